@@ -57,6 +57,41 @@ test('a response that is not streamed has the same events', async () => {
   assert.deepEqual(summary(events), ['accepted', [0, 'at once'], [0, 'stop'], 'usage', 'end']);
 });
 
+test('reasoning and calls have the same events whether streamed or not', async () => {
+  const calls = [
+    { name: 'get_weather', arguments: { city: 'Zürich' } },
+    { name: 'get_time', arguments: {} },
+  ];
+  const tools = calls.map(({ name }) => ({ type: 'function', function: { name } }));
+  const directive = scripted({ reasoning: 'Hm, a city.', calls });
+  for (const stream of [true, false]) {
+    const events = await eventsOf(ask({}, { body: { ...chat(directive), tools }, stream }));
+    const deltas = events.filter((event) => event.type === 'tool_call');
+    for (const [index, { name, arguments: object }] of calls.entries()) {
+      const own = deltas.filter(({ call }) => call === index);
+      assert.deepEqual(
+        own.flatMap((delta) => delta.name ?? []),
+        [name],
+      );
+      assert.match(own[0]?.id ?? '', /^call_/);
+      assert.deepEqual(JSON.parse(own.map((delta) => delta.arguments).join('')), object);
+    }
+    const reasoning = events.map((event) => (event.type === 'reasoning' ? event.text : '')).join('');
+    assert.equal(reasoning, 'Hm, a city.');
+    assert.equal(events.find((event) => event.type === 'finish')?.reason, 'tool_calls');
+    const { completionTokens = 0, reasoningTokens = 0 } =
+      events.find((event) => event.type === 'usage')?.usage ?? {};
+    assert.ok(reasoningTokens > 0 && reasoningTokens < completionTokens);
+  }
+});
+
+test('the first token of a response can be a call', async () => {
+  const tools = [{ type: 'function', function: { name: 'get_time' } }];
+  const directive = scripted({ calls: [{ name: 'get_time', arguments: {} }] });
+  const events = await eventsOf(ask({}, { body: { ...chat(directive), tools } }));
+  assert.equal(events[1]?.type, 'first_token');
+});
+
 test('several choices have separate events', async () => {
   const call = ask({ text: 'a b' });
   const events = await eventsOf({ ...call, body: { ...call.body, n: 2 } });

@@ -36,7 +36,7 @@ const text = (words: string, choice = 0): GenerateEvent => ({
   text: words,
   logprobs: [],
 });
-const USAGE = { promptTokens: 36, completionTokens: 9, cachedTokens: 35 };
+const USAGE = { promptTokens: 36, completionTokens: 9, reasoningTokens: 4, cachedTokens: 35 };
 const ANSWER = answerOf(
   { type: 'accepted', requestId: 'req-1' },
   { type: 'first_token', ttftMs: 100 },
@@ -101,7 +101,7 @@ test('the cost is exactly the same as the service computes', () => {
   });
   fc.assert(
     fc.property(fc.nat(), fc.nat(), price, price, (promptTokens, completionTokens, prompt, completion) => {
-      const usage = { promptTokens, completionTokens, cachedTokens: 0 };
+      const usage = { promptTokens, completionTokens, reasoningTokens: 0, cachedTokens: 0 };
       const pico = { prompt: picoPerToken(prompt), completion: picoPerToken(completion) };
       assert.equal(costOf(usage, { prompt, completion }), usdText(serviceCost(usage, pico)));
     }),

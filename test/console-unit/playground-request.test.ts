@@ -56,6 +56,11 @@ const EVERYTHING: Partial<Settings> = {
   logprobs: true,
   logitBias: '{"198": -100}',
   user: 'me',
+  tools: '[{"name": "get_weather", "parameters": {"type": "object"}}]',
+  toolChoice: 'function:get_weather',
+  parallelToolCalls: false,
+  reasoningEffort: 'low',
+  templateVariables: '{"enable_thinking": true}',
 };
 
 test('default settings send only model and messages', () => {
@@ -101,7 +106,21 @@ test('all settings are sent under their API names', () => {
     response_format: { type: 'json_schema', json_schema: { name: 'city', schema: { type: 'object' } } },
     logit_bias: { 198: -100 },
     user: 'me',
+    tools: [{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object' } } }],
+    tool_choice: { type: 'function', function: { name: 'get_weather' } },
+    parallel_tool_calls: false,
+    reasoning_effort: 'low',
+    chat_template_kwargs: { enable_thinking: true },
   });
+});
+
+test('text completions and chats without tools send no settings of tools', () => {
+  const text = bodyOf(draftOf({ mode: 'text', prompt: 'Once' }, EVERYTHING));
+  const chat = bodyOf(draftOf({ input: 'Hello' }, { ...EVERYTHING, tools: ' ' }));
+  for (const name of ['tools', 'tool_choice', 'parallel_tool_calls']) {
+    assert.ok(!(name in text) && !(name in chat), name);
+  }
+  assert.ok(!('reasoning_effort' in text) && !('chat_template_kwargs' in text));
 });
 
 test('the service accepts every request with valid settings', () => {
@@ -116,7 +135,13 @@ test('the service accepts every request with valid settings', () => {
 });
 
 test('the request contains the turns before the response, without empty responses', () => {
-  const said = (id: string, role: 'user' | 'assistant', text: string) => ({ id, role, text, answer: null });
+  const said = (id: string, role: 'user' | 'assistant', text: string) => ({
+    id,
+    role,
+    text,
+    calls: [],
+    answer: null,
+  });
   const turns = [
     said('1', 'user', 'one'),
     said('2', 'assistant', ''),
@@ -201,25 +226,8 @@ test('bounds and defaults match the API', () => {
   );
 });
 
-/** The playground does not call functions, and runs models with their defaults for reasoning. */
-const WITHOUT_SETTING = [
-  'tools',
-  'tool_choice',
-  'parallel_tool_calls',
-  'reasoning_effort',
-  'chat_template_kwargs',
-];
-
-test('every generation field of the API has a setting, except those of tools and reasoning', () => {
-  const known = new Set([
-    'model',
-    'messages',
-    'prompt',
-    'stream',
-    'stream_options',
-    'max_completion_tokens',
-    ...WITHOUT_SETTING,
-  ]);
+test('every generation field of the API has a setting', () => {
+  const known = new Set(['model', 'messages', 'prompt', 'stream', 'stream_options', 'max_completion_tokens']);
   const chat = bodyOf(draftOf({ input: 'Hello' }, EVERYTHING));
   const text = bodyOf(draftOf({ mode: 'text', prompt: 'Once' }, { ...EVERYTHING, echo: true }));
   const missing = FIELDS.filter(

@@ -5,6 +5,7 @@ import { curl } from '../../console/src/snippets/curl.ts';
 import { literal, JSON_SYNTAX, PYTHON, TYPESCRIPT } from '../../console/src/snippets/literal.ts';
 import { KEY_VARIABLE, samplesOf, type Sample } from '../../console/src/snippets/samples.ts';
 import { ROOT } from '../docs/markdown.ts';
+import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, run, startService, type ProcessResult, type TestService } from '../harness.ts';
 
 const python = process.env.SLUICE_TEST_PYTHON ?? 'python3';
@@ -106,6 +107,39 @@ describe('samples', () => {
   });
 });
 
+const TOOLS = [
+  {
+    type: 'function',
+    function: {
+      name: 'get_weather',
+      description: `It's "the" weather of \${city}`,
+      parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+    },
+  },
+];
+const CALL = { name: 'get_weather', arguments: { city: "Val-d'Or" } };
+
+/** A call with its result. */
+const WITH_RESULT = [
+  {
+    role: 'assistant',
+    content: null,
+    reasoning_content: "Let's see.",
+    tool_calls: [
+      {
+        id: 'call_1',
+        type: 'function',
+        function: { name: CALL.name, arguments: JSON.stringify(CALL.arguments) },
+      },
+    ],
+  },
+  {
+    role: 'tool',
+    tool_call_id: 'call_1',
+    content: `{"temperature": 21} ${scripted({ text: 'It is warm.' })}`,
+  },
+];
+
 /** Requests to the scripted model, and the expected output. */
 const REQUESTS: Readonly<Record<string, { request: Record<string, unknown>; prints: RegExp }>> = {
   'a chat completion with fields unknown to the clients': {
@@ -137,6 +171,46 @@ const REQUESTS: Readonly<Record<string, { request: Record<string, unknown>; prin
   'several choices, streamed': {
     request: { model: MODEL, messages: [{ role: 'user', content: 'Hi' }], n: 2, stream: true, max_tokens: 4 },
     prints: /1/,
+  },
+  'a chat completion with tools': {
+    request: {
+      model: MODEL,
+      messages: [{ role: 'user', content: scripted({ text: "I'll look.", calls: [CALL, CALL] }) }],
+      tools: TOOLS,
+      tool_choice: { type: 'function', function: { name: 'get_weather' } },
+      parallel_tool_calls: true,
+      reasoning_effort: 'low',
+      chat_template_kwargs: { enable_thinking: true },
+    },
+    prints: /I'll look\.[^]*get_weather[^]*Val-d'Or[^]*Val-d'Or/,
+  },
+  'a streamed chat completion with tools': {
+    request: {
+      model: MODEL,
+      messages: [{ role: 'user', content: scripted({ reasoning: 'Hm.', calls: [CALL, CALL] }) }],
+      tools: TOOLS,
+      tool_choice: 'required',
+      stream: true,
+      stream_options: { include_usage: true },
+    },
+    prints: /call_\w+[^]*get_weather[^]*call_\w+/,
+  },
+  'several choices with tools': {
+    request: {
+      model: MODEL,
+      messages: [{ role: 'user', content: scripted({ calls: [CALL] }) }],
+      tools: TOOLS,
+      n: 2,
+    },
+    prints: /get_weather/,
+  },
+  'the results of calls': {
+    request: {
+      model: MODEL,
+      messages: [{ role: 'user', content: 'How warm is it?' }, ...WITH_RESULT],
+      tools: TOOLS,
+    },
+    prints: /It is warm\./,
   },
   'a text completion': {
     request: { model: MODEL, prompt: "It's", max_tokens: 4, min_p: 0.05 },

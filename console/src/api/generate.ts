@@ -5,6 +5,8 @@ import { ApiError, faultOf, unreachable } from './client.ts';
 export interface Usage {
   promptTokens: number;
   completionTokens: number;
+  /** Completion tokens of the reasoning. */
+  reasoningTokens: number;
   /** Prompt tokens taken from the prefix cache. */
   cachedTokens: number;
 }
@@ -25,6 +27,8 @@ export type GenerateEvent =
   | { type: 'text'; choice: number; text: string; logprobs: readonly TokenLogprob[] }
   /** Reasoning text, before the completion. */
   | { type: 'reasoning'; choice: number; text: string }
+  /** A call of a tool, or more of its arguments. `call` counts from 0 in the choice; `id` and `name` are set once. */
+  | { type: 'tool_call'; choice: number; call: number; id?: string; name?: string; arguments: string }
   | { type: 'finish'; choice: number; reason: string }
   /** Once, at the end; before an error, the usage so far. */
   | { type: 'usage'; usage: Usage }
@@ -95,6 +99,9 @@ async function send(path: string, key: string, body: object, signal?: AbortSigna
   return response;
 }
 
+/** Events that contain tokens. */
+const TOKEN_EVENTS: ReadonlySet<GenerateEvent['type']> = new Set(['text', 'reasoning', 'tool_call']);
+
 async function* readStream(response: Response, sentAt: number): AsyncGenerator<GenerateEvent> {
   if (response.body === null) throw new TypeError('the response has no body');
   const reader = response.body.getReader();
@@ -112,7 +119,7 @@ async function* readStream(response: Response, sentAt: number): AsyncGenerator<G
       for (const data of complete) {
         if (data === '[DONE]') return;
         for (const event of eventsOf(JSON.parse(data) as WireResponse)) {
-          if (first && (event.type === 'text' || event.type === 'reasoning')) {
+          if (first && TOKEN_EVENTS.has(event.type)) {
             first = false;
             yield { type: 'first_token', ttftMs: performance.now() - sentAt };
           }
@@ -139,13 +146,20 @@ interface WireLogprob {
   logprob: number;
 }
 
+interface WireCall {
+  /** Only in streams. */
+  index?: number;
+  id?: string;
+  function?: { name?: string; arguments?: string };
+}
+
 /** The fields of chunks, responses and error events of both endpoints that are read here. */
 interface WireResponse {
   choices?: readonly {
     index: number;
     text?: string;
-    delta?: { content?: string; reasoning_content?: string };
-    message?: { content: string; reasoning_content?: string };
+    delta?: { content?: string; reasoning_content?: string; tool_calls?: readonly WireCall[] };
+    message?: { content: string | null; reasoning_content?: string; tool_calls?: readonly WireCall[] };
     logprobs?: {
       content?: readonly (WireLogprob & { top_logprobs: readonly WireLogprob[] })[];
       tokens?: readonly string[];
@@ -158,6 +172,7 @@ interface WireResponse {
     prompt_tokens: number;
     completion_tokens: number;
     prompt_tokens_details?: { cached_tokens: number };
+    completion_tokens_details?: { reasoning_tokens: number };
   } | null;
   error?: { message: string; code: string; param: string | null };
 }
@@ -171,12 +186,24 @@ function* eventsOf({ choices = [], usage, error }: WireResponse): Generator<Gene
     const tokens = logprobsOf(logprobs ?? {});
     if (piece !== '' || tokens.length > 0)
       yield { type: 'text', choice: index, text: piece, logprobs: tokens };
+    for (const [position, call] of ((delta ?? message)?.tool_calls ?? []).entries()) {
+      const { index: callIndex = position, id, function: { name, arguments: text = '' } = {} } = call;
+      yield {
+        type: 'tool_call',
+        choice: index,
+        call: callIndex,
+        ...(id !== undefined && { id }),
+        ...(name !== undefined && { name }),
+        arguments: text,
+      };
+    }
     if (finish_reason !== null) yield { type: 'finish', choice: index, reason: finish_reason };
   }
   if (usage) {
     const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage;
     const cachedTokens = usage.prompt_tokens_details?.cached_tokens ?? 0;
-    yield { type: 'usage', usage: { promptTokens, completionTokens, cachedTokens } };
+    const reasoningTokens = usage.completion_tokens_details?.reasoning_tokens ?? 0;
+    yield { type: 'usage', usage: { promptTokens, completionTokens, reasoningTokens, cachedTokens } };
   }
   if (error !== undefined)
     yield { type: 'fault', error: new ApiError(error.message, { status: 200, ...error }) };

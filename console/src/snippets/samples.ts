@@ -1,5 +1,6 @@
 import { curl, variableOf } from './curl.ts';
 import { fieldsOf, literal, PYTHON, TYPESCRIPT } from './literal.ts';
+import { pythonPrint, typescriptPrint, type Printed } from './print.ts';
 
 /** A code sample in one language. */
 export interface Sample {
@@ -35,6 +36,7 @@ export function samplesOf({ baseUrl, key, request }: SampleInput): Sample[] {
     many:
       (typeof request['n'] === 'number' && request['n'] > 1) ||
       (Array.isArray(request['prompt']) && request['prompt'].length > 1),
+    tools: Array.isArray(request['tools']) && request['tools'].length > 0,
     usageApart: readField(request['stream_options'], 'include_usage') === true,
   };
   const url = `${base}/${chat ? 'chat/completions' : 'completions'}`;
@@ -50,18 +52,12 @@ export function samplesOf({ baseUrl, key, request }: SampleInput): Sample[] {
 
 type Fields = readonly (readonly [string, unknown])[];
 
-interface ClientCall {
+interface ClientCall extends Printed {
   base: string;
   key: string;
   method: string;
   named: Fields;
   others: Fields;
-  chat: boolean;
-  streams: boolean;
-  /** The response has several choices. */
-  many: boolean;
-  /** The last chunk of the stream has usage and no choices. */
-  usageApart: boolean;
 }
 
 /** Fields that both clients know, including older versions. */
@@ -90,7 +86,10 @@ const CHAT_FIELDS = new Set([
   'metadata',
   'store',
   'service_tier',
+  'tools',
+  'tool_choice',
   'parallel_tool_calls',
+  'reasoning_effort',
 ]);
 const TEXT_FIELDS = new Set([...BOTH, 'prompt', 'echo', 'best_of', 'suffix']);
 
@@ -117,33 +116,12 @@ function argument(start: string, value: unknown): string {
   return `    ${start}${literal(value, PYTHON, 1, 5 + start.length)},`;
 }
 
-function pythonPrint({ chat, streams, many, usageApart }: ClientCall): string[] {
-  if (!streams) {
-    const text = chat ? 'message.content' : 'text';
-    return many
-      ? ['for choice in completion.choices:', `    print(choice.index, choice.${text})`]
-      : [`print(completion.choices[0].${text})`];
-  }
-  const text = chat ? 'delta.content or ""' : 'text';
-  if (many) {
-    return [
-      'for chunk in stream:',
-      '    for choice in chunk.choices:',
-      `        print(choice.index, choice.${text})`,
-    ];
-  }
-  const print = `print(chunk.choices[0].${text}, end="", flush=True)`;
-  return usageApart
-    ? ['for chunk in stream:', '    if chunk.choices:', `        ${print}`]
-    : ['for chunk in stream:', `    ${print}`];
-}
-
 function typescript(call: ClientCall): string {
   const variable = variableOf(call.key);
   const key = variable === null ? TYPESCRIPT.string(call.key) : `process.env.${variable}`;
   const fields = call.named.map(([name, value]) => {
     const start = TYPESCRIPT.key(name);
-    return `  ${start}${literal(value, TYPESCRIPT, 1, 3 + start.length)},`;
+    return `  ${start}${literal(value, TYPESCRIPT, 1, 3 + start.length)}${assertionOf(name, value)},`;
   });
   if (call.others.length > 0) {
     // The client's types reject unknown fields in an object literal, but not in a spread.
@@ -168,25 +146,11 @@ function typescript(call: ClientCall): string {
   ].join('\n');
 }
 
-function typescriptPrint({ chat, streams, many }: ClientCall): string[] {
-  if (!streams) {
-    const text = chat ? 'message.content' : 'text';
-    return many
-      ? [`for (const choice of completion.choices) console.log(choice.index, choice.${text});`]
-      : [`console.log(completion.choices[0]?.${text});`];
-  }
-  const text = chat ? 'delta.content' : 'text';
-  return many
-    ? [
-        'for await (const chunk of stream) {',
-        `  for (const choice of chunk.choices) console.log(choice.index, choice.${text}${chat ? " ?? ''" : ''});`,
-        '}',
-      ]
-    : [
-        'for await (const chunk of stream) {',
-        `  process.stdout.write(chunk.choices[0]?.${text} ?? '');`,
-        '}',
-      ];
+/** Returns a type assertion for messages with reasoning, which the client's types reject in an object literal. */
+function assertionOf(name: string, value: unknown): string {
+  const messages = name === 'messages' && Array.isArray(value) ? value : [];
+  const hasReasoning = messages.some((message) => readField(message, 'reasoning_content') !== undefined);
+  return hasReasoning ? ' as OpenAI.ChatCompletionMessageParam[]' : '';
 }
 
 function readField(value: unknown, name: string): unknown {

@@ -1,5 +1,5 @@
 import { ERRORS, type ErrorCode } from '../../errors.ts';
-import type { GenerationRequest } from '../../generation.ts';
+import type { GenerationRequest, Message } from '../../generation.ts';
 
 /** The behavior of a scripted engine without a directive. */
 export interface ScriptedOptions {
@@ -107,7 +107,7 @@ const MAX_CALLS = 128;
 const NONE: Directive = {};
 const PREFIX = 'scripted:';
 
-/** Reads `scripted:{…}` at the end of the last user message or prompt. Throws if it is invalid. */
+/** Reads `scripted:{…}` at the end of a later result of a call, of the last user message or of the prompt. Throws if it is invalid. */
 export function parseDirective(request: GenerationRequest): Directive {
   const text = promptText(request);
   const at = text.lastIndexOf(PREFIX);
@@ -154,8 +154,13 @@ export function scripted(directive: Directive): string {
 function promptText(request: GenerationRequest): string {
   switch (request.kind) {
     case 'chat':
-      return request.messages.findLast((message) => message.role === 'user')?.content ?? '';
+      return request.messages.findLast(isInstruction)?.content ?? '';
     case 'text':
       return request.prompts.at(-1) ?? '';
   }
+}
+
+/** Results without a directive are skipped, so that a directive for the whole conversation can be in the user message. */
+function isInstruction({ role, content }: Message): boolean {
+  return role === 'user' || (role === 'tool' && content.includes(PREFIX));
 }

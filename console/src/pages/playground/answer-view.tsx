@@ -1,3 +1,4 @@
+import type { ReactNode } from 'react';
 import { Segmented } from '../../components/choices.tsx';
 import { Spinner } from '../../components/spinner.tsx';
 import { duration } from '../../format/time.ts';
@@ -8,6 +9,7 @@ import { Logprobs } from './logprobs.tsx';
 import { Numbers } from './numbers.tsx';
 import { Reasoning } from './reasoning.tsx';
 import { RichText } from './rich-text.tsx';
+import { ToolCall } from './tool-calls.tsx';
 
 interface AnswerViewProps {
   answer: Answer;
@@ -15,12 +17,15 @@ interface AnswerViewProps {
   text: string;
   onChoose: (choice: number) => void;
   onRetry: () => void;
+  /** The calls of the selected choice; default: none. */
+  calls?: ReactNode;
 }
 
 /** A finished response. */
-export function AnswerView({ answer, text, onChoose, onRetry }: AnswerViewProps) {
-  const { choices, chosen, fault } = answer;
-  const { logprobs = [], reasoning = '' } = choices[chosen] ?? {};
+export function AnswerView({ answer, text, onChoose, onRetry, calls }: AnswerViewProps) {
+  const { choices, chosen, fault, usage } = answer;
+  const choice = choices[chosen];
+  const { logprobs = [], reasoning = '' } = choice ?? {};
   return (
     <>
       {choices.length > 1 && (
@@ -33,12 +38,14 @@ export function AnswerView({ answer, text, onChoose, onRetry }: AnswerViewProps)
           />
         </div>
       )}
-      <Reasoning text={reasoning} />
+      <Reasoning
+        text={reasoning}
+        tokenCount={choices.length === 1 && usage !== null ? usage.reasoningTokens : null}
+      />
       {text !== '' && <RichText text={text} />}
-      {text === '' && fault === null && (
-        <p className="text-ink-3">
-          {answer.stopped ? 'Stopped before the first token.' : 'The response is empty.'}
-        </p>
+      {calls}
+      {text === '' && fault === null && (choice?.calls.length ?? 0) === 0 && (
+        <p className="text-ink-3">{emptyWords(answer)}</p>
       )}
       {fault !== null && (
         <div className={text === '' ? '' : 'mt-3'}>
@@ -51,12 +58,24 @@ export function AnswerView({ answer, text, onChoose, onRetry }: AnswerViewProps)
   );
 }
 
+/** Says why a response has neither text nor calls. */
+function emptyWords({ choices, chosen, stopped }: Answer): string {
+  const { reasoning = '', finish = null } = choices[chosen] ?? {};
+  if (stopped) return `Stopped ${reasoning === '' ? 'before the first token' : 'during the reasoning'}.`;
+  if (reasoning === '') return 'The response is empty.';
+  return finish === 'length'
+    ? 'The token limit was reached during the reasoning. Raise the maximum tokens and regenerate the response.'
+    : 'The response has only reasoning.';
+}
+
 /** A response in progress. Updates at most once per frame, without rendering the rest of the page. */
 export function LiveAnswerView({ id }: { id: string }) {
   const answer = useLiveAnswer(id);
   if (answer === undefined) return <p className="text-ink-3">No response was received.</p>;
-  const begun = answer.choices.filter(({ text, reasoning }) => text !== '' || reasoning !== '');
-  if (begun.length === 0) {
+  const hasBegun = answer.choices.some(
+    ({ text, reasoning, calls }) => text !== '' || reasoning !== '' || calls.length > 0,
+  );
+  if (!hasBegun) {
     return (
       <p className="flex items-center gap-2 text-ink-3">
         <Spinner />
@@ -66,14 +85,20 @@ export function LiveAnswerView({ id }: { id: string }) {
   }
   return (
     <div aria-busy="true" className="space-y-3">
-      {answer.choices.map(({ text, reasoning }, index) => (
+      {answer.choices.map(({ text, reasoning, calls }, index) => (
         // The order of choices does not change.
         <div key={`${index}`}>
           {answer.choices.length > 1 && (
             <p className="mb-1 text-2xs font-medium text-ink-3">Choice {index + 1}</p>
           )}
-          <Reasoning text={reasoning} open={text === ''} />
+          <Reasoning text={reasoning} tokenCount={null} />
           <RichText text={text} />
+          {calls.map((call, position) => (
+            // Calls are only appended.
+            <div key={`${position}`} className="mt-3">
+              <ToolCall call={call} />
+            </div>
+          ))}
         </div>
       ))}
       <p className="flex items-center gap-2 text-xs text-ink-3 tabular-nums">

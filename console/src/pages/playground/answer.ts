@@ -31,10 +31,19 @@ export interface Answer {
   stopped: boolean;
 }
 
+/** A call of a tool. */
+export interface ToolCall {
+  id: string;
+  name: string;
+  /** JSON, possibly incomplete. */
+  arguments: string;
+}
+
 interface Choice {
   text: string;
   /** Reasoning before `text`; empty: none. */
   reasoning: string;
+  calls: readonly ToolCall[];
   /** Finish reason; null: not finished. */
   finish: string | null;
   logprobs: readonly TokenLogprob[];
@@ -74,6 +83,11 @@ export function afterEvent(answer: Answer, event: GenerateEvent, pricing: Pricin
         ...choice,
         reasoning: choice.reasoning + event.text,
       }));
+    case 'tool_call':
+      return withChoice(answer, event.choice, (choice) => ({
+        ...choice,
+        calls: withCall(choice.calls, event),
+      }));
     case 'finish':
       return withChoice(answer, event.choice, (choice) => ({ ...choice, finish: event.reason }));
     case 'usage':
@@ -99,11 +113,23 @@ export function speedOf({ usage, ttftMs, totalMs }: Answer): number | null {
   return ((usage.completionTokens - 1) * 1000) / (totalMs - ttftMs);
 }
 
-const EMPTY: Choice = { text: '', reasoning: '', finish: null, logprobs: [] };
+const EMPTY: Choice = { text: '', reasoning: '', calls: [], finish: null, logprobs: [] };
+const EMPTY_CALL: ToolCall = { id: '', name: '', arguments: '' };
 
 function withChoice(answer: Answer, index: number, change: (choice: Choice) => Choice): Answer {
   const choices = [...answer.choices];
   while (choices.length <= index) choices.push(EMPTY);
   choices[index] = change(choices[index] ?? EMPTY);
   return { ...answer, choices };
+}
+
+function withCall(
+  calls: readonly ToolCall[],
+  { call: index, id, name, arguments: more }: Extract<GenerateEvent, { type: 'tool_call' }>,
+): ToolCall[] {
+  const next = [...calls];
+  while (next.length <= index) next.push(EMPTY_CALL);
+  const before = next[index] ?? EMPTY_CALL;
+  next[index] = { id: id ?? before.id, name: name ?? before.name, arguments: before.arguments + more };
+  return next;
 }

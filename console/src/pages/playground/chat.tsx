@@ -78,7 +78,7 @@ function Conversation({ column, index, isSeen }: { column: Column; index: number
           <ModelNotice model={column.model} />
           {column.turns.length === 0 && <EmptyColumn model={column.model} />}
           {column.turns.map((turn) => (
-            <Turn key={turn.id} turn={turn} />
+            <Turn key={turn.id} turn={turn} isLast={turn.id === last} />
           ))}
         </div>
       </div>

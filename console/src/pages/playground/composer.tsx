@@ -3,6 +3,7 @@ import { Button } from '../../components/button.tsx';
 import { Select } from '../../components/select.tsx';
 import { isApple } from '../../shell/keys.tsx';
 import { useActions, useIsRunning, usePlayground } from './context.ts';
+import { awaitsResults, canRespond } from './draft.ts';
 import { Starters } from './starters.tsx';
 import { StorageNotice } from './storage-notice.tsx';
 import { TypedText } from './typed-text.tsx';
@@ -13,9 +14,8 @@ export function Composer() {
   const { change, send, add } = useActions();
   const isRunning = useIsRunning();
   const typed = draft.input.trim() !== '';
-  const canSend = typed
-    ? draft.inputRole === 'user'
-    : draft.columns.some(({ turns }) => turns.at(-1)?.role === 'user');
+  const awaiting = draft.columns.some(awaitsResults);
+  const canSend = !awaiting && (typed ? draft.inputRole === 'user' : draft.columns.some(canRespond));
   const submit = typed && draft.inputRole === 'assistant' ? add : send;
   return (
     <div className="border-t border-line bg-surface pt-3 pb-2">
@@ -30,6 +30,11 @@ export function Composer() {
           enterSends
           className="max-h-60"
         />
+        {awaiting && typed && (
+          <p role="status" className="mt-2 text-xs text-ink-3">
+            Enter the results of the calls above first.
+          </p>
+        )}
         <div className="mt-2 flex items-center gap-2">
           <Select
             label="Role"
@@ -44,7 +49,7 @@ export function Composer() {
           <Button
             size="small"
             kind="quiet"
-            disabled={!typed || isRunning}
+            disabled={!typed || isRunning || awaiting}
             icon={<Plus className="size-3.5" aria-hidden="true" />}
             onClick={add}
           >

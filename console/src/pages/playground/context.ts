@@ -26,6 +26,8 @@ export interface Actions {
   add: () => void;
   /** Runs again from this turn, in its column; `text` replaces the text of the turn. */
   runFrom: (turn: string, text?: string) => void;
+  /** Sends the results of the calls of this turn, and drops later turns of its column. */
+  continueFrom: (turn: string) => void;
   stop: () => void;
   clear: () => void;
 }

@@ -1,4 +1,5 @@
-import type { Answer } from './answer.ts';
+import { isCompleteCall } from './arguments.ts';
+import type { Answer, ToolCall } from './answer.ts';
 import type { Mode } from './parameters.ts';
 import { DEFAULTS, type Settings } from './settings.ts';
 
@@ -32,8 +33,16 @@ export interface Turn {
   role: 'user' | 'assistant';
   /** For responses, the text of the selected choice. */
   text: string;
+  /** For responses, the calls of the selected choice; incomplete calls are not sent back. */
+  calls: readonly TurnCall[];
   /** The response; null: written by the user, or in progress. */
   answer: Answer | null;
+}
+
+/** A call of a tool with its result. */
+interface TurnCall extends ToolCall {
+  /** As typed by the user; empty: missing. */
+  result: string;
 }
 
 interface Completion {
@@ -63,6 +72,8 @@ export type Change =
   | { type: 'model'; column: number; model: string }
   | { type: 'close'; column: number }
   | { type: 'edit'; turn: string; text: string }
+  /** Sets the result of a call. */
+  | { type: 'result'; turn: string; call: string; result: string }
   | { type: 'switch_role'; turn: string }
   | { type: 'delete'; turn: string }
   /** Selects another choice of a response. */
@@ -90,9 +101,18 @@ export function changed(draft: Draft, change: Change): Draft {
     case 'edit':
       // An edited turn is no longer a response: its usage and timing were for the original text.
       return withTurn(draft, change.turn, (turn) => [{ ...turn, text: change.text, answer: null }]);
+    case 'result':
+      return withTurn(draft, change.turn, (turn) => [
+        {
+          ...turn,
+          calls: turn.calls.map((call) =>
+            call.id === change.call ? { ...call, result: change.result } : call,
+          ),
+        },
+      ]);
     case 'switch_role':
       return withTurn(draft, change.turn, (turn) => [
-        { ...turn, role: turn.role === 'user' ? 'assistant' : 'user', answer: null },
+        { ...turn, role: turn.role === 'user' ? 'assistant' : 'user', calls: [], answer: null },
       ]);
     case 'delete':
       return withTurn(draft, change.turn, () => []);
@@ -108,7 +128,7 @@ function withModel(draft: Draft, column: number, model: string): Draft {
   if (old?.model === model) return draft;
   if (old) return { ...draft, columns: draft.columns.map((one) => (one === old ? { ...one, model } : one)) };
   // The second column starts with a copy of the conversation.
-  const turns = draft.columns[0]?.turns.filter(({ text }) => text !== '') ?? [];
+  const turns = draft.columns[0]?.turns.filter(({ text, calls }) => text !== '' || calls.length > 0) ?? [];
   const copies = turns.map((turn) => ({ ...turn, id: newId() }));
   return { ...draft, columns: [...draft.columns, { model, turns: copies, completion: null }] };
 }
@@ -132,8 +152,13 @@ function chosen(draft: Draft, id: string, choice: number): Draft {
 }
 
 function answered(draft: Draft, id: string, answer: Answer): Draft {
-  const text = answer.choices[answer.chosen]?.text ?? '';
-  const after = withTurn(draft, id, (turn) => [{ ...turn, text, answer }]);
+  const { text = '', calls = [] } = answer.choices[answer.chosen] ?? {};
+  const after = withTurn(draft, id, (turn) => {
+    // The response can be stored again, with its usage, when results are already typed.
+    const results = new Map(turn.calls.map((call) => [call.id, call.result]));
+    const withResults = calls.map((call) => ({ ...call, result: results.get(call.id) ?? '' }));
+    return [{ ...turn, text, calls: withResults, answer }];
+  });
   const columns = after.columns.map((column) =>
     column.completion?.id === id ? { ...column, completion: { id, answer } } : column,
   );
@@ -146,13 +171,32 @@ export interface Pending {
   column: number;
 }
 
-/** Adds the input as a turn to every column, and a turn for each response. */
+/** Returns the calls of a turn that are sent back. Incomplete calls are not: the API refuses them. */
+export function sentCalls({ calls }: Pick<Turn, 'calls'>): readonly TurnCall[] {
+  return calls.filter(isCompleteCall);
+}
+
+/** Returns whether the last turn of a column has calls without results. No message may follow them. */
+export function awaitsResults({ turns }: Pick<Column, 'turns'>): boolean {
+  const last = turns.at(-1);
+  return last !== undefined && sentCalls(last).some(({ result }) => result === '');
+}
+
+/** Returns whether the model can respond without another message: to a user message, or to the results of its calls. */
+export function canRespond({ turns }: Pick<Column, 'turns'>): boolean {
+  const last = turns.at(-1);
+  if (last === undefined || last.role === 'user') return last !== undefined;
+  return sentCalls(last).length > 0 && !awaitsResults({ turns });
+}
+
+/** Adds the input as a turn to every column, and a turn for each response. Without results of all calls, nothing changes. */
 export function sent(draft: Draft): { draft: Draft; pending: Pending[] } {
+  if (draft.columns.some(awaitsResults)) return { draft, pending: [] };
   const typed = draft.input.trim() !== '';
   const pending: Pending[] = [];
   const columns = draft.columns.map((column, index) => {
     const turns = typed ? [...column.turns, written('user', inputOf(draft))] : [...column.turns];
-    if (turns.at(-1)?.role !== 'user') return column;
+    if (!canRespond({ turns })) return column;
     const answer = written('assistant', '');
     pending.push({ id: answer.id, column: index });
     return { ...column, turns: [...turns, answer] };
@@ -160,8 +204,9 @@ export function sent(draft: Draft): { draft: Draft; pending: Pending[] } {
   return { draft: { ...draft, columns, input: '' }, pending };
 }
 
-/** Adds the input as a turn to every column, without a response. */
+/** Adds the input as a turn to every column, without a response. Without results of all calls, nothing changes. */
 export function added(draft: Draft): Draft {
+  if (draft.columns.some(awaitsResults)) return draft;
   const columns = draft.columns.map((column) => ({
     ...column,
     turns: [...column.turns, written(draft.inputRole, inputOf(draft))],
@@ -171,12 +216,25 @@ export function added(draft: Draft): Draft {
 
 /** Cuts the conversation after a user turn, or before an assistant turn, and adds a turn for the new response. */
 export function rerun(draft: Draft, id: string): { draft: Draft; pending: Pending[] } {
+  return cutAndRun(draft, id, ({ role }) => role === 'user');
+}
+
+/** Cuts the conversation after a turn, whose calls have results, and adds a turn for the response to them. */
+export function continued(draft: Draft, id: string): { draft: Draft; pending: Pending[] } {
+  return cutAndRun(draft, id, () => true);
+}
+
+function cutAndRun(
+  draft: Draft,
+  id: string,
+  keeps: (turn: Turn) => boolean,
+): { draft: Draft; pending: Pending[] } {
   const pending: Pending[] = [];
   const columns = draft.columns.map((column, index) => {
     const at = column.turns.findIndex((turn) => turn.id === id);
     const turn = column.turns[at];
     if (!turn) return column;
-    const kept = column.turns.slice(0, turn.role === 'user' ? at + 1 : at);
+    const kept = column.turns.slice(0, keeps(turn) ? at + 1 : at);
     const answer = written('assistant', '');
     pending.push({ id: answer.id, column: index });
     return { ...column, turns: [...kept, answer] };
@@ -231,7 +289,7 @@ export function isEmpty({ system, input, prompt, columns }: Draft): boolean {
 }
 
 function written(role: Turn['role'], text: string): Turn {
-  return { id: newId(), role, text, answer: null };
+  return { id: newId(), role, text, calls: [], answer: null };
 }
 
 let count = 0;

@@ -2,7 +2,7 @@ import { Button } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
 import { TextArea, TextField } from '../../components/field.tsx';
 import { useActions, usePlayground } from './context.ts';
-import { readJson } from './settings.ts';
+import { indented, readJson } from './json.ts';
 
 /** The response format: text, a JSON object, or JSON with a schema. */
 export function FormatFields() {
@@ -10,7 +10,6 @@ export function FormatFields() {
   const { change } = useActions();
   const { format, schema, schemaName } = draft.settings;
   const set = (values: Partial<typeof draft.settings>) => change({ type: 'settings', values });
-  const read = readJson(schema);
   return (
     <fieldset className="flex flex-col gap-3">
       <legend className="mb-1.5 text-xs font-medium text-ink-2">Response format</legend>
@@ -50,8 +49,8 @@ export function FormatFields() {
           <Button
             size="small"
             className="self-start"
-            disabled={'fault' in read}
-            onClick={() => 'value' in read && set({ schema: JSON.stringify(read.value, null, 2) })}
+            disabled={'fault' in readJson(schema)}
+            onClick={() => set({ schema: indented(schema) })}
           >
             Format schema
           </Button>

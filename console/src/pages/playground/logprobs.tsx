@@ -1,4 +1,4 @@
-import { ChevronRight } from 'lucide-react';
+import { Disclosure } from '../../components/disclosure.tsx';
 import type { TokenLogprob } from '../../api/generate.ts';
 import { percent } from '../../format/number.ts';
 
@@ -9,14 +9,7 @@ const MAX_SHOWN = 500;
 export function Logprobs({ tokens }: { tokens: readonly TokenLogprob[] }) {
   const alternatives = tokens.some(({ top }) => top.length > 0);
   return (
-    <details className="group/logprobs mt-2.5">
-      <summary className="inline-flex list-none items-center gap-1 rounded-md text-xs font-medium text-ink-2 hover:text-ink">
-        <ChevronRight
-          className="size-3.5 transition-transform group-open/logprobs:rotate-90"
-          aria-hidden="true"
-        />
-        Log probabilities
-      </summary>
+    <Disclosure className="mt-2.5" label="Log probabilities">
       <div tabIndex={0} className="mt-2 max-h-72 overflow-auto rounded-lg border border-line">
         <table className="w-full text-xs" aria-label="Log probabilities of the tokens">
           <thead className="sticky top-0 bg-sunken text-left text-ink-3">
@@ -54,7 +47,7 @@ export function Logprobs({ tokens }: { tokens: readonly TokenLogprob[] }) {
           Showing the first {MAX_SHOWN} of {tokens.length} tokens
         </p>
       )}
-    </details>
+    </Disclosure>
   );
 }
 

@@ -30,6 +30,28 @@ export function wordsOf(model: Model): string {
   ].join(' · ');
 }
 
+export type Capability = 'tools' | 'reasoning';
+
+/** Returns a warning that a model does not have a capability, or may not have it; null: it has it. */
+export function capabilityWords(
+  model: Pick<Model, 'id' | Capability>,
+  capability: Capability,
+): string | null {
+  const name = model.id.split('/').at(-1);
+  switch (model[capability]) {
+    case true:
+      return null;
+    case false:
+      return capability === 'tools'
+        ? `${name} does not call tools, and may ignore them.`
+        : `${name} does not reason, and may ignore these settings.`;
+    case null:
+      return capability === 'tools'
+        ? `It is unknown whether ${name} calls tools.`
+        : `It is unknown whether ${name} reasons.`;
+  }
+}
+
 /** The states of a model, best first. */
 const STATES: readonly Model['state'][] = ['ready', 'loading', 'downloading', 'down'];
 

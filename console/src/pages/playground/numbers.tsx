@@ -7,7 +7,7 @@ import { speedOf, type Answer } from './answer.ts';
 
 /** Usage, timing and cost of a response. */
 export function Numbers({ answer }: { answer: Answer }) {
-  const { usage, ttftMs, totalMs, cost, requestId } = answer;
+  const { choices, usage, ttftMs, totalMs, cost, requestId } = answer;
   const speed = speedOf(answer);
   return (
     <div className="mt-2.5 flex flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-3">
@@ -15,6 +15,10 @@ export function Numbers({ answer }: { answer: Answer }) {
         {usage && <Metric name="Prompt">{tokens(usage.promptTokens)}</Metric>}
         {usage && usage.cachedTokens > 0 && <Metric name="Cached">{tokens(usage.cachedTokens)}</Metric>}
         {usage && <Metric name="Completion">{tokens(usage.completionTokens)}</Metric>}
+        {/* The disclosure of a single choice has them. */}
+        {usage && usage.reasoningTokens > 0 && choices.length !== 1 && (
+          <Metric name="Reasoning">{tokens(usage.reasoningTokens)}</Metric>
+        )}
         {ttftMs !== null && (
           <Metric name="TTFT" title="Time to first token">
             {duration(ttftMs)}
@@ -51,7 +55,8 @@ function Metric({ name, title, children }: { name: string; title?: string; child
   );
 }
 
-const tokens = (count: number): string => `${whole(count)} ${count === 1 ? 'token' : 'tokens'}`;
+/** Returns a count with its unit. */
+export const tokens = (count: number): string => `${whole(count)} ${count === 1 ? 'token' : 'tokens'}`;
 
 /** Returns the finish reason, error code, or "stopped by you". */
 function endOf({ choices, chosen, stopped, fault }: Answer): string {

@@ -1,5 +1,4 @@
-import { ChevronRight } from 'lucide-react';
-import { useId, useState, type ReactNode } from 'react';
+import type { ReactNode } from 'react';
 import { Button } from '../../components/button.tsx';
 import { Switch } from '../../components/choices.tsx';
 import { TextArea, TextField } from '../../components/field.tsx';
@@ -7,10 +6,13 @@ import { useActions, usePlayground } from './context.ts';
 import { FormatFields } from './format-fields.tsx';
 import { NumberField, Reset } from './number-field.tsx';
 import { CHOICES, COMMON, PENALTIES, SAMPLING, TEXT_TOP_LOGPROBS, TOP_LOGPROBS } from './parameters.ts';
+import { ReasoningSection, REASONING_PARAMETERS } from './reasoning-fields.tsx';
+import { Section } from './section.tsx';
 import { advancedSet, DEFAULTS, MAX_TEXT_LENGTH, MAX_BIASES } from './settings.ts';
 import { StopFields } from './stop-fields.tsx';
+import { ToolSection, TOOL_PARAMETERS } from './tool-fields.tsx';
 
-/** All request parameters: the common ones first, the others below "Advanced". Empty parameters are not sent. */
+/** All request parameters: the common ones first, the others in collapsed sections. Empty parameters are not sent. */
 export function ParametersPanel() {
   const { draft } = usePlayground();
   const { change } = useActions();
@@ -19,7 +21,15 @@ export function ParametersPanel() {
       {COMMON.map((parameter) => (
         <NumberField key={parameter.name} parameter={parameter} />
       ))}
-      <Advanced />
+      <div>
+        {draft.mode === 'chat' && (
+          <>
+            <ToolSection />
+            <ReasoningSection />
+          </>
+        )}
+        <Advanced />
+      </div>
       <Button
         className="self-start"
         disabled={draft.settings === DEFAULTS}
@@ -31,56 +41,41 @@ export function ParametersPanel() {
   );
 }
 
-/** The less common parameters, collapsed. Invalid input in one of them keeps the section open. */
+/** The less common parameters. */
 function Advanced() {
-  const { draft, faults } = usePlayground();
-  const content = useId();
-  const [wanted, setWanted] = useState(false);
-  const common = new Set<string>(COMMON.map(({ name }) => name));
-  const open = wanted || Object.keys(faults).some((name) => !common.has(name));
+  const { draft } = usePlayground();
   const set = advancedSet(draft.settings, draft.mode);
   return (
-    <section className="border-y border-line">
-      <h2>
-        <button
-          type="button"
-          aria-expanded={open}
-          aria-controls={content}
-          onClick={() => setWanted(!open)}
-          className="flex h-11 w-full items-center gap-2 text-left text-sm font-medium"
-        >
-          <ChevronRight
-            className={`size-4 shrink-0 text-ink-3 transition-transform ${open ? 'rotate-90' : ''}`}
-            aria-hidden="true"
-          />
-          Advanced
-          {set > 0 && <span className="ml-auto text-xs font-normal text-ink-3">{set} set</span>}
-        </button>
-      </h2>
-      <div id={content} hidden={!open} className="space-y-6 pt-2 pb-6">
-        <Group title="Sampling">
-          {SAMPLING.map((parameter) => (
-            <NumberField key={parameter.name} parameter={parameter} />
-          ))}
-        </Group>
-        <Group title="Penalties">
-          {PENALTIES.map((parameter) => (
-            <NumberField key={parameter.name} parameter={parameter} />
-          ))}
-        </Group>
-        <Group title="Output">
-          <StopFields />
-          <FormatFields />
-          <NumberField parameter={CHOICES} />
-          <OutputSwitches />
-        </Group>
-        <Group title="Other">
-          <OtherFields />
-        </Group>
-      </div>
-    </section>
+    <Section title="Advanced" note={set > 0 ? `${set} set` : null} contains={isAdvanced}>
+      <Group title="Sampling">
+        {SAMPLING.map((parameter) => (
+          <NumberField key={parameter.name} parameter={parameter} />
+        ))}
+      </Group>
+      <Group title="Penalties">
+        {PENALTIES.map((parameter) => (
+          <NumberField key={parameter.name} parameter={parameter} />
+        ))}
+      </Group>
+      <Group title="Output">
+        <StopFields />
+        <FormatFields />
+        <NumberField parameter={CHOICES} />
+        <OutputSwitches />
+      </Group>
+      <Group title="Other">
+        <OtherFields />
+      </Group>
+    </Section>
   );
 }
+
+const OTHER_SECTIONS: ReadonlySet<string> = new Set([
+  ...COMMON.map(({ name }) => name),
+  ...TOOL_PARAMETERS,
+  ...REASONING_PARAMETERS,
+]);
+const isAdvanced = (name: string): boolean => !OTHER_SECTIONS.has(name);
 
 function Group({ title, children }: { title: string; children: ReactNode }) {
   return (

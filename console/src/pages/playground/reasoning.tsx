@@ -1,24 +1,37 @@
-import { ChevronRight } from 'lucide-react';
+import { createContext, use } from 'react';
+import { Disclosure } from '../../components/disclosure.tsx';
+import { tokens } from './numbers.tsx';
 
 interface ReasoningProps {
   text: string;
-  /** Initially expanded. */
-  open?: boolean;
+  /** Null: not known yet, or counted for several choices together. */
+  tokenCount: number | null;
 }
 
-/** The reasoning before a completion. Hidden if empty. */
-export function Reasoning({ text, open = false }: ReasoningProps) {
+/** Whether the reasoning of a turn is open. Above the response, so that it stays open when the response is complete. */
+export const ReasoningOpen = createContext<[open: boolean, setOpen: (open: boolean) => void] | null>(null);
+
+/** The reasoning before a response, collapsed. Hidden if empty. */
+export function Reasoning({ text, tokenCount }: ReasoningProps) {
+  const [open, setOpen] = use(ReasoningOpen) ?? [];
   if (text === '') return null;
   return (
-    <details className="group/reasoning mb-2" open={open}>
-      <summary className="inline-flex list-none items-center gap-1 rounded-md text-xs font-medium text-ink-2 hover:text-ink">
-        <ChevronRight
-          className="size-3.5 transition-transform group-open/reasoning:rotate-90"
-          aria-hidden="true"
-        />
-        Reasoning
-      </summary>
-      <p className="mt-1.5 border-l-2 border-line pl-3 text-sm whitespace-pre-wrap text-ink-3">{text}</p>
-    </details>
+    <Disclosure
+      className="mb-2"
+      {...(open !== undefined && { open })}
+      {...(setOpen && { onToggle: setOpen })}
+      label={
+        <span>
+          Reasoning
+          {tokenCount !== null && (
+            <span className="font-normal text-ink-3 tabular-nums"> · {tokens(tokenCount)}</span>
+          )}
+        </span>
+      }
+    >
+      <p className="mt-1.5 border-l-2 border-line pl-3 text-sm break-words whitespace-pre-wrap text-ink-2">
+        {text}
+      </p>
+    </Disclosure>
   );
 }

@@ -16,8 +16,12 @@ export async function withReceipt(answer: Answer): Promise<Answer> {
     try {
       const { request } = await call('getReceipt', { params: { id } });
       if (request.state === 'open') continue;
-      const { prompt_tokens: promptTokens, cached_tokens: cachedTokens } = request;
-      const usage = { promptTokens, completionTokens: request.completion_tokens, cachedTokens };
+      const usage = {
+        promptTokens: request.prompt_tokens,
+        completionTokens: request.completion_tokens,
+        reasoningTokens: request.reasoning_tokens,
+        cachedTokens: request.cached_tokens,
+      };
       return { ...answer, usage, cost: request.cost_usd };
     } catch {
       return answer;

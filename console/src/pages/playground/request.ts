@@ -1,7 +1,10 @@
 import { streamed } from '../../api/generate.ts';
-import { inputOf, type Column, type Draft, type Turn } from './draft.ts';
+import { awaitsResults, canRespond, type Column, type Draft } from './draft.ts';
+import { readJson } from './json.ts';
+import { messagesOf } from './messages.ts';
 import type { Mode } from './parameters.ts';
-import { numbersOf, readJson, unescaped, type Settings } from './settings.ts';
+import { chosenFunction, numbersOf, unescaped, type Settings } from './settings.ts';
+import { readTools } from './tools.ts';
 
 /** A request body of the API. */
 export type RequestBody = Readonly<Record<string, unknown>>;
@@ -31,23 +34,15 @@ export function requestOf(
   const settings = settingsOf(draft.settings, mode, recommended);
   if (mode === 'text') return { model, prompt: draft.prompt, ...settings };
   const at = until === null ? turns.length : turns.findIndex(({ id }) => id === until);
-  const before: Pick<Turn, 'role' | 'text'>[] = turns.slice(0, at === -1 ? turns.length : at);
-  const typed =
-    until === null && draft.input.trim() !== '' ? [{ role: draft.inputRole, text: inputOf(draft) }] : [];
-  const messages = [
-    ...(draft.system.trim() === '' ? [] : [{ role: 'system', content: draft.system }]),
-    ...[...before, ...typed]
-      // Skips responses without text.
-      .filter(({ role, text }) => role === 'user' || text !== '')
-      .map(({ role, text }) => ({ role, content: text })),
-  ];
-  return { model, messages, ...settings };
+  const before = turns.slice(0, at === -1 ? turns.length : at);
+  return { model, messages: messagesOf(draft, before, until === null), ...settings };
 }
 
-/** Returns the full request that is sent next; without input, the last one sent. */
+/** Returns the full request that is sent next; without input or results for it, the last one sent. */
 export function sentRequest(draft: Draft, column: Column, recommended: Recommended): RequestBody {
   const last = column.turns.at(-1);
-  const answered = draft.input.trim() === '' && last?.role === 'assistant' ? last.id : null;
+  const hasNext = canRespond(column) || (draft.input.trim() !== '' && !awaitsResults(column));
+  const answered = !hasNext && last?.role === 'assistant' ? last.id : null;
   return streamed(requestOf(draft, column, recommended, answered), draft.settings.stream);
 }
 
@@ -68,6 +63,31 @@ function settingsOf(settings: Settings, mode: Mode, recommended: Recommended): R
     ...formatOf(settings),
     ...(settings.logitBias.trim() !== '' && { logit_bias: valueOf(settings.logitBias) }),
     ...(settings.user !== '' && { user: settings.user }),
+    ...(mode === 'chat' && toolsOf(settings)),
+    ...(mode === 'chat' && reasoningOf(settings)),
+  };
+}
+
+/** Without tools, the API refuses or ignores the other fields. */
+function toolsOf({ tools: text, toolChoice, parallelToolCalls }: Settings): RequestBody {
+  const read = readTools(text);
+  // Invalid tools are only shown in code samples.
+  const tools = 'tools' in read ? read.tools : valueOf(text);
+  if (Array.isArray(tools) && tools.length === 0) return {};
+  const name = chosenFunction(toolChoice);
+  return {
+    tools,
+    ...(toolChoice !== 'auto' && {
+      tool_choice: name === null ? toolChoice : { type: 'function', function: { name } },
+    }),
+    ...(!parallelToolCalls && { parallel_tool_calls: false }),
+  };
+}
+
+function reasoningOf({ reasoningEffort, templateVariables }: Settings): RequestBody {
+  return {
+    ...(reasoningEffort !== '' && { reasoning_effort: reasoningEffort }),
+    ...(templateVariables.trim() !== '' && { chat_template_kwargs: valueOf(templateVariables) }),
   };
 }
 

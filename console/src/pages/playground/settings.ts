@@ -1,3 +1,4 @@
+import { isObject, readJson } from './json.ts';
 import {
   COMMON,
   faultOfNumber,
@@ -6,6 +7,8 @@ import {
   type Mode,
   type NumberParameter,
 } from './parameters.ts';
+import { faultOfVariables } from './template-variables.ts';
+import { readTools, toolNames } from './tools.ts';
 
 /** The parameters of a request as typed, including invalid input. */
 export interface Settings {
@@ -23,7 +26,27 @@ export interface Settings {
   logitBias: string;
   user: string;
   stream: boolean;
+  /** A JSON array of tools or functions; empty: none. Chats only, as are the settings below. */
+  tools: string;
+  toolChoice: ToolChoice;
+  parallelToolCalls: boolean;
+  /** Empty: the model's default. */
+  reasoningEffort: ReasoningEffort | '';
+  /** A JSON object; empty: none. */
+  templateVariables: string;
 }
+
+/** With `function:`, the name of a function that the model must call. */
+export type ToolChoice = 'auto' | 'none' | 'required' | `function:${string}`;
+
+/** Returns the name of the function that the model must call; null: another choice. */
+export function chosenFunction(choice: ToolChoice): string | null {
+  return choice.startsWith('function:') ? choice.slice('function:'.length) : null;
+}
+
+/** The values of `reasoning_effort`. */
+export const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
+type ReasoningEffort = (typeof REASONING_EFFORTS)[number];
 
 const EXAMPLE_SCHEMA = {
   type: 'object',
@@ -44,6 +67,11 @@ export const DEFAULTS: Settings = {
   logitBias: '',
   user: '',
   stream: true,
+  tools: '',
+  toolChoice: 'auto',
+  parallelToolCalls: true,
+  reasoningEffort: '',
+  templateVariables: '',
 };
 
 export const MAX_STOPS = 4;
@@ -79,6 +107,12 @@ export function faultsOf(settings: Settings, mode: Mode): Faults {
     mode === 'text' && settings.echo && settings.logprobs
       ? 'Cannot be combined with log probabilities. Turn one of them off.'
       : null;
+  if (mode === 'chat') {
+    const read = readTools(settings.tools);
+    faults['tools'] = 'fault' in read ? read.fault : null;
+    faults['tool_choice'] = 'tools' in read && read.tools.length > 0 ? faultOfChoice(settings) : null;
+    faults['chat_template_kwargs'] = faultOfVariables(settings.templateVariables);
+  }
   return Object.fromEntries(
     Object.entries(faults).flatMap(([name, fault]) => (fault ? [[name, fault]] : [])),
   );
@@ -93,7 +127,7 @@ export function numbersOf(mode: Mode, { logprobs }: Settings): readonly NumberPa
   });
 }
 
-/** Counts the parameters other than the common ones that differ from their defaults. */
+/** Counts the parameters in the advanced section that differ from their defaults. */
 export function advancedSet(settings: Settings, mode: Mode): number {
   const numbers = numbersOf(mode, settings).filter(
     (parameter) => !COMMON.includes(parameter) && (settings.numbers[parameter.name] ?? '').trim() !== '',
@@ -116,15 +150,6 @@ export function unescaped(typed: string): string {
   return typed.replaceAll(/\\([nt\\])/g, (_, letter: string) =>
     letter === 'n' ? '\n' : letter === 't' ? '\t' : '\\',
   );
-}
-
-/** Parses JSON, or returns an error message. */
-export function readJson(text: string): { value: unknown } | { fault: string } {
-  try {
-    return { value: JSON.parse(text) as unknown };
-  } catch (error) {
-    return { fault: `Invalid JSON: ${error instanceof Error ? error.message : 'cannot be parsed'}.` };
-  }
 }
 
 function faultOfSchema(text: string): string | null {
@@ -151,6 +176,7 @@ function faultOfBiases(text: string): string | null {
   return null;
 }
 
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+function faultOfChoice({ tools, toolChoice }: Settings): string | null {
+  const name = chosenFunction(toolChoice);
+  return name === null || toolNames(tools).includes(name) ? null : `No tool is named ${name}.`;
 }

@@ -1,6 +1,7 @@
-import { emptyAnswer, type Answer } from './answer.ts';
+import { emptyAnswer, type Answer, type ToolCall } from './answer.ts';
+import { isObject } from './json.ts';
 import { EMPTY_DRAFT, type Column, type Draft, type Turn } from './draft.ts';
-import { MAX_STOPS, type Settings } from './settings.ts';
+import { MAX_STOPS, REASONING_EFFORTS, type Settings, type ToolChoice } from './settings.ts';
 
 /** Returns the local storage key of a user's playground. */
 export const storageKey = (personId: string): string => `sluice.playground.${personId}`;
@@ -29,7 +30,7 @@ export function fromStored(text: string | null): Draft {
   } catch {
     return EMPTY_DRAFT;
   }
-  if (!isRecord(value)) return EMPTY_DRAFT;
+  if (!isObject(value)) return EMPTY_DRAFT;
   const columns = Array.isArray(value.columns) ? value.columns.slice(0, 2).flatMap(columnOf) : [];
   return {
     mode: value.mode === 'text' ? 'text' : 'chat',
@@ -42,15 +43,9 @@ export function fromStored(text: string | null): Draft {
   };
 }
 
-type Unknown = Readonly<Record<string, unknown>>;
-
-function isRecord(value: unknown): value is Unknown {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function columnOf(value: unknown): Column[] {
-  if (!isRecord(value)) return [];
-  const completion = isRecord(value.completion) ? value.completion : {};
+  if (!isObject(value)) return [];
+  const completion = isObject(value.completion) ? value.completion : {};
   const answer = answerOf(completion.answer);
   return [
     {
@@ -62,21 +57,43 @@ function columnOf(value: unknown): Column[] {
 }
 
 function turnOf(value: unknown): Turn[] {
-  if (!isRecord(value) || typeof value.id !== 'string' || typeof value.text !== 'string') return [];
-  return [{ id: value.id, role: roleOf(value.role), text: value.text, answer: answerOf(value.answer) }];
+  if (!isObject(value) || typeof value.id !== 'string' || typeof value.text !== 'string') return [];
+  const { id, text, calls } = value;
+  return [
+    {
+      id,
+      role: roleOf(value.role),
+      text,
+      calls: Array.isArray(calls)
+        ? calls.flatMap((call: unknown) =>
+            callOf(call).map((valid) => ({
+              ...valid,
+              result: isObject(call) ? textOf(call.result, '') : '',
+            })),
+          )
+        : [],
+      answer: answerOf(value.answer),
+    },
+  ];
+}
+
+function callOf(value: unknown): ToolCall[] {
+  if (!isObject(value) || typeof value.id !== 'string') return [];
+  return [{ id: value.id, name: textOf(value.name, ''), arguments: textOf(value.arguments, '') }];
 }
 
 function answerOf(value: unknown): Answer | null {
-  if (!isRecord(value) || !Array.isArray(value.choices)) return null;
+  if (!isObject(value) || !Array.isArray(value.choices)) return null;
   const { usage, fault } = value;
   return {
     ...emptyAnswer(textOf(value.model, '')),
     choices: value.choices.flatMap((choice: unknown) =>
-      isRecord(choice) && typeof choice.text === 'string'
+      isObject(choice) && typeof choice.text === 'string'
         ? [
             {
               text: choice.text,
               reasoning: textOf(choice.reasoning, ''),
+              calls: Array.isArray(choice.calls) ? choice.calls.flatMap(callOf) : [],
               finish: orNull(choice.finish, 'string'),
               logprobs: [],
             },
@@ -87,15 +104,16 @@ function answerOf(value: unknown): Answer | null {
     requestId: orNull(value.requestId, 'string'),
     ttftMs: orNull(value.ttftMs, 'number'),
     totalMs: orNull(value.totalMs, 'number'),
-    usage: isRecord(usage)
+    usage: isObject(usage)
       ? {
           promptTokens: numberOf(usage.promptTokens, 0),
           completionTokens: numberOf(usage.completionTokens, 0),
+          reasoningTokens: numberOf(usage.reasoningTokens, 0),
           cachedTokens: numberOf(usage.cachedTokens, 0),
         }
       : null,
     cost: orNull(value.cost, 'string'),
-    fault: isRecord(fault)
+    fault: isObject(fault)
       ? {
           message: textOf(fault.message, ''),
           code: textOf(fault.code, ''),
@@ -110,8 +128,8 @@ function answerOf(value: unknown): Answer | null {
 
 function settingsOf(value: unknown): Settings {
   const { settings } = EMPTY_DRAFT;
-  if (!isRecord(value)) return settings;
-  const numbers = isRecord(value.numbers) ? Object.entries(value.numbers) : [];
+  if (!isObject(value)) return settings;
+  const numbers = isObject(value.numbers) ? Object.entries(value.numbers) : [];
   const { format } = value;
   return {
     // Unknown names are harmless: requests only include known parameters.
@@ -127,7 +145,17 @@ function settingsOf(value: unknown): Settings {
     logitBias: textOf(value.logitBias, settings.logitBias),
     user: textOf(value.user, settings.user),
     stream: value.stream !== false,
+    tools: textOf(value.tools, settings.tools),
+    toolChoice: toolChoiceOf(value.toolChoice),
+    parallelToolCalls: value.parallelToolCalls !== false,
+    reasoningEffort: REASONING_EFFORTS.find((effort) => effort === value.reasoningEffort) ?? '',
+    templateVariables: textOf(value.templateVariables, settings.templateVariables),
   };
+}
+
+function toolChoiceOf(value: unknown): ToolChoice {
+  if (value === 'none' || value === 'required') return value;
+  return typeof value === 'string' && value.startsWith('function:') ? (value as ToolChoice) : 'auto';
 }
 
 function roleOf(value: unknown): Turn['role'] {

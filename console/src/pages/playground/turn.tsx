@@ -6,16 +6,20 @@ import { CopyButton } from '../../components/copy.tsx';
 import { AnswerView, LiveAnswerView } from './answer-view.tsx';
 import { useActions, useIsLive, useIsRunning } from './context.ts';
 import type { Turn as TurnData } from './draft.ts';
+import { ReasoningOpen } from './reasoning.tsx';
 import { RichText } from './rich-text.tsx';
+import { ToolCalls } from './tool-calls.tsx';
 import { TypedText } from './typed-text.tsx';
 
 const NAMES = { user: 'User', assistant: 'Assistant' } as const;
 
 /** A turn of a conversation, with actions to edit, rerun or delete it, or to switch its role. */
-export const Turn = memo(function Turn({ turn }: { turn: TurnData }) {
+export const Turn = memo(function Turn({ turn, isLast }: { turn: TurnData; isLast: boolean }) {
   const { change, runFrom } = useActions();
   const [editing, setEditing] = useState(false);
+  const reasoningOpen = useState(false);
   const isLive = useIsLive(turn.id);
+  const calls = <ToolCalls turn={turn} isLast={isLast} />;
   return (
     <article
       aria-label={NAMES[turn.role]}
@@ -28,20 +32,26 @@ export const Turn = memo(function Turn({ turn }: { turn: TurnData }) {
         <span className="text-xs font-medium text-ink-2">{NAMES[turn.role]}</span>
         {!isLive && !editing && <TurnActions turn={turn} onEdit={() => setEditing(true)} />}
       </header>
-      {editing ? (
-        <EditTurn turn={turn} onDone={() => setEditing(false)} />
-      ) : turn.answer !== null ? (
-        <AnswerView
-          answer={turn.answer}
-          text={turn.text}
-          onChoose={(choice) => change({ type: 'choose', id: turn.id, choice })}
-          onRetry={() => runFrom(turn.id)}
-        />
-      ) : turn.role === 'assistant' && turn.text === '' ? (
-        <LiveAnswerView id={turn.id} />
-      ) : (
-        <RichText text={turn.text} />
-      )}
+      <ReasoningOpen value={reasoningOpen}>
+        {editing ? (
+          <EditTurn turn={turn} onDone={() => setEditing(false)} />
+        ) : turn.answer !== null ? (
+          <AnswerView
+            answer={turn.answer}
+            text={turn.text}
+            calls={calls}
+            onChoose={(choice) => change({ type: 'choose', id: turn.id, choice })}
+            onRetry={() => runFrom(turn.id)}
+          />
+        ) : turn.role === 'assistant' && turn.text === '' && turn.calls.length === 0 ? (
+          <LiveAnswerView id={turn.id} />
+        ) : (
+          <>
+            <RichText text={turn.text} />
+            {calls}
+          </>
+        )}
+      </ReasoningOpen>
     </article>
   );
 });

@@ -8,6 +8,7 @@ import {
   changed,
   cleared,
   completing,
+  continued,
   EMPTY_DRAFT,
   rerun,
   sent,
@@ -91,6 +92,7 @@ export function useNewPlayground(options: Options): { playground: Playground; ac
         const { draft } = now.current;
         start(rerun(text === undefined ? draft : changed(draft, { type: 'edit', turn, text }), turn));
       },
+      continueFrom: (turn) => start(continued(now.current.draft, turn)),
       stop: () => live.stop(),
       clear: () => {
         live.stop();

@@ -38,6 +38,7 @@ function next(call: FirstCall, step: Step): FirstCall {
     case 'text':
       return { ...call, text: call.text + step.text };
     case 'reasoning':
+    case 'tool_call':
     case 'finish':
       return call;
     case 'usage':

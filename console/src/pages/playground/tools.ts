@@ -1,0 +1,94 @@
+import { isObject, readJson } from './json.ts';
+
+/** The bounds of the API: see `docs/api.md`. */
+export const MAX_TOOLS = 128;
+/** Maximum size of all tools, in characters of JSON. */
+export const MAX_TOOLS_LENGTH = 1_048_576;
+/** Maximum length of the description of a function, in code points. */
+export const MAX_DESCRIPTION_LENGTH = 65_536;
+const NAME = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** An element of `tools` in a request. */
+interface Tool {
+  type: 'function';
+  function: Readonly<Record<string, unknown>> & { name: string };
+}
+
+/**
+ * Parses an array of tools, or of functions, which are tools without `{"type": "function", "function": …}`. Errors name the
+ * path of the value. The service checks schemas; it reports their errors when a request is sent.
+ */
+export function readTools(text: string): { tools: readonly Tool[] } | { fault: string } {
+  if (text.trim() === '') return { tools: [] };
+  const read = readJson(text);
+  if ('fault' in read) return read;
+  if (!Array.isArray(read.value)) return { fault: 'Enter a JSON array of functions.' };
+  if (read.value.length > MAX_TOOLS) return { fault: `Use at most ${MAX_TOOLS} functions.` };
+  const tools: Tool[] = [];
+  const names = new Set<string>();
+  for (const [index, value] of read.value.entries()) {
+    const tool = readTool(value, `tools[${index}]`);
+    if ('fault' in tool) return tool;
+    const { name } = tool.function;
+    if (names.has(name)) {
+      const at = isObject(value) && 'function' in value ? 'function.name' : 'name';
+      return fault(`tools[${index}].${at}`, `is already used: ${name}`);
+    }
+    names.add(name);
+    tools.push(tool);
+  }
+  return JSON.stringify(tools).length > MAX_TOOLS_LENGTH
+    ? { fault: `Use at most ${MAX_TOOLS_LENGTH} characters of JSON.` }
+    : { tools };
+}
+
+/** Returns the names of the functions; none if the tools are invalid. */
+export function toolNames(text: string): string[] {
+  const read = readTools(text);
+  return 'tools' in read ? read.tools.map((tool) => tool.function.name) : [];
+}
+
+const TOOL_FIELDS = ['type', 'function', 'cache_control'];
+const FUNCTION_FIELDS = ['name', 'description', 'parameters', 'strict'];
+
+function readTool(value: unknown, path: string): Tool | { fault: string } {
+  if (!isObject(value)) return fault(path, 'must be an object');
+  if ('type' in value && value['type'] !== 'function') return fault(`${path}.type`, 'must be "function"');
+  if (!('function' in value)) {
+    const { type: _, ...bare } = value;
+    return readFunction(bare, path);
+  }
+  if (!('type' in value)) return fault(`${path}.type`, 'is missing; it must be "function"');
+  const unknown = Object.keys(value).find((name) => !TOOL_FIELDS.includes(name));
+  if (unknown !== undefined) return fault(`${path}.${unknown}`, 'is not a field of tools');
+  const tool = isObject(value['function'])
+    ? readFunction(value['function'], `${path}.function`)
+    : fault(`${path}.function`, 'must be an object');
+  return 'fault' in tool ? tool : { ...value, ...tool };
+}
+
+function readFunction(value: Readonly<Record<string, unknown>>, path: string): Tool | { fault: string } {
+  const { name, description = null, parameters = null, strict = null } = value;
+  const unknown = Object.keys(value).find((field) => !FUNCTION_FIELDS.includes(field));
+  if (unknown !== undefined) return fault(`${path}.${unknown}`, 'is not a field of functions');
+  if (name === undefined) return fault(`${path}.name`, 'is missing');
+  if (typeof name !== 'string' || !NAME.test(name)) {
+    return fault(`${path}.name`, 'must be 1 to 64 letters, digits, _ or -');
+  }
+  if (description !== null) {
+    if (typeof description !== 'string') return fault(`${path}.description`, 'must be a string');
+    // At least as many UTF-16 units as code points, so that short texts are not counted.
+    if (description.length > MAX_DESCRIPTION_LENGTH && [...description].length > MAX_DESCRIPTION_LENGTH) {
+      return fault(`${path}.description`, `must be at most ${MAX_DESCRIPTION_LENGTH} characters long`);
+    }
+  }
+  if (parameters !== null && !isObject(parameters)) {
+    return fault(`${path}.parameters`, 'must be a JSON Schema object');
+  }
+  if (strict !== null && typeof strict !== 'boolean') return fault(`${path}.strict`, 'must be true or false');
+  return { type: 'function', function: { ...value, name } };
+}
+
+function fault(path: string, what: string): { fault: string } {
+  return { fault: `${path} ${what}.` };
+}

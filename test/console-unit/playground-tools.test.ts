@@ -1,0 +1,323 @@
+/** Tools and tool calls of the playground. The service must agree with every check of the console. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import type { GenerateEvent } from '../../console/src/api/generate.ts';
+import { afterEvent, emptyAnswer } from '../../console/src/pages/playground/answer.ts';
+import { formatArguments, isCompleteCall } from '../../console/src/pages/playground/arguments.ts';
+import {
+  added,
+  changed,
+  continued,
+  EMPTY_DRAFT,
+  sent,
+  type Draft,
+} from '../../console/src/pages/playground/draft.ts';
+import { capabilityWords } from '../../console/src/pages/playground/model-words.ts';
+import { requestOf, sentRequest } from '../../console/src/pages/playground/request.ts';
+import { faultsOf, REASONING_EFFORTS } from '../../console/src/pages/playground/settings.ts';
+import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
+import {
+  faultOfVariables,
+  MAX_VARIABLES,
+  MAX_VARIABLES_LENGTH,
+} from '../../console/src/pages/playground/template-variables.ts';
+import { TOOL_PRESETS } from '../../console/src/pages/playground/tool-presets.ts';
+import {
+  MAX_DESCRIPTION_LENGTH,
+  MAX_TOOLS,
+  MAX_TOOLS_LENGTH,
+  readTools,
+  toolNames,
+} from '../../console/src/pages/playground/tools.ts';
+import * as serviceFields from '../../src/openai/chat-fields.ts';
+import { parseChatRequest } from '../../src/openai/chat-request.ts';
+
+const PARSING = { maxChoices: 16, internal: false };
+const MODEL = 'acme/one';
+
+/** Returns the service's error for these fields; null: accepted. */
+function refusalOf(fields: Readonly<Record<string, unknown>>): string | null {
+  try {
+    parseChatRequest({ model: MODEL, messages: [{ role: 'user', content: 'Hi' }], ...fields }, PARSING);
+    return null;
+  } catch (error) {
+    return String(error);
+  }
+}
+
+const faultOfTools = (value: unknown): string | null => {
+  const read = readTools(typeof value === 'string' ? value : JSON.stringify(value));
+  return 'fault' in read ? read.fault : null;
+};
+
+test('tools are read from tool objects and from functions', () => {
+  const bare = { name: 'a', description: 'A.', parameters: { type: 'object' }, strict: true };
+  const wrapped = { type: 'function', function: bare };
+  for (const value of [[bare], [wrapped], [{ type: 'function', ...bare }]]) {
+    assert.deepEqual(readTools(JSON.stringify(value)), { tools: [wrapped] });
+  }
+  assert.deepEqual(readTools(' \n'), { tools: [] });
+  assert.deepEqual(toolNames(JSON.stringify([bare, { name: 'b' }])), ['a', 'b']);
+  assert.deepEqual(toolNames('[{"name"'), []);
+});
+
+test('errors of tools name the path of the value', () => {
+  const fault = (...tools: unknown[]) => faultOfTools(tools) ?? '';
+  const named = { name: 'a' };
+  assert.match(faultOfTools('[{') ?? '', /^Invalid JSON: /);
+  assert.match(faultOfTools({ name: 'a' }) ?? '', /array/);
+  assert.match(fault(named, 7), /^tools\[1\] must be an object/);
+  assert.match(fault({ type: 'web_search' }), /^tools\[0\]\.type /);
+  assert.match(fault({ function: named }), /^tools\[0\]\.type is missing/);
+  assert.match(fault({ type: 'function', function: null }), /^tools\[0\]\.function /);
+  assert.match(fault({ type: 'function', function: {} }), /^tools\[0\]\.function\.name is missing/);
+  assert.match(fault({ type: 'function', function: named, x: 1 }), /^tools\[0\]\.x /);
+  assert.match(fault({ name: 'get weather' }), /^tools\[0\]\.name /);
+  assert.match(fault({ name: 'a', description: 1 }), /^tools\[0\]\.description /);
+  assert.match(fault({ name: 'a', parameters: [] }), /^tools\[0\]\.parameters /);
+  assert.match(fault({ name: 'a', strict: 'yes' }), /^tools\[0\]\.strict /);
+  assert.match(fault({ name: 'a', params: {} }), /^tools\[0\]\.params /);
+  assert.match(fault(named, named), /^tools\[1\]\.name is already used: a/);
+  assert.match(fault(...Array.from({ length: MAX_TOOLS + 1 }, (_, at) => ({ name: `f${at}` }))), /128/);
+});
+
+test('the console accepts the tools that the service accepts', () => {
+  const key = fc.constantFrom('type', 'function', 'name', 'description', 'parameters', 'strict', 'other');
+  const leaf = fc.constantFrom<unknown>(
+    'function',
+    'a',
+    'b c',
+    '',
+    1,
+    true,
+    null,
+    [],
+    {},
+    { type: 'object' },
+  );
+  const inner = fc.dictionary(key, leaf);
+  const tool = fc.oneof(
+    fc.record({ type: fc.constant('function'), function: inner }),
+    fc.record({ type: leaf, function: fc.oneof(inner, leaf) }, { requiredKeys: [] }),
+    fc.record({
+      type: fc.constant('function'),
+      function: fc.record({ name: fc.constantFrom('a', 'b', 'c'), strict: fc.boolean() }),
+    }),
+  );
+  fc.assert(
+    fc.property(fc.array(tool, { minLength: 1, maxLength: 3 }), (tools) => {
+      assert.equal(faultOfTools(tools) === null, refusalOf({ tools }) === null, JSON.stringify(tools));
+    }),
+  );
+});
+
+test('bounds and values of tools and reasoning match the API', () => {
+  assert.deepEqual(
+    [MAX_TOOLS, MAX_TOOLS_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_VARIABLES, MAX_VARIABLES_LENGTH],
+    [
+      serviceFields.MAX_TOOLS,
+      serviceFields.MAX_TOOLS_CHARACTERS,
+      serviceFields.MAX_TOOL_DESCRIPTION,
+      serviceFields.MAX_TEMPLATE_VARIABLES,
+      serviceFields.MAX_TEMPLATE_CHARACTERS,
+    ],
+  );
+  assert.deepEqual(serviceFields.reasoningEffort.schema.enum, REASONING_EFFORTS);
+});
+
+test('the service accepts the example tools', () => {
+  for (const { title, text } of TOOL_PRESETS) {
+    const read = readTools(text);
+    assert.ok('tools' in read && read.tools.length > 0, title);
+    assert.equal(refusalOf({ tools: read.tools }), null);
+  }
+});
+
+test('template variables are an object with valid names', () => {
+  assert.equal(faultOfVariables(''), null);
+  assert.equal(faultOfVariables('{"enable_thinking": {"a b": 1}}'), null);
+  for (const bad of ['{', '[]', 'null', '{"a b": 1}', '{"1": 1}']) assert.ok(faultOfVariables(bad), bad);
+  const many = Object.fromEntries(Array.from({ length: MAX_VARIABLES + 1 }, (_, at) => [`v${at}`, 1]));
+  assert.match(faultOfVariables(JSON.stringify(many)) ?? '', /at most 64/);
+});
+
+test('a chosen function must be among the tools, unless there are none', () => {
+  const faults = (tools: string) =>
+    Object.keys(faultsOf({ ...EMPTY_DRAFT.settings, tools, toolChoice: 'function:a' }, 'chat'));
+  assert.deepEqual(faults('[{"name": "a"}]'), []);
+  assert.deepEqual(faults('[{"name": "b"}]'), ['tool_choice']);
+  assert.deepEqual(faults(''), []);
+  assert.deepEqual(faults('[{'), ['tools']);
+});
+
+test('a warning names models that do not have a capability or may not have it', () => {
+  const model = { id: 'acme/one', tools: null, reasoning: false };
+  assert.match(capabilityWords(model, 'tools') ?? '', /unknown whether one calls tools/);
+  assert.match(capabilityWords(model, 'reasoning') ?? '', /one does not reason/);
+  assert.equal(capabilityWords({ ...model, tools: true }, 'tools'), null);
+});
+
+test('arguments are indented without any other change, also while they arrive', () => {
+  assert.equal(
+    formatArguments('{"a":[1,{}],"b":"x, {y"}'),
+    '{\n  "a": [\n    1,\n    {}\n  ],\n  "b": "x, {y"\n}',
+  );
+  assert.equal(formatArguments('{"a":"b\\"c'), '{\n  "a": "b\\"c');
+  assert.equal(formatArguments('{"n":12345678901234567890}'), '{\n  "n": 12345678901234567890\n}');
+  fc.assert(
+    fc.property(fc.json(), fc.nat(), (json, length) => {
+      assert.deepEqual(JSON.parse(formatArguments(json)), JSON.parse(json));
+      const compact = JSON.stringify(JSON.parse(json));
+      const part = compact.slice(0, length);
+      assert.ok(formatArguments(compact).startsWith(formatArguments(part).trimEnd()), part);
+    }),
+  );
+  const depth = 20_000;
+  assert.ok(formatArguments('['.repeat(depth)).length < 40 * depth);
+});
+
+test('a call is complete if its arguments are a JSON object or empty', () => {
+  for (const good of ['', '{}', ' {"a": 1} ']) assert.ok(isCompleteCall({ arguments: good }), good);
+  for (const bad of ['{"a":', '[]', '1', 'null', 'x']) assert.ok(!isCompleteCall({ arguments: bad }), bad);
+});
+
+/** A response with reasoning and these calls, in pieces. */
+function responseOf(...calls: { id: string; arguments: string }[]) {
+  const events: GenerateEvent[] = [
+    { type: 'reasoning', choice: 0, text: 'Hm.' },
+    ...calls.flatMap(({ id, arguments: json }, call): GenerateEvent[] => [
+      { type: 'tool_call', choice: 0, call, id, name: 'get_weather', arguments: '' },
+      ...[...json].map((piece): GenerateEvent => ({
+        type: 'tool_call',
+        choice: 0,
+        call,
+        arguments: piece,
+      })),
+    ]),
+    { type: 'finish', choice: 0, reason: 'tool_calls' },
+  ];
+  return events.reduce((answer, event) => afterEvent(answer, event, null), emptyAnswer(MODEL));
+}
+
+const ZURICH = { id: 'call_1', arguments: '{"city":"Zurich"}' };
+const BERN = { id: 'call_2', arguments: '{"city":"Bern"}' };
+
+/** A conversation in which the model called the function, without results. */
+function called(...calls: { id: string; arguments: string }[]): Draft {
+  const draft = changed(
+    { ...EMPTY_DRAFT, input: 'How warm is it?' },
+    { type: 'model', column: 0, model: MODEL },
+  );
+  const { draft: next, pending } = sent(draft);
+  return changed(next, { type: 'answered', id: pending[0]?.id ?? '', answer: responseOf(...calls) });
+}
+
+function withResults(draft: Draft, ...ids: string[]): Draft {
+  const turn = callerOf(draft);
+  return ids.reduce(
+    (draft, call) => changed(draft, { type: 'result', turn: turn.id, call, result: `result of ${call}` }),
+    draft,
+  );
+}
+
+function callerOf({ columns }: Draft) {
+  const turn = columns[0]?.turns.find(({ calls }) => calls.length > 0);
+  assert.ok(turn);
+  return turn;
+}
+
+function messagesOf(draft: Draft, until: string | null = null) {
+  const [column] = draft.columns;
+  assert.ok(column);
+  const body = requestOf(draft, column, {}, until);
+  assert.equal(refusalOf({ messages: body['messages'] }), null);
+  return body['messages'] as Record<string, unknown>[];
+}
+
+test('results follow the message with the calls and its reasoning', () => {
+  const draft = withResults(called(ZURICH, BERN), 'call_1', 'call_2');
+  const { draft: next, pending } = continued(draft, callerOf(draft).id);
+  const callOf = ({ id, arguments: json }: typeof ZURICH) => ({
+    id,
+    type: 'function',
+    function: { name: 'get_weather', arguments: json },
+  });
+  assert.deepEqual(messagesOf(next, pending[0]?.id), [
+    { role: 'user', content: 'How warm is it?' },
+    {
+      role: 'assistant',
+      content: null,
+      reasoning_content: 'Hm.',
+      tool_calls: [callOf(ZURICH), callOf(BERN)],
+    },
+    { role: 'tool', tool_call_id: 'call_1', content: 'result of call_1' },
+    { role: 'tool', tool_call_id: 'call_2', content: 'result of call_2' },
+  ]);
+});
+
+test('reasoning before the last user message is not sent', () => {
+  const draft = { ...withResults(called(ZURICH), 'call_1'), input: 'And tomorrow?' };
+  const messages = messagesOf(draft);
+  assert.deepEqual(
+    messages.map(({ role }) => role),
+    ['user', 'assistant', 'tool', 'user'],
+  );
+  assert.ok(messages.every((message) => !('reasoning_content' in message)));
+});
+
+test('calls with incomplete arguments are neither sent nor need a result', () => {
+  const cut = { id: 'call_2', arguments: '{"city":"Be' };
+  const draft = withResults(called(ZURICH, cut), 'call_1');
+  assert.equal(sent(draft).pending.length, 1);
+  const [, assistant, ...results] = messagesOf(draft);
+  assert.equal((assistant?.['tool_calls'] as unknown[]).length, 1);
+  assert.equal(results.length, 1);
+  const only = called(cut);
+  assert.deepEqual(sent(only).pending, []);
+  assert.deepEqual(
+    messagesOf({ ...only, input: 'Again.' }).map(({ role }) => role),
+    ['user', 'user'],
+  );
+});
+
+test('no message is sent or added before every call has a result', () => {
+  const draft = { ...withResults(called(ZURICH, BERN), 'call_1'), input: 'And tomorrow?' };
+  assert.deepEqual(sent(draft), { draft, pending: [] });
+  assert.equal(added(draft), draft);
+  const complete = withResults(draft, 'call_2');
+  assert.equal(sent(complete).pending.length, 1);
+});
+
+test('results are kept when the usage of the response is added, and removed with the role', () => {
+  const draft = withResults(called(ZURICH), 'call_1');
+  const { id } = callerOf(draft);
+  const again = changed(draft, { type: 'answered', id, answer: responseOf(ZURICH) });
+  assert.equal(callerOf(again).calls[0]?.result, 'result of call_1');
+  const edited = changed(draft, { type: 'edit', turn: id, text: 'Let me look.' });
+  assert.equal(callerOf(edited).calls.length, 1);
+  const switched = changed(draft, { type: 'switch_role', turn: id });
+  assert.deepEqual(switched.columns[0]?.turns.at(-1)?.calls, []);
+});
+
+test('storage and a second column keep calls and results', () => {
+  const draft = changed(withResults(called(ZURICH), 'call_1'), {
+    type: 'settings',
+    values: { tools: '[{', toolChoice: 'function:a', parallelToolCalls: false, reasoningEffort: 'max' },
+  });
+  assert.deepEqual(fromStored(storedText(draft)), draft);
+  const compared = changed(draft, { type: 'model', column: 1, model: 'acme/two' });
+  assert.deepEqual(compared.columns[1]?.turns.at(-1)?.calls, callerOf(draft).calls);
+});
+
+test('code samples have the results once there are all', () => {
+  const roles = (draft: Draft) => {
+    const [column] = draft.columns;
+    assert.ok(column);
+    const { messages } = sentRequest(draft, column, {}) as { messages: { role: string }[] };
+    return messages.map(({ role }) => role);
+  };
+  assert.deepEqual(roles(called(ZURICH)), ['user']);
+  assert.deepEqual(roles({ ...called(ZURICH), input: 'Hello?' }), ['user']);
+  assert.deepEqual(roles(withResults(called(ZURICH), 'call_1')), ['user', 'assistant', 'tool']);
+});
