@@ -68,7 +68,7 @@ export const replicaSchema = z
       .boolean()
       .default(false)
       .describe(
-        'Whether accounts may share a prefix cache if the server cannot separate them. False disables the cache on llama-server; for `tgi` and `openai`, Sluice only logs a warning.',
+        'Whether accounts may share the prefix cache of a server that cannot separate it by account. False disables the cache on llama-server; for `tgi` and `openai`, Sluice only logs a warning.',
       ),
     exactCounts: z
       .boolean()

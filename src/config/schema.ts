@@ -82,7 +82,7 @@ const model = z
     pricing: z
       .strictObject({ prompt: decimal.default('0'), completion: decimal.default('0') })
       .prefault({})
-      .describe('Prices that `GET /v1/models` lists.'),
+      .describe('Prices of requests, which `GET /v1/models` also lists.'),
     instructType: z
       .string()
       .nullable()
