@@ -6,6 +6,7 @@ import {
   type GenerationEvent,
   type GenerationRequest,
   echoedPrompts,
+  toolsOf,
 } from '../generation.ts';
 import { readResponse } from '../openai/response-reader.ts';
 import { isAccessDenied, readErrorBody } from '../openai/error-body.ts';
@@ -176,7 +177,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     if (status !== 200) {
       this.#retryAfterMs = retryAfterMs(headers);
     } else if (this.#streamed) {
-      this.#reader = new StreamReader(this.#request.kind, this.#meter());
+      const offered = toolsOf(this.#request).map(({ name }) => name);
+      this.#reader = new StreamReader(this.#request.kind, this.#meter(), offered);
       if (this.#settings.traits.startedBy === 'headers') {
         this.#deliver([{ type: 'started', promptTokens: null, cachedTokens: null }]);
       }

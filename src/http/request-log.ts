@@ -47,6 +47,8 @@ export function logRequest(
     cachedTokens: usage.cachedTokens,
     completionTokens: usage.completionTokens,
     reasoningTokens: usage.reasoningTokens,
+    toolCalls: record.toolCalls?.total ?? 0,
+    invalidToolCalls: record.toolCalls?.invalid ?? 0,
     queueMs: since(record.slotAtMs),
     ttftMs: since(record.firstTokenAtMs),
     totalMs: since(record.endedAtMs ?? performance.now()),

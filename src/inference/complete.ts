@@ -19,6 +19,7 @@ import {
 } from './request-accounting.ts';
 import type { CrashSuspects } from './crash-suspects.ts';
 import type { GenerationRecord } from './record.ts';
+import { ToolCallCounts } from './tool-call-counts.ts';
 
 /** The client closed the connection before its response was complete. Used as an abort reason, never sent. */
 export class ClientDisconnected extends Error {
@@ -103,6 +104,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     this.#request = requestFor(model, identity, request);
     this.#stop = stop;
     this.#record = record;
+    record.toolCalls = new ToolCallCounts(this.#request);
     this.#checkpointTokens = checkpointTokens;
     this.#checkpointAt = checkpointTokens;
   }
@@ -211,6 +213,8 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   async #finish(): Promise<EventResult> {
     this.#release('succeeded');
     this.#recordSpeed();
+    const invalid = this.#record.toolCalls?.invalid ?? 0;
+    if (invalid > 0) this.#lease?.replica.warnInvalidToolCalls(invalid);
     this.#crashSuspects.clear(this.#request);
     const delivered = !this.#stop.signal.aborted;
     await this.#accounting.settle({ code: null, status: 200, billed: true, delivered });

@@ -5,9 +5,12 @@ import {
   NO_USAGE,
   type FinishReason,
   type GenerationEvent,
+  type TextEvent,
+  type ToolEvent,
   type Usage,
   type UsageSource,
 } from '../generation.ts';
+import type { ToolCallCounts } from './tool-call-counts.ts';
 
 /** The progress and result of one generation. Times in `…Ms` are monotonic, the others Unix milliseconds. */
 export class GenerationRecord implements RunningCounts {
@@ -24,6 +27,8 @@ export class GenerationRecord implements RunningCounts {
   usageSource: UsageSource | null = null;
   /** Of the choice that finished last; null: not completed. */
   finishReason: FinishReason | null = null;
+  /** Null until the generation begins. */
+  toolCalls: ToolCallCounts | null = null;
   /** The `x-ratelimit-*` headers, after admission. */
   limitHeaders: RateLimitHeaders = [];
 
@@ -66,18 +71,26 @@ export class GenerationRecord implements RunningCounts {
         return;
       case 'token':
       case 'reasoning':
+        this.#countTokens(event);
+        return;
       case 'tool-call':
       case 'tool-arguments':
-        this.firstTokenAtMs ??= performance.now();
-        countTokens(this.usage, event);
+        this.#countTokens(event);
+        this.toolCalls?.add(event);
         return;
       case 'finish':
         this.finishReason = event.reason;
+        this.toolCalls?.finish(event.choice, event.reason);
         return;
       case 'end':
         this.usage = event.usage;
         this.usageSource = event.usageSource;
     }
+  }
+
+  #countTokens(event: TextEvent | ToolEvent): void {
+    this.firstTokenAtMs ??= performance.now();
+    countTokens(this.usage, event);
   }
 
   #unix(atMs: number | null): number | null {

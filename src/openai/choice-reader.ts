@@ -128,9 +128,10 @@ export class ChoiceReader {
   readonly #calls: ToolCallReader;
   #finished = false;
 
-  constructor(choice: number) {
+  /** `offered` are the names of the functions in the request. */
+  constructor(choice: number, offered: readonly string[] = []) {
     this.#choice = choice;
-    this.#calls = new ToolCallReader(choice);
+    this.#calls = new ToolCallReader(choice, offered);
   }
 
   get finished(): boolean {

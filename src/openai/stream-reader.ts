@@ -20,6 +20,7 @@ const ONE_REASONING_TOKEN: ReceivedTokens = { tokens: 1, reasoningTokens: 1 };
  */
 export class StreamReader {
   readonly #kind: GenerationKind;
+  readonly #offered: readonly string[];
   readonly #parser = new SseParser();
   readonly #template: ChunkTemplate;
   #started = false;
@@ -28,8 +29,10 @@ export class StreamReader {
   readonly #choices = new Map<number, ChoiceReader>();
   readonly #meter: UsageMeter;
 
-  constructor(kind: GenerationKind, meter = new UsageMeter()) {
+  /** `offered` are the names of the functions in the request. */
+  constructor(kind: GenerationKind, meter = new UsageMeter(), offered: readonly string[] = []) {
     this.#kind = kind;
+    this.#offered = offered;
     this.#meter = meter;
     this.#template = new ChunkTemplate(kind);
   }
@@ -102,7 +105,7 @@ export class StreamReader {
   #readChoice(choice: ReplicaChoice, events: GenerationEvent[]): void {
     let reader = this.#choices.get(choice.index);
     if (reader === undefined) {
-      reader = new ChoiceReader(choice.index);
+      reader = new ChoiceReader(choice.index, this.#offered);
       this.#choices.set(choice.index, reader);
     }
     reader.push(choice, this.#meter.completionTokens, events);

@@ -71,7 +71,9 @@ interface OpenCall {
   /** The index and ID on the replica. */
   index: number | null;
   id: string | null;
-  /** Whether the name has arrived. The `tool-call` event is sent at that time. */
+  /** The name so far. */
+  name: string;
+  /** Whether the name is complete. The `tool-call` event is sent at that time. */
   named: boolean;
   hasArguments: boolean;
 }
@@ -82,11 +84,14 @@ interface OpenCall {
  */
 export class ToolCallReader {
   readonly #choice: number;
+  readonly #offered: readonly string[];
   #count = 0;
   #open: OpenCall | null = null;
 
-  constructor(choice: number) {
+  /** `offered` are the names of the functions in the request. A name that is only the beginning of one is not complete. */
+  constructor(choice: number, offered: readonly string[] = []) {
     this.#choice = choice;
+    this.#offered = offered;
   }
 
   /** Calls so far. */
@@ -102,15 +107,9 @@ export class ToolCallReader {
       throw invalidResponse(new Error('arguments belong to an earlier tool call'));
     }
     open.id ??= part.id;
-    if (!open.named && part.name !== null) {
-      if (this.#count === MAX_CALLS) {
-        throw invalidResponse(new Error(`a choice has more than ${MAX_CALLS} tool calls`));
-      }
-      open.named = true;
-      const id = open.id ?? createToolCallId();
-      const call = this.#count++;
-      events.push({ type: 'tool-call', choice: this.#choice, call, id, name: part.name, completionTokens });
-    }
+    if (!open.named && part.name !== null && part.name !== open.name) open.name += part.name;
+    if (part.arguments === '' && this.#mayContinue(open.name)) return;
+    this.#pushName(open, completionTokens, events);
     if (part.arguments === '') return;
     if (!open.named) throw invalidResponse(new Error('a tool call has no name'));
     open.hasArguments = true;
@@ -119,6 +118,7 @@ export class ToolCallReader {
 
   /** Completes the last call. Arguments that the replica omitted become `{}`, because clients parse them. */
   end(completionTokens: number, events: GenerationEvent[]): void {
+    if (this.#open !== null) this.#pushName(this.#open, completionTokens, events);
     if (this.#open?.named && !this.#open.hasArguments) this.#pushArguments('{}', completionTokens, events);
     this.#open = null;
   }
@@ -126,8 +126,24 @@ export class ToolCallReader {
   #callOf(part: ReplicaCall, completionTokens: number, events: GenerationEvent[]): OpenCall {
     if (this.#open !== null && !begins(part, this.#open)) return this.#open;
     this.end(completionTokens, events);
-    this.#open = { index: part.index, id: part.id, named: false, hasArguments: false };
+    this.#open = { index: part.index, id: part.id, name: '', named: false, hasArguments: false };
     return this.#open;
+  }
+
+  #mayContinue(name: string): boolean {
+    return !this.#offered.includes(name) && this.#offered.some((offered) => offered.startsWith(name));
+  }
+
+  #pushName(open: OpenCall, completionTokens: number, events: GenerationEvent[]): void {
+    const { name } = open;
+    if (open.named || name === '') return;
+    if (this.#count === MAX_CALLS) {
+      throw invalidResponse(new Error(`a choice has more than ${MAX_CALLS} tool calls`));
+    }
+    open.named = true;
+    const id = open.id ?? createToolCallId();
+    const call = this.#count++;
+    events.push({ type: 'tool-call', choice: this.#choice, call, id, name, completionTokens });
   }
 
   #pushArguments(text: string, completionTokens: number, events: GenerationEvent[]): void {

@@ -69,6 +69,11 @@ export class RoutedReplica {
     this.#warn('replica reported impossible token counts', { ...reported });
   }
 
+  /** Logs that the replica returned calls that clients cannot run, at most once a minute. */
+  warnInvalidToolCalls(calls: number): void {
+    this.#warn('replica returned invalid tool calls', { calls });
+  }
+
   /** Logs that only the operator can fix this error of the replica, at most once a minute. */
   warnAccessDenied({ cause }: AccessDenied): void {
     this.#warn('replica denied access to this service', {

@@ -18,7 +18,12 @@ function read(...frames: object[]): GenerationEvent[] {
 }
 
 function readAll(...frames: object[]): GenerationEvent[] {
-  const reader = new StreamReader('chat');
+  return readOffered([], ...frames);
+}
+
+/** Reads the stream of a request with these functions. */
+function readOffered(offered: readonly string[], ...frames: object[]): GenerationEvent[] {
+  const reader = new StreamReader('chat', undefined, offered);
   const wire = frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`).join('');
   return [...reader.push(Buffer.from(wire)), ...reader.end()];
 }
@@ -85,6 +90,57 @@ describe('tool calls of a stream', () => {
     const start = { index: 0, id: 'c1', type: 'function', function: { name: null, arguments: '' } };
     const named = part('', { function: { name: 'f', arguments: '{"a":' } });
     assert.deepEqual(read(delta(start), delta(named), delta(part('1}')), end('tool_calls')), ONE);
+  });
+
+  it('may have the name of an offered function in pieces', () => {
+    const names = fc.uniqueArray(fc.stringMatching(/^[a-c_]{1,6}$/), { minLength: 1, maxLength: 4 });
+    fc.assert(
+      fc.property(names, fc.array(fc.nat(6)), fc.boolean(), (offered, cuts, withoutIndex) => {
+        // A name that begins with another offered one cannot be told apart from it.
+        const name = offered.find((one) => offered.every((other) => other === one || !one.startsWith(other)));
+        if (name === undefined) return;
+        const ends = [...new Set([...cuts.filter((cut) => cut < name.length), name.length])].toSorted(
+          (a, b) => a - b,
+        );
+        const pieces = ends.map((end, index) => name.slice(ends[index - 1] ?? 0, end));
+        // A piece that repeats the name so far is a repeated name.
+        if (pieces.some((piece, index) => index > 0 && piece === name.slice(0, ends[index - 1]))) return;
+        const [start = '', ...rest] = pieces;
+        const more = withoutIndex ? { index: undefined } : {};
+        const events = readOffered(
+          offered,
+          delta(first('c1', start, more)),
+          ...rest.map((piece) => delta(part('', { ...more, function: { name: piece } }))),
+          delta(part('{"a":', more)),
+          delta(part('1}', more)),
+          end('tool_calls'),
+        );
+        assert.deepEqual(uncounted(events).slice(1, -1), [toolCall('c1', name), ...ONE.slice(1)]);
+      }),
+    );
+  });
+
+  it('have the name as it came if it is not that of an offered function', () => {
+    for (const name of ['fun', 'function_2', 'other']) {
+      const calls = [toolCall('c1', name), toolArguments('{}'), toolCall('c2', 'function', 1)];
+      const events = readOffered(
+        ['function'],
+        delta(first('c1', name)),
+        delta(first('c2', 'function', { index: 1 })),
+        delta(part('{"b":2}', { index: 1 })),
+        end('stop'),
+      );
+      assert.deepEqual(uncounted(events).slice(1, 4), calls);
+    }
+  });
+
+  it('of a type other than function are ignored', () => {
+    const custom = { index: 0, id: 'c0', type: 'custom', custom: { name: 'f', input: 'x' } };
+    const call = first('c1', 'f', { index: 1 });
+    const rest = [delta(part('{"a":', { index: 1 })), delta(part('1}', { index: 1 }))];
+    assert.deepEqual(read(delta(custom), delta(call), ...rest, end('tool_calls')), ONE);
+    assert.deepEqual(read(delta(custom), end('tool_calls')), [finish('stop')]);
+    assert.deepEqual(readWhole({ content: null, tool_calls: [custom] }), [finish('stop')]);
   });
 
   const TWO = [
