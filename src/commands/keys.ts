@@ -27,7 +27,7 @@ export function register(program: Command): void {
     .requiredOption('--name <name>', 'display name')
     .option('--account <account>', 'ID of the account that the key belongs to', DEFAULT_ACCOUNT_ID)
     .addOption(
-      new Option('--kind <kind>', 'caller: can generate; admin: can also use the management API')
+      new Option('--kind <kind>', 'caller: can use models; admin: can also use the management API')
         .choices(['caller', 'admin'] satisfies KeyKind[])
         .default('caller'),
     )

@@ -99,7 +99,7 @@ async function passwordLink(idOrEmail: string, { url }: { url?: string }): Promi
   print(await createResetLink(identity, person.id, commandLineActor()));
 }
 
-/** Creates an identity without sign-in providers and email. */
+/** Creates an `Identity` without sign-in providers or email. */
 function identityOf(database: Database, publicUrl: string): Identity {
   const config = { signIn: { providers: [], allowUnknownUsers: false }, smtp: undefined };
   return new Identity({ database, config, secrets: new Map(), publicUrl: () => publicUrl, log: SILENT });

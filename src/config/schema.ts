@@ -241,7 +241,7 @@ const configFields = z.strictObject({
           'Maximum number of requests waiting for a slot of one model. Further requests get 503 `queue_full`.',
         ),
       maxWaitMs: milliseconds(60_000, 1).describe(
-        'How long a request may wait in the queue, in milliseconds; after that, 503 `queue_full`. The wait ends when the request gets a slot or, if the server does not report slots, is sent.',
+        'How long a request may wait in the queue, in milliseconds; after that, 503 `queue_full`. The wait ends when the request gets a slot. If the server does not report slots, it ends when the request is sent.',
       ),
     })
     .prefault({})

@@ -102,7 +102,7 @@ export const SETTLED = {
   delivered: column<boolean | null>('flag'),
 } as const satisfies LedgerColumns;
 
-/** All columns except `epoch`, the instance that opened the row, which every statement writes or checks itself. */
+/** All columns except `epoch` (the instance that opened the row), which the statements add themselves. */
 export const LEDGER = { ...OPENED, ...CHECKPOINTED, ...SETTLED } as const satisfies LedgerColumns;
 
 type ValueOf<C> = C extends ColumnOf<infer T> ? T : never;

@@ -9,10 +9,10 @@ import { allowClampedUsage } from './migrations/0005-clamped-usage.ts';
 import { addReasoningTokens } from './migrations/0006-reasoning-tokens.ts';
 import type { Schema } from './schema.ts';
 
-/** Migrates the tables of either database from the previous version. Never changed once released. */
+/** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
 type Migration = (database: Transaction<Schema>, kind: DatabaseKind) => Promise<void>;
 
-/** The migration that only a new database lacks. */
+/** The first migration. Missing only from a new database. */
 export const FIRST_MIGRATION = '0001_keys';
 
 /** Forward only, in this order. */

@@ -9,7 +9,7 @@ import { PullError, reasonOf, systemCode } from './pull-error.ts';
 import type { PipSource } from './source.ts';
 
 export interface PipContext {
-  /** Environment of pip, which is found in its `PATH`. `HF_TOKEN` is removed. */
+  /** Environment variables of pip. Its `PATH` is searched for pip. `HF_TOKEN` is removed. */
   env: NodeJS.ProcessEnv;
   meter: ProgressMeter;
   signal: AbortSignal;
@@ -23,7 +23,7 @@ export interface FetchedFile {
   sizeBytes: number;
 }
 
-/** Commands that may be pip, in order. */
+/** Commands that run pip, in the order in which they are tried. */
 export const PIP_COMMANDS: readonly (readonly [command: string, ...args: string[]])[] = [
   ['python3', '-m', 'pip'],
   ['python', '-m', 'pip'],
@@ -32,7 +32,7 @@ export const PIP_COMMANDS: readonly (readonly [command: string, ...args: string[
 ];
 
 const POLL_MS = 250;
-/** pip may be idle this long, because a mirror first downloads the package itself. */
+/** Maximum time without new data. Long, because a mirror may first have to download the package itself. */
 const MAX_IDLE_MS = 240_000;
 const KILL_AFTER_MS = 2000;
 const MAX_ERROR_CHARS = 4000;
@@ -173,7 +173,7 @@ async function largestFile(folder: string): Promise<number> {
     );
     return Math.max(0, ...sizes);
   } catch {
-    // pip may move or remove files meanwhile. The next measurement finds them.
+    // pip may move or remove files during a measurement. Wait for the next one.
     return 0;
   }
 }

@@ -2,8 +2,8 @@ import type { Dialect, GenerationKind } from '../generation.ts';
 import { asString, isLongerThan, wrongType, wrongValue } from './values.ts';
 
 /**
- * Dialects that implement a field. `'all'` also means that the service itself implements the field, or that it has no
- * effect.
+ * Dialects that implement a field. `'all'`: every dialect does, or none needs to, because the service handles the field
+ * itself or the field has no effect.
  */
 type SupportedBy = readonly Dialect[] | 'all';
 

@@ -11,9 +11,9 @@ const ONE_TOKEN: ReceivedTokens = { tokens: 1, reasoningTokens: 0 };
 const ONE_REASONING_TOKEN: ReceivedTokens = { tokens: 1, reasoningTokens: 1 };
 
 /**
- * Converts the server-sent events of a replica of any dialect into the events of a generation. `end` follows `[DONE]`,
- * or the end of the body if every choice has finished. Usage may be in every chunk, in the last one or in a separate
- * one. Without it, `meter` counts deltas and the source is `estimated`.
+ * Converts the server-sent events of a replica of any dialect into the events of a generation. The event `end` is
+ * returned after `[DONE]`, or after the end of the body, if every choice has finished. Usage may be in every chunk, in
+ * the last one or in a separate one. Without it, `meter` counts deltas and the source is `estimated`.
  *
  * `push` and `end` throw the error of an error frame, or `engine_unavailable` for an invalid or incomplete stream. Do
  * not use a reader again after it has thrown.

@@ -51,7 +51,7 @@ const CHUNK_PARTS: Readonly<Record<GenerationKind, ChunkParts>> = {
  * Formats the events of one generation as SSE frames. The constant parts of chunks are created once, so that a token
  * costs one `JSON.stringify` of its text.
  *
- * Unless `include_usage` is true, the chunk of the last finish is sent at `end`, because it also has the usage.
+ * Unless `include_usage` is true, the last finish chunk also has the final usage, so it is held back until `end`.
  */
 export class StreamFormatter {
   readonly #request: GenerationRequest;
@@ -136,7 +136,7 @@ export class StreamFormatter {
     const close = this.#closeWithUsage();
     switch (this.#request.kind) {
       case 'chat': {
-        // Clients that join the deltas keep null if there are only calls.
+        // With null, the content that a client joins from the deltas remains null if there are only calls.
         const content = this.#request.tools.length > 0 ? 'null' : '""';
         return this.#beforeText
           .map(

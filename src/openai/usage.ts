@@ -22,7 +22,7 @@ function completionDetails(kind: GenerationKind, reasoningTokens: number): strin
   }
 }
 
-/** Reads a `usage` object of any dialect. Returns null unless it has both counts. */
+/** Reads a `usage` object of any dialect. Returns null unless it has prompt and completion tokens. */
 export function readUsage(value: unknown): Usage | null {
   if (typeof value !== 'object' || value === null) return null;
   const usage = value as WireUsage; // Each field is checked below.

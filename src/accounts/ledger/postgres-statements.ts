@@ -11,15 +11,15 @@ import { USAGE_SUMS } from './roll-ups.ts';
 import { CLIENT_DISCONNECTED, WAIVED, type Value } from './write.ts';
 
 /**
- * Each write locks the row of its own live instance (`$1`) until it commits, and writes nothing without that row.
- * The lock does not block heartbeats, but it blocks reapers.
+ * Locks the row of the writing instance (`$1`) until commit. A statement writes nothing if that instance is marked as
+ * dead. The lock does not block heartbeats. Reapers skip locked rows.
  */
 const LIVE = `live as materialized (
   select epoch from instances where epoch = $1::int8 and live = 1 for key share)`;
 
 /**
- * Equivalent to `state = 'open'`, but hides it from the planner, which would read all open rows through their
- * index for each row that is written.
+ * Equivalent to `state = 'open'`, in a form for which the planner does not use the index of open rows. It would scan that
+ * whole index for each written row.
  */
 const IS_OPEN = "ledger.state not in ('settled', 'interrupted')";
 
@@ -32,7 +32,7 @@ const ENDED = `account_id, key_id, model, (started_at / 86400000)::int4 as day, 
   ledger.prompt_tokens, ledger.cached_tokens, ledger.completion_tokens, ledger.reasoning_tokens, ledger.billed,
   ledger.cost_pico`;
 
-/** Adds the daily sums of `ended`, in the order of the keys to avoid deadlocks between transactions. */
+/** Adds the daily sums of `ended`, in primary key order to avoid deadlocks between transactions. */
 const addUsage = (sums: string): string => `
   insert into usage_days (account_id, day, model, key_id, ${USAGE_SUMS.join(', ')})
   select account_id, day, model, key_id, ${sums}
@@ -58,7 +58,7 @@ const ADD_USAGE = addUsage(`
     sum(case when billed = 1 then prompt_tokens + completion_tokens else 0 end)::int8,
     sum(cost_pico)::int8`);
 
-/** Subtracts rows that were added as billed and counts them as errors. */
+/** Removes the charge of waived rows from the sums, and counts the rows as errors. */
 const WAIVE_USAGE = addUsage(`
     0, count(*), -count(*) filter (where error_code = '${CLIENT_DISCONNECTED}'), 0, 0, 0, 0, 0,
     -sum(prompt_tokens + completion_tokens)::int8, -sum(cost_pico)::int8`);
@@ -167,7 +167,7 @@ function literal(value: Value): string {
   return typeof value === 'string' ? `'${value}'` : String(value);
 }
 
-/** Converts the parameters from `first` on to rows. */
+/** Converts the array parameters, starting at `$first`, to rows. */
 function given(columns: LedgerColumns, first = 2): string {
   const arrays = Object.values(columns).map(
     ({ kind }, index) => `$${index + first}::${kind === 'text' ? 'text' : 'int8'}[]`,

@@ -29,7 +29,7 @@ export class ActiveReservation implements Reservation {
   /** The UTC day and month of its admission, in which it is counted. */
   readonly day: number;
   readonly month: number;
-  /** Set after admission. */
+  /** JSON of the limits that applied, for the ledger. Set after admission. */
   appliedLimits = '[]';
   readonly #reservedShare: number;
   /** Its ID in the shared store and the instance that owns it; null: not stored. */
@@ -66,7 +66,7 @@ export class ActiveReservation implements Reservation {
     ];
   }
 
-  /** Returns the tokens that it reserved from the bucket. */
+  /** Returns the tokens reserved from the tokens-per-minute bucket of `limits`; 0: no such limit. */
   minuteTokensOf(limits: ScopeLimits): number {
     return limits.tokens === null ? 0 : minuteTokens(limits.tokens, this.tokens, this.#reservedShare);
   }

@@ -129,8 +129,8 @@ function* calendarDenial(limit: CalendarLimit): Iterable<Denial> {
     return;
   }
   const used = `${write(settled)} used, ${write(reserved)} reserved for running requests, and this request may use up to ${write(requested)}.`;
-  // Blocked only by running requests, or by the weight while instances cannot share counters. Both usually end before
-  // the period does.
+  // Only running requests block it, or the weight that applies while instances cannot share counters. Both usually end
+  // before the period does.
   if (settled + requested <= bound) {
     const message = `${allows}: ${used} Lower \`max_tokens\`, or try again when a running request has ended.`;
     yield { code, message, retryAfterMs: RUNNING_WAIT_MS };

@@ -7,27 +7,28 @@ export interface Script {
   readonly sha: string;
 }
 
-/** Milliseconds after which another instance may repeat a read of the ledger. */
+/** Milliseconds after which a read of the ledger that has not finished is started again, by any instance. */
 const READING_MS = 5000;
 
 /**
- * Milliseconds after which every instance has claimed its requests again. Until then, open rows of the ledger count
- * as running requests if the store lost its data.
+ * Milliseconds within which every instance stores its reservations again if the store has lost its data. Until then,
+ * the reservations are taken from the open rows of the ledger.
  */
 const CLAIMED_MS = 3000;
 
 /**
  * Each scope of an account is one hash. A script works on the scopes of one account, which share a slot in a
- * cluster because its ID is the hash tag. Fields:
+ * cluster because the account ID is the hash tag. Fields:
  *
- * - `g`: the generation in which `ds`, `ms`, `ns` (settled tokens of the day and of the month, nano-dollars
- * of the month) were read from the ledger; if missing, they only contain what was settled since
- * - `w`, `b`: the ticket of the read in progress (`milliseconds generation`: its start and generation), and
- * whether the hash was created for it
+ * - `ds`, `ms`, `ns`: settled tokens of the day and of the month, and nano-dollars of the month
+ * - `g`: the generation in which these three were read from the ledger; if missing, they contain only what was settled
+ * since they were last reset
+ * - `w`: the ticket of the read in progress, `<start in milliseconds> <generation>`
+ * - `b`: set if the hash is new, so that `LEARN` also restores the buckets and the reservations of open rows
  * - `d`, `m`: the UTC day and month of the counters; `dh`, `mh`, `nh`: the same three amounts reserved by running
  * requests
- * - `rs`, `ts`, `at`: used units of the buckets at that millisecond; `f`: running requests
- * - `od`, `om`, `on`, `ou`: amounts reserved by open rows, counted until that millisecond
+ * - `rs`, `ts`: used units of the request and token buckets, as of the millisecond `at`; `f`: running requests
+ * - `od`, `om`, `on`: the same three amounts reserved by open rows of the ledger, counted until the millisecond `ou`
  * - `l<instance>/<request>`: the reservation of one running request, `tokens nano day month`; deleted when it
  * is settled
  * - `x<request>`: a request that was settled during the read in progress
@@ -99,9 +100,9 @@ local function save(s, ttl)
   redis.call('PEXPIRE', s.key, ttl)
 end
 
--- Has the settled usage read again at 'at'. A read excludes the requests whose reservations are stored, because the
--- store counts these when they are settled. If a request was stored or removed otherwise, both may have counted
--- it, or neither.
+-- Schedules another read of the settled usage for 'at'. A read excludes the requests whose reservations are stored,
+-- because the store counts these when they are settled. If a reservation was added by a claim, released or lost, its
+-- request may have been counted twice or not at all.
 local function read_again(s, at)
   if s.v and s.v <= at then return end
   s.v = at
@@ -150,14 +151,14 @@ end
 `;
 
 /**
- * Checks and takes all limits of a request, or only reads them. Keys: the scopes. Arguments: mode (`take`,
- * `look`), generation, instance, its lease, ID of the reservation, tokens, nano-dollars; then one per scope:
- * capacity and rate of requests, capacity and rate of tokens and the maximum reserved per request, requests in
- * flight, tokens per day and per month, nano-dollars, lifetime. -1: no such limit.
+ * Reserves a request if all limits have room (`take`), or only reads the counters (`look`). Keys: the scopes.
+ * Arguments: mode (`take`, `look`), generation, instance, its lease, ID of the reservation, tokens, nano-dollars; then
+ * one per scope: capacity and rate of requests, capacity and rate of tokens and the maximum reserved per request,
+ * requests in flight, tokens per day and per month, nano-dollars, lifetime. -1: no such limit.
  *
- * Returns a list: 1 taken, 0 no room, -1 unknown; milliseconds; day; month; then the counters of each scope. If
- * unknown, instead the IDs of the requests that the store counts itself, and the `LEARN` ticket of each scope
- * (`''`: known).
+ * Returns a list: 1 has room, 0 no room, -1 settled usage unknown; milliseconds; day; month; then the counters of each
+ * scope. For -1, the counters are replaced by the list of the IDs of the requests that the store counts itself, and the
+ * `LEARN` ticket of each scope (`''`: its usage is known).
  */
 const ADMIT = `
 local mode, generation, instance, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -225,11 +226,11 @@ return result
 `;
 
 /**
- * Stores the usage read from the ledger. Keys: the scopes. Arguments: the day and month that were read; then two
- * per scope: its ticket, and settled tokens of the day and of the month, nano-dollars, the same three of open
- * rows, used units of the request and token buckets, lifetime. A ticket that is out of date changes nothing. The
- * usage belongs to the ticket's generation, so that instances that know different generations do not undo each
- * other's reads.
+ * Stores the usage read from the ledger. Keys: the scopes. Arguments: the day and month that were read; then two per
+ * scope: its ticket, and settled tokens of the day and of the month, nano-dollars, the same three of open rows, used
+ * units of the request and token buckets, lifetime. A ticket that is out of date changes nothing. The usage is stored
+ * with the generation of its ticket, so that instances that have seen different generations do not undo each other's
+ * reads.
  */
 const LEARN = `
 local day, month = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -253,10 +254,10 @@ return 1
 `;
 
 /**
- * Replaces a reservation with what was used. Keys: the scopes. Arguments: ID of the reservation; its day and
- * month, tokens and nano-dollars used, 1 if the request counts; then one per scope: rates of requests and tokens,
- * tokens reserved from the bucket, lifetime (-1 throughout: it had no limits). If the store has lost the
- * reservation, nothing is returned to the buckets.
+ * Replaces a reservation with what was used. Keys: the scopes. Arguments: ID of the reservation; its day and month,
+ * tokens and nano-dollars used, 0 to return the request to the request bucket, otherwise 1; then one per scope: rates
+ * of requests and tokens, tokens reserved from the bucket, lifetime (all -1: it had no limits). If the store has lost
+ * the reservation, nothing is returned to the buckets.
  */
 const SETTLE = `
 local name, used = ARGV[1], numbers(ARGV[2])
@@ -292,9 +293,9 @@ return 1
 `;
 
 /**
- * Stores the reservations of an instance that are missing, and releases those of `dead`. Keys: one scope.
- * Arguments: instance, its lease, dead instance or `''`, lifetime (-1: only if the scope exists); then pairs of a
- * reservation's ID and amounts.
+ * Stores those reservations of an instance that are missing, and releases those of `dead`. Keys: one scope. Arguments:
+ * instance, its lease, dead instance or `''`, lifetime (-1: do not create the scope); then pairs of a reservation's ID
+ * and amounts.
  */
 const CLAIM = `
 local instance, lease, dead, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])

@@ -44,12 +44,15 @@ export class NativeModel {
     return new NativeModel(backend, native);
   }
 
-  /** Tokenizes without BOS; with `special`, also control tokens. Synchronous: about 1 ms per kilobyte. */
+  /**
+   * Tokenizes without adding BOS. With `special`, the texts of control tokens become those tokens. Synchronous: about
+   * 1 ms per kilobyte.
+   */
   tokenize(text: string, special: boolean): Uint32Array {
     return this.#model().tokenize(text, special);
   }
 
-  /** With `special`, control tokens have text. */
+  /** Omits control tokens, unless `special` is true. */
   detokenize(tokens: Uint32Array, special: boolean): string {
     return this.#model().detokenize(tokens, special);
   }
@@ -210,7 +213,7 @@ class GarbageTrigger {
   }
 }
 
-// Only contexts that are created after this flag have `gc`.
+// Only V8 contexts that are created after this flag is set have `gc`.
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as NodeJS.GCFunction;
 
@@ -261,7 +264,7 @@ export class NativeContext {
   add(sequence: number, position: number, tokens: Uint32Array, wantLogits: boolean): number {
     this.#assertIdle();
     this.#assertSequence(sequence);
-    // llama.cpp would fail the whole batch with its other requests.
+    // llama.cpp would fail the whole batch, including other requests.
     assert(position >= 0 && position + tokens.length <= this.slotTokens, 'position past the slot');
     assert(tokens.length > 0 && this.#added + tokens.length <= this.#batch, 'more tokens than the batch has');
     this.#added += tokens.length;
@@ -302,7 +305,10 @@ export class NativeContext {
     }
   }
 
-  /** Reads the logits of `tokens` and of the sampler's `top` likeliest. With topK, `totalWeight` covers only those. */
+  /**
+   * Reads the logits of `tokens` and of the `top` likeliest tokens. If the sampler has `topK`, `totalWeight` covers only
+   * its top K tokens.
+   */
   async read(
     index: number,
     sampler: NativeSampler,
@@ -354,7 +360,7 @@ export class NativeContext {
     }
   }
 
-  /** Removes a sequence's positions from `keep` on. Returns false if the model does not support it: `clear` it. */
+  /** Removes a sequence's positions after the first `keep`. Returns false if the model does not support it: `clear` it. */
   trim(sequence: number, keep: number): boolean {
     this.#assertIdle();
     this.#assertSequence(sequence);

@@ -4,7 +4,7 @@ import { OutputParser, type OutputParserOptions, type OutputState } from './tool
 import type { OutputPart } from './tool-calls/part-collector.ts';
 
 export interface ChatOutputOptions extends OutputParserOptions {
-  /** None empty. Apply to text only, not to reasoning and calls. */
+  /** Stop sequences, none empty. They apply only to text, not to reasoning or calls. */
   stop: readonly string[];
   /** Whether the output ends after one call. */
   oneCall: boolean;
@@ -50,8 +50,8 @@ export class ChatOutput {
   }
 
   /**
-   * Adds the text of a token. `isControl`: the text is not part of the response. Returns the parts that are known,
-   * often none.
+   * Adds the text of a token. `isControl`: the text is not part of the response. Returns the parts that are
+   * ready, often none.
    */
   push(text: string, isControl = false): OutputPart[] {
     const parts = this.#parser.push(text);

@@ -55,7 +55,11 @@ const NUMBER_LIMIT = 1e15;
 function numberExpressions(lower: Bound | null, upper: Bound | null, path: string): string[] {
   for (const bound of [lower, upper]) {
     if (bound !== null && !Number.isInteger(bound.value)) {
-      throw schemaError('unsupported_parameter', path, 'Bounds of the type `number` must be whole numbers.');
+      throw schemaError(
+        'unsupported_parameter',
+        path,
+        '`minimum`, `maximum`, `exclusiveMinimum` and `exclusiveMaximum` of a `number` must be whole numbers.',
+      );
     }
   }
   const low = lower ?? { value: -NUMBER_LIMIT, exclusive: true };
@@ -81,7 +85,7 @@ function magnitudes(low: Bound, high: Bound): string[] {
   return expressions;
 }
 
-/** Returns one expression per length for the whole numbers from `low` (0 or more) to `high`. */
+/** Returns expressions for the whole numbers from `low` (0 or more) to `high`, one for each number of digits. */
 function wholeNumbers(low: number, high: number): string[] {
   const expressions: string[] = [];
   const last = String(high);

@@ -72,7 +72,7 @@ function escapedSet(points: CodePoints, path: string): PatternNode {
   const nodes: PatternNode[] = plain.length > 0 ? [{ kind: 'set', points: plain }] : [];
   for (const quoted of ['"', '\\'])
     if (contains(points, quoted.charCodeAt(0))) nodes.push(literalNode(escaped(quoted)));
-  // Sets such as [^x] include control characters unintentionally, so these are allowed only if the set has no others.
+  // Sets such as [^x] include control characters unintentionally. Allow them only in sets that contain nothing else.
   if (nodes.length === 0) {
     for (let code = 0; code < 0x20; code += 1)
       if (contains(points, code)) nodes.push(literalNode(escaped(String.fromCharCode(code))));

@@ -1,6 +1,7 @@
 /**
- * Finds the sequence that ends first in a text that arrives in pieces; of several with the same end, the longest. Uses a
- * Knuth-Morris-Pratt automaton per sequence, so that the time is linear, however the text is split.
+ * Searches a text that arrives in pieces for several sequences. Finds the match that ends first, and the longest if
+ * several end there. Uses a Knuth-Morris-Pratt automaton per sequence, so that the time is linear, however the text is
+ * split.
  */
 export class SequenceMatcher {
   readonly #automata: readonly Automaton[];
@@ -62,7 +63,7 @@ export interface SearchResult {
   text: string;
   /** The sequence that was found; null: none so far. */
   match: string | null;
-  /** Number of code units of the piece up to the end of the match. */
+  /** Number of code units of the piece up to the end of the match, or its length if there is no match. */
   end: number;
 }
 

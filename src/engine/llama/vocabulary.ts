@@ -8,7 +8,7 @@ export class Vocabulary {
   readonly longestBytes: number;
   /** Matches the texts of control tokens; null: none. */
   readonly controls: RegExp | null;
-  /** Texts of tokens that llama.cpp recognizes in every text, such as `<tool_call>`. Some are white space or HTML tags. */
+  /** Texts of tokens that llama.cpp recognizes even in user text: `<tool_call>`, white space or HTML tags, for example. */
   readonly userDefined: readonly string[];
   readonly #model: NativeModel;
   readonly #bytesOf: BytesRule | null;
@@ -36,7 +36,7 @@ export class Vocabulary {
         if (!token.ends) this.#controlTexts.set(id, token.text);
       }
       if (token.attributes & USER_DEFINED) userDefined.push(token.text);
-      // Both rules store at least one byte for each byte of a token.
+      // With both `RULES`, the text of a token has at least as many bytes as the token.
       longest = Math.max(longest, Buffer.byteLength(token.text));
     }
     this.longestBytes = longest;
@@ -65,7 +65,7 @@ export class Vocabulary {
     return this.#controlTexts.has(token);
   }
 
-  /** Like `text`, but control tokens have their text: they mark calls and reasoning. */
+  /** Like `text`, but includes the text of control tokens, which mark calls and reasoning. */
   textWithControls(tokens: Uint32Array): string {
     const at = tokens.findLastIndex((token) => this.#controlTexts.has(token));
     if (at === -1) return this.text(tokens);
@@ -126,7 +126,7 @@ const RULES: Partial<Record<number, BytesRule>> = {
   },
 };
 
-/** GPT-2's byte encoding: printable Latin-1 characters are themselves, other bytes start at U+0100. */
+/** GPT-2's byte encoding: printable Latin-1 bytes map to themselves, the others to U+0100 and above. */
 const BYTE_OF: ReadonlyMap<string, number> = (() => {
   const map = new Map<string, number>();
   let next = 0x100;

@@ -20,12 +20,7 @@ export default function EnginesPage() {
   const show = (engine: Engine) => change({ engine: keyOfEngine(engine) });
   const items = engines.data?.data;
   return (
-    <Page
-      wide
-      title="Engines"
-      hint="Status and load of every engine, one for each replica of a model"
-      actions={<Live query={engines} />}
-    >
+    <Page wide title="Engines" hint="Status and load of every replica" actions={<Live query={engines} />}>
       <Card flush>
         {items === undefined ? (
           engines.error === null ? (

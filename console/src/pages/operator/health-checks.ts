@@ -156,7 +156,7 @@ function crashes(refused: Health['refused_requests']): Check {
     word: `${whole(refused.length)} refused`,
     what: `${refused.length === 1 ? 'A request was' : `${whole(refused.length)} requests were`} running during two engine crashes. Latest: ${named.join('; ')}`,
     advice:
-      'Each is refused for 10 minutes after its last crash. Revoke the key if its requests keep crashing engines. See docs/operations.md, "Health".',
+      'Identical requests are refused for 10 minutes after the last crash. Revoke the key if its requests keep crashing engines. See docs/operations.md, "Health".',
   };
 }
 

@@ -115,7 +115,7 @@ function NoLink() {
   return (
     <StandalonePage
       title="Open your setup link"
-      hint="A page reload loses the link's token. Open the link again; it works until it is used or expires."
+      hint="Reloading the page discards the link's token. Open the link again. It works until it is used or expires."
     >
       <SetupLink />
     </StandalonePage>

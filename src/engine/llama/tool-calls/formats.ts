@@ -14,7 +14,7 @@ import { LFM2, LLAMA4 } from './pythonic.ts';
 import { QWEN_XML } from './qwen-xml.ts';
 import type { ToolFormat } from './tool-format.ts';
 
-/** The formats. A format is detected by a template that contains all of its `signs`. The first match applies. */
+/** A template uses the first format whose `signs` it contains. */
 const FORMATS: readonly { format: ToolFormat; signs: readonly string[] }[] = [
   { format: HARMONY, signs: ['<|channel|>', '<|message|>', '<|call|>'] },
   { format: GEMMA, signs: ['<|tool_call>call:'] },
@@ -38,7 +38,7 @@ const FORMATS: readonly { format: ToolFormat; signs: readonly string[] }[] = [
   { format: LLAMA4, signs: ['<|header_start|>'] },
 ];
 
-/** Returns the format of the calls of a model, by its chat template. */
+/** Returns the format in which a model writes calls, detected from its chat template. */
 export function detectFormat(templateSource: string): ToolFormat {
   return FORMATS.find(({ signs }) => signs.every((sign) => templateSource.includes(sign)))?.format ?? GENERIC;
 }

@@ -2,7 +2,7 @@ import type { Tool } from '../../../generation.ts';
 import { HERMES } from './hermes.ts';
 import type { ToolFormat } from './tool-format.ts';
 
-/** For models whose template has no tools: the format of Hermes, with `toolInstruction` in the system message. */
+/** For templates that cannot render tools: the format of Hermes, with `toolInstruction` in the system message. */
 export const GENERIC: ToolFormat = { ...HERMES, name: 'generic' };
 
 /** Returns the text for the system message that describes the tools and the format of calls. */

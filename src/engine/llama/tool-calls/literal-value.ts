@@ -2,7 +2,7 @@ import { isSpace, MalformedCall, type Parsing, type PieceReader } from './piece-
 import { escaped, PYTHON_CONSTANTS } from './raw-value.ts';
 import { parseJson } from './json-text.ts';
 
-/** A notation of values that is converted to JSON. */
+/** The syntax of values that are converted to JSON. */
 export interface LiteralSyntax {
   /** Texts that begin and end a string, in which a backslash starts an escape sequence of Python. */
   quotes: readonly string[];
@@ -40,7 +40,7 @@ function* literalValue(
   }
 }
 
-/** Reads the members of an object whose `{` was read, and the `}`. */
+/** Reads the rest of an object, after its `{`. */
 function* object(
   reader: PieceReader,
   syntax: LiteralSyntax,
@@ -56,8 +56,8 @@ function* object(
 }
 
 /**
- * Reads `key`, `assign` and a value, separated by commas, up to `end`. `begin` is called with each key and returns the sink
- * of its value.
+ * Reads members, separated by commas, up to and including `end`. A member is a key, `assign` and a value. `begin` is
+ * called with each key and returns the sink for its value.
  */
 export function* members(
   reader: PieceReader,

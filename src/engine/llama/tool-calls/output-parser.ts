@@ -57,14 +57,14 @@ export class OutputParser {
   }
 
   /**
-   * The text from the opening of a call on, if the opening was completed by the last `push` and the call has not ended. A
-   * grammar for the call continues after this text.
+   * The text of the current call so far, including its opening, if the last `push` completed the opening; otherwise null.
+   * A grammar for the call continues after this text.
    */
   get callText(): string | null {
     return this.#state === 'call' ? this.#callText : null;
   }
 
-  /** Adds a piece of the output. Returns the parts that are known, often none. */
+  /** Adds a piece of the output. Returns the parts that are ready, often none. */
   push(text: string): OutputPart[] {
     this.#callText = null;
     this.#reader.push(text);
@@ -163,7 +163,7 @@ export class OutputParser {
     }
   }
 
-  /** Reads a channel up to one of `ends`. Text that is too long for a channel becomes text. */
+  /** Reads the name of a channel, up to one of `ends`. Characters beyond `MAX_CHANNEL` become text of the response. */
   *#header(ends: readonly string[]): Parsing<{ end: string | null; channel?: string }> {
     let channel = '';
     const end = yield* this.#untilOrEnd(ends, (text) => {

@@ -8,7 +8,7 @@ import { component, id, moment, name, pageOf, pageQuery, time } from './schemas.
 const kind = z
   .enum(['caller', 'admin'])
   .describe(
-    '`caller`: can generate, list models and read the receipts of its account; `admin`: can also manage all accounts and the service.',
+    '`caller`: can use models, list them and read the receipts of its account; `admin`: can also manage all accounts and the service.',
   );
 const purpose = z
   .enum(['api', 'playground'])
@@ -52,7 +52,7 @@ export const keyOperations = operations({
   listKeys: {
     route: 'GET /api/keys',
     summary:
-      'List the keys of an account, or for operators of all accounts, oldest first. Includes revoked keys.',
+      'List the keys of an account, oldest first. Operators can list the keys of all accounts. Includes revoked keys.',
     access: 'member',
     query: z.strictObject({
       account_id: id
@@ -72,7 +72,7 @@ export const keyOperations = operations({
     body: component(
       'NewKey',
       z.strictObject({
-        account_id: id.optional().describe('Default: `default`, for operators only.'),
+        account_id: id.optional().describe('Default, for operators only: the account `default`.'),
         kind: kind
           .optional()
           .describe('Default: `caller`. Only operators can create keys of the kind `admin`.'),
@@ -111,8 +111,7 @@ export const keyOperations = operations({
   },
   createPlaygroundKey: {
     route: 'POST /api/playground-keys',
-    summary:
-      'Create a key for the playground, which is valid for an hour and uses the limits of the account.',
+    summary: "Create a playground key. It is valid for an hour and is subject to the account's limits.",
     access: 'member',
     status: 201,
     body: component('NewPlaygroundKey', z.strictObject({ account_id: id })),
