@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { MODEL, until } from '../harness.ts';
 import { axe, WITH_BROWSER } from './browser.ts';
+import { open } from './pages.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 /** More tab stops than any page has. */
@@ -49,9 +50,7 @@ describe('keyboard use', WITH_BROWSER, () => {
     '/settings',
   ]) {
     test(`every tab stop on ${path} is reachable and has a visible focus`, async () => {
-      await page.goto(path);
-      await page.getByRole('heading', { level: 1 }).waitFor();
-      await page.waitForLoadState('networkidle');
+      await open(page, { path });
       const stops: Stop[] = [];
       for (let count = 0; count < MANY; count++) {
         await page.keyboard.press('Tab');

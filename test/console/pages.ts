@@ -76,7 +76,8 @@ async function settle(page: Page): Promise<void> {
   await page.evaluate('document.fonts.ready.then(() => {})');
 }
 
-const NOTHING_LOADS = `document.querySelector('[aria-busy="true"], [data-skeleton]') === null
+const NOTHING_LOADS = `document.querySelector('main') !== null
+  && document.querySelector('[aria-busy="true"], [data-skeleton]') === null
   && [...document.querySelectorAll('[role="status"]')].every(({ textContent }) => textContent !== 'Loading')`;
 
 async function askToRevoke(page: Page): Promise<void> {

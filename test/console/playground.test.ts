@@ -33,6 +33,8 @@ describe('the playground', WITH_BROWSER, () => {
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByRole('button', { name: 'Stop' }).waitFor();
     await answers().getByText('24 tokens').waitFor();
+    // The end of the stream comes after the usage.
+    await answers().getByText('Throughput').waitFor();
     const text = await answers().innerText();
     for (const number of ['Prompt', 'Completion', 'TTFT', 'Throughput', 'Cost', 'stop', 'Receipt'])
       assert.ok(text.includes(number), `${number}: ${text}`);

@@ -6,6 +6,7 @@ import type { Page } from 'playwright-core';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, scriptedYaml } from '../harness.ts';
 import { WITH_BROWSER } from './browser.ts';
+import { open } from './pages.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 /** Text of the prompts, which no page may show. */
@@ -32,10 +33,9 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
   after(() => stage[Symbol.asyncDispose]());
 
   test('the usage page counts the requests', async () => {
-    await page.goto('/usage');
-    await page.getByText(/\b3\b/).first().waitFor();
+    await open(page, { path: '/usage' });
     const text = await page.getByRole('main').innerText();
-    assert.match(text, /Requests/);
+    assert.match(text, /Requests\s+3\b/);
     assert.match(text, /\$0\.00/);
     assert.match(text, /Default plan\./);
     assert.match(text, /Group by\s+None/);
@@ -128,8 +128,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
 
   test('no page shows prompts', async () => {
     for (const path of ['/usage', '/requests', `/requests/${ids[0]}`]) {
-      await page.goto(path);
-      await page.waitForLoadState('networkidle');
+      await open(page, { path });
       assert.ok(!(await page.content()).includes(PROMPT), path);
     }
   });
