@@ -109,18 +109,23 @@ function share(scores: readonly { score: Score }[], measure: keyof Score): strin
   return `${((100 * scores.filter((entry) => entry.score[measure]).length) / scores.length).toFixed(1)} %`;
 }
 
-const MESSAGES = [
-  {
-    role: 'user',
-    content: 'Email ann@example.com a long invitation to our summer party: place, time, food, music.',
-  },
-];
-/** Requests of about the same length. Their prompts are in the prefix cache, so that only generation is measured. */
+const CALLING = 'Email ann@example.com a long invitation to our summer party: place, time, food, music.';
+const TELLING = 'Write a long poem about the sea.';
+const user = (content: string) => ({ role: 'user', content });
+/** As long as the tools, because each token takes longer after a longer prompt. */
+const LONG = { role: 'system', content: JSON.stringify(SIX) };
+
+/**
+ * Requests with tools, and the same ones without. Prompts have the same length and are in the prefix cache, so that only
+ * generation is measured.
+ */
 const TIMED = {
-  'without tools': { messages: MESSAGES },
-  'with a call': { messages: MESSAGES, tools: SIX, tool_choice: 'auto' },
-  'with a text': { messages: [{ role: 'user', content: 'Write a long poem about the sea.' }], tools: SIX },
-};
+  'a call': [
+    { messages: [user(CALLING)], tools: SIX, tool_choice: 'required' },
+    { messages: [LONG, user(CALLING)] },
+  ],
+  'a text': [{ messages: [user(TELLING)], tools: SIX }, { messages: [LONG, user(TELLING)] }],
+} as const;
 
 async function tokensPerSecond(server: Server, body: object): Promise<number> {
   const times = await timeStream(`${server.url}/v1/chat/completions`, server.key, {
@@ -133,27 +138,30 @@ async function tokensPerSecond(server: Server, body: object): Promise<number> {
 }
 
 async function measureSpeed(): Promise<void> {
-  console.log('\ntokens/s, relative to the same request without tools');
-  const ratios: Record<Arm, Map<string, number[]>> = { sluice: new Map(), peer: new Map() };
-  const plain: Record<Arm, number[]> = { sluice: [], peer: [] };
+  console.log('\ntokens/s without tools, and the ratio with tools');
+  const measured: Record<Arm, Record<keyof typeof TIMED, { plain: number; ratio: number }[]>> = {
+    sluice: { 'a call': [], 'a text': [] },
+    peer: { 'a call': [], 'a text': [] },
+  };
   for (let round = 0; round < Number(options.rounds); round++) {
     for (const arm of inTurn(round)) {
-      const speeds = new Map<string, number>();
-      for (const [name, body] of Object.entries(TIMED)) {
-        await tokensPerSecond(servers[arm], { ...body, max_tokens: 1 });
-        speeds.set(name, await tokensPerSecond(servers[arm], body));
-      }
-      const base = speeds.get('without tools') ?? Number.NaN;
-      plain[arm].push(base);
-      speeds.delete('without tools');
-      for (const [name, speed] of speeds) {
-        ratios[arm].set(name, [...(ratios[arm].get(name) ?? []), speed / base]);
+      for (const name of ['a call', 'a text'] as const) {
+        const speeds: number[] = [];
+        for (const body of TIMED[name]) {
+          await tokensPerSecond(servers[arm], { ...body, max_tokens: 1 });
+          speeds.push(await tokensPerSecond(servers[arm], body));
+        }
+        const [withTools = Number.NaN, plain = Number.NaN] = speeds;
+        measured[arm][name].push({ plain, ratio: withTools / plain });
       }
     }
   }
   for (const arm of ARMS) {
-    const cells = [...ratios[arm]].map(([name, values]) => `${name} ${median(values).toFixed(2)}`);
-    console.log(`${NAMES[arm].padEnd(14)} ${median(plain[arm]).toFixed(1)} tokens/s, ${cells.join(', ')}`);
+    const cells = Object.entries(measured[arm]).map(([name, values]) => {
+      const plain = median(values.map((value) => value.plain)).toFixed(1);
+      return `${name} ${plain} ${median(values.map(({ ratio }) => ratio)).toFixed(2)}`;
+    });
+    console.log(`${NAMES[arm].padEnd(14)} ${cells.join(', ')}`);
   }
 }
 
