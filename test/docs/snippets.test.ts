@@ -103,8 +103,8 @@ const EXPECTATIONS: Readonly<Record<string, RegExp>> = {
   langchain: /^404 .*acme\/missing/m,
   'tools-curl': /"name":"get_temperature"[\s\S]*"finish_reason":"tool_calls"[\s\S]*"finish_reason":"stop"/,
   'tools-python': /^get_temperature \{'city': '.*'\} 17\n\w+ \w+/m,
-  'tools-typescript': /^get_temperature \{ city: '.*' \} 17\n\w+ \w+/m,
-  'reasoning-python': /^None\n\w+ \w+[\s\S]*\n0$/m,
+  'tools-typescript': /^get_temperature \{ city: '.*' \} 17\n\S+ \S+/m,
+  'reasoning-python': /^None\n\S+ \S+[\s\S]*\n0$/m,
   'node-json': /\{ city: '.*', capital: (true|false) \}/,
 };
 
