@@ -19,7 +19,7 @@ import { type Answer, MEASURES, score, type Score } from './tools/score.ts';
 
 const { values: options } = parseArgs({
   options: {
-    'llama-server': { type: 'string', default: process.env.LLAMA_SERVER ?? 'llama-server' },
+    'llama-server': { type: 'string', default: 'llama-server' },
     /** Path of another model. */
     model: { type: 'string' },
     threads: { type: 'string', default: '2' },

@@ -20,7 +20,7 @@ export function firstIdAt(atMs: number): string {
 
 /**
  * Creates missing partitions of the ledger for the UTC month of `nowMs` and the next two. A row cannot be written
- * without its partition, so call this at the start and daily. Does nothing on SQLite. Rejects with a
+ * without its partition, so call this at startup and hourly. Does nothing on SQLite. Rejects with a
  * `DatabaseError`.
  */
 export async function ensurePartitions(database: Database, nowMs: number): Promise<void> {
