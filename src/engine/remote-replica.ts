@@ -104,11 +104,22 @@ class RemoteReplica implements AsyncDisposable {
       if (this.#state.state !== 'down') {
         this.#log.warn('replica is unhealthy', { error: error instanceof Error ? error : String(error) });
       }
-      this.#state = { state: 'down', reason: 'its health check failed', retryInMs: retryMs };
+      this.#state = {
+        state: 'down',
+        reason: `its health check failed: ${messageOf(error)}`,
+        retryInMs: retryMs,
+      };
     }
     this.#nextCheck = setTimeout(
       () => void this.#check(),
       this.#state.state === 'ready' ? intervalMs : retryMs,
     ).unref();
   }
+}
+
+/** Returns the message of the innermost cause, or its code: Node has errors without a message. */
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.cause instanceof Error) return messageOf(error.cause);
+  return error.message || ('code' in error ? String(error.code) : error.name);
 }

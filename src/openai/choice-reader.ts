@@ -3,6 +3,7 @@ import { incompleteResponse, invalidResponse } from './invalid-response.ts';
 import { readLogprobs } from './logprobs.ts';
 import { readToolCalls, ToolCallReader, type ReplicaCall } from './tool-call-reader.ts';
 import type { ReceivedTokens } from './usage-meter.ts';
+import { asList, jsonObject } from './values.ts';
 
 /** Maximum of `limits.choices`. */
 const MAX_CHOICES = 128;
@@ -70,8 +71,9 @@ function readOutput(
     case 'chat': {
       const message = delta ?? whole;
       return {
-        text: asText(message?.content ?? message?.refusal),
-        reasoning: asText(message?.reasoning_content ?? message?.reasoning),
+        text: asText(message?.content ?? message?.refusal) + textOf(message?.content, 'text'),
+        reasoning:
+          asText(message?.reasoning_content ?? message?.reasoning) + textOf(message?.content, 'thinking'),
         calls: readToolCalls(message?.tool_calls, message === whole),
       };
     }
@@ -82,6 +84,15 @@ function readOutput(
 
 function asText(value: unknown): string {
   return typeof value === 'string' ? value : '';
+}
+
+/** Joins the parts of this type. Mistral's reasoning models send content in parts, whose `thinking` has parts itself. */
+function textOf(parts: unknown, type: 'text' | 'thinking'): string {
+  const found = asList(parts).map(jsonObject);
+  return found
+    .filter((part) => part['type'] === type)
+    .map((part) => asText(part[type]) + textOf(part[type], 'text'))
+    .join('');
 }
 
 /** Reads a `finish_reason` of any dialect. TGI sends '' before the end. */

@@ -227,6 +227,24 @@ describe('a stream of a provider', () => {
     assert.equal(textOf(events), 'No.');
   });
 
+  it('may have its reasoning and text in parts of the content', async () => {
+    const thinking = { type: 'thinking', thinking: [{ type: 'text', text: 'Hm' }, { type: 'other' }] };
+    const events = await streamOf(
+      chunk({ role: 'assistant', content: '' }) +
+        chunk({ content: [thinking] }) +
+        chunk({ content: [{ type: 'text', text: 'Yes' }, { type: 'reference' }, null] }) +
+        chunk({ content: '.' }, 'stop'),
+    );
+    assert.deepEqual(
+      events.flatMap((event) => ('text' in event ? [[event.type, event.text]] : [])),
+      [
+        ['reasoning', 'Hm'],
+        ['token', 'Yes'],
+        ['token', '.'],
+      ],
+    );
+  });
+
   it('may end with an error of the provider', async () => {
     const error = { error: { code: 502, message: 'Provider disconnected' } };
     const wire = chunk({ content: 'a' }) + chunk({ content: '' }, 'error', error);

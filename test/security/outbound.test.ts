@@ -65,14 +65,20 @@ test('URLs in requests are not fetched', async () => {
 });
 
 test('redirects of a replica are not followed, and its key is not sent elsewhere', async () => {
-  for (const status of [301, 302, 303, 307, 308]) {
+  for (const [status, dialect] of [
+    [301, 'vllm'],
+    [302, 'openai'],
+    [303, 'vllm'],
+    [307, 'openai'],
+    [308, 'vllm'],
+  ] as const) {
     const redirecting = createServer((request, response) => {
       if (request.method === 'GET')
         response.end(JSON.stringify({ data: [{ id: MODEL, max_model_len: 4096 }] }));
       else response.writeHead(status, { location: `${trap}${request.url}` }).end();
     });
     const url = await listening(redirecting);
-    const replica = { url, dialect: 'vllm', apiKeyEnv: 'REPLICA_KEY' };
+    const replica = { url, dialect, apiKeyEnv: 'REPLICA_KEY' };
     const yaml = JSON.stringify({ models: [{ id: MODEL, contextTokens: 4096, replicas: [replica] }] });
     {
       await using service = await openService(yaml, { REPLICA_KEY: 'replica-secret' });

@@ -73,7 +73,7 @@ for (const kind of testDatabases()) {
       });
       assert.deepEqual(
         [away?.state, away?.reason, away?.replicas_ready, away?.context_length],
-        ['down', 'its health check failed', 0, null],
+        ['down', 'its health check failed: connect ECONNREFUSED 127.0.0.1:9', 0, null],
       );
       const [, seen] = (await models(service.key)).data;
       assert.deepEqual([seen?.state, seen?.reason], ['down', null]);
