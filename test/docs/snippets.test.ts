@@ -102,7 +102,7 @@ const EXPECTATIONS: Readonly<Record<string, RegExp>> = {
   'ai-sdk': /^400 .*temperature/m,
   langchain: /^404 .*acme\/missing/m,
   'tools-curl': /"name":"get_temperature"[\s\S]*"finish_reason":"tool_calls"[\s\S]*"finish_reason":"stop"/,
-  'tools-python': /^get_temperature \{'city': '.*'\} 17\n\w+ \w+/m,
+  'tools-python': /^get_temperature \{'city': '.*'\} 17\n\S+ \S+/m,
   'tools-typescript': /^get_temperature \{ city: '.*' \} 17\n\S+ \S+/m,
   'reasoning-python': /^None\n\S+ \S+[\s\S]*\n0$/m,
   'node-json': /\{ city: '.*', capital: (true|false) \}/,
