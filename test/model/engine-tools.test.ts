@@ -183,7 +183,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
   });
 
   // The second has a token that begins before the opening: ".<".
-  for (const opening of ['<tool_call>', 'Sure.<tool_call>']) {
+  for (const opening of ['<tool_call>', 'Sure.<tool_call>', '```json\n{\n  "name": "set_color",']) {
     test(`after ${JSON.stringify(opening)}, the rest of the call follows the grammar`, async () => {
       const { model, context, vocabulary } = loaded;
       const { output, guide } = freeAnswer();

@@ -19,6 +19,8 @@ export interface ToolFormat {
   readonly parse: (call: CallParsing) => Parsing<void>;
   /** Returns a GBNF expression for what `parse` parses, including the opening. */
   readonly grammar: (grammar: CallGrammar) => string;
+  /** Like `grammar`, for leading openings that `grammar` does not allow. Absent: it allows all of them. */
+  readonly leadingGrammar?: (grammar: CallGrammar) => string;
   /** GBNF expression for the text between a call and the next opening. */
   readonly separator: string;
   /** GBNF expression for the text before the opening if the output begins with a call. Absent: none. */

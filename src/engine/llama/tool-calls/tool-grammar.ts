@@ -35,8 +35,13 @@ export function toolGrammar(options: ToolGrammarOptions): string {
   const { format, parallel, extent, before = '', alternative } = options;
   const rules = new GrammarRules('tools');
   const schemas = new SchemaArguments(rules, options);
-  const call = format.grammar(new CallGrammar({ rules, tools: options.tools, arguments: schemas, parallel }));
-  if (extent === 'call') return rules.render(before === '' ? call : `${literal(before)} (${call})`);
+  const expressions = new CallGrammar({ rules, tools: options.tools, arguments: schemas, parallel });
+  const call = format.grammar(expressions);
+  if (extent === 'call') {
+    const leading = format.leadingGrammar?.(expressions);
+    const begun = leading === undefined ? call : `${call} | ${leading}`;
+    return rules.render(before === '' ? begun : `${literal(before)} (${begun})`);
+  }
   const name = rules.share(call);
   const more = parallel && format.repeats ? `(${format.separator} ${name})*` : '';
   const calls = `${format.preamble ?? ''} ${name} ${more}`.trim();

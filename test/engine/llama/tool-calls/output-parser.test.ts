@@ -195,6 +195,24 @@ describe('formats of whole answers', () => {
       assert.deepEqual(parse(split(json, [1]), { format: LLAMA3 }), output({ text: json }));
   });
 
+  it('can be calls in a code block, as small models write them', () => {
+    const options = { format: HERMES, tools: [tool('f')] };
+    for (const json of [
+      '{\n  "name": "f",\n  "arguments": {"a": 1}\n}',
+      '{"name": "f", "arguments": {"a": 1}}',
+    ]) {
+      const block = `\`\`\`json\n${json}\n\`\`\``;
+      for (const pieces of [[block], split(block, [1]), [block.slice(0, -4)]])
+        assert.deepEqual(parse(pieces, options), output({ calls: [PARSED] }));
+      const call = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>';
+      assert.deepEqual(parse([`${block}\n${call}`], options), output({ calls: [PARSED, PARSED] }));
+      assert.deepEqual(parse([`Example: ${block}`], options), output({ text: `Example: ${block}` }));
+      assert.deepEqual(parse([block], { ...options, tools: [tool('g')] }), output({ text: block }));
+    }
+    const other = '```json\n{"name": "f", "age": 3}\n```';
+    assert.deepEqual(parse(split(other, [1]), options), output({ text: other }));
+  });
+
   it('need the name of an offered tool after the bracket', () => {
     const options = { format: LLAMA4, tools: [tool('f')] };
     assert.deepEqual(parse(["[f(a=1), g(b='x')]"], options).calls, [
