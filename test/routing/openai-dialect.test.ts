@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import OpenAI, { InternalServerError } from 'openai';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { MODEL, ready, requestLog, startService, until } from '../harness.ts';
+import { HttpReplica, respondHello } from '../engine/replicas.ts';
+import { MODEL, openService, ready, requestLog, startService, until } from '../harness.ts';
 
 /** A provider: a second service with its own keys. */
 const provider = await startService();
@@ -152,5 +153,65 @@ describe('openai for Node, through a replica with the dialect openai', () => {
       /"cause":"the replica refused the API key with status 401 \(invalid_api_key\)"/,
     );
     assert.ok(!service.log().includes(provider.key));
+  });
+});
+
+describe('a provider', () => {
+  /** Starts a service with this provider, and waits for its first health check. */
+  async function serve(url: string, fields: object = {}, replicaFields: object = {}) {
+    const replicas = [{ url, dialect: 'openai', apiKeyEnv: 'PROVIDER_KEY', ...replicaFields }];
+    const yaml = JSON.stringify({ models: [{ id: HOSTED, ...fields, replicas }] });
+    const opened = await openService(yaml, { PROVIDER_KEY: 'k', GATEWAY_KEY: 'g4teway' });
+    const state = () => opened.service.router.overview()[0]?.replicas[0]?.state;
+    await until(() => state()?.state !== 'loading');
+    return { ...opened, state };
+  }
+
+  test('without a list of models is ready, and is listed with the configured context length', async () => {
+    await using server = await HttpReplica.listen((response, request, body) => {
+      if (request.method === 'GET') return response.writeHead(404).end('not found');
+      return respondHello(response, request, body);
+    });
+    await using unknown = await serve(server.url);
+    assert.equal(unknown.state()?.state, 'ready');
+    assert.deepEqual(unknown.service.router.cards(), []);
+    assert.match(
+      unknown.log(),
+      /does not report the context length of the model; set models\[\]\.contextTokens/,
+    );
+    await using known = await serve(server.url, { contextTokens: 2048 });
+    assert.equal(known.service.router.cards()[0]?.context_length, 2048);
+    assert.doesNotMatch(known.log(), /does not report the context length/);
+  });
+
+  test('that refuses the key is down, with the reason', async () => {
+    await using server = await HttpReplica.listen((response) => response.writeHead(401).end('{}'));
+    await using opened = await serve(server.url);
+    assert.deepEqual(opened.state(), {
+      state: 'down',
+      reason: 'its health check failed: the server refused the API key with status 401',
+      retryInMs: 5000,
+    });
+  });
+
+  test('gets its path, key and additional headers with each request', async () => {
+    const received: unknown[] = [];
+    await using server = await HttpReplica.listen((response, request, body) => {
+      const { authorization, 'x-title': title, 'x-gateway': gateway } = request.headers;
+      received.push([request.method, request.url, authorization, title, gateway]);
+      if (request.method === 'GET') return response.end('{}');
+      request.url = '/v1/chat/completions';
+      return respondHello(response, request, body);
+    });
+    const headers = { headers: { 'X-Title': 'Sluice' }, headersEnv: { 'X-Gateway': 'GATEWAY_KEY' } };
+    await using opened = await serve(`${server.url}/v1beta/openai/`, { contextTokens: 2048 }, headers);
+    const { key } = await opened.service.keys.create({ name: 'test' });
+    const caller = new OpenAI({ baseURL: `${opened.url}/v1`, apiKey: key.reveal(), maxRetries: 0 });
+    const completion = await caller.chat.completions.create(ask({}));
+    assert.equal(completion.choices[0]?.message.content, 'hé 東京');
+    const rest = ['Bearer k', 'Sluice', 'g4teway'];
+    assert.deepEqual(received[0], ['GET', '/v1beta/openai/models', ...rest]);
+    assert.deepEqual(received.at(-1), ['POST', '/v1beta/openai/chat/completions', ...rest]);
+    assert.doesNotMatch(opened.log(), /g4teway/);
   });
 });
