@@ -1,4 +1,5 @@
 import type { Page } from 'playwright-core';
+import { scripted } from '../../src/engine/scripted/options.ts';
 import { until } from '../harness.ts';
 
 /** The visitor: signed out, the operator of a seeded service, or the operator of a new service. */
@@ -34,6 +35,8 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'receipt', path: '/requests', by: 'operator', into: dialogOfFirstRow },
   { name: 'playground', path: '/playground', by: 'operator' },
   { name: 'playground-compare', path: '/playground', by: 'operator', into: compare },
+  { name: 'playground-tools', path: '/playground', by: 'operator', into: editTools },
+  { name: 'playground-calls', path: '/playground', by: 'operator', into: callTools },
   { name: 'models', path: '/models', by: 'operator' },
   { name: 'members', path: '/members', by: 'operator' },
   { name: 'operator-accounts', path: '/operator/accounts', by: 'operator' },
@@ -94,6 +97,37 @@ async function openDialog(page: Page, shortcut: string): Promise<void> {
 
 async function compare(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Compare' }).click();
+}
+
+/** Opens the editors of tools and reasoning, with a preset. */
+async function editTools(page: Page): Promise<void> {
+  await clearPlayground(page);
+  const parameters = page.getByRole('button', { name: /^Parameters/ });
+  if ((await parameters.getAttribute('aria-expanded')) === 'false') await parameters.click();
+  await page.getByRole('button', { name: 'Reasoning', exact: true }).click();
+  await page.getByRole('button', { name: 'Tools', exact: true }).click();
+  await page.getByRole('button', { name: 'Weather', exact: true }).click();
+}
+
+/** Sends a message to which the model responds with reasoning and calls, and enters one of their results. */
+async function callTools(page: Page): Promise<void> {
+  await clearPlayground(page);
+  const calls = ['Zurich', 'Bern'].map((city) => ({ name: 'get_weather', arguments: { city } }));
+  const reasoning = 'The user compares two cities, so I need the weather in both of them.';
+  await page.getByLabel('Message', { exact: true }).fill(scripted({ reasoning, calls, tokenMs: 0 }));
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await page.getByLabel('Result of get_weather, call 1').fill('{ "temperature": 21, "unit": "celsius" }');
+  await page.locator('summary').filter({ hasText: 'Reasoning' }).click();
+}
+
+/** The browser keeps the playground of an earlier page. */
+async function clearPlayground(page: Page): Promise<void> {
+  const clear = page.getByRole('button', { name: 'Clear', exact: true });
+  await clear.waitFor();
+  if (await clear.isEnabled()) {
+    await clear.click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Clear' }).click();
+  }
 }
 
 async function firstLinkOfTable(page: Page): Promise<void> {

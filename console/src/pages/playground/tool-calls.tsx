@@ -34,7 +34,7 @@ export function ToolCalls({ turn, isLast }: { turn: Turn; isLast: boolean }) {
                 onChange={(result) => change({ type: 'result', turn: turn.id, call: call.id, result })}
                 onSend={submit}
                 enterSends
-                className="max-h-60 font-mono text-xs"
+                className="block max-h-60 font-mono text-xs"
               />
             </div>
           ) : (
