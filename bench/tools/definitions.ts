@@ -47,7 +47,7 @@ export const WEATHER = tool(
   { city: text('Name of the city'), unit: { type: 'string', enum: ['celsius', 'fahrenheit'] } },
   ['city'],
 );
-export const EMAIL = tool('send_email', 'Send an email.', {
+const EMAIL = tool('send_email', 'Send an email.', {
   to: text('Email address of the recipient'),
   subject: text('Subject line'),
   body: text('Text of the email'),

@@ -188,7 +188,7 @@ function responseOf(...calls: { id: string; arguments: string }[]) {
     { type: 'reasoning', choice: 0, text: 'Hm.' },
     ...calls.flatMap(({ id, arguments: json }, call): GenerateEvent[] => [
       { type: 'tool_call', choice: 0, call, id, name: 'get_weather', arguments: '' },
-      ...[...json].map((piece): GenerateEvent => ({
+      ...Array.from(json, (piece): GenerateEvent => ({
         type: 'tool_call',
         choice: 0,
         call,

@@ -78,7 +78,10 @@ function readFunction(value: Readonly<Record<string, unknown>>, path: string): T
   if (description !== null) {
     if (typeof description !== 'string') return fault(`${path}.description`, 'must be a string');
     // At least as many UTF-16 units as code points, so that short texts are not counted.
-    if (description.length > MAX_DESCRIPTION_LENGTH && [...description].length > MAX_DESCRIPTION_LENGTH) {
+    if (
+      description.length > MAX_DESCRIPTION_LENGTH &&
+      Array.from(description).length > MAX_DESCRIPTION_LENGTH
+    ) {
       return fault(`${path}.description`, `must be at most ${MAX_DESCRIPTION_LENGTH} characters long`);
     }
   }
