@@ -177,6 +177,8 @@ describe('tools in the playground', WITH_BROWSER, () => {
     await panel().getByRole('textbox', { name: 'Maximum tokens' }).fill('4');
     await send({ calls: [ZURICH] });
     await last().getByText('The arguments end at the token limit.').waitFor();
+    const shown = await last().getByRole('group', { name: 'Call of get_weather' }).locator('pre').innerText();
+    assert.ok(JSON.stringify(ZURICH.arguments).startsWith(shown) && shown !== '', shown);
     assert.equal(await result().count(), 0);
     await send({ reasoning: 'So much to think about before anything is said.' });
     await last().getByText('The token limit was reached during the reasoning.').waitFor();

@@ -96,7 +96,7 @@ export function LiveAnswerView({ id }: { id: string }) {
           {calls.map((call, position) => (
             // Calls are only appended.
             <div key={`${position}`} className="mt-3">
-              <ToolCall call={call} />
+              <ToolCall call={call} isLive />
             </div>
           ))}
         </div>

@@ -60,9 +60,17 @@ function hintOf(count: number, missing: number): string {
   return `Enter the results of all calls: ${missing} missing.`;
 }
 
-/** A call: the name of the function and its arguments, also while they arrive. */
-export function ToolCall({ call, children }: { call: Call; children?: ReactNode }) {
+interface ToolCallProps {
+  call: Call;
+  /** The arguments are still arriving. */
+  isLive?: boolean;
+  children?: ReactNode;
+}
+
+/** A call: the name of the function and its arguments, indented unless they ended without being complete. */
+export function ToolCall({ call, isLive = false, children }: ToolCallProps) {
   const { name, arguments: json } = call;
+  const shown = json === '' && !isLive ? '{}' : json;
   return (
     <div
       role="group"
@@ -78,7 +86,7 @@ export function ToolCall({ call, children }: { call: Call; children?: ReactNode 
         tabIndex={0}
         className="max-h-96 overflow-auto p-3 font-mono text-xs leading-5 wrap-anywhere whitespace-pre-wrap focus-visible:-outline-offset-2"
       >
-        {json === '' ? '{}' : formatArguments(json)}
+        {isLive || isCompleteCall(call) ? formatArguments(shown) : json}
       </pre>
       {children}
     </div>
