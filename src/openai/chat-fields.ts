@@ -165,7 +165,7 @@ export const toolChoice = structured(
     bounds: '`none`, `auto`, `required`, a function, or `allowed_tools`',
     default: '`"auto"`',
     description:
-      'Which function the model may or must call: none, its own choice, at least one, or this one: `{"type":"function","function":{"name"}}`. `{"type":"allowed_tools","allowed_tools":{"mode","tools"}}` allows some functions, with the mode `auto` or `required`.',
+      'Which functions the model calls. `none`: no function. `auto`: the model decides. `required`: at least one. `{"type":"function","function":{"name"}}`: this one. `{"type":"allowed_tools","allowed_tools":{"mode","tools"}}`: only these, with the mode `auto` or `required`.',
   },
 );
 
