@@ -28,15 +28,18 @@ export function score({ body, expected }: Question, { content, calls }: Answer):
     return schema !== undefined && call.arguments !== null && satisfies(call.arguments, schema);
   });
   return {
-    parses: parsed.every((call) => call.arguments !== null) && !/<\/?tool_call>/.test(content ?? ''),
+    parses: parsed.every((call) => call.arguments !== null) && !CALL_IN_TEXT.test(content ?? ''),
     offered: parsed.every(({ name }) => schemas.has(name)),
     valid,
     right:
       'text' in expected
-        ? calls.length === 0 && expected.text.test(content ?? '')
+        ? calls.length === 0 && expected.text.test(content ?? '') && !CALL_IN_TEXT.test(content ?? '')
         : haveSameCalls(expected.calls, parsed),
   };
 }
+
+/** A call that the server left in the text. */
+const CALL_IN_TEXT = /<\/?tool_call>|"arguments"\s*:/;
 
 function parseObject(text: string): object | null {
   try {
