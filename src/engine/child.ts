@@ -32,9 +32,9 @@ export interface ChildProgram<EngineOptions> {
 }
 
 /**
- * Runs this process as an engine: loads it, listens, and reports to standard output. Exits when standard input closes
- * (`orphan-guard.ts` kills the process if this thread is blocked), and on SIGTERM when the running requests have ended.
- * The exit code is 1 after `failed`.
+ * Runs this process as an engine: loads the engine, listens, and reports to standard output. Exits when standard input
+ * closes (`orphan-guard.ts` kills the process if this thread is blocked), and on SIGTERM after the running requests
+ * have ended. The exit code is 1 after a `failed` report.
  */
 export async function runEngineChild<EngineOptions>(program: ChildProgram<EngineOptions>): Promise<void> {
   // The service may have exited and closed the pipe.
@@ -46,7 +46,8 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
   new Worker(new URL(`./orphan-guard${extname(import.meta.filename)}`, import.meta.url)).unref();
   let stop: (() => Promise<void>) | null = null;
   process.on('SIGTERM', () => void Promise.resolve(stop?.()).finally(() => process.exit()));
-  // A terminal sends Ctrl+C to all its processes; the service stops its engines after it has drained.
+  // Ignored, because a terminal sends Ctrl+C to all its processes. The service stops its engines after its running
+  // requests have ended.
   process.on('SIGINT', () => {});
   try {
     const settings = JSON.parse(process.argv[2] ?? '') as ChildSettings<EngineOptions>;
@@ -76,7 +77,7 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
     const reason = error instanceof Error ? error.message : String(error);
     report({ event: 'failed', reason, retry: program.mayRetry(error) });
     process.exitCode = 1;
-    // Ends the process once the report is written.
+    // This ends the process once the report has been written.
     process.stdin.destroy();
   }
 }

@@ -5,17 +5,20 @@ import type { EngineDescription, EngineHealth } from './engine.ts';
 
 /** The properties of a replica type, except request fields (`openai/fields.ts`). */
 export interface DialectTraits {
-  /** Whether non-streaming responses are requested as such; otherwise they are assembled from streams. */
+  /** Whether non-streaming requests are sent as such. Otherwise, their responses are assembled from streams. */
   wholeResponses: boolean;
-  /** When `started` is emitted: at the first chunk if it has the prompt's token count, otherwise at the headers. */
+  /**
+   * When `started` is emitted: with the first chunk of servers that report the prompt's token count in it, otherwise
+   * with the headers.
+   */
   startedBy: 'chunk' | 'headers';
   /** Whether the server starts its response only when the request has a slot. */
   reportsSlot: boolean;
   /** Whether usage in a chunk of one choice counts only that choice. */
   usagePerChoice: boolean;
   /**
-   * How prefix caches are separated between accounts: `salt`: by a field of the request; `off`: the request turns
-   * the cache off; `operator`: only by the server's own settings.
+   * How prefix caches are separated between accounts. `salt`: a field of the request separates them. `off`: a field of
+   * the request turns the cache off. `operator`: only the server's own settings can separate them.
    */
   isolation: 'salt' | 'off' | 'operator';
   /**
@@ -38,7 +41,7 @@ export interface DialectTraits {
 /** Times in milliseconds. */
 export interface HealthCheck {
   path: '/health' | '/v1/models';
-  /** Time between checks of a healthy replica, and of an unhealthy one. */
+  /** Time between checks of a healthy replica (`intervalMs`) and of an unhealthy one (`retryMs`). */
   intervalMs: number;
   retryMs: number;
   /** Timeout of a check, and of connecting. */
@@ -153,8 +156,8 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   },
 
   /**
-   * Providers bill each request and limit their rate, so health is checked less often. Their lists of models can have a
-   * megabyte.
+   * Health is checked less often, because providers bill requests and limit their rate, and a list of models can be a
+   * megabyte long.
    */
   openai: {
     wholeResponses: true,

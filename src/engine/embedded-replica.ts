@@ -34,7 +34,10 @@ const EXTENSION = extname(import.meta.filename);
 /** A replica in a child process: downloads the model's file, then starts and supervises its engine. */
 export class EmbeddedReplica implements AsyncDisposable {
   readonly engine: Engine;
-  /** Modification time of the model's file, in Unix seconds; until it is downloaded, the start of the service. */
+  /**
+   * Modification time of the model's file, in Unix seconds. Until the file is downloaded, the time when the service
+   * started.
+   */
   created = Math.floor(Date.now() / 1000);
   readonly #options: EmbeddedOptions;
   readonly #stop = new AbortController();
@@ -66,12 +69,12 @@ export class EmbeddedReplica implements AsyncDisposable {
     return this.#supervisor?.report ?? EMPTY_REPORT;
   }
 
-  /** The engine's model; null until the engine was first ready. */
+  /** The engine's model; null until the engine has been ready once. */
   get description(): EngineDescription | null {
     return this.#supervisor?.description ?? null;
   }
 
-  /** Process ID of the engine; null: not running. */
+  /** Process ID of the engine; null if it is not running. */
   get pid(): number | null {
     return this.#supervisor?.pid ?? null;
   }

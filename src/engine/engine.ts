@@ -2,7 +2,7 @@ import type { PullProgress } from '../models/progress.ts';
 import type { Dialect, GenerationEvent, GenerationRequest, RecommendedSampling } from '../generation.ts';
 import { ServiceError } from '../errors.ts';
 
-/** A replica's description of its model; null: not reported. */
+/** A replica's description of its model. Fields are null if they are not reported. */
 export interface EngineDescription {
   /** Maximum tokens of a request, prompt and completion together. */
   contextTokens: number | null;
@@ -10,17 +10,17 @@ export interface EngineDescription {
   quantization: string | null;
   tokenizer: string | null;
   instructType: string | null;
-  /** Absent: the engine does not report it. */
+  /** Absent if the engine cannot report it. */
   recommendedSampling?: RecommendedSampling | null;
 }
 
-/** A replica's health; null: not reported. */
+/** A replica's health. Fields are null if they are not reported. */
 export interface EngineHealth {
   slots: number | null;
   slotsInUse: number | null;
   /** Requests that wait for a slot in the engine. */
   queued: number | null;
-  /** Time since the last decode step, in milliseconds; null: idle. */
+  /** Time since the last decode step, in milliseconds. Null also if the engine is idle. */
   lastStepAgeMs: number | null;
   /** Token counts since the engine started; `cachedTokens` are part of `promptTokens`. */
   promptTokens: number | null;
@@ -31,14 +31,16 @@ export interface EngineHealth {
 }
 
 /**
- * `sent` is the first event of servers that do not report when a request gets a slot: the request was sent, and is
- * considered to have one. `whole`: the response arrives only when it is complete.
+ * `sent` is the first event of servers that do not report when a request gets a slot. It means that the request was
+ * sent; from then on, the request is considered to have a slot. With `whole`, the response arrives only when it is
+ * complete.
  */
 export type ReplicaEvent = { type: 'sent'; whole: boolean } | GenerationEvent;
 
 /**
  * The client of one replica. `generate` throws a `ServiceError`; after `ReplicaRefused`, another replica can be tried.
- * Aborting the signal ends the iteration with its reason and closes the connection, which frees the engine's slot.
+ * Aborting the signal ends the iteration with the signal's reason and closes the connection, which frees the engine's
+ * slot.
  */
 export interface Engine {
   /** For logs and metrics, not shown to callers. */
@@ -73,9 +75,9 @@ export type EngineReport =
   /** The process exits after this line. `retry`: whether a restart could help. */
   | { event: 'failed'; reason: string; retry: boolean };
 
-/** The replica did not accept the request: unreachable, 503 or 429. */
+/** The replica was unreachable, or refused the request with 503 or 429. */
 export class ReplicaRefused extends ServiceError {
-  /** Whether the response was a 429: the replica is healthy. */
+  /** Whether the response was a 429, which means that the replica is healthy. */
   readonly rateLimited: boolean;
 
   constructor(cause: unknown, { retryAfterMs = 1000, rateLimited = false } = {}) {
@@ -98,7 +100,7 @@ export class AccessDenied extends ServiceError {
 
 /** The process of an embedded engine ended while it processed the request. */
 export class EngineCrashed extends ServiceError {
-  /** Number of engine starts before the crash. The same for all requests that one crash ended. */
+  /** Number of engine starts before the crash. It is the same for all requests that one crash ended. */
   readonly starts: number;
 
   constructor(starts: number, cause: unknown) {
@@ -112,7 +114,7 @@ export class EngineCrashed extends ServiceError {
 }
 
 export type EngineState =
-  /** `pull`: null before the first progress. */
+  /** `pull` is null before the first progress. */
   | { state: 'downloading'; pull: PullProgress | null }
   /** `fraction` of the model loaded, 0 to 1. */
   | { state: 'loading'; fraction: number }

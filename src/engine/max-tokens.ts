@@ -6,13 +6,14 @@ import type { DialectTraits } from './dialects.ts';
 /** The properties of a replica that determine the `max_tokens` sent to it. */
 export interface ContextBound {
   traits: Pick<DialectTraits, 'needsMaxTokens' | 'fillsContext' | 'reservedTokens'>;
-  /** The replica's context length; null: not reported yet. */
+  /** The replica's context length; null if it is not known. */
   contextTokens: number | null;
 }
 
 /**
- * Returns the `max_tokens` of the first attempt: the caller's, at most the context length. Without one, the context
- * length if the server would end the request early. Null: send none.
+ * Returns the `max_tokens` to send in the first attempt, or null to send none. The caller's value is reduced to the
+ * context length. If the caller sent none, returns the context length for servers that would otherwise apply a limit of
+ * their own.
  */
 export function firstMaxTokens(
   { kind, maxTokens }: GenerationRequest,
@@ -23,9 +24,9 @@ export function firstMaxTokens(
 }
 
 /**
- * Returns the `max_tokens` of the next attempt after the server refused `sent` as too large for the context: the exact
- * remainder if the error reports the prompt's tokens. Null: send none. Undefined: do not retry. Always smaller than
- * `sent`, so retries end.
+ * Returns the `max_tokens` to send in the next attempt, after the server refused `sent` as too large for the context.
+ * If the error reports the prompt's exact token count, returns the rest of the context. Null means to send none, and
+ * undefined means not to retry. A number is always smaller than `sent`, so retries end.
  */
 export function lowerMaxTokens(
   request: GenerationRequest,
@@ -47,7 +48,10 @@ export function lowerMaxTokens(
   return remaining >= 1 && remaining < sent ? remaining : undefined;
 }
 
-/** Returns the maximum tokens of the longest prompt; null: unknown, because a template adds tokens. */
+/**
+ * Returns the maximum tokens of the longest prompt. Returns null for a chat, because its template adds an unknown
+ * number of tokens.
+ */
 function maxPromptTokens(request: GenerationRequest): number | null {
   switch (request.kind) {
     case 'chat':

@@ -1,6 +1,6 @@
 /**
- * A thread of every engine process. Standard input closes when the service exits. The main thread then has one second to
- * exit. After that, this thread kills the process, even if native code blocks the main thread.
+ * Runs in a separate thread of every engine process. Standard input closes when the service exits. The main thread then
+ * has one second to exit. After that, this thread kills the process, even if native code blocks the main thread.
  */
 import { Socket } from 'node:net';
 

@@ -8,13 +8,13 @@ import { ReplicaClient } from './replica-client.ts';
 import { HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 
 interface RemoteReplicaContext {
-  /** By the name of their environment variable. */
+  /** Secrets by the name of their environment variable. */
   secrets: ReadonlyMap<string, Secret>;
   timeouts: ConfigFile['engine'];
   log: Log;
 }
 
-/** Creates the configured replica with this index of a model. It is not started yet. */
+/** Creates a configured replica of a model, without starting it. `index` is its position among the model's replicas. */
 export function createRemoteReplica(
   model: ModelConfig,
   replica: ReplicaConfig,
@@ -117,7 +117,7 @@ class RemoteReplica implements AsyncDisposable {
   }
 }
 
-/** Returns the message of the innermost cause, or its code: Node has errors without a message. */
+/** Returns the message of the innermost cause, or its code, because some of Node's errors have no message. */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.cause instanceof Error) return messageOf(error.cause);

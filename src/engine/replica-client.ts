@@ -26,7 +26,7 @@ export interface ReplicaOptions {
   url: string;
   /** Unix socket to connect to instead of the URL's host. */
   socketPath?: string;
-  /** Returns how many times the embedded engine's process was started. Only for embedded engines. */
+  /** For embedded engines: returns how many times the engine's process was started. */
   starts?: () => number;
   apiKey?: Secret;
   /** Additional headers of each request, by name. */
@@ -35,7 +35,7 @@ export interface ReplicaOptions {
   model: string;
   /** Context length if the server does not report it. */
   contextTokens?: number | undefined;
-  /** For `openai`: the field for the reasoning of earlier turns. Default: it is not sent. */
+  /** For `openai`: the field for the reasoning of earlier turns. Default: the reasoning is not sent. */
   reasoningField?: ReasoningField | undefined;
   /** Whether accounts may share a prefix cache if requests cannot separate them. */
   sharedPrefixCache: boolean;
@@ -63,7 +63,10 @@ export class ReplicaClient implements Engine {
   readonly #headers: string[];
   readonly #pool: Pool;
   readonly #streams: ReplicaStreamSettings;
-  /** One timer for all streams, so that a chunk costs no timer. Timeouts are enforced up to two ticks late. */
+  /**
+   * One timer for the timeouts of all streams, because setting a timer for every chunk would be slow. Timeouts are
+   * enforced up to two ticks late.
+   */
   readonly #ticks: Disposable;
 
   constructor(options: ReplicaOptions) {
@@ -127,14 +130,17 @@ export class ReplicaClient implements Engine {
     const { status, body } = await this.#get(path, signal);
     if (status !== 200) throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
     const health = readHealth(body);
-    // The server responds, but its streams would reach the timeout.
+    // The server responds, but its engine makes no progress, so streams would time out.
     if ((health.lastStepAgeMs ?? 0) > this.#options.silenceMs) {
       throw new ReplicaRefused(new Error(`no progress for ${health.lastStepAgeMs} ms`));
     }
     return health;
   }
 
-  /** Checks a server without `/health`. Its list of models may be missing, or not allowed for this key. */
+  /**
+   * Checks a server without `/health`. Accepts responses such as 403 and 404, because the list of models may be missing
+   * or not allowed for this key.
+   */
   async #checkModels(path: string, signal: AbortSignal): Promise<EngineHealth> {
     const { statusCode: status, body } = await this.#request(path, signal);
     await body.dump({ limit: MAX_METADATA_CHARACTERS, signal });
@@ -216,7 +222,10 @@ export class ReplicaClient implements Engine {
       });
   }
 
-  /** Requests an endpoint. Returns an empty body for anything but a JSON object, and an array as `data`. */
+  /**
+   * Requests an endpoint. Returns a JSON array as the field `data` of an object, and an empty object for anything but
+   * an array or object.
+   */
   async #get(path: string, signal: AbortSignal): Promise<{ status: number; body: JsonObject }> {
     const { statusCode, body } = await this.#request(path, signal);
     let text = '';

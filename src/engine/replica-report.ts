@@ -1,11 +1,11 @@
 import type { EngineHealth } from './engine.ts';
 
-/** Details of a replica for operators; null: not reported, or not ready. */
+/** Details of a replica for operators. Fields are null if they are not reported or if the replica is not ready. */
 export interface ReplicaReport {
   health: EngineHealth | null;
-  /** Generation speed of the last seconds. */
+  /** Generation speed in the last seconds. */
   tokensPerSecond: number | null;
-  /** Restarts of an embedded engine's process; null: a remote replica, or never started. */
+  /** Restarts of an embedded engine's process; null for a remote replica, or if the process was never started. */
   restarts: number | null;
   /** When an embedded engine became ready, in Unix milliseconds. */
   startedAt: number | null;
@@ -30,7 +30,7 @@ interface Sample {
   health: EngineHealth;
 }
 
-/** The latest health of a replica. */
+/** The health of a replica in the last seconds. */
 export class HealthHistory {
   #samples: Sample[] = [];
 
@@ -44,12 +44,12 @@ export class HealthHistory {
     this.#samples = [...this.#samples.slice(Math.max(0, start)), { atMs, health }];
   }
 
-  /** Removes all samples, when the replica is down. */
+  /** Removes all samples. Called when the replica is down. */
   clear(): void {
     this.#samples = [];
   }
 
-  /** Null: fewer than two samples, or the count is not reported. */
+  /** Null if there are fewer than two samples, or if the replica does not report token counts. */
   get tokensPerSecond(): number | null {
     const first = this.#samples[0];
     const last = this.#samples.at(-1);

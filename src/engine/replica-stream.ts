@@ -20,11 +20,11 @@ import { AccessDenied, EngineCrashed, ReplicaRefused, type ReplicaEvent } from '
 /** Unread bytes at which the connection is paused. */
 const MAX_UNREAD_BYTES = 262_144;
 
-/** Maximum size of a non-streaming response, and of the part of an error's body that is read. */
+/** Maximum size of a non-streaming response. Of an error's body, only `MAX_ERROR_BYTES` are read. */
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 const MAX_ERROR_BYTES = 65_536;
 
-/** Timeout of the end of the HTTP response after its last event, in milliseconds. */
+/** Maximum time between the last event and the end of the HTTP response, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 1000;
 
 /** Settings shared by all streams of a replica. See `ReplicaOptions` for `firstByteMs`, `silenceMs` and `starts`. */
@@ -48,18 +48,19 @@ export interface ReplicaStreamSettings extends ContextBound {
 }
 
 /**
- * One request on one replica. Both the HTTP handler and the iterator of events, because both run for every token. The
- * request is sent at the first `next()`.
+ * One request on one replica. The class is both the HTTP handler and the iterator of events, because separate objects
+ * would cost time for every token. The request is sent at the first `next()`.
  *
- * Throws `ReplicaRefused` if it cannot connect, and for 503 and 429, and `AccessDenied` for a refused key. Throws `engine_unavailable` for a connection lost
- * after the request was sent (the replica may be generating), timeouts, invalid data, and a response that ends early.
+ * Throws `ReplicaRefused` if it cannot connect and for the statuses 503 and 429, and `AccessDenied` for a refused key.
+ * Throws `engine_unavailable` for timeouts, invalid data, a response that ends early, and a connection that is lost
+ * after the request was sent (the replica may be generating).
  */
 export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispatcher.DispatchHandler {
   readonly #settings: ReplicaStreamSettings;
   readonly #request: GenerationRequest;
   /** Whether the response is a stream. */
   readonly #streamed: boolean;
-  /** The `max_tokens` last sent; null: none. */
+  /** The `max_tokens` last sent; null if none was sent. */
   #maxTokens: number | null;
   /** Fields that were left out of the request, because the server had refused them. */
   #leftOut: ReadonlySet<RefusableField> = new Set();
@@ -75,7 +76,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
   #head = 0;
   #waiting: PromiseWithResolvers<IteratorResult<ReplicaEvent, undefined>> | null = null;
 
-  /** Status of the response; 0: none yet. */
+  /** Status of the response; 0 before it arrives. */
   #status = 0;
   #reader: StreamReader | null = null;
   #bodyParts: Buffer[] = [];
@@ -87,7 +88,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
   #complete = false;
   #unreadBytes = 0;
 
-  /** Ticks since the last data. Time in which this process was suspended has no ticks. */
+  /** Ticks since the last data. There are no ticks while this process is suspended. */
   #silentTicks = 0;
   #hasResponse = false;
 
@@ -171,7 +172,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     status: number,
     headers: IncomingHttpHeaders,
   ): void {
-    // Informational; the final response follows.
+    // An informational response. The final one follows.
     if (status < 200) return;
     this.#status = status;
     if (status !== 200) {
@@ -250,7 +251,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     this.#settings.dispatcher.dispatch({ method: 'POST', path, headers, body }, this);
   }
 
-  /** Sends the request again with a lower `max_tokens` if it exceeded the context length. Returns whether it did. */
+  /**
+   * Sends the request again with a lower `max_tokens` if the server refused it as too long for the context. Returns
+   * whether the request was sent again.
+   */
   #retryWithFewerTokens(error: ServiceError): boolean {
     if (this.#state !== 'open') return false;
     const maxTokens = lowerMaxTokens(this.#request, this.#maxTokens, error, this.#settings);
@@ -260,7 +264,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     return true;
   }
 
-  /** Sends the request again without a field that the server refused by name. Returns whether it did. */
+  /**
+   * Sends the request again without a field that the server refused by name. Returns whether the request was sent
+   * again.
+   */
   #retryWithoutRefusedField(): boolean {
     const { traits, refusedFields } = this.#settings;
     if (this.#state !== 'open' || !traits.adaptsFields) return false;
@@ -280,7 +287,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     this.#send();
   }
 
-  /** Parses a chunk, or the end (null), and delivers its events, including those before an error that this throws. */
+  /**
+   * Parses a chunk, or the end of the response if `chunk` is null, and delivers the events. If parsing throws, the
+   * events before the error are still delivered.
+   */
   #read(reader: StreamReader, chunk: Buffer | null): void {
     const events: GenerationEvent[] = [];
     try {
@@ -335,7 +345,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     this.#waiting = null;
   }
 
-  /** Ends the HTTP exchange and removes all references to this stream. */
+  /** Marks the stream as ended and removes all references to it. */
   #finish(): void {
     this.#state = 'ended';
     this.#signal.removeEventListener('abort', this);

@@ -93,7 +93,7 @@ export function sendError(response: ServerResponse, cause: unknown, log: Log): v
     response.setHeader('Retry-After', Math.max(1, Math.ceil(error.retryAfterMs / 1000)));
     response.setHeader('Retry-After-Ms', error.retryAfterMs);
   }
-  // The rest of an unread body would be parsed as the next request.
+  // Otherwise, the rest of an unread body would be parsed as the next request.
   if (!response.req.complete) response.setHeader('Connection', 'close');
   sendJson(response, error.status, errorBody(error));
 }

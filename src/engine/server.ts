@@ -15,13 +15,13 @@ import { Responder, sendError, sendJson } from './responder.ts';
 // Importing a built-in module reads all of its properties, which would load Node's `fetch`.
 const { createServer } = process.getBuiltinModule('node:http');
 
-/** Port 0: any free port. Without `apiKey`, the server does not authenticate requests. */
+/** Port 0 selects any free port. Without `apiKey`, the server does not authenticate requests. */
 export type ListenAddress = { socketPath: string } | { host: string; port: number; apiKey?: Secret };
 
 export interface EngineServerOptions {
   /** Maximum choices of a request: prompts x `n`. */
   maxChoices: number;
-  /** The only model; requests for others get 404 `model_not_found`. */
+  /** The only model. Requests for other models get 404 `model_not_found`. */
   modelId: string;
   log: Log;
   /** Maximum request body, in bytes; larger ones get 413. Default: 64 MiB. The service has its own, lower limit. */
@@ -140,7 +140,7 @@ class RequestHandler {
     }
   }
 
-  /** The element of the model list; null: unknown. */
+  /** Returns the element of the model list. Fields are null if they are unknown. */
   #modelElement(): object {
     const description = this.#engine.describe();
     return {

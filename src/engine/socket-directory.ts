@@ -6,8 +6,8 @@ import { join } from 'node:path';
 const MAX_SOCKET_PATH = 100;
 
 /**
- * Returns the directory for sockets, and deletes those of dead processes. It is in the system's temporary directory if
- * the path of the data directory is too long.
+ * Returns the directory for sockets, and deletes the sockets of dead processes in it. The directory is in the system's
+ * temporary directory if the path of the data directory is too long.
  */
 export async function socketDirectory(dataDirectory: string): Promise<string> {
   const preferred = join(dataDirectory, 'run');

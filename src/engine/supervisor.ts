@@ -23,7 +23,9 @@ export interface SupervisorOptions {
   log: Log;
 }
 
-/** Delays before a restart by the number of consecutive crashes, in milliseconds, and the delay after more crashes. */
+/**
+ * Delays before a restart, by the number of consecutive crashes. After more crashes, `MAX_RESTART_DELAY_MS` applies.
+ */
 const RESTART_DELAYS_MS = [200, 500, 1000, 2000, 5000, 10_000, 30_000] as const;
 const MAX_RESTART_DELAY_MS = 60_000;
 
@@ -36,7 +38,7 @@ const HEALTH_TIMEOUT_MS = 1000;
 /** Time between SIGTERM and SIGKILL, in milliseconds. */
 const EXIT_TIMEOUT_MS = 2000;
 
-/** The same for a restart, during which running requests may finish. */
+/** The same for a restart, which gives running requests time to finish. */
 const RESTART_TIMEOUT_MS = 10_000;
 
 /** Maximum length of a line of engine output in the log, in characters. */
@@ -65,7 +67,7 @@ export class Supervisor implements AsyncDisposable {
   #ready: { startedAt: number; backend: string } | null = null;
   readonly #health = new HealthHistory();
   #nextStart: NodeJS.Timeout | undefined;
-  /** Kills an engine that does not exit in time for a restart; undefined: no restart was requested. */
+  /** Timer that kills the engine if it does not exit in time for a restart. Undefined if no restart is in progress. */
   #restarting: NodeJS.Timeout | undefined;
   #checks: NodeJS.Timeout | undefined;
   #stopping = false;
@@ -79,7 +81,7 @@ export class Supervisor implements AsyncDisposable {
     return this.#state;
   }
 
-  /** The engine's model; null until the engine was first ready. */
+  /** The engine's model; null until the engine has been ready once. */
   get description(): EngineDescription | null {
     return this.#description;
   }
@@ -99,7 +101,7 @@ export class Supervisor implements AsyncDisposable {
     return this.#starts;
   }
 
-  /** Process ID of the engine, for tests and `doctor`; null: not running. */
+  /** Process ID of the engine, for tests and `doctor`; null if it is not running. */
   get pid(): number | null {
     return this.#child?.pid ?? null;
   }
@@ -157,8 +159,8 @@ export class Supervisor implements AsyncDisposable {
     rmSync(argument.socketPath, { force: true });
     const child = spawn(process.execPath, [program, JSON.stringify(argument)], {
       stdio: ['pipe', 'pipe', 'pipe'],
-      // With one thread in libuv's pool, each decode runs on the same thread and keeps its CPU cache. The glibc
-      // settings make it return the memory that is freed after loading: about 27 MB.
+      // With one thread in libuv's pool, each decode runs on the same thread and keeps its CPU cache. With the settings
+      // for glibc, memory that is freed after loading is returned to the system: about 27 MB.
       env: {
         ...process.env,
         UV_THREADPOOL_SIZE: '1',
@@ -265,7 +267,7 @@ export class Supervisor implements AsyncDisposable {
 function parseReport(line: string): EngineReport | null {
   try {
     const value: unknown = JSON.parse(line);
-    // Engine processes write one report a line.
+    // Engine processes write one report per line.
     return typeof value === 'object' && value !== null && 'event' in value ? (value as EngineReport) : null;
   } catch {
     return null;

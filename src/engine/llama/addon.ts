@@ -87,7 +87,7 @@ export interface AddonContext {
   copySequenceStateFromOtherSequence(target: number, source: number): Promise<number>;
 }
 
-/** `logits`: pairs of token and value. */
+/** `logits` alternates tokens and their logits. */
 type AddonSample = [
   token: number,
   probabilities: number[] | undefined,
@@ -105,8 +105,9 @@ export interface AddonSampler {
 }
 
 /**
- * Sampling settings. A key with the value `undefined` throws. Order of application: bias, penalties, then greedy for
- * temperature 0; otherwise topK, topP, minP, temperature.
+ * Sampling settings. Leave out unset keys: the addon throws for the value `undefined`. The addon first applies bias and
+ * penalties. With temperature 0 it then takes the most likely token; otherwise it applies topK, topP, minP and
+ * temperature, in this order.
  */
 export interface SamplerConfig {
   temperature: number;

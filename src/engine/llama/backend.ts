@@ -8,7 +8,7 @@ import type { Addon, AddonContext } from './addon.ts';
 export interface Backend {
   addon: Addon;
   kind: 'cuda' | 'metal' | 'vulkan' | 'cpu';
-  /** Package name. */
+  /** Name of the npm package. */
   package: string;
   /** The last errors that llama.cpp logged, at most eight. */
   errors: string[];
@@ -22,7 +22,10 @@ export class BackendError extends Error {
   }
 }
 
-/** llama.cpp's levels: 1 fatal, 2 error, 3 warning. Its warnings repeat at each load and are not useful. */
+/**
+ * llama.cpp's levels: 1 fatal, 2 error, 3 warning. Warnings are left out, because they repeat at each load and are not
+ * useful.
+ */
 const MAX_LOG_LEVEL = 2;
 
 /**
@@ -62,17 +65,20 @@ export function packagesOf(platform: NodeJS.Platform, arch: string): string[] {
   return (names[`${platform}-${arch}`] ?? []).map((name) => `@node-llama-cpp/${name}`);
 }
 
-/** Returns the default threads of a decode: the physical (performance) cores that affinity and cgroup quota allow. */
+/**
+ * Returns the default number of threads for a decode: the physical performance cores, as far as CPU affinity and cgroup
+ * quota allow.
+ */
 export function defaultThreads(backend: Backend): number {
   return Math.max(1, Math.min(Math.floor(backend.addon.getMathCores()), availableParallelism()));
 }
 
 const require = createRequire(import.meta.url);
 
-/** Null: not installed. */
+/** Returns the folder of a package's binaries, or null if the package is not installed. */
 function binariesFolder(name: string): string | null {
   try {
-    // The package only exports its entry, `<root>/dist/index.js`.
+    // The package only exports `<root>/dist/index.js`, so its root is two levels up.
     return join(dirname(dirname(require.resolve(name))), 'bins', name.slice(name.indexOf('/') + 1));
   } catch {
     return null;
@@ -135,7 +141,7 @@ const REQUIRED_EXPORTS = [
   'init',
 ] as const satisfies readonly (keyof Addon)[];
 
-/** Older versions lack some of these. */
+/** Older versions of the addon lack some of these. */
 const REQUIRED_CONTEXT_METHODS = [
   'initBatch',
   'addToBatch',
@@ -146,7 +152,7 @@ const REQUIRED_CONTEXT_METHODS = [
   'copySequenceStateFromOtherSequence',
 ] as const satisfies readonly (keyof AddonContext)[];
 
-/** Throws `Error` for an incompatible version of the addon, at load instead of during a request. */
+/** Throws `Error` for an incompatible version of the addon, so that it fails at load and not during a request. */
 export function checkAddon(exports: unknown): Addon {
   const found = exports as Partial<Record<string, unknown>>;
   const missing: string[] = REQUIRED_EXPORTS.filter((name) => typeof found[name] !== 'function');

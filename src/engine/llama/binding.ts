@@ -7,8 +7,8 @@ import type { AddonContext, AddonGrammarState, AddonModel, AddonSampler, Sampler
 import type { Backend } from './backend.ts';
 
 /**
- * The only module that calls the native addon. Asserts the conditions under which the addon would crash or return
- * wrong results: sequence IDs, positions, concurrent use of the context, logits of the batch, use after disposal.
+ * The only module that calls the native addon. Asserts that calls cannot make the addon crash or return wrong results,
+ * for example with invalid positions or during a decode.
  */
 
 /** A loaded model file. Dispose of its contexts first. */
@@ -37,9 +37,9 @@ export class NativeModel {
     });
     backend.errors.length = 0;
     const loaded = await native.init();
-    // Progress and log messages of llama.cpp's thread arrive in the next turn.
+    // Progress and log messages of llama.cpp's thread arrive in the next turn of the event loop.
     await nextTurn();
-    // Using a model whose `init` returned false is a segmentation fault.
+    // Using a model whose `init` returned false causes a segmentation fault.
     if (!loaded) throw loadError(backend, file);
     return new NativeModel(backend, native);
   }
@@ -57,7 +57,7 @@ export class NativeModel {
     return this.#model().detokenize(tokens, special);
   }
 
-  /** Returns a token's stored text, its attribute bits, and whether it ends a text. `token` must exist. */
+  /** Returns a token's stored text, its attribute bits, and whether it ends the output. `token` must exist. */
   token(token: number): { text: string; attributes: number; ends: boolean } {
     const native = this.#model();
     return {
@@ -67,7 +67,7 @@ export class NativeModel {
     };
   }
 
-  /** llama.cpp's number of the tokenizer type. */
+  /** The tokenizer type, as llama.cpp numbers it. */
   get vocabularyType(): number {
     return this.#model().getVocabularyType();
   }
@@ -85,7 +85,7 @@ export class NativeModel {
     return this.#model().shouldPrependBosToken();
   }
 
-  /** Parses GBNF, synchronously; null: invalid. Each choice needs its own copy (`copyGrammar`). */
+  /** Parses GBNF synchronously. Returns null if it is invalid. Each choice needs its own `copyGrammar`. */
   grammar(gbnf: string): NativeGrammar | null {
     const { addon } = this.#backend;
     let parsed;
@@ -109,7 +109,7 @@ export class NativeModel {
     return true;
   }
 
-  /** Creates a sampler for one choice, with the state of penalties, grammar and random numbers. */
+  /** Creates a sampler for one choice. It has the state of penalties, grammar and random numbers. */
   sampler(config: SamplerConfig, grammar: NativeGrammar | null = null): NativeSampler {
     const native = new this.#backend.addon.AddonSampler(this.#model());
     const sampler = new NativeSampler(native, config, this.#garbageTrigger);
@@ -200,7 +200,7 @@ export class NativeSampler {
 
 /**
  * Starts a garbage collection for every 32 disposed objects, because V8 does not account for their native memory: a
- * sampler has 12 bytes per token of the vocabulary, a grammar up to 2 MB.
+ * sampler uses 12 bytes per token of the vocabulary, and a grammar up to 2 MB.
  */
 class GarbageTrigger {
   #objects = 0;
@@ -208,7 +208,7 @@ class GarbageTrigger {
   disposed(): void {
     if (++this.#objects < 32) return;
     this.#objects = 0;
-    // Takes a few milliseconds, but runs as a separate task, after the next decode has started.
+    // The collection takes a few milliseconds, but runs as a separate task, after the next decode has started.
     void collectGarbage({ type: 'major', execution: 'async' });
   }
 }
@@ -217,7 +217,7 @@ class GarbageTrigger {
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as NodeJS.GCFunction;
 
-/** `logits`: pairs of token and logit. `totalWeight`: the sum of exp(logit - max). */
+/** `logits` alternates tokens and their logits. `totalWeight` is the sum of exp(logit - max). */
 export interface NativeReading {
   likeliest: number;
   logits: readonly number[];
@@ -230,11 +230,11 @@ const FIRST_TOKEN = new Uint32Array([0]);
 /** Sequences with their KV cache. Must not be used while `decode()` is pending. */
 export class NativeContext {
   readonly slots: number;
-  /** Positions of each sequence; llama.cpp may round up the requested number. */
+  /** Maximum tokens of each sequence. It can be larger than requested, because llama.cpp rounds up. */
   readonly slotTokens: number;
   readonly batchTokens: number;
   readonly #native: AddonContext;
-  /** Whether each batch position has logits. */
+  /** 1 for each position of the batch whose logits were requested. */
   readonly #logits: Uint8Array;
   #added = 0;
   #batch = 0;
@@ -250,7 +250,7 @@ export class NativeContext {
     this.#logits = new Uint8Array(batchTokens);
   }
 
-  /** Starts a batch of exactly `tokens`, at most `batchTokens`. */
+  /** Starts a batch of exactly `tokens` tokens, at most `batchTokens`. */
   begin(tokens: number): void {
     this.#assertIdle();
     assert(tokens > 0 && tokens <= this.batchTokens, 'batch size');
@@ -264,7 +264,7 @@ export class NativeContext {
   add(sequence: number, position: number, tokens: Uint32Array, wantLogits: boolean): number {
     this.#assertIdle();
     this.#assertSequence(sequence);
-    // llama.cpp would fail the whole batch, including other requests.
+    // Otherwise, llama.cpp would fail the whole batch, including the tokens of other requests.
     assert(position >= 0 && position + tokens.length <= this.slotTokens, 'position past the slot');
     assert(tokens.length > 0 && this.#added + tokens.length <= this.#batch, 'more tokens than the batch has');
     this.#added += tokens.length;
@@ -342,11 +342,11 @@ export class NativeContext {
     const [, , , pairs] = await this.#native.sampleToken(index, sampler.native, false, false, true, false);
     assert(pairs !== undefined && pairs.length > 0, 'no logits');
     const row = new Float32Array(pairs.length / 2);
-    for (let i = 0; i + 1 < pairs.length; i += 2) row[pairs[i] as number] = pairs[i + 1] as number; // Pairs.
+    for (let i = 0; i + 1 < pairs.length; i += 2) row[pairs[i] as number] = pairs[i + 1] as number; // The length is even.
     return row;
   }
 
-  /** Copies a sequence. The data is copied in the next decode. */
+  /** Copies a sequence. llama.cpp copies the data during the next decode. */
   async copy(target: number, source: number): Promise<void> {
     this.#assertIdle();
     this.#assertSequence(target);
@@ -360,7 +360,7 @@ export class NativeContext {
     }
   }
 
-  /** Removes a sequence's positions after the first `keep`. Returns false if the model does not support it: `clear` it. */
+  /** Keeps only the first `keep` tokens of a sequence. Returns false if the model cannot do this; `clear` it then. */
   trim(sequence: number, keep: number): boolean {
     this.#assertIdle();
     this.#assertSequence(sequence);

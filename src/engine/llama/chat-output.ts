@@ -4,7 +4,7 @@ import { OutputParser, type OutputParserOptions, type OutputState } from './tool
 import type { OutputPart } from './tool-calls/part-collector.ts';
 
 export interface ChatOutputOptions extends OutputParserOptions {
-  /** Stop sequences, none empty. They apply only to text, not to reasoning or calls. */
+  /** Stop sequences, which must not be empty. They apply only to text, not to reasoning or calls. */
   stop: readonly string[];
   /** Whether the output ends after one call. */
   oneCall: boolean;
@@ -50,8 +50,8 @@ export class ChatOutput {
   }
 
   /**
-   * Adds the text of a token. `isControl`: the text is not part of the response. Returns the parts that are
-   * ready, often none.
+   * Adds the text of a token and returns the parts that are ready, often none. If `isControl` is true, the text is
+   * parsed but is not part of the response.
    */
   push(text: string, isControl = false): OutputPart[] {
     const parts = this.#parser.push(text);
@@ -59,7 +59,7 @@ export class ChatOutput {
     return this.#search(parts.map((part) => (part.type === 'text' ? withoutText(part, text) : part)));
   }
 
-  /** Ends the output. Returns the text that was held back. */
+  /** Ends the output. Returns the parts that were held back. */
   flush(): OutputPart[] {
     const parts = this.#search(this.#parser.flush());
     if (!this.#stopped) addText(parts, this.#stop.flush());

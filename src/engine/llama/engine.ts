@@ -21,11 +21,11 @@ import { offeredTools } from './template-messages.ts';
 import { TextStream } from './text-stream.ts';
 
 /**
- * llama.cpp in this process: one model, one context, one slot per running choice. Set `UV_THREADPOOL_SIZE` to 1, so that
- * all decodes run on one thread, which is a quarter faster.
+ * llama.cpp in this process: one model, one context, one slot per running choice. Set `UV_THREADPOOL_SIZE` to 1:
+ * decodes are a quarter faster if they all run on the same thread.
  */
 export class LlamaEngine implements LocalEngine, AsyncDisposable {
-  /** `cuda`, `metal`, `vulkan` or `cpu`, with layers or threads. */
+  /** For the log: `cuda`, `metal`, `vulkan` or `cpu`, with the number of threads or of layers on the GPU. */
   readonly backend: string;
   readonly slots: number;
   /** Rejects if the step loop fails; the process must end then. */
@@ -62,8 +62,9 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
   }
 
   /**
-   * Requests get slots in the order of calls. Emits `started` with the first slot; other choices may wait for theirs, so
-   * the cached tokens are final only in `end`. A slow reader delays no other request: unread text is joined.
+   * Requests get slots in the order in which `generate` is called. Emits `started` when the first choice gets a slot.
+   * Other choices may still wait for theirs, so the number of cached tokens is final only in `end`. A slow reader does
+   * not delay other requests, because its unread text is joined.
    */
   async *generate(
     request: GenerationRequest,
@@ -115,7 +116,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     await this.#loaded.model.dispose();
   }
 
-  /** Validates the request before it enters the queue. */
+  /** Validates the request and creates its choices, before they enter the queue. */
   async #choices(request: GenerationRequest): Promise<JobChoice[]> {
     const { model, context, vocabulary } = this.#loaded;
     const { sampling } = request;
@@ -154,7 +155,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
           chat,
           grammarField: chat === null && grammar === null ? null : grammarFieldOf(request),
           createSampler: () => {
-            // Choices of one request differ; those of a repeated request do not.
+            // Each choice of a request has its own seed. A repeated request with `seed` gets the same seeds.
             const config = samplerConfig(sampling, (firstSeed + index) >>> 0, prompt, context.slotTokens);
             if (chat !== null) return model.sampler(config, chat.constraint.initial());
             return model.sampler(config, grammar === null ? null : model.copyGrammar(grammar));
@@ -164,7 +165,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     );
   }
 
-  /** Returns a function that creates the output of a choice; null: the output has neither tools nor reasoning. */
+  /** Returns a function that creates the output of a choice, or null if the output has neither tools nor reasoning. */
   #outputFactory(request: GenerationRequest, reasoningOpen: boolean): OutputFactory | null {
     switch (request.kind) {
       case 'chat':
@@ -191,7 +192,8 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
       else if (responseFormat.type !== 'text')
         grammars.answer = this.#grammars.calls(constraint, responseFormat);
       else {
-        // Compiled in advance, because most calls begin at the start of a token.
+        // Compile the most common grammar in advance. Most calls begin at the start of a token, so no text precedes the
+        // opening.
         this.#grammars.call(constraint, '');
         grammars.call = (before) => this.#grammars.call(constraint, before);
       }
@@ -226,7 +228,10 @@ function mustCall(choice: ToolChoice): boolean {
   }
 }
 
-/** The field with the schemas of a request, for errors. A strict tool is the more likely cause if there are both. */
+/**
+ * Returns the request field to name in errors about the grammar. If both fields have a schema, a strict tool is the
+ * more likely cause.
+ */
 function grammarFieldOf(request: GenerationRequest): GrammarField {
   switch (request.kind) {
     case 'text':
@@ -241,10 +246,13 @@ function grammarFieldOf(request: GenerationRequest): GrammarField {
 }
 
 /**
- * Maximum time to sample one token with a grammar. Schemas with an estimate above a quarter of this are refused in
- * advance (`grammar-work.ts`).
+ * Maximum time to sample one token with a grammar. Schemas whose estimated time exceeds a quarter of this are refused
+ * in advance (`grammar-work.ts`).
  */
 const MAX_SAMPLING_MS = 1000;
 
-/** Maximum choices in the engine's queue. Only matters without the service, whose queue is shorter. */
+/**
+ * Maximum choices in the engine's queue. Only matters if the engine runs without the service, which has a shorter
+ * queue.
+ */
 const MAX_QUEUED = 4096;

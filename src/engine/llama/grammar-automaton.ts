@@ -15,16 +15,17 @@ interface AutomatonState {
 }
 
 /**
- * Converts an expression into a deterministic automaton. llama.cpp follows each parse of a text separately, and an
- * ambiguous expression can have exponentially many. Throws 400 `invalid_value` at `path` if the budget of `rules` is
- * exhausted.
+ * Converts an expression into a deterministic automaton, because llama.cpp follows each possible parse of a text
+ * separately, and an ambiguous expression can have exponentially many parses. Throws 400 `invalid_value` at `path` if
+ * the budget of `rules` is exhausted.
  */
 export function determinize(node: PatternNode, path: string, rules: GrammarRules): Automaton {
   return new Determinizer(path, rules).automaton(node);
 }
 
-/** Adds the rules of an automaton and returns the name of the first. */
+/** Adds the rules of an automaton and returns the name of the start rule. */
 export function automatonRule({ states }: Automaton, rules: GrammarRules): string {
+  // Number of transitions into each state. The start begins at 2, so that it always has its own rule.
   const arrivals = new Map<number, number>([[0, 2]]);
   for (const { to } of states.flatMap((state) => state.transitions))
     arrivals.set(to, (arrivals.get(to) ?? 0) + 1);
@@ -37,7 +38,7 @@ export function automatonRule({ states }: Automaton, rules: GrammarRules): strin
     return name;
   };
   const at = (index: number): AutomatonState => states[index] as AutomatonState;
-  /** Returns the characters up to the next state with branches, and the name of that state. */
+  /** Returns an expression for the characters up to the next state that has its own rule, and the name of that rule. */
   const pathFrom = (points: CodePoints, first: number): string => {
     const parts = [points];
     let next = first;
@@ -51,7 +52,7 @@ export function automatonRule({ states }: Automaton, rules: GrammarRules): strin
     return `${charactersOf(parts, rules)}${ends ? '' : ` ${nameOf(next)}`}`;
   };
   const start = nameOf(0);
-  // `names` grows in this loop.
+  // The loop also visits the names that it adds.
   for (const [index, name] of names) {
     const { transitions, accepts } = at(index);
     const paths = transitions.map(({ points, to }) => pathFrom(points, to));

@@ -5,7 +5,7 @@ import { type GrammarRules, inClass, literal } from './grammar-rules.ts';
 /** Creates the rules of a container's members. */
 export interface MemberRules {
   readonly rules: GrammarRules;
-  /** Returns the name of the rule for a schema; null: no value can match. */
+  /** Returns the name of the rule for a schema, or null if no value can match. */
   rule(schema: JsonSchema, path: string): string | null;
 }
 
@@ -16,8 +16,8 @@ export interface ContainerRule {
 }
 
 /**
- * Objects have the properties in the order of the schema, then additional ones. One rule per property covers the rest of
- * the object, so the length of the grammar is linear.
+ * Returns the rule of an object, with the properties in the order of the schema, then additional ones. Each property
+ * has one rule, which includes the rest of the object, so the length of the grammar is linear.
  */
 export function objectRule(schema: SchemaObject, path: string, grammar: MemberRules): ContainerRule {
   const members = membersOf(schema, path, grammar);
@@ -35,7 +35,10 @@ export function objectRule(schema: SchemaObject, path: string, grammar: MemberRu
   return { expression, width: objectWidth(members, extra !== null) };
 }
 
-/** Returns the longest run of possible next properties, plus white space and the end. */
+/**
+ * Returns the maximum number of ways in which an object can continue: the properties that can come next, white space
+ * and the end.
+ */
 function objectWidth(members: readonly Member[], extra: boolean): number {
   let longest = 0;
   let run = 0;
@@ -47,12 +50,12 @@ function objectWidth(members: readonly Member[], extra: boolean): number {
   return Math.max(longest, run + (extra ? 1 : 0)) + (run === 0 ? 2 : 3);
 }
 
-/** Arrays have the `prefixItems`, then `items`, from `minItems` to `maxItems` in total. */
+/** Returns the rule of an array: the `prefixItems`, then `items`, with `minItems` to `maxItems` in total. */
 export function arrayRule(schema: SchemaObject, path: string, grammar: MemberRules): ContainerRule {
   return { expression: arrayExpression(schema, path, grammar), width: ARRAY_WIDTH };
 }
 
-/** Two forms of white space, a value and the end. */
+/** The ways in which an array can continue: two forms of white space, a value and the end. */
 const ARRAY_WIDTH = 4;
 
 function arrayExpression(schema: SchemaObject, path: string, grammar: MemberRules): string {
@@ -66,7 +69,7 @@ function arrayExpression(schema: SchemaObject, path: string, grammar: MemberRule
   const max = item === null ? Math.min(maxItems ?? prefix.length, prefix.length) : maxItems;
   if (max !== null && max < min) throw unsatisfiable(path);
 
-  // The first item has no comma, like the first of `prefixItems`.
+  // Without `prefixItems`, the first item is treated like one of them, because it has no comma before it.
   const single = prefix.length === 0 && item !== null ? [item] : prefix;
   const leading = max === null ? single : single.slice(0, max);
   let rest = '';
@@ -83,7 +86,7 @@ function arrayExpression(schema: SchemaObject, path: string, grammar: MemberRule
   return '"[]"';
 }
 
-/** UTF-16 code units. */
+/** In UTF-16 code units. */
 const MAX_NAME_LENGTH = 256;
 
 interface Member {
@@ -101,7 +104,7 @@ function membersOf(schema: SchemaObject, path: string, grammar: MemberRules): Me
     schema: value,
     at: `${path}.properties.${name}`,
   }));
-  // Names that are required or enumerated, but not declared, are additional properties.
+  // Names in `required` or `propertyNames` that are not in `properties` are additional properties.
   const extras = [...new Set([...(allowed ?? []), ...required])]
     .filter((name) => !Object.hasOwn(properties, name))
     .map((name) => ({
@@ -129,14 +132,14 @@ function membersOf(schema: SchemaObject, path: string, grammar: MemberRules): Me
   });
 }
 
-/** Returns the rule of additional properties; null: none are allowed. */
+/** Returns the rule of additional properties, or null if none are allowed. */
 function extraMember(
   schema: SchemaObject,
   path: string,
   members: readonly Member[],
   grammar: MemberRules,
 ): string | null {
-  // Enumerated names are members.
+  // `membersOf` has added all names that `propertyNames` lists.
   if (allowedNames(schema) !== null) return null;
   const rule = grammar.rule(extraSchema(schema), `${path}.additionalProperties`);
   if (rule === null) return null;
@@ -146,8 +149,8 @@ function extraMember(
 }
 
 /**
- * Returns the rule of a string that is none of `names`, so that additional properties cannot overwrite others. Without
- * escapes, because a name could be spelled differently with them.
+ * Returns the rule of a string that is none of `names`, so that additional properties cannot overwrite others. The
+ * string has no escapes, because a name could be spelled differently with them.
  */
 function nameOtherThan(names: readonly string[], grammar: MemberRules): string {
   const otherThan = (rests: readonly string[]): string => {
@@ -159,7 +162,7 @@ function nameOtherThan(names: readonly string[], grammar: MemberRules): string {
       `[^"\\\\\\x00-\\x1F${[...byFirst.keys()].map((first) => inClass(first.codePointAt(0) ?? 0)).join('')}] plain*`,
     ];
     for (const [first, group] of byFirst) {
-      // Names with characters that must be escaped cannot occur.
+      // The string has no escapes, so it cannot be a name that needs one.
       if (JSON.stringify(first) !== `"${first}"`) continue;
       alternatives.push(`${literal(first)} ${otherThan(group.map((rest) => rest.slice(first.length)))}`);
     }
@@ -185,14 +188,14 @@ function propertiesOf(schema: SchemaObject): Readonly<Record<string, JsonSchema>
 
 /**
  * Returns the schema of additional properties. By default, they are allowed if the schema has no `properties`, or if
- * `required`.
+ * `required` lists them (`required` is true).
  */
 function extraSchema(schema: SchemaObject, required = false): JsonSchema {
   const extra = schema['additionalProperties'] as JsonSchema | undefined;
   return extra ?? (required || schema['properties'] === undefined);
 }
 
-/** Returns the allowed names of properties; null: any. */
+/** Returns the allowed names of properties, or null if any name is allowed. */
 function allowedNames({ propertyNames }: SchemaObject): Set<string> | null {
   const names = (propertyNames as { enum?: readonly string[] } | true | undefined) ?? true;
   return names === true || names.enum === undefined ? null : new Set(names.enum);

@@ -16,7 +16,9 @@ export const KEYWORDS_OF_TYPE: Readonly<Partial<Record<JsonType, readonly string
   number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
 };
 
-/** Maximum members of a union, values of an `enum` or properties, because each costs time per token. */
+/**
+ * Maximum number of members of a union, values of an `enum`, or properties of an object. Each one costs time per token.
+ */
 export const MAX_BRANCHES = 250;
 
 export function unsatisfiable(path: string) {
@@ -27,5 +29,5 @@ export function schemaError(code: ErrorCode, path: string, message: string): Ser
   return new ServiceError(code, message, { param: path.slice(0, MAX_PATH_LENGTH) });
 }
 
-/** In UTF-16 code units. Paths contain property names of the caller. */
+/** Maximum length of a path in an error, in UTF-16 code units. Paths contain property names from the request. */
 const MAX_PATH_LENGTH = 300;

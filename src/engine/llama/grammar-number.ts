@@ -2,7 +2,8 @@ import { unsatisfiable, schemaError, type SchemaObject } from './grammar-keyword
 
 /**
  * Returns a regular expression for the numbers within `minimum`, `maximum`, `exclusiveMinimum` and `exclusiveMaximum`,
- * without exponents; null: no bounds. Only bounds of integers may have fractions.
+ * without exponents. Returns null if there are no bounds. The bounds of a `number` must be whole; those of an `integer`
+ * may have fractions.
  */
 export function numberExpression(
   type: 'integer' | 'number',
@@ -23,7 +24,7 @@ interface Bound {
   exclusive: boolean;
 }
 
-/** Returns the stricter of an inclusive and an exclusive bound; null: neither exists. */
+/** Returns the stricter of an inclusive and an exclusive bound, or null if neither exists. */
 function tightest(
   schema: SchemaObject,
   inclusive: 'minimum' | 'maximum',
@@ -49,7 +50,7 @@ function integerExpressions(lower: Bound | null, upper: Bound | null): string[] 
   ];
 }
 
-/** Numbers have at most 15 digits before the point. */
+/** Numbers have at most 15 digits before the decimal point. */
 const NUMBER_LIMIT = 1e15;
 
 function numberExpressions(lower: Bound | null, upper: Bound | null, path: string): string[] {
@@ -72,7 +73,7 @@ function negated({ value, exclusive }: Bound): Bound {
   return { value: -value, exclusive };
 }
 
-/** Returns expressions for the numbers without a sign between two whole bounds. */
+/** Returns expressions for the non-negative numbers between two whole bounds. */
 function magnitudes(low: Bound, high: Bound): string[] {
   const from = low.value < 0 ? { value: 0, exclusive: false } : low;
   const to = high.value > NUMBER_LIMIT ? { value: NUMBER_LIMIT, exclusive: true } : high;
@@ -95,7 +96,7 @@ function wholeNumbers(low: number, high: number): string[] {
   return expressions;
 }
 
-/** Returns an expression for the digit strings between two of the same length. */
+/** Returns an expression for the digit strings from `first` to `last`, which have the same length. */
 function digitsBetween(first: string, last: string): string {
   const count = first.length - 1;
   const [low, high] = [Number(first[0]), Number(last[0])];

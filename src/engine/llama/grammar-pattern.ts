@@ -7,7 +7,7 @@ const MAX_PATTERN_LENGTH = 2000;
 
 /**
  * Returns an expression for the JSON strings that match a regular expression, including quotes. Without anchors, the
- * expression can match anywhere in the string.
+ * regular expression can match anywhere in the string.
  */
 export function patternNode(pattern: string, path: string): PatternNode {
   const alternatives = parsePattern(pattern, path);
@@ -27,7 +27,7 @@ export function patternNode(pattern: string, path: string): PatternNode {
   return { kind: 'choice', nodes };
 }
 
-/** Parses an internal regular expression for JSON text. */
+/** Parses a regular expression of this engine, which describes JSON text directly. */
 export function regexNode(expression: string): PatternNode {
   return { kind: 'choice', nodes: parsePattern(expression, '').map(({ node }) => node) };
 }
@@ -51,7 +51,7 @@ const ANY_TEXT = regexNode(
   ].join(''),
 );
 
-/** Replaces each set by the set of its JSON encodings. */
+/** Replaces each set of characters by the JSON encodings of these characters. */
 function toJsonText(node: PatternNode, path: string, cache: Map<CodePoints, PatternNode>): PatternNode {
   switch (node.kind) {
     case 'set': {
@@ -66,9 +66,9 @@ function toJsonText(node: PatternNode, path: string, cache: Map<CodePoints, Patt
   }
 }
 
-/** Returns the JSON encodings of one character of the set. */
+/** Returns an expression for the JSON encodings of one character of the set. */
 function escapedSet(points: CodePoints, path: string): PatternNode {
-  const plain = NEEDS_ESCAPE.reduce<CodePoints>((left, hole) => without(left, hole), points);
+  const plain = NEEDS_ESCAPE.reduce<CodePoints>((left, range) => without(left, range), points);
   const nodes: PatternNode[] = plain.length > 0 ? [{ kind: 'set', points: plain }] : [];
   for (const quoted of ['"', '\\'])
     if (contains(points, quoted.charCodeAt(0))) nodes.push(literalNode(escaped(quoted)));

@@ -3,10 +3,13 @@ import { schemaError } from './grammar-keywords.ts';
 /** Maximum size of a grammar in bytes. llama.cpp parses it twice, which takes 40 to 80 ms and delays the step. */
 const MAX_GRAMMAR_BYTES = 192 * 1024;
 
-/** llama.cpp expands bounded repetitions, up to 2,000 elements. Longer ones consist of blocks of this size. */
+/**
+ * Long repetitions are built from blocks of this size, because llama.cpp expands bounded repetitions and supports at
+ * most 2,000 elements.
+ */
 const BLOCK_SIZE = 250;
 
-/** Maximum expanded elements of all repetitions of a grammar. */
+/** Maximum number of elements to which the repetitions of a grammar expand in total. */
 const MAX_EXPANDED_ELEMENTS = 50_000;
 
 /** Budget for the automata of a grammar, in steps of about 0.3 µs. */
@@ -51,7 +54,7 @@ export class GrammarRules {
     return name;
   }
 
-  /** Returns an expression for `min` to `max` times `name`. `max` null: unbounded. */
+  /** Returns an expression for `min` to `max` repetitions of `name`. If `max` is null, they are unbounded. */
   repeat(name: string, min: number, max: number | null): string {
     const exactly = this.#exactly(name, min);
     if (max === null) return `${exactly} ${name}*`.trim();
@@ -118,7 +121,10 @@ export function inClass(code: number): string {
     : `\\U${code.toString(16).padStart(8, '0')}`;
 }
 
-/** JSON (RFC 8259). `c` is one code point, as JSON Schema counts lengths, so escaped surrogates occur only in pairs. */
+/**
+ * JSON (RFC 8259). `c` is one code point, because JSON Schema counts lengths in code points. Escaped surrogates
+ * therefore occur only in pairs.
+ */
 const JSON_RULES: readonly string[] = [
   String.raw`value ::= object | array | string | number | boolean | null`,
   String.raw`object ::= "{" ws member ("," ws member)* ws "}" | "{}"`,

@@ -28,8 +28,8 @@ import {
 import type { PatternNode } from './pattern-parser.ts';
 
 /**
- * Converts a JSON Schema into rules. Each schema is first flattened into alternatives (through `$ref`, unions and lists
- * of types) that each start with a character, because llama.cpp does not support left recursion.
+ * Converts a JSON Schema into rules. `$ref`, unions and lists of types are first resolved into a list of alternatives,
+ * each of which is a value or a single type. This avoids left recursion, which llama.cpp does not support.
  */
 export class SchemaGrammar {
   readonly rules: GrammarRules;
@@ -38,16 +38,16 @@ export class SchemaGrammar {
   readonly #tokens: TokenSample;
   /** Nesting depth of the current schema, including references. */
   #depth = 0;
-  /** The container of the current schema; null: the root. */
+  /** The container of the current schema; null at the root. */
   #currentContainer: Container | null = null;
-  /** The rules of known unions, objects and arrays, which end recursion. */
+  /** Names of the rules of unions, objects and arrays that were already visited, so that recursive schemas end. */
   readonly #unions = new Map<SchemaObject, string>();
   readonly #containers = {
     object: new Map<SchemaObject, NamedContainer>(),
     array: new Map<SchemaObject, NamedContainer>(),
   };
   readonly #positions = new Map<SchemaObject, SchemaPosition>();
-  /** Rules of scalars by their definition. */
+  /** Rules of automata, by the keys of their forms. */
   readonly #regexRules = new Map<string, { name: string; work: number }>();
 
   constructor(schema: JsonSchema, path: string, rules: GrammarRules, tokens: TokenSample) {
@@ -65,7 +65,7 @@ export class SchemaGrammar {
     return root;
   }
 
-  /** Returns the name of the rule for a schema; null: no value can match. */
+  /** Returns the name of the rule for a schema, or null if no value can match. */
   rule(schema: JsonSchema, path: string): string | null {
     if (schema === true) {
       this.#currentContainer?.members.add({ path, containers: new Set(), work: VALUE_WORK });
@@ -179,7 +179,7 @@ export class SchemaGrammar {
     return container.name;
   }
 
-  /** Returns the alternatives of a schema that are not in `seen`. */
+  /** Returns the alternatives of a schema. Skips schemas in `seen`, so that circular references end. */
   #alternatives(schema: JsonSchema, path: string, seen: Set<SchemaObject>): Alternative[] {
     if (schema === true) return [{ kind: 'any' }];
     if (schema === false || seen.has(schema)) return [];
@@ -198,7 +198,7 @@ export class SchemaGrammar {
     return alternatives;
   }
 
-  /** Returns the alternatives of a `$ref` or union; null: the schema is neither. */
+  /** Returns the alternatives of a `$ref` or union, or null if the schema is neither. */
   #union(schema: SchemaObject, path: string, seen: Set<SchemaObject>): Alternative[] | null {
     const keyword = COMBINING_KEYWORDS.find((name) => schema[name] !== undefined);
     if (keyword === undefined) return null;
@@ -258,7 +258,7 @@ interface TypedContainer {
 
 /** Texts that match a regular expression. */
 interface RegexForm {
-  /** Equal for equal texts. */
+  /** Forms with the same key match the same texts. */
   key: string;
   path: string;
   node: () => PatternNode;
@@ -276,7 +276,7 @@ function checkKeywords(schema: SchemaObject, path: string): void {
   throw schemaError('unsupported_parameter', `${path}.${keyword}`, message);
 }
 
-/** Returns the values of `const` or `enum` that `type` allows; null: neither exists. */
+/** Returns the values of `const` or `enum` that `type` allows, or null if neither exists. */
 function valuesOf(schema: SchemaObject): Alternative[] | null {
   if (schema['const'] === undefined && schema['enum'] === undefined) return null;
   const values = schema['const'] === undefined ? (schema['enum'] as unknown[]) : [schema['const']];

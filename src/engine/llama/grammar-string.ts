@@ -3,7 +3,7 @@ import { patternNode, regexNode } from './grammar-pattern.ts';
 import type { GrammarRules } from './grammar-rules.ts';
 import type { PatternNode } from './pattern-parser.ts';
 
-/** Returns an expression for a `format` or `pattern`, otherwise the name of a rule. */
+/** Returns an expression if the schema has a `format` or `pattern`, otherwise the name of a rule. */
 export function stringForm(schema: SchemaObject, path: string, rules: GrammarRules): PatternNode | string {
   const { format, pattern } = schema;
   const { minLength, maxLength } = schema as { minLength?: number; maxLength?: number };

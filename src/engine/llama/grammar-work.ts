@@ -3,28 +3,28 @@ import { schemaError, type SchemaObject } from './grammar-keywords.ts';
 import type { GrammarRules } from './grammar-rules.ts';
 
 /**
- * Maximum estimated work of llama.cpp to sample one token with a grammar, in about microseconds of one core. Grammars
- * must be checked in advance, because sampling cannot be interrupted. llama.cpp has a stack for each parse of the text so
- * far, tries every token with every stack, and follows the token's characters along all paths.
+ * Maximum estimated work of llama.cpp to sample one token with a grammar. One unit is about a microsecond on one core.
+ * Grammars must be checked in advance, because sampling cannot be interrupted. llama.cpp keeps a stack for each parse
+ * of the text so far, tries every token with every stack, and follows the token's characters along all paths.
  */
 export const MAX_WORK = 250_000;
 
-/** Trying a token with one stack. */
+/** Work of trying a token with one stack. */
 const STACK_WORK = 0.006;
-/** Comparing the first character of a token with one range. */
+/** Work of comparing the first character of a token with one range. */
 const RANGE_WORK = 0.0007;
-/** A string without a pattern, which accepts all tokens. */
+/** Work of a string without a pattern, which accepts all tokens. */
 export const STRING_WORK = 2000;
-/** A number without bounds, a boolean or null. */
+/** Work of a number without bounds, a boolean or null. */
 export const SCALAR_WORK = 1000;
-/** Any JSON value. */
+/** Work of any JSON value. */
 export const VALUE_WORK = 3000;
 
 /** A position of a value in a schema, with the objects and arrays that it can be. */
 export interface SchemaPosition {
   readonly path: string;
   readonly containers: Set<Container>;
-  /** Work of the other values that are possible here. */
+  /** Work of the values other than objects and arrays that are possible here. */
   work: number;
 }
 
@@ -33,22 +33,24 @@ export interface Container {
   readonly type: 'object' | 'array';
   readonly schema: SchemaObject;
   readonly members: Set<SchemaPosition>;
-  /** Maximum number of continuations at one point, each of which is a stack. */
+  /** Maximum number of ways in which the text can continue at one point. llama.cpp has a stack for each. */
   width: number;
 }
 
 /**
  * Throws 400 `invalid_value` for schemas whose grammar can exceed `MAX_WORK`. The work at a position is the larger of
- * two sums: over all containers of a type, because they start the same way, and over the members of the containers that
- * cannot be distinguished before a value nests. Iterates until the estimates stop rising; those of unbounded recursion
- * exceed the limit.
+ * two estimates. At the start of a value, llama.cpp follows all objects or all arrays that are possible there, because
+ * they start the same way. In a nested value, it follows the members of all containers that the text before the nested
+ * value does not distinguish.
+ *
+ * Repeats the estimates until they stop rising. Those of unbounded recursion rise until they exceed the limit.
  */
 export function checkWork(positions: readonly SchemaPosition[], tokens: TokenSample): void {
   const works = new Map<SchemaPosition, number>();
   const ownWork = (container: Container): number => container.width * tokens.size * STACK_WORK;
   const memberWork = (container: Container): number =>
     Math.max(ownWork(container), ...Array.from(container.members, (position) => works.get(position) ?? 0));
-  // Innermost positions are last. Without recursion, one round is enough.
+  // `positions` has the innermost ones last. Starting with them, one round is enough without recursion.
   const innermostFirst = positions
     .map((position) => ({ position, sets: ambiguousSets(position), first: initialWork(position, ownWork) }))
     .reverse();
@@ -86,8 +88,9 @@ function workError({ path, containers }: SchemaPosition) {
 }
 
 /**
- * Returns the work of an automaton in its most expensive state, estimated from all paths of a token's length or, if
- * there are many, from the paths that the vocabulary's tokens take. Null: counting them exceeds the budget of `rules`.
+ * Returns the work of an automaton in its most expensive state, or null if the estimate exceeds the budget of `rules`.
+ * The estimate includes all paths of a token's length. If there are many, it includes only the paths that a sample of
+ * the vocabulary's tokens takes.
  */
 export function automatonWork(
   { states }: Automaton,
@@ -95,7 +98,7 @@ export function automatonWork(
   rules: GrammarRules,
 ): number | null {
   const widths = states.map(({ transitions, accepts }) => transitions.length + (accepts ? FOLLOW_STACKS : 0));
-  // Reaching a state creates its stacks, and compares each with the others.
+  // When llama.cpp reaches a state, it creates the state's stacks and compares each with the others.
   const arrivals = widths.map((width) => 1 + 0.3 * width + 0.003 * width * width);
   const propagate = (of: readonly number[]): number[] =>
     states.map(({ transitions }) => transitions.reduce((sum, { to }) => sum + (of[to] ?? 0), 0));
@@ -121,16 +124,16 @@ export function automatonWork(
 /** Nearly all tokens have at most this length, in characters. */
 const MAX_TOKEN_LENGTH = 16;
 
-/** Work below which paths are not counted exactly. */
+/** Up to this work, the estimate from all paths is used, and the sample of tokens is not followed. */
 const MAX_UNCHECKED_WORK = 20_000;
 
-/** Stacks of the text after a value. */
+/** Number of stacks for the text that can follow a value. */
 const FOLLOW_STACKS = 4;
 
 /** The size of a vocabulary and a sample of its tokens. */
 export class TokenSample {
   readonly size: number;
-  /** Evenly spaced, as code points. */
+  /** The code points of tokens at equal distances in the vocabulary. */
   readonly #tokens: readonly (readonly number[])[];
 
   /** `textOf` returns a token's text. */
@@ -142,7 +145,10 @@ export class TokenSample {
     );
   }
 
-  /** Follows the tokens from a state as llama.cpp does. `arrivals`: the work of reaching each state. */
+  /**
+   * Follows the tokens from a state as llama.cpp does. `arrivals` is the work of reaching each state. Returns the work
+   * for the whole vocabulary, and the number of steps that this took.
+   */
   walk(
     states: Automaton['states'],
     start: number,
@@ -171,7 +177,9 @@ export class TokenSample {
 
 const SAMPLE_SIZE = 500;
 
-/** Returns for each container the set of containers, including itself, that may still match while its members nest. */
+/**
+ * Returns, for each container, the containers (including itself) that can still match when a nested value begins in it.
+ */
 function ambiguousSets({ containers }: SchemaPosition): Container[][] {
   const all = [...containers];
   return all.map((one) => all.filter((other) => one === other || !isDistinguishable(one, other)));
@@ -199,7 +207,7 @@ function isDistinguishable(one: Container, other: Container): boolean {
   return false;
 }
 
-/** Returns the possible names of an object's first property; null: any. */
+/** Returns the possible names of an object's first property, or null if any name is possible. */
 function firstNames({
   required,
   properties,
@@ -215,7 +223,10 @@ function firstNames({
   return closed ? new Set(names) : null;
 }
 
-/** Returns the required properties at the start of an object. `values`: of a `const` or `enum`. `flat`: not nested. */
+/**
+ * Returns the required properties at the start of an object. `values` are those of a `const` or `enum`, as JSON. `flat`
+ * is true if the property has no nested value.
+ */
 function leadingMembers(schema: SchemaObject): { name: string; values: string[] | null; flat: boolean }[] {
   const { required, properties } = schema;
   if (!Array.isArray(required) || typeof properties !== 'object' || properties === null) return [];

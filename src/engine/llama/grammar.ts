@@ -14,8 +14,9 @@ type ConstrainedFormat = Exclude<ResponseFormat, { type: 'text' }>;
  * Returns a GBNF grammar (llama.cpp's notation, start rule `root`) for a response format.
  *
  * Every string of the grammar is JSON that satisfies the schema, but not vice versa: properties are in the order of the
- * schema; `properties` and `prefixItems` exclude others unless the schema mentions them; white space is bounded, because
- * small models would repeat it endlessly; numbers have at most 15 digits before and after the point.
+ * schema; a schema with `properties` or `prefixItems` allows others only if it also has `additionalProperties` or
+ * `items`; white space is bounded, because small models would repeat it endlessly; numbers have at most 15 digits
+ * before and 15 after the decimal point.
  *
  * Throws 400 `unsupported_parameter` or `invalid_value` with the schema's path as `param` for unsupported schemas, and
  * for those whose grammar is too large (`grammar-rules.ts`) or too slow (`grammar-work.ts`).
@@ -49,8 +50,8 @@ export class GrammarCache {
   }
 
   /**
-   * Returns the grammar in its initial state, to be copied for each choice; null: no constraint. Throws like `toGbnf`,
-   * and 400 `invalid_value` at `response_format` if llama.cpp rejects the grammar.
+   * Returns the grammar in its initial state, or null if the format is not constrained. Copy it for each choice. Throws
+   * like `toGbnf`, and 400 `invalid_value` at `response_format` if llama.cpp rejects the grammar.
    */
   grammar(format: ResponseFormat): NativeGrammar | null {
     if (format.type === 'text') return null;
@@ -58,7 +59,10 @@ export class GrammarCache {
     return this.#get(key, 'response_format', () => toGbnf(format, this.#tokens));
   }
 
-  /** Like `grammar`, for one or more calls, or text in the format `alternative`. Errors name `tools`. */
+  /**
+   * Like `grammar`, for an answer that consists of one or more calls or, if `alternative` is constrained, of text in
+   * that format. Errors name `tools`.
+   */
   calls(constraint: CallConstraint, alternative: ResponseFormat): NativeGrammar {
     const key = keyOf(['calls', constraint.format.name, constraint.tools, constraint.parallel, alternative]);
     const tokens = this.#tokens;
@@ -72,7 +76,10 @@ export class GrammarCache {
     );
   }
 
-  /** Like `calls`, for the text `before` an opening, the opening, and the rest of its call. */
+  /**
+   * Like `calls`, for a single call in an unconstrained answer: the text `before` its opening, the opening, and the
+   * rest of the call.
+   */
   call(constraint: CallConstraint, before: string): NativeGrammar {
     const key = keyOf(['call', constraint.format.name, constraint.tools, constraint.parallel, before]);
     const options = {
@@ -108,12 +115,15 @@ export class GrammarCache {
   }
 }
 
-/** The path of a tool's schema for errors. Requests name tools by their index, but a subset may be offered. */
+/**
+ * Returns the path of a tool's schema, for errors. The path contains the tool's name, because its index in the request
+ * is unknown if only some tools are offered.
+ */
 function schemaPath({ name }: Tool): string {
   return `tools[${name}].function.parameters`;
 }
 
-/** Tools can have a megabyte, so their hash is the key. */
+/** Returns a hash, because tools can be a megabyte long. */
 function keyOf(parts: readonly unknown[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64');
 }

@@ -11,7 +11,10 @@ export class HeldLogprobs {
     this.#tokens.push({ text, logprob });
   }
 
-  /** Returns those of the tokens that `text` consists of. Text before it was omitted from the response. */
+  /**
+   * Returns the log probabilities of the tokens that `text` consists of. Skips tokens before it, because their text was
+   * omitted from the response.
+   */
   release(text: string): TokenLogprob[] {
     const released: TokenLogprob[] = [];
     let rest = text;
@@ -28,7 +31,7 @@ export class HeldLogprobs {
       if (token.logprob !== null) released.push(token.logprob);
       rest = rest.slice(length);
       if (isWhole) this.#tokens.shift();
-      // A token is sent once, with the first part of its text.
+      // A log probability is sent once, with the first part of its token's text.
       else this.#tokens[0] = { text: token.text.slice(length), logprob: null };
     }
     return released;

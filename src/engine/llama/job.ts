@@ -10,18 +10,18 @@ import type { TextStream } from './text-stream.ts';
 import type { OutputPart } from './tool-calls/part-collector.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
-/** Requests of one scope share prefixes. A symbol: not shared with any other request. */
+/** Requests with the same scope share prefixes. A symbol is the scope of a single request, which shares none. */
 export type CacheScope = string | symbol;
 
 /** A request in the engine, with its token counts and events. */
 export class Job {
   readonly outbox = new Outbox();
   readonly scope: CacheScope;
-  /** Number of top log probabilities per token; null: none. */
+  /** Number of alternatives per token; null if log probabilities were not requested. */
   readonly logprobs: number | null;
   /** Each prompt counts once, regardless of its choices. */
   readonly promptTokens: number;
-  /** Prompt tokens that were reused from a prefix. */
+  /** Prompt tokens that were reused from the prefix cache. */
   cachedTokens = 0;
   /** Tokens sampled so far, of all choices. */
   completionTokens = 0;
@@ -42,7 +42,7 @@ export class Job {
     this.#unfinished = prompts.length * choices;
   }
 
-  /** Emits `started` when the first choice gets a slot. */
+  /** Emits `started`. Called when a choice gets a slot; only the first call has an effect. */
   start(): void {
     if (this.started) return;
     this.started = true;
@@ -78,16 +78,22 @@ export interface JobChoiceOptions {
   job: Job;
   index: number;
   prompt: Uint32Array;
-  /** Whether it is the first choice of its prompt: only its cached tokens count. */
+  /** Whether it is the first choice of its prompt. Only the cached tokens of the first choice are counted. */
   first: boolean;
   /** Maximum tokens to sample, at least 1. */
   limit: number;
-  /** Text before the completion; empty: none. */
+  /** The echoed prompt, which is sent before the completion; empty if it is not echoed. */
   echo: string;
   text: TextStream;
-  /** For chats with tools or reasoning: `text` then includes control tokens, and no stop sequences. Null: others. */
+  /**
+   * The parser and grammar of a chat with tools or reasoning; otherwise null. If set, `text` includes control tokens,
+   * and `output` applies the stop sequences.
+   */
   chat: { output: ChatOutput; constraint: OutputConstraint } | null;
-  /** The field of the request that a grammar is made of; null: there is none. Without `chat`, it constrains all text. */
+  /**
+   * The request field that the grammar comes from; null if there is no grammar. Without `chat`, the grammar constrains
+   * all text.
+   */
   grammarField: GrammarField | null;
   createSampler(): NativeSampler;
 }
@@ -97,7 +103,10 @@ export class JobChoice {
   readonly job: Job;
   readonly prompt: Uint32Array;
   readonly first: boolean;
-  /** The prefix that another slot is computing for this choice: see `prefix-cache.ts`. */
+  /**
+   * A slot that is computing a prefix of this prompt, the choice in it, and the number of tokens to wait for (see
+   * `prefix-cache.ts`).
+   */
   prefixWait: {
     leader: { choice: JobChoice | null; computed: number };
     choice: JobChoice;
@@ -111,7 +120,7 @@ export class JobChoice {
   #pendingLogprobs: { from: number; logprob: TokenLogprob }[] = [];
   #pendingEnd = 0;
   #releasedLength = 0;
-  /** For chats with tools or reasoning. */
+  /** Used instead of `#pendingLogprobs` in chats with tools or reasoning. */
   readonly #heldLogprobs = new HeldLogprobs();
 
   constructor(options: JobChoiceOptions) {
@@ -121,19 +130,19 @@ export class JobChoice {
     this.first = options.first;
   }
 
-  /** The field of the request whose grammar constrains the next token; null: none does. */
+  /** The request field whose grammar constrains the next token; null if no grammar does. */
   get constrainedBy(): GrammarField | null {
     const { chat, grammarField } = this.#options;
     return chat === null || chat.constraint.active ? grammarField : null;
   }
 
-  /** Whether the prefix that it waits for is still being computed. */
+  /** Whether the prefix that the choice waits for is still being computed. */
   get isWaiting(): boolean {
     const wait = this.prefixWait;
     return wait !== null && wait.leader.choice === wait.choice && wait.leader.computed < wait.until;
   }
 
-  /** Created at the first token. */
+  /** The sampler, created when it is first used. */
   get sampler(): NativeSampler {
     return (this.#sampler ??= this.#options.createSampler());
   }
@@ -143,7 +152,10 @@ export class JobChoice {
     this.#emit(this.#options.echo, null);
   }
 
-  /** Processes the next token and emits the text that is complete. Returns why the choice has ended; null: it has not. */
+  /**
+   * Processes the next token and emits the text that is complete. Returns the finish reason, or null if the choice has
+   * not ended.
+   */
   accept(token: number, logprob: TokenLogprob | null, vocabulary: Vocabulary): FinishReason | null {
     const { text, limit } = this.#options;
     this.#sampled++;
@@ -183,7 +195,7 @@ export class JobChoice {
     const ready = text.push(token);
     if (logprob !== null && !isControl) this.#heldLogprobs.add(ready, logprob);
     const parts = output.push(ready, isControl);
-    // The tokens that begin and end the reasoning are part of it.
+    // The tokens that begin and end the reasoning count as reasoning tokens.
     if (before === 'reasoning' || output.state === 'reasoning') this.job.reasoningTokens++;
     let reason = output.ended;
     if (reason === null && this.#sampled >= limit) {
@@ -203,7 +215,7 @@ export class JobChoice {
   }
 
   #end(text: string, reason: FinishReason): FinishReason {
-    // Tokens that belong only to a stop sequence are omitted.
+    // Release all log probabilities, except those of tokens that belong only to a stop sequence.
     if (!this.#options.text.stopped) this.#releasedLength = Number.POSITIVE_INFINITY;
     this.#publish(text);
     this.job.finish(this.#options.index, reason);

@@ -16,15 +16,15 @@ import { GENERIC } from './tool-calls/generic.ts';
 import { Vocabulary } from './vocabulary.ts';
 
 export interface LlamaOptions {
-  /** Path of the GGUF file; for a split model, of the first. */
+  /** Path of the GGUF file, or of the first file of a split model. */
   file: string;
-  /** Maximum concurrent choices, 1 to 64; null: see `planMemory`. */
+  /** Maximum concurrent choices, 1 to 64. If null, `planMemory` chooses the number. */
   slots: number | null;
-  /** Tokens per slot, prompt and completion together; null: see `planMemory`. */
+  /** Tokens per slot, prompt and completion together. If null, `planMemory` chooses the number. */
   contextTokens: number | null;
-  /** Threads of a decode; null: see `defaultThreads`. */
+  /** Threads of a decode. If null, `defaultThreads` chooses the number. */
   threads: number | null;
-  /** Layers on the GPU; `'auto'`: as many as fit into its memory. */
+  /** Layers on the GPU. With `'auto'`, as many as fit into its memory. */
   gpuLayers: number | 'auto';
 }
 
@@ -34,11 +34,11 @@ export interface LoadedModel {
   model: NativeModel;
   context: NativeContext;
   vocabulary: Vocabulary;
-  /** Null: no chat completions. */
+  /** Null if the model does not support chat completions. */
   template: ChatTemplate | null;
   /** Whether its sequences can be trimmed; those of recurrent models cannot. */
   canTrim: boolean;
-  /** For the log. */
+  /** The backend with its threads or layers, for the log. */
   backend: string;
 }
 
@@ -91,7 +91,7 @@ function gpuLayersOf(requested: number | 'auto', backend: Backend, info: GgufInf
   return Math.max(0, Math.min(all, Math.floor((all * (total - used)) / totalBytes(plan))));
 }
 
-/** Returns the free memory of the GPU in bytes; 0: it shares the machine's memory. */
+/** Returns the free memory of the GPU in bytes; 0 if there is no GPU, or if it shares the machine's memory. */
 function freeVram(backend: Backend): number {
   if (backend.kind === 'cpu' || backend.kind === 'metal') return 0;
   const { total, used } = backend.addon.getGpuVramInfo();
@@ -99,8 +99,8 @@ function freeVram(backend: Backend): number {
 }
 
 /**
- * Returns the part of the plan that is in the machine's memory. `share`: the fraction of the layers there. Apple's GPUs
- * share that memory.
+ * Returns the part of the plan that is in the machine's memory. `share` is the fraction of the layers that are not on
+ * the GPU. Apple's GPUs use the machine's memory, so the whole plan is in it.
  */
 function inMachineMemory(plan: MemoryPlan, backend: Backend, share: number): MemoryPlan {
   if (backend.kind === 'cpu' || backend.kind === 'metal') return plan;
@@ -125,8 +125,8 @@ function openTemplate(info: GgufInfo, log: Log): ChatTemplate | null {
 }
 
 /**
- * Runs a small prefill and two decodes, so that the first request is not slower. Determines the size of the vocabulary
- * and whether sequences can be trimmed.
+ * Runs a small prefill and two decodes, so that the first request is not slower. Also determines the size of the
+ * vocabulary and whether sequences can be trimmed.
  */
 async function warmUp(
   model: NativeModel,

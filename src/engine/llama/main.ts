@@ -35,7 +35,7 @@ function mayRetry(error: unknown): boolean {
   );
 }
 
-/** llama.cpp reports every tensor; this passes on whole percents. */
+/** Reports progress in whole percents, because llama.cpp reports every tensor. */
 function throttled(onProgress: (fraction: number) => void): (fraction: number) => void {
   let reported = -1;
   return (fraction) => {

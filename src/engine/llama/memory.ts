@@ -8,7 +8,7 @@ export interface MemoryPlan {
   slots: number;
   /** Context length of each slot. */
   contextTokens: number;
-  /** All parts of the model file. */
+  /** All files of the model. */
   weightBytes: number;
   /** KV cache of all slots. */
   kvBytes: number;
@@ -59,12 +59,13 @@ const SIZES = [
   [1, 512],
 ] as const;
 
-/** Maximum KV cache per byte of weights, so that the process of the default model stays below 400 MB. */
+/** Maximum size of the KV cache in relation to the weights. It keeps the process of the default model below 400 MB. */
 const MAX_KV_SHARE = 1.5;
 
 /**
- * Chooses the slots and context that are null in `options`: the largest ones whose KV cache fits into half of the
- * memory that everything else leaves free and, if both are null, is at most 1.5 times the size of the weights.
+ * Chooses the slots and context length that are null in `options`. Takes the first of `SIZES` whose KV cache fits into
+ * half of the memory that is left after everything else. If both are null, the KV cache is also at most 1.5 times the
+ * size of the weights. If none fits, returns the smallest plan, which `checkMemory` may refuse.
  */
 export function planMemory(
   model: PlannedModel,
@@ -93,14 +94,17 @@ function planOf(model: PlannedModel, slots: number, contextTokens: number, gpu: 
     slots,
     contextTokens,
     weightBytes: model.sizeBytes,
-    // llama.cpp rounds a slot up to 256 tokens.
+    // llama.cpp rounds the size of a slot up to a multiple of 256 tokens.
     kvBytes: slots * Math.ceil(contextTokens / 256) * 256 * model.kvBytesPerToken,
     computeBytes: 4 * batchTokens(slots, gpu) * ((vocabulary ?? 150_000) + 8 * (embedding ?? 0)),
     processBytes: PROCESS_BYTES,
   };
 }
 
-/** 128 has 97% of the prefill speed of 512 on a CPU, and a third of the delay for new requests and cancellations. */
+/**
+ * Returns the maximum tokens of a batch. On a CPU, 128 reaches 97% of the prefill speed of 512, with a third of the
+ * delay for new requests and cancellations.
+ */
 export function batchTokens(slots: number, gpu: boolean): number {
   return Math.max(gpu ? 512 : 128, 2 * slots);
 }
@@ -136,8 +140,8 @@ export function checkMemory(plan: MemoryPlan, available: AvailableMemory = avail
 }
 
 /**
- * Returns the memory available on the machine and in the process's cgroups (v1 or v2). `root`: the root of the file
- * system.
+ * Returns the memory that is available on the machine or, if that is less, in the process's cgroups (v1 or v2). `root`
+ * is the root of the file system.
  */
 export function availableMemory(root = '/'): AvailableMemory {
   const machine = machineBytes(root);
@@ -150,11 +154,14 @@ export function availableMemory(root = '/'): AvailableMemory {
 function machineBytes(root: string): number {
   const kilobytes = /^MemAvailable:\s+(\d+) kB$/m.exec(read(join(root, 'proc/meminfo')) ?? '')?.[1];
   if (kilobytes !== undefined) return Number(kilobytes) * 1024;
-  // macOS counts its file cache as used, but frees it on demand: half the memory is an estimate.
+  // macOS counts its file cache as used but frees it on demand, so assume that at least half of the memory is
+  // available.
   return process.platform === 'darwin' ? Math.max(freemem(), totalmem() / 2) : freemem();
 }
 
-/** Returns the memory left in the process's cgroups and their parents, by the tightest limit; null: no limit. */
+/**
+ * Returns the least memory that is left in any of the process's cgroups and their parents, or null if none has a limit.
+ */
 function cgroupBytes(root: string): number | null {
   let smallest: number | null = null;
   for (const line of (read(join(root, 'proc/self/cgroup')) ?? '').split('\n')) {
@@ -195,7 +202,7 @@ function read(path: string): string | null {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    return null; // Another operating system.
+    return null; // For example, on another operating system.
   }
 }
 

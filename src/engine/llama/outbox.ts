@@ -3,15 +3,15 @@ import type { GenerationEvent, TextEvent, TokenLogprob, ToolEvent } from '../../
 type ToolArguments = Extract<ToolEvent, { type: 'tool-arguments' }>;
 
 /**
- * The event queue of one request, from the step loop to a single reader. Writing never waits: unread parts of a choice
- * that follow each other are joined into one event, so the context length bounds the memory.
+ * The event queue of one request, from the step loop to a single reader. Writing never waits. Consecutive unread parts
+ * of a choice are joined into one event, so the memory is bounded by the context length.
  */
 export class Outbox {
   /** In reading order. */
   readonly #unread = new Set<GenerationEvent>();
   /** The last part of each choice. It may have been read. */
   readonly #last = new Map<number, TextEvent | ToolEvent>();
-  /** The mutable log probabilities of joined events. */
+  /** The log probabilities of joined events, as arrays that `#join` can extend. */
   readonly #joined = new WeakMap<TextEvent, TokenLogprob[]>();
   #waiting: PromiseWithResolvers<GenerationEvent | null> | null = null;
   #failure: { reason: unknown } | null = null;
@@ -54,7 +54,7 @@ export class Outbox {
     this.#waiting = null;
   }
 
-  /** Returns the next event; null after the last. Rejects with the reason of `fail`. */
+  /** Returns the next event, or null after the last one. Rejects with the reason of `fail`. */
   async next(): Promise<GenerationEvent | null> {
     for (const event of this.#unread) {
       this.#unread.delete(event);
@@ -69,7 +69,7 @@ export class Outbox {
   #addPart(event: TextEvent | ToolEvent): void {
     const last = this.#last.get(event.choice);
     const joined = last !== undefined && this.#unread.has(last) ? this.#join(last, event) : null;
-    // Moves to the end, because its token count includes all choices.
+    // A joined event moves to the end, because its token count now includes the later events of other choices.
     if (last !== undefined && joined !== null) this.#unread.delete(last);
     this.#unread.add(joined ?? event);
     this.#last.set(event.choice, joined ?? event);

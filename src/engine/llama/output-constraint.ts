@@ -2,20 +2,20 @@ import type { NativeGrammar, NativeModel, NativeSampler } from './binding.ts';
 import type { ChatOutput } from './chat-output.ts';
 
 export interface OutputGrammars {
-  /** Constrains the whole answer after the reasoning; null: it is free. */
+  /** Constrains the whole answer after the reasoning. Null if the answer is not constrained as a whole. */
   answer: NativeGrammar | null;
   /**
-   * Returns the grammar of a call in a free answer, which starts with the text `before` its opening; null: calls are
-   * free.
+   * Returns the grammar of a call in an answer that is not constrained as a whole. The grammar starts with the text
+   * `before` the opening of the call. Null if calls are not constrained.
    */
   call: ((before: string) => NativeGrammar) | null;
 }
 
-/** Selects the grammar for the next token of a choice: of the whole answer, or of the call that it is in. */
+/** Selects the grammar for the next token of a choice: that of the whole answer, or that of the current call. */
 export class OutputConstraint {
   readonly #model: NativeModel;
   readonly #grammars: OutputGrammars;
-  /** The last tokens, in which a call may begin. */
+  /** The latest tokens, because the opening of a call can consist of several. */
   #recent: { token: number; text: string }[] = [];
   #active: boolean;
 
@@ -30,13 +30,13 @@ export class OutputConstraint {
     return this.#active;
   }
 
-  /** The grammar for the first token; null: none. */
+  /** Returns the grammar for the first token, or null if the token is not constrained. */
   initial(): NativeGrammar | null {
     const { answer } = this.#grammars;
     return this.#active && answer !== null ? this.#model.copyGrammar(answer) : null;
   }
 
-  /** Updates the sampler after a token, which `output` has received. */
+  /** Updates the sampler after a token. Call it after `output` has received the token. */
   update(token: number, text: string, output: ChatOutput, sampler: NativeSampler): void {
     const { answer, call } = this.#grammars;
     if (answer !== null) {
@@ -56,18 +56,21 @@ export class OutputConstraint {
     this.#active = grammar !== null;
   }
 
-  /** Returns the grammar after the tokens that have begun a call; null: it does not allow them. */
+  /**
+   * Returns the grammar of a call, advanced by the tokens that began the call. Null if the grammar does not allow these
+   * tokens.
+   */
   #callGrammar(call: (before: string) => NativeGrammar, callText: string): NativeGrammar | null {
     let from = this.#recent.length;
     let text = '';
     while (text.length < callText.length && from > 0) text = (this.#recent[--from]?.text ?? '') + text;
     if (!text.endsWith(callText)) return null;
-    // The first token can begin before the opening.
+    // The first of these tokens can contain text before the opening.
     const grammar = this.#model.copyGrammar(call(text.slice(0, text.length - callText.length)));
     const allowed = this.#recent.slice(from).every(({ token }) => this.#model.advance(grammar, token));
     return allowed ? grammar : null;
   }
 }
 
-/** Maximum tokens of an opening, and of the text of a call in its last token. */
+/** Maximum number of tokens that an opening can consist of. */
 const MAX_OPENING_TOKENS = 64;

@@ -18,8 +18,8 @@ export interface PatternAlternative {
 }
 
 /**
- * Parses the regular part of ECMAScript's regular expressions: characters, `.`, classes, `\d \w \s` and their
- * complements, groups, `|` and quantifiers, and `^` and `$` at the ends of the top alternatives. Throws 400
+ * Parses the part of ECMAScript's regular expressions that an automaton can match: characters, `.`, classes, `\d \w \s`
+ * and their complements, groups, `|` and quantifiers, and `^` and `$` at the ends of top-level alternatives. Throws 400
  * `unsupported_parameter` at `path` for other syntax, and 400 `invalid_value` for invalid expressions.
  */
 export function parsePattern(pattern: string, path: string): PatternAlternative[] {
@@ -147,7 +147,7 @@ class PatternParser {
     do nodes.push(this.#sequence());
     while (this.#take('|'));
     this.#depth -= 1;
-    // Only an anchor can precede the closing parenthesis.
+    // In a valid pattern, only `$` can end a group early. Anchors in groups are not supported.
     if (!this.#take(')')) throw this.#unsupported();
     return { kind: 'choice', nodes };
   }
@@ -158,7 +158,7 @@ class PatternParser {
     while (!this.#take(']')) {
       const from = this.#classMember();
       const low = from[0]?.[0] ?? 0;
-      // A dash is a range, except at both ends of the class.
+      // A dash denotes a range, unless it is the first or last character of the class.
       if (this.#characters[this.#at] === '-' && this.#characters[this.#at + 1] !== ']') {
         this.#at += 1;
         const high = this.#classMember().at(-1)?.[1] ?? low;

@@ -2,7 +2,7 @@ import type { CacheScope } from './job.ts';
 import type { Slot } from './slot.ts';
 
 export type Placement =
-  /** Use the idle `slot` and keep its first `keep` tokens, after copying `copyFrom` if set. */
+  /** Copy `copyFrom` to the idle `slot` if it is set, then use `slot` and keep its first `keep` tokens. */
   | { kind: 'assign'; slot: Slot; keep: number; copyFrom: Slot | null }
   /** Wait until `leader` has computed `until` tokens of this prompt. */
   | { kind: 'wait'; leader: Slot; until: number }
@@ -10,12 +10,13 @@ export type Placement =
   | { kind: 'none' };
 
 /**
- * Chooses the slot for a prompt to minimize computation. Only considers slots of the same scope, because a shared cache
+ * Chooses the slot for a prompt to minimize computation. Only reuses tokens of the same scope, because a shared cache
  * would reveal prompts of other accounts.
  *
- * Ignores matches of at most a tenth of the prompt. Waits for a prefix that another request is computing. Uses the idle
- * slot with the best match, unless that match is a small part of a longer conversation and can be copied to an older
- * slot. Without a match, uses the least recently used slot. Without `canTrim`, a slot matches only as a whole.
+ * Ignores matches of at most a tenth of the prompt. Waits if another request is computing a longer match. Otherwise
+ * uses the idle slot with the best match. If that match is a small part of a longer conversation, copies it to the
+ * least recently used slot instead, so that the conversation stays cached. Without a match, uses the least recently
+ * used slot. Without `canTrim`, a slot matches only as a whole.
  */
 export function choosePlacement(
   prompt: Uint32Array,
@@ -46,7 +47,7 @@ export function choosePlacement(
     const own = idleMatch?.slot === oldest ? idleMatch.length : 0;
     return { kind: 'assign', slot: oldest, keep: own, copyFrom: null };
   }
-  if (idleMatch !== null && idleMatch.length + minLength >= best && !isLonger(idleMatch, oldest))
+  if (idleMatch !== null && idleMatch.length + minLength >= best && !isSmallPart(idleMatch, oldest))
     return { kind: 'assign', slot: idleMatch.slot, keep: idleMatch.length, copyFrom: null };
   if (!canTrim && bestMatch.slot !== idleMatch?.slot)
     return { kind: 'assign', slot: oldest, keep: 0, copyFrom: null };
@@ -66,7 +67,7 @@ interface Match {
   length: number;
 }
 
-/** Prefers longer matches, then slots with fewer other tokens to lose. */
+/** Prefers longer matches, then slots that would lose fewer other tokens. */
 function better(length: number, slot: Slot, than: Match | null): boolean {
   if (than === null) return length > 0;
   return length > than.length || (length === than.length && slot.computed < than.slot.computed);
@@ -76,7 +77,7 @@ function usable(slot: Slot, length: number, canTrim: boolean): number {
   return canTrim || length === slot.computed ? length : 0;
 }
 
-/** Whether the match is less than half of its conversation and another slot can be used instead. */
-function isLonger(match: Match, oldest: Slot): boolean {
+/** Whether the match is less than half of the conversation in its slot, and another slot can be used instead. */
+function isSmallPart(match: Match, oldest: Slot): boolean {
   return match.slot !== oldest && match.slot.computed > 2 * match.length;
 }

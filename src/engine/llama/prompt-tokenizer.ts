@@ -18,7 +18,10 @@ export class PromptTokenizer {
   readonly #vocabulary: Vocabulary;
   readonly #template: ChatTemplate | null;
   readonly #slotTokens: number;
-  /** Matches user-defined tokens with a delimiter that the chat template uses, such as `<tool_call>`; null: none. */
+  /**
+   * Matches the user-defined tokens that contain a delimiter and occur in the chat template, such as `<tool_call>`.
+   * Null if there are none.
+   */
   readonly #reserved: RegExp | null;
 
   constructor(model: NativeModel, vocabulary: Vocabulary, template: ChatTemplate | null, slotTokens: number) {
@@ -78,7 +81,7 @@ export class PromptTokenizer {
     const parts: Uint32Array[] = [];
     const { bosToken } = this.#model;
     if (bosToken !== null && (bos || this.#model.addsBos)) parts.push(Uint32Array.of(bosToken));
-    // If possible, tokenizes the whole text, because tokens can span segments, as in training.
+    // If no token is forged, tokenize the whole text at once. Tokens can then span segments, as they do in training.
     if (!this.#hasForgedTokens(text, segments)) parts.push(this.#model.tokenize(text, true));
     else {
       for (const segment of segments) {
@@ -89,7 +92,7 @@ export class PromptTokenizer {
     }
     const tokens = concat(parts);
     if (tokens.length > 0) return withoutSecondBos(tokens, bosToken);
-    // An empty prompt starts with the token that ends a text.
+    // An empty prompt becomes a single token.
     return Uint32Array.of(bosToken ?? this.#model.eosToken ?? 0);
   }
 
@@ -129,7 +132,7 @@ export class PromptTokenizer {
       const to = cutPosition(text, from + PIECE_CHARACTERS);
       tokens += this.#model.tokenize(text.slice(from, to), true).length;
       from = to;
-      // A cut can split tokens, but not join them.
+      // A cut can only add tokens, because it splits tokens but never joins them.
       const counted = tokens - SPLIT_TOKENS * pieces;
       if (counted >= this.#slotTokens) throw this.#tooLong(`at least ${counted}`, subject);
       await nextTurn();
@@ -158,16 +161,19 @@ function hasUntrusted(pattern: RegExp, whole: string, segments: readonly Templat
   return found.length !== trustedOffsets.length || found.some((at, i) => at !== trustedOffsets[i]);
 }
 
-/** The start of the phrase with the number of tokens. */
+/** The words before the number of tokens in the error message. */
 type LengthSubject = 'the messages have' | 'the messages and tools have' | 'the prompt has';
 
-/** Length of the pieces of a long text that is counted. */
+/** Length of the pieces in which the tokens of a long text are counted, in UTF-16 code units. */
 const PIECE_CHARACTERS = 16_384;
 
-/** Maximum additional tokens per cut. */
+/** Maximum number of tokens that a cut adds. */
 const SPLIT_TOKENS = 8;
 
-/** Returns the last white space before `end`, or `end`, but not inside a surrogate pair. */
+/**
+ * Returns the position of the last white space up to `end`. If there is none nearby, returns `end`, or `end - 1` inside
+ * a surrogate pair.
+ */
 function cutPosition(text: string, end: number): number {
   if (end >= text.length) return text.length;
   for (let at = end; at > end - 256; at--) if (text.charCodeAt(at) <= 0x20) return at;
@@ -186,7 +192,7 @@ function concat(parts: readonly Uint32Array[]): Uint32Array {
   return tokens;
 }
 
-/** Removes one BOS if the prompt's text contains another. */
+/** Removes a BOS if the prompt starts with two. */
 function withoutSecondBos(tokens: Uint32Array, bos: number | null): Uint32Array {
   return bos !== null && tokens[0] === bos && tokens[1] === bos ? tokens.subarray(1) : tokens;
 }

@@ -3,7 +3,10 @@ import { DEFAULT_MODEL_ID, type ModelConfig } from '../../config/schema.ts';
 import { CATALOG, findModel, plannedModel, type CatalogModel } from '../../models/catalog.ts';
 import { availableMemory, planMemory, totalBytes } from './memory.ts';
 
-/** Returns a better model than the default one if only that is configured; null: none. */
+/**
+ * Returns a better model than the default one, or null if there is none. Also returns null if anything but the default
+ * model is configured.
+ */
 export function recommendedModel(models: readonly ModelConfig[]): RecommendedModel | null {
   const [only, ...others] = models;
   const served = only?.engine && only.engine.file === undefined ? findModel(only.id) : null;
@@ -14,7 +17,7 @@ export function recommendedModel(models: readonly ModelConfig[]): RecommendedMod
 /** Maximum bytes of weights per CPU core for a speed that is sufficient for chat. */
 const BYTES_PER_CORE = 500_000_000;
 
-/** Licenses without terms of use. */
+/** Licenses that do not restrict the use of the model. */
 const OPEN_LICENSES: ReadonlySet<string> = new Set(['Apache-2.0', 'MIT']);
 
 export interface RecommendedModel {
@@ -27,7 +30,7 @@ export interface RecommendedModel {
 
 /**
  * Returns the largest model of the catalog that has an open license, needs at most 80% of the available memory and is
- * fast enough on these cores. Null: none is larger than `served`.
+ * fast enough on these cores. Returns null if no such model is larger than `served`.
  */
 export function recommendModel(
   served: CatalogModel,

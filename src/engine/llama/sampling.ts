@@ -3,10 +3,10 @@ import type { Sampling } from '../../generation.ts';
 import type { SamplerConfig } from './addon.ts';
 
 /**
- * Converts the sampling of a choice to the addon's settings.
+ * Converts the sampling settings of a choice to the addon's.
  *
  * Presence and frequency penalties only count generated tokens, as with OpenAI; the repetition penalty also counts the
- * prompt. The addon has one history for all three, so it includes the prompt only if the first two are off.
+ * prompt. The addon has one history for all three penalties, so the prompt is included only if the first two are off.
  */
 export function samplerConfig(
   sampling: Sampling,
@@ -54,7 +54,8 @@ export function checkLogitBias(bias: Sampling['logitBias'], vocabularySize: numb
 }
 
 /**
- * `top_p` sorts its candidates; sorting the whole vocabulary costs ten times the rest of sampling. The likeliest 1000
- * contain the nucleus except in very flat distributions; `top_k: 0` makes it exact.
+ * Default `top_k` if `top_p` is set. `top_p` sorts its candidates, and sorting the whole vocabulary takes ten times as
+ * long as the rest of sampling. Except in very flat distributions, `top_p` only selects tokens among the 1000 most
+ * likely ones. With `top_k: 0`, it considers all tokens.
  */
 const DEFAULT_TOP_K = 1000;

@@ -136,7 +136,7 @@ export class Scheduler {
       if (placement.kind === 'none') break;
       if (placement.kind === 'wait') {
         const { leader, until } = placement;
-        // `choosePlacement` returns a busy leader.
+        // The leader that `choosePlacement` returns is busy, so it has a choice.
         choice.prefixWait = { leader, choice: leader.choice as JobChoice, until };
         i++;
         continue;
@@ -196,7 +196,7 @@ export class Scheduler {
       else samples.push(this.#sample(slot, choice));
     }
     await Promise.all(samples);
-    // One at a time, to measure the time of each.
+    // Sampled one at a time, to measure the time of each.
     for (const { slot, choice } of constrained) await this.#sample(slot, choice);
     this.#tokens.completionTokens += samples.length + constrained.length;
     const now = performance.now();
@@ -204,7 +204,7 @@ export class Scheduler {
     this.#chunk.observe(now - startedAt, prefilled);
   }
 
-  /** Samples a choice's next token. An error, such as that of a grammar, only fails its own request. */
+  /** Samples a choice's next token. An error, for example in a grammar, only fails this request. */
   async #sample(slot: Slot, choice: JobChoice): Promise<void> {
     const { context, vocabulary } = this.#options;
     const { job } = choice;

@@ -1,14 +1,13 @@
 /**
  * Searches a text that arrives in pieces for several sequences. Finds the match that ends first, and the longest if
- * several end there. Uses a Knuth-Morris-Pratt automaton per sequence, so that the time is linear, however the text is
- * split.
+ * several end there. Uses a Knuth-Morris-Pratt automaton per sequence, so the time is linear however the text is split.
  */
 export class SequenceMatcher {
   readonly #automata: readonly Automaton[];
   /** The longest suffix of the text that is the start of a sequence. */
   #heldBack = '';
 
-  /** `sequences`: none empty. */
+  /** The sequences must not be empty. */
   constructor(sequences: readonly string[]) {
     this.#automata = sequences.map((sequence) => ({
       sequence,
@@ -17,7 +16,7 @@ export class SequenceMatcher {
     }));
   }
 
-  /** Searches `text` up to the end of the first match. The next call continues after that match. */
+  /** Searches `text` up to the end of the first match. Pass the text after the match to the next call. */
   push(text: string): SearchResult {
     if (this.#automata.length === 0) return { text, match: null, end: text.length };
     for (let at = 0; at < text.length; at += 1) {
@@ -28,11 +27,11 @@ export class SequenceMatcher {
       for (const automaton of this.#automata) automaton.length = 0;
       return { text: whole.slice(0, whole.length - match.length), match, end: at + 1 };
     }
-    let begun = 0;
-    for (const { length } of this.#automata) begun = Math.max(begun, length);
+    let heldLength = 0;
+    for (const { length } of this.#automata) heldLength = Math.max(heldLength, length);
     const whole = this.#heldBack + text;
-    this.#heldBack = whole.slice(whole.length - begun);
-    return { text: whole.slice(0, whole.length - begun), match: null, end: text.length };
+    this.#heldBack = whole.slice(whole.length - heldLength);
+    return { text: whole.slice(0, whole.length - heldLength), match: null, end: text.length };
   }
 
   /** Returns the text that was held back, which is not searched again. */
@@ -43,7 +42,7 @@ export class SequenceMatcher {
     return heldBack;
   }
 
-  /** Advances every automaton. Returns the longest completed sequence; null: none. */
+  /** Advances every automaton. Returns the longest completed sequence, or null if none is complete. */
   #advance(unit: number): string | null {
     let match: string | null = null;
     for (const automaton of this.#automata) {
@@ -63,7 +62,10 @@ export interface SearchResult {
   text: string;
   /** The sequence that was found; null: none so far. */
   match: string | null;
-  /** Number of code units of the piece up to the end of the match, or its length if there is no match. */
+  /**
+   * Length of the searched text up to the end of the match, in UTF-16 code units. The whole length if there is no
+   * match.
+   */
   end: number;
 }
 

@@ -11,9 +11,9 @@ export class Slot {
   filled = 0;
   scope: CacheScope | null = null;
   choice: JobChoice | null = null;
-  /** Order of the last admission or release; 0: nothing to reuse. */
+  /** Increases with each admission and release; 0 if there is nothing to reuse. */
   lastUsed = 0;
-  /** Tokens in the current batch. */
+  /** Number of this slot's tokens in the current batch. */
   scheduled = 0;
   /** Logit index in the current batch; -1: none. */
   logitIndex = -1;
@@ -41,14 +41,17 @@ export class Slot {
     this.tokens[this.filled++] = token;
   }
 
-  /** Removes the choice. The computed tokens remain as a prefix, unless their scope is unique. */
+  /**
+   * Removes the choice. The computed tokens remain as a prefix for later requests, unless the scope belongs to this
+   * request only.
+   */
   release(now: number): void {
     this.choice = null;
     this.filled = this.computed;
     this.lastUsed = typeof this.scope === 'symbol' ? 0 : now;
   }
 
-  /** Call after the context's sequence was cleared. */
+  /** Call this after clearing the sequence in the context. */
   clear(): void {
     this.computed = 0;
     this.filled = 0;

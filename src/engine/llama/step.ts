@@ -35,8 +35,8 @@ export function planBatch(
 }
 
 /**
- * Schedules three quarters for the oldest prompt, so that no prompt starves, and the rest for the shortest ones, which
- * would otherwise wait for seconds behind a long prompt.
+ * Gives three quarters of the tokens to the oldest prompt, so that no prompt starves, and the rest to the shortest
+ * ones, which would otherwise wait for seconds behind a long prompt.
  */
 function sharePrefill(prompts: readonly Slot[], available: number): void {
   const [first, ...others] = prompts.toSorted((a, b) => a.lastUsed - b.lastUsed);
@@ -53,7 +53,9 @@ function sharePrefill(prompts: readonly Slot[], available: number): void {
   give(first, remaining);
 }
 
-/** The maximum prompt tokens of a step. Shrinks while steps delay new requests and cancellations too long. */
+/**
+ * The maximum prompt tokens of a step. Shrinks while steps take so long that they delay new requests and cancellations.
+ */
 export class ChunkSize {
   tokens: number;
   readonly #max: number;
@@ -99,7 +101,7 @@ export class StepClock {
     return this.#since === null ? null : now - this.#since;
   }
 
-  /** Of the last 100 steps; 0 before the first. */
+  /** Returns the median time of the last 100 steps, in milliseconds; 0 before the first step. */
   medianMs(): number {
     return this.#times.toSorted((a, b) => a - b)[this.#times.length >> 1] ?? 0;
   }
@@ -108,8 +110,8 @@ export class StepClock {
 const MAX_SAMPLES = 100;
 
 /**
- * Measures work as the smaller of elapsed time, which spinning threads do not extend, and CPU time, which a suspended
- * process does not use.
+ * Measures work as the smaller of elapsed time and CPU time. CPU time includes other threads that spin; elapsed time
+ * includes time in which the process was suspended.
  */
 export class WorkTimer {
   readonly #startedAt = performance.now();

@@ -1,7 +1,7 @@
 /** Thrown by a template with `raise_exception`. */
 export class TemplateRefusal extends Error {}
 
-/** Returns the names that Hugging Face's renderer provides. */
+/** Returns the variables and functions that Hugging Face's renderer provides to templates. */
 export function rendererNames(now: () => Date): Record<string, unknown> {
   return {
     ...CONSTANTS,

@@ -8,22 +8,26 @@ export interface TemplateSegment {
 }
 
 /**
- * Replaces the caller's texts in one chat by markers for the template, and the markers in its output by the texts.
+ * Replaces the caller's texts in one chat by markers before the template renders it, and replaces the markers in the
+ * template's output by the texts.
  *
  * A message content is cut around the strings that the template searches for. Each piece becomes a marker of private-use
  * characters; the searched strings and white space stay as they are: `"  <think>a</think>\nb "` becomes
  * `"  ①<think>②</think>\n③ "`. No other text of a user is passed to the template, so users cannot forge markers.
  *
- * Results of calls, arguments and descriptions become one marker each. Tags of the elements that contain them are escaped,
- * so that they cannot end these elements.
+ * Results of calls, arguments and descriptions become one marker each. Tags of the enclosing elements are escaped in
+ * them, so that a text cannot end the element that it is in.
  *
- * A marker contains a quotation mark. Its form in the output (`"`, `\"`, `\\\"`) shows how often the template encoded the
- * text as JSON, and the text is encoded in the same way.
+ * A marker contains a quotation mark. Its form in the output (`"`, `\"`, `\\\"`) shows how often the template encoded
+ * the text as JSON, and the text is encoded in the same way.
  */
 export class MarkedTexts {
   readonly #literals: RegExp | null;
   readonly #pieces: Piece[] = [];
-  /** Markers by text, because templates compare values, such as a parameter's name with the required names. */
+  /**
+   * Markers by text. Equal texts have the same marker, because templates compare values, such as a parameter's name
+   * with the required names.
+   */
   readonly #values = new Map<string, { marker: string; piece: Piece }>();
 
   /** `literals` matches the strings that stay visible, from `searchedLiterals`. */
@@ -52,7 +56,10 @@ export class MarkedTexts {
     return `${content.slice(0, start)}${this.#add({ text, after, element: true, key: false })}${after}`;
   }
 
-  /** Returns a JSON value with markers in place of keys and strings other than identifiers, which templates compare. */
+  /**
+   * Replaces the keys and strings of a JSON value by markers. Identifiers are unchanged, because templates compare
+   * them.
+   */
   value(value: unknown): unknown {
     if (typeof value === 'string') return this.#mark(value).marker;
     if (Array.isArray(value)) return value.map((item) => this.value(item));
@@ -82,8 +89,8 @@ export class MarkedTexts {
   }
 
   /**
-   * Splits the template's output into segments; null: the template split a marker. The template may omit or repeat
-   * texts.
+   * Splits the template's output into segments. Returns null if the template changed or cut a marker. The template may
+   * omit or repeat markers.
    */
   split(output: string): TemplateSegment[] | null {
     const segments = new SegmentList();
@@ -95,7 +102,7 @@ export class MarkedTexts {
       const depth = DEPTHS.get(slashes.length);
       const between = output.slice(at, open);
       if (piece === undefined || depth === undefined || PART_OF_MARKER.test(between)) return null;
-      // White space belongs to the text after it, because they form common tokens.
+      // White space before a text belongs to the text, because tokens often begin with white space.
       const trimmed = between.trimEnd();
       segments.add(trimmed, true);
       elements.read(between);
@@ -139,7 +146,7 @@ function escaped({ text, element, key }: Piece, encoding: Encoding, elements: Op
 /** Maximum literals that stay visible in one content, to bound the time of the template. */
 const MAX_LITERALS = 1000;
 
-/** A part of a content. */
+/** A piece of a message content. */
 interface Cut {
   /** Replaced by the marker; may be empty. */
   text: string;
@@ -148,20 +155,20 @@ interface Cut {
 }
 
 interface Piece extends Cut {
-  /** Whether it may be in an element whose tags it must not contain. */
+  /** Whether the text may be inside an element whose tags it must not contain. */
   element: boolean;
-  /** Whether it may be part of a tag. */
+  /** Whether the text may be part of a tag. */
   key: boolean;
 }
 
-/** Private-use characters. */
+/** Private-use characters at both ends of a marker. */
 const OPEN = '\uE0F0';
 const CLOSE = '\uE0F1';
-/** The private-use characters may be escaped. */
+/** Also matches markers whose private-use characters were escaped as JSON. */
 const MARKER = /(\uE0F0|\\ue0f0)(\d+)(\\*)"(?:\uE0F1|\\ue0f1)/g;
 const PART_OF_MARKER = /\uE0F0|\uE0F1|\\ue0f[01]/;
 
-/** How often a text was encoded as JSON, by the backslashes before its quotation mark. */
+/** How often a text was encoded as JSON, by the number of backslashes before the quotation mark of its marker. */
 const DEPTHS: ReadonlyMap<number, number> = new Map([
   [0, 0],
   [1, 1],
@@ -169,7 +176,7 @@ const DEPTHS: ReadonlyMap<number, number> = new Map([
   [7, 3],
 ]);
 
-/** Neither tags nor control tokens consist of these characters. Blank texts are visible to templates as well. */
+/** Identifiers and blank texts, which are passed to the template unchanged. They cannot form tags or control tokens. */
 const HARMLESS = /^(?:[\w$.-]*|\s*)$/;
 
 function endOfWhiteSpace(text: string, from: number): number {
@@ -192,7 +199,8 @@ class SegmentList {
 
 /**
  * Returns an expression for the strings that a template searches for: the left operand of `in` and arguments of methods
- * such as `split`. Longest first; null: none. Does not include blank strings, which are visible anyway.
+ * such as `split`. Longer strings come first. Blank strings are not included, because they are visible anyway. Returns
+ * null if there are none.
  */
 export function searchedLiterals(program: object): RegExp | null {
   const literals = new Set<string>();

@@ -12,11 +12,11 @@ export interface TemplateForm {
   textArguments: boolean;
   /** Whether IDs of calls have nine characters, which Mistral's templates require. */
   shortIds: boolean;
-  /** Whether an assistant message has either content or calls. */
+  /** Whether content and calls must be in separate assistant messages. */
   separateContent: boolean;
-  /** Whether an assistant message has at most one call, followed by its result. */
+  /** Whether each call must be in a separate assistant message, followed by its result. */
   separateCalls: boolean;
-  /** Description of a tool without one. */
+  /** Value of `description` for a tool without one. */
   noDescription: undefined | '';
 }
 
@@ -39,8 +39,8 @@ export function templateForms(): TemplateForm[] {
 }
 
 /**
- * Returns the tools of the prompt: none with the choice `none`, only allowed ones if there is a list. The others are left
- * out, because a model that begins to call one of them would be made to call another tool.
+ * Returns the tools to include in the prompt: none for the choice `none`, and only the listed ones for `allowed`. The
+ * others are left out, because if a model began to call one of them, the grammar would force it to call another tool.
  */
 export function offeredTools({
   tools,
@@ -106,7 +106,10 @@ export function templateMessages(
   });
 }
 
-/** Returns messages for a template without tools: text in Hermes' format. `system`: whether there is a system role. */
+/**
+ * Returns messages for a template that cannot render tools. Tools, calls and results become text in Hermes' format.
+ * `system` is true if the template has a system role.
+ */
 export function fallbackMessages(
   messages: readonly Message[],
   tools: readonly Tool[],

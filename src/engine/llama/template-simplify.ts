@@ -1,6 +1,8 @@
 import type { Message, Tool } from '../../generation.ts';
 
-/** Replaces null among arguments by text, for templates that fail with it because they write values as text. */
+/**
+ * Replaces null arguments by the text `null`, for templates that fail with null because they handle each value as text.
+ */
 export function withoutNullArguments(message: Message): Message {
   if (message.role !== 'assistant') return message;
   const toolCalls = message.toolCalls.map((call) => {
@@ -12,7 +14,7 @@ export function withoutNullArguments(message: Message): Message {
   return { ...message, toolCalls };
 }
 
-/** Returns the object, or the text if it is not the JSON of an object. */
+/** Parses the arguments of a call. Returns the text itself if it is not a JSON object. */
 export function parsedArguments(text: string): unknown {
   if (text.trim() === '') return {};
   try {
@@ -29,8 +31,8 @@ export function withSimpleSchema(tool: Tool): Tool {
 }
 
 /**
- * Returns a schema for templates that fail with the original one: each subschema of a property has one type, and null
- * values such as `default: null` are removed. Only changes the prompt, not the grammar of the arguments.
+ * Returns a schema for templates that fail with the original one: each property has exactly one type, and null values
+ * such as `default: null` are removed. Only changes the prompt, not the grammar of the arguments.
  */
 function simplifiedSchema(schema: unknown): Record<string, unknown> {
   const keywords = isObject(schema) ? schema : {};
@@ -45,7 +47,7 @@ function simplifiedSchema(schema: unknown): Record<string, unknown> {
   return { ...Object.fromEntries(entries), type: typeOf(keywords) ?? 'string' };
 }
 
-/** Returns the first type other than `null`; null: none is known. */
+/** Returns the first type other than `null`, or null if none is known. */
 function typeOf({
   type,
   enum: values,

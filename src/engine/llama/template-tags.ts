@@ -12,7 +12,7 @@ export class OpenElements {
     }
   }
 
-  /** Matches the `<` of tags of the open elements; null: there are none. */
+  /** Matches the `<` in tags of the open elements. Null if no element is open. */
   get tags(): RegExp | null {
     if (this.#names.length === 0) return null;
     if (this.#tags !== null) return this.#tags;
@@ -31,8 +31,8 @@ export interface Encoding {
 }
 
 /**
- * Escapes a text for its place in the output of a template. `tags`: the tags that the text must not contain; null: it may
- * contain any. In JSON, the value remains the same. Elsewhere, a tag becomes `&lt;tag>`.
+ * Escapes a text for its place in the output of a template. `tags` matches the tags that the text must not contain;
+ * null if it may contain any. In JSON, the value remains the same. Elsewhere, a tag becomes `&lt;tag>`.
  */
 export function escapeFor({ depth, ascii }: Encoding, text: string, tags: RegExp | null): string {
   if (depth === 0) return tags === null ? text : text.replace(tags, '&lt;');

@@ -22,7 +22,7 @@ import { FALLBACK_TAGS } from './tool-fallback.ts';
 export interface RenderedPrompt {
   /** Whether the template starts with BOS, which is not in `segments`. */
   bos: boolean;
-  /** Not empty, alternately trusted and untrusted. */
+  /** Alternately trusted and untrusted. No segment is empty. */
   segments: readonly TemplateSegment[];
   /** Whether the prompt ends with the start of the model's reasoning. */
   reasoningOpen: boolean;
@@ -36,32 +36,35 @@ export class ChatTemplateError extends Error {
 /**
  * A model's chat template (Jinja, from `tokenizer.chat_template`).
  *
- * The caller's texts do not pass through the template: it renders markers, and the output is split at the markers, so no
- * text can forge a turn of another role. Templates can still trim contents (white space at both ends is outside the
- * marker) and search for strings (`'</think>' in content`; these stay visible between markers). A request whose markers
- * the template splits is refused.
+ * The caller's texts do not pass through the template: it renders markers, and the output is split at the markers, so
+ * no text can forge a turn of another role. Templates can still trim contents (white space at both ends is outside the
+ * marker) and search for strings (`'</think>' in content`; these stay visible between markers). A request is refused if
+ * the template cuts one of its markers.
  */
 export class ChatTemplate {
-  /** The template's family, as in `architecture.instruct_type`; null: unknown. */
+  /** The template's family, as in `architecture.instruct_type`; null if unknown. */
   readonly instructType: string | null;
   /** The format of calls. `GENERIC`: the template cannot render tools, so an instruction describes them. */
   readonly toolFormat: ToolFormat;
-  /** Null: the model does not reason. */
+  /** Null if the model does not reason. */
   readonly reasoning: ReasoningFormat | null;
   readonly #source: string;
   readonly #template: Template;
   readonly #special: { bos: string; eos: string };
   readonly #literals: RegExp | null;
   readonly #now: () => Date;
-  /** The value of `tools` if there are none. */
+  /** The value of the variable `tools` for a request without tools. */
   #noTools: null | [] = null;
-  /** Null: the template cannot render tools, and `fallbackMessages` applies. */
+  /** Null if the template cannot render tools; `fallbackMessages` is used then. */
   readonly #form: TemplateForm | null;
   readonly #hasSystemRole: boolean;
   /** The values of `reasoning_effort` that the template accepts. */
   readonly #efforts: readonly ReasoningEffort[] = REASONING_EFFORTS;
 
-  /** `special`: texts of the model's tokens; empty: none. `now`: for `strftime_now`. Throws `ChatTemplateError`. */
+  /**
+   * `special` has the texts of the model's BOS and EOS tokens, empty if it has none. `now` is for `strftime_now`.
+   * Throws `ChatTemplateError`.
+   */
   constructor(source: string, special: { bos: string; eos: string }, now: () => Date = () => new Date()) {
     try {
       this.#template = new Template(source);
@@ -75,7 +78,7 @@ export class ChatTemplate {
     this.#special = special;
     this.#literals = searchedLiterals(this.#template.parsed);
     this.#now = now;
-    // Some templates iterate over `tools` in every case.
+    // Some templates always iterate over `tools`, which fails with null.
     if (this.#rendered(userSays('Hello'), null) === null) this.#noTools = [];
     this.#checkSimpleMessage();
     this.#hasSystemRole = this.#rendered(SYSTEM, null)?.includes('Be brief.') ?? false;
@@ -133,7 +136,7 @@ export class ChatTemplate {
       for (const [name, value] of Object.entries(this.#variables(request, form, texts))) {
         if (!environment.variables.has(name)) environment.set(name, value);
       }
-      // The value of a template is a string.
+      // Running a template returns a string.
       return new Interpreter(environment).run(this.#template.parsed).value as string;
     } catch (error) {
       if (error instanceof TemplateRefusal) throw invalidMessages(error.message);
@@ -142,7 +145,10 @@ export class ChatTemplate {
     }
   }
 
-  /** Later names win, so that variables of the caller cannot replace the renderer's. */
+  /**
+   * Returns the template's variables. Later entries override earlier ones, so the caller cannot replace the variables
+   * of the renderer.
+   */
   #variables(
     request: RenderedRequest,
     form: TemplateForm | null,
@@ -177,7 +183,7 @@ export class ChatTemplate {
     };
   }
 
-  /** Returns the text of the prompt; null: the template refuses the request. */
+  /** Returns the text of the prompt, or null if the template refuses the request. */
   #rendered(request: RenderedRequest, form: TemplateForm | null): string | null {
     try {
       return this.#render(request, form)
@@ -205,7 +211,7 @@ export class ChatTemplate {
   }
 }
 
-/** Returns the accepted effort that is nearest; null: none. Never turns reasoning on or off. */
+/** Returns the nearest effort that the template accepts, or null if there is none. Never turns reasoning on or off. */
 function nearestEffort(
   effort: ReasoningEffort,
   accepted: readonly ReasoningEffort[],

@@ -43,7 +43,8 @@ export type Detokenize = (tokens: Uint32Array) => string;
 
 /**
  * Makes a detokenizer independent of the position in the text. SentencePiece vocabularies remove the space before the
- * first token, so each call starts with `anchor`, a token that is complete characters or no text, such as BOS.
+ * first token, so each call starts with the token `anchor`, such as BOS. Its text must be empty or consist of complete
+ * characters.
  */
 export function withAnchor(detokenize: Detokenize, anchor: number): Detokenize {
   const anchorLength = detokenize(Uint32Array.of(anchor)).length;

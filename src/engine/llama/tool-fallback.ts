@@ -1,12 +1,12 @@
-/** Text of a call, for templates that do not render calls. `args`: a JSON value with markers. */
+/** Returns the text of a call, for templates that do not render calls. `args` is a JSON value with markers. */
 export function callText(name: string, args: unknown): string {
   return `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${JSON.stringify(args)}}\n</tool_call>`;
 }
 
-/** Text of the result of a call, for templates that do not render results. */
+/** Returns the text of a call's result, for templates that do not render results. */
 export function resultText(content: string): string {
   return `<tool_response>\n${content}\n</tool_response>`;
 }
 
-/** The tags of these texts, and of the instruction. */
+/** The tags in these texts and in the instruction. */
 export const FALLBACK_TAGS = '<tools></tools><tool_call></tool_call><tool_response></tool_response>';

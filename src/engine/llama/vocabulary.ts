@@ -6,19 +6,19 @@ export class Vocabulary {
   readonly size: number;
   /** Bytes of the longest token: a text of n bytes has at least n / longestBytes tokens. */
   readonly longestBytes: number;
-  /** Matches the texts of control tokens; null: none. */
+  /** Matches the texts of control tokens. Null if there are none. */
   readonly controls: RegExp | null;
   /** Texts of tokens that llama.cpp recognizes even in user text: `<tool_call>`, white space or HTML tags, for example. */
   readonly userDefined: readonly string[];
   readonly #model: NativeModel;
   readonly #bytesOf: BytesRule | null;
   readonly #endTokens = new Set<number>();
-  /** Texts of the control tokens that do not end a text. */
+  /** Texts of the control tokens that do not end the output. */
   readonly #controlTexts = new Map<number, string>();
   readonly #texts: (string | undefined)[];
   readonly #detokenize: (tokens: Uint32Array) => string;
 
-  /** Reads all `size` tokens, which must exist: about 0.5 µs per token. */
+  /** Reads all `size` tokens, which must exist. This takes about 0.5 µs per token. */
   constructor(model: NativeModel, size: number) {
     this.size = size;
     this.#model = model;
@@ -36,7 +36,7 @@ export class Vocabulary {
         if (!token.ends) this.#controlTexts.set(id, token.text);
       }
       if (token.attributes & USER_DEFINED) userDefined.push(token.text);
-      // With both `RULES`, the text of a token has at least as many bytes as the token.
+      // With both of the `RULES`, the text of a token has at least as many bytes as the token.
       longest = Math.max(longest, Buffer.byteLength(token.text));
     }
     this.longestBytes = longest;
@@ -48,7 +48,7 @@ export class Vocabulary {
     this.#bytesOf = rule !== undefined && ruleMatches(rule, model, size, this.#detokenize) ? rule : null;
   }
 
-  /** Whether the token ends a text. */
+  /** Whether the token ends the output. */
   ends(token: number): boolean {
     return this.#endTokens.has(token);
   }
@@ -84,7 +84,7 @@ export class Vocabulary {
     return text;
   }
 
-  /** Returns a token's bytes, possibly part of a character; null: unknown tokenizer type. */
+  /** Returns a token's bytes, which can be part of a character. Returns null if the tokenizer type is unknown. */
   tokenBytes(token: number): Uint8Array | null {
     return this.#bytesOf === null ? null : this.#bytes(this.#bytesOf, token);
   }
@@ -95,7 +95,10 @@ export class Vocabulary {
   }
 }
 
-/** Returns an expression for the texts, longest first as in llama.cpp; null: none. */
+/**
+ * Returns a regular expression that matches any of the texts, longer ones first as in llama.cpp. Returns null if there
+ * are none.
+ */
 export function anyOf(texts: readonly string[]): RegExp | null {
   if (texts.length === 0) return null;
   const longestFirst = texts.toSorted((a, b) => b.length - a.length);
@@ -114,7 +117,7 @@ const CONTROLS = UNKNOWN | CONTROL;
 const NO_BYTES = new Uint8Array(0);
 const DECODER = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** By llama.cpp's tokenizer type: 1 is SentencePiece, 2 is byte-level BPE. */
+/** Functions that return a token's bytes, by llama.cpp's tokenizer type: 1 is SentencePiece, 2 is byte-level BPE. */
 const RULES: Partial<Record<number, BytesRule>> = {
   1: (text, attributes) => {
     if (attributes & BYTE) return Uint8Array.of(Number.parseInt(text.slice(3, 5), 16)); // "<0xE2>"

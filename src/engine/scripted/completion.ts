@@ -41,12 +41,12 @@ export function planCompletions(
   return Array.from({ length: totalChoices(request) }, (_, choice) => {
     const textLimit = Math.max(0, limit - reasoning.length);
     // One token more than the limit shows whether the text would continue.
-    const natural =
+    const uncut =
       calls.length > 0 && directive.text === undefined
         ? []
-        : naturalTokens(request, directive, options, choice, textLimit + 1);
-    const stopped = cutAtStop(natural.slice(0, textLimit), request.stop);
-    const text = (stopped ?? natural).map((token): PlannedToken => ({ type: 'token', text: token }));
+        : uncutTokens(request, directive, options, choice, textLimit + 1);
+    const stopped = cutAtStop(uncut.slice(0, textLimit), request.stop);
+    const text = (stopped ?? uncut).map((token): PlannedToken => ({ type: 'token', text: token }));
     const tokens = [...reasoning, ...text, ...(stopped ? [] : calls.flatMap(callTokens))];
     if (tokens.length > limit) return { choice, tokens: tokens.slice(0, limit), reason: 'length' };
     return { choice, tokens, reason: calls.length > 0 && !stopped ? 'tool_calls' : 'stop' };
@@ -83,7 +83,7 @@ function requiredTool(tools: readonly Tool[], choice: ToolChoice): Tool | undefi
   }
 }
 
-/** Splits a call into its start and arguments of four characters each. */
+/** Splits a call into its start and pieces of its arguments with four characters each. */
 function callTokens({ name, arguments: value }: ScriptedCall, call: number): PlannedToken[] {
   const parts = JSON.stringify(value).match(/.{1,4}/gsu) ?? [];
   return [
@@ -92,7 +92,7 @@ function callTokens({ name, arguments: value }: ScriptedCall, call: number): Pla
   ];
 }
 
-function naturalTokens(
+function uncutTokens(
   request: GenerationRequest,
   directive: Directive,
   options: ScriptedOptions,
@@ -106,7 +106,7 @@ function naturalTokens(
   return randomTokens(textSeed(request, choice), Math.min(directive.tokens ?? options.tokens, maxTokens));
 }
 
-/** Returns the tokens before the first stop sequence; null: none found. */
+/** Returns the tokens before the first stop sequence, or null if there is none in the text. */
 function cutAtStop(tokens: readonly string[], stop: readonly string[]): string[] | null {
   if (stop.length === 0) return null;
   const text = tokens.join('');

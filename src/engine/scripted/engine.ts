@@ -22,12 +22,13 @@ const MAX_BURST_TOKENS = 16;
 
 /**
  * An engine without a model. Equal requests get equal texts. Supports slots, limits, stop sequences, choices, log
- * probabilities, JSON formats, tool calls and reasoning, and the faults that a request contains (`scripted:{…}`, see `Directive`).
+ * probabilities, JSON formats, tool calls and reasoning, and the faults that a directive in the request asks for
+ * (`scripted:{…}`, see `Directive`).
  */
 export class ScriptedEngine implements LocalEngine {
   readonly #options: ScriptedOptions;
   readonly #slots: SlotQueue;
-  /** When `hangAfter` took effect, in `performance.now()` milliseconds; null: not stuck. */
+  /** When `hangAfter` took effect, in `performance.now()` milliseconds; null if the engine is not stuck. */
   #stuckSinceMs: number | null = null;
   readonly #tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
 

@@ -13,7 +13,7 @@ export interface ScriptedOptions {
   tokens: number;
   /** Time between two tokens, in milliseconds; 0: no pause. */
   tokenMs: number;
-  /** Time from slot to first token, in milliseconds. */
+  /** Time from the event `started` to the first token, in milliseconds. */
   prefillMs: number;
   /** Loading time, in milliseconds. */
   loadMs: number;
@@ -44,13 +44,13 @@ export interface Directive {
   text?: string;
   /** Reasoning of a chat, before the text. */
   reasoning?: string;
-  /** Calls of a chat, after the text. Without `text`, there is none. */
+  /** Calls of a chat, after the text. Without `text`, the completion has no text. */
   calls?: readonly ScriptedCall[];
   /** Time between two tokens, in milliseconds. */
   tokenMs?: number;
-  /** Time from slot to first token, in milliseconds. */
+  /** Time from the event `started` to the first token, in milliseconds. */
   prefillMs?: number;
-  /** Time until the request gets its slot, in milliseconds. */
+  /** Time from the slot to the event `started`, in milliseconds. */
   startMs?: number;
   /** Number of prompt tokens reported as cached, at most the prompt tokens. */
   cachedTokens?: number;
@@ -58,11 +58,11 @@ export interface Directive {
   error?: ErrorCode;
   /** Fails with `internal_error` after this many tokens. */
   errorAfter?: number;
-  /** Kills its own process with SIGKILL after this many tokens. */
+  /** Kills the engine's process with SIGKILL after this many tokens. */
   dieAfter?: number;
   /** Stops the progress of all requests after this many tokens. */
   hangAfter?: number;
-  /** Blocks its event loop forever after this many tokens. */
+  /** Blocks the engine's event loop forever after this many tokens. */
   freezeAfter?: number;
   /** Sends invalid JSON after this many frames. */
   garbageAfter?: number;
@@ -78,7 +78,9 @@ export interface Directive {
   body?: string;
 }
 
-/** Whether a value is valid, by field. Not zod, which would double the time to start an engine. */
+/**
+ * Functions that check the value of each field. They do not use zod, which would double the time to start an engine.
+ */
 const FIELDS: Record<keyof Directive, (value: unknown) => boolean> = {
   tokens: isCount,
   text: isString,
@@ -107,7 +109,10 @@ const MAX_CALLS = 128;
 const NONE: Directive = {};
 const PREFIX = 'scripted:';
 
-/** Reads `scripted:{…}` at the end of a later result of a call, of the last user message or of the prompt. Throws if it is invalid. */
+/**
+ * Reads the directive `scripted:{…}` at the end of the last prompt or of the last user message. A result of a call
+ * after that message can also contain it. Throws if the directive is invalid.
+ */
 export function parseDirective(request: GenerationRequest): Directive {
   const text = promptText(request);
   const at = text.lastIndexOf(PREFIX);

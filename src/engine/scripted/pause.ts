@@ -1,4 +1,7 @@
-/** The waits of one request, which reject when the signal is aborted. One listener per request, not per token. */
+/**
+ * The pauses of one request. They reject when the signal is aborted. The class adds one listener per request instead of
+ * one per token.
+ */
 export class Pause implements Disposable {
   readonly #signal: AbortSignal;
   #reject: ((reason: unknown) => void) | null = null;

@@ -22,7 +22,7 @@ export class SlotQueue {
     return this.#waiting.size;
   }
 
-  /** Waits for a slot, until `release()`. Throws `queue_full`. */
+  /** Waits for a slot, which is in use until `release()`. Throws `queue_full`. */
   async acquire(pause: Pause): Promise<void> {
     if (this.#free > 0) {
       this.#free--;

@@ -20,7 +20,7 @@ export function randomTokens(seed: number, count: number): string[] {
   let state = seed;
   return Array.from({ length: count }, (_, index) => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    // Five bits, for 32 words.
+    // The upper five bits select one of 32 words.
     return (index === 0 ? WORDS : SPACED_WORDS)[state >>> 27] as string;
   });
 }

@@ -20,13 +20,13 @@ export class ArgumentTypes {
     this.#parameters = new Map(tools.map((tool) => [tool.name, tool.parameters]));
   }
 
-  /** Returns the types of an argument. Any type if the tool, the argument or its type is unknown. */
+  /** Returns the types of an argument. Allows any type if the tool, the argument or its type is unknown. */
   of(tool: string, argument: string): ValueTypes {
     const root = this.#parameters.get(tool) ?? true;
     return typesOf(property(property(root, 'properties'), argument), root, 0);
   }
 
-  /** Returns the values that the schema of an argument lists; null: it lists none. */
+  /** Returns the values that the schema of an argument lists, or null if it lists none. */
   choices(tool: string, argument: string): readonly unknown[] | null {
     const schema = property(property(this.#parameters.get(tool), 'properties'), argument);
     const only = property(schema, 'const');

@@ -30,11 +30,11 @@ export interface CallKeys {
 interface Notation {
   any: string;
   string: string;
-  /** Returns the text of a string. */
+  /** Returns a string in this notation, with its quotes. */
   quote: (text: string) => string;
 }
 
-/** Builds the expressions of a format. */
+/** Builds the GBNF expressions of a format. */
 export class CallGrammar {
   readonly rules: GrammarRules;
   readonly #tools: readonly Tool[];
@@ -79,8 +79,8 @@ export class CallGrammar {
   }
 
   /**
-   * Returns an expression for arguments that are written separately: in the order of the schema if the tool is strict,
-   * otherwise in any order. There are none if the tool has no properties.
+   * Returns an expression for arguments that the format writes one by one: in the order of the schema if the tool is
+   * strict, otherwise in any order. A tool without properties has no arguments.
    */
   members(tool: Tool, member: (argument: string) => string, separator = ''): string {
     const properties = objectOf(tool.parameters.properties);
@@ -110,7 +110,7 @@ export class CallGrammar {
     return tool.strict ? this.#arguments.value(tool, argument) : notation.any;
   }
 
-  /** Returns an expression for the values that the schema of a strict tool lists; null: it lists none. */
+  /** Returns an expression for the values that the schema of a strict tool lists, or null if it lists none. */
   #choices(tool: Tool, argument: string, quote: (text: string) => string): string | null {
     const values = tool.strict ? this.#types.choices(tool.name, argument) : null;
     if (values === null) return null;

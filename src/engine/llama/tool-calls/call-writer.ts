@@ -24,7 +24,10 @@ export class CallWriter {
     return this.#name !== null;
   }
 
-  /** Starts a call. If it is malformed from here on, the text read so far is not returned as text. */
+  /**
+   * Starts a call. From here on, the text read so far is not returned as text, even if the call turns out to be
+   * malformed.
+   */
   begin(name: string): void {
     this.#reader.unmark();
     this.#name = name;
@@ -53,7 +56,7 @@ export class CallWriter {
     this.json(this.#members === 0 ? '{}' : '}');
   }
 
-  /** Ends the call. What follows is returned as text unless it is another call. */
+  /** Ends the call. The output after it is returned as text unless it is another call. */
   end(): void {
     this.#name = null;
     this.completed += 1;

@@ -8,7 +8,7 @@ const SEPARATOR = '<｜tool▁sep｜>';
 const CALL_END = '<｜tool▁call▁end｜>';
 const END = '<｜tool▁calls▁end｜>';
 
-/** The shape of a call: `arguments` in a code block after `function`, or directly after the name. */
+/** The shape of a call. `fenced` is true if the arguments are in a fenced code block. */
 interface Style {
   name: string;
   fenced: boolean;

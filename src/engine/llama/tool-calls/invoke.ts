@@ -10,7 +10,10 @@ import type { ToolFormat } from './tool-format.ts';
  */
 export const MINIMAX = invokeFormat({ name: 'minimax', list: 'minimax:tool_call', prefix: '', typed: false });
 
-/** DeepSeek V3.2: as MiniMax M2, with the prefix `｜DSML｜` in tags, and `string="true"` or `string="false"`. */
+/**
+ * DeepSeek V3.2: like MiniMax M2, with the prefix `｜DSML｜` in tags, and the attribute `string="true"` or
+ * `string="false"`.
+ */
 export const DEEPSEEK_V32 = invokeFormat({
   name: 'deepseek-v3.2',
   list: '｜DSML｜function_calls',
@@ -18,7 +21,7 @@ export const DEEPSEEK_V32 = invokeFormat({
   typed: true,
 });
 
-/** DeepSeek V4: as V3.2, with another tag around the calls. */
+/** DeepSeek V4: like V3.2, with another tag around the calls. */
 export const DEEPSEEK_V4 = invokeFormat({
   name: 'deepseek-v4',
   list: '｜DSML｜tool_calls',

@@ -12,13 +12,15 @@ export function* callObject(call: CallParsing, keys: CallKeys = CALL_KEYS): Pars
   yield* callMembers(call, keys, null);
 }
 
-/** Reads the members of a call up to the `}`. `name`: already read; null: not yet. */
+/**
+ * Reads the members of a call up to the `}`. `name` is the name of the function if it was already read, otherwise null.
+ */
 export function* callMembers(call: CallParsing, keys: CallKeys, name: string | null): Parsing<void> {
   const { reader, writer } = call;
-  let early = '';
+  let earlyArguments = '';
   let isNamed = name !== null;
   let functionName = name ?? '';
-  // After a name that was read, the next member follows a comma.
+  // If the name was already read, a comma precedes the next member.
   let next: string = isNamed ? yield* separator(call) : ',';
   while (next === ',') {
     yield* reader.space();
@@ -29,16 +31,16 @@ export function* callMembers(call: CallParsing, keys: CallKeys, name: string | n
     if (key === keys.name && !isNamed) {
       functionName = yield* jsonName(reader);
       isNamed = true;
-      if (early !== '') {
+      if (earlyArguments !== '') {
         writer.begin(functionName);
-        writer.json(early);
+        writer.json(earlyArguments);
       }
     } else if (key === keys.arguments && isNamed && !writer.isOpen) {
       yield* reader.expect('{');
       writer.begin(functionName);
       yield* jsonObject(reader, (text) => writer.json(text));
-    } else if (key === keys.arguments && early === '' && !writer.isOpen) {
-      yield* jsonObject(reader, (text) => (early += text));
+    } else if (key === keys.arguments && earlyArguments === '' && !writer.isOpen) {
+      yield* jsonObject(reader, (text) => (earlyArguments += text));
     } else {
       yield* jsonValue(reader, () => {});
     }

@@ -4,8 +4,8 @@ import { MalformedCall, type Parsing, type PieceReader } from './piece-reader.ts
 const JSON_CHARACTER = /[[\]{}:,"0-9+\-.eEtrufalsn\s]/;
 
 /**
- * Reads a JSON value and passes its text to `sink` as it arrives. Only finds its end and checks the characters outside
- * of strings; the value may be invalid JSON.
+ * Reads a JSON value and passes its text to `sink` as it arrives. Only finds the end of the value and checks the
+ * characters outside of strings, so the value may be invalid JSON.
  */
 export function* jsonValue(reader: PieceReader, sink: (text: string) => void): Parsing<void> {
   yield* scan(reader, new JsonScanner(), sink);
@@ -52,7 +52,7 @@ export function* jsonNameAfterQuote(reader: PieceReader): Parsing<string> {
   return value;
 }
 
-/** Parses JSON; undefined: it is invalid. */
+/** Parses JSON. Returns undefined if it is invalid. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -69,7 +69,10 @@ class JsonScanner {
   #escaped = false;
   #inScalar = false;
 
-  /** Returns the number of code units that belong to the value. Fewer than there are: it ended, or is malformed. */
+  /**
+   * Returns the number of code units that belong to the value. If that is less than the length of `text`, the value has
+   * ended or is malformed.
+   */
   scan(text: string): number {
     for (let at = 0; at < text.length; at += 1) {
       const character = text.charAt(at);

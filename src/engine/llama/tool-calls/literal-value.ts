@@ -4,9 +4,9 @@ import { parseJson } from './json-text.ts';
 
 /** The syntax of values that are converted to JSON. */
 export interface LiteralSyntax {
-  /** Texts that begin and end a string, in which a backslash starts an escape sequence of Python. */
+  /** Texts that begin and end a string with escape sequences as in Python. */
   quotes: readonly string[];
-  /** A text that begins and ends a string without escape sequences; null: none. */
+  /** A text that begins and ends a string without escape sequences. Null if the syntax has none. */
   rawQuote: string | null;
 }
 
@@ -126,7 +126,7 @@ function* stringRest(
   while ((yield* reader.until([quote, '\\'], sink)) === '\\') sink(yield* escapeSequence(reader));
 }
 
-/** Reads what follows a backslash. An unknown escape sequence is kept, as in Python. */
+/** Reads an escape sequence after its backslash. An unknown one is kept, as in Python. */
 function* escapeSequence(reader: PieceReader): Parsing<string> {
   const letter = yield* reader.peek();
   reader.skip(1);
@@ -177,7 +177,7 @@ function* scalar(reader: PieceReader): Parsing<string> {
   }
 }
 
-/** Returns the JSON of a number or constant. Empty text is null, and an unknown word is a string. */
+/** Returns the JSON of a number or constant. Empty text becomes null, and an unknown word becomes a string. */
 function scalarJson(text: string): string {
   const json = text === '' ? 'null' : (PYTHON_CONSTANTS[text] ?? text);
   if (parseJson(json) !== undefined) return json;

@@ -27,7 +27,7 @@ export const LLAMA3: ToolFormat = {
   grammar: (grammar) => `"${PYTHON_TAG}"? ${grammar.jsonCall(KEYS, { before: TYPE })}`,
 };
 
-/** The openings end in the quote before the name. */
+/** Each opening ends with the quote before the function's name. */
 const LEADING: readonly string[] = ['{', '{ '].flatMap((brace) =>
   ['', '"type": "function", ', '"type":"function",'].flatMap((type) =>
     ['"name": "', '"name":"'].map((name) => brace + type + name),

@@ -7,9 +7,9 @@ import { HARMONY_CHANNELS, type ReasoningFormat } from './reasoning.ts';
 import type { ToolFormat } from './tool-format.ts';
 
 export interface OutputParserOptions {
-  /** Null: calls are not parsed. */
+  /** Null if calls are not parsed. */
   format: ToolFormat | null;
-  /** Null: the model does not reason. */
+  /** Null if the model does not reason. */
   reasoning: ReasoningFormat | null;
   /** See `startsInReasoning`. */
   insideReasoning: boolean;
@@ -22,8 +22,8 @@ export interface OutputParserOptions {
  * tokens, but not the token that ends the output.
  *
  * Holds back only text that may become the start of a call, and white space that may be omitted (`PartCollector`). A
- * malformed call becomes text; if its arguments have begun, the call ends, and the rest becomes text. If the output ends
- * inside a call, its arguments are incomplete. The names of calls are not checked.
+ * malformed call becomes text. If its arguments have already begun, the call ends and only the rest becomes text. If
+ * the output ends inside a call, its arguments are incomplete. The names of calls are not checked.
  */
 export class OutputParser {
   readonly #format: ToolFormat | null;
@@ -42,7 +42,7 @@ export class OutputParser {
     this.#leading = format?.leadingOpenings?.(tools) ?? [];
     this.#writer = new CallWriter(this.#parts, this.#reader, tools);
     this.#parsing = reasoning === HARMONY_CHANNELS ? this.#harmony() : this.#output(insideReasoning);
-    // Runs until the first piece is needed, so that the state is set.
+    // Starts the parser, so that `state` is set before the first piece arrives.
     this.#parsing.next();
   }
 
@@ -72,7 +72,7 @@ export class OutputParser {
     return this.#parts.take();
   }
 
-  /** Ends the output. Returns the text that was held back. */
+  /** Ends the output. Returns the parts that were held back. */
   flush(): OutputPart[] {
     this.#reader.end();
     this.#parsing.next();
@@ -138,15 +138,15 @@ export class OutputParser {
       reader.unmark();
     } catch (error) {
       if (!(error instanceof MalformedCall)) throw error;
-      const begun = writer.isOpen || writer.completed > completed;
-      this.#parts.text((begun ? '' : opening) + reader.unmark());
+      const callStarted = writer.isOpen || writer.completed > completed;
+      this.#parts.text((callStarted ? '' : opening) + reader.unmark());
     }
     writer.abandon();
     reader.unmark();
     this.#state = 'text';
   }
 
-  /** Reads messages in channels: a header up to `<|message|>`, and a body. */
+  /** Reads messages of gpt-oss. Each has a header with its channel, up to `<|message|>`, and a body. */
   *#harmony(): Parsing<void> {
     const openings = this.#format?.openings ?? [];
     while (yield* this.#reader.more()) {
@@ -173,7 +173,7 @@ export class OutputParser {
     return { end, channel };
   }
 
-  /** Reads up to one of these sequences and returns it; null: the output ended. */
+  /** Reads up to one of these sequences and returns it, or null if the output ends first. */
   *#untilOrEnd(sequences: readonly string[], sink: (text: string) => void): Parsing<string | null> {
     const matcher = new SequenceMatcher(sequences);
     while (yield* this.#reader.more()) {

@@ -18,7 +18,7 @@ export class PartCollector {
   /** Whether white space at the start of the next text or reasoning is omitted. */
   #trimsStart = false;
 
-  /** Returns the parts since the last call of this method. */
+  /** Returns the parts that were collected since the last `take`. */
   take(): OutputPart[] {
     const parts = this.#parts;
     this.#parts = [];

@@ -67,7 +67,7 @@ export class PieceReader {
     return this.#text.charAt(this.#at);
   }
 
-  /** Throws `MalformedCall` if the next code unit is another one. Does not read it. */
+  /** Throws `MalformedCall` if the next code unit is not `character`. Does not read it. */
   *expect(character: string): Parsing<void> {
     if ((yield* this.peek()) !== character) throw new MalformedCall();
   }
@@ -94,7 +94,7 @@ export class PieceReader {
     return found;
   }
 
-  /** Reads the longest of these texts that is next; null: none. Reads nothing at the end of the text. */
+  /** Reads the longest of these texts that is next. Returns null if none is, or if there is no more text. */
   *firstOf<T extends string>(texts: readonly T[]): Parsing<T | null> {
     for (;;) {
       const rest = this.#text.slice(this.#at, this.#at + longest(texts));

@@ -57,7 +57,7 @@ function* pythonCall(call: CallParsing): Parsing<void> {
   yield* pythonArguments(call, name);
 }
 
-/** Reads the arguments after the `(`, and the `)`. */
+/** Reads arguments after their `(`, up to and including the `)`. */
 function* pythonArguments({ reader, writer }: CallParsing, name: string): Parsing<void> {
   writer.begin(name);
   yield* members(reader, SYNTAX, 0, ')', '=', (key) => {

@@ -2,12 +2,15 @@ import type { CallWriter } from './call-writer.ts';
 import { parseJson } from './json-text.ts';
 import { MalformedCall, type Parsing, type PieceReader } from './piece-reader.ts';
 
-/** Maximum length of a value whose type is decided at its end, in UTF-16 code units. A longer one is a string. */
+/**
+ * Maximum length of a value whose type is decided at its end, in UTF-16 code units. A longer value is written as a
+ * string.
+ */
 const MAX_UNDECIDED = 65_536;
 
 /**
  * Reads the value of an argument up to one of `ends` and writes it as JSON. A string is written as it arrives. A value
- * of another type is written when it is complete, as a string if it is not JSON.
+ * that may have another type is written when it is complete, as a string if it is not JSON.
  */
 export function* rawValue(
   { reader, writer }: { reader: PieceReader; writer: CallWriter },
@@ -27,7 +30,7 @@ export function* rawValue(
   try {
     yield* reader.until(ends, sink);
   } catch (error) {
-    // The text has ended, so the value is what has arrived.
+    // The output ended inside the value, so write the part that has arrived.
     if (error instanceof MalformedCall && undecided !== null)
       writer.json(undecidedJson(undecided, types.string));
     throw error;
@@ -35,7 +38,7 @@ export function* rawValue(
   writer.json(undecided === null ? '"' : undecidedJson(undecided, types.string));
 }
 
-/** Returns text as the inside of a JSON string. */
+/** Encodes text for a JSON string, without the quotes. */
 export function escaped(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
@@ -51,7 +54,7 @@ export const PYTHON_CONSTANTS: Readonly<Record<string, string>> = {
 function undecidedJson(text: string, mayBeString: boolean): string {
   const json = mayBeString ? text.trim() : (PYTHON_CONSTANTS[text.trim()] ?? text.trim());
   const value = parseJson(json);
-  // A quoted text is a string with quotes if the schema allows strings.
+  // If the schema allows strings, the quotes of a quoted text are part of the string.
   const isJson = value !== undefined && !(mayBeString && typeof value === 'string');
   return isJson ? json : JSON.stringify(text);
 }

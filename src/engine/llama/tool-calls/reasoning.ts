@@ -6,7 +6,7 @@ export interface ReasoningFormat {
   readonly close: string;
 }
 
-/** gpt-oss: messages in channels, of which `analysis` is the reasoning. */
+/** gpt-oss writes messages in channels; the channel `analysis` contains the reasoning. */
 export const HARMONY_CHANNELS: ReasoningFormat = {
   open: '<|channel|>analysis<|message|>',
   close: '<|end|>',
@@ -29,11 +29,12 @@ const REASONING_FORMATS: readonly { format: ReasoningFormat; signs: readonly str
   { format: { open: '<mm:think>', close: '</mm:think>' }, signs: ['mm:think>'] },
   // Apertus
   { format: { open: '<|inner_prefix|>', close: '<|inner_suffix|>' }, signs: ['<|inner_prefix|>'] },
-  // Qwen 3, DeepSeek, GLM, Nemotron and most others. Some templates only remove the block from earlier turns.
+  // Qwen 3, DeepSeek, GLM, Nemotron and most others. The opening is not required, because some templates only remove
+  // the block from earlier turns.
   { format: { open: '<think>', close: '</think>' }, signs: ['</think>'] },
 ];
 
-/** Returns the format of the reasoning of a model, by its chat template; null: none. */
+/** Returns a model's reasoning format, detected from its chat template, or null if the model does not reason. */
 export function detectReasoning(templateSource: string): ReasoningFormat | null {
   const found = REASONING_FORMATS.find(({ signs }) => signs.every((sign) => templateSource.includes(sign)));
   return found?.format ?? null;

@@ -6,15 +6,18 @@ import type { Parsing, PieceReader } from './piece-reader.ts';
 /** How a family of models writes calls. */
 export interface ToolFormat {
   readonly name: string;
-  /** Texts that begin a call, or a list of calls, anywhere in the output. They include control tokens. */
+  /** Texts that begin a call, or a list of calls, anywhere in the output. They can include control tokens. */
   readonly openings: readonly string[];
-  /** Further openings, only at the start of the answer. Absent: none. */
+  /** Further openings, which are recognized only at the start of the answer. */
   readonly leadingOpenings?: (tools: readonly Tool[]) => readonly string[];
-  /** Whether another opening can follow a call. Otherwise, there is one call, or `parse` parses a list. */
+  /**
+   * Whether another opening can follow a call. Otherwise, the output has one call, or one list of calls that `parse`
+   * parses.
+   */
   readonly repeats: boolean;
   /**
-   * Parses what an opening begins: one call, or a list of calls. Throws `MalformedCall` if the text is not a call; it then
-   * becomes text, unless the arguments have begun.
+   * Parses the call, or the list of calls, after an opening. Throws `MalformedCall` if the output is not a call. The
+   * output then becomes text, unless the arguments have begun.
    */
   readonly parse: (call: CallParsing) => Parsing<void>;
   /** Returns a GBNF expression for what `parse` parses, including the opening. */

@@ -13,14 +13,14 @@ export interface ToolGrammarOptions {
   parallel: boolean;
   /**
    * `call`: one call, or one list of calls, with its opening (`OutputParser.callText`). `output`: all of the output
-   * after the reasoning, which consists of at least one call.
+   * after the reasoning, with at least one call or the `alternative`.
    */
   extent: 'call' | 'output';
   /** For `call`: the text before the opening. Default: ''. */
   before?: string;
-  /** For `output`: adds the rules of a text that can take the place of the calls, and returns its expression. */
+  /** For `output`: adds the rules of a text that is allowed instead of calls, and returns its expression. */
   alternative?: (rules: GrammarRules) => string;
-  /** For the limits of strict schemas. */
+  /** Used to check the limits of strict schemas. */
   tokens: TokenSample;
   /** Returns the path of a tool's schema in the request, for errors. */
   path: (tool: Tool) => string;
@@ -28,8 +28,8 @@ export interface ToolGrammarOptions {
 
 /**
  * Returns a GBNF grammar (start rule `root`) for calls of these tools. Arguments are a JSON object, or values that the
- * format converts to one; those of strict tools satisfy their schema. In formats without JSON, a value that may be a
- * string can be any text. Throws like `toGbnf` for strict schemas.
+ * format converts to one. The arguments of strict tools satisfy the tool's schema. In formats without JSON, a value
+ * that may be a string can be any text. Throws like `toGbnf` for strict schemas.
  */
 export function toolGrammar(options: ToolGrammarOptions): string {
   const { format, parallel, extent, before = '', alternative } = options;
@@ -48,7 +48,10 @@ export function toolGrammar(options: ToolGrammarOptions): string {
   return rules.render(alternative === undefined ? calls : `${calls} | ${alternative(rules)}`);
 }
 
-/** The rules of arguments: by the schema if the tool is strict, otherwise by the types of its properties. */
+/**
+ * Creates the rules of arguments. For a strict tool, they follow its schema; otherwise, only the types of its
+ * properties.
+ */
 class SchemaArguments {
   readonly #rules: GrammarRules;
   readonly #options: ToolGrammarOptions;
@@ -77,7 +80,10 @@ class SchemaArguments {
     return JSON_RULES.find((name) => name === type) ?? 'value';
   }
 
-  /** Also checks the limits of the whole schema, for values that are requested separately. */
+  /**
+   * Creates the rules of a tool's whole schema. This checks its limits even if only the rules of single values are
+   * used.
+   */
   #schema(tool: Tool): { grammar: SchemaGrammar; root: string } {
     const known = this.#schemas.get(tool);
     if (known !== undefined) return known;
