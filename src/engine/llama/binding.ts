@@ -342,7 +342,7 @@ export class NativeContext {
     const [, , , pairs] = await this.#native.sampleToken(index, sampler.native, false, false, true, false);
     assert(pairs !== undefined && pairs.length > 0, 'no logits');
     const row = new Float32Array(pairs.length / 2);
-    for (let i = 0; i + 1 < pairs.length; i += 2) row[pairs[i] as number] = pairs[i + 1] as number; // The length is even.
+    for (let i = 0; i + 1 < pairs.length; i += 2) row[pairs[i] as number] = pairs[i + 1] as number;
     return row;
   }
 

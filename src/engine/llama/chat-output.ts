@@ -33,7 +33,7 @@ export class ChatOutput {
     return this.#parser.callText;
   }
 
-  /** Why the output must end now; null: it may continue. */
+  /** The reason why the output must end now; null if it may continue. */
   get ended(): FinishReason | null {
     if (this.#stopped) return 'stop';
     return this.#oneCall && this.#parser.completedCalls > 0 ? 'tool_calls' : null;

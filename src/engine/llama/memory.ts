@@ -27,7 +27,7 @@ export interface PlannedModel {
   embeddingLength: number | null;
 }
 
-/** Settings of the operator; null: automatic. */
+/** Settings of the operator. Those that are null are chosen automatically. */
 export interface PlanOptions {
   slots: number | null;
   contextTokens: number | null;

@@ -14,9 +14,9 @@ export type Placement =
  * would reveal prompts of other accounts.
  *
  * Ignores matches of at most a tenth of the prompt. Waits if another request is computing a longer match. Otherwise
- * uses the idle slot with the best match. If that match is a small part of a longer conversation, copies it to the
- * least recently used slot instead, so that the conversation stays cached. Without a match, uses the least recently
- * used slot. Without `canTrim`, a slot matches only as a whole.
+ * uses the idle slot with the best match. If a busy slot has a better match, or if the match is a small part of a
+ * longer conversation, copies it to the least recently used slot instead, so that the conversation stays cached.
+ * Without a match, uses the least recently used slot. Without `canTrim`, a slot matches only as a whole.
  */
 export function choosePlacement(
   prompt: Uint32Array,

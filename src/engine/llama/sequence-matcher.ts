@@ -60,7 +60,7 @@ export class SequenceMatcher {
 export interface SearchResult {
   /** The text before the match, or the text that cannot be part of one. */
   text: string;
-  /** The sequence that was found; null: none so far. */
+  /** The sequence that was found; null if there is none so far. */
   match: string | null;
   /**
    * Length of the searched text up to the end of the match, in UTF-16 code units. The whole length if there is no

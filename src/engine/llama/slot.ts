@@ -15,7 +15,7 @@ export class Slot {
   lastUsed = 0;
   /** Number of this slot's tokens in the current batch. */
   scheduled = 0;
-  /** Logit index in the current batch; -1: none. */
+  /** Logit index in the current batch; -1 if the batch computes no logits for this slot. */
   logitIndex = -1;
 
   constructor(id: number, slotTokens: number) {

@@ -96,7 +96,7 @@ export class StepClock {
     this.#since = null;
   }
 
-  /** Time since the last step ended, or since work arrived, in milliseconds; null: idle. */
+  /** Time since the last step ended, or since work arrived, in milliseconds; null if the engine is idle. */
   ageMs(now: number): number | null {
     return this.#since === null ? null : now - this.#since;
   }

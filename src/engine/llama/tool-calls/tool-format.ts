@@ -22,7 +22,7 @@ export interface ToolFormat {
   readonly parse: (call: CallParsing) => Parsing<void>;
   /** Returns a GBNF expression for what `parse` parses, including the opening. */
   readonly grammar: (grammar: CallGrammar) => string;
-  /** Like `grammar`, for leading openings that `grammar` does not allow. Absent: it allows all of them. */
+  /** Like `grammar`, for leading openings that `grammar` does not allow. Absent if `grammar` allows all of them. */
   readonly leadingGrammar?: (grammar: CallGrammar) => string;
   /** GBNF expression for the text between a call and the next opening. */
   readonly separator: string;
