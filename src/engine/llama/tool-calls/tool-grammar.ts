@@ -39,8 +39,8 @@ export function toolGrammar(options: ToolGrammarOptions): string {
   const call = format.grammar(expressions);
   if (extent === 'call') {
     const leading = format.leadingGrammar?.(expressions);
-    const begun = leading === undefined ? call : `${call} | ${leading}`;
-    return rules.render(before === '' ? begun : `${literal(before)} (${begun})`);
+    const callRule = leading === undefined ? call : `${call} | ${leading}`;
+    return rules.render(before === '' ? callRule : `${literal(before)} (${callRule})`);
   }
   const name = rules.share(call);
   const more = parallel && format.repeats ? `(${format.separator} ${name})*` : '';
