@@ -49,7 +49,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
       oneCall: true,
     });
     const call = (before: string) => grammars.call(constraint, before);
-    return { output, guide: new OutputConstraint(model, { answer: null, call }, output) };
+    return { output, guide: new OutputConstraint(model, { first: null, answer: null, call }, output) };
   }
 
   const tools = [COLOR, OFF];

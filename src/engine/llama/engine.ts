@@ -4,6 +4,7 @@ import {
   type ChatRequest,
   type GenerationEvent,
   type GenerationRequest,
+  type ResponseFormat,
   type ToolChoice,
   echoedPrompts,
 } from '../../generation.ts';
@@ -19,6 +20,7 @@ import { checkLogitBias, samplerConfig } from './sampling.ts';
 import { Scheduler } from './scheduler.ts';
 import { offeredTools } from './template-messages.ts';
 import { TextStream } from './text-stream.ts';
+import type { PromptReasoning } from './tool-calls/reasoning.ts';
 
 /**
  * llama.cpp in this process: one model, one context, one slot per running choice. Set `UV_THREADPOOL_SIZE` to 1:
@@ -132,8 +134,8 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
         { param: 'echo' },
       );
     checkLogitBias(sampling.logitBias, vocabulary.size);
-    const { prompts, reasoningOpen } = await this.#prompts.tokenize(request);
-    const createChat = this.#outputFactory(request, reasoningOpen);
+    const { prompts, reasoning } = await this.#prompts.tokenize(request);
+    const createChat = this.#outputFactory(request, reasoning);
     const grammar = createChat === null ? this.#grammars.grammar(request.responseFormat) : null;
     const job = new Job(request, prompts);
     const firstSeed = sampling.seed ?? randomInt(2 ** 32);
@@ -166,32 +168,36 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
   }
 
   /** Returns a function that creates the output of a choice, or null if the output has neither tools nor reasoning. */
-  #outputFactory(request: GenerationRequest, reasoningOpen: boolean): OutputFactory | null {
+  #outputFactory(request: GenerationRequest, prompt: PromptReasoning): OutputFactory | null {
     switch (request.kind) {
       case 'chat':
-        return this.#chatFactory(request, reasoningOpen);
+        return this.#chatFactory(request, prompt);
       case 'text':
         return null;
     }
   }
 
-  #chatFactory(request: ChatRequest, insideReasoning: boolean): OutputFactory | null {
+  #chatFactory(request: ChatRequest, prompt: PromptReasoning): OutputFactory | null {
     const { model, template } = this.#loaded;
     const { toolChoice, responseFormat, parallelToolCalls, stop } = request;
     const tools = offeredTools(request);
     const reasoning = template?.reasoning ?? null;
     const format = tools.length > 0 ? (template?.toolFormat ?? null) : null;
     if (format === null && reasoning === null) return null;
-    const grammars: OutputGrammars = { answer: null, call: null };
-    if (format === null) grammars.answer = this.#grammars.grammar(responseFormat);
-    else {
+    const grammars: OutputGrammars = { first: null, answer: null, call: null };
+    const opening = prompt === 'none' ? (reasoning?.open ?? '') : '';
+    if (format === null) {
+      grammars.first = this.#grammars.grammar(responseFormat, opening);
+      grammars.answer = this.#grammars.grammar(responseFormat);
+    } else {
       const callable =
         toolChoice.type === 'function' ? tools.filter(({ name }) => name === toolChoice.name) : tools;
       const constraint = { format, tools: callable, parallel: parallelToolCalls };
-      if (mustCall(toolChoice)) grammars.answer = this.#grammars.calls(constraint, { type: 'text' });
-      else if (responseFormat.type !== 'text')
-        grammars.answer = this.#grammars.calls(constraint, responseFormat);
-      else {
+      if (mustCall(toolChoice) || responseFormat.type !== 'text') {
+        const alternative: ResponseFormat = mustCall(toolChoice) ? { type: 'text' } : responseFormat;
+        grammars.first = this.#grammars.calls(constraint, alternative, opening);
+        grammars.answer = this.#grammars.calls(constraint, alternative);
+      } else {
         // Compile the most common grammar in advance. Most calls begin at the start of a token, so no text precedes the
         // opening.
         this.#grammars.call(constraint, '');
@@ -202,7 +208,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
       const output = new ChatOutput({
         format,
         reasoning,
-        insideReasoning,
+        insideReasoning: prompt === 'open',
         tools,
         stop,
         oneCall: format !== null && !parallelToolCalls,

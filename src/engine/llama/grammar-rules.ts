@@ -67,9 +67,13 @@ export class GrammarRules {
     return this.#automatonBudget >= 0;
   }
 
-  /** Returns the grammar in GBNF, with `root` as the start rule. */
-  render(root: string): string {
-    return `${[`root ::= ${root}`, ...this.#lines].join('\n')}\n`;
+  /**
+   * Returns the grammar in GBNF, with `root` as the start rule. It also allows any text that begins with `opening`,
+   * unless that is ''.
+   */
+  render(root: string, opening = ''): string {
+    const start = opening === '' ? root : `${root} | [ \\n]{0,2} ${literal(opening)} [^\\x00]*`;
+    return `${[`root ::= ${start}`, ...this.#lines].join('\n')}\n`;
   }
 
   #exactly(name: string, count: number): string {

@@ -18,12 +18,14 @@ type ConstrainedFormat = Exclude<ResponseFormat, { type: 'text' }>;
  * `items`; white space is bounded, because small models would repeat it endlessly; numbers have at most 15 digits
  * before and 15 after the decimal point.
  *
+ * The grammar also allows any text that begins with `opening`, unless that is ''.
+ *
  * Throws 400 `unsupported_parameter` or `invalid_value` with the schema's path as `param` for unsupported schemas, and
  * for those whose grammar is too large (`grammar-rules.ts`) or too slow (`grammar-work.ts`).
  */
-export function toGbnf(format: ConstrainedFormat, tokens: TokenSample): string {
+export function toGbnf(format: ConstrainedFormat, tokens: TokenSample, opening = ''): string {
   const rules = new GrammarRules(format.type === 'json_object' ? 'response_format' : SCHEMA_PATH);
-  return rules.render(formatRule(format, rules, tokens));
+  return rules.render(formatRule(format, rules, tokens), opening);
 }
 
 const SCHEMA_PATH = 'response_format.json_schema.schema';
@@ -53,25 +55,26 @@ export class GrammarCache {
    * Returns the grammar in its initial state, or null if the format is not constrained. Copy it for each choice. Throws
    * like `toGbnf`, and 400 `invalid_value` at `response_format` if llama.cpp rejects the grammar.
    */
-  grammar(format: ResponseFormat): NativeGrammar | null {
+  grammar(format: ResponseFormat, opening = ''): NativeGrammar | null {
     if (format.type === 'text') return null;
-    const key = JSON.stringify(format.type === 'json_schema' ? format.schema : format.type);
-    return this.#get(key, 'response_format', () => toGbnf(format, this.#tokens));
+    const key = opening + JSON.stringify(format.type === 'json_schema' ? format.schema : format.type);
+    return this.#get(key, 'response_format', () => toGbnf(format, this.#tokens, opening));
   }
 
   /**
    * Like `grammar`, for an answer that consists of one or more calls or, if `alternative` is constrained, of text in
    * that format. Errors name `tools`.
    */
-  calls(constraint: CallConstraint, alternative: ResponseFormat): NativeGrammar {
-    const key = keyOf(['calls', constraint.format.name, constraint.tools, constraint.parallel, alternative]);
-    const tokens = this.#tokens;
-    const options = { ...constraint, extent: 'output' as const, tokens, path: schemaPath };
+  calls(constraint: CallConstraint, alternative: ResponseFormat, opening = ''): NativeGrammar {
+    const { format, tools, parallel } = constraint;
+    const key = keyOf(['calls', format.name, tools, parallel, alternative, opening]);
+    const sample = this.#tokens;
+    const options = { ...constraint, extent: 'output' as const, opening, tokens: sample, path: schemaPath };
     return this.#get(key, 'tools', () =>
       toolGrammar(
         alternative.type === 'text'
           ? options
-          : { ...options, alternative: (rules) => formatRule(alternative, rules, tokens) },
+          : { ...options, alternative: (rules) => formatRule(alternative, rules, sample) },
       ),
     );
   }

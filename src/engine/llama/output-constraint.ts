@@ -2,6 +2,8 @@ import type { NativeGrammar, NativeModel, NativeSampler } from './binding.ts';
 import type { ChatOutput } from './chat-output.ts';
 
 export interface OutputGrammars {
+  /** For the beginning: like `answer`, but also allows reasoning if the model may begin it. Null if `answer` is null. */
+  first: NativeGrammar | null;
   /** Constrains the whole answer after the reasoning. Null if the answer is not constrained as a whole. */
   answer: NativeGrammar | null;
   /**
@@ -32,16 +34,17 @@ export class OutputConstraint {
 
   /** Returns the grammar for the first token, or null if the token is not constrained. */
   initial(): NativeGrammar | null {
-    const { answer } = this.#grammars;
-    return this.#active && answer !== null ? this.#model.copyGrammar(answer) : null;
+    const { first } = this.#grammars;
+    return this.#active && first !== null ? this.#model.copyGrammar(first) : null;
   }
 
   /** Updates the sampler after a token. Call it after `output` has received the token. */
   update(token: number, text: string, output: ChatOutput, sampler: NativeSampler): void {
     const { answer, call } = this.#grammars;
     if (answer !== null) {
-      if (this.#active || output.state === 'reasoning') return;
-      this.#constrain(sampler, this.#model.copyGrammar(answer));
+      const free = output.state === 'reasoning';
+      if (this.#active !== free) return;
+      this.#constrain(sampler, free ? null : this.#model.copyGrammar(answer));
     } else if (call !== null) {
       this.#recent.push({ token, text });
       if (this.#recent.length > MAX_OPENING_TOKENS) this.#recent.shift();

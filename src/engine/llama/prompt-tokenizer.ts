@@ -4,13 +4,14 @@ import type { ChatRequest, GenerationRequest } from '../../generation.ts';
 import type { NativeModel } from './binding.ts';
 import type { TemplateSegment } from './template-markers.ts';
 import type { ChatTemplate, RenderedPrompt } from './template.ts';
+import type { PromptReasoning } from './tool-calls/reasoning.ts';
 import { anyOf, type Vocabulary } from './vocabulary.ts';
 
 export interface TokenizedPrompts {
   /** The tokens of each prompt, at least one. */
   prompts: Uint32Array[];
-  /** Whether the prompt of a chat ends with the start of the model's reasoning. */
-  reasoningOpen: boolean;
+  /** See `RenderedPrompt`. */
+  reasoning: PromptReasoning;
 }
 
 export class PromptTokenizer {
@@ -41,9 +42,9 @@ export class PromptTokenizer {
   async tokenize(request: GenerationRequest): Promise<TokenizedPrompts> {
     switch (request.kind) {
       case 'chat': {
-        const { bos, segments, reasoningOpen } = this.#render(request);
+        const { bos, segments, reasoning } = this.#render(request);
         const subject = request.tools.length > 0 ? 'the messages and tools have' : 'the messages have';
-        return { prompts: [await this.#tokenizePrompt(segments, bos, subject)], reasoningOpen };
+        return { prompts: [await this.#tokenizePrompt(segments, bos, subject)], reasoning };
       }
       case 'text': {
         const prompts: Uint32Array[] = [];
@@ -51,7 +52,7 @@ export class PromptTokenizer {
           // Text prompts may contain special tokens, as with other engines.
           prompts.push(await this.#tokenizePrompt([{ text, trusted: true }], false, 'the prompt has'));
         }
-        return { prompts, reasoningOpen: false };
+        return { prompts, reasoning: 'closed' };
       }
     }
   }

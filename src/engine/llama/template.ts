@@ -15,7 +15,12 @@ import { CALLS, isComplete, type RenderedRequest, SYSTEM, userSays } from './tem
 import { withoutNullArguments, withSimpleSchema } from './template-simplify.ts';
 import { detectFormat } from './tool-calls/formats.ts';
 import { GENERIC } from './tool-calls/generic.ts';
-import { detectReasoning, type ReasoningFormat, startsInReasoning } from './tool-calls/reasoning.ts';
+import {
+  detectReasoning,
+  type PromptReasoning,
+  type ReasoningFormat,
+  reasoningOf,
+} from './tool-calls/reasoning.ts';
 import type { ToolFormat } from './tool-calls/tool-format.ts';
 import { FALLBACK_TAGS } from './tool-fallback.ts';
 
@@ -24,8 +29,8 @@ export interface RenderedPrompt {
   bos: boolean;
   /** Alternately trusted and untrusted. No segment is empty. */
   segments: readonly TemplateSegment[];
-  /** Whether the prompt ends with the start of the model's reasoning. */
-  reasoningOpen: boolean;
+  /** `closed`: also for models without reasoning. */
+  reasoning: PromptReasoning;
 }
 
 /** The template is invalid, or cannot render a simple chat. */
@@ -125,9 +130,9 @@ export class ChatTemplate {
     if (segments === null)
       throw invalidMessages('The chat template of this model cannot separate these messages.');
     const last = segments.at(-1);
-    const reasoningOpen =
-      this.reasoning !== null && last?.trusted === true && startsInReasoning(this.reasoning, last.text);
-    return { bos: startsWithBos, segments, reasoningOpen };
+    const ending = last?.trusted === true ? last.text : '';
+    const reasoning = this.reasoning === null ? 'closed' : reasoningOf(this.reasoning, ending);
+    return { bos: startsWithBos, segments, reasoning };
   }
 
   #execute(request: RenderedRequest, form: TemplateForm | null, texts: MarkedTexts): string {

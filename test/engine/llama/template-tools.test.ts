@@ -328,13 +328,16 @@ first result
 
   it('turns reasoning on and off, and reports whether the prompt begins it', () => {
     const template = new ChatTemplate(QWEN25, SPECIAL);
-    const opens = (request: Partial<RenderedRequest>): boolean =>
-      template.render(simple(request)).reasoningOpen;
-    assert.equal(opens({}), false);
-    assert.equal(opens({ reasoningEffort: 'low' }), true);
-    assert.equal(opens({ reasoningEffort: 'none', templateVariables: { enable_thinking: true } }), false);
-    assert.equal(opens({ templateVariables: { enable_thinking: true } }), true);
-    assert.equal(opens({ messages: [{ role: 'user', content: 'x <think>' }] }), false);
+    const reasoningIn = (request: Partial<RenderedRequest>): string =>
+      template.render(simple(request)).reasoning;
+    assert.equal(reasoningIn({}), 'none');
+    assert.equal(reasoningIn({ reasoningEffort: 'low' }), 'open');
+    assert.equal(
+      reasoningIn({ reasoningEffort: 'none', templateVariables: { enable_thinking: true } }),
+      'none',
+    );
+    assert.equal(reasoningIn({ templateVariables: { enable_thinking: true } }), 'open');
+    assert.equal(reasoningIn({ messages: [{ role: 'user', content: 'x <think>' }] }), 'none');
   });
 
   it('does not let variables of the caller replace those of the renderer', () => {

@@ -40,7 +40,12 @@ export function detectReasoning(templateSource: string): ReasoningFormat | null 
   return found?.format ?? null;
 }
 
-/** Whether the output of the model begins inside the reasoning, because the prompt ends with its start. */
-export function startsInReasoning(format: ReasoningFormat, prompt: string): boolean {
-  return prompt.trimEnd().endsWith(format.open);
+/** How a prompt ends: inside the reasoning, after it, or with neither, so that the model decides whether to reason. */
+export type PromptReasoning = 'open' | 'closed' | 'none';
+
+/** Returns how the prompt ends. Templates that turn reasoning off add an empty block. */
+export function reasoningOf({ open, close }: ReasoningFormat, prompt: string): PromptReasoning {
+  const end = prompt.trimEnd();
+  if (end.endsWith(open)) return 'open';
+  return end.endsWith(close) ? 'closed' : 'none';
 }

@@ -20,6 +20,8 @@ export interface ToolGrammarOptions {
   before?: string;
   /** For `output`: adds the rules of a text that is allowed instead of calls, and returns its expression. */
   alternative?: (rules: GrammarRules) => string;
+  /** For `output`: the beginning of any text that the grammar also allows. Default: '', none. */
+  opening?: string;
   /** Used to check the limits of strict schemas. */
   tokens: TokenSample;
   /** Returns the path of a tool's schema in the request, for errors. */
@@ -32,7 +34,7 @@ export interface ToolGrammarOptions {
  * that may be a string can be any text. Throws like `toGbnf` for strict schemas.
  */
 export function toolGrammar(options: ToolGrammarOptions): string {
-  const { format, parallel, extent, before = '', alternative } = options;
+  const { format, parallel, extent, before = '', alternative, opening } = options;
   const rules = new GrammarRules('tools');
   const schemas = new SchemaArguments(rules, options);
   const expressions = new CallGrammar({ rules, tools: options.tools, arguments: schemas, parallel });
@@ -45,7 +47,7 @@ export function toolGrammar(options: ToolGrammarOptions): string {
   const name = rules.share(call);
   const more = parallel && format.repeats ? `(${format.separator} ${name})*` : '';
   const calls = `${format.preamble ?? ''} ${name} ${more}`.trim();
-  return rules.render(alternative === undefined ? calls : `${calls} | ${alternative(rules)}`);
+  return rules.render(alternative === undefined ? calls : `${calls} | ${alternative(rules)}`, opening);
 }
 
 /**

@@ -12,7 +12,7 @@ import { QWEN_XML } from '../../../../src/engine/llama/tool-calls/qwen-xml.ts';
 import {
   detectReasoning,
   HARMONY_CHANNELS,
-  startsInReasoning,
+  reasoningOf,
 } from '../../../../src/engine/llama/tool-calls/reasoning.ts';
 import { FORMATS } from './formats.ts';
 import { createParser, join, type Output, parse, split, tool } from './parsing.ts';
@@ -326,8 +326,9 @@ describe('reasoning', () => {
   });
 
   it('can begin in the prompt', () => {
-    assert.ok(startsInReasoning(THINK, '<|im_start|>assistant\n<think>\n'));
-    assert.ok(!startsInReasoning(THINK, '<|im_start|>assistant\n<think>\n\n</think>\n\n'));
+    assert.equal(reasoningOf(THINK, '<|im_start|>assistant\n<think>\n'), 'open');
+    assert.equal(reasoningOf(THINK, '<|im_start|>assistant\n<think>\n\n</think>\n\n'), 'closed');
+    assert.equal(reasoningOf(THINK, '<|im_start|>assistant\n'), 'none');
     const inside = { ...options, insideReasoning: true };
     assert.deepEqual(parse(['Hm.</think>', CALL], inside), output({ reasoning: 'Hm.', calls: [PARSED] }));
     assert.deepEqual(parse(['Hm'], inside), output({ reasoning: 'Hm' }));

@@ -7,7 +7,7 @@ import * as fc from 'fast-check';
 import { detectFormat } from '../../../../src/engine/llama/tool-calls/formats.ts';
 import { HARMONY } from '../../../../src/engine/llama/tool-calls/harmony.ts';
 import { LLAMA3 } from '../../../../src/engine/llama/tool-calls/llama3.ts';
-import { detectReasoning, startsInReasoning } from '../../../../src/engine/llama/tool-calls/reasoning.ts';
+import { detectReasoning, reasoningOf } from '../../../../src/engine/llama/tool-calls/reasoning.ts';
 import { parse, split, tool } from './parsing.ts';
 
 const folder = process.env.SLUICE_TEST_TEMPLATES;
@@ -105,7 +105,7 @@ function checkRoundTrip(source: string): void {
     ? [[CALLS[0]], [CALLS[1]]]
     : [[CALLS[0]], [CALLS[1]], CALLS]) {
     const { output, prompt } = assistantTurn(source, calls as typeof CALLS);
-    const insideReasoning = reasoning !== null && startsInReasoning(reasoning, prompt);
+    const insideReasoning = reasoning !== null && reasoningOf(reasoning, prompt) === 'open';
     const options = { format, reasoning, insideReasoning, tools: [SEARCH, NOW] };
     const check = (pieces: readonly string[]): void => {
       const parsed = parse(pieces, options);

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { ResponseFormat } from '../../src/generation.ts';
+import { ChatOutput } from '../../src/engine/llama/chat-output.ts';
+import { GrammarCache } from '../../src/engine/llama/grammar.ts';
+import { loadModel, type LoadedModel } from '../../src/engine/llama/load-model.ts';
+import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
+import { HERMES } from '../../src/engine/llama/tool-calls/hermes.ts';
+import { SILENT } from '../../src/log.ts';
+import { file, SKIP } from './embedded-engine.ts';
+import { assertCall, COLOR } from './lamp-tools.ts';
+
+const THINK = { open: '<think>', close: '</think>' };
+const TEXT: ResponseFormat = { type: 'text' };
+
+describe('reasoning before a constrained answer', SKIP, () => {
+  let loaded: LoadedModel;
+
+  before(async () => {
+    loaded = await loadModel(
+      { file: file ?? '', slots: 1, contextTokens: 512, threads: 1, gpuLayers: 'auto' },
+      { onProgress() {}, log: SILENT },
+    );
+  });
+
+  after(async () => {
+    await loaded.context.dispose();
+    await loaded.model.dispose();
+  });
+
+  /** Whether the grammar of the first token allows a text, token by token. */
+  function allowsFirst(text: string, opening: string, alternative: ResponseFormat): boolean {
+    const { model, vocabulary } = loaded;
+    const constraint = { format: HERMES, tools: [COLOR], parallel: false };
+    const grammar = model.copyGrammar(
+      new GrammarCache(model, vocabulary).calls(constraint, alternative, opening),
+    );
+    return [...model.tokenize(text, false)].every((token) => model.advance(grammar, token));
+  }
+
+  test('an answer can begin with reasoning if the model decides whether to reason', () => {
+    for (const alternative of [TEXT, { type: 'json_object' }] as const) {
+      assert.ok(allowsFirst('<think>\nAny "text", even </think>', THINK.open, alternative));
+      assert.ok(allowsFirst('<tool_call>\n{"name": "set_color"', THINK.open, alternative));
+      assert.ok(!allowsFirst('Sure', THINK.open, alternative));
+      assert.ok(!allowsFirst('<think>', '', alternative));
+    }
+    assert.ok(allowsFirst('{"a":', THINK.open, { type: 'json_object' }));
+  });
+
+  test('the answer follows the grammar once the reasoning ends', async () => {
+    const { model, context, vocabulary } = loaded;
+    const cache = new GrammarCache(model, vocabulary);
+    const constraint = { format: HERMES, tools: [COLOR], parallel: false };
+    const output = new ChatOutput({
+      format: HERMES,
+      reasoning: THINK,
+      insideReasoning: false,
+      tools: [COLOR],
+      stop: [],
+      oneCall: true,
+    });
+    const grammars = {
+      first: cache.calls(constraint, TEXT, THINK.open),
+      answer: cache.calls(constraint, TEXT),
+      call: null,
+    };
+    const guide = new OutputConstraint(model, grammars, output);
+    const sampler = model.sampler({ temperature: 1, seed: 5 }, guide.initial());
+    const received = { reasoning: '', arguments: '' };
+    const receive = (token: number): void => {
+      const piece = vocabulary.textWithControls(Uint32Array.of(token));
+      for (const part of output.push(piece)) {
+        if (part.type === 'reasoning' || part.type === 'arguments') received[part.type] += part.text;
+      }
+      guide.update(token, piece, output, sampler);
+    };
+    assert.ok(guide.active);
+    const forced = model.tokenize('<think>Hm, red? </think>', false);
+    const free: boolean[] = [];
+    for (const token of forced) {
+      receive(token);
+      free.push(!guide.active);
+    }
+    assert.ok(free.includes(true), 'no token of the reasoning was free');
+    assert.ok(guide.active, 'the answer is not constrained');
+    let next = forced;
+    let position = 0;
+    while (output.ended === null) {
+      assert.ok(position < 300);
+      context.begin(next.length);
+      const index = context.add(0, position, next, true);
+      await context.decode();
+      position += next.length;
+      next = Uint32Array.of(await context.sample(index, sampler));
+      receive(next[0] as number);
+    }
+    context.clear(0);
+    sampler.dispose();
+    assert.equal(received.reasoning, 'Hm, red?');
+    assertCall({ id: '', name: 'set_color', arguments: received.arguments }, [COLOR]);
+  });
+});
