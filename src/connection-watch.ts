@@ -16,9 +16,9 @@ export interface ConnectionLimits {
 const IDLE_GRACE_MS = 1000;
 
 /**
- * Enforces the timeouts of all connections of a server, up to two ticks late. Replaces Node's timers, which send a 408
- * on connections that never carried a request (a client that connected early takes it as the response to its first
- * request), and which count time in which this process was suspended.
+ * Enforces the timeouts of all connections of a server, up to two ticks late. Replaces Node's timers for two reasons.
+ * They count time in which this process was suspended. They also send a 408 on connections that never carried a
+ * request, and a client that connected early takes it as the response to its first request.
  *
  * `onLateRequest` must end the connection; it is called if a request does not arrive completely in time. Idle
  * connections are closed without a response. Connections whose client does not read are closed with a `StalledError`.

@@ -1,15 +1,15 @@
 /**
- * Timers for timeouts. Node runs due timers before it reads sockets, so after this process was suspended, starved of
- * CPU or blocked, a plain timer ends waits whose result has already arrived. These timers let ready sockets be read
- * first, and do not count the time in which the process was blocked.
+ * Timers for timeouts. Node runs due timers before it reads sockets. After this process was suspended, starved of CPU
+ * or blocked, a plain timer can therefore report a timeout although the data has already arrived. These timers let
+ * Node read ready sockets first, and do not count the time in which the process was blocked.
  */
 
-/** A timer that fires later than this was delayed because the process was blocked, in milliseconds. */
+/** Delay of a timer, in milliseconds, above which the process must have been blocked. */
 const BLOCKED_MS = 50;
 
 /**
- * Calls `expire` once, after `ms` milliseconds. A late timer is extended once by its delay, up to its own length,
- * because data that arrived in the meantime can take several turns of the event loop to end the wait.
+ * Calls `expire` once, after `ms` milliseconds. If the timer fires late, it waits once more for as long as it was
+ * late, at most `ms`: data that has already arrived can take several turns of the event loop to be processed.
  */
 export class Deadline implements Disposable {
   readonly #ms: number;

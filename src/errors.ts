@@ -1,4 +1,4 @@
-/** All errors that callers can receive. `docs/errors.md` has the same rows, which a test compares. */
+/** All errors that callers can receive. A test checks that `docs/errors.md` has the same rows. */
 export const ERRORS = {
   invalid_json: [400, 'The request body is not a JSON object, or has too many values or levels.'],
   missing_required_parameter: [400, 'A required field is missing.'],

@@ -63,7 +63,7 @@ export class EventStream implements Disposable {
   #direct = false;
   /** Frames of this turn of the event loop. */
   #pending = '';
-  /** For `holdMs`, then for `keepAliveMs`. */
+  /** Runs for `holdMs`, then for `keepAliveMs`. */
   #timer: NodeJS.Timeout | undefined;
   #wroteAtMs = -Infinity;
 
@@ -163,7 +163,7 @@ export class EventStream implements Disposable {
     return response.socket?.writableNeedDrain ? response.socket : null;
   }
 
-  /** Writes only record their time, because restarting the timer costs more. */
+  /** Writes do not restart the timer, because that costs more than recording the time of the last write. */
   #scheduleKeepAlive(ms: number): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#keepAlive(), ms);

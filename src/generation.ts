@@ -11,7 +11,7 @@ export type Message =
       role: 'assistant';
       /** Null: only tool calls. */
       content: string | null;
-      /** Null: none was sent back. */
+      /** Null: the caller sent none. */
       reasoning: string | null;
       toolCalls: readonly ToolCall[];
     }
@@ -49,7 +49,9 @@ export type ToolChoice =
 export const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 export type ReasoningEffort = (typeof REASONING_EFFORTS)[number];
 
-/** Sampling parameters. Null: not set by the caller, the engine's neutral value applies. */
+/**
+ * Sampling parameters. Null means that the caller did not set the parameter, so the engine's neutral value applies.
+ */
 export interface Sampling {
   /** 0 to 2; 0 is greedy. */
   temperature: number;
@@ -69,11 +71,14 @@ export interface Sampling {
   repetitionPenalty: number;
   /** Biases of -100 to 100 by token ID. */
   logitBias: ReadonlyMap<number, number>;
-  /** Those that the caller set, even to their defaults. The others can be left out for a server with defaults of its own. */
+  /**
+   * The parameters that the caller set, even to their defaults. Requests to replicas of the dialect `openai` omit the
+   * others.
+   */
   explicit: ReadonlySet<OptionalSampling>;
 }
 
-/** Sampling parameters of OpenAI's API with a default. */
+/** Sampling parameters of OpenAI's API that have a default. */
 export type OptionalSampling = 'temperature' | 'topP' | 'presencePenalty' | 'frequencyPenalty';
 
 /** A JSON Schema of the supported subset, with checked keywords, size and depth. */

@@ -44,7 +44,8 @@ class CommandLine extends Command {
   override parseOptions(args: string[]): ReturnType<Command['parseOptions']> {
     const parsed = super.parseOptions(args);
     const [unknown] = parsed.unknown;
-    // With subcommands it may be an option of one of them, and `--help` is never among the known options.
+    // If there are subcommands, the option may belong to one of them. Commander never lists `--help` as a known
+    // option.
     if (unknown === undefined || this.commands.length > 0 || parsed.unknown.some(isHelp)) return parsed;
     const known = this.options.flatMap(({ long, hidden }) => (long && !hidden ? [long] : []));
     const near = nearest(unknown, known);
@@ -71,7 +72,7 @@ async function main(args: readonly string[]): Promise<void> {
     if (name === requested) (await load()).register(program);
     else program.command(name).description(summary);
   }
-  // For the help of an unknown command, commander would print the general help without an error.
+  // For the help of an unknown command, commander would print the general help instead of an error.
   const known = requested === undefined || requested in COMMANDS || requested.startsWith('-');
   await program.parseAsync(known ? args : [requested], { from: 'user' });
 }

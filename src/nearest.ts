@@ -1,6 +1,7 @@
 /**
- * Returns the known name that was probably meant: equal except for case and separators, one that contains the given
- * name, or one at most two typing errors away (one if the name has fewer than five characters). Null: no name is near.
+ * Returns the known name that was probably meant. It is equal except for case and separators, contains the given
+ * name, or differs from it by at most two typing errors (one if the name has fewer than five characters). Null: no
+ * name is near.
  */
 export function nearest(name: string, known: Iterable<string>): string | null {
   return rankNames(name, known).near;
@@ -31,9 +32,9 @@ const flatten = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g,
 function distance(given: string, candidate: string): number {
   if (given === candidate) return 0;
   if (given.length < SHORTEST) return Infinity;
-  // Ranks before a typing error; shorter candidates rank first.
+  // Names that contain the given one rank before typing errors, and shorter ones first.
   if (candidate.includes(given)) return 1 - 1 / candidate.length;
-  // The same model in another namespace counts as one error more.
+  // A wrong namespace counts as one additional error.
   const slash = given.indexOf('/');
   const renamed = slash === -1 ? Infinity : 1 + distance(given.slice(slash + 1), afterSlash(candidate));
   return Math.min(renamed, editDistance(given, candidate));

@@ -1,8 +1,8 @@
 import { inspect } from 'node:util';
 
 /**
- * A value that must never be printed. It becomes `[secret]` in templates, JSON and `console.log`, and the log does not
- * accept its type. `reveal()` is the only access, so a search for it finds every use.
+ * A value that must never be printed. It becomes `[secret]` in templates, JSON and `console.log`, and the log does
+ * not accept its type. `reveal()` is the only way to read it, so searching for `reveal` finds every use.
  */
 export class Secret {
   readonly #text: string;

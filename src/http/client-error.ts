@@ -6,7 +6,7 @@ import type { Accounting } from '../inference/request-accounting.ts';
 import { errorBody } from '../openai/error-body.ts';
 import { authenticatedRequests, limitHeaders } from './limit-headers.ts';
 
-// Importing a built-in module reads all of its properties, which would load Node's `fetch`.
+// An `import` would read all properties of the module, and one of them loads Node's `fetch`.
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
 
 /** Responds to a request that Node's HTTP parser rejected. */

@@ -13,7 +13,9 @@ export interface Exchange {
   record?: { readonly limitHeaders: readonly string[] };
 }
 
-/** Response headers that scripts of other origins may read. `*` is not enough for every client. */
+/**
+ * Response headers that scripts of other origins may read. Lists each name, because not every client supports `*`.
+ */
 const EXPOSED = [
   'x-request-id',
   'retry-after',

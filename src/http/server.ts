@@ -65,7 +65,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   app.addHook('onRequest', (request, reply, done) => {
     const fault = violation(request.raw);
     if (fault) done(fault);
-    // Here rather than later, because Fastify would read the body first.
+    // Responds here, because Fastify would call the 404 handler only after reading the body.
     else if (request.is404) respondNotFound(request, reply);
     else done();
   });

@@ -57,7 +57,8 @@ export async function readInvitation(
     .executeTakeFirst();
   if (row === undefined) throw invalidInvitation();
   const byOperator = await isFromOperator(database, row.invited_by);
-  // A user whom an operator created, and who cannot sign in yet, can set their password only by an operator's link.
+  // An operator can create a user who cannot sign in yet. An invitation from an operator lets that user set a
+  // password; an invitation from an owner does not.
   const known = row.person_id !== null && (!byOperator || (await canSignIn(database, row.person_id)));
   return {
     record: toRecord(row),

@@ -63,8 +63,8 @@ interface Where {
 type Row = Record<string, unknown>;
 
 /**
- * Returns the database adapter for better-auth. Without transactions: better-auth would keep one open while it hashes a
- * password, which blocks all other writes on SQLite.
+ * Returns the database adapter for better-auth. It does not support transactions: better-auth would keep one open
+ * while it hashes a password, which blocks all other writes on SQLite.
  */
 export function authAdapter({ kysely }: Database) {
   // Table and column names are dynamic; `TABLES` contains only existing ones. better-auth chooses `T` based on the

@@ -64,7 +64,7 @@ export function openAuth(options: AuthOptions) {
       },
       disableSignUp: true,
       minPasswordLength: 10,
-      // UTF-16 code units. The API limits passwords to 128 characters of one or two each.
+      // In UTF-16 code units. The API allows 128 characters of one or two code units each.
       maxPasswordLength: 256,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: RESET_MS / 1000,
@@ -104,7 +104,8 @@ export function openAuth(options: AuthOptions) {
     },
     advanced: {
       cookiePrefix: options.cookiePrefix,
-      // better-auth would add the prefix `__Secure-`; `__Host-` also binds the cookie to this host.
+      // If true, better-auth would add the prefix `__Secure-`. Our prefix `__Host-` also binds the cookie to this
+      // host.
       useSecureCookies: false,
       defaultCookieAttributes: {
         secure: options.secureCookies,

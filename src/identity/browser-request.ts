@@ -8,7 +8,9 @@ export interface BrowserRequest {
   ip: string;
 }
 
-/** Passes the IP address to better-auth, which never sees what a client sends in this header. */
+/**
+ * Passes the IP address to better-auth. Clients cannot forge it, because `authHeaders` does not forward this header.
+ */
 export const ADDRESS_HEADER = 'x-sluice-ip';
 
 /** Returns the headers that better-auth needs. */

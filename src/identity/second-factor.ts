@@ -5,8 +5,8 @@ import { hashToken } from './token.ts';
 import { matchingStep, newTotpSecret, randomBase32, totpUri } from './totp.ts';
 
 /**
- * Two-factor authentication. Not better-auth's, which accepts a code twice, stores recovery codes in plain text, and
- * asks for no code after a provider's sign-in.
+ * Two-factor authentication. better-auth's is not used, because it accepts a code twice, stores recovery codes in
+ * plain text, and asks for no code after a provider's sign-in.
  */
 
 const RECOVERY_CODES = 10;
@@ -17,7 +17,7 @@ export interface NewSecondFactor {
   recoveryCodes: string[];
 }
 
-/** Creates a second factor, which must be confirmed and replaces an unconfirmed one. Null: already enabled. */
+/** Creates a second factor, which the user must confirm. Replaces an unconfirmed one. Null: already enabled. */
 export async function beginSecondFactor(
   database: Database,
   person: { id: string; email: string },

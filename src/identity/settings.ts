@@ -38,7 +38,7 @@ export async function rename(change: OwnChange, name: string): Promise<string> {
   return checked;
 }
 
-/** Sets a new password, replaces all sessions by a new one, and returns its cookies. Rejects like `confirm`. */
+/** Sets a new password, ends all sessions, starts a new one and returns its cookies. Rejects like `confirm`. */
 export async function changePassword(
   change: OwnChange,
   { current, next }: { current: string | undefined; next: string },

@@ -46,7 +46,7 @@ export async function setUp(
   const email = checkedEmail(values.email);
   const passwordHash = await identity.passwords.hash(values.password);
   const personId = await database.kysely.transaction().execute(async (transaction) => {
-    // Concurrent requests cannot use the same token.
+    // Only one of several concurrent requests can delete the token.
     const { numDeletedRows } = await transaction
       .deleteFrom('settings')
       .where('name', '=', SETUP_TOKEN)

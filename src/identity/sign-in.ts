@@ -34,7 +34,7 @@ export async function signIn(
       returnHeaders: true,
     })
     .catch((error: unknown) => {
-      // By name, because better-auth's class may not be loaded here.
+      // Compares the name, because better-auth's class may not be loaded here.
       if (error instanceof Error && error.name === 'APIError') return null;
       throw error;
     });
@@ -115,7 +115,7 @@ async function recordSignIn({ database }: Identity, by: Actor, method: string): 
   await recordAudit(database, by, { action: 'person.sign_in', subject: by.id, detail: { with: method } });
 }
 
-/** Also for unknown addresses, so that the response time does not reveal whether a user exists. */
+/** Records a failed sign-in, even for an unknown address: the response time must not reveal whether a user exists. */
 async function recordFailedSignIn(
   { database }: Identity,
   { ip }: BrowserRequest,

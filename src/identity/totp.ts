@@ -7,7 +7,7 @@ const DIGITS = 6;
 /** RFC 4648. */
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
-/** Returns a random 160-bit secret in base32, as RFC 4226 recommends. */
+/** Returns a random secret in base32, with the 160 bits that RFC 4226 recommends. */
 export function newTotpSecret(): string {
   return toBase32(randomBytes(20));
 }
@@ -26,7 +26,10 @@ export function totpCode(secret: string, step: number): string {
   return String(number % 10 ** DIGITS).padStart(DIGITS, '0');
 }
 
-/** Returns the step of a code: the current one or, because clocks differ, the one before or after; null: none. */
+/**
+ * Returns the time step of a code. Accepts the previous, the current and the next step, because clocks differ. Null:
+ * the code is invalid.
+ */
 export function matchingStep(secret: string, code: string, nowMs: number): number | null {
   const digits = code.replaceAll(/\s/g, '');
   if (!/^\d{6}$/.test(digits)) return null;

@@ -231,7 +231,10 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     throw reason;
   }
 
-  /** Milliseconds from the slot, or from sending the request if the server does not report slots, to the end. */
+  /**
+   * Run time in milliseconds. It starts when the request gets a slot or, if the server does not report slots, when
+   * the request is sent.
+   */
   get #runMs(): number {
     const { slotAtMs, endedAtMs } = this.#record;
     return slotAtMs === null || endedAtMs === null ? 0 : endedAtMs - slotAtMs;

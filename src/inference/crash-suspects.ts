@@ -31,8 +31,8 @@ export interface CrashSuspect {
  * was running during two crashes is refused for 10 minutes: otherwise, its caller could repeatedly crash the engine,
  * and with it all other responses, without paying. A response that completes clears its request.
  *
- * Requests are equal if they determine the same generation, regardless of the caller. Without a crash in the last 10
- * minutes, a request costs one comparison here.
+ * Requests with the same model, input and generation parameters count as equal, regardless of the caller. If no engine
+ * crashed in the last 10 minutes, checking a request is a single comparison.
  */
 export class CrashSuspects {
   readonly #log: Log;

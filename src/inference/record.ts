@@ -60,7 +60,10 @@ export class GenerationRecord implements RunningCounts {
     this.usageSource = 'estimated';
   }
 
-  /** Updates the record from an event. `promptTokens` is the estimate for engines that report no count yet. */
+  /**
+   * Updates the record from an event. `promptTokens` returns an estimate, which is used until the engine reports a
+   * count.
+   */
   update(event: GenerationEvent, promptTokens: () => number): void {
     switch (event.type) {
       case 'started':

@@ -109,7 +109,7 @@ export class RequestAccounting {
     this.#opened = true;
   }
 
-  /** Lowers the usage to the reserved worst case. Returns whether it was above it. */
+  /** Lowers the usage to the reserved worst case. Returns whether the usage exceeded it. */
   clamp(): boolean {
     const record = this.#record;
     const clamped = this.#worst && clampUsage(record.usage, this.#worst, this.#model.price);

@@ -12,7 +12,7 @@ interface OpenCall {
 /** Counts the tool calls of one response. Replicas can return calls that the client cannot run. */
 export class ToolCallCounts {
   readonly #offered: ReadonlySet<string>;
-  /** The call that each choice is in. */
+  /** The unfinished call of each choice. */
   readonly #open = new Map<number, OpenCall>();
   #total = 0;
   #invalid = 0;

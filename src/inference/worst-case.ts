@@ -20,9 +20,9 @@ const TOKENS_PER_REQUEST = 256;
 const UNKNOWN_CONTEXT = 131_072;
 
 /**
- * Computes the maximum before tokens are counted: a token has at least one byte, prompt and completion share the
- * context, and a completion is at most as long as requested and as the model allows. The prices determine whether
- * a longer prompt or a longer completion costs more.
+ * Computes the maximum without tokenizing the prompt. A token has at least one byte, prompt and completion share the
+ * context, and a completion is at most as long as requested and as the model allows. The prices determine whether a
+ * longer prompt or a longer completion costs more.
  */
 export function worstCase(request: GenerationRequest, model: ModelTerms): WorstCase {
   const card = model.card();
@@ -62,8 +62,8 @@ export function clampUsage(usage: Usage, worst: WorstCase, price: ModelTerms['pr
 }
 
 /**
- * Returns the maximum of the two extremes: the longest prompt with the remaining completion, and the longest
- * completion with the remaining prompt.
+ * Returns the maximum of two cases: the longest prompt with the completion that still fits into the context, and the
+ * longest completion with the prompt that still fits.
  */
 function maximumOf(
   prompt: number,

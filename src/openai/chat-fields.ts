@@ -21,7 +21,10 @@ export const MAX_TEMPLATE_VARIABLES = 64;
 export const MAX_TEMPLATE_CHARACTERS = 65_536;
 export const TEMPLATE_VARIABLE = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 
-/** Variables that the service or the engine sets: a caller could otherwise replace the conversation or its format. */
+/**
+ * Variables that callers must not set. The service or the engine sets them, and a caller could use them to replace
+ * the conversation or its format.
+ */
 export const RESERVED_VARIABLES = [
   'messages',
   'tools',

@@ -86,7 +86,10 @@ function asText(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Joins the parts of this type. Mistral's reasoning models send content in parts, whose `thinking` has parts itself. */
+/**
+ * Joins the text of the content parts of one type. Mistral's reasoning models send content as an array of parts, and
+ * a `thinking` part contains an array of text parts.
+ */
 function textOf(parts: unknown, type: 'text' | 'thinking'): string {
   const found = asList(parts).map(jsonObject);
   return found
@@ -117,8 +120,8 @@ function readReason(value: unknown): FinishReason | null {
 }
 
 /**
- * Counts the tokens of a chunk: one per log probability if they are listed, otherwise one for each text, reasoning and
- * part of a tool call.
+ * Estimates the number of tokens in a chunk. If it has log probabilities, each is one token. Otherwise each text,
+ * reasoning text and part of a tool call counts as one token.
  */
 export function countTokens(choices: readonly ReplicaChoice[]): ReceivedTokens {
   let tokens = 0;

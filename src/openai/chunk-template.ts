@@ -4,7 +4,7 @@ import { NO_USAGE, type TextEvent, type Usage, type GenerationKind } from '../ge
 /** Maximum template changes per stream. Streams that alternate between choices would change it every time. */
 const MAX_CHANGES = 4;
 
-/** Counts that change from chunk to chunk, if every chunk has usage. */
+/** The token counts in a chunk. They change from chunk to chunk if every chunk has usage. */
 const COUNTS = /"(completion_tokens|total_tokens)":(\d+)/g;
 const COUNTS_OF_REASONING = /"(completion_tokens|total_tokens|reasoning_tokens)":(\d+)/g;
 
@@ -31,7 +31,10 @@ export class ChunkTemplate {
   #changes = 0;
   /** Everything up to and including the opening quote of the text; null without a template. */
   #before: Buffer | null = null;
-  /** Everything from the closing quote of the text, split at the counts: one part without usage. */
+  /**
+   * The rest of the chunk from the closing quote of the text, split at the token counts. A chunk without usage has a
+   * single part.
+   */
   #after: Buffer[] = [];
   /** Indexes of `completion_tokens` and `reasoning_tokens` among the counts; -1: none. */
   #completionIndex = -1;
@@ -108,7 +111,7 @@ export class ChunkTemplate {
     };
   }
 
-  /** Returns the index of the text after its quote, or -1. */
+  /** Returns the index after the opening quote of the text, or -1. */
   #textStart(data: string, type: TextEvent['type']): number {
     const keys = type === 'reasoning' ? REASONING_KEYS : TEXT_KEYS[this.#kind];
     for (const key of keys) {

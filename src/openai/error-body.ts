@@ -76,8 +76,8 @@ const RETRY_AFTER_MS = 1000;
 const CLIENT_ERRORS: ReadonlySet<number> = new Set([400, 413, 422]);
 
 /**
- * Messages of servers that were started without tool calls, and the options that enable them. SGLang only refuses
- * `tools` in releases before September 2025; later ones ignore them.
+ * Error messages of servers that were started without support for tool calls, and the options that enable it. SGLang
+ * refuses `tools` only in releases before September 2025; later releases ignore them.
  */
 const TOOL_OPTIONS: readonly (readonly [RegExp, string])[] = [
   [
@@ -116,8 +116,8 @@ function clientError(detail: ErrorDetail, cause: Error): ServiceError {
 const FULL_CONTEXT = /^max_tokens must be at least 1, got 0\b/;
 
 /**
- * Reads the number of prompt tokens from the error of a replica that refused `max_tokens` as too large for the context;
- * null if the message has no number. If not `exact`, there are at least this many.
+ * Reads the number of prompt tokens from the error of a replica that refused `max_tokens` as too large for the
+ * context. If `exact` is false, the number is a lower bound. Null: the message has no number.
  */
 export function readPromptTokens(error: ServiceError): { tokens: number; exact: boolean } | null {
   for (const pattern of PROMPT_TOKENS) {
@@ -127,7 +127,7 @@ export function readPromptTokens(error: ServiceError): { tokens: number; exact: 
   return null;
 }
 
-/** Messages of vLLM up to 0.9 and OpenAI, vLLM since 0.10, SGLang and TGI. */
+/** In this order: messages of vLLM up to 0.9 and OpenAI, of vLLM since 0.10, of SGLang, and of TGI. */
 const PROMPT_TOKENS = [
   /\((?<tokens>\d{1,9}) in (?:the messages|the prompt|your prompt)[,;]/,
   /\b(?:your request has|your prompt contains) (?<least>at least )?(?<tokens>\d{1,9}) input tokens/,

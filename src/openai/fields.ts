@@ -18,7 +18,7 @@ export const TOKEN_ID = /^(0|[1-9][0-9]{0,8})$/;
 export const MAX_INT32 = 2_147_483_647;
 
 const SAMPLERS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
-/** For fields of OpenAI's API. */
+/** For fields that OpenAI's API also has. */
 const WITH_OPENAI: readonly Dialect[] = [...SAMPLERS, 'openai'];
 const MANY_CHOICES: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'openai'];
 const CHAT = ['chat'] as const;

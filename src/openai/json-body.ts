@@ -52,15 +52,16 @@ const CLOSING_BRACKET = 0x5d;
 const OPENING_BRACE = 0x7b;
 const CLOSING_BRACE = 0x7d;
 
-/** Counts the values of JSON texts, of which a request may have a maximum number in total. */
+/** Limits the total number of values in the JSON texts of one request. */
 export class JsonBudget {
   #values = 0;
   #strings = 0;
 
   /**
-   * Counts values by the commas, brackets and braces outside strings. Also counts strings, because invalid JSON can
-   * consist of strings alone; twice as many are allowed, because member names are strings too. Returns how the text exceeds
-   * the bounds, to continue "The text", or null.
+   * Adds the values of a text to the total. Counts commas and opening brackets and braces outside strings instead of
+   * parsing the text. Also counts strings, because invalid JSON can consist of strings alone. The limit for strings
+   * is twice as high, because member names are strings too. Returns how the text exceeds the limits, to continue "The
+   * text", or null.
    */
   exceededBy(bytes: Uint8Array): string | null {
     let depth = 0;

@@ -36,7 +36,7 @@ class PatternScanner {
   scan(): ReadonlySet<PatternFeature> {
     const pattern = this.#pattern;
     let hasEndAnchor = false;
-    /** Whether a quantifier may follow. */
+    /** Whether an atom precedes, which a quantifier may follow. */
     let atom = false;
     while (this.#at < pattern.length) {
       const character = pattern[this.#at];
@@ -114,7 +114,7 @@ class PatternScanner {
       this.#at++;
     }
     const from = this.#at;
-    /** The start of a possible range. */
+    /** The code point that may be the start of a range. */
     let low: number | null = null;
     while (this.#at < this.#pattern.length && this.#pattern[this.#at] !== ']') {
       const range: boolean =

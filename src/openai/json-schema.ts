@@ -12,13 +12,15 @@ import {
 
 /** Maximum size of a schema, in characters of JSON. */
 export const MAX_SCHEMA_CHARACTERS = 65_536;
-/** Maximum nesting of schemas. Each takes two levels of JSON, of which a body may have 64. */
+/** Maximum nesting of schemas. Each nested schema takes two levels of JSON, and a body may have 64 levels. */
 export const MAX_SCHEMA_DEPTH = 28;
 /** Maximum number of schemas in a schema: properties, items and alternatives. */
 export const MAX_SCHEMA_NODES = 2048;
 /** Maximum of `minItems`, `maxItems`, `minLength` and `maxLength`. */
 export const MAX_REPETITIONS = 10_000;
-/** Maximum of their sum in a schema, because grammars expand repetitions. */
+/**
+ * Maximum sum of the values of these keywords in a schema. Grammars expand repetitions, so their size grows with it.
+ */
 const MAX_SCHEMA_REPETITIONS = 50_000;
 /** Maximum length of a `pattern` and a `format`, in characters. */
 const MAX_PATTERN_CHARACTERS = 1000;
@@ -240,7 +242,7 @@ function checkObjectKeywords(node: Node, path: string, depth: number, budget: Bu
   if ('propertyNames' in node) checkPropertyNames(node['propertyNames'], `${path}.propertyNames`);
 }
 
-/** Libraries add `propertyNames` to every map. Only strings and enumerations have a grammar. */
+/** Checks `propertyNames`, which libraries add to every map. Grammars support only strings and enumerations. */
 function checkPropertyNames(value: unknown, path: string): void {
   if (value === true) return;
   const node = asObject(value, path);

@@ -121,11 +121,11 @@ function parseToolCalls(value: unknown, path: string, budget: JsonBudget): ToolC
 }
 
 /**
- * `index`, `extra_content` and `cache_control` have no effect. Clients that join the chunks of a stream keep the index; the
- * AI SDK keeps signatures of other providers.
+ * `index`, `extra_content` and `cache_control` have no effect, but clients send them back. `index` is left over from
+ * the chunks of a stream. The AI SDK stores signatures of other providers in `extra_content`.
  */
 const CALL_FIELDS = new Set(['id', 'type', 'function', 'index', 'extra_content', 'cache_control']);
-/** With `parsed_arguments`, which OpenAI's libraries add to calls that they parsed. */
+/** OpenAI's libraries add `parsed_arguments` to calls that they parsed. It has no effect. */
 const CALLED_FIELDS = new Set(['name', 'arguments', 'parsed_arguments']);
 
 function parseToolCall(value: unknown, path: string, budget: JsonBudget): ToolCall {
@@ -169,8 +169,8 @@ function parseOrNull(text: string): unknown {
 }
 
 /**
- * Checks that the calls of a message are followed by one result each, and that each result belongs to a call. The texts are
- * those of OpenAI's API, which agents compare.
+ * Checks that the calls of a message are followed by one result each, and that each result belongs to a call. The
+ * error messages are those of OpenAI's API, because agents match their text.
  */
 function checkPairs(messages: readonly Message[]): void {
   let caller = 0;
@@ -190,9 +190,9 @@ function checkPairs(messages: readonly Message[]): void {
   refusePending(pending, caller);
 }
 
-/** IDs in an error message. */
+/** Maximum number of IDs in an error message. */
 const MAX_IDS = 5;
-/** IDs that are repeated in errors. Other text might be content. */
+/** IDs that error messages may repeat. Any other ID might contain text from the conversation. */
 const CALL_ID = /^[\w-]{1,64}$/;
 
 function refusePending(pending: ReadonlySet<string>, caller: number): void {

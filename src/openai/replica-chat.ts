@@ -12,10 +12,13 @@ export function formatChat(request: ChatRequest, dialect: Dialect, reasoningFiel
   };
 }
 
-/** Names of the field of an assistant message with its reasoning. */
+/** The field of an assistant message that contains its reasoning. The name depends on the server. */
 export type ReasoningField = 'reasoning' | 'reasoning_content';
 
-/** The field that a server reads. TGI has none. Of providers, some require a field and others refuse it. */
+/**
+ * The field that each server reads; null: none. `openai` is missing because the field depends on the provider: some require
+ * a field, and others refuse it.
+ */
 const REASONING_FIELD: Readonly<Record<Exclude<Dialect, 'openai'>, ReasoningField | null>> = {
   sluice: 'reasoning_content',
   vllm: 'reasoning',
@@ -55,7 +58,7 @@ function reasoningOf(reasoning: string | null, field: ReasoningField | null): Bo
 function formatTools(request: ChatRequest, dialect: Dialect): Body {
   const { tools, choice } = TOOL_CHOICES[dialect](request);
   const body: Body = { tools: tools.map(formatTool) };
-  // All servers choose automatically by default.
+  // `auto` is the default of all servers.
   if (choice !== 'auto') body.tool_choice = choice;
   // The default of llama-server is false; TGI never generates more than one call.
   if (dialect === 'llama-server' || (!request.parallelToolCalls && dialect !== 'tgi')) {
@@ -82,7 +85,7 @@ const TOOL_CHOICES: Readonly<Record<Dialect, (request: ChatRequest) => Formatted
   sluice: ({ tools, toolChoice }) => ({ tools, choice: formatChoice(toolChoice) }),
   vllm: withAllowedTools,
   sglang: withAllowedTools,
-  // It ignores a choice that is not a string.
+  // llama-server ignores a `tool_choice` that is not a string.
   'llama-server': (request) => {
     const { tools, toolChoice } = request;
     if (toolChoice.type !== 'function') return withAllowedTools(request);
@@ -93,7 +96,7 @@ const TOOL_CHOICES: Readonly<Record<Dialect, (request: ChatRequest) => Formatted
   openai: withAllowedTools,
 };
 
-/** Offers only the allowed functions, to servers without `allowed_tools`. */
+/** For servers without `allowed_tools`: sends only the allowed functions. */
 function withAllowedTools({ tools, toolChoice }: ChatRequest): FormattedChoice {
   if (toolChoice.type !== 'allowed') return { tools, choice: formatChoice(toolChoice) };
   const allowed = new Set(toolChoice.names);
@@ -116,12 +119,12 @@ function formatChoice(choice: ToolChoice): unknown {
 }
 
 function formatReasoning({ reasoningEffort, templateVariables }: ChatRequest, dialect: Dialect): Body {
-  // Unsupported, and neutral therefore.
+  // TGI supports neither field, and only values without effect get here.
   if (dialect === 'tgi') return {};
   const body: Body = {};
   let variables = templateVariables;
   if (reasoningEffort !== null) {
-    // llama-server has no field for it, only the variables that templates read.
+    // llama-server has no field for the effort. Templates read it from variables.
     if (dialect === 'llama-server') variables = { ...effortVariables(reasoningEffort), ...variables };
     else body.reasoning_effort = reasoningEffort;
   }

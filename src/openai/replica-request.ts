@@ -57,7 +57,7 @@ export function formatRequest(request: GenerationRequest, options: ReplicaReques
   return body;
 }
 
-/** Names of `max_tokens` for models that refuse it. Text completions have only one name. */
+/** The field to send if the server has refused `max_tokens`. Text completions have no other name for it. */
 const NEW_MAX_TOKENS: Readonly<Record<GenerationKind, string>> = {
   chat: 'max_completion_tokens',
   text: 'max_tokens',
@@ -150,22 +150,23 @@ function logprobs(request: GenerationRequest, dialect: Dialect, alternatives: nu
 /** vLLM's default of `--max-logprobs`. */
 const VLLM_MAX_LOGPROBS = 20;
 
-/** Surplus alternatives are removed from the response. */
+/** Returns how many alternatives to request. Surplus alternatives are removed from the response. */
 function alternativesToRequest(dialect: Dialect, alternatives: number): number {
   switch (dialect) {
     case 'llama-server':
     case 'sglang':
-      // These treat 0 as no log probabilities.
+      // These servers return no log probabilities for 0.
       return Math.max(alternatives, 1);
     case 'vllm':
-      // The sampled token replaces the last alternative if it is less likely.
+      // Requests one more, because a sampled token that is not among the most likely ones takes the place of the last
+      // alternative.
       return alternatives === 0 ? 0 : Math.min(alternatives + 1, VLLM_MAX_LOGPROBS);
     default:
       return alternatives;
   }
 }
 
-/** Whether llama-server reads `response_format`. */
+/** Whether llama-server reads `response_format` at this endpoint. At the other, it reads `json_schema`. */
 const RESPONSE_FORMAT_OF_LLAMA_SERVER: Readonly<Record<GenerationKind, boolean>> = {
   chat: true,
   text: false,

@@ -67,8 +67,8 @@ export class RequestBody {
   }
 
   /**
-   * Returns the checked value, or the fallback. Records the field as used if the value has an effect. `effective`: whether
-   * the field can have one in this request.
+   * Returns the checked value, or the fallback. Records the field as used if the value has an effect. `effective` is
+   * false if the field cannot have an effect in this request.
    */
   read<T>(field: ScalarField<T>, effective = true): T {
     const value = this.raw(field);

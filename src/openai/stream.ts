@@ -136,7 +136,7 @@ export class StreamFormatter {
     const close = this.#closeWithUsage();
     switch (this.#request.kind) {
       case 'chat': {
-        // With null, the content that a client joins from the deltas remains null if there are only calls.
+        // Starts with null, so that the content that a client joins from the deltas is null if there are only calls.
         const content = this.#request.tools.length > 0 ? 'null' : '""';
         return this.#beforeText
           .map(

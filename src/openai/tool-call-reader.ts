@@ -66,7 +66,7 @@ function readArguments(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** The call that a choice is in. */
+/** The call of which a choice is currently receiving parts. */
 interface OpenCall {
   /** The index and ID on the replica. */
   index: number | null;
@@ -88,7 +88,10 @@ export class ToolCallReader {
   #count = 0;
   #open: OpenCall | null = null;
 
-  /** `offered` are the names of the functions in the request. A name that is only the beginning of one is not complete. */
+  /**
+   * `offered` lists the names of the functions in the request. A name that is only a prefix of one of them is treated
+   * as incomplete.
+   */
   constructor(choice: number, offered: readonly string[] = []) {
     this.#choice = choice;
     this.#offered = offered;
@@ -108,7 +111,7 @@ export class ToolCallReader {
     }
     open.id ??= part.id;
     if (!open.named && part.name !== null && part.name !== open.name) open.name += part.name;
-    if (part.arguments === '' && this.#mayContinue(open.name)) return;
+    if (part.arguments === '' && this.#mayBeIncomplete(open.name)) return;
     this.#pushName(open, completionTokens, events);
     if (part.arguments === '') return;
     if (!open.named) throw invalidResponse(new Error('a tool call has no name'));
@@ -124,13 +127,13 @@ export class ToolCallReader {
   }
 
   #callOf(part: ReplicaCall, completionTokens: number, events: GenerationEvent[]): OpenCall {
-    if (this.#open !== null && !begins(part, this.#open)) return this.#open;
+    if (this.#open !== null && !startsNextCall(part, this.#open)) return this.#open;
     this.end(completionTokens, events);
     this.#open = { index: part.index, id: part.id, name: '', named: false, hasArguments: false };
     return this.#open;
   }
 
-  #mayContinue(name: string): boolean {
+  #mayBeIncomplete(name: string): boolean {
     return !this.#offered.includes(name) && this.#offered.some((offered) => offered.startsWith(name));
   }
 
@@ -153,7 +156,7 @@ export class ToolCallReader {
 }
 
 /** Whether a part is the first of the next call. */
-function begins(part: ReplicaCall, open: OpenCall): boolean {
+function startsNextCall(part: ReplicaCall, open: OpenCall): boolean {
   const otherId = part.id !== null && open.id !== null && part.id !== open.id;
   if (part.index !== null && open.index !== null) {
     // Some servers give parallel calls the same index, and others give each part of a call a new ID.

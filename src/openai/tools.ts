@@ -84,7 +84,10 @@ function checkStrict(parameters: JsonObject, path: string): void {
   if (parameters['type'] !== 'object') throw wrongValue(`${path}.type`, '`object` in strict functions');
 }
 
-/** Returns the `function` of a tool, a call or a choice with `type: "function"`. `known` are the fields of the object. */
+/**
+ * Returns the `function` of a tool, a call or a tool choice. Throws a 400 unless its type is `function`. `known`
+ * lists the fields that the outer object may have.
+ */
 export function functionOf(
   value: unknown,
   path: string,

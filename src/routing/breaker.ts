@@ -34,8 +34,8 @@ export interface BreakerPause {
 }
 
 /**
- * Circuit breaker of one replica. Pauses it after 5 consecutive failures, then lets one trial request through at
- * a time. A trial that starts to respond ends the pause; one that fails starts a longer one. Without it, a
+ * Circuit breaker of one replica. Pauses it after 5 consecutive failures, then lets one trial request through at a
+ * time. A trial that starts to respond ends the pause; a trial that fails starts a longer pause. Without a breaker, a
  * replica that fails fast looks idle and attracts the traffic.
  */
 export class CircuitBreaker {

@@ -3,9 +3,9 @@ import type { EngineDescription } from '../engine/engine.ts';
 import type { ModelCard } from '../generation.ts';
 
 /**
- * Returns the entry of a model in `GET /v1/models`, from the configuration and the descriptions of its replicas.
- * If replicas differ, it has the smallest context, since any of them may get the request. Returns null, and the
- * model is not listed, while the context is unknown.
+ * Returns the entry of a model in `GET /v1/models`, from the configuration and the descriptions of its replicas. If
+ * replicas differ, the entry has the smallest context, because any of them may get the request. Returns null while
+ * the context is unknown; the model is then not listed.
  *
  * `created` is in Unix seconds.
  */

@@ -40,7 +40,7 @@ export class RoutedReplica {
   readonly engine: Engine;
   readonly breaker: CircuitBreaker;
   inFlight = 0;
-  /** Average completion tokens per millisecond of one choice, from sending to the end; null: unknown. */
+  /** Average completion tokens per millisecond of one choice, measured from the slot to the end; null: unknown. */
   tokensPerMs: number | null = null;
   readonly #entry: ReplicaEntry;
   readonly #log: Log;

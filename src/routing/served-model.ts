@@ -70,9 +70,9 @@ export class ServedModel implements ModelTerms {
   }
 
   /**
-   * Selects a ready replica that is not in `failed`, and counts the request there until the lease is released.
-   * Only a request that has not failed elsewhere is a trial for a paused replica. If all are paused, selects the
-   * one whose pause ends first, because a breaker must not refuse what a replica might serve.
+   * Selects a ready replica that is not in `failed`, and counts the request there until the lease is released. A
+   * request that has failed elsewhere is not used as the trial of a paused replica. If all replicas are paused,
+   * selects the one whose pause ends first, because a breaker must not refuse a request that a replica might serve.
    *
    * Throws 503 `engine_unavailable` if none is ready, or the last error in `failed` if none is left.
    */

@@ -19,8 +19,8 @@ export function checkCaller({ access }: Endpoint, principal: Principal | null): 
 }
 
 /**
- * Returns the account of a call if the principal may access it; null: all accounts. Throws a `ServiceError`
- * `owner_required`, `missing_required_parameter`, or the error of `missing` for other users' accounts.
+ * Returns the ID of the account that a call is for; null: all accounts. Throws a `ServiceError` `owner_required` or
+ * `missing_required_parameter`, or the error of `missing` if the principal has no access to the account.
  */
 export function authorizedAccount(
   { access }: Endpoint,

@@ -55,7 +55,10 @@ type ResponseBody<Op extends Operation> =
 
 /** Finds the account of a call. */
 interface AccountLookup<Call> {
-  /** Returns its ID; `undefined`: the call names none. Rejects with the error of `missing` if the object does not exist. */
+  /**
+   * Returns the account ID; `undefined`: the call names no account. Rejects with the error of `missing` if the object
+   * does not exist.
+   */
   find: (call: Call) => string | undefined | Promise<string | undefined>;
   /** The 404 response. Also returned for resources the caller may not see. */
   missing: () => ServiceError;

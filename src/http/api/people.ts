@@ -35,7 +35,7 @@ export const peopleEndpoints = endpoints(peopleOperations, {
     account: accountInPath,
     handle: async ({ database, principal, actor, params, body }) => {
       const member = { accountId: params.id, personId: params.person_id, role: body.role };
-      // Owners add users by an invitation, which the user can decline.
+      // Only operators may add users directly. Owners invite users, who can decline.
       return memberJson(await setMember(database, { ...member, mayAdd: principal.operator }, actor));
     },
   },

@@ -19,7 +19,7 @@ export function registerApi(app: FastifyInstance, context: HttpContext): void {
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       ...(endpoint.access === 'open' && { bodyLimit: OPEN_BODY_BYTES }),
-      // Before the body is read.
+      // Runs before the body is read.
       onRequest: async (request) => {
         request.principal = await identify(context, request);
         checkCaller(endpoint, request.principal);
@@ -33,8 +33,9 @@ export function registerApi(app: FastifyInstance, context: HttpContext): void {
 }
 
 /**
- * Returns the caller: of the key if one is sent, otherwise of the session; null: neither. Rejects with a
- * `ServiceError` `invalid_api_key`, `storage_unavailable` or, while the service stops, `shutting_down`.
+ * Identifies the caller by the `Authorization` header or, without one, by the session cookie. Null: no header and no
+ * valid session. Rejects with a `ServiceError` `invalid_api_key`, `storage_unavailable` or, while the service stops,
+ * `shutting_down`.
  */
 async function identify(context: HttpContext, request: FastifyRequest): Promise<Principal | null> {
   const { authorization, cookie } = request.headers;

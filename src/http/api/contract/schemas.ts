@@ -21,7 +21,7 @@ export function component<T extends z.ZodType>(id: string, schema: T): T {
   return schema;
 }
 
-/** Text in the format of an ID. Nothing with this ID needs to exist. */
+/** A string in the format of an ID. Does not check that the object exists. */
 export const id = z.string().regex(ID, 'expected an ID');
 
 /** Text of `min` to `max` characters. */
