@@ -33,7 +33,7 @@ export interface OpenInvitation {
   /** The user with the invited address; null: none. */
   personId: string | null;
   /** Whether that user must sign in to accept. */
-  known: boolean;
+  mustSignIn: boolean;
   /** Whether an operator sent the invitation, so that the address counts as verified. */
   byOperator: boolean;
 }
@@ -59,19 +59,19 @@ export async function readInvitation(
   const byOperator = await isFromOperator(database, row.invited_by);
   // An operator can create a user who cannot sign in yet. An invitation from an operator lets that user set a
   // password; an invitation from an owner does not.
-  const known = row.person_id !== null && (!byOperator || (await canSignIn(database, row.person_id)));
+  const mustSignIn = row.person_id !== null && (!byOperator || (await canSignIn(database, row.person_id)));
   return {
     record: toRecord(row),
     accountName: row.account_name,
     personId: row.person_id,
-    known,
+    mustSignIn,
     byOperator,
   };
 }
 
 /**
  * Accepts an invitation for the signed-in user, or creates the user and signs them in. Rejects with a `ServiceError`
- * `invalid_link`, `sign_in_required` if the invited user exists and is not signed in, `missing_required_parameter`
+ * `invalid_link`, `sign_in_required` if the invited user must sign in first, `missing_required_parameter`
  * (param `name` or `password`), `invalid_value` or `too_many_attempts`.
  */
 export async function acceptInvitation(
@@ -82,7 +82,7 @@ export async function acceptInvitation(
   const { database } = identity;
   const invitation = await readInvitation(identity, request, values.token);
   const { accountId } = invitation.record;
-  if (invitation.known) {
+  if (invitation.mustSignIn) {
     const session = await identity.session(request);
     if (session === null || session.person.id !== invitation.personId) {
       throw new ServiceError(

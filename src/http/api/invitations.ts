@@ -38,9 +38,9 @@ export const invitationEndpoints = endpoints(invitationOperations, {
     },
   },
   getInvitation: async ({ context, request, body }) => {
-    const { record, accountName, known } = await readInvitation(context.identity, request, body.token);
+    const { record, accountName, mustSignIn } = await readInvitation(context.identity, request, body.token);
     const { email, role, expiresAt } = record;
-    return { email, account_name: accountName, role, expires_at: iso(expiresAt), known };
+    return { email, account_name: accountName, role, expires_at: iso(expiresAt), known: mustSignIn };
   },
   acceptInvitation: async ({ context, request, body, responseHeaders }) => {
     const { accountId, cookies } = await acceptInvitation(context.identity, request, body);

@@ -18,7 +18,7 @@ export const auditEntry = component(
     account_id: z.string().nullable(),
     detail: z
       .record(z.string(), z.unknown())
-      .describe('Changed fields; with `from` and `to` if the field had a value before.'),
+      .describe('Changed fields. A field that had a value before has `from` and `to`.'),
   }),
 );
 

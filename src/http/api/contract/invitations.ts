@@ -52,7 +52,9 @@ export const invitationOperations = operations({
         expires_at: time,
         known: z
           .boolean()
-          .describe('Whether a user with this email address exists. If so, they must sign in to accept.'),
+          .describe(
+            'Whether the invited user must sign in to accept. Otherwise, they set a name and a password.',
+          ),
       }),
     ),
     errors: ['invalid_link', 'too_many_attempts'],

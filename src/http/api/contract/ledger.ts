@@ -4,7 +4,7 @@ import { component, time, usd } from './schemas.ts';
 
 const tokens = z.int();
 const reasoningTokens = tokens.describe(
-  'Completion tokens that are reasoning. They cost as much as the others.',
+  'Completion tokens that are reasoning. They cost as much as other completion tokens.',
 );
 export const perMillion = z.string().describe('USD per million tokens, a decimal string.');
 
@@ -24,7 +24,9 @@ export const request = component(
       .describe('`open`: running. `interrupted`: the instance that ran it was stopped or lost.'),
     plan: z.string().describe('Plan that applied to the request.'),
     replica: z.string().nullable(),
-    attempts: z.int().describe('Number of replicas it was sent to, including those that refused it.'),
+    attempts: z
+      .int()
+      .describe('Number of replicas that the request was sent to, including those that refused it.'),
     started_at: time,
     slot_at: time.nullable().describe('When the request got a slot.'),
     first_token_at: time.nullable(),

@@ -28,7 +28,7 @@ export const servedModel = component(
     required: z
       .boolean()
       .describe(
-        'Whether the service is only ready when this model is ready. If no model is required, any ready model is enough.',
+        'Whether the service counts as ready only when this model is ready. If no model is required, any ready model is enough.',
       ),
     waiting: count.describe('Requests that are waiting for a slot.'),
     in_flight: count.describe('Requests that are being processed by replicas.'),
@@ -74,7 +74,9 @@ export const replica = component(
       .boolean()
       .describe('Whether it can be restarted, because it is an engine process of this instance.'),
     in_flight: count.describe('Requests of this instance that the replica is processing.'),
-    slots: nullableCount.describe(`Number of requests that it generates at the same time. ${NOT_REPORTED}`),
+    slots: nullableCount.describe(
+      `Number of requests that the replica can process at the same time. ${NOT_REPORTED}`,
+    ),
     slots_in_use: nullableCount.describe(NOT_REPORTED),
     queued: nullableCount.describe(`Requests that are waiting for a slot in the replica. ${NOT_REPORTED}`),
     tokens_per_second: z

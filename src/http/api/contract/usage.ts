@@ -66,7 +66,7 @@ export const usageOperations = operations({
     query: z.strictObject({
       account_id: id,
       key_id: id.optional().describe('A key of the account, to include its limits.'),
-      model: filterText.optional().describe('Model to include the limits of.'),
+      model: filterText.optional().describe('A model, to include its limits.'),
     }),
     response: pageOf('LimitPage', limitStatus),
     errors: ['missing_required_parameter', 'not_found'],
