@@ -8,7 +8,8 @@ const MINUTE_MS = 60_000;
 
 /**
  * Maximum attempts within a window that starts with the first one, by IP address (`address`), by user (`person`), and
- * by both (`pair`). The limit of a pair is the lowest, so that guessing does not lock out the user elsewhere.
+ * by both (`pair`). The limit of a pair is the lowest, so that password guessing from one address does not lock out
+ * the user at other addresses.
  */
 const ATTEMPT_LIMITS = {
   signIn: {

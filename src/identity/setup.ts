@@ -15,8 +15,8 @@ import { hashToken, newToken } from './token.ts';
 import type { BrowserRequest } from './browser-request.ts';
 
 /**
- * Creates the setup link for the first operator, which replaces a previous one. The token is in the fragment, which
- * browsers do not send. Null: an operator exists already.
+ * Creates the setup link for the first operator, and invalidates the previous link. The token is in the fragment,
+ * which browsers do not send. Null: an operator exists already.
  */
 export async function createSetupLink(database: Database, publicUrl: string): Promise<string | null> {
   if (await hasOperator(database)) return null;

@@ -37,7 +37,10 @@ export interface Inference {
   checkpointTokens: number;
 }
 
-/** Maximum replicas on which one request may fail; the request itself may be the cause. Refusals do not count. */
+/**
+ * Maximum number of replicas on which one request may fail, because the request itself may be the cause. Refusals do
+ * not count.
+ */
 const MAX_FAILED_ATTEMPTS = 3;
 
 /**

@@ -237,7 +237,7 @@ function messageSchema(): Json {
   };
 }
 
-/** Prompts x `n` is bounded, and `echo` cannot be combined with `logprobs`. */
+/** The number of prompts times `n` is limited, and `echo` cannot be combined with `logprobs`. */
 function textCombinations(maxChoices: number): readonly Json[] {
   const counts = Array.from({ length: maxChoices }, (_, index) => Math.floor(maxChoices / (index + 1)));
   return [

@@ -8,7 +8,7 @@ import { jsonObject, parseJsonObject } from './values.ts';
  */
 export type RefusableField = 'max_tokens' | 'stream_options';
 
-/** Messages begin with these texts, so that text of the caller in a message cannot match. */
+/** Match only the beginning of a message, so that text of the caller that a message quotes cannot match. */
 const REFUSED: readonly (readonly [RegExp, RefusableField])[] = [
   [/^Unsupported parameter: 'max_tokens'/, 'max_tokens'],
   [

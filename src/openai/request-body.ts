@@ -11,7 +11,7 @@ import { refuseUnenforced } from './json-schema-dialects.ts';
 import { missing, refuseUnknown, unsupported } from './values.ts';
 
 export interface ParseOptions {
-  /** Maximum of prompts x `n`. */
+  /** Maximum number of prompts times `n`. */
   maxChoices: number;
   /** Whether internal fields are accepted. True only in an engine process. */
   internal: boolean;

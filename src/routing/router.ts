@@ -25,8 +25,8 @@ export class Router {
   }
 
   /**
-   * Returns a model. Throws 404 `model_not_found`, whose message lists models, the nearest names first; `allowed` are
-   * the models that the caller may use, null for all.
+   * Returns a model. Throws 404 `model_not_found`, with a message that lists models, the nearest names first. The
+   * message lists only models in `allowed`; null: all.
    */
   model(id: string, allowed: ReadonlySet<string> | null = null): ServedModel {
     const model = this.#models.get(id);
