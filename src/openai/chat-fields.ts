@@ -154,7 +154,7 @@ export const toolStrict = boolean('tools[].function.strict', false, {
   neutral: [false],
   supportedBy: STRICT_TOOLS,
   description:
-    'Whether arguments always satisfy the schema, which then must have the type `object` and only supported keywords. Otherwise, the schema is a description for the model.',
+    'Whether arguments always satisfy the schema, which then must have the type `object` and only supported keywords. Otherwise, the schema may have any keyword, and the engine follows it only if it can.',
 });
 
 export const toolChoice = structured(

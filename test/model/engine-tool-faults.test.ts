@@ -56,7 +56,7 @@ describe('faults of tool calls of the embedded engine', SKIP, () => {
   /** Returns the control tokens of a chat's prompt. */
   async function controlsOf(messages: readonly Message[], tools: readonly Tool[]): Promise<string[]> {
     const { model, vocabulary, template } = loaded;
-    const prompts = new PromptTokenizer(model, vocabulary, template, 4096);
+    const prompts = new PromptTokenizer(model, vocabulary, template, 16_384);
     const { prompts: tokenized } = await prompts.tokenize(chat('', { messages, tools }));
     return Array.from(tokenized[0] ?? [])
       .filter((token) => vocabulary.isControl(token))

@@ -1,4 +1,5 @@
 import type { JsonSchema, Tool } from '../../../generation.ts';
+import { checkJsonSchema } from '../../../openai/json-schema.ts';
 import { GrammarRules, literal } from '../grammar-rules.ts';
 import { SchemaGrammar } from '../grammar-schema.ts';
 import type { TokenSample } from '../grammar-work.ts';
@@ -30,10 +31,31 @@ export interface ToolGrammarOptions {
 
 /**
  * Returns a GBNF grammar (start rule `root`) for calls of these tools. Arguments are a JSON object, or values that the
- * format converts to one. The arguments of strict tools satisfy the tool's schema. In formats without JSON, a value
- * that may be a string can be any text. Throws like `toGbnf` for strict schemas.
+ * format converts to one. They satisfy the tool's schema if it is strict, or if all schemas that have only supported
+ * keywords are within the limits together. Otherwise, a value that may be a string can be any text in formats without
+ * JSON. Throws like `toGbnf` for strict schemas.
  */
 export function toolGrammar(options: ToolGrammarOptions): string {
+  const tools = options.tools.map((tool) => (isSupported(tool) ? { ...tool, strict: true } : tool));
+  try {
+    return grammarOf({ ...options, tools });
+  } catch (error) {
+    if (tools.every(({ strict }, index) => strict === options.tools[index]?.strict)) throw error;
+    return grammarOf(options);
+  }
+}
+
+/** Whether the grammar can follow the schema of a tool. */
+function isSupported({ parameters }: Tool): boolean {
+  try {
+    checkJsonSchema(parameters, 'parameters');
+    return (parameters as { type?: unknown }).type === 'object';
+  } catch {
+    return false;
+  }
+}
+
+function grammarOf(options: ToolGrammarOptions): string {
   const { format, parallel, extent, before = '', alternative, opening } = options;
   const rules = new GrammarRules('tools');
   const schemas = new SchemaArguments(rules, options);

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import type { Tool } from '../../../../src/generation.ts';
+import type { JsonSchema, Tool } from '../../../../src/generation.ts';
 import { HARMONY } from '../../../../src/engine/llama/tool-calls/harmony.ts';
+import { HERMES } from '../../../../src/engine/llama/tool-calls/hermes.ts';
 import { HARMONY_CHANNELS } from '../../../../src/engine/llama/tool-calls/reasoning.ts';
 import { toolGrammar } from '../../../../src/engine/llama/tool-calls/tool-grammar.ts';
 import type { ToolFormat } from '../../../../src/engine/llama/tool-calls/tool-format.ts';
@@ -118,3 +119,34 @@ for (const format of FORMATS) {
     });
   });
 }
+
+describe('schemas of tools that are not strict', () => {
+  const path = (): string => 'tools[0].function.parameters';
+  const options = { format: HERMES, parallel: false, extent: 'output', tokens: VOCABULARY, path } as const;
+  const grammarOf = (...tools: Tool[]): string => toolGrammar({ ...options, tools });
+  const free = tool('first');
+  const withSchema = (properties: Readonly<Record<string, JsonSchema>>, strict = false): Tool =>
+    tool('first', properties, strict);
+  const withoutProperties = (grammar: string): boolean => !grammar.includes('days');
+
+  it('are followed like those of strict tools', () => {
+    const days: JsonSchema = { type: 'integer', minimum: 1, maximum: 7 };
+    assert.equal(grammarOf(withSchema({ days })), grammarOf(withSchema({ days }, true)));
+    assert.notEqual(grammarOf(withSchema({ days })), grammarOf(free));
+  });
+
+  it('are ignored if a keyword is not supported', () => {
+    const days: JsonSchema = { type: 'integer', multipleOf: 3 };
+    assert.ok(withoutProperties(grammarOf(withSchema({ days }))));
+  });
+
+  it('are ignored if they exceed the limits, which only strict schemas must not', () => {
+    const days: JsonSchema = { type: 'string', pattern: `^${'(a|b)?'.repeat(400)}$` };
+    const city: JsonSchema = { enum: ['Oslo'] };
+    const strict = { ...withSchema({ city }, true), name: 'second' };
+    const grammar = grammarOf(withSchema({ days }), strict);
+    assert.ok(withoutProperties(grammar));
+    assert.ok(grammar.includes('Oslo'));
+    assert.throws(() => grammarOf(withSchema({ days }, true)), { name: 'ServiceError' });
+  });
+});
