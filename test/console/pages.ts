@@ -124,6 +124,8 @@ async function callTools(page: Page): Promise<void> {
 async function clearPlayground(page: Page): Promise<void> {
   const clear = page.getByRole('button', { name: 'Clear', exact: true });
   await clear.waitFor();
+  const second = page.getByRole('button', { name: 'Close column 2' });
+  if (await second.isVisible()) await second.click();
   if (await clear.isEnabled()) {
     await clear.click();
     await page.getByRole('alertdialog').getByRole('button', { name: 'Clear' }).click();
