@@ -14,8 +14,8 @@ export const MAX_NAME = 100;
 export const MAX_EMAIL = 254;
 
 /**
- * Control characters, format characters, and line and paragraph separators of Unicode, as ranges of a character
- * class: every JSON Schema validator supports them, and few support `\p{Cf}`.
+ * Control characters, format characters, and line and paragraph separators of Unicode. They are written as
+ * character ranges, because every JSON Schema validator supports ranges and few support `\p{Cf}`.
  */
 export const HIDDEN_CHARACTERS =
   '\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u180e\\u200b-\\u200f' +
@@ -40,7 +40,7 @@ export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 /** The cursor of all other lists: creation time in Unix milliseconds, and ID. */
 export const PLACE_CURSOR = /^([0-9]{1,15})\.([A-Za-z0-9_-]{1,64})$/;
 
-/** Maximum days on a page of hourly usage, which has no roll-ups, so that all requests of these days are read. */
+/** Maximum days on a page of hourly usage. Hourly usage has no roll-ups, so every request of these days is read. */
 export const MAX_HOURLY_DAYS = 7;
 
 /** The cursor of hourly usage: days since 1970-01-01, up to the year 10183. */

@@ -98,10 +98,10 @@ export async function getKey(database: Database, id: string): Promise<KeyRecord>
 }
 
 /**
- * Changes the key that `named` identifies (as in `revokeKey`), using a function of its current state, and records each
- * changed field in the audit log. All instances apply it within a second. Returns null if there is no such key. Rejects
- * with a `ServiceError` `invalid_value` (params like `createKey`, or `id` if several keys match), or `conflict` if the
- * key is revoked.
+ * Changes the key that `named` identifies, as in `revokeKey`. `wanted` returns the change for the current key. Each
+ * changed field is recorded in the audit log. All instances apply the change within a second. Returns null if there is
+ * no such key. Rejects with a `ServiceError` `invalid_value` (params like `createKey`, or `id` if several keys match),
+ * or `conflict` if the key is revoked.
  */
 export async function changeKey(
   database: Database,

@@ -63,8 +63,9 @@ export class KeyStore implements AsyncDisposable {
   #live: ReadonlyMap<string, AuthenticatedKey> = new Map();
   #byId: ReadonlyMap<string, AuthenticatedKey> = new Map();
   #revision: number | null = null;
-  /** The number of refreshes started, and the number of the one that loaded the keys in memory. */
+  /** The number of refreshes started so far, which is also the number of the latest one. */
   #refreshes = 0;
+  /** The number of the refresh that loaded the keys in memory. */
   #loadedBy = 0;
   /** When the live keys were last up to date, on the monotonic clock. */
   #confirmedAt = -Infinity;
@@ -318,13 +319,13 @@ const REFRESH_MS = 1000;
 /** Keys per statement, because SQLite limits the number of parameters. */
 const LAST_USED_BATCH = 500;
 
-/** Attempts of a background write while the database is busy, and the pause between them. */
+/** Maximum attempts of a background write while the database is busy, and the pause between attempts. */
 const ATTEMPTS = 20;
 const ATTEMPT_PAUSE_MS = 5;
 
 /**
- * Retries a write up to `ATTEMPTS` times until it fits between two ledger writes; under load, the gaps are shorter than a
- * millisecond.
+ * Tries a write up to `ATTEMPTS` times while the database is busy. Under load, the gaps between ledger writes are shorter
+ * than a millisecond.
  */
 async function writeBetweenOthers(write: () => Promise<unknown>): Promise<void> {
   for (let attempt = 1; ; attempt++) {

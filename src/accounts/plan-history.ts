@@ -4,7 +4,7 @@ import type { Database } from '../database/database.ts';
 import { appendAudit, SERVICE, type AuditNote } from './audit.ts';
 import type { Plans } from './plans.ts';
 
-/** Row of `settings`: the plans that any instance read last. */
+/** Name of the row in `settings` with the plans that an instance most recently read. */
 const LAST_PLANS = 'plans';
 
 interface ConfiguredPlans {
@@ -37,7 +37,7 @@ export async function recordPlans(database: Database, plans: Plans): Promise<voi
       .executeTakeFirstOrThrow();
     if (last.value === value) return;
     await transaction.updateTable('settings').set({ value }).where('name', '=', LAST_PLANS).execute();
-    // Written by an earlier call.
+    // The value was written by an earlier call of this function.
     for (const note of changesBetween(JSON.parse(last.value) as ConfiguredPlans, current)) {
       await appendAudit(transaction, SERVICE, note);
     }

@@ -5,7 +5,7 @@ import type { Usage } from '../../generation.ts';
  * million tokens, so that a price per token is a whole number of pico-dollars.
  */
 const PICO_DECIMALS = 12;
-/** Prices are per million tokens, which accounts for the other 6 decimals of pico-dollars. */
+/** Decimals of a price in USD per million tokens. Dividing by a million adds the other 6 decimals of pico-dollars. */
 const PRICE_DECIMALS = 6;
 
 /** Pico-dollars per token; below 10^15. */
@@ -75,7 +75,7 @@ export function picoOfUsd(usd: string): bigint {
   return scaled(usd, PICO_DECIMALS);
 }
 
-/** Most products are safe integers, which costs a tenth of a `bigint` multiplication. */
+/** Avoids a `bigint` multiplication, which takes ten times as long, if the product is a safe integer. */
 function times(tokens: number, pricePico: number): bigint {
   const product = tokens * pricePico;
   return Number.isSafeInteger(product) ? BigInt(product) : BigInt(tokens) * BigInt(pricePico);

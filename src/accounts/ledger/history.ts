@@ -73,7 +73,7 @@ function isOneOf({ place }: Database, ids: readonly string[]) {
     : sql`id = any(${ids})`;
 }
 
-/** Usage of a key and model; `tokens` are reserved if the request is running, otherwise billed. */
+/** Usage of one key and model. Running requests count with their reserved tokens, others with their billed tokens. */
 export interface RecentUsage {
   key_id: string;
   model: string;

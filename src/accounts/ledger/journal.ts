@@ -25,7 +25,7 @@ import {
   type SettledValues,
 } from './write.ts';
 
-/** From this number of requests on, commits are at least `COMMIT_PACE_MS` milliseconds apart. */
+/** With at least this many requests, commits are at least `COMMIT_PACE_MS` milliseconds apart. */
 const PACED_REQUESTS = 20;
 const COMMIT_PACE_MS = 4;
 
@@ -171,8 +171,8 @@ export class Journal {
   }
 
   /**
-   * Rejects the requests that waited too long and cancels their charge. Those in the batch that is being written
-   * are rejected after it has ended, because it may succeed.
+   * Rejects settlements that are past their deadline, and cancels their charge. Settlements in the batch that is being
+   * written are rejected only if the batch fails.
    */
   #rejectOverdue(): void {
     this.#overdueTimer?.[Symbol.dispose]();
@@ -191,7 +191,7 @@ export class Journal {
     if (next < Infinity) this.#overdueTimer = new Deadline(next - now, () => this.#rejectOverdue());
   }
 
-  /** Resolves a settlement whose row now belongs to another instance, unless it was written before. */
+  /** Resolves a settlement as `lost`, and cancels its charge in case an earlier attempt was written. */
   #resolveLost(settling: PendingSettlement): void {
     this.#pending.waive(settling);
     settling.resolve('lost');
@@ -232,8 +232,8 @@ export class Journal {
   }
 
   /**
-   * Writes a batch and settles the promises of its requests. Returns whether the database accepted or refused all
-   * of it; otherwise the batch is pending again, unless another instance has settled its rows. Never rejects.
+   * Writes a batch and settles the promises of its requests. Returns true if the database accepted or refused every
+   * row. Otherwise, the batch is pending again, unless another instance has settled its rows. Never rejects.
    */
   async #tryWrite(batch: PendingBatch, epoch: number): Promise<boolean> {
     try {
@@ -328,7 +328,7 @@ export class Journal {
     }
   }
 
-  /** Rejects the request of the only row in this batch. */
+  /** Handles a batch whose only row was refused by the database. */
   #rejectRefused({ opens, settles, checkpoints, undelivered }: PendingBatch, error: RefusedWriteError): void {
     const id = opens[0]?.row.id ?? checkpoints[0]?.id ?? undelivered[0];
     if (id !== undefined) this.#options.log.error('the database refused a ledger row', { id, error });
@@ -341,7 +341,7 @@ export class Journal {
     const id = idOf(settling);
     this.#options.log.error('the database refused to settle a request', { id, error });
     settling.reject(this.#unavailable(error));
-    // Refused again: the row stays open until this instance ends.
+    // The row was refused a second time, so it stays open until this instance ends.
     if (settling.closes) return;
     const values = unwritableValues(id, Date.now());
     this.#pending.settle({ ...settling, values, closes: true, deadline: -Infinity });
@@ -357,8 +357,8 @@ export class Journal {
   }
 
   /**
-   * Writes a heartbeat to check whether the outage is over, then everything pending. While this instance has no
-   * epoch, `resume` ends the outage. Never rejects.
+   * Writes a heartbeat to check whether the outage is over, and then the pending writes. Does nothing while this instance
+   * has no epoch, because `resume` ends the outage. Never rejects.
    */
   async #probe(): Promise<void> {
     const epoch = this.#epoch;

@@ -107,7 +107,7 @@ export class PendingWrites {
     this.#undelivered.push(id);
   }
 
-  /** Cancels the charge of a settlement, including the one that may have been written. */
+  /** Cancels the charge of a settlement, even if an earlier attempt may already have written it. */
   waive(settling: PendingSettlement): void {
     const values = waivedValues(settling.values);
     if (values === null) return;
@@ -136,7 +136,7 @@ export class PendingWrites {
     return this.#opens.splice(0);
   }
 
-  /** Returns settlements to the front of the queue. Checkpoints are not kept: later ones replace them. */
+  /** Puts settlements and undelivered IDs back at the front. Drops checkpoints, because later ones replace them. */
   requeue({ settles, undelivered }: Pick<PendingBatch, 'settles' | 'undelivered'>): void {
     this.#settles.unshift(...settles);
     this.#undelivered.unshift(...undelivered);

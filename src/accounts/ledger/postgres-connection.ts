@@ -19,8 +19,8 @@ const LATE_MS = 1000;
 
 /**
  * Forces index plans: all statements access rows by key, and a prepared statement would keep a sequential scan that was
- * planned while its table was small. The two costs make finding a row cheaper than reading it. Enables synchronous
- * commit if the server's default is off, so that a committed row is on disk.
+ * planned while its table was small. The two costs make the planner choose the index that reads the fewest rows. Enables
+ * synchronous commit if the server's default is off, so that a committed row is on disk.
  */
 const SESSION = `
   set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off;
@@ -28,8 +28,8 @@ const SESSION = `
   select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
 
 /**
- * One connection to PostgreSQL, opened on first use and again after it broke. Each piece of work runs alone;
- * statements that it sends without waiting for results are pipelined and run in order. Rejects with a
+ * One connection to PostgreSQL, opened on first use and again after it broke. Calls of `use` run one at a
+ * time. Statements that one call sends without waiting for results are pipelined and run in order. Rejects with a
  * `DatabaseError`.
  */
 export class PostgresConnection implements AsyncDisposable {

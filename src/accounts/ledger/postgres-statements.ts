@@ -63,8 +63,8 @@ const WAIVE_USAGE = addUsage(`
     0, count(*), -count(*) filter (where error_code = '${CLIENT_DISCONNECTED}'), 0, 0, 0, 0, 0,
     -sum(prompt_tokens + completion_tokens)::int8, -sum(cost_pico)::int8`);
 
-/** The columns of `SettledValues`, in their order. */
 const BUCKET: LedgerColumn = { kind: 'integer', initial: null };
+/** The columns of `SettledValues`, in the same order. */
 const SETTLEMENT = { id: OPENED.id, ttft: BUCKET, speed: BUCKET, ...SETTLED } as const;
 
 /** The first parameter is the epoch; the others are arrays, one per column. */

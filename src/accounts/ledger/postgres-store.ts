@@ -74,7 +74,7 @@ export class PostgresStore implements LedgerStore {
       return await this.#writer.use(work);
     } catch (error) {
       if (!isRefused(error)) throw error;
-      // A new month has begun, and its partition does not exist yet. Later writes find it.
+      // A new month has begun. Creates its partition, so that later writes succeed.
       if (isPartitionMissing(error)) await ensurePartitions(this.#database, Date.now());
       throw new RefusedWriteError(error.message, { cause: error });
     }

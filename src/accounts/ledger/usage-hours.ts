@@ -27,7 +27,7 @@ export function hourlyUsage(days: DayRange) {
     from ledger where ${inRange(days)} and state <> 'open') as hours`;
 }
 
-/** Selects the histograms of these rows, with the columns of `latency_days` and `hour`. */
+/** Selects the histograms of these days, with the columns of `latency_days` and `hour`. */
 export function hourlyLatencies(days: DayRange) {
   const hasTokens = sql`
     state = 'settled' and first_token_at is not null
@@ -47,7 +47,7 @@ export function hourlyLatencies(days: DayRange) {
 const KEY = sql`
   started_at / ${sql.lit(HOUR_MS)} as hour, started_at / ${sql.lit(DAY_MS)} as day, model, key_id, account_id`;
 
-/** IDs contain the time of arrival. A request starts when its body has arrived, up to an hour later. */
+/** IDs contain the time when a request arrived. It starts when its whole body has arrived, up to an hour later. */
 function inRange({ fromDay, toDay, accountId }: DayRange) {
   const first = firstIdAt(fromDay * DAY_MS - HOUR_MS);
   const ofAccount = accountId == null ? sql`` : sql`account_id = ${accountId} and`;

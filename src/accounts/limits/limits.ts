@@ -37,7 +37,7 @@ export interface Denial {
   code: DenialCode;
   /** Shown to the caller: the limit, its bound and what was requested. */
   message: string;
-  /** Milliseconds until the request would be admitted without other requests; null: waiting does not help. */
+  /** Milliseconds until the request would be admitted if no others arrived; null: waiting does not help. */
   retryAfterMs: number | null;
 }
 
@@ -56,7 +56,7 @@ export interface ActualUsage {
   request: boolean;
 }
 
-/** Admission takes from all limits of a request, or from none. */
+/** Counts each request against all of its limits, or against none. */
 export interface Limits extends AsyncDisposable {
   /**
    * Returns a promise if the counters are in Valkey or must first be read from the ledger. Rejects with a
@@ -66,7 +66,7 @@ export interface Limits extends AsyncDisposable {
   admit(demand: Demand): Decision | Promise<Decision>;
   /** Replaces the reservation with what was used and ends the request. Call once. Never throws. */
   settle(reservation: Reservation, actual: ActualUsage): void;
-  /** Returns the current headers without taking anything, for a request that was refused before admission. */
+  /** Returns the current headers without reserving anything, for a request that was refused before admission. */
   peek(query: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders>;
   /**
    * Returns the current usage of each limit of the plan and, with `keyLimits`, of the key: for all models and for

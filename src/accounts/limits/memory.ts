@@ -209,8 +209,8 @@ export class MemoryLimits implements Limits {
   }
 
   /**
-   * Returns the counters of a scope. If the wall clock was set back, drops those of an already counted day, so
-   * that it is read from the ledger.
+   * Returns the counters of a scope. If the wall clock was set back and the new day was counted before, drops the
+   * counters, so that the usage of that day is read from the ledger.
    */
   #scope(account: AccountState, id: string, now: Moment): ScopeCounters | undefined {
     const scope = account.scopes.get(id);

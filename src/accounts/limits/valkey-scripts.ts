@@ -7,7 +7,7 @@ export interface Script {
   readonly sha: string;
 }
 
-/** Milliseconds after which a read of the ledger that has not finished is started again, by any instance. */
+/** If a read of the ledger takes longer than this many milliseconds, any instance may start another. */
 const READING_MS = 5000;
 
 /**
@@ -189,9 +189,9 @@ if unknown then
   for i, s in ipairs(scopes) do
     local ticket = ''
     if s.stale then
-      local begun, wanted = string.match(s.w or '', '(%d+) (%d+)')
+      local started, wanted = string.match(s.w or '', '(%d+) (%d+)')
       ticket = s.w
-      if s.g or not ticket or now - tonumber(begun) > ${READING_MS} or tonumber(wanted) < generation then
+      if s.g or not ticket or now - tonumber(started) > ${READING_MS} or tonumber(wanted) < generation then
         ticket = text(now) .. ' ' .. text(generation)
         s.ds, s.ms, s.ns = 0, 0, 0
         redis.call('HDEL', s.key, 'g', 'v')
@@ -293,9 +293,9 @@ return 1
 `;
 
 /**
- * Stores those reservations of an instance that are missing, and releases those of `dead`. Keys: one scope. Arguments:
- * instance, its lease, dead instance or `''`, lifetime (-1: do not create the scope); then pairs of a reservation's ID
- * and amounts.
+ * Stores the reservations of an instance that are not in the store yet, and releases those of the dead instance.
+ * Keys: one scope. Arguments: instance, its lease, dead instance or `''`, lifetime (-1: do not create the scope); then
+ * pairs of a reservation's ID and amounts.
  */
 const CLAIM = `
 local instance, lease, dead, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])

@@ -85,7 +85,7 @@ class ValkeyLimits implements Limits {
   #instanceId: string;
   #incarnation = 0;
   #ready = false;
-  /** Whether usage may be missing in the store: initially, usage of the previous process. */
+  /** Whether the store may lack usage. Initially true, because the previous process may not have reported all of it. */
   #missedUsage = true;
   #generation = 0;
   #instances = 1;
@@ -299,7 +299,7 @@ class ValkeyLimits implements Limits {
   /** Prepares a new connection: claims the running requests first. */
   async #connected(): Promise<void> {
     const dead = this.#instanceId;
-    // A script that is not loaded is sent a second time, which could arrive after later commands.
+    // If a script were not loaded, it would be sent again, and could then run after later commands.
     await this.#connection.load(Object.values(this.#scripts));
     this.#instanceId = `${this.#options.instanceId}.${++this.#incarnation}`;
     await this.#sendHeartbeat();
