@@ -8,7 +8,7 @@ export interface Answer {
 }
 
 export interface Score {
-  /** Every call has arguments that are a JSON object, and no call is left in the text. */
+  /** Every call has arguments that are a JSON object, and no call of an offered tool is left in the text. */
   parses: boolean;
   /** Every call names a tool of the request. */
   offered: boolean;
@@ -23,23 +23,27 @@ export const MEASURES = ['parses', 'offered', 'valid', 'right'] as const;
 export function score({ body, expected }: Question, { content, calls }: Answer): Score {
   const parsed = calls.map((call) => ({ name: call.name, arguments: parseObject(call.arguments) }));
   const schemas = new Map(body.tools.map((tool) => [tool.function.name, tool.function.parameters]));
+  const text = content ?? '';
+  const names = Array.from(text.matchAll(NAME), ([, name]) => name ?? '');
+  const hasCall = CALL_TAG.test(text) || names.some((name) => schemas.has(name));
   const valid = parsed.every((call) => {
     const schema = schemas.get(call.name);
     return schema !== undefined && call.arguments !== null && satisfies(call.arguments, schema);
   });
   return {
-    parses: parsed.every((call) => call.arguments !== null) && !CALL_IN_TEXT.test(content ?? ''),
+    parses: parsed.every((call) => call.arguments !== null) && !hasCall,
     offered: parsed.every(({ name }) => schemas.has(name)),
     valid,
     right:
       'text' in expected
-        ? calls.length === 0 && expected.text.test(content ?? '') && !CALL_IN_TEXT.test(content ?? '')
+        ? calls.length === 0 && expected.text.test(text) && !hasCall
         : haveSameCalls(expected.calls, parsed),
   };
 }
 
-/** A call that the server left in the text. */
-const CALL_IN_TEXT = /<\/?tool_call>|"arguments"\s*:/;
+const CALL_TAG = /<\/?tool_call>/;
+/** The name in a call that the server left in the text. */
+const NAME = /"name"\s*:\s*"([^"]*)"\s*,\s*"arguments"/g;
 
 function parseObject(text: string): object | null {
   try {

@@ -65,7 +65,7 @@ describe('reasoning before a constrained answer', SKIP, () => {
       answer: cache.calls(constraint, TEXT),
       call: null,
     };
-    const guide = new OutputConstraint(model, grammars, output);
+    const guide = new OutputConstraint(model, vocabulary, grammars, output);
     const sampler = model.sampler({ temperature: 1, seed: 5 }, guide.initial());
     const received = { reasoning: '', arguments: '' };
     const receive = (token: number): void => {
@@ -73,7 +73,7 @@ describe('reasoning before a constrained answer', SKIP, () => {
       for (const part of output.push(piece)) {
         if (part.type === 'reasoning' || part.type === 'arguments') received[part.type] += part.text;
       }
-      guide.update(token, piece, output, sampler);
+      guide.update(token, output, sampler);
     };
     assert.ok(guide.active);
     const forced = model.tokenize('<think>Hm, red? </think>', false);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { ChatRequest } from '../../src/generation.ts';
+import type { ChatRequest, Tool } from '../../src/generation.ts';
 import { ChatOutput } from '../../src/engine/llama/chat-output.ts';
 import { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import { GrammarCache } from '../../src/engine/llama/grammar.ts';
@@ -9,6 +9,7 @@ import { loadModel, type LoadedModel } from '../../src/engine/llama/load-model.t
 import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
 import { TextStream } from '../../src/engine/llama/text-stream.ts';
 import { HERMES } from '../../src/engine/llama/tool-calls/hermes.ts';
+import type { OutputPart } from '../../src/engine/llama/tool-calls/part-collector.ts';
 import { SILENT } from '../../src/log.ts';
 import { chat, complete, file, SKIP } from './embedded-engine.ts';
 import { assertCall, callsOf, COLOR, OFF } from './lamp-tools.ts';
@@ -35,11 +36,11 @@ describe('tool calls of the embedded engine', SKIP, () => {
     await loaded.model.dispose();
   });
 
-  /** The output of a chat that may call `COLOR` once. */
-  function freeAnswer(): { output: ChatOutput; guide: OutputConstraint } {
+  /** The output of a chat that may call `COLOR` once. The grammar of calls has `callable`. */
+  function freeAnswer(callable: readonly Tool[] = [COLOR]): { output: ChatOutput; guide: OutputConstraint } {
     const { model, vocabulary } = loaded;
     const grammars = new GrammarCache(model, vocabulary);
-    const constraint = { format: HERMES, tools: [COLOR], parallel: false };
+    const constraint = { format: HERMES, tools: callable, parallel: false };
     const output = new ChatOutput({
       format: HERMES,
       reasoning: null,
@@ -49,7 +50,8 @@ describe('tool calls of the embedded engine', SKIP, () => {
       oneCall: true,
     });
     const call = (before: string) => grammars.call(constraint, before);
-    return { output, guide: new OutputConstraint(model, { first: null, answer: null, call }, output) };
+    const grammarsOf = { first: null, answer: null, call };
+    return { output, guide: new OutputConstraint(model, vocabulary, grammarsOf, output) };
   }
 
   const tools = [COLOR, OFF];
@@ -174,7 +176,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
     for (const token of model.tokenize('Write <tool_call>, then', false)) {
       const piece = vocabulary.tokenText(token);
       for (const part of output.push(piece)) if (part.type === 'text') text += part.text;
-      guide.update(token, piece, output, sampler);
+      guide.update(token, output, sampler);
       assert.equal(guide.active, false);
     }
     for (const part of output.flush()) if (part.type === 'text') text += part.text;
@@ -182,8 +184,37 @@ describe('tool calls of the embedded engine', SKIP, () => {
     sampler.dispose();
   });
 
+  test('a call that its grammar does not allow is text', () => {
+    const { model, vocabulary } = loaded;
+    const { output, guide } = freeAnswer([OFF]);
+    const sampler = model.sampler({ temperature: 0, seed: 1 });
+    const reply = '{"name": "set_color", "arguments": {"color": "red"}}';
+    let text = '';
+    const receive = (parts: readonly OutputPart[]): void => {
+      for (const part of parts) {
+        assert.equal(part.type, 'text');
+        if (part.type === 'text') text += part.text;
+      }
+    };
+    for (const token of model.tokenize(reply, false)) {
+      receive(output.push(vocabulary.tokenText(token)));
+      guide.update(token, output, sampler);
+      assert.equal(guide.active, false);
+    }
+    receive(output.flush());
+    assert.equal(text, reply);
+    assert.equal(output.ended, null);
+    sampler.dispose();
+  });
+
   // The second has a token that begins before the opening: ".<".
-  for (const opening of ['<tool_call>', 'Sure.<tool_call>', '```json\n{\n  "name": "set_color",']) {
+  const openings = [
+    '<tool_call>',
+    'Sure.<tool_call>',
+    '```json\n{\n  "name": "set_color",',
+    '{{"name": "set_color",',
+  ];
+  for (const opening of openings) {
     test(`after ${JSON.stringify(opening)}, the rest of the call follows the grammar`, async () => {
       const { model, context, vocabulary } = loaded;
       const { output, guide } = freeAnswer();
@@ -194,7 +225,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
         const piece = vocabulary.textWithControls(Uint32Array.of(token));
         reply += piece;
         for (const part of output.push(piece)) if (part.type === 'arguments') text += part.text;
-        guide.update(token, piece, output, sampler);
+        guide.update(token, output, sampler);
       };
       const begun = model.tokenize(opening, false);
       for (const token of begun) receive(token);
@@ -212,7 +243,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
       }
       context.clear(0);
       sampler.dispose();
-      assert.equal(guide.active, false);
+      assert.equal(guide.active, output.state === 'call');
       assertCall({ id: '', name: 'set_color', arguments: text }, [COLOR]);
     });
   }

@@ -33,6 +33,11 @@ export class ChatOutput {
     return this.#parser.callText;
   }
 
+  /** See `OutputParser.rejectCall`. The text is returned by the next `push` or `flush`. */
+  rejectCall(): void {
+    this.#parser.rejectCall();
+  }
+
   /** The reason why the output must end now; null if it may continue. */
   get ended(): FinishReason | null {
     if (this.#stopped) return 'stop';

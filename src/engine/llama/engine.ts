@@ -178,7 +178,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
   }
 
   #chatFactory(request: ChatRequest, prompt: PromptReasoning): OutputFactory | null {
-    const { model, template } = this.#loaded;
+    const { model, vocabulary, template } = this.#loaded;
     const { toolChoice, responseFormat, parallelToolCalls, stop } = request;
     const tools = offeredTools(request);
     const reasoning = template?.reasoning ?? null;
@@ -213,7 +213,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
         stop,
         oneCall: format !== null && !parallelToolCalls,
       });
-      return { output, constraint: new OutputConstraint(model, grammars, output) };
+      return { output, constraint: new OutputConstraint(model, vocabulary, grammars, output) };
     };
   }
 }

@@ -205,7 +205,7 @@ export class JobChoice {
     this.#emitParts(parts);
     if (before === 'call' && output.state !== 'call') this.#heldLogprobs.clear();
     if (reason !== null) this.job.finish(index, reason);
-    else constraint.update(token, vocabulary.textWithControls(Uint32Array.of(token)), output, this.sampler);
+    else constraint.update(token, output, this.sampler);
     return reason;
   }
 

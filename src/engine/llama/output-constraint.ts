@@ -1,5 +1,6 @@
 import type { NativeGrammar, NativeModel, NativeSampler } from './binding.ts';
 import type { ChatOutput } from './chat-output.ts';
+import type { Vocabulary } from './vocabulary.ts';
 
 export interface OutputGrammars {
   /** For the beginning: like `answer`, but also allows reasoning if the model may begin it. Null if `answer` is null. */
@@ -17,12 +18,14 @@ export interface OutputGrammars {
 export class OutputConstraint {
   readonly #model: NativeModel;
   readonly #grammars: OutputGrammars;
+  readonly #vocabulary: Vocabulary;
   /** The latest tokens, because the opening of a call can consist of several. */
-  #recent: { token: number; text: string }[] = [];
+  #recent: number[] = [];
   #active: boolean;
 
-  constructor(model: NativeModel, grammars: OutputGrammars, output: ChatOutput) {
+  constructor(model: NativeModel, vocabulary: Vocabulary, grammars: OutputGrammars, output: ChatOutput) {
     this.#model = model;
+    this.#vocabulary = vocabulary;
     this.#grammars = grammars;
     this.#active = grammars.answer !== null && output.state !== 'reasoning';
   }
@@ -39,18 +42,21 @@ export class OutputConstraint {
   }
 
   /** Updates the sampler after a token. Call it after `output` has received the token. */
-  update(token: number, text: string, output: ChatOutput, sampler: NativeSampler): void {
+  update(token: number, output: ChatOutput, sampler: NativeSampler): void {
     const { answer, call } = this.#grammars;
     if (answer !== null) {
       const free = output.state === 'reasoning';
       if (this.#active !== free) return;
       this.#constrain(sampler, free ? null : this.#model.copyGrammar(answer));
     } else if (call !== null) {
-      this.#recent.push({ token, text });
+      this.#recent.push(token);
       if (this.#recent.length > MAX_OPENING_TOKENS) this.#recent.shift();
       const { callText } = output;
-      if (callText !== null) this.#constrain(sampler, this.#callGrammar(call, callText));
-      else if (this.#active && output.state !== 'call') this.#constrain(sampler, null);
+      if (callText !== null) {
+        const grammar = this.#callGrammar(call, callText);
+        if (grammar === null) output.rejectCall();
+        else this.#constrain(sampler, grammar);
+      } else if (this.#active && output.state !== 'call') this.#constrain(sampler, null);
     }
   }
 
@@ -64,13 +70,16 @@ export class OutputConstraint {
    * tokens.
    */
   #callGrammar(call: (before: string) => NativeGrammar, callText: string): NativeGrammar | null {
-    let from = this.#recent.length;
+    const recent = Uint32Array.from(this.#recent);
+    let from = recent.length;
     let text = '';
-    while (text.length < callText.length && from > 0) text = (this.#recent[--from]?.text ?? '') + text;
+    // Decode the tokens together: each may have only a part of a character, which becomes U+FFFD.
+    while ((!text.endsWith(callText) || text.startsWith('\uFFFD')) && from > 0)
+      text = this.#vocabulary.textWithControls(recent.subarray(--from));
     if (!text.endsWith(callText)) return null;
     // The first of these tokens can contain text before the opening.
     const grammar = this.#model.copyGrammar(call(text.slice(0, text.length - callText.length)));
-    const allowed = this.#recent.slice(from).every(({ token }) => this.#model.advance(grammar, token));
+    const allowed = this.#recent.slice(from).every((token) => this.#model.advance(grammar, token));
     return allowed ? grammar : null;
   }
 }

@@ -1,44 +1,61 @@
 import { literal } from '../grammar-rules.ts';
 import { CALL_KEYS, callMembers, callObject } from './json-call.ts';
-import { isSpace } from './piece-reader.ts';
+import { isSpace, type Parsing, type PieceReader } from './piece-reader.ts';
 import type { ToolFormat } from './tool-format.ts';
 
 /**
  * Qwen 2.5, Qwen 3, Hermes, Granite 4: `<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>`. Small models, such as
- * Qwen 2.5 Coder 1.5B, write the first call in a code block instead.
+ * Qwen 2.5 Coder 1.5B, write calls without these tags or in a code block instead, and with two braces, as their template
+ * does. Such text is a call only at the start of the answer.
  */
 export const HERMES: ToolFormat = {
   name: 'hermes',
   openings: ['<tool_call>'],
   leadingOpenings: (tools) =>
-    tools.flatMap(({ name }) => BLOCKS.map((block) => block + JSON.stringify(name))),
+    tools.flatMap(({ name }) => UNTAGGED.map(({ start }) => start + JSON.stringify(name))),
   repeats: true,
   separator: 'ws',
   *parse(call) {
-    const { opening, reader } = call;
-    if (opening !== '<tool_call>') {
-      const block = BLOCKS.find((start) => opening.startsWith(start)) ?? '';
-      const name = JSON.parse(opening.slice(block.length)) as string; // See `leadingOpenings`.
-      yield* callMembers(call, CALL_KEYS, name);
-      while ((yield* reader.more()) && isSpace(reader.rest.charAt(0))) reader.skip(1);
-      yield* reader.optional('```');
+    const { opening, reader, writer } = call;
+    if (opening === '<tool_call>') {
+      yield* callObject(call);
+      yield* reader.space();
+      yield* reader.literal('</tool_call>');
       return;
     }
-    yield* callObject(call);
-    yield* reader.space();
-    yield* reader.literal('</tool_call>');
+    const { start, end } = UNTAGGED.find((one) => opening.startsWith(one.start)) ?? { start: '', end: '' };
+    const name = JSON.parse(opening.slice(start.length)) as string; // See `leadingOpenings`.
+    yield* callMembers(call, CALL_KEYS, name);
+    writer.end();
+    for (yield* optionalSpace(reader); reader.rest.startsWith('{'); yield* optionalSpace(reader)) {
+      yield* callObject(call);
+      writer.end();
+    }
+    yield* reader.optional(end);
   },
   grammar: (grammar) => `"<tool_call>" ws ${grammar.jsonCall(CALL_KEYS)} ws "</tool_call>"`,
   leadingGrammar: (grammar) => {
-    const blocks = BLOCKS.map(literal).join(' | ');
     const call = grammar.anyTool(
       (tool) =>
-        String.raw`${literal(JSON.stringify(tool.name))} "," ws "\"arguments\":" sp ${grammar.object(tool)}`,
+        String.raw`${literal(JSON.stringify(tool.name))} "," ws "\"arguments\":" sp ${grammar.object(tool)} ws "}"`,
     );
-    return `(${blocks}) ${call} ws "}" ws ${literal(FENCE)}`;
+    const calls = grammar.list(call, String.raw`ws "{" ws "\"name\":" sp`);
+    const name = grammar.rules.share(calls);
+    return UNTAGGED.map(
+      ({ start, end }) => `${literal(start)} ${name}${end === '' ? '' : ` (ws ${literal(end)})?`}`,
+    ).join(' | ');
   },
 };
 
-const FENCE = '```';
-/** The start of a code block with a call, up to the name. */
-const BLOCKS = ['{\n  "name": ', '{"name": '].map((object) => `${FENCE}json\n${object}`);
+/** Reads white space. Unlike `PieceReader.space`, the output may end after it. */
+function* optionalSpace(reader: PieceReader): Parsing<void> {
+  while ((yield* reader.more()) && isSpace(reader.rest.charAt(0))) reader.skip(1);
+}
+
+/** Calls without tags: the text up to the name, and the text after the last call. */
+const UNTAGGED = [
+  { start: '```json\n{\n  "name": ', end: '```' },
+  { start: '```json\n{"name": ', end: '```' },
+  { start: '{"name": ', end: '' },
+  { start: '{{"name": ', end: '}' },
+];

@@ -64,6 +64,12 @@ export class OutputParser {
     return this.#state === 'call' ? this.#callText : null;
   }
 
+  /** Makes the current call text, up to the text that arrived, because it is not a call of an offered tool. */
+  rejectCall(): void {
+    this.#callText = null;
+    if (this.#state === 'call') this.#parsing.throw(new MalformedCall());
+  }
+
   /** Adds a piece of the output. Returns the parts that are ready, often none. */
   push(text: string): OutputPart[] {
     this.#callText = null;

@@ -185,6 +185,24 @@ describe('the text of a call that has begun', () => {
   });
 });
 
+describe('a call that is rejected', () => {
+  it('is text, and the next opening begins a call', () => {
+    const parser = createParser({ format: HERMES });
+    const parts = parser.push('<tool_call>{"na');
+    parser.rejectCall();
+    assert.equal(parser.callText, null);
+    assert.equal(parser.state, 'text');
+    parts.push(...parser.push('me": <tool_call>{"n'));
+    assert.equal(parser.callText, '<tool_call>{"n');
+    parts.push(...parser.push('ame": "f", "arguments": {}}</tool_call>'), ...parser.flush());
+    assert.deepEqual(parts, [
+      { type: 'text', text: '<tool_call>{"name":' },
+      { type: 'call', name: 'f' },
+      { type: 'arguments', text: '{}' },
+    ]);
+  });
+});
+
 describe('formats of whole answers', () => {
   it('are calls at the start of the answer only', () => {
     const call = '{"name": "f", "parameters": {"a": 1}}';
@@ -211,6 +229,29 @@ describe('formats of whole answers', () => {
     }
     const other = '```json\n{"name": "f", "age": 3}\n```';
     assert.deepEqual(parse(split(other, [1]), options), output({ text: other }));
+  });
+
+  it('can be several calls in one code block', () => {
+    const call = '{"name": "f", "arguments": {"a": 1}}';
+    const block = `\`\`\`json\n${call}\n${call}\n${call}\n\`\`\``;
+    for (const pieces of [[block], split(block, [1]), [block.slice(0, -4)]]) {
+      const parsed = parse(pieces, { format: HERMES, tools: [tool('f')] });
+      assert.deepEqual(parsed, output({ calls: [PARSED, PARSED, PARSED] }));
+    }
+  });
+
+  it('can be calls without tags, with one brace or two', () => {
+    const options = { format: HERMES, tools: [tool('f')] };
+    for (const text of [
+      '{"name": "f", "arguments": {"a": 1}}',
+      '{{"name": "f", "arguments": {"a": 1}}}',
+      '{{"name": "f", "arguments": {"a": 1}}',
+    ]) {
+      assert.deepEqual(parse([text], options), output({ calls: [PARSED] }));
+      assert.deepEqual(parse(split(text, [1]), options), output({ calls: [PARSED] }));
+      assert.deepEqual(parse([`See ${text}`], options), output({ text: `See ${text}` }));
+      assert.deepEqual(parse([text], { ...options, tools: [tool('g')] }), output({ text }));
+    }
   });
 
   it('need the name of an offered tool after the bracket', () => {
