@@ -4,24 +4,26 @@ import { tickEvery, tickMsFor } from './deadline.ts';
 
 /** Timeouts of connections, in milliseconds. */
 export interface ConnectionLimits {
-  /** From the first byte of a request to the last. */
+  /** Maximum time from the first byte of a request to the last. */
   requestMs: number;
-  /** While the client does not read the response. */
+  /** Maximum time for which the client may stop reading a response. */
   stallMs: number;
-  /** Without a request. Sent to clients as `Keep-Alive: timeout=`. */
+  /** Maximum time without a request. Sent to clients as `Keep-Alive: timeout=`. */
   idleMs: number;
 }
 
-/** Time added to the timeout that is announced to clients, so that no request arrives while the connection closes. */
+/**
+ * Time added to the timeout that is sent to clients, so that no request arrives while the connection is being closed.
+ */
 const IDLE_GRACE_MS = 1000;
 
 /**
- * Enforces the timeouts of all connections of a server, up to two ticks late. Replaces Node's timers for two reasons.
- * They count time in which this process was suspended. They also send a 408 on connections that never carried a
- * request, and a client that connected early takes it as the response to its first request.
+ * Enforces the timeouts of all connections of a server, up to two ticks late. Replaces Node's timers, which have two
+ * problems. They count time in which this process was suspended. They also send a 408 on a connection that has never
+ * carried a request; a client that connected early takes the 408 as the response to its first request.
  *
- * `onLateRequest` must end the connection; it is called if a request does not arrive completely in time. Idle
- * connections are closed without a response. Connections whose client does not read are closed with a `StalledError`.
+ * Calls `onLateRequest`, which must end the connection, if a request does not arrive completely in time. Closes idle
+ * connections without a response, and connections whose client does not read with a `StalledError`.
  */
 export function watchConnections(
   server: Server,
@@ -56,7 +58,7 @@ export function watchConnections(
   server.once('close', () => ticks[Symbol.dispose]());
 }
 
-/** The client read nothing of its response for `stallMs`. */
+/** The client read no data of its response for `stallMs`. */
 export class StalledError extends Error {
   constructor() {
     super('the client stopped reading the response');

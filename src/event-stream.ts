@@ -5,11 +5,14 @@ import type { Writable } from 'node:stream';
 export const KEEP_ALIVE = ': keep-alive\n\n';
 
 export interface EventStreamOptions {
-  /** Sends the status after this many milliseconds even without an event; null waits for the first event. */
+  /**
+   * Time after which the status is sent even without an event, in milliseconds. If null, the stream waits for the first
+   * event.
+   */
   holdMs: number | null;
   /** Time without data after which a keep-alive comment is sent, in milliseconds. */
   keepAliveMs: number;
-  /** Suppresses keep-alive comments while it returns false. */
+  /** No keep-alive comments are sent while this returns false. */
   alive?: () => boolean;
 }
 
@@ -22,12 +25,16 @@ const HEADERS = [
   'no',
 ];
 
-/** Frames of one turn of the event loop are sent early if they are longer than this, in characters. */
+/**
+ * Maximum length of the frames that are collected in one turn of the event loop, in characters. Longer ones are sent
+ * before the end of the turn.
+ */
 const PENDING_LIMIT = 65_536;
 
 /**
- * Flushes the streams of one server at the end of each turn of the event loop, after all input was read. This makes a
- * token 10% cheaper than alternating reads and writes, and sends the frames of a stream in one turn as one chunk.
+ * Flushes the streams of one server at the end of each turn of the event loop, after all input was read. All frames
+ * that a stream got in one turn are then sent as one chunk. This makes a token 10% cheaper than alternating reads and
+ * writes.
  */
 export class WriteQueue {
   #streams: EventStream[] = [];
@@ -46,12 +53,12 @@ export class WriteQueue {
 }
 
 /**
- * Sends server-sent events on one response. The status is sent with the first frame, or after `holdMs`; then a comment
- * is sent after each `keepAliveMs` without data. Unread data is bounded by the high-water mark and the frames of one
- * turn; `watchConnections` closes connections whose client does not read.
+ * Sends server-sent events on one response. The status is sent with the first frame, or after `holdMs`. From then on, a
+ * comment is sent after each `keepAliveMs` without data. The amount of unread data is limited to the high-water mark
+ * plus the frames of one turn; `watchConnections` closes connections whose client does not read.
  *
  * `ServerResponse.write` creates four buffers and a `writev` for each chunk, which is most of the cost of a token in a
- * proxy. After the headers, each chunk is therefore framed here and written directly to the socket.
+ * proxy. After the headers, this class therefore frames each chunk itself and writes it directly to the socket.
  */
 export class EventStream implements Disposable {
   readonly #response: ServerResponse;
@@ -87,8 +94,8 @@ export class EventStream implements Disposable {
   }
 
   /**
-   * Writes complete frames, or only the status for an empty string. Returns a promise if the buffer is full; await it
-   * before the next write. It also resolves when the connection closes.
+   * Writes complete frames. An empty string sends only the status. Returns a promise if the buffer is full, which must
+   * be awaited before the next write. The promise also resolves when the connection closes.
    */
   write(frames: string): Promise<void> | null {
     if (frames === '') {
@@ -118,7 +125,7 @@ export class EventStream implements Disposable {
     const { socket } = response;
     if (frames === '' || response.writableEnded || response.destroyed) return;
     this.#pending = '';
-    // Node corks a response until the end of the tick in which it wrote a chunk.
+    // After a chunk, Node corks the response until the end of the tick. A direct write would overtake that chunk.
     if (!this.#direct || socket === null || response.writableCorked > 0) {
       response.write(frames);
       this.#headersWritten();
@@ -148,22 +155,29 @@ export class EventStream implements Disposable {
   }
 
   /**
-   * Direct writes are not possible with pipelining (the response has no socket while an earlier one uses it), with
-   * HTTP/1.0 (no chunks), and with the scripted engine (which replaces `write` to inject faults).
+   * Decides whether the next chunks can be written directly to the socket. This is not possible with pipelining (the
+   * response has no socket while an earlier one uses it), with HTTP/1.0 (which has no chunks), and with the scripted
+   * engine (which replaces `write` to inject faults).
    */
   #headersWritten(): void {
     const response = this.#response;
     this.#direct = response.socket !== null && response.chunkedEncoding && !Object.hasOwn(response, 'write');
   }
 
-  /** The response or the socket, whichever has a full buffer; null: neither. A corked response buffers its chunks. */
+  /**
+   * The response or the socket, whichever has a full buffer; null if neither has. A corked response buffers its chunks
+   * itself.
+   */
   get #fullBuffer(): Writable | null {
     const response = this.#response;
     if (response.writableNeedDrain) return response;
     return response.socket?.writableNeedDrain ? response.socket : null;
   }
 
-  /** Writes do not restart the timer, because that costs more than recording the time of the last write. */
+  /**
+   * Starts the keep-alive timer. Writes do not restart it, because that costs more than recording the time of the last
+   * write.
+   */
   #scheduleKeepAlive(ms: number): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#keepAlive(), ms);

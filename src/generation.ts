@@ -1,6 +1,9 @@
 /** The types of generation requests and of the events that engines return. */
 
-/** Types of replicas; `openai` is any other server or provider. `openai/fields.ts` has the fields that each supports, `engine/dialects.ts` the differences. */
+/**
+ * Types of replicas; `openai` is any other server or provider. `openai/fields.ts` defines which fields each of them
+ * supports, and `engine/dialects.ts` their other differences.
+ */
 export const DIALECTS = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi', 'openai'] as const;
 export type Dialect = (typeof DIALECTS)[number];
 
@@ -9,13 +12,13 @@ export type Message =
   | { role: 'system' | 'user'; content: string }
   | {
       role: 'assistant';
-      /** Null: only tool calls. */
+      /** Null if the message has only tool calls. */
       content: string | null;
-      /** Null: the caller sent none. */
+      /** Null if the caller sent none. */
       reasoning: string | null;
       toolCalls: readonly ToolCall[];
     }
-  /** The result of a call. */
+  /** The result of a tool call. */
   | { role: 'tool'; toolCallId: string; content: string };
 
 export type Role = Message['role'];
@@ -31,11 +34,11 @@ export interface ToolCall {
 /** A function that the model may call. */
 export interface Tool {
   name: string;
-  /** Null: none. */
+  /** Null if there is none. */
   description: string | null;
-  /** JSON Schema of the arguments, an object. Checked like a response format if `strict`. */
+  /** JSON Schema of the arguments, an object. If `strict`, the schema is checked like that of a response format. */
   parameters: { readonly [keyword: string]: unknown };
-  /** Whether arguments always satisfy the schema. Otherwise, they are a JSON object. */
+  /** Whether the arguments must satisfy the schema. Otherwise, they only have to be a JSON object. */
   strict: boolean;
 }
 
@@ -57,17 +60,19 @@ export interface Sampling {
   temperature: number;
   /** Above 0, up to 1. */
   topP: number;
-  /** Number of candidates to keep; 0 or null: all. 0 also disables the engine's default. */
+  /**
+   * Number of most likely tokens to keep; 0 for all. Null also means all, unless the engine has a default of its own.
+   */
   topK: number | null;
-  /** 0 to 1, relative to the most likely token; 0: off. */
+  /** 0 to 1, relative to the probability of the most likely token; 0 for off. */
   minP: number;
-  /** Unsigned 32 bits; null: random. */
+  /** Unsigned 32 bits; null for a random seed. */
   seed: number | null;
   /** -2 to 2. */
   presencePenalty: number;
   /** -2 to 2. */
   frequencyPenalty: number;
-  /** Above 0; 1: off. */
+  /** Above 0; 1 for off. */
   repetitionPenalty: number;
   /** Biases of -100 to 100 by token ID. */
   logitBias: ReadonlyMap<number, number>;
@@ -92,23 +97,25 @@ export type ResponseFormat =
 interface GenerationRequestBase {
   /** Model ID from the caller. */
   model: string;
-  /** Maximum completion tokens per choice, at least 1; null: limited by the model and its context. */
+  /** Maximum completion tokens per choice, at least 1. If null, only the model and its context limit them. */
   maxTokens: number | null;
   sampling: Sampling;
   /** Up to 4 sequences, none empty. */
   stop: readonly string[];
   /** Choices per prompt, at least 1. */
   choices: number;
-  /** Number of alternatives per token (0 to 20); null: no log probabilities. */
+  /** Number of alternatives per token (0 to 20); null for no log probabilities. */
   logprobs: number | null;
   responseFormat: ResponseFormat;
   /** Whether the caller wants server-sent events. */
   stream: boolean;
-  /** `stream_options.include_usage`: true sends the usage in a separate chunk; null: not set. */
+  /**
+   * `stream_options.include_usage`. If true, the usage is sent in a separate chunk. Null if the caller did not set it.
+   */
   includeUsage: boolean | null;
   /** Whether each chunk contains the usage so far. Set by the service for its engines, never by callers. */
   continuousUsage: boolean;
-  /** Prefixes are only reused between requests of the same scope; null: never. */
+  /** Prefixes are only reused between requests with the same scope. If null, they are never reused. */
   cacheScope: string | null;
   /** The caller's end-user identifier, which is not logged. */
   user: string | null;
@@ -118,12 +125,12 @@ export interface ChatRequest extends GenerationRequestBase {
   kind: 'chat';
   /** Not empty. The role `developer` was converted to `system`, and content parts were joined. */
   messages: readonly Message[];
-  /** Functions with unique names; empty: none. */
+  /** Functions with unique names; empty if there are none. */
   tools: readonly Tool[];
   toolChoice: ToolChoice;
   /** Whether one response may have several calls. */
   parallelToolCalls: boolean;
-  /** `none`: without reasoning; null: the model's default. */
+  /** `none` for no reasoning; null for the default of the model. */
   reasoningEffort: ReasoningEffort | null;
   /** Variables for the chat template, from `chat_template_kwargs`. */
   templateVariables: { readonly [name: string]: unknown };
@@ -143,9 +150,9 @@ export type GenerationRequest = ChatRequest | TextRequest;
 export type GenerationKind = GenerationRequest['kind'];
 
 /**
- * The source of the counts. `engine`: reported. `estimated`: the engine reported none, and the service counted the
- * events that it received. `clamped`: the engine reported more than the request could use, and the counts were lowered
- * to that maximum.
+ * The source of the token counts. `engine`: the engine reported them. `estimated`: the engine reported none, so the
+ * service counted the events that it received. `clamped`: the engine reported more tokens than the request could use,
+ * and the counts were lowered to that maximum.
  */
 export type UsageSource = 'engine' | 'estimated' | 'clamped';
 
@@ -159,7 +166,7 @@ export interface Usage {
   reasoningTokens: number;
 }
 
-/** No tokens yet. */
+/** The usage before any tokens. */
 export const NO_USAGE: Readonly<Usage> = {
   promptTokens: 0,
   completionTokens: 0,
@@ -173,7 +180,7 @@ export type FinishReason = 'stop' | 'length' | 'tool_calls';
 export interface Logprob {
   token: string;
   logprob: number;
-  /** The bytes of the token, which may be partial characters; null: not reported by the replica. */
+  /** The bytes of the token, which may be partial characters; null if the replica does not report them. */
   bytes: readonly number[] | null;
 }
 
@@ -185,9 +192,9 @@ export interface TokenLogprob extends Logprob {
 /** Generated text of one choice. */
 interface TextDelta {
   choice: number;
-  /** Complete characters, never part of a stop sequence; may be empty if there are only log probabilities. */
+  /** Complete characters, never part of a stop sequence. May be empty if there are only log probabilities. */
   text: string;
-  /** Completion tokens of the request so far, including reasoning: reported by the engine, or counted. */
+  /** Completion tokens of the request so far, including reasoning. Reported by the engine, or else counted. */
   completionTokens: number;
   logprobs: readonly TokenLogprob[] | null;
 }
@@ -202,14 +209,15 @@ interface ToolCallDelta {
 }
 
 /**
- * The events of a generation, in this order: one `started`; then text and tool calls and, for each choice, one `finish`
- * after its last part; then one `end`. A call is one `tool-call`, then the parts of its arguments; calls of a choice do
- * not overlap. Reasoning and calls count as completion tokens. A stream that throws a `ServiceError` has no `end`.
+ * The events of a generation. First comes one `started`, then the text and the tool calls. Each choice has one `finish`
+ * after its last part. One `end` comes last. A call is one `tool-call`, followed by the parts of its arguments; the
+ * calls of a choice do not overlap. Reasoning and calls count as completion tokens. A stream that throws a
+ * `ServiceError` has no `end`.
  */
 export type GenerationEvent =
   | {
       type: 'started';
-      /** Null: the replica reports counts only at the end. */
+      /** Null if the replica reports counts only at the end. */
       promptTokens: number | null;
       cachedTokens: number | null;
     }
@@ -230,10 +238,7 @@ export type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }
 /** An event with a part of a tool call. */
 export type ToolEvent = Extract<GenerationEvent, { type: 'tool-call' | 'tool-arguments' }>;
 
-/**
- * Updates the usage so far from an event. The tokens since the last event count as reasoning if this event is
- * reasoning.
- */
+/** Updates the usage with the tokens since the last event. They count as reasoning if this event is reasoning. */
 export function countTokens(usage: Usage, { type, completionTokens }: TextEvent | ToolEvent): void {
   const added = type === 'reasoning' ? Math.max(0, completionTokens - usage.completionTokens) : 0;
   usage.reasoningTokens = Math.min(usage.reasoningTokens + added, completionTokens);
@@ -265,7 +270,7 @@ export function toolsOf(request: GenerationRequest): readonly Tool[] {
   }
 }
 
-/** Returns the prompts that the text of each choice begins with; empty: none. */
+/** Returns the prompts that are repeated at the start of the choices. Empty if none are. */
 export function echoedPrompts(request: GenerationRequest): readonly string[] {
   switch (request.kind) {
     case 'chat':
@@ -303,7 +308,7 @@ function messageText(message: Message): string {
   }
 }
 
-/** Sampling that the publisher of a model recommends. Absent: no recommendation. */
+/** The sampling parameters that the publisher of a model recommends. A parameter without a recommendation is absent. */
 export interface RecommendedSampling {
   readonly temperature?: number | undefined;
   readonly topP?: number | undefined;
@@ -326,8 +331,8 @@ export interface ModelCard {
   created: number;
   owned_by: string;
   recommendedSampling: RecommendedSampling;
-  /** Whether the model calls tools; null: unknown. */
+  /** Whether the model calls tools; null if unknown. */
   tools: boolean | null;
-  /** Whether it can reason before it answers; null: unknown. */
+  /** Whether it can reason before it answers; null if unknown. */
   reasoning: boolean | null;
 }

@@ -21,7 +21,10 @@ export type LogLevel = 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'silent';
 /** Maximum length of a text, in characters. */
 const MAX_TEXT = 4096;
 
-/** Lines are batched up to this length or time, because one write per line is 10% of the cost of a request. */
+/**
+ * Lines are batched up to this length, in characters, or this time, because writing each line separately takes 10% of
+ * the cost of a request.
+ */
 const BATCH_LENGTH = 8192;
 const BATCH_MS = 250;
 
@@ -36,7 +39,10 @@ export function openLog(level: LogLevel, destination: DestinationStream = standa
   return wrap(pino(options, destination));
 }
 
-/** Batches lines for standard error. Pino's own buffering would concatenate the whole batch again for each line. */
+/**
+ * Batches lines for standard error. Pino has its own buffering, but it would concatenate the whole batch again for each
+ * line.
+ */
 function standardError(): DestinationStream & { flush(): void } {
   const stream = pino.destination({ fd: 2, sync: true });
   let lines: string[] = [];
@@ -59,7 +65,7 @@ function standardError(): DestinationStream & { flush(): void } {
   };
 }
 
-/** Parses a line that `openLog` wrote; null: any other text. */
+/** Parses a line that `openLog` wrote. Returns null for any other text. */
 export function logLineOf(
   line: string,
 ): { level: 'debug' | 'info' | 'warn' | 'error'; message: string; fields: LogFields } | null {
@@ -105,7 +111,7 @@ function wrap(logger: PinoLogger): Log {
 }
 
 function serialize(fields: LogFields = {}): LogFields | Record<string, unknown> {
-  // Avoids a copy, which is a large part of the cost of a line.
+  // Usually, no field needs conversion. Copying the fields is a large part of the cost of a line.
   if (!Object.values(fields).some(needsConversion)) return fields;
   const out: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(fields)) {

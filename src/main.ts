@@ -32,10 +32,12 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   ],
 };
 
-/** The summary is shown in the list of commands, without loading them. */
+/** The summary is shown in the list of commands, so that the list can be printed without loading any command. */
 type CommandEntry = readonly [summary: string, load: () => Promise<{ register: (program: Command) => void }>];
 
-/** Reports an unknown option before a missing one, because it is often the missing one mistyped. */
+/**
+ * Reports an unknown option before a missing one, because the unknown option is often a misspelling of the missing one.
+ */
 class CommandLine extends Command {
   override createCommand(name?: string): Command {
     return new CommandLine(name);
@@ -72,7 +74,7 @@ async function main(args: readonly string[]): Promise<void> {
     if (name === requested) (await load()).register(program);
     else program.command(name).description(summary);
   }
-  // For the help of an unknown command, commander would print the general help instead of an error.
+  // For `help` with an unknown command, commander would print the general help. Without `help`, it reports an error.
   const known = requested === undefined || requested in COMMANDS || requested.startsWith('-');
   await program.parseAsync(known ? args : [requested], { from: 'user' });
 }
@@ -88,7 +90,9 @@ function reportError(error: unknown): void {
   process.stderr.write(`${text}\n`);
 }
 
-/** Returns whether the error is built into the language or Node. Expected errors have their own classes. */
+/**
+ * Returns whether the class of the error is built into the language or Node. Expected errors have their own classes.
+ */
 function isBug(error: Error): boolean {
   return error.name in globalThis || error.name === 'AssertionError';
 }

@@ -1,7 +1,7 @@
 /**
- * Returns the known name that was probably meant. It is equal except for case and separators, contains the given
- * name, or differs from it by at most two typing errors (one if the name has fewer than five characters). Null: no
- * name is near.
+ * Returns the known name that was probably meant, or null if no name is near. A name is near if it is equal except for
+ * case and separators, contains the given name, or differs from it by at most two typing errors (one if the given name
+ * has fewer than five characters).
  */
 export function nearest(name: string, known: Iterable<string>): string | null {
   return rankNames(name, known).near;
@@ -22,9 +22,11 @@ export function rankNames(name: string, known: Iterable<string>): { near: string
   return { near, ranked: candidates.map(({ text }) => text) };
 }
 
-/** Shortest name that may be an abbreviation or a typing error, in characters. */
+/**
+ * Minimum length of a name that can be an abbreviation or a typing error, in characters. Shorter names must be equal.
+ */
 const SHORTEST = 3;
-/** Characters of each name that are compared, because the work grows with the product of the lengths. */
+/** Maximum number of characters that are compared, because the work grows with the product of the lengths. */
 const COMPARED = 64;
 
 const flatten = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g, '').slice(0, COMPARED);
@@ -32,7 +34,7 @@ const flatten = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g,
 function distance(given: string, candidate: string): number {
   if (given === candidate) return 0;
   if (given.length < SHORTEST) return Infinity;
-  // Names that contain the given one rank before typing errors, and shorter ones first.
+  // Names that contain the given one rank before names with typing errors. Among them, shorter names rank first.
   if (candidate.includes(given)) return 1 - 1 / candidate.length;
   // A wrong namespace counts as one additional error.
   const slash = given.indexOf('/');

@@ -49,7 +49,7 @@ const LAST_FRAME_MS = 1000;
 export interface ServiceOptions {
   config: Config;
   secrets: Secrets;
-  /** For `HF_ENDPOINT`, `HF_TOKEN` and the proxies of downloads. */
+  /** Environment variables; `HF_ENDPOINT`, `HF_TOKEN` and the proxy variables apply to downloads. */
   env: NodeJS.ProcessEnv;
   log: Log;
   /** The clock of keys and of limits in memory; by default, the system clock. */
@@ -63,7 +63,10 @@ export class Service implements AsyncDisposable {
   readonly router: Router;
   readonly keys: KeyStore;
   readonly embeddedReplicas: readonly EmbeddedReplica[];
-  /** A model that is better than the default one and fits into the memory that was free at startup; null: none. */
+  /**
+   * A model that is better than the default one and fits into the memory that was free at startup; null if there is
+   * none.
+   */
   readonly recommendedModel: RecommendedModel | null;
   readonly #parts: ServiceParts;
   readonly #owned: AsyncDisposableStack;
@@ -84,7 +87,8 @@ export class Service implements AsyncDisposable {
    */
   static async open({ config, secrets, env, log, clock, passwords }: ServiceOptions): Promise<Service> {
     await using owned = new AsyncDisposableStack();
-    // Taken before migrations, which would break another running service. On PostgreSQL, instances share the database.
+    // The lock is taken before the database is migrated, because a migration would break another running service. There
+    // is no lock on PostgreSQL, where instances share the database.
     const lock = config.databaseUrl === null ? owned.use(await ServiceLock.take(config.home)) : null;
     const database = owned.use(
       await openDatabase({
@@ -190,7 +194,10 @@ export class Service implements AsyncDisposable {
     return await hasOperator(this.#parts.database);
   }
 
-  /** Creates the setup link for the first operator, valid for an hour. Resolves with null if there is an operator. */
+  /**
+   * Creates the setup link for the first operator, which is valid for an hour. Resolves to null if there is an
+   * operator.
+   */
   async createSetupLink(): Promise<string | null> {
     return await createSetupLink(this.#parts.database, this.url);
   }
@@ -228,7 +235,7 @@ export class Service implements AsyncDisposable {
     await resolvesWithin(generations.idle(), LAST_FRAME_MS);
   }
 
-  /** Kills the engines, for a process that exits without disposing of the service. */
+  /** Kills the engines. Called when the process exits without disposing of the service. */
   killEngines(): void {
     for (const replica of this.embeddedReplicas) replica.kill();
   }
@@ -248,7 +255,7 @@ function logMigrations(log: Log): (migration: string) => void {
   };
 }
 
-/** Opens limits in memory, or in Valkey or Redis, which all instances share. */
+/** Opens limits in Valkey or Redis, which all instances share, or else in memory. */
 async function openLimits(
   config: Config,
   database: Database,

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 
-// One folder above both `src/` and `dist/`. A test of the packed package reads both fields.
+// `package.json` is one folder above both `src/` and `dist/`. A test of the packed package reads both fields.
 const { version, engines } = createRequire(import.meta.url)('../package.json') as {
   version: string;
   engines: { node: string };

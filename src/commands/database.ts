@@ -51,7 +51,7 @@ async function backup(file: string): Promise<void> {
   }
   const target = resolve(file);
   const stop = new AbortController();
-  // Aborting removes the incomplete copy.
+  // When aborted, `backupSqlite` deletes the incomplete copy.
   const interrupt = (signal: NodeJS.Signals) => stop.abort(signal);
   for (const signal of SIGNALS) process.once(signal, interrupt);
   const progress = progressBar();

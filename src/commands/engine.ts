@@ -116,7 +116,9 @@ function withServeOptions(command: Command): Command {
     .option('--choices <count>', 'maximum number of choices per request', positiveInteger, 16);
 }
 
-/** Listens, prints the address, and exits with 0 after SIGTERM or SIGINT when the running requests have finished. */
+/**
+ * Starts the server and prints its address. After SIGTERM or SIGINT, lets running requests finish, then exits with 0.
+ */
 async function serve(
   engine: LocalEngine,
   flags: ServeFlags,

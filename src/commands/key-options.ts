@@ -5,7 +5,7 @@ import { modelId, planSchema, type PlanLimits } from '../config/plan.ts';
 export interface LimitEdit {
   /** Path in the limits of a plan, such as `['usdPerMonth']` or `['models', 'a/b', 'burst', 'tokens']`. */
   path: readonly string[];
-  /** Null removes the limit. */
+  /** Null to remove the limit. */
   value: string | number | null;
 }
 
@@ -15,7 +15,10 @@ export const LIMIT_NAMES: readonly string[] = Object.keys(planSchema.shape).flat
   return name === 'burst' ? ['burst.requests', 'burst.tokens'] : [name];
 });
 
-/** Parses `name=value` or `name@model=value`; `none` removes the limit. For commander: appends to `before`. */
+/**
+ * Parses `name=value` or `name@model=value`, where the value `none` removes the limit. Returns `before` with the new
+ * edit appended, as commander expects of a repeatable option.
+ */
 export function parseLimit(text: string, before: readonly LimitEdit[] = []): LimitEdit[] {
   const [, name = '', model, value = ''] = /^([a-zA-Z.]+)(?:@([^=]+))?=(.*)$/.exec(text) ?? [];
   if (!LIMIT_NAMES.includes(name)) {
@@ -39,14 +42,14 @@ export function editLimits(current: PlanLimits | null, edits: readonly LimitEdit
 
 type Tree = { [name: string]: unknown };
 
-/** Sets the value at a path, or removes it if null. Removes objects that become empty. */
+/** Sets the value at a path, or removes it if `value` is null. Removes objects that become empty. */
 function setAt(tree: Tree, [name = '', ...rest]: readonly string[], value: string | number | null): void {
   if (rest.length === 0) {
     if (value === null) delete tree[name];
     else tree[name] = value;
     return;
   }
-  // Only the last segment of a path is not an object.
+  // All values on the way to the last segment are objects.
   const inner = { ...(tree[name] as Tree | undefined) };
   setAt(inner, rest, value);
   if (Object.keys(inner).length === 0) delete tree[name];
@@ -89,12 +92,17 @@ export function parseDuration(text: string): number {
   return duration;
 }
 
-/** Like `parseDuration`. Returns Infinity for `never`, because commander turns null into an empty string. */
+/**
+ * Like `parseDuration`, but also accepts `never`. Returns Infinity for it, because commander turns null into an empty
+ * string.
+ */
 export function parseExpiry(text: string): number {
   return text === 'never' ? Infinity : parseDuration(text);
 }
 
-/** Returns an empty list for `all`, because commander turns null into an empty string. */
+/**
+ * Parses comma-separated model IDs. Returns an empty list for `all`, because commander turns null into an empty string.
+ */
 export function parseModels(text: string): string[] {
   if (text === 'all') return [];
   const ids = text.split(',').map((id) => id.trim());

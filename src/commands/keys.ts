@@ -87,7 +87,7 @@ Use name@model=value to limit one model, and name=none to remove a limit.
 `;
 
 interface RestrictionFlags {
-  /** Empty: all. */
+  /** Model IDs; empty for all models. */
   models?: string[];
   limit?: LimitEdit[];
   budget?: LimitEdit;
@@ -150,7 +150,7 @@ async function list(flags: { account?: string; json?: true }): Promise<void> {
 
 interface UpdateFlags extends RestrictionFlags {
   name?: string;
-  /** Infinity: never. */
+  /** Milliseconds from now; Infinity if the key never expires. */
   expiresIn?: number;
 }
 

@@ -49,7 +49,7 @@ async function exportLedger({ from, to, account, format }: Flags): Promise<void>
   }
 }
 
-/** Minimum length of a write, in characters. */
+/** Rows are collected until they have this length, in characters, and then written together. */
 const CHUNK_LENGTH = 65_536;
 
 async function* formatRows(
@@ -70,7 +70,7 @@ async function* formatRows(
 
 type CsvColumn = readonly [name: string, valueOf: (row: RequestJson) => string | number | boolean | null];
 
-/** The fields of a row in the order of its JSON. Each price has its own column. */
+/** The CSV columns. They are the fields of the JSON, in the same order, except that each price has its own column. */
 const COLUMNS: readonly CsvColumn[] = request.keyof().options.flatMap((name): CsvColumn[] => {
   if (name !== 'price') return [[name, (row) => row[name]]];
   return [

@@ -155,7 +155,7 @@ async function openStore(): Promise<ModelStore> {
   return new ModelStore({ home, log: SILENT, env: process.env });
 }
 
-/** Shows progress on standard error. `onNote` receives the reason of each source that failed, which is printed. */
+/** Shows progress on standard error. Prints each reason why a source failed, and passes it to `onNote`. */
 function openBar(onNote?: (reason: string) => void): ProgressBar {
   const terminal = process.stderr.isTTY ? new Terminal(process.stderr) : null;
   const printLine = (line: string): void => (terminal ? terminal.print(line) : note(line));
@@ -169,7 +169,7 @@ function openBar(onNote?: (reason: string) => void): ProgressBar {
   });
 }
 
-/** Removes the failed sources that were printed from the list in the message. */
+/** Removes the reasons that were already printed from the message of the error. */
 function withoutPrinted(error: unknown, reasons: readonly string[]): unknown {
   if (!(error instanceof PullError)) return error;
   const lines = error.message.split('\n').filter((line) => !reasons.includes(line.replace(/^ {2}- /, '')));
@@ -226,7 +226,10 @@ function asJson(model: LocalModel): Record<string, unknown> {
   };
 }
 
-/** Memory with the default slots and context if the machine has enough, in GB (10^9 bytes). */
+/**
+ * Returns the memory that a model needs with the default slots and context, in GB (10^9 bytes). Assumes that the
+ * machine has enough memory for these defaults.
+ */
 function memoryGb(model: CatalogModel): number {
   const machine = { availableBytes: Infinity, gpu: false };
   return totalBytes(planMemory(plannedModel(model), { slots: null, contextTokens: null }, machine)) / 1e9;

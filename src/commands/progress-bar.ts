@@ -12,11 +12,11 @@ const VERBS: Readonly<Record<PullPhase, string>> = {
 };
 
 interface ProgressOutput {
-  /** Null: no terminal. */
+  /** Null if the output is not a terminal. */
   terminal: Terminal | null;
-  /** Without a terminal, receives the progress after each tenth of a file and every ten seconds. */
+  /** Called if there is no terminal: after each tenth of a file, and at least every ten seconds. */
   onMilestone(progress: PullProgress): void;
-  /** Receives the reason why a source failed, once. */
+  /** Called once with each reason why a source failed. */
   onNote?: (note: string) => void;
   /** Monotonic milliseconds. */
   now?: () => number;
@@ -36,7 +36,7 @@ export class ProgressBar implements Disposable {
     this.#now = output.now ?? (() => performance.now());
   }
 
-  /** For `onProgress`. */
+  /** Shows the progress. Pass this as `onProgress`. */
   readonly update = (progress: PullProgress): void => {
     const { note } = progress;
     if (note !== null && !this.#notes.has(note)) {

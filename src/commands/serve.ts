@@ -105,9 +105,9 @@ function stoppedEarly(service: Service, stop: AbortSignal): number {
 }
 
 interface Output {
-  /** Standard output; null: it is not a terminal. */
+  /** Standard output; null if it is not a terminal. */
   terminal: Terminal | null;
-  /** Formats the log; null: standard error is not a terminal, and the log is JSON. */
+  /** Formats the log. Null if standard error is not a terminal; the log is then JSON. */
   terminalLog: TerminalLog | null;
 }
 
@@ -144,7 +144,10 @@ function reloadOnChange(service: Service, { configPath }: Config, log: Log): Dis
   };
 }
 
-/** Waits until the service is ready. Resolves with false if it is stopped or no model can load; prints the reasons. */
+/**
+ * Waits until the service is ready. Resolves to false if the service is stopped first, or if no model can be loaded; in
+ * the latter case, prints the reasons.
+ */
 async function waitUntilReady(
   service: Service,
   stop: AbortSignal,
@@ -206,7 +209,7 @@ async function explain(error: unknown): Promise<string> {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error ? error.code : undefined;
   if (code === 'EADDRINUSE') {
-    // Node names the address in the error.
+    // Node adds the address and port to this error.
     const { address = '', port = 0 } = error as { address?: string; port?: number };
     const found = (await isSluice(address, port))
       ? `Sluice is already running on ${urlOf(address, port)}. Stop it, or set`

@@ -30,7 +30,7 @@ export class StartDisplay implements Disposable {
   }
 
   draw(replicas: readonly { id: string; state: ReplicaState }[]): void {
-    // One bar at a time.
+    // Only one download is shown at a time.
     const pull = replicas.flatMap(({ state }) =>
       state.state === 'downloading' && state.pull ? [state.pull] : [],
     )[0];

@@ -30,7 +30,7 @@ export class TerminalLog {
     this.#print(`${timeOfDay(new Date())}  ${label}${text}`);
   }
 
-  /** Removes the lines that were printed as events from the error message of a failed start. */
+  /** Removes the lines that the log has already printed from the error message of a failed start. */
   withoutPrinted(message: string): string {
     const printed = (line: string): boolean =>
       this.#printed.has(line) || this.#printed.has(line.replace(/^ {2}- /, SOURCE_FAILED));
@@ -55,10 +55,13 @@ const LABELS: Partial<Record<string, Parameters<typeof styleText>>> = {
   error: ['red', 'error', { validateStream: false }],
 };
 
-/** Returns the first line of a field; empty: null or not in the event. */
+/** Returns the first line of a field, or an empty string if the field is null or missing. */
 type Get = (name: string) => string;
 
-/** Texts of specific events. Null: the event is not printed, because the welcome text contains it. */
+/**
+ * Texts of specific events. If the text is null, the event is not printed, because the welcome text has the same
+ * content.
+ */
 const EVENT_TEXTS: Partial<Record<string, (get: Get) => string | null>> = {
   ready: () => null,
   'download source failed': (get) => `${SOURCE_FAILED}${get('source')}: ${get('reason')}`,

@@ -5,8 +5,9 @@ import type { Service } from '../service.ts';
 import { formatBytes } from './progress-bar.ts';
 
 /**
- * Returns the text printed when the service is ready. Without an operator, it contains the setup link on a terminal,
- * and elsewhere the command that prints it, because the link is a secret and output may be logged.
+ * Returns the text that is printed when the service is ready. If there is no operator, the text contains the setup
+ * link. If standard output is not a terminal, it contains the command that prints the link instead, because the link is
+ * a secret and the output may be logged.
  */
 export async function welcome(service: Service, { configPath }: Config): Promise<string> {
   const card = service.router.cards()[0];

@@ -5,7 +5,7 @@ export interface ConfigIssue {
   /** Counted from 1; null if the issue has no position in the file. */
   line: number | null;
   column: number | null;
-  /** The accepted values, as a noun phrase. */
+  /** The accepted values, as a noun phrase such as `a whole number from 1 to 64`. */
   expected: string;
   /** Describes the issue without its position. */
   message: string;

@@ -8,7 +8,7 @@ export interface ConfigField {
   /** The accepted values, such as `a whole number from 1 to 64`. */
   type: string;
   required: boolean;
-  /** Undefined: no default, or one that depends on other settings (see `description`). */
+  /** Undefined if there is no default, or if the default depends on other settings (see `description`). */
   default: unknown;
   description: string;
 }
@@ -115,7 +115,7 @@ function text(schema: Json): string {
   return schema.minLength === undefined ? 'text' : 'text (not empty)';
 }
 
-/** zod sets the largest safe integer if the schema has no maximum. */
+/** If the schema has no maximum, zod reports the largest safe integer. */
 function bounds({ minimum, maximum }: Json): string {
   if (maximum === undefined || maximum === Number.MAX_SAFE_INTEGER) {
     return minimum === undefined ? '' : `, at least ${minimum}`;

@@ -4,7 +4,7 @@ import { configFields, fieldAt, fieldsBelow, formatPath } from './fields.ts';
 import { nearest } from '../nearest.ts';
 import type { YamlFile } from './yaml.ts';
 
-/** Converts the errors of zod, with their positions in the file. */
+/** Converts zod's errors to issues with positions in the file. */
 export function issuesOf(error: z.ZodError, file: YamlFile): ConfigIssue[] {
   return error.issues.flatMap((issue) =>
     issue.code === 'unrecognized_keys'
@@ -69,7 +69,10 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
 /** Maximum length of a value in an error message, in characters. */
 const MAX_FOUND = 60;
 
-/** Fields that may contain a secret, such as a key instead of the name of its variable. Messages omit their values. */
+/**
+ * Fields that may contain a secret by mistake, such as a key instead of the name of its environment variable. Messages
+ * omit the values of these fields.
+ */
 const POSSIBLY_SECRET: ReadonlySet<PropertyKey> = new Set([
   'apiKeyEnv',
   'clientSecretEnv',

@@ -50,7 +50,7 @@ export function loadSecrets(config: Config, env: NodeJS.ProcessEnv): Secrets {
 }
 
 interface SecretVariable {
-  /** The field that names it. */
+  /** Path of the field that names the variable. */
   path: PropertyKey[];
   name: string;
   /** Whether its value is sent in an HTTP header. */
@@ -120,7 +120,7 @@ function withAbsolutePath(model: ModelConfig, base: string): ModelConfig {
   return { ...model, engine: { ...model.engine, file: resolve(base, file) } };
 }
 
-/** Reports variables that are not set, or whose value cannot be sent. Never includes a value. */
+/** Reports variables that are not set, or whose value cannot be sent in a header. The issues never contain a value. */
 function invalidSecrets(file: ConfigFile, env: NodeJS.ProcessEnv, yaml: YamlFile): ConfigIssue[] {
   return variablesOf(file).flatMap(({ path, name, inHeader }) => {
     const value = env[name];
@@ -163,7 +163,8 @@ async function readBounded(path: string, issues: ConfigIssue[]): Promise<Uint8Ar
       }
       const bytes = await file.readFile();
       const { size, mtimeNs } = await file.stat({ bigint: true });
-      // A file that is only partly written may also be valid. A pipe has no size.
+      // A partly written file may be valid as well, so the file must not have changed during the read. This is not
+      // checked for a pipe, which has no size.
       const complete = BigInt(bytes.length) === size && before.size === size && before.mtimeNs === mtimeNs;
       if (complete || !before.isFile()) return bytes;
       await delay(REREAD_MS);

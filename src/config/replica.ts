@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { DIALECTS } from '../generation.ts';
 import { HEADER_VALUE, httpUrl, variableName } from './values.ts';
 
-/** Maximum number of additional headers, and their size. */
+/** Maximum number of additional headers. */
 const MAX_HEADERS = 16;
 const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/;
 

@@ -133,14 +133,16 @@ const model = z
     error: 'expected either `engine` or `replicas`, not both',
     path: ['replicas'],
   })
-  // A model without either is embedded, from the catalog.
+  // A model with neither `engine` nor `replicas` is a catalog model that runs on the embedded engine.
   .transform((value) =>
     value.engine === undefined && value.replicas === undefined
       ? { ...value, engine: engine.parse({}) }
       : value,
   );
 
-/** The plans if the configuration has none. They are generous, for use on a personal machine. */
+/**
+ * The plans if the configuration has none. The default plan, `standard`, is generous, for use on a personal machine.
+ */
 const DEFAULT_PLANS = {
   free: {
     requestsPerMinute: 20,
@@ -364,15 +366,15 @@ export type ReplicaConfig = NonNullable<ModelConfig['replicas']>[number];
 /** All settings of the service, from the file and the environment. */
 export interface Config {
   file: ConfigFile;
-  /** Path of the configuration file; null: none, the defaults apply. */
+  /** Path of the configuration file. Null if there is none; the defaults apply. */
   configPath: string | null;
   host: string;
-  /** 0: any free port. */
+  /** 0 for any free port. */
   port: number;
   /** Absolute path of the data directory. */
   home: string;
-  /** PostgreSQL; null: SQLite in the data directory. May contain a password. */
+  /** URL of the PostgreSQL database; null for SQLite in the data directory. May contain a password. */
   databaseUrl: Secret | null;
-  /** Valkey or Redis for limits; null: in memory. May contain a password. */
+  /** URL of Valkey or Redis for limits; null for limits in memory. May contain a password. */
   valkeyUrl: Secret | null;
 }

@@ -1,12 +1,12 @@
 import { watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 
-/** Delay after a change in milliseconds, because editors write a file in several steps. */
+/** Delay between a change and the call of `onChange`, in milliseconds. Editors write a file in several steps. */
 const SETTLE_MS = 200;
 
 /**
- * Calls `onChange` when a file is changed, replaced or recreated, until disposed. Watches the directory, because
- * editors and orchestrators replace the file or a symbolic link.
+ * Calls `onChange` when a file is changed, replaced or recreated, until disposed. Watches the directory instead of the
+ * file, because editors and orchestrators replace the file or a symbolic link to it.
  */
 export function watchFile(path: string, onChange: () => void): Disposable {
   let timer: NodeJS.Timeout | undefined;
@@ -16,7 +16,7 @@ export function watchFile(path: string, onChange: () => void): Disposable {
   };
   const name = basename(path);
   const watcher = watch(dirname(path), { persistent: false }, (_event, file) => {
-    // Kubernetes replaces the directory `..data` that the links of a mounted configuration point to.
+    // In a mounted configuration, Kubernetes replaces the link `..data`, which the links to the files go through.
     if (file === null || file === name || file.startsWith('..')) schedule();
   });
   // After an error, only SIGHUP reloads the configuration.

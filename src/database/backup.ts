@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { asDatabaseError, DatabaseError } from './errors.ts';
 
-/** Pages copied per step: 16 MiB. */
+/** Pages copied per step. At the default page size of SQLite, this is 16 MiB. */
 const PAGES_PER_STEP = 4096;
 
 /** How long to wait for a lock, in milliseconds. */
@@ -17,9 +17,9 @@ export interface BackupOptions {
 }
 
 /**
- * Copies a snapshot of the SQLite database at `path` to a new `file` (mode 0600) while others read and write it.
- * The file gets its name only when it is complete and on disk. Rejects with a `DatabaseError` (`unwritable` if
- * there is no database, or the file exists) or with the signal's reason.
+ * Copies a snapshot of the SQLite database at `path` to a new `file` (mode 0600), while other connections read and
+ * write the database. The file gets its name only when it is complete and on disk. Rejects with the signal's reason, or
+ * with a `DatabaseError`, which is `unwritable` if the database does not exist or `file` already exists.
  */
 export async function backupSqlite(path: string, file: string, options: BackupOptions = {}): Promise<void> {
   if (!existsSync(path)) throw new DatabaseError('unwritable', `No database found at ${path}.`);
@@ -41,7 +41,7 @@ export async function backupSqlite(path: string, file: string, options: BackupOp
 async function copy(path: string, partial: string, { signal, onProgress }: BackupOptions): Promise<void> {
   const source = new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS });
   try {
-    // A snapshot for all steps; otherwise each commit by others would restart the copy.
+    // Read one snapshot in all steps. Otherwise, each commit by another connection would restart the copy.
     source.exec('begin; select 1 from sqlite_master');
     await backup(source, partial, {
       rate: PAGES_PER_STEP,

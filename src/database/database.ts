@@ -16,13 +16,13 @@ export interface Database extends AsyncDisposable {
   readonly place: DatabasePlace;
   readonly kysely: Kysely<Schema>;
   /**
-   * For background work: separate connections that give up soon (`busy`) if the database is locked. Waiting on
+   * For background work. Uses separate connections, which fail soon with `busy` if the database is locked. Waiting for
    * SQLite would block the event loop.
    */
   readonly background: Kysely<Schema>;
   /**
-   * For long queries, read-only. Uses a thread on SQLite with `threads`, so that the event loop is not blocked,
-   * and separate connections on PostgreSQL.
+   * For long queries, which must be read-only. On PostgreSQL, it uses separate connections. On SQLite with the option
+   * `threads`, it uses a thread, so that the event loop is not blocked.
    */
   readonly reports: Kysely<Schema>;
   /**
@@ -35,9 +35,12 @@ export interface Database extends AsyncDisposable {
 export interface DatabaseOptions {
   /** The directory of `sluice.db`, which must exist. Not used with `url`. */
   home: string;
-  /** PostgreSQL; null: SQLite in `home`. */
+  /** URL of the PostgreSQL database. If null, SQLite in `home` is used. */
   url: Secret | null;
-  /** Whether reports on SQLite are read in a thread. For services; a command would start slower. Default: false. */
+  /**
+   * Whether `reports` uses a thread on SQLite. Meant for the service, because commands would start more slowly.
+   * Default: false.
+   */
   threads?: boolean;
   /** Called with the name of each migration before it runs. A migration of many rows can take minutes. */
   onMigration?: (name: string) => void;
@@ -54,11 +57,11 @@ export async function openDatabase({
   onMigration,
 }: DatabaseOptions): Promise<Database> {
   if (url === null) {
-    // A command must not create a second database beside one that a service has open.
+    // If the database of a running service was deleted or moved, a command must not create a new one in its place.
     assertInPlace(runningService(home)?.files ?? []);
     return await openSqlite(sqlitePath(home), { threads, onMigration });
   }
-  // Loaded on demand: a service on SQLite starts without it.
+  // Loaded on demand, so that a service on SQLite starts without loading it.
   const { openPostgres } = await import('./postgres.ts');
   return await openPostgres(url, onMigration);
 }

@@ -94,7 +94,10 @@ const POSTGRES_FAULTS: ReadonlyMap<string, FaultText> = new Map([
   ['57P04', ['unwritable', 'was dropped']],
 ]);
 
-/** Messages of `pg`, which have no code, when the server does not respond or no connection is free in time. */
+/**
+ * Messages of `pg` errors that have no code. They mean that the server does not respond, or that no connection became
+ * free in time.
+ */
 const NO_RESPONSE = /timeout|terminated|connection error|not queryable/i;
 
 /** Converts an error of `pg` to a `DatabaseError` that names the database. Returns other errors unchanged. */

@@ -2,9 +2,9 @@ import type { ColumnType } from 'kysely';
 import type { UsageSource } from '../generation.ts';
 
 /**
- * The columns of the table `ledger`, by the names of their properties in TypeScript. The types of rows, the statements
- * of both databases, and the conversion of values derive from this. A new column is a line here, a migration, and a
- * line in `docs/ledger.md`.
+ * The columns of the table `ledger`, by their property names in TypeScript. The row types, the SQL statements and the
+ * conversion of values are derived from these definitions. To add a column, add it here, write a migration and describe
+ * it in `docs/ledger.md`.
  */
 
 /** How a value is stored. `flag`: as 0 or 1. `pico`: pico-dollars, read as text because they can exceed 2^53. */
@@ -20,14 +20,17 @@ type KindOf<T> = [NonNullable<T>] extends [string]
 
 export interface LedgerColumn {
   readonly kind: ColumnKind;
-  /** SQL of its value in a new row; null: SQL null, or a value that is set when the row is opened. */
+  /**
+   * SQL of the value in a new row. Null for a column that starts as SQL null, or whose value is set when the row is
+   * opened.
+   */
   readonly initial: string | null;
 }
 
 /** A column whose values are `T` in TypeScript. */
 interface ColumnOf<T> extends LedgerColumn {
   readonly kind: KindOf<T>;
-  /** Never set: it carries the type. */
+  /** Never set. It only carries the type, so that `ValueOf` can infer it. */
   readonly value?: T;
 }
 
@@ -43,7 +46,7 @@ export type LedgerState = 'open' | 'settled' | 'interrupted';
 export const OPENED = {
   /** UUIDv7 as text, `x-request-id`: ordered by the time at which the request arrived. */
   id: column<string>('text'),
-  /** The client request ID, 1 to 512 printable ASCII characters; null: none. */
+  /** The client request ID, 1 to 512 printable ASCII characters; null if the client sent none. */
   clientRequestId: column<string | null>('text'),
   accountId: column<string>('text'),
   keyId: column<string>('text'),
@@ -87,22 +90,25 @@ export const CHECKPOINTED = {
 export const SETTLED = {
   state: column<LedgerState>('text', "'open'"),
   ...COUNTED,
-  /** Null while it runs, and when the instance that ran it died. */
+  /** Null while the request is running, or if the instance that ran it died. */
   endedAt: column<number | null>('integer'),
-  /** Replicas that the request was sent to, refusals included. */
+  /** Number of replicas that the request was sent to, including those that refused it. */
   attempts: column<number>('integer', '0'),
-  /** Whether its tokens count against limits and are charged: false for faults of the service, and until it ends. */
+  /**
+   * Whether the tokens count against limits and are charged. False while the request is running, and if it failed
+   * because of the service.
+   */
   billed: column<boolean>('flag', '0'),
   costPico: column<bigint>('pico', '0'),
   finishReason: column<string | null>('text'),
-  /** Code of the error that it ended with, or `hung_up`. */
+  /** Code of the error that ended the request, or `hung_up` if the client disconnected. */
   errorCode: column<string | null>('text'),
   httpStatus: column<number | null>('integer'),
-  /** Whether the response reached the client, as far as the service knows; null: unknown. */
+  /** Whether the response reached the client, as far as the service knows; null if unknown. */
   delivered: column<boolean | null>('flag'),
 } as const satisfies LedgerColumns;
 
-/** All columns except `epoch` (the instance that opened the row), which the statements add themselves. */
+/** All columns except `epoch`, the instance that opened the row. The SQL statements add that column themselves. */
 export const LEDGER = { ...OPENED, ...CHECKPOINTED, ...SETTLED } as const satisfies LedgerColumns;
 
 type ValueOf<C> = C extends ColumnOf<infer T> ? T : never;
@@ -117,7 +123,7 @@ export type SqlName<S> = S extends `${infer Head}${infer Tail}`
 
 /** Returns the SQL name of a property. */
 export function sqlName<S extends string>(property: S): SqlName<S> {
-  // `SqlName` is the type of this conversion.
+  // TypeScript cannot infer this type: `SqlName` performs the same conversion on types.
   return property.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) as SqlName<S>;
 }
 

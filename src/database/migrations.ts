@@ -12,10 +12,10 @@ import type { Schema } from './schema.ts';
 /** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
 type Migration = (database: Transaction<Schema>, kind: DatabaseKind) => Promise<void>;
 
-/** The first migration. Missing only from a new database. */
+/** The first migration. Only a new database lacks it. */
 export const FIRST_MIGRATION = '0001_keys';
 
-/** Forward only, in this order. */
+/** Applied in this order. There are no migrations back to an earlier version. */
 const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   [FIRST_MIGRATION, createKeys],
   ['0002_accounts', createAccounts],
@@ -25,13 +25,14 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0006_reasoning_tokens', addReasoningTokens],
 ]);
 
-/** The advisory lock that all instances use; its scope is one PostgreSQL database. */
+/** ID of the advisory lock that instances take to migrate. On PostgreSQL, such a lock applies to one database. */
 const LOCK = 0x51_01_ce;
 
 /**
- * Migrates the tables to the newest version in one transaction, which holds a lock from its first statement so
- * that processes that start together do not collide. Calls `onMigration` before each migration. Rejects with a
- * `DatabaseError` (`newer_schema`, naming the database as `name`) if the database has unknown migrations.
+ * Migrates the tables to the newest version in one transaction. The transaction holds a lock from its first statement,
+ * so that processes that start at the same time do not collide. Calls `onMigration` before each migration. Rejects with
+ * a `DatabaseError` `newer_schema` if the database has unknown migrations; its message refers to the database as
+ * `name`.
  */
 export async function migrate(
   database: Kysely<Schema>,

@@ -6,12 +6,12 @@ import type { Schema } from './schema.ts';
 /** How long dropping a partition may block the ledger's writers, in milliseconds. */
 const DROP_WAIT_MS = 200;
 
-/** The advisory lock of the instance that creates partitions. */
+/** ID of the advisory lock that an instance holds while it creates partitions. */
 const LOCK = 0x51_01_cf;
 
 /**
- * Returns the smallest UUIDv7 of a request that arrived at `atMs` (Unix milliseconds) or later. IDs are ordered by time,
- * and rows of the ledger by ID.
+ * Returns the smallest UUIDv7 of a request that arrives at `atMs` (Unix milliseconds) or later. The rows of the ledger
+ * are ordered by ID, and thus by time.
  */
 export function firstIdAt(atMs: number): string {
   const time = Math.max(0, Math.floor(atMs)).toString(16).padStart(12, '0');
@@ -43,9 +43,9 @@ export async function ensurePartitions(database: Database, nowMs: number): Promi
 }
 
 /**
- * Drops the partitions of the ledger whose rows are all older than `beforeMs` (Unix milliseconds), and returns
- * their number. Skips a partition that is being read, because writers would have to wait. Does nothing on SQLite.
- * Rejects with a `DatabaseError`.
+ * Drops the partitions of the ledger whose rows are all older than `beforeMs` (Unix milliseconds). Returns the number
+ * of dropped partitions. Skips a partition that is being read, because writers would have to wait for the reader. Does
+ * nothing on SQLite. Rejects with a `DatabaseError`.
  */
 export async function dropPartitions(database: Database, beforeMs: number): Promise<number> {
   if (database.place.kind === 'sqlite') return 0;

@@ -12,7 +12,7 @@ import { asPostgresError, DatabaseError, type DatabaseFault } from './errors.ts'
 import { isMigrated, migrate } from './migrations.ts';
 import { ACCESS_REVISION, type Schema } from './schema.ts';
 
-/** Bounds of a connection pool. Times are milliseconds; 0: unlimited. */
+/** Limits of a connection pool. Times are in milliseconds; 0 means unlimited. */
 interface PoolBounds {
   connections: number;
   /** The statement timeout. */
@@ -23,24 +23,24 @@ interface PoolBounds {
   readOnly?: boolean;
 }
 
-/** The connections of requests. */
+/** Used by requests. */
 const MAIN: PoolBounds = { connections: 10, statementMs: 10_000, lockMs: 5000 };
 /** Two connections, so that polling the access revision does not wait for writing the last use of keys. */
 const BACKGROUND: PoolBounds = { connections: 2, statementMs: 2000, lockMs: 100 };
 /** Separate connections, so that long queries do not block requests. */
 const REPORTS: PoolBounds = { connections: 4, statementMs: 10_000, lockMs: 5000, readOnly: true };
-/** A migration may rewrite large tables, or wait for another process. */
+/** Without timeouts, because a migration may rewrite large tables, or wait for another process. */
 const MIGRATION: PoolBounds = { connections: 1, statementMs: 0, lockMs: 0 };
 
 /** Timeout of connecting, and of waiting for a connection of the pool. */
 const CONNECT_MS = 5000;
 /** How long an idle connection is kept. */
 const IDLE_MS = 60_000;
-/** How long the client waits after the server's own statement timeout. */
+/** How much longer the client waits than the server's own statement timeout. */
 const LATE_MS = 1000;
-/** The type of 64-bit integers (`pg_type.oid`). */
+/** ID of the type of 64-bit integers (`pg_type.oid`). */
 const INT8: number = types.builtins.INT8;
-/** How long sockets may take to close. */
+/** How long sockets may take to close before they are destroyed. */
 const CLOSE_MS = 1000;
 
 /** Opens a `Database` on PostgreSQL. Rejects with a `DatabaseError`. */
@@ -73,9 +73,9 @@ export async function openPostgres(url: Secret, onMigration?: (name: string) => 
 }
 
 /**
- * Returns the options of every connection. 64-bit integers are read as numbers, and throw if they are not safe
- * integers (money is cast to text). Keep-alive detects a server that disappeared. `sum` of integers is `numeric`
- * on PostgreSQL, which is read as text unless cast.
+ * Returns the options of every connection. 64-bit integers are read as numbers; a value that is not a safe integer
+ * throws, so money is cast to text. On PostgreSQL, `sum` of integers has the type `numeric`, which is read as text
+ * unless it is cast. TCP keep-alive detects that a server has disappeared.
  */
 export function postgresOptions(url: Secret): ClientConfig {
   return {
@@ -85,7 +85,7 @@ export function postgresOptions(url: Secret): ClientConfig {
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     types: {
-      // The type also covers binary values, which are never requested.
+      // The type in `pg` also covers the binary format, which is never requested.
       getTypeParser: ((id: number, format?: 'text') =>
         id === INT8 ? toNumber : types.getTypeParser(id, format)) as typeof types.getTypeParser,
     },
@@ -124,8 +124,8 @@ function connect(url: Secret, bounds: PoolBounds, owned: AsyncDisposableStack): 
       return socket.once('close', () => sockets.delete(socket));
     },
   });
-  // Without listeners, these events would end the process; the pool itself listens only to idle clients. A broken
-  // connection is removed from the pool, and the query that uses it rejects.
+  // An `error` event without a listener would end the process, and the pool itself only listens to idle clients. The
+  // pool removes a broken connection, and the query that uses it rejects.
   pool.on('error', ignore);
   pool.on('connect', (client) => client.on('error', ignore));
   owned.defer(async () => {
@@ -140,7 +140,7 @@ function connect(url: Secret, bounds: PoolBounds, owned: AsyncDisposableStack): 
 
 function ignore(): void {}
 
-/** `verify` of the pool: runs once on each new connection. */
+/** Makes a connection read-only. The pool runs this `verify` function once on each new connection. */
 function refuseWrites(client: PoolClient, done: (error?: Error) => void): void {
   client.query('set default_transaction_read_only = on', done);
 }

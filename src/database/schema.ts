@@ -2,8 +2,8 @@ import type { ColumnType } from 'kysely';
 import type { LedgerTable } from './ledger-columns.ts';
 
 /**
- * The tables as Kysely types; `migrations/` creates them, equally on SQLite and PostgreSQL. Times are Unix
- * milliseconds. Flags are 0 or 1. Money is pico-dollars in a 64-bit integer, and is read as text (`cast(… as
+ * The Kysely types of the tables, which `migrations/` creates with the same columns on SQLite and PostgreSQL. Times are
+ * Unix milliseconds. Flags are 0 or 1. Money is pico-dollars in a 64-bit integer, and is read as text (`cast(… as
  * text)`) because it can exceed 2^53. The update type of a column that never changes is `never`.
  */
 export interface Schema {
@@ -20,7 +20,7 @@ export interface Schema {
   keys: KeysTable;
   settings: SettingsTable;
   instances: InstancesTable;
-  /** One row per admitted request, never its prompt or its response. Partitioned by month of `id` on PostgreSQL. */
+  /** One row per admitted request, without prompt and response. Partitioned by month of `id` on PostgreSQL. */
   ledger: LedgerTable;
   usage_days: UsageDaysTable;
   latency_days: LatencyDaysTable;
@@ -38,7 +38,7 @@ export type AccountStatus = 'active' | 'suspended' | 'closed';
 interface AccountsTable {
   id: Fixed<string>;
   name: string;
-  /** Name of a plan of the configuration; null: the default plan. */
+  /** Name of a plan of the configuration; null for the default plan. */
   plan: string | null;
   /** Keys of an account that is not active are refused. */
   status: AccountStatus;
@@ -55,7 +55,7 @@ interface PeopleTable {
   email_verified: Defaulted<number>;
   /** 1: manages the whole service. */
   operator: Defaulted<number>;
-  /** 1: has two-factor authentication, which every session must complete. */
+  /** 1: two-factor authentication is enabled, and every session must complete it. */
   two_factor: Defaulted<number>;
   created_at: Fixed<number>;
   updated_at: Defaulted<number>;
@@ -74,11 +74,11 @@ interface MembershipsTable {
 interface CredentialsTable {
   id: Fixed<string>;
   person_id: Fixed<string>;
-  /** ID of a configured provider; `credential`: the password. */
+  /** ID of a configured provider, or `credential` for a password. */
   provider: Fixed<string>;
   /** The user's permanent ID at the provider; for a password, the user's own ID. */
   subject: Fixed<string>;
-  /** scrypt with its salt; null: not a password. */
+  /** scrypt hash and salt; null if the credential is not a password. */
   password_hash: string | null;
   created_at: Fixed<number>;
   updated_at: number;
@@ -103,7 +103,7 @@ interface SessionsTable {
 /** Pending verifications: the state of a sign-in at a provider, or a password link. */
 interface VerificationsTable {
   id: Fixed<string>;
-  /** A hash (SHA-256) if it is a secret. */
+  /** If the identifier is a secret, its SHA-256 hash. */
   identifier: Fixed<string>;
   value: string;
   created_at: Fixed<number>;
@@ -123,7 +123,7 @@ interface SecondFactorsTable {
   created_at: number;
 }
 
-/** Recovery codes replace the second factor once, and are then deleted. */
+/** Each recovery code replaces the second factor once, and is then deleted. */
 interface RecoveryCodesTable {
   person_id: Fixed<string>;
   /** SHA-256, 64 lower-case hexadecimal digits. */
@@ -166,16 +166,19 @@ interface KeysTable {
   prefix: Fixed<string>;
   last_four: Fixed<string>;
   created_at: Fixed<number>;
-  /** The key is refused from this time on; null: never. */
+  /** The key is refused from this time on; null if it never expires. */
   expires_at: number | null;
   revoked_at: number | null;
-  /** Accurate to a minute: written in batches. */
+  /** Accurate to a minute, because it is written in batches. */
   last_used_at: number | null;
-  /** JSON list of model IDs that the key may use; null: all. */
+  /** JSON list of the model IDs that the key may use; null for all models. */
   allowed_models: string | null;
-  /** JSON of the key's own limits, which apply in addition to the plan's, in the format of a plan; null: none. */
+  /**
+   * JSON of the key's own limits, in the format of a plan. They apply in addition to those of the plan. Null if the key
+   * has none.
+   */
   limits: string | null;
-  /** `playground`: created by the console for an hour. */
+  /** `playground`: created by the console for its playground, valid for an hour. */
   purpose: ColumnType<KeyPurpose, KeyPurpose | undefined, never>;
   /** IP address of the last request; written with `last_used_at`. */
   last_used_ip: string | null;
@@ -193,16 +196,16 @@ interface SettingsTable {
 interface InstancesTable {
   /** Assigned by the database, increasing. */
   epoch: ColumnType<number, never, never>;
-  /** 1 until it stops, or its lease expires and another instance settles its rows. */
+  /** 1 until the instance stops, or until its lease expires and another instance settles its rows. */
   live: number;
-  /** On the database's clock. */
+  /** Time on the database's clock. */
   lease_until: number;
   started_at: Fixed<number>;
   /** Process ID. Used on SQLite, where all instances run on one machine. */
   pid: Fixed<number>;
 }
 
-/** Daily sums by the UTC day on which the requests started, written in the transaction that settles a row. */
+/** Daily sums by the UTC day on which the requests started. Written in the transaction that settles a request. */
 interface UsageDaysTable {
   account_id: Fixed<string>;
   /** Days since 1970-01-01. */
@@ -210,9 +213,9 @@ interface UsageDaysTable {
   model: Fixed<string>;
   key_id: Fixed<string>;
   requests: number;
-  /** Ended with an error code. */
+  /** Requests that ended with an error code. */
   errors: number;
-  /** The client disconnected. */
+  /** Requests whose client disconnected. */
   aborted: number;
   interrupted: number;
   prompt_tokens: number;
@@ -230,7 +233,7 @@ interface LatencyDaysTable {
   day: Fixed<number>;
   model: Fixed<string>;
   key_id: Fixed<string>;
-  /** Time to first token, or tokens per second after it. */
+  /** `ttft`: time to first token. `speed`: tokens per second after the first token. */
   measure: Fixed<'ttft' | 'speed'>;
   /** Index of a logarithmic bucket. */
   bucket: Fixed<number>;
@@ -244,7 +247,7 @@ interface AuditTable {
   at: Fixed<number>;
   /** `key:<id>`, `person:<id>`, `cli:<user name>`, `service` or `visitor`. */
   actor: Fixed<string>;
-  /** IP address; null: unknown, or from this machine. */
+  /** IP address; null if it is unknown or the change was made on this machine. */
   ip: Fixed<string | null>;
   /** Such as `key.revoke`. */
   action: Fixed<string>;

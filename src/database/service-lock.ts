@@ -9,23 +9,24 @@ import type { OpenFile } from './sqlite-files.ts';
 /** The service that runs on a data directory, as it describes itself in `service.json`. */
 export interface RunningService {
   pid: number;
-  /** Its host or container; process IDs are only valid there. */
+  /** Name of its host or container. The process ID is only valid there. */
   host: string;
   /** ISO 8601. */
   startedAt: string;
-  /** The URL that it listens on; null: not yet. */
+  /** The URL that it listens on; null before it listens. */
   url: string | null;
   /** The files of its database; empty before it listens. */
   files: readonly OpenFile[];
 }
 
-/** How long to retry, because commands that check for a running service hold the lock for a moment. */
+/** How long `take` retries, because a command that checks for a running service can hold the lock for a moment. */
 const TRY_MS = 1000;
 const PAUSE_MS = 20;
 
 /**
- * The lock of the one service that may use a data directory with SQLite, because two services would count limits
- * separately. The operating system releases it, so a killed service does not block the next. Commands do not take it.
+ * The lock of the one service that may use a data directory with SQLite. Two services would count limits separately.
+ * The operating system releases the lock when the process ends, so a killed service does not block the next one.
+ * Commands do not take the lock.
  */
 export class ServiceLock implements Disposable {
   readonly #lock: Disposable;
@@ -44,7 +45,10 @@ export class ServiceLock implements Disposable {
     };
   }
 
-  /** Takes the lock of an existing directory. Rejects with a `DatabaseError`: `in_use` names the holder. */
+  /**
+   * Takes the lock of an existing directory. Rejects with a `DatabaseError`: `in_use` if another service holds the
+   * lock.
+   */
   static async take(home: string): Promise<ServiceLock> {
     const path = lockPath(home);
     const deadline = performance.now() + TRY_MS;
@@ -89,7 +93,10 @@ export class ServiceLock implements Disposable {
   }
 }
 
-/** Returns the service that runs on a data directory with SQLite; null: none, or its details cannot be read. */
+/**
+ * Returns the service that runs on a data directory with SQLite. Returns null if there is none, or if its details
+ * cannot be read.
+ */
 export function runningService(home: string): RunningService | null {
   const path = lockPath(home);
   return convertingErrors(path, () => isLocked(path)) ? readDetails(home) : null;
@@ -113,12 +120,15 @@ function lockPath(home: string): string {
   return join(home, 'service.lock');
 }
 
-/** A separate file, because POSIX releases a lock when its owner closes any descriptor of the locked file. */
+/**
+ * The details are in a separate file, because a process loses its POSIX lock on a file when it closes any descriptor of
+ * that file.
+ */
 function detailsPath(home: string): string {
   return join(home, 'service.json');
 }
 
-/** Null: the file was removed. */
+/** Returns null if the file was removed. */
 function readDetails(home: string): RunningService | null {
   try {
     // Written by `ServiceLock`.

@@ -17,8 +17,8 @@ export function openFiles(path: string): OpenFile[] {
 }
 
 /**
- * Throws a `DatabaseError` `replaced` if a file was moved or replaced, since writes to it would be lost. Takes
- * about 10 µs and opens nothing, because closing a descriptor would release SQLite's locks.
+ * Throws a `DatabaseError` `replaced` if a file was deleted, moved or replaced, because writes to it would be lost.
+ * Takes about 10 µs. Does not open the files, because closing a descriptor would release SQLite's locks.
  */
 export function assertInPlace(files: readonly OpenFile[]): void {
   for (const { path, identity } of files) {

@@ -129,7 +129,7 @@ class ReaderConnection implements DatabaseConnection {
       // The author of the query declares the type of its rows.
       return { rows: (await promise) as R[] };
     } finally {
-      // `end` waits for the thread.
+      // While `end` waits for the thread, the thread must keep the process alive.
       if (!this.#ending) worker.unref();
     }
   }

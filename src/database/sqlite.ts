@@ -13,7 +13,7 @@ import { SqliteReaderDialect } from './sqlite-reader.ts';
 const BUSY_MS = 5000;
 
 interface SqliteOptions {
-  /** Whether reports are read in a thread. */
+  /** Whether `reports` uses a thread. */
   threads: boolean;
   onMigration: ((name: string) => void) | undefined;
 }
@@ -28,7 +28,9 @@ export async function openSqlite(path: string, options: SqliteOptions) {
   }
 }
 
-/** Sets the mode of the file first, because SQLite copies it to its other files. */
+/**
+ * Sets the mode of the database file before SQLite opens it, because SQLite creates its other files with the same mode.
+ */
 function protect(path: string): void {
   try {
     const file = openSync(path, 'a', 0o600);
@@ -85,7 +87,10 @@ async function open(path: string, { threads, onMigration }: SqliteOptions) {
   }
 }
 
-/** Enabling WAL needs exclusive access for a moment, and does not use the busy timeout. */
+/**
+ * Opens a connection in WAL mode. Retries if the database is busy, because enabling WAL needs exclusive access for a
+ * moment and ignores the busy timeout.
+ */
 async function connect(path: string, timeout: number): Promise<DatabaseSync> {
   const connection = new DatabaseSync(path, { timeout, enableForeignKeyConstraints: true });
   const deadline = performance.now() + BUSY_MS;

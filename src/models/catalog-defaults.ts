@@ -2,8 +2,8 @@ import type { ModelConfig } from '../config/schema.ts';
 import { findModel } from './catalog.ts';
 
 /**
- * Adds what the catalog knows of a model to its configuration. Whether a replica calls tools and reasons is unknown,
- * because it also depends on how its server was started.
+ * Adds the catalog's information about a model to its configuration. For models with replicas, `tools` and `reasoning`
+ * are not taken from the catalog, because they also depend on how the replica's server was started.
  */
 export function withCatalog(model: ModelConfig): ModelConfig {
   const listed = findModel(model.id);

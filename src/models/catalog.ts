@@ -20,9 +20,9 @@ export interface CatalogModel {
   kvBytesPerToken: number;
   /** Number of tokens in the vocabulary. */
   vocabularySize: number;
-  /** Exact size of the file; null: as reported by the Hub. */
+  /** Exact size of the file. If null, the size that the Hub reports is used. */
   sizeBytes: number | null;
-  /** SHA-256 of the file in lowercase hexadecimal; null: as reported by the Hub. */
+  /** SHA-256 of the file in lowercase hexadecimal. If null, the SHA-256 that the Hub reports is used. */
   sha256: string | null;
   /** From the publisher's model card or `generation_config.json`. */
   sampling: RecommendedSampling;
@@ -32,7 +32,7 @@ export interface CatalogModel {
   reasoning: boolean;
 }
 
-/** Returns what a memory plan needs before the file is downloaded. */
+/** Returns the input of a memory plan for a model whose file is not downloaded yet. */
 export function plannedModel(model: CatalogModel) {
   const { sizeBytes, sizeGb, contextTokens, kvBytesPerToken, vocabularySize } = model;
   return {
@@ -60,8 +60,8 @@ const GEMMA3: RecommendedSampling = { temperature: 1, topP: 0.95, topK: 64 };
 const LLAMA3: RecommendedSampling = { temperature: 0.6, topP: 0.9 };
 
 /**
- * Popular open models, the smallest first. Q8_0 and Q4_0 files are preferred, because llama.cpp processes prompts with
- * them 1.5 to 2 times as fast on a CPU as with other quantizations of the same size.
+ * Popular open models, smallest first. Most files are Q8_0 or Q4_0, because llama.cpp processes prompts on a CPU 1.5 to
+ * 2 times as fast with these as with other quantizations of the same size.
  */
 export const CATALOG: readonly CatalogModel[] = [
   {

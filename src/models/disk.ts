@@ -4,7 +4,7 @@ import { PullError, systemCode } from './pull-error.ts';
 /** Space to leave free for the database and the log. */
 const RESERVE_BYTES = 64 * 1024 * 1024;
 
-/** Returns the bytes on the disk of `folder` that are available to this user. */
+/** Returns the bytes that are free for this user on the disk that contains `folder`. */
 export type FreeBytes = (folder: string) => Promise<number>;
 
 async function freeDiskBytes(folder: string): Promise<number> {

@@ -10,9 +10,9 @@ import { PullError, reasonOf } from './pull-error.ts';
 export interface DownloadJob {
   url: URL;
   credentials: Credentials | null;
-  /** Expected SHA-256, in lowercase hexadecimal; null: unknown. */
+  /** Expected SHA-256, in lowercase hexadecimal; null if unknown. */
   sha256: string | null;
-  /** Expected size; null: unknown. */
+  /** Expected size; null if unknown. */
   sizeBytes: number | null;
 }
 
@@ -25,15 +25,16 @@ export interface DownloadContext {
 
 /** Maximum attempts in a row without progress. */
 const MAX_FAILED_ATTEMPTS = 4;
-/** Pause after the first attempt without progress; doubles after each further one. */
+/** Pause after the first attempt without progress. Doubles after each further attempt without progress. */
 const FIRST_PAUSE_MS = 500;
 const MAX_ATTEMPTS = 100;
 
 /**
- * Downloads a file into its part file and checks size and SHA-256. Resumes an earlier download of the same file: the
- * SHA-256 is the same, or the server confirms the validator in `If-Range`. Resumes after a lost connection, but fails
- * immediately if the source never sends anything, so that the next source is tried. Resolves to the SHA-256 of the file.
- * Rejects with the signal's reason when aborted, and keeps the part file.
+ * Downloads a file into its part file and checks its size and SHA-256. Resumes an earlier download if it is of the same
+ * file: either the SHA-256 is the same, or the server confirms with `If-Range` that the file has not changed. Also
+ * resumes after a lost connection, but fails immediately if the source has never sent any data, so that the caller can
+ * try the next source. Resolves to the SHA-256 of the file. When aborted, rejects with the signal's reason and keeps
+ * the part file.
  * @throws PullError `source_failed`, `disk_full` or `disk_failed`
  */
 export async function download(job: DownloadJob, part: PartFile, context: DownloadContext): Promise<string> {
@@ -71,7 +72,7 @@ class RetryableError extends Error {
   }
 }
 
-/** Hashes the bytes of an earlier download if they may be of the same file. Otherwise discards them. */
+/** Hashes the bytes of an earlier download if they may belong to the same file. Otherwise, discards them. */
 async function prepare(job: DownloadJob, part: PartFile, { meter, signal }: DownloadContext): Promise<void> {
   const { identity } = part.state;
   const mayResume =

@@ -24,7 +24,7 @@ export interface DownloadTarget {
   file: string;
   /** Tried in order. */
   sources: readonly ModelSource[];
-  /** Expected SHA-256, in lowercase hexadecimal; null: as reported by the source. */
+  /** Expected SHA-256, in lowercase hexadecimal. If null, the SHA-256 that the source reports is used. */
   sha256: string | null;
   sizeBytes: number | null;
 }
@@ -41,8 +41,8 @@ export interface FetchContext {
 
 /**
  * Downloads a model file. The file appears in the models folder only when it is complete, verified and durable. If
- * another process is downloading it, waits and reports the progress of that process. Accepts a file that an operator
- * copied into the folder if it is the right one.
+ * another process is downloading it, waits and reports the progress of that process. If an operator has already copied
+ * the right file into the folder, uses that file.
  * @throws PullError `all_failed` with the reason of each source, `disk_full` or `disk_failed`
  */
 export async function fetchFile(target: DownloadTarget, context: FetchContext): Promise<FileRecord> {
@@ -67,7 +67,10 @@ export async function fetchFile(target: DownloadTarget, context: FetchContext): 
   }
 }
 
-/** Returns the record of a downloaded file, or null. Checks its size but not its hash, so that starting is fast. */
+/**
+ * Returns the record of a downloaded file. Returns null if the file or its record is missing, or if the size differs.
+ * Does not check the hash, so that startup is fast.
+ */
 export async function installedRecord(file: string): Promise<FileRecord | null> {
   const record = await readRecord(file);
   if (record === null) return null;
@@ -171,7 +174,10 @@ async function fetchFrom(
   }
 }
 
-/** Verifies a file, then moves it into place. Writes the record first, so that after a crash no file lacks one. */
+/**
+ * Verifies a file, then moves it into place. Writes the record first, so that a crash cannot leave a file without a
+ * record.
+ */
 async function install(
   fetched: FetchedFile,
   source: ModelSource,
@@ -197,7 +203,10 @@ async function install(
   return record;
 }
 
-/** Creates the record of a file that an operator copied into the folder. Returns null for a wrong or damaged file. */
+/**
+ * Creates the record of a file that an operator copied into the folder. Returns null if the file is missing, wrong or
+ * damaged.
+ */
 async function adoptManualFile(target: DownloadTarget, context: FetchContext): Promise<FileRecord | null> {
   const size = await fileSize(target.file);
   if (size === null || (target.sizeBytes !== null && size !== target.sizeBytes)) return null;
@@ -247,7 +256,10 @@ export async function createFolder(folder: string): Promise<void> {
   }
 }
 
-/** Wraps `onProgress` to also write the progress next to the lock, for processes that wait for it. Ignores errors. */
+/**
+ * Wraps `onProgress` so that it also writes the progress to a file next to the lock, which processes that wait for the
+ * lock read. Ignores errors of writing.
+ */
 function shareProgress(lockPath: string, onProgress: OnProgress): OnProgress {
   let writing = false;
   return (progress) => {
@@ -269,7 +281,7 @@ async function reportOwnerProgress(lockPath: string, file: string, onProgress: O
   try {
     progress = JSON.parse(text);
   } catch {
-    // Not written completely yet.
+    // The owner has not finished writing the file.
   }
   onProgress({
     file: basename(file),

@@ -1,12 +1,12 @@
 import type { FileHandle } from 'node:fs/promises';
 import { ModelFileError } from './model-file-error.ts';
 
-/** Buffer size, and maximum of one `#load`. */
+/** Size of the buffer, and the maximum that `#load` can read at once. */
 const CHUNK_BYTES = 1 << 18;
 
 /**
- * Reads a GGUF header through a buffer of 256 KiB. Checks every length against the rest of the file before reading, so
- * that a wrong length costs no memory.
+ * Reads a GGUF header through a buffer of 256 KiB. Checks that each length fits in the rest of the file before it
+ * reads, so that a wrong length cannot cause a large allocation.
  */
 export class GgufCursor {
   readonly #file: FileHandle;
@@ -15,7 +15,7 @@ export class GgufCursor {
   #buffer = Buffer.alloc(0);
   /** Position of the buffer in the file. */
   #bufferStart = 0;
-  /** Position of the next byte in the buffer. After a long skip, this is beyond its end. */
+  /** Position of the next byte in the buffer. After a long skip, this is beyond the end of the buffer. */
   #offset = 0;
 
   constructor(file: FileHandle, path: string, sizeBytes: number) {
@@ -43,7 +43,9 @@ export class GgufCursor {
     return this.#buffer.readUInt32LE(this.#advance(4));
   }
 
-  /** Reads an unsigned 64-bit number. Throws above 2^53. `what` names it in the error. */
+  /**
+   * Reads an unsigned 64-bit integer. Throws if it is 2^53 or more. `what` describes the value in the error message.
+   */
   async u64(what: string): Promise<number> {
     await this.#load(8);
     const value = this.#buffer.readBigUInt64LE(this.#advance(8));
@@ -51,14 +53,14 @@ export class GgufCursor {
     return Number(value);
   }
 
-  /** Reads at most 256 KiB. The buffer is valid until the next call. */
+  /** Reads `count` bytes, at most 256 KiB. The returned buffer is valid until the next call. */
   async bytes(count: number): Promise<Buffer> {
     await this.#load(count);
     const start = this.#advance(count);
     return this.#buffer.subarray(start, start + count);
   }
 
-  /** Reads a length and a string of UTF-8. Throws above `maxBytes`. */
+  /** Reads a UTF-8 string, which is preceded by its length. Throws if it is longer than `maxBytes`. */
   async string(what: string, maxBytes: number): Promise<string> {
     const length = await this.u64(`the length of ${what}`);
     this.#checkRemaining(length);
@@ -77,7 +79,7 @@ export class GgufCursor {
     this.#offset += count;
   }
 
-  /** Skips strings without decoding them, because a vocabulary has up to several hundred thousand. */
+  /** Skips strings without decoding them, because a vocabulary can have several hundred thousand. */
   async skipStrings(count: number): Promise<void> {
     this.#checkRemaining(count * 8);
     for (let left = count; left > 0; left--) {

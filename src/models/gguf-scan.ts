@@ -3,26 +3,26 @@ import { GgufCursor } from './gguf-cursor.ts';
 import { ARRAY_TYPE, NUMBER_BYTES, readNumber, STRING_TYPE, TENSOR_TYPES } from './gguf-types.ts';
 import { ModelFileError } from './model-file-error.ts';
 
-/** The checked header of a GGUF file: metadata, and totals of its tensors. */
+/** The content of a GGUF header: the metadata, and totals of all tensors. */
 export interface GgufScan {
   version: number;
   sizeBytes: number;
   /** Numbers, strings and short numeric arrays by key. */
   metadata: ReadonlyMap<string, GgufValue>;
   tensorCount: number;
-  /** Elements of all tensors. */
+  /** Number of elements in all tensors. */
   elements: number;
-  /** Elements by tensor type name. */
+  /** Number of elements by the name of the tensor type, such as `Q8_0`. */
   elementsByType: ReadonlyMap<string, number>;
-  /** Texts of the special tokens, by the metadata key of the token ID. */
+  /** Texts of the special tokens, by the metadata key that contains the ID of the token. */
   tokenTexts: ReadonlyMap<string, string>;
-  /** Number of tokens in the vocabulary; null: the file has no vocabulary. */
+  /** Number of tokens in the vocabulary; null if the file has no vocabulary. */
   vocabularySize: number | null;
 }
 
 export type GgufValue = string | number | readonly number[];
 
-/** Bounds of a header, far above those of all known models. */
+/** Limits for a header, far above the values of all known models. */
 const MAX_KEYS = 10_000;
 const MAX_KEY_BYTES = 1024;
 const MAX_TENSORS = 200_000;
@@ -36,8 +36,8 @@ const VOCABULARY_KEY = 'tokenizer.ggml.tokens';
 const TOKEN_ID_KEYS = ['tokenizer.ggml.bos_token_id', 'tokenizer.ggml.eos_token_id'];
 
 /**
- * Reads the header of a GGUF file (version 2 or 3, little endian), which takes a few megabytes, and checks that the file
- * is long enough for its tensors.
+ * Reads the header of a GGUF file, usually a few megabytes, and checks that the file is long enough for its tensors.
+ * The file must have version 2 or 3 and be little-endian.
  * @throws ModelFileError `missing`, `not_a_gguf`, `unsupported`, `truncated` or `damaged`
  */
 export async function scanGguf(path: string): Promise<GgufScan> {
@@ -83,7 +83,7 @@ async function readVersion(cursor: GgufCursor, path: string, size: number): Prom
     throw new ModelFileError('not_a_gguf', path, `not a GGUF file: it starts with "${found}", not "GGUF"`);
   }
   const version = await cursor.u32();
-  // The version is a small number, so its low 16 bits are 0 in big-endian order.
+  // Versions are small numbers, so the low 16 bits are only 0 if the file is big-endian.
   if ((version & 0xffff) === 0) {
     throw new ModelFileError('unsupported', path, 'a big-endian GGUF file; expected little-endian');
   }
@@ -113,7 +113,7 @@ async function readValue(
   into.set(key, readNumber(type, await cursor.bytes(width)));
 }
 
-/** Reads a short numeric array. Skips any other and returns null. */
+/** Reads a short numeric array. Skips any other array and returns null. */
 async function readArray(cursor: GgufCursor, key: string, depth: number): Promise<readonly number[] | null> {
   if (depth > MAX_ARRAY_DEPTH) throw cursor.damaged(`${key} is nested deeper than ${MAX_ARRAY_DEPTH} arrays`);
   const type = await cursor.u32();
@@ -153,7 +153,7 @@ async function skipVocabulary(cursor: GgufCursor, type: number): Promise<Vocabul
   return { position, count };
 }
 
-/** Reads the texts of special tokens in a second pass, because their IDs may come after the vocabulary. */
+/** Reads the texts of special tokens in a second pass, because their IDs may come after the vocabulary in the file. */
 async function readSpecialTokens(
   cursor: GgufCursor,
   vocabulary: VocabularyLocation,

@@ -20,39 +20,41 @@ export interface GgufInfo {
   chatTemplate: string | null;
   /** Such as `Llama3` or `Qwen`. */
   tokenizerFamily: string;
-  /** Text of the beginning-of-sequence and the end-of-sequence token. */
+  /** Text of the beginning-of-sequence token. */
   bosToken: string | null;
+  /** Text of the end-of-sequence token. */
   eosToken: string | null;
-  /** Whether prompts start with `bosToken`; null: the default of the tokenizer. */
+  /** Whether prompts start with `bosToken`. If null, the default of the tokenizer applies. */
   addBosToken: boolean | null;
-  /** Name of the file type, such as `Q4_1`, or else of the type of most weights. */
+  /** Name of the file type, such as `Q4_1`. If it is unknown, the most common type of the weights. */
   quantization: string;
   /** `general.file_type`. */
   fileType: number | null;
-  /** From the metadata, or else the number of weights; null: unknown. */
+  /** From the metadata, or else the number of weights in the file; null if both are unknown. */
   parameterCount: number | null;
   /**
-   * Bytes of KV cache per token in F16, for all layers. An upper bound, because it ignores sliding windows. 0 without
-   * attention heads, as in recurrent models.
+   * Bytes of KV cache per token in F16, for all layers. This is an upper bound, because it ignores sliding windows. 0
+   * for models without attention heads, such as recurrent models.
    */
   kvBytesPerToken: number;
-  /** Number of tokens in the vocabulary, and dimension of an embedding; null: unknown. */
+  /** Number of tokens in the vocabulary; null if unknown. */
   vocabularySize: number | null;
+  /** Dimension of an embedding; null if unknown. */
   embeddingLength: number | null;
-  /** From `general.sampling.*`; null: the file recommends nothing. */
+  /** From `general.sampling.*`; null if the file recommends nothing. */
   sampling: RecommendedSampling | null;
   layerCount: number;
-  /** Number of files of a split model; 1: not split. */
+  /** Number of files; 1 if the model is not split. */
   splitCount: number;
-  /** All files in order, absolute or relative as `path` is. */
+  /** Paths of all files, in order. They are absolute if `path` is absolute. */
   files: readonly string[];
-  /** Bytes of all files. */
+  /** Total size of all files. */
   sizeBytes: number;
 }
 
 /**
- * Reads the metadata of a model and checks its structure, without reading the weights. `path` is the first file of a
- * split model; the others must be in the same folder.
+ * Reads the metadata of a model and checks its structure, without reading the weights. For a split model, `path` is the
+ * first file, and the others must be in the same folder.
  * @throws ModelFileError `missing`, `not_a_gguf`, `unsupported`, `truncated` or `damaged`
  */
 export async function readGguf(path: string): Promise<GgufInfo> {
@@ -117,7 +119,7 @@ function fileNames(path: string, metadata: MetadataReader): readonly string[] {
   );
 }
 
-/** Two bytes for each number in the keys and values of all layers. */
+/** Returns the size of the keys and values of one token in all layers, at two bytes per number (F16). */
 function kvBytesPerToken(metadata: MetadataReader, architecture: string): number {
   const layers = metadata.number(`${architecture}.block_count`) ?? 0;
   const heads = metadata.numbers(`${architecture}.attention.head_count`);
@@ -127,7 +129,7 @@ function kvBytesPerToken(metadata: MetadataReader, architecture: string): number
   const maxHeads = Math.max(1, ...(heads ?? [1]));
   const keyLength = metadata.number(`${architecture}.attention.key_length`) ?? embedding / maxHeads;
   const valueLength = metadata.number(`${architecture}.attention.value_length`) ?? embedding / maxHeads;
-  // One number applies to all layers. A list by layer may be longer than the number of layers.
+  // A single number applies to all layers. A list with one number per layer may be longer than the number of layers.
   const [only] = kvHeads;
   const total =
     kvHeads.length === 1
@@ -136,7 +138,7 @@ function kvBytesPerToken(metadata: MetadataReader, architecture: string): number
   return Math.ceil(total * (keyLength + valueLength) * 2);
 }
 
-/** Keys of `general.sampling`, and whether the API accepts a value. */
+/** For each parameter: its key in `general.sampling`, and whether the API accepts a value. Other values are ignored. */
 const SAMPLING: Readonly<Record<keyof RecommendedSampling, [key: string, ok: (value: number) => boolean]>> = {
   temperature: ['temp', (value) => value >= 0 && value <= 2],
   topP: ['top_p', (value) => value > 0 && value <= 1],
@@ -148,7 +150,7 @@ const SAMPLING: Readonly<Record<keyof RecommendedSampling, [key: string, ok: (va
 function samplingOf(metadata: MetadataReader): RecommendedSampling | null {
   const found = Object.entries(SAMPLING).flatMap(([name, [key, ok]]) => {
     const value = metadata.number(`general.sampling.${key}`);
-    // Stored with 32 bits: 0.6 reads as 0.6000000238418579.
+    // The file has 32-bit floats, so 0.6 is read as 0.6000000238418579.
     return value !== null && ok(value) ? [[name, Number(value.toPrecision(6))] as const] : [];
   });
   return found.length === 0 ? null : Object.fromEntries(found);
@@ -188,7 +190,7 @@ class MetadataReader {
     return value === null ? null : value !== 0;
   }
 
-  /** Reads one number for all layers, or one per layer. */
+  /** Returns a list with one number for all layers, or one number per layer. */
   numbers(key: string): readonly number[] | null {
     const value = this.#metadata.get(key);
     if (typeof value === 'number') return [value];

@@ -32,8 +32,8 @@ const DEFAULT_TIMEOUTS: HttpTimeouts = { connectMs: 3000, responseMs: 10_000, id
 const MAX_REDIRECTS = 5;
 
 /**
- * Requests model files, through the proxy in `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`. Follows redirects itself, to send
- * a token only to its origin and to use plain HTTP only on this machine.
+ * Downloads model files, through the proxies in `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`. Follows redirects in its
+ * own code, so that a token is only sent to its origin, and plain HTTP is only used on this machine.
  */
 export class HttpClient {
   readonly #dispatcher: EnvHttpProxyAgent;
@@ -57,8 +57,9 @@ export class HttpClient {
   }
 
   /**
-   * Follows redirects within the same origin only, because a hub sends the metadata of a file with the redirect to the
-   * file. @throws PullError `source_failed`
+   * Follows redirects only within the origin of `url`, because the Hub sends the metadata of a file in the response
+   * that redirects to another origin.
+   * @throws PullError `source_failed`
    */
   async head(url: URL, credentials: Credentials | null, signal: AbortSignal): Promise<HttpResponse> {
     const response = await this.#follow(

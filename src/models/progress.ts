@@ -1,6 +1,6 @@
 /**
- * `waiting`: another process or caller downloads the file; the progress is theirs. `unpacking`: the file is extracted
- * from a package. `checking`: bytes on disk are hashed.
+ * `waiting`: another process is downloading the file, and the progress is that of the other process. `unpacking`: the
+ * file is being extracted from a package. `checking`: bytes on disk are being hashed.
  */
 export type PullPhase = 'connecting' | 'downloading' | 'unpacking' | 'checking' | 'waiting';
 
@@ -13,7 +13,7 @@ export interface PullProgress {
   /** Bytes done in this phase, including those of an interrupted download. */
   receivedBytes: number;
   totalBytes: number | null;
-  /** Over the last 5 seconds; 0: unknown. */
+  /** Average over the last 5 seconds; 0 if unknown. */
   bytesPerSecond: number;
   secondsLeft: number | null;
   /** Why the previous source failed, in one line; null for the first source. */
@@ -56,7 +56,7 @@ export class ProgressMeter implements Disposable {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** Total of the current phase. */
+  /** Total bytes of the current phase. */
   get totalBytes(): number | null {
     return this.#totalBytes;
   }

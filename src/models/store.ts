@@ -24,9 +24,9 @@ export interface ModelStoreOptions {
   /** Absolute path of the data directory. Models are in `<home>/models`. */
   home: string;
   log: Log;
-  /** Source of `HF_ENDPOINT`, `HF_TOKEN`, the proxy variables and `PATH`. */
+  /** Environment variables; `HF_ENDPOINT`, `HF_TOKEN`, the proxy variables and `PATH` are used. */
   env: NodeJS.ProcessEnv;
-  /** Base of relative paths. Defaults to the working directory. */
+  /** Folder that relative paths are resolved against. Defaults to the working directory. */
   baseFolder?: string;
   timeouts?: Partial<HttpTimeouts>;
   freeBytes?: FreeBytes;
@@ -39,7 +39,7 @@ export interface PullOptions {
 
 /** A model whose files all exist on this machine. */
 export interface LocalModel {
-  /** Its ID in the catalog; null: not in the catalog. */
+  /** Its ID in the catalog; null if it is not in the catalog. */
   id: string | null;
   /** Absolute path of the file, or of the first file of a split model. */
   file: string;
@@ -55,7 +55,7 @@ export interface LocalModel {
 
 export interface VerificationResult {
   file: string;
-  /** What is wrong with the file, or null. */
+  /** Describes what is wrong with the file; null if it is intact. */
   fault: string | null;
 }
 
@@ -74,9 +74,9 @@ export class ModelStore {
   }
 
   /**
-   * Returns the absolute path of the file of a configured model: `engineFile`, or else the catalog file of the ID.
-   * Returns null if the file must be downloaded first. Does not use the network or hash files: checks the record and the
-   * size of downloaded files, and the header of local paths.
+   * Returns the absolute path of the file of a configured model: the file that `engineFile` names, or else the catalog
+   * file for the ID. Returns null if the file must be downloaded first. Does not use the network and does not hash
+   * files: it only checks the record and size of a downloaded file, or the header of a local file.
    * @throws PullError `unknown_model`; SourceError; ModelFileError for a local path that cannot be loaded
    */
   async resolve(id: string, engineFile?: string): Promise<string | null> {
@@ -85,8 +85,8 @@ export class ModelStore {
   }
 
   /**
-   * Downloads a model, with all files of a split model, unless it is already here. Concurrent pulls of the same file, also
-   * in other processes, share one download. When aborted, rejects with the signal's reason and keeps partial downloads.
+   * Downloads all files of a model, unless they are already on this machine. Concurrent pulls of the same file, also in
+   * other processes, share one download. When aborted, rejects with the signal's reason and keeps partial downloads.
    * @throws PullError, SourceError, ModelFileError
    */
   async pull(name: string, options: PullOptions = {}): Promise<LocalModel> {
@@ -99,7 +99,7 @@ export class ModelStore {
     );
   }
 
-  /** Lists the completely downloaded models, by path. */
+  /** Lists the models that are completely downloaded, sorted by path. */
   async list(): Promise<readonly LocalModel[]> {
     const names = await readdir(this.#layout.folder, { recursive: true }).catch((error: unknown) => {
       if (systemCode(error) === 'ENOENT') return [];
@@ -120,7 +120,7 @@ export class ModelStore {
   /**
    * Deletes the files of a model from the models folder, including unfinished downloads. Resolves to the deleted files.
    * A running service can still use a deleted file; its disk space is freed when the service stops.
-   * @throws PullError `busy` during a download, `not_downloaded`
+   * @throws PullError `busy` while a file is being downloaded; `not_downloaded` if there is nothing to delete
    */
   async remove(name: string): Promise<readonly string[]> {
     const model = this.#resolveName(name);

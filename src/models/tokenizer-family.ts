@@ -1,6 +1,6 @@
 /**
- * Tokenizer families, named as in public model lists, by the pre-tokenizer in `tokenizer.ggml.pre`, which differs even
- * between families with the same encoder.
+ * Tokenizer families by the pre-tokenizer in `tokenizer.ggml.pre`, which distinguishes even families with the same
+ * encoder. The names are those of public model lists.
  */
 const BY_PRE: readonly (readonly [pre: RegExp, family: string])[] = [
   [/^(llama-bpe|llama-v3|llama3|falcon3)$/, 'Llama3'],
@@ -18,7 +18,7 @@ const BY_PRE: readonly (readonly [pre: RegExp, family: string])[] = [
   [/^(gemma4|gemma)/, 'Gemma'],
 ];
 
-/** Tokenizer families by architecture prefix, where the pre-tokenizer does not identify the family. */
+/** Tokenizer families by architecture prefix, for files whose pre-tokenizer does not identify the family. */
 const BY_ARCHITECTURE: readonly (readonly [architecture: string, family: string])[] = [
   ['gemma', 'Gemma'],
   ['qwen3', 'Qwen3'],

@@ -111,7 +111,10 @@ async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promi
   }
 }
 
-/** Describes what the engine would allocate without a GPU, whose memory is unknown because its package is not loaded. */
+/**
+ * Describes the memory that the engine would allocate without a GPU. GPU memory is unknown, because the package that
+ * could report it is not loaded.
+ */
 function memoryPlan(id: string, engine: EngineConfig, model: PlannedModel): Finding {
   const { slots = null, contextTokens = null } = engine;
   const availableBytes = availableMemory().bytes;

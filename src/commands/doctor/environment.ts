@@ -93,7 +93,7 @@ const REASONS: ReadonlyMap<string, string> = new Map([
   ['ENOTFOUND', 'unknown host name'],
 ]);
 
-/** Tries to listen on the address. Resolves with the error code; null: the address is free. */
+/** Tries to listen on the address. Resolves to the error code, or null if the address is free. */
 function listenErrorCode(host: string, port: number): Promise<string | null> {
   return new Promise((resolve) => {
     const server = createServer();

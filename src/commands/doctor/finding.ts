@@ -4,7 +4,7 @@ export interface Finding {
   /** `note`: does not prevent the service from starting. `fault`: the service cannot start or cannot serve. */
   status: 'good' | 'note' | 'fault';
   found: string;
-  /** How to fix it; null: nothing to do. */
+  /** How to fix it; null if there is nothing to fix. */
   advice: string | null;
 }
 

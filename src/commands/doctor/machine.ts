@@ -65,7 +65,9 @@ function checkMemory(): Finding {
   };
 }
 
-/** Counts the physical cores in `/proc/cpuinfo`; null if it does not list them, as on some Arm machines. */
+/**
+ * Counts the physical cores in `/proc/cpuinfo`. Returns null if the file does not list them, as on some Arm machines.
+ */
 export function physicalCores(cpuinfo: string | null): number | null {
   const ids = new Set<string>();
   let socket = '0';
@@ -80,7 +82,7 @@ export function physicalCores(cpuinfo: string | null): number | null {
 /** Reads a file of this process's control group, from cgroup v2 or from a cgroup v1 controller. */
 export type ReadLimit = (version: 1 | 2, controller: string, file: string) => string | null;
 
-/** Returns the CPU quota of the control group in cores, which can be fractional; null: no limit. */
+/** Returns the CPU quota of the control group in cores, which can be fractional. Returns null if there is no limit. */
 export function cpuQuota(readLimit: ReadLimit): number | null {
   const [quota = 'max', period = ''] = readLimit(2, 'cpu', 'cpu.max')?.trim().split(' ') ?? [
     readLimit(1, 'cpu', 'cpu.cfs_quota_us')?.trim(),
@@ -93,14 +95,14 @@ export function cpuQuota(readLimit: ReadLimit): number | null {
 /** cgroup v1 represents "no limit" as a number near 2^63. */
 const NO_LIMIT = 2 ** 60;
 
-/** Returns the memory limit of the control group in bytes; null: no limit. */
+/** Returns the memory limit of the control group in bytes, or null if there is none. */
 export function memoryLimit(readLimit: ReadLimit): number | null {
   const text = readLimit(2, 'memory', 'memory.max') ?? readLimit(1, 'memory', 'memory.limit_in_bytes');
   const bytes = text === null ? Number.NaN : Number(text);
   return Number.isFinite(bytes) && bytes < NO_LIMIT ? bytes : null;
 }
 
-/** In a container, the files are at the root of the mount, regardless of the path in `/proc/self/cgroup`. */
+/** Tries the path in `/proc/self/cgroup` first. In a container, the files are at the root of the mount instead. */
 const readLimit: ReadLimit = (version, controller, file) => {
   const lines = read('/proc/self/cgroup')?.split('\n') ?? [];
   const group = lines

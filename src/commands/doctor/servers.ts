@@ -48,7 +48,7 @@ async function checkValkey(url: Secret): Promise<Finding> {
     disableOfflineQueue: true,
     socket: { connectTimeout: CONNECT_MS, reconnectStrategy: false },
   });
-  // `connect` also rejects with the error, but without a listener it would end the process.
+  // Without a listener, an error would end the process. `connect` rejects with the same error.
   client.on('error', () => {});
   try {
     await client.connect();

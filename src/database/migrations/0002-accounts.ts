@@ -5,7 +5,7 @@ import { columnTypes, type DatabaseKind } from './column-types.ts';
 /** Adds plans, users, key restrictions and the audit log. */
 export async function createAccounts(database: Transaction<Schema>, kind: DatabaseKind): Promise<void> {
   const { text, integer, strict, strictByKey } = columnTypes(kind);
-  // Left by the library that ran the first migration.
+  // Created by the library that ran the first migration in early versions.
   await sql`drop table if exists migrations_lock`.execute(database);
   await sql`alter table accounts add column plan ${text}`.execute(database);
   await sql`alter table keys add column allowed_models ${text}`.execute(database);
@@ -46,7 +46,10 @@ export async function createAccounts(database: Transaction<Schema>, kind: Databa
   await (kind === 'postgres' ? triggersOfPostgres : triggersOfSqlite)(database);
 }
 
-/** Columns that affect access rights or are shown with them, unlike the last use of a key. */
+/**
+ * Columns whose changes increase the access revision: they affect access rights, or are shown together with them. The
+ * last use of a key is not among them.
+ */
 const ACCESS_COLUMNS = {
   accounts: ['id', 'name', 'status', 'plan'],
   keys: ['account_id', 'kind', 'name', 'hash', 'expires_at', 'revoked_at', 'allowed_models', 'limits'],

@@ -4,7 +4,8 @@ import { columnTypes, type DatabaseKind } from './column-types.ts';
 
 /**
  * Creates the tables of the ledger, of its roll-ups and of the instances that write them. They have no foreign keys to
- * accounts and keys, because their rows outlive these, and each check would cost a lookup per request.
+ * accounts and keys, because ledger rows outlive accounts and keys, and because each check would cost a lookup per
+ * request.
  */
 export async function createLedger(database: Transaction<Schema>, kind: DatabaseKind): Promise<void> {
   const { text, integer, small, strict, strictByKey } = columnTypes(kind);

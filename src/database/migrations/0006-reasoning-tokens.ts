@@ -3,8 +3,8 @@ import type { Schema } from '../schema.ts';
 import { columnTypes, type DatabaseKind } from './column-types.ts';
 
 /**
- * Adds the reasoning tokens of each request and of the daily usage, 0 in existing rows. The default also applies to
- * rows of instances of the previous version, which may still be running.
+ * Adds a column for reasoning tokens to requests and to daily usage. Existing rows get the default of 0, and so do rows
+ * written by instances of the previous version, which may still be running.
  */
 export async function addReasoningTokens(database: Transaction<Schema>, kind: DatabaseKind): Promise<void> {
   const { integer } = columnTypes(kind);

@@ -10,9 +10,9 @@ export interface ColumnTypes {
   integer: RawBuilder<unknown>;
   /** At least 32 bits: flags, days, statuses. */
   small: RawBuilder<unknown>;
-  /** Table options: SQLite checks value types only in `strict` tables. */
+  /** Table options. SQLite checks the types of values only in `strict` tables. */
   strict: RawBuilder<unknown>;
-  /** The same for a table stored in the order of its primary key. */
+  /** Like `strict`, but the table is stored in the order of its primary key. */
   strictByKey: RawBuilder<unknown>;
 }
 
