@@ -83,7 +83,7 @@ async function readVersion(cursor: GgufCursor, path: string, size: number): Prom
     throw new ModelFileError('not_a_gguf', path, `not a GGUF file: it starts with "${found}", not "GGUF"`);
   }
   const version = await cursor.u32();
-  // Versions are small numbers, so the low 16 bits are only 0 if the file is big-endian.
+  // Versions are small numbers, so the low 16 bits are 0 only if the file is big-endian.
   if ((version & 0xffff) === 0) {
     throw new ModelFileError('unsupported', path, 'a big-endian GGUF file; expected little-endian');
   }
