@@ -52,9 +52,7 @@ export type ToolChoice =
 export const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 export type ReasoningEffort = (typeof REASONING_EFFORTS)[number];
 
-/**
- * Sampling parameters. Null means that the caller did not set the parameter, so the engine's neutral value applies.
- */
+/** Sampling parameters. Null means that the caller did not set the parameter. */
 export interface Sampling {
   /** 0 to 2; 0 is greedy. */
   temperature: number;
@@ -238,7 +236,10 @@ export type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }
 /** An event with a part of a tool call. */
 export type ToolEvent = Extract<GenerationEvent, { type: 'tool-call' | 'tool-arguments' }>;
 
-/** Updates the usage with the tokens since the last event. They count as reasoning if this event is reasoning. */
+/**
+ * Updates the usage with the tokens that were generated since the last event. They count as reasoning tokens if this
+ * event is of the type `reasoning`.
+ */
 export function countTokens(usage: Usage, { type, completionTokens }: TextEvent | ToolEvent): void {
   const added = type === 'reasoning' ? Math.max(0, completionTokens - usage.completionTokens) : 0;
   usage.reasoningTokens = Math.min(usage.reasoningTokens + added, completionTokens);

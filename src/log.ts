@@ -22,8 +22,8 @@ export type LogLevel = 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'silent';
 const MAX_TEXT = 4096;
 
 /**
- * Lines are batched up to this length, in characters, or this time, because writing each line separately takes 10% of
- * the cost of a request.
+ * Lines are batched until they reach this length, in characters, or this age. Writing each line separately would take
+ * 10% of the cost of a request.
  */
 const BATCH_LENGTH = 8192;
 const BATCH_MS = 250;

@@ -74,7 +74,8 @@ async function main(args: readonly string[]): Promise<void> {
     if (name === requested) (await load()).register(program);
     else program.command(name).description(summary);
   }
-  // For `help` with an unknown command, commander would print the general help. Without `help`, it reports an error.
+  // For `help` with an unknown command, commander would print the general help. Given only the unknown command, it
+  // reports an error.
   const known = requested === undefined || requested in COMMANDS || requested.startsWith('-');
   await program.parseAsync(known ? args : [requested], { from: 'user' });
 }

@@ -169,7 +169,7 @@ function openBar(onNote?: (reason: string) => void): ProgressBar {
   });
 }
 
-/** Removes the reasons that were already printed from the message of the error. */
+/** Removes from the message of the error the reasons that were already printed. */
 function withoutPrinted(error: unknown, reasons: readonly string[]): unknown {
   if (!(error instanceof PullError)) return error;
   const lines = error.message.split('\n').filter((line) => !reasons.includes(line.replace(/^ {2}- /, '')));

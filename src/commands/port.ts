@@ -1,7 +1,7 @@
 /** How long the server on a port may take to respond, in milliseconds. Long, because it may be busy. */
 const RESPONSE_MS = 5000;
 
-/** Whether the server at this address is Sluice, by the title of its OpenAPI document. */
+/** Returns whether the server at this address is Sluice, according to the title of its OpenAPI document. */
 export async function isSluice(host: string, port: number): Promise<boolean> {
   try {
     const response = await fetch(`${urlOf(host, port)}/openapi.json`, {

@@ -86,7 +86,7 @@ export function formatBytes(bytes: number): string {
 
 const BAR_WIDTH = 24;
 
-/** Such as `Downloading model.gguf [████░░░░] 49 MB of 98 MB  2.0 MB/s  25 s left`. */
+/** Formats a line such as `Downloading model.gguf  [████░░░░]  49 MB of 98 MB  2.0 MB/s  25 s left`. */
 function barOf(progress: PullProgress): string {
   const { receivedBytes, totalBytes, phase, file } = progress;
   const { bytes, speed, left } = formatAmounts(progress);

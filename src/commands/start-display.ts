@@ -4,7 +4,7 @@ import { ProgressBar } from './progress-bar.ts';
 import type { Terminal } from './terminal.ts';
 
 interface StartOutput {
-  /** Null: standard output is not a terminal. */
+  /** Null if standard output is not a terminal. */
   terminal: Terminal | null;
   /** Prints a line to standard output. */
   print(line: string): void;

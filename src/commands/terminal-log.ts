@@ -30,7 +30,7 @@ export class TerminalLog {
     this.#print(`${timeOfDay(new Date())}  ${label}${text}`);
   }
 
-  /** Removes the lines that the log has already printed from the error message of a failed start. */
+  /** Removes from the error message of a failed start the lines that the log has already printed. */
   withoutPrinted(message: string): string {
     const printed = (line: string): boolean =>
       this.#printed.has(line) || this.#printed.has(line.replace(/^ {2}- /, SOURCE_FAILED));
@@ -73,7 +73,7 @@ const EVENT_TEXTS: Partial<Record<string, (get: Get) => string | null>> = {
   request: describeRequest,
 };
 
-/** Such as `POST /v1/chat/completions  200  acme/model  12 + 34 tokens  1.2 s`. */
+/** Formats a request, such as `POST /v1/chat/completions  200  acme/model  12 + 34 tokens  1.2 s`. */
 function describeRequest(get: Get): string {
   return joinPresent([
     `POST ${get('path')}`,
@@ -85,7 +85,7 @@ function describeRequest(get: Get): string {
   ]);
 }
 
-/** Such as `replica is healthy  replica=acme/model#0`. */
+/** Formats any other event, such as `replica is healthy  replica=acme/model#0`. */
 function describe(message: string, fields: LogFields, get: Get): string {
   const named = Object.keys(fields)
     .filter((name) => get(name) !== '')

@@ -32,7 +32,7 @@ export async function backupSqlite(path: string, file: string, options: BackupOp
     await rename(partial, file);
     await sync(dirname(file));
   } catch (error) {
-    for (const rest of [partial, `${partial}-journal`]) await rm(rest, { force: true });
+    for (const leftover of [partial, `${partial}-journal`]) await rm(leftover, { force: true });
     options.signal?.throwIfAborted();
     throw asBackupError(error, file);
   }

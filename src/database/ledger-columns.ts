@@ -44,7 +44,7 @@ export type LedgerState = 'open' | 'settled' | 'interrupted';
 
 /** Written when the row is opened, and never changed. */
 export const OPENED = {
-  /** UUIDv7 as text, `x-request-id`: ordered by the time at which the request arrived. */
+  /** The request ID (`x-request-id`), a UUIDv7 as text. IDs are ordered by the time at which the requests arrived. */
   id: column<string>('text'),
   /** The client request ID, 1 to 512 printable ASCII characters; null if the client sent none. */
   clientRequestId: column<string | null>('text'),
@@ -58,8 +58,9 @@ export const OPENED = {
   plan: column<string>('text'),
   /** JSON of the limits that applied. */
   limits: column<string>('text'),
-  /** Tokens and pico-dollars reserved while the row is open. */
+  /** Tokens reserved while the row is open. */
   reservedTokens: column<number>('integer'),
+  /** Pico-dollars reserved while the row is open. */
   reservedPico: column<bigint>('pico'),
   /** Pico-dollars per token, at the time of opening. */
   pricePrompt: column<number>('integer'),
@@ -108,12 +109,15 @@ export const SETTLED = {
   delivered: column<boolean | null>('flag'),
 } as const satisfies LedgerColumns;
 
-/** All columns except `epoch`, the instance that opened the row. The SQL statements add that column themselves. */
+/**
+ * All columns except `epoch`, the instance that opened the row. Each SQL statement that needs `epoch` names it
+ * explicitly.
+ */
 export const LEDGER = { ...OPENED, ...CHECKPOINTED, ...SETTLED } as const satisfies LedgerColumns;
 
 type ValueOf<C> = C extends ColumnOf<infer T> ? T : never;
 
-/** A row of these columns in TypeScript. */
+/** The TypeScript type of a row with these columns. */
 export type RowOf<C extends LedgerColumns> = { [K in keyof C]: ValueOf<C[K]> };
 
 /** The SQL name of a property: `promptTokens` is `prompt_tokens`. */

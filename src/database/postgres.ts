@@ -19,7 +19,7 @@ interface PoolBounds {
   statementMs: number;
   /** The lock timeout. */
   lockMs: number;
-  /** Whether the server refuses writes. */
+  /** Whether the connections are read-only. */
   readOnly?: boolean;
 }
 
@@ -32,7 +32,7 @@ const REPORTS: PoolBounds = { connections: 4, statementMs: 10_000, lockMs: 5000,
 /** Without timeouts, because a migration may rewrite large tables, or wait for another process. */
 const MIGRATION: PoolBounds = { connections: 1, statementMs: 0, lockMs: 0 };
 
-/** Timeout of connecting, and of waiting for a connection of the pool. */
+/** Timeout for connecting, and for waiting for a connection of the pool. */
 const CONNECT_MS = 5000;
 /** How long an idle connection is kept. */
 const IDLE_MS = 60_000;

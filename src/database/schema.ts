@@ -90,7 +90,7 @@ interface SessionsTable {
   /** SHA-256 of the cookie's token, 64 lower-case hexadecimal digits: reading this table does not give access. */
   token_hash: Fixed<string>;
   person_id: Fixed<string>;
-  /** 1: the user is not signed in until the second factor is completed. */
+  /** 1 until the second factor is completed. Until then, the user is not signed in. */
   pending: Fixed<number>;
   ip: Fixed<string | null>;
   user_agent: Fixed<string | null>;

@@ -131,7 +131,7 @@ function detailsPath(home: string): string {
 /** Returns null if the file was removed. */
 function readDetails(home: string): RunningService | null {
   try {
-    // Written by `ServiceLock`.
+    // Only `ServiceLock` writes this file.
     return JSON.parse(readFileSync(detailsPath(home), 'utf8')) as RunningService;
   } catch {
     return null;

@@ -14,7 +14,7 @@ import {
 import { DatabaseError, type DatabaseFault } from './errors.ts';
 import { openFiles, type OpenFile } from './sqlite-files.ts';
 
-/** What a thread needs to open the database. Its queries fail if one of the files was replaced. */
+/** The data that the thread needs to open the database. Queries fail if one of the files was replaced. */
 export interface SqliteThreadData {
   path: string;
   files: readonly OpenFile[];
@@ -162,8 +162,8 @@ class ReaderConnection implements DatabaseConnection {
     worker.on('error', (error) => (reason = error));
     worker.on('exit', () => {
       this.#worker = null;
-      const died = `The thread that reads ${this.#data.path} has stopped.`;
-      this.#pending?.reject(new DatabaseError('failed', died, { cause: reason }));
+      const message = `The thread that reads ${this.#data.path} has stopped.`;
+      this.#pending?.reject(new DatabaseError('failed', message, { cause: reason }));
       this.#pending = null;
     });
     return worker;

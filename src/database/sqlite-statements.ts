@@ -2,7 +2,10 @@ import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { SqliteDatabase, SqliteStatement } from 'kysely';
 import { convertingErrors } from './errors.ts';
 
-/** Prepared statements to keep. Bounded, because each length of an `in (…)` list is a different statement. */
+/**
+ * Maximum number of cached prepared statements. There is a maximum because each length of an `in (…)` list is a
+ * different statement.
+ */
 const MAX_STATEMENTS = 100;
 
 /**

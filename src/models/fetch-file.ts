@@ -257,8 +257,8 @@ export async function createFolder(folder: string): Promise<void> {
 }
 
 /**
- * Wraps `onProgress` so that it also writes the progress to a file next to the lock, which processes that wait for the
- * lock read. Ignores errors of writing.
+ * Wraps `onProgress` so that it also writes the progress to a file next to the lock. Processes that wait for the lock
+ * read this file. Ignores write errors.
  */
 function shareProgress(lockPath: string, onProgress: OnProgress): OnProgress {
   let writing = false;

@@ -5,8 +5,8 @@ import { ModelFileError } from './model-file-error.ts';
 const CHUNK_BYTES = 1 << 18;
 
 /**
- * Reads a GGUF header through a buffer of 256 KiB. Checks that each length fits in the rest of the file before it
- * reads, so that a wrong length cannot cause a large allocation.
+ * Reads a GGUF header through a buffer of 256 KiB. Before reading, checks that each length fits in the rest of the
+ * file, so that a wrong length cannot cause a large allocation.
  */
 export class GgufCursor {
   readonly #file: FileHandle;

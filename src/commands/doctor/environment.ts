@@ -8,7 +8,9 @@ import { describeService, runningService } from '../../database/service-lock.ts'
 import { isSluice } from '../port.ts';
 import { readableBytes, type Finding } from './finding.ts';
 
-/** Enough for the default model, its download and a growing database. */
+/**
+ * With less free space, `checkHome` gives a note. Enough for the default model, its download and a growing database.
+ */
 const LOW_DISK_BYTES = 1_073_741_824;
 
 /** Checks that the data directory, or its nearest existing parent, is writable and has free space. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { readableBytes, type Finding } from './finding.ts';
 
 const MIN_NODE = 24;
-/** The service and the default model need slightly less. */
+/** With less memory, `checkMemory` gives a note. The service and the default model need slightly less. */
 const LOW_MEMORY_BYTES = 805_306_368;
 
 /** Checks the Node version, the cores and the memory, including the limits of a container. */
