@@ -240,7 +240,7 @@ function catalogJson(model: CatalogModel): Record<string, unknown> {
     id: model.id,
     summary: model.summary,
     source: describeSource(model.sources[0]),
-    licence: model.license,
+    license: model.license,
     context_tokens: model.contextTokens,
     quantization: model.quantization,
     size_gb: model.sizeGb,

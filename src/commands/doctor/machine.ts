@@ -3,24 +3,21 @@ import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { readableBytes, type Finding } from './finding.ts';
 
-const MIN_NODE = 24;
 /** With less memory, `checkMemory` gives a note. The service and the default model need slightly less. */
 const LOW_MEMORY_BYTES = 805_306_368;
 
-/** Checks the Node version, the cores and the memory, including the limits of a container. */
+/** Reports the Node version, and checks the cores and the memory, including the limits of a container. */
 export function checkMachine(): Finding[] {
   return [checkRuntime(), checkCores(), checkMemory()];
 }
 
 function checkRuntime(): Finding {
-  const old = Number(process.versions.node.split('.')[0]) < MIN_NODE;
   return {
     subject: 'runtime',
-    status: old ? 'fault' : 'good',
+    // `main.ts` refuses older versions.
+    status: 'good',
     found: `Node ${process.versions.node} on ${process.platform}-${process.arch}`,
-    advice: old
-      ? `Sluice needs Node ${MIN_NODE} or newer. In a clone, \`npm ci\` installs a suitable version, which the npm scripts use.`
-      : null,
+    advice: null,
   };
 }
 
