@@ -63,15 +63,26 @@ test('half of a second request on a connection is refused with 408', async () =>
 });
 
 test('a request whose rest arrived while the service was suspended is served', async () => {
-  using wire = await Wire.open(service.url);
   const text = requestText(CHAT, key, hello);
-  wire.send(text.slice(0, -5));
-  using later = await Wire.open(service.url);
-  assert.equal((await later.send(requestText(CHAT, key, hello)).response()).status, 200);
+  using wire = await sendPart(text.slice(0, -5));
   wire.send(text.slice(-5));
   blockProcess(1000);
   assert.equal((await wire.response()).status, 200);
 });
+
+/** Sends a part of a request, and returns when the service has read it and most of `bodyMs` is left. */
+async function sendPart(text: string): Promise<Wire> {
+  for (;;) {
+    const wire = await Wire.open(service.url);
+    const sentAt = performance.now();
+    wire.send(text);
+    using later = await Wire.open(service.url);
+    assert.equal((await later.send(requestText(CHAT, key, hello)).response()).status, 200);
+    if (performance.now() - sentAt < 150) return wire;
+    // This machine is busy, and the request may be refused with 408 before its rest arrives.
+    wire[Symbol.dispose]();
+  }
+}
 
 test('the body of a refused request is read up to drainBytes, then the connection is closed', async () => {
   using wire = await Wire.open(service.url);
