@@ -172,7 +172,24 @@ export const NO_USAGE: Readonly<Usage> = {
   reasoningTokens: 0,
 };
 
-export type FinishReason = 'stop' | 'length' | 'tool_calls';
+/**
+ * `content_filter`: the provider of a replica withheld or cut off the response. `openai/finish-reason.ts` converts the
+ * reasons of replicas.
+ */
+export const FINISH_REASONS = ['stop', 'length', 'tool_calls', 'content_filter'] as const;
+export type FinishReason = (typeof FINISH_REASONS)[number];
+
+/** Whether the response may end in the middle of its text or of a call. */
+export function isCutOff(reason: FinishReason): boolean {
+  switch (reason) {
+    case 'length':
+    case 'content_filter':
+      return true;
+    case 'stop':
+    case 'tool_calls':
+      return false;
+  }
+}
 
 /** A token with its log probability (natural logarithm). */
 export interface Logprob {

@@ -58,7 +58,7 @@ const COUNTS: RunningCounts = {
 
 const OUTCOME = {
   attempts: 1,
-  finishReason: 'stop',
+  finishReason: 'stop' as const,
   errorCode: null,
   httpStatus: 200,
   delivered: true,

@@ -1,5 +1,5 @@
 import type { ColumnType } from 'kysely';
-import type { UsageSource } from '../generation.ts';
+import type { FinishReason, UsageSource } from '../generation.ts';
 
 /**
  * The columns of the table `ledger`, by their property names in TypeScript. The row types, the SQL statements and the
@@ -101,7 +101,7 @@ export const SETTLED = {
    */
   billed: column<boolean>('flag', '0'),
   costPico: column<bigint>('pico', '0'),
-  finishReason: column<string | null>('text'),
+  finishReason: column<FinishReason | null>('text'),
   /** Code of the error that ended the request, or `hung_up` if the client disconnected. */
   errorCode: column<string | null>('text'),
   httpStatus: column<number | null>('integer'),

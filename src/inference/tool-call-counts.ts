@@ -1,5 +1,10 @@
-import type { FinishReason, GenerationRequest, ToolEvent } from '../generation.ts';
-import { toolsOf } from '../generation.ts';
+import {
+  isCutOff,
+  toolsOf,
+  type FinishReason,
+  type GenerationRequest,
+  type ToolEvent,
+} from '../generation.ts';
 
 /** Maximum length of arguments that are checked, in characters. Longer ones count as valid. */
 const MAX_CHECKED = 1_048_576;
@@ -46,7 +51,7 @@ export class ToolCallCounts {
 
   /** Checks the last call of a choice. The arguments of a response that was cut off may be incomplete. */
   finish(choice: number, reason: FinishReason): void {
-    if (reason === 'length') this.#open.delete(choice);
+    if (isCutOff(reason)) this.#open.delete(choice);
     else this.#check(choice);
   }
 

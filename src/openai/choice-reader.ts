@@ -1,5 +1,12 @@
-import type { FinishReason, GenerationEvent, TokenLogprob, GenerationKind } from '../generation.ts';
-import { incompleteResponse, invalidResponse } from './invalid-response.ts';
+import {
+  isCutOff,
+  type FinishReason,
+  type GenerationEvent,
+  type GenerationKind,
+  type TokenLogprob,
+} from '../generation.ts';
+import { readFinishReason } from './finish-reason.ts';
+import { invalidResponse } from './invalid-response.ts';
 import { readLogprobs } from './logprobs.ts';
 import { readToolCalls, ToolCallReader, type ReplicaCall } from './tool-call-reader.ts';
 import type { ReceivedTokens } from './usage-meter.ts';
@@ -58,7 +65,7 @@ function readChoice(kind: GenerationKind, value: unknown): ReplicaChoice {
     index,
     ...readOutput(kind, choice),
     logprobs: logprobs !== null && logprobs.length > 0 ? logprobs : null,
-    reason: readReason(choice.finish_reason),
+    reason: readFinishReason(choice.finish_reason),
   };
 }
 
@@ -96,27 +103,6 @@ function textOf(parts: unknown, type: 'text' | 'thinking'): string {
     .filter((part) => part['type'] === type)
     .map((part) => asText(part[type]) + textOf(part[type], 'text'))
     .join('');
-}
-
-/** Reads a `finish_reason` of any dialect. TGI sends '' before the end. */
-function readReason(value: unknown): FinishReason | null {
-  if (typeof value !== 'string' || value === '') return null;
-  switch (value) {
-    case 'length':
-    case 'tool_calls':
-      return value;
-    // The names in the APIs of Anthropic, Gemini and Mistral, which some gateways pass on.
-    case 'max_tokens':
-    case 'MAX_TOKENS':
-    case 'model_length':
-      return 'length';
-    case 'abort':
-    case 'error':
-    case 'insufficient_system_resource': // DeepSeek.
-      throw incompleteResponse(`finish_reason was ${value}`);
-    default:
-      return 'stop'; // stop, eos_token, stop_sequence or content_filter.
-  }
 }
 
 /**
@@ -159,7 +145,7 @@ export class ChoiceReader {
     for (const call of part.calls) this.#calls.push(call, completionTokens, events);
     if (part.reason === null) return;
     this.#finished = true;
-    if (part.reason !== 'length') this.#calls.end(completionTokens, events);
+    if (!isCutOff(part.reason)) this.#calls.end(completionTokens, events);
     events.push({ type: 'finish', choice: this.#choice, reason: this.#reasonOf(part.reason) });
   }
 
@@ -186,7 +172,7 @@ export class ChoiceReader {
    * Reports `tool_calls` after any call: some servers report `stop`, but clients run functions only for `tool_calls`.
    */
   #reasonOf(reason: FinishReason): FinishReason {
-    if (reason === 'length') return reason;
+    if (isCutOff(reason)) return reason;
     return this.#calls.count > 0 ? 'tool_calls' : 'stop';
   }
 }

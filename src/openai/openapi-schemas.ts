@@ -1,3 +1,4 @@
+import { FINISH_REASONS } from '../generation.ts';
 import { MAX_CALL_ID, MAX_TOOL_DESCRIPTION, MAX_TOOLS, NAME } from './chat-fields.ts';
 import {
   ANNOTATIONS,
@@ -117,7 +118,7 @@ export const REQUEST_SCHEMAS = {
   },
 };
 
-const finishReason = { type: 'string', enum: ['stop', 'length', 'tool_calls'] };
+const finishReason = { type: 'string', enum: FINISH_REASONS };
 const usage = reference('Usage');
 const chatLogprobs = nullable(reference('ChatLogprobs'));
 const textLogprobs = nullable(reference('TextLogprobs'));

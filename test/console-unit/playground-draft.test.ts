@@ -3,7 +3,13 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { ApiError } from '../../console/src/api/client.ts';
 import type { GenerateEvent } from '../../console/src/api/generate.ts';
-import { afterEvent, emptyAnswer, speedOf, type Answer } from '../../console/src/pages/playground/answer.ts';
+import {
+  afterEvent,
+  emptyAnswer,
+  emptyWords,
+  speedOf,
+  type Answer,
+} from '../../console/src/pages/playground/answer.ts';
 import { costOf } from '../../console/src/pages/playground/cost.ts';
 import {
   added,
@@ -282,6 +288,18 @@ test('any stored value results in a valid playground', () => {
       assert.deepEqual(fromStored(storedText(draft)), draft);
     }),
   );
+});
+
+test('an empty response says why it is empty', () => {
+  const wordsOf = (reason: string, events: readonly GenerateEvent[] = []) => {
+    const all: GenerateEvent[] = [...events, { type: 'finish', choice: 0, reason }];
+    return emptyWords(all.reduce((answer, event) => afterEvent(answer, event, null), emptyAnswer('m')));
+  };
+  const reasoning: GenerateEvent = { type: 'reasoning', choice: 0, text: 'Hm' };
+  assert.match(wordsOf('stop'), /empty/);
+  assert.match(wordsOf('stop', [reasoning]), /only reasoning/);
+  assert.match(wordsOf('length', [reasoning]), /Raise the maximum tokens/);
+  for (const events of [[], [reasoning]]) assert.match(wordsOf('content_filter', events), /content filter/);
 });
 
 test('code fences are separated from prose, including open fences', () => {

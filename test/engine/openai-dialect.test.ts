@@ -208,18 +208,32 @@ describe('a stream of a provider', () => {
   it('has the finish reasons of other APIs', async () => {
     for (const [reason, expected] of [
       ['stop', 'stop'],
+      ['STOP', 'stop'],
       ['end_turn', 'stop'],
-      ['content_filter', 'stop'],
+      ['unheard_of', 'stop'],
+      ['tool_calls', 'stop'], // Without calls.
       ['length', 'length'],
       ['max_tokens', 'length'],
       ['MAX_TOKENS', 'length'],
       ['model_length', 'length'],
+      ['model_context_window_exceeded', 'length'],
+      ['content_filter', 'content_filter'],
+      ['refusal', 'content_filter'],
+      ['sensitive', 'content_filter'],
+      ['SAFETY', 'content_filter'],
+      ['PROHIBITED_CONTENT', 'content_filter'],
     ] as const) {
       const events = await streamOf(chunk({ content: 'a' }) + chunk({}, reason));
       assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: expected }, reason);
     }
-    const interrupted = streamOf(chunk({ content: 'a' }) + chunk({}, 'insufficient_system_resource'));
-    await assert.rejects(interrupted, isUnavailable);
+    const call = { index: 0, id: 'call_1', function: { name: 'f', arguments: '{}' } };
+    for (const reason of ['tool_calls', 'function_call', 'tool_use', 'stop', 'unheard_of']) {
+      const events = await streamOf(chunk({ tool_calls: [call] }) + chunk({}, reason));
+      assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'tool_calls' }, reason);
+    }
+    for (const reason of ['insufficient_system_resource', 'network_error', 'abort']) {
+      await assert.rejects(streamOf(chunk({ content: 'a' }) + chunk({}, reason)), isUnavailable);
+    }
   });
 
   it('has the text of a refusal', async () => {

@@ -1,5 +1,5 @@
 import type { OPENED, RowOf } from '../../database/ledger-columns.ts';
-import type { Usage, UsageSource } from '../../generation.ts';
+import type { FinishReason, Usage, UsageSource } from '../../generation.ts';
 
 /** The values of a row when its request is admitted. */
 export type OpenedRow = RowOf<typeof OPENED>;
@@ -18,7 +18,7 @@ export interface Settlement extends RunningCounts {
   endedAt: number;
   /** Replicas that the request was sent to, including those that refused it. */
   attempts: number;
-  finishReason: string | null;
+  finishReason: FinishReason | null;
   /** Code of the error, or `hung_up` if the client disconnected; null if the request completed. */
   errorCode: string | null;
   httpStatus: number;

@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import { Segmented } from '../../components/choices.tsx';
 import { Spinner } from '../../components/spinner.tsx';
 import { duration } from '../../format/time.ts';
-import type { Answer } from './answer.ts';
+import { emptyWords, type Answer } from './answer.ts';
 import { useLiveAnswer } from './context.ts';
 import { Fault } from './fault.tsx';
 import { Logprobs } from './logprobs.tsx';
@@ -56,16 +56,6 @@ export function AnswerView({ answer, text, onChoose, onRetry, calls }: AnswerVie
       {logprobs.length > 0 && <Logprobs tokens={logprobs} />}
     </>
   );
-}
-
-/** Says why a response has neither text nor calls. */
-function emptyWords({ choices, chosen, stopped }: Answer): string {
-  const { reasoning = '', finish = null } = choices[chosen] ?? {};
-  if (stopped) return `Stopped ${reasoning === '' ? 'before the first token' : 'during the reasoning'}.`;
-  if (reasoning === '') return 'The response is empty.';
-  return finish === 'length'
-    ? 'The token limit was reached during the reasoning. Raise the maximum tokens and regenerate the response.'
-    : 'The response has only reasoning.';
 }
 
 /** A response in progress. Updates at most once per frame, without rendering the rest of the page. */

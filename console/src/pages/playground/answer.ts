@@ -113,6 +113,17 @@ export function speedOf({ usage, ttftMs, totalMs }: Answer): number | null {
   return ((usage.completionTokens - 1) * 1000) / (totalMs - ttftMs);
 }
 
+/** Says why a response has neither text nor calls. */
+export function emptyWords({ choices, chosen, stopped }: Answer): string {
+  const { reasoning = '', finish = null } = choices[chosen] ?? {};
+  if (stopped) return `Stopped ${reasoning === '' ? 'before the first token' : 'during the reasoning'}.`;
+  if (finish === 'content_filter') return 'The content filter of the provider withheld the response.';
+  if (reasoning === '') return 'The response is empty.';
+  return finish === 'length'
+    ? 'The token limit was reached during the reasoning. Raise the maximum tokens and regenerate the response.'
+    : 'The response has only reasoning.';
+}
+
 const EMPTY: Choice = { text: '', reasoning: '', calls: [], finish: null, logprobs: [] };
 const EMPTY_CALL: ToolCall = { id: '', name: '', arguments: '' };
 

@@ -26,10 +26,11 @@ const ERRORS: Readonly<Record<string, string>> = {
   shutting_down: 'The service was shutting down.',
 };
 
-const FINISHES: Readonly<Record<string, string>> = {
+const FINISHES: Readonly<Record<NonNullable<Request['finish_reason']>, string>> = {
   stop: 'The model finished, or reached a stop sequence.',
   length: 'Reached the maximum number of tokens or the context length.',
   tool_calls: 'The model requested a tool call.',
+  content_filter: 'The content filter of the provider withheld or cut off the response.',
 };
 
 /** Returns the status or result of a request. */
@@ -42,7 +43,7 @@ export function outcomeOf({ state, error_code, http_status, finish_reason }: Req
     return { tone: 'warn', text: 'Interrupted', meaning };
   }
   if (error_code === null) {
-    const meaning = FINISHES[finish_reason ?? ''] ?? 'Completed normally.';
+    const meaning = finish_reason === null ? 'Completed normally.' : FINISHES[finish_reason];
     return { tone: 'good', text: 'Completed', meaning };
   }
   if (error_code === 'hung_up') {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { FINISH_REASONS } from '../../../generation.ts';
 import { appliedLimit } from './limits.ts';
 import { component, time, usd } from './schemas.ts';
 
@@ -50,7 +51,10 @@ export const request = component(
       .object({ prompt: perMillion, completion: perMillion })
       .describe('Prices when the request started.'),
     cost_usd: usd,
-    finish_reason: z.string().nullable(),
+    finish_reason: z
+      .enum(FINISH_REASONS)
+      .nullable()
+      .describe('Finish reason of the choice that finished last; null: not completed.'),
     error_code: z.string().nullable().describe('Error code, or `hung_up` if the client disconnected.'),
     http_status: z.int().nullable(),
     delivered: z
