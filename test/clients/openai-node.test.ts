@@ -149,8 +149,8 @@ describe('openai for Node, with the real model', WITH_MODEL, () => {
 
 describe('openai for Node, with tool calls', () => {
   const messages = userMessage(CALLS);
-  const calls = (completion: OpenAI.ChatCompletion) =>
-    completion.choices[0]?.message.tool_calls?.map((call) => {
+  const callsOf = (choice: OpenAI.ChatCompletion.Choice | undefined) =>
+    choice?.message.tool_calls?.map((call) => {
       assert(call.type === 'function');
       assert.match(call.id, /^call_/);
       return { name: call.function.name, arguments: JSON.parse(call.function.arguments) as object };
@@ -161,10 +161,33 @@ describe('openai for Node, with tool calls', () => {
     const stream = client.chat.completions.stream({ model: SCRIPTED, messages });
     for (const completion of [whole, await stream.finalChatCompletion()]) {
       assert.equal(completion.choices[0]?.message.content, CALLS.text);
-      assert.deepEqual(calls(completion), CALLS.calls);
+      assert.deepEqual(callsOf(completion.choices[0]), CALLS.calls);
       assert.equal(completion.choices[0]?.finish_reason, 'tool_calls');
       assert.equal(completion.usage?.completion_tokens_details?.reasoning_tokens, 5);
     }
+  });
+
+  test('each of two choices has its own calls, with indexes from 0 and unique IDs', async () => {
+    const request = { model: SCRIPTED, messages, n: 2 };
+    const whole = await client.chat.completions.create(request);
+    const stream = client.chat.completions.stream(request);
+    const indexes: unknown[] = [];
+    stream.on('chunk', ({ choices }) => {
+      for (const { index, delta } of choices)
+        for (const call of delta.tool_calls ?? [])
+          if (call.id !== undefined) indexes.push([index, call.index]);
+    });
+    for (const { choices } of [whole, await stream.finalChatCompletion()]) {
+      assert.equal(choices.length, 2);
+      const ids = choices.flatMap(({ message }) => message.tool_calls?.map(({ id }) => id) ?? []);
+      assert.equal(new Set(ids).size, 2 * CALLS.calls.length);
+      for (const [index, choice] of choices.entries()) {
+        assert.deepEqual([choice.index, choice.finish_reason], [index, 'tool_calls']);
+        assert.deepEqual(callsOf(choice), CALLS.calls);
+      }
+    }
+    const expected = [0, 1].flatMap((choice) => CALLS.calls.map((_, call) => [choice, call]));
+    assert.deepEqual(indexes.sort(), expected);
   });
 
   test(

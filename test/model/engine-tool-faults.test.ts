@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { LlamaEngine } from '../../src/engine/llama/engine.ts';
-import { GrammarCache } from '../../src/engine/llama/grammar.ts';
 import { loadModel, type LoadedModel } from '../../src/engine/llama/load-model.ts';
 import { PromptTokenizer } from '../../src/engine/llama/prompt-tokenizer.ts';
-import { GENERIC } from '../../src/engine/llama/tool-calls/generic.ts';
-import { OutputParser } from '../../src/engine/llama/tool-calls/output-parser.ts';
 import type { ChatRequest, Message, Tool } from '../../src/generation.ts';
 import { openLog, SILENT } from '../../src/log.ts';
 import { FORMATS } from '../engine/llama/tool-calls/formats.ts';
@@ -55,8 +52,8 @@ describe('faults of tool calls of the embedded engine', SKIP, () => {
 
   /** Returns the control tokens of a chat's prompt. */
   async function controlsOf(messages: readonly Message[], tools: readonly Tool[]): Promise<string[]> {
-    const { model, vocabulary, template } = loaded;
-    const prompts = new PromptTokenizer(model, vocabulary, template, 16_384);
+    const { vocabulary } = loaded;
+    const prompts = new PromptTokenizer(loaded, 16_384, SILENT);
     const { prompts: tokenized } = await prompts.tokenize(chat('', { messages, tools }));
     return Array.from(tokenized[0] ?? [])
       .filter((token) => vocabulary.isControl(token))
@@ -121,31 +118,6 @@ describe('faults of tool calls of the embedded engine', SKIP, () => {
     );
     assert.deepEqual(callsOf(events), []);
     assert.equal(texts[0]?.trim(), 'lamp lamp lamp lamp');
-  });
-
-  test('one of 128 tools is called', async () => {
-    const { model, context, vocabulary } = loaded;
-    const tools = Array.from({ length: 128 }, (_, i) => ({ ...OFF, name: `tool_${i}` }));
-    const cache = new GrammarCache(model, vocabulary);
-    const grammar = cache.calls({ format: GENERIC, tools, parallel: false }, { type: 'text' });
-    const sampler = model.sampler({ temperature: 20, seed: 1 }, model.copyGrammar(grammar));
-    const parser = new OutputParser({ format: GENERIC, reasoning: null, insideReasoning: false, tools });
-    const names: string[] = [];
-    // The tools are not in the prompt, which would have thousands of tokens.
-    let next = model.tokenize('Call a tool.', false);
-    for (let position = 0; parser.completedCalls === 0;) {
-      context.begin(next.length);
-      const index = context.add(0, position, next, true);
-      await context.decode();
-      position += next.length;
-      assert.ok(position < 1000);
-      next = Uint32Array.of(await context.sample(index, sampler));
-      for (const part of parser.push(vocabulary.textWithControls(next)))
-        if (part.type === 'call') names.push(part.name);
-    }
-    context.clear(0);
-    sampler.dispose();
-    assert.ok(names.length === 1 && tools.some(({ name }) => name === names[0]), names.join());
   });
 
   test('tools of a megabyte and strict schemas that are too complex are refused, and other streams continue', async () => {

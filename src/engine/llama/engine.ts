@@ -38,11 +38,11 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
   readonly #grammars: GrammarCache;
 
   private constructor(loaded: LoadedModel, log: Log) {
-    const { model, context, vocabulary, template } = loaded;
+    const { model, context, vocabulary } = loaded;
     this.#loaded = loaded;
     this.backend = loaded.backend;
     this.slots = context.slots;
-    this.#prompts = new PromptTokenizer(model, vocabulary, template, context.slotTokens);
+    this.#prompts = new PromptTokenizer(loaded, context.slotTokens, log);
     this.#grammars = new GrammarCache(model, vocabulary);
     this.#scheduler = new Scheduler({
       model,

@@ -1,7 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServiceError } from '../../errors.ts';
 import type { ChatRequest, GenerationRequest } from '../../generation.ts';
+import type { Log } from '../../log.ts';
 import type { NativeModel } from './binding.ts';
+import type { LoadedModel } from './load-model.ts';
 import type { TemplateSegment } from './template-markers.ts';
 import type { ChatTemplate, RenderedPrompt } from './template.ts';
 import type { PromptReasoning } from './tool-calls/reasoning.ts';
@@ -19,17 +21,24 @@ export class PromptTokenizer {
   readonly #vocabulary: Vocabulary;
   readonly #template: ChatTemplate | null;
   readonly #slotTokens: number;
+  readonly #log: Log;
+  #reportedFailure = false;
   /**
    * Matches the user-defined tokens that contain a delimiter and occur in the chat template, such as `<tool_call>`.
    * Null if there are none.
    */
   readonly #reserved: RegExp | null;
 
-  constructor(model: NativeModel, vocabulary: Vocabulary, template: ChatTemplate | null, slotTokens: number) {
+  constructor(
+    { model, vocabulary, template }: Pick<LoadedModel, 'model' | 'vocabulary' | 'template'>,
+    slotTokens: number,
+    log: Log,
+  ) {
     this.#model = model;
     this.#vocabulary = vocabulary;
     this.#template = template;
     this.#slotTokens = slotTokens;
+    this.#log = log;
     this.#reserved = anyOf(
       vocabulary.userDefined.filter((text) => /[<[|｜]/.test(text) && template?.mentions(text)),
     );
@@ -58,12 +67,27 @@ export class PromptTokenizer {
   }
 
   #render(request: ChatRequest): RenderedPrompt {
-    if (this.#template !== null) return this.#template.render(request);
-    throw new ServiceError(
-      'unsupported_parameter',
-      'This model has no chat template, so it does not support chat completions. Use text completions.',
-      { param: 'messages' },
-    );
+    if (this.#template === null)
+      throw new ServiceError(
+        'unsupported_parameter',
+        'This model has no chat template, so it does not support chat completions. Use text completions.',
+        { param: 'messages' },
+      );
+    try {
+      return this.#template.render(request);
+    } catch (error) {
+      this.#reportFailure(error);
+      throw error;
+    }
+  }
+
+  /** Logs the first failure of the template, which may be a fault of the template. Refusals are not logged. */
+  #reportFailure(error: unknown): void {
+    if (this.#reportedFailure || !(error instanceof Error) || !(error.cause instanceof Error)) return;
+    this.#reportedFailure = true;
+    this.#log.warn('the chat template failed; further failures are not logged', {
+      error: error.cause.message,
+    });
   }
 
   async #tokenizePrompt(

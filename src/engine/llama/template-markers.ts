@@ -84,6 +84,14 @@ export class MarkedTexts {
     return added;
   }
 
+  /** Returns a message of the template, such as an error, with the caller's texts in place of their markers. */
+  restore(message: string): string {
+    return message.replace(
+      MARKER,
+      (_marker, _open, index: string) => this.#pieces[Number(index)]?.text ?? '',
+    );
+  }
+
   #add(piece: Piece): string {
     return `${OPEN}${this.#pieces.push(piece) - 1}"${CLOSE}`;
   }

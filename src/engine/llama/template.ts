@@ -103,7 +103,8 @@ export class ChatTemplate {
 
   /**
    * Renders the messages, the tools, and the start of the assistant's turn. Throws 400 `invalid_value` at `messages` if the
-   * template refuses them, for example a system message or two user messages in a row.
+   * template refuses them, for example a system message or two user messages in a row. The error has a `cause` if the
+   * template failed instead.
    */
   render(request: RenderedRequest): RenderedPrompt {
     try {
@@ -144,7 +145,7 @@ export class ChatTemplate {
       // Running a template returns a string.
       return new Interpreter(environment).run(this.#template.parsed).value as string;
     } catch (error) {
-      if (error instanceof TemplateRefusal) throw invalidMessages(error.message);
+      if (error instanceof TemplateRefusal) throw invalidMessages(texts.restore(error.message));
       // The template rendered a simple chat at load, so these messages are the cause.
       throw invalidMessages('The chat template of this model cannot render these messages.', error);
     }

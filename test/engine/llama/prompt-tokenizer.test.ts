@@ -5,6 +5,7 @@ import type { NativeModel } from '../../../src/engine/llama/binding.ts';
 import { PromptTokenizer } from '../../../src/engine/llama/prompt-tokenizer.ts';
 import { ChatTemplate } from '../../../src/engine/llama/template.ts';
 import type { Vocabulary } from '../../../src/engine/llama/vocabulary.ts';
+import { type Log, openLog, SILENT } from '../../../src/log.ts';
 import { NEUTRAL, NO_TOOLS, STREAMED } from '../../generation-requests.ts';
 
 const CONTROLS = ['<|im_start|>', '<|im_end|>'];
@@ -33,14 +34,17 @@ class CharacterModel {
 /** The ID of the first special token. */
 const SPECIAL = 0x20_0000;
 
-function tokenizer(slotTokens = 100_000): PromptTokenizer {
+function tokenizer(slotTokens = 100_000, source = SOURCE, log: Log = SILENT): PromptTokenizer {
   const controls = new RegExp(CONTROLS.map((token) => RegExp.escape(token)).join('|'), 'g');
   const vocabulary = { controls, userDefined: USER_DEFINED, longestBytes: 12 };
   return new PromptTokenizer(
-    new CharacterModel() as unknown as NativeModel,
-    vocabulary as unknown as Vocabulary,
-    new ChatTemplate(SOURCE, { bos: '', eos: '' }),
+    {
+      model: new CharacterModel() as unknown as NativeModel,
+      vocabulary: vocabulary as unknown as Vocabulary,
+      template: new ChatTemplate(source, { bos: '', eos: '' }),
+    },
     slotTokens,
+    log,
   );
 }
 
@@ -77,6 +81,25 @@ describe('the tokenizer of prompts', () => {
   it('recognizes user-defined tokens that the template does not use everywhere', async () => {
     const request = chatRequest({ messages: [{ role: 'user', content: 'x <b>\n\ny <tool_call>' }] });
     assert.deepEqual(await specialsOf(request), ['<|im_start|>', '<b>', '\n\n', '<|im_end|>']);
+  });
+
+  it('logs once that the template failed, without texts of the caller, and never that it refused a chat', async () => {
+    const lines: string[] = [];
+    const log = openLog('info', { write: (line) => void lines.push(line) });
+    const source = `{% if messages[2] %}{{ messages[2].content | nope }}{% elif messages[1] %}{{ raise_exception('No: ' + messages[1].content) }}{% endif %}{{ messages[0].content }}`;
+    const prompts = tokenizer(1000, source, log);
+    const message = { role: 'user' as const, content: 'secret' };
+    const refusal = { code: 'invalid_value', param: 'messages', message: 'No: secret' };
+    await assert.rejects(prompts.tokenize(chatRequest({ messages: [message, message] })), refusal);
+    assert.deepEqual(lines, []);
+    const failure = { code: 'invalid_value', param: 'messages', message: /cannot render these messages/ };
+    for (let turn = 0; turn < 2; turn++)
+      await assert.rejects(prompts.tokenize(chatRequest({ messages: [message, message, message] })), failure);
+    assert.equal(lines.length, 1);
+    assert.match(lines[0] ?? '', /"level":"warn".*the chat template failed/);
+    assert.match(lines[0] ?? '', /nope/);
+    assert.doesNotMatch(lines[0] ?? '', /secret/);
+    await prompts.tokenize(chatRequest({ messages: [message] }));
   });
 
   it('refuses tools that leave no room for a completion', async () => {

@@ -189,6 +189,16 @@ describe('a chat template', () => {
     }
   });
 
+  it('refuses messages with a message that contains texts of the caller', () => {
+    const source =
+      "{% for m in messages %}{% if m.role == 'assistant' %}{{ raise_exception('Not after \"' + messages[0].content + '\", ' + m.content) }}{% endif %}{{ m.content }}{% endfor %}";
+    const template = new ChatTemplate(source, { bos: '', eos: '' });
+    const error = refusalOf(() => template.render(chat([user('one 東京'), assistant('two')])));
+    assert.equal(error.message, 'Not after "one 東京", two');
+    const long = refusalOf(() => template.render(chat([user('x'.repeat(1000)), assistant('two')])));
+    assert.equal(long.message.length, 300);
+  });
+
   it('refuses messages that it fails to render, and templates that split contents', () => {
     const picky = new ChatTemplate(
       '{{ messages[0].content }}{% if messages[1] %}{{ messages[1].content | nope }}{% endif %}',

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { copyFile, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { LlamaEngine } from '../../src/engine/llama/engine.ts';
+import type { Message } from '../../src/generation.ts';
+import { openLog } from '../../src/log.ts';
+import { readGguf } from '../../src/models/gguf.ts';
+import { temporaryFolder } from '../harness.ts';
+import { assertRefused, chat, complete, file, SKIP } from './embedded-engine.ts';
+import { assertCall, callsOf, OFF } from './lamp-tools.ts';
+
+/** Refuses system messages that are not the first message, and fails with more than three messages. */
+const TEMPLATE = `{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('Misplaced: ' + m.content) }}{% endif %}{% if loop.index > 3 %}{{ m.content | nope }}{% endif %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}`;
+
+/** Copies the model file to `path`, with another chat template. */
+async function copyModel(path: string, template: string): Promise<void> {
+  const { chatTemplate } = await readGguf(file ?? '');
+  assert.ok(chatTemplate !== null);
+  await copyFile(file ?? '', path);
+  await using handle = await open(path, 'r+');
+  const head = Buffer.alloc(8 * 1024 * 1024);
+  await handle.read(head, 0, head.length, 0);
+  const original = Buffer.from(chatTemplate);
+  const position = head.indexOf(original);
+  // A comment keeps the length of the template, and thereby the rest of the file.
+  const padding = original.length - Buffer.byteLength(template) - '{##}'.length;
+  assert.ok(position > 0 && padding >= 0);
+  await handle.write(Buffer.from(`${template}{#${' '.repeat(padding)}#}`), 0, original.length, position);
+}
+
+describe('a model whose chat template throws', SKIP, () => {
+  let engine: LlamaEngine;
+  let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+  const lines: string[] = [];
+
+  before(async () => {
+    folder = await temporaryFolder();
+    const path = join(folder.path, 'model.gguf');
+    await copyModel(path, TEMPLATE);
+    engine = await LlamaEngine.load(
+      { file: path, slots: 1, contextTokens: 512, threads: 1, gpuLayers: 'auto' },
+      { onProgress() {}, log: openLog('info', { write: (line) => void lines.push(line) }) },
+    );
+  });
+
+  after(async () => {
+    await engine[Symbol.asyncDispose]();
+    await folder[Symbol.asyncDispose]();
+  });
+
+  const user: Message = { role: 'user', content: 'Turn it off.' };
+  const system: Message = { role: 'system', content: 'Be brief.' };
+  const warnings = () => lines.filter((line) => line.includes('"level":"warn"'));
+
+  test('refuses a conversation with the message of the template, and logs nothing', async () => {
+    const request = chat('', { messages: [user, system] });
+    const error = await assertRefused(engine, request, 'invalid_value', 'messages');
+    assert.equal(error.message, 'Misplaced: Be brief.');
+    assert.deepEqual(warnings(), []);
+  });
+
+  test('refuses a conversation that the template cannot render, and logs the reason once', async () => {
+    const request = chat('', { messages: [user, user, user, user] });
+    for (let turn = 0; turn < 2; turn++) {
+      const error = await assertRefused(engine, request, 'invalid_value', 'messages');
+      assert.match(error.message, /cannot render these messages/);
+    }
+    assert.equal(warnings().length, 1);
+    assert.match(warnings()[0] ?? '', /filter: nope".*the chat template failed/);
+  });
+
+  test('continues to answer other conversations, with calls', async () => {
+    const messages = [system, user];
+    const toolChoice = { type: 'required' } as const;
+    const fields = { messages, tools: [OFF], toolChoice, parallelToolCalls: false, maxTokens: 120 };
+    const { events, reasons } = await complete(engine, chat('', fields));
+    const [call] = callsOf(events);
+    assert.ok(call);
+    assertCall(call, [OFF]);
+    assert.deepEqual(reasons, ['tool_calls']);
+  });
+});
