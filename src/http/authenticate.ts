@@ -1,48 +1,47 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { AuthenticatedKey } from '../accounts/keys.ts';
+import type { FastifyRequest } from 'fastify';
+import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
 import { ServiceError } from '../errors.ts';
 import type { HttpContext } from './context.ts';
 import { authenticatedRequests } from './limit-headers.ts';
 
-type Hook = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => void;
+type Hook = (request: FastifyRequest) => Promise<void>;
 
 /** Returns a hook that authenticates before the body is read, and refuses requests while the service stops. */
 export function requireKey(context: HttpContext): Hook {
-  return (request, _reply, done) => authenticate(context, request, done);
+  return (request) => authenticate(context, request);
 }
 
 /** Returns a hook that accepts requests without a key, but not with an invalid one. */
-export function acceptKey(context: HttpContext): Hook {
-  return (request, _reply, done) => {
-    if (request.headers.authorization === undefined) done();
-    else checkKey(context, request, done);
+export function acceptKey({ keys }: HttpContext): Hook {
+  return async (request) => {
+    if (request.headers.authorization !== undefined) await setCaller(keys, request);
   };
 }
 
-/** Sets `request.caller`, or passes an error to `done`. While the service stops, this is always an error. */
-export function authenticate(
-  context: HttpContext,
-  request: FastifyRequest,
-  done: (error?: Error) => void,
-): void {
-  checkKey(context, request, (error) => done(error ?? stoppingError(context)));
+/** Sets `request.caller`. Rejects like `callerOf`, and always while the service stops. */
+export async function authenticate(context: HttpContext, request: FastifyRequest): Promise<void> {
+  await setCaller(context.keys, request);
+  refuseWhileStopping(context);
 }
 
-/** Sets `request.caller`, or passes an error to `done`. Synchronous if the key is in memory. */
-function checkKey({ keys }: HttpContext, request: FastifyRequest, done: (error?: Error) => void): void {
-  const decide = (caller: AuthenticatedKey | null) => {
-    request.caller = caller;
-    if (caller) authenticatedRequests.set(request.raw, request);
-    done(caller ? undefined : invalidKey(request.headers.authorization));
-  };
-  try {
-    const found = keys.authenticate(request.headers.authorization, request.ip);
-    if (found instanceof Promise) found.then(decide, done);
-    else decide(found);
-  } catch (error) {
-    // `authenticate` throws only `ServiceError`s.
-    done(error as ServiceError);
-  }
+async function setCaller(keys: KeyStore, request: FastifyRequest): Promise<void> {
+  request.caller = await callerOf(keys, request.headers.authorization, request.ip);
+  authenticatedRequests.set(request.raw, { requestId: request.id, caller: null });
+}
+
+/**
+ * Returns the key of an `Authorization` header, as a promise only if the database must be queried. Throws, or rejects
+ * with, a `ServiceError` `invalid_api_key` or `storage_unavailable`.
+ */
+export function callerOf(
+  keys: KeyStore,
+  authorization: string | undefined,
+  ip: string | null,
+): AuthenticatedKey | Promise<AuthenticatedKey> {
+  const found = keys.authenticate(authorization, ip);
+  if (found instanceof Promise) return found.then((key) => key ?? Promise.reject(invalidKey(authorization)));
+  if (found === null) throw invalidKey(authorization);
+  return found;
 }
 
 /** Does not reveal why a key is invalid. */
@@ -57,10 +56,10 @@ export function invalidKey(authorization: string | undefined): ServiceError {
   );
 }
 
-/** Returns the error for new requests while the service stops, and undefined otherwise. */
-export function stoppingError({ generations }: HttpContext): ServiceError | undefined {
-  if (!generations.draining) return undefined;
-  return new ServiceError('shutting_down', 'The service is stopping. Try again later.', {
+/** Throws a `ServiceError` `shutting_down` for a new request while the service stops. */
+export function refuseWhileStopping({ generations }: HttpContext): void {
+  if (!generations.draining) return;
+  throw new ServiceError('shutting_down', 'The service is stopping. Try again later.', {
     retryAfterMs: 1000,
   });
 }

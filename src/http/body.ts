@@ -1,5 +1,5 @@
 import { totalmem } from 'node:os';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ServiceError } from '../errors.ts';
 
@@ -21,27 +21,17 @@ declare module 'fastify' {
   }
 }
 
-/**
- * Reads bodies as bytes, whatever their `Content-Type`. Limits each to `limits.bodyBytes`, and all of them together to
- * `limits.bodyBytesInMemory`, which is reserved before the body is read. The reservation of a body is released when
- * its response has closed and no handler retains it.
- */
-export function registerBodies(app: FastifyInstance, limits: BodyLimits): void {
-  const memory = new BodyMemory(limits);
+/** Makes Fastify read bodies as bytes, whatever their `Content-Type`. */
+export function registerBodies(app: FastifyInstance, memory: BodyMemory): void {
   app.decorateRequest('bodyMemory', null);
   app.removeAllContentTypeParsers();
   app.addHook('preParsing', (request, reply, payload, done) => {
-    const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
-    if (length !== undefined || coding !== undefined) {
-      const reservation = new BodyReservation(memory, accountOf(request));
-      request.bodyMemory = reservation;
-      reply.raw.once('close', () => reservation.release());
-    }
+    request.bodyMemory = memory.reservationFor(request.raw, reply.raw, accountOf(request));
     done(null, payload);
   });
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: IncomingMessage) => {
     const { bodyMemory, routeOptions } = request;
-    return bodyMemory && (await read(payload, routeOptions.bodyLimit, bodyMemory));
+    return bodyMemory && (await readBody(payload, routeOptions.bodyLimit, bodyMemory));
   });
   // Fastify rejects a `Content-Type` that is not a valid media type.
   app.addHook('onRequest', (request, _reply, done) => {
@@ -55,8 +45,11 @@ function accountOf({ caller, principal }: FastifyRequest): string {
   return caller?.accountId ?? principal?.actor.id ?? '';
 }
 
-/** Counts the reserved bytes of all bodies, in total and by account. */
-class BodyMemory {
+/**
+ * Limits the bytes of all bodies together to `limits.bodyBytesInMemory`, and those of one account to a share of it.
+ * They are reserved before a body is read.
+ */
+export class BodyMemory {
   readonly #maxBytes: number;
   readonly #maxAccountBytes: number;
   #reserved = 0;
@@ -66,6 +59,21 @@ class BodyMemory {
     this.#maxBytes = bodyBytesInMemory ?? Math.max(Math.floor(machineBytes() / 10), bodyBytes);
     // A single body always fits.
     this.#maxAccountBytes = Math.max(Math.floor(this.#maxBytes * ACCOUNT_SHARE), bodyBytes);
+  }
+
+  /**
+   * Returns a reservation of no bytes yet, or null for a request without a body. It is released when the response has
+   * closed and no handler retains it.
+   */
+  reservationFor(
+    { headers }: IncomingMessage,
+    response: ServerResponse,
+    account: string,
+  ): BodyReservation | null {
+    if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined) return null;
+    const reservation = new BodyReservation(this, account);
+    response.once('close', () => reservation.release());
+    return reservation;
   }
 
   /** Reserves bytes for an account. Throws a `ServiceError` `overloaded` or `concurrent_body_bytes`. */
@@ -98,7 +106,7 @@ class BodyMemory {
 }
 
 /** The reservation of one body, until its last user has released it. */
-class BodyReservation {
+export class BodyReservation {
   readonly #memory: BodyMemory;
   readonly #account: string;
   #bytes = 0;
@@ -128,8 +136,17 @@ class BodyReservation {
   }
 }
 
-/** Reads a body. Rejects with `request_too_large`, `request_timeout`, or with the errors of `BodyMemory.reserve`. */
-async function read(payload: IncomingMessage, limit: number, memory: BodyReservation): Promise<Uint8Array> {
+/**
+ * Reads a body of at most `limit` bytes. Rejects with `request_too_large`, `request_timeout`, or with the errors of
+ * `BodyMemory.reserve`.
+ */
+export async function readBody(
+  payload: IncomingMessage,
+  limit: number,
+  memory: BodyReservation,
+): Promise<Uint8Array> {
+  // The client may have disconnected while its key was looked up.
+  if (payload.destroyed) throw incomplete();
   const length = Number(payload.headers['content-length'] ?? NaN);
   if (length > limit) throw tooLarge(limit);
   const capacity = Number.isNaN(length) ? Math.min(INITIAL_BYTES, limit) : length;
@@ -160,8 +177,12 @@ async function read(payload: IncomingMessage, limit: number, memory: BodyReserva
     };
     const onEnd = (): void => resolve(body.subarray(0, filled));
     payload.on('data', onData).once('end', onEnd);
-    payload.once('error', () => fail(new ServiceError('request_timeout', 'The request body is incomplete.')));
+    payload.once('error', () => fail(incomplete()));
   });
+}
+
+function incomplete(): ServiceError {
+  return new ServiceError('request_timeout', 'The request body is incomplete.');
 }
 
 function tooLarge(limit: number): ServiceError {

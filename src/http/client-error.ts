@@ -35,7 +35,7 @@ export function refuseLateRequest(accounting: Accounting, socket: Socket): Promi
 async function refuseConnection(accounting: Accounting, fault: ServiceError, socket: Socket): Promise<void> {
   const response = currentResponse(socket);
   const request = response ? authenticatedRequests.get(response.req) : undefined;
-  const limits = request ? await limitHeaders(accounting, request) : [];
+  const limits = await limitHeaders(accounting, request?.caller ?? null);
   if (!socket.writable || currentResponse(socket)?.headersSent) {
     socket.destroy();
     return;
@@ -43,7 +43,7 @@ async function refuseConnection(accounting: Accounting, fault: ServiceError, soc
   const body = errorBody(fault);
   const head = [
     `HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status] ?? ''}`,
-    `x-request-id: ${request?.id ?? randomUUIDv7()}`,
+    `x-request-id: ${request?.requestId ?? randomUUIDv7()}`,
     ...headerLines(limits),
     'content-type: application/json',
     `content-length: ${Buffer.byteLength(body)}`,

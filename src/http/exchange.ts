@@ -1,9 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { errorBody } from '../openai/error-body.ts';
 import { ServiceError } from '../errors.ts';
+import type { GenerationKind } from '../generation.ts';
+import type { BodyReservation } from './body.ts';
 
-/** A request and its response, outside of Fastify. */
+/** A request and its response, without Fastify's objects. */
 export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
@@ -11,6 +14,19 @@ export interface Exchange {
   requestId: string;
   /** For generations: the `x-ratelimit-*` headers. */
   record?: { readonly limitHeaders: readonly string[] };
+}
+
+/** A request to a generation endpoint. */
+export interface GenerationExchange extends Exchange {
+  readonly kind: GenerationKind;
+  /** The client's address; null: it has disconnected. */
+  readonly ip: string | null;
+  /** Null before authentication. */
+  caller: AuthenticatedKey | null;
+  /** The memory reserved for the body; null: no body. */
+  bodyMemory: BodyReservation | null;
+  /** Null before it is read, after it is parsed, or without one. */
+  body: Uint8Array | null;
 }
 
 /**

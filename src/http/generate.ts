@@ -1,9 +1,9 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { IncomingMessage } from 'node:http';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { StalledError } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { EventStream, KEEP_ALIVE } from '../event-stream.ts';
-import type { GenerationKind, GenerationRequest } from '../generation.ts';
+import type { GenerationRequest } from '../generation.ts';
 import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
@@ -14,68 +14,67 @@ import { ResponseBuilder } from '../openai/response.ts';
 import { refuseUnsupported } from '../openai/request-body.ts';
 import { parseJsonBody } from '../openai/json-body.ts';
 import { DONE, StreamFormatter } from '../openai/stream.ts';
-import { commonHeaders, sendError, sendJson, takeOver, type Exchange } from './exchange.ts';
+import { commonHeaders, sendError, sendJson, type GenerationExchange } from './exchange.ts';
 import { probeStreamWith } from './half-close.ts';
 import { limitHeaders } from './limit-headers.ts';
+import { internalError, unexpectedError } from './refusal.ts';
 import { clientRequestId, logRequest, type RequestSummary } from './request-log.ts';
 import type { HttpContext } from './context.ts';
 
 const EMPTY = new Uint8Array(0);
 
 /**
- * Handles both generation endpoints: body -> request -> events -> response. A hook has authenticated the caller
- * before the body was read. Sends one response and logs one line, however the request ends.
+ * Handles both generation endpoints: body -> request -> events -> response. `caller` is that of the exchange. Sends one
+ * response and logs one line, however the request ends.
  */
 export async function generate(
   context: HttpContext,
-  kind: GenerationKind,
-  request: FastifyRequest,
-  reply: FastifyReply,
+  exchange: GenerationExchange,
+  caller: AuthenticatedKey,
 ): Promise<void> {
-  // The hook refuses requests without a caller.
-  const caller = request.caller as AuthenticatedKey;
+  const { kind, request, response, requestId } = exchange;
   const record = new GenerationRecord();
-  const exchange: Exchange = { ...takeOver(request, reply), record };
+  exchange.record = record;
   const stop = new AbortController();
   const { path } = ENDPOINTS[kind];
   const summary: RequestSummary = { path, status: 200, code: null, stream: false, model: null };
   context.generations.begin(stop, caller);
-  const body = request.bodyMemory?.retain();
+  const body = exchange.bodyMemory?.retain();
   let ended = false;
-  reply.raw.once('close', () => {
-    if (!reply.raw.writableFinished) {
-      if (ended) context.inference.accounting.ledger.undelivered(request.id);
+  response.once('close', () => {
+    if (!response.writableFinished) {
+      if (ended) context.inference.accounting.ledger.undelivered(requestId);
       else if (!stop.signal.aborted) stop.abort(clientDisconnected(request));
     }
     if (ended) context.generations.end(stop);
   });
   try {
-    const { model, parsed } = parse(context, kind, request, caller);
+    const { model, parsed } = parse(context, exchange, caller);
     summary.stream = parsed.stream;
     summary.model = parsed.model;
-    const identity = { requestId: request.id, clientRequestId: clientRequestId(request) ?? null, caller };
+    const identity = { requestId, clientRequestId: clientRequestId(request) ?? null, caller };
     const events = complete(context.inference, model, identity, parsed, stop, record);
-    const head = responseIdentity(kind, request.id.replaceAll('-', ''), parsed.model);
+    const head = responseIdentity(kind, requestId.replaceAll('-', ''), parsed.model);
     if (parsed.stream) await stream(context, exchange, head, parsed, events, summary, record);
     else {
-      const response = new ResponseBuilder(head, parsed);
-      for await (const event of events) response.add(event);
-      sendJson(exchange, 200, response.body());
+      const answer = new ResponseBuilder(head, parsed);
+      for await (const event of events) answer.add(event);
+      sendJson(exchange, 200, answer.body());
     }
   } catch (error) {
-    const fault = asServiceError(error, exchange.requestId, context.log);
+    const fault = asServiceError(error, requestId, context.log);
     recordFault(summary, fault);
-    if (record.limitHeaders.length === 0 && !reply.raw.headersSent) {
-      record.limitHeaders = await limitHeaders(context.inference.accounting, request, summary.model);
+    if (record.limitHeaders.length === 0 && !response.headersSent) {
+      record.limitHeaders = await limitHeaders(context.inference.accounting, caller, summary.model);
     }
     if (fault instanceof ServiceError) sendError(exchange, fault, context.limits.drainBytes);
-    else reply.raw.destroy();
+    else response.destroy();
   } finally {
     // The request counts as running until its last byte is sent, so that a stopping service waits for it.
     ended = true;
     body?.release();
-    if (reply.raw.closed) context.generations.end(stop);
-    logRequest(context.log, request, summary, record);
+    if (response.closed) context.generations.end(stop);
+    logRequest(context.log, exchange, summary, record);
     context.load.record({
       failed: summary.code !== null && summary.code !== 'hung_up',
       promptTokens: record.usage.promptTokens,
@@ -87,23 +86,22 @@ export async function generate(
 
 function parse(
   context: HttpContext,
-  kind: GenerationKind,
-  request: FastifyRequest,
+  exchange: GenerationExchange,
   caller: AuthenticatedKey,
 ): { model: ServedModel; parsed: GenerationRequest } {
-  const body = parseJsonBody(request.body instanceof Uint8Array ? request.body : EMPTY);
+  const body = parseJsonBody(exchange.body ?? EMPTY);
   // Frees the bytes while the generation runs.
-  request.body = undefined;
+  exchange.body = null;
   const options = { maxChoices: context.limits.choices, internal: false };
-  const parsed = parseRequest(kind, body, options);
+  const parsed = parseRequest(exchange.kind, body, options);
   const model = context.router.model(parsed.request.model, caller.models);
   if (caller.models?.has(model.id) === false) throw modelNotAllowed(model.id);
   refuseUnsupported(parsed, model.dialects);
   return { model, parsed: parsed.request };
 }
 
-function clientDisconnected({ raw }: FastifyRequest): ClientDisconnected {
-  const { errored } = raw.socket;
+function clientDisconnected({ socket }: IncomingMessage): ClientDisconnected {
+  const { errored } = socket;
   return errored instanceof StalledError ? new ClientDisconnected(errored.message) : new ClientDisconnected();
 }
 
@@ -115,7 +113,7 @@ export function modelNotAllowed(model: string): ServiceError {
 
 async function stream(
   context: HttpContext,
-  exchange: Exchange,
+  exchange: GenerationExchange,
   identity: ResponseIdentity,
   request: GenerationRequest,
   events: ReturnType<typeof complete>,
@@ -147,12 +145,8 @@ async function stream(
  */
 function asServiceError(error: unknown, requestId: string, log: Log): ServiceError | ClientDisconnected {
   if (error instanceof ClientDisconnected) return error;
-  if (!(error instanceof ServiceError)) {
-    log.error('unexpected error', { requestId, error: error instanceof Error ? error : String(error) });
-  } else if (error.code !== 'internal_error') return error;
-  return new ServiceError('internal_error', `The service failed. The request ID is ${requestId}.`, {
-    cause: error instanceof ServiceError ? error.cause : error,
-  });
+  if (!(error instanceof ServiceError)) return unexpectedError(error, requestId, log);
+  return error.code === 'internal_error' ? internalError(error.cause, requestId) : error;
 }
 
 function recordFault(summary: RequestSummary, fault: ServiceError | ClientDisconnected): void {

@@ -1,21 +1,25 @@
-import { kindOfPath } from '../openai/endpoints.ts';
 import type { IncomingMessage } from 'node:http';
-import type { FastifyRequest } from 'fastify';
+import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { peek, type Accounting } from '../inference/request-accounting.ts';
 
-/** Fastify's requests by Node's, once they are authenticated. Errors of Node's HTTP parser bypass Fastify. */
-export const authenticatedRequests = new WeakMap<IncomingMessage, FastifyRequest>();
+/** A request whose key is valid. */
+interface AuthenticatedRequest {
+  readonly requestId: string;
+  /** The caller of a generation; null: the request is to another endpoint, which has no limits. */
+  readonly caller: AuthenticatedKey | null;
+}
+
+/** Authenticated requests, for errors of Node's HTTP parser, which contain only the connection. */
+export const authenticatedRequests = new WeakMap<IncomingMessage, AuthenticatedRequest>();
 
 /**
  * Returns the `x-ratelimit-*` headers of a generation that was refused before its limits were applied. Returns no
- * headers for other endpoints, for unknown callers, or if the limits cannot be read. `model` is null if the body has
- * not been parsed.
+ * headers without a caller, or if the limits cannot be read. `model` is null if the body has not been parsed.
  */
 export async function limitHeaders(
   accounting: Accounting,
-  { caller, routeOptions }: FastifyRequest,
+  caller: AuthenticatedKey | null,
   model: string | null = null,
 ): Promise<readonly string[]> {
-  if (caller === null || kindOfPath(routeOptions.url ?? '') === undefined) return [];
-  return await peek(accounting, caller, model).catch(() => []);
+  return caller === null ? [] : await peek(accounting, caller, model).catch(() => []);
 }

@@ -1,6 +1,7 @@
-import type { FastifyRequest } from 'fastify';
+import type { IncomingMessage } from 'node:http';
 import type { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
+import type { GenerationExchange } from './exchange.ts';
 
 /** How a request ended, in addition to its `GenerationRecord`. */
 export interface RequestSummary {
@@ -22,7 +23,7 @@ const CLIENT_REQUEST_ID = /^[\x20-\x7e]{1,512}$/;
 /** Logs one line for one generation, without its prompt and completion. */
 export function logRequest(
   log: Log,
-  request: FastifyRequest,
+  { request, requestId, ip, caller }: GenerationExchange,
   summary: RequestSummary,
   record: GenerationRecord,
 ): void {
@@ -30,12 +31,12 @@ export function logRequest(
   const since = (atMs: number | null) =>
     atMs === null ? null : Math.round((atMs - record.startedAtMs) * 10) / 10;
   log.info('request', {
-    requestId: request.id,
+    requestId,
     clientRequestId: clientRequestId(request),
     path: summary.path,
-    ip: request.ip,
-    key: request.caller?.id,
-    account: request.caller?.accountId,
+    ip,
+    key: caller?.id,
+    account: caller?.accountId,
     model: summary.model,
     replica: record.replica,
     stream: summary.stream,
@@ -56,7 +57,7 @@ export function logRequest(
 }
 
 /** Returns the client request ID; undefined: missing or not valid. */
-export function clientRequestId(request: FastifyRequest): string | undefined {
+export function clientRequestId(request: IncomingMessage): string | undefined {
   const value = request.headers['x-client-request-id'];
   return typeof value === 'string' && CLIENT_REQUEST_ID.test(value) ? value : undefined;
 }

@@ -1,6 +1,8 @@
 import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
 import { randomUUIDv7 } from 'node:crypto';
+import type { IncomingMessage, RequestListener, Server } from 'node:http';
 import type { Socket } from 'node:net';
+import proxyAddr from '@fastify/proxy-addr';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
@@ -9,21 +11,31 @@ import { openApiDocument } from '../openai/openapi.ts';
 import { registerApi } from './api/register.ts';
 import { managementPart } from './api/document.ts';
 import { acceptKey, requireKey } from './authenticate.ts';
-import { registerBodies } from './body.ts';
+import { BodyMemory, registerBodies } from './body.ts';
 import { currentResponse, refuseConnect, refuseLateRequest, respondToClientError } from './client-error.ts';
 import { isPageRequest, registerConsole, sendPage } from './console.ts';
 import type { HttpContext } from './context.ts';
 import { sendError, sendJson, takeOver, type Exchange } from './exchange.ts';
-import { generate, modelNotAllowed } from './generate.ts';
+import { modelNotAllowed } from './generate.ts';
+import { GenerationEndpoint, generationKind } from './generation-endpoint.ts';
 import { serveHalfClosed } from './half-close.ts';
 import { registerHealth } from './health.ts';
-import { limitHeaders } from './limit-headers.ts';
 import { methodsOf } from './paths.ts';
+import { refuse } from './refusal.ts';
 import { violation } from './strict.ts';
+
+// An `import` would read all properties of the module, and one of them loads Node's `fetch`.
+const { createServer } = process.getBuiltinModule('node:http');
 
 /** Builds the HTTP server, which does not listen yet. Closing it ends open connections. */
 export function buildServer(context: HttpContext): FastifyInstance {
   const { limits } = context;
+  const trustProxy =
+    context.trustedProxies.length > 0 ? proxyAddr.compile([...context.trustedProxies]) : false;
+  const addressOf = (request: IncomingMessage) =>
+    (trustProxy ? proxyAddr(request, trustProxy) : request.socket.remoteAddress) ?? null;
+  const memory = new BodyMemory(limits);
+  const generations = new GenerationEndpoint(context, memory, addressOf);
   const respondNotFound = (request: FastifyRequest, reply: FastifyReply): void => {
     if (context.consoleEnabled && isPageRequest(request)) void sendPage(reply);
     else refuseUnknown(context, request, reply);
@@ -32,33 +44,19 @@ export function buildServer(context: HttpContext): FastifyInstance {
     logger: false,
     genReqId: () => randomUUIDv7(),
     bodyLimit: limits.bodyBytes,
-    trustProxy: context.trustedProxies.length > 0 ? [...context.trustedProxies] : false,
+    trustProxy,
     forceCloseConnections: true,
     return503OnClosing: false,
-    // `violation` refuses a missing `Host`, in the usual error format.
-    http: { maxHeaderSize: limits.headerBytes, requireHostHeader: false },
+    serverFactory: (serveWithFastify) =>
+      openServer(context, (request, response) => {
+        const kind = generationKind(request);
+        if (kind === undefined) serveWithFastify(request, response);
+        else void generations.serve(kind, request, response);
+      }),
     clientErrorHandler: (error, socket) =>
       void respondToClientError(context.inference.accounting, error, socket),
-    frameworkErrors: (error, request, reply) => void respondToError(context, error, request, reply),
+    frameworkErrors: (error, request, reply) => respondToError(context, error, request, reply),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1000 },
-  });
-  app.server.maxConnections = limits.connections;
-  watchConnections(
-    app.server,
-    { requestMs: limits.bodyMs, stallMs: context.stream.stallMs, idleMs: limits.idleConnectionMs },
-    (socket) => void refuseLateRequest(context.inference.accounting, socket),
-  );
-  serveHalfClosed(app.server, currentResponse);
-  app.server.on(
-    'connect',
-    (_request, socket) =>
-      // Connections of an HTTP server are `net.Socket`s.
-      void refuseConnect(context.inference.accounting, socket as Socket),
-  );
-  app.server.on('checkExpectation', (request, response) => {
-    const exchange = { request, response, requestId: randomUUIDv7() };
-    const fault = new ServiceError('expectation_failed', 'The `Expect` header must be `100-continue`.');
-    sendError(exchange, fault, limits.drainBytes);
   });
   app.decorateRequest('caller', null);
   app.decorateRequest('principal', null);
@@ -69,15 +67,17 @@ export function buildServer(context: HttpContext): FastifyInstance {
     else if (request.is404) respondNotFound(request, reply);
     else done();
   });
-  registerBodies(app, limits);
+  registerBodies(app, memory);
   app.setErrorHandler((error, request, reply) => respondToError(context, error, request, reply));
   app.setNotFoundHandler(respondNotFound);
 
-  const onRequest = requireKey(context);
   for (const kind of GENERATION_KINDS) {
-    app.post(ENDPOINTS[kind].path, { onRequest }, (request, reply) =>
-      generate(context, kind, request, reply),
-    );
+    // For unusual spellings of the path. The hook responds, so the body is left unread and the handler does not run.
+    const onRequest = (request: FastifyRequest, reply: FastifyReply): void => {
+      const { request: raw, response } = takeOver(request, reply);
+      void generations.serve(kind, raw, response);
+    };
+    app.post(ENDPOINTS[kind].path, { onRequest }, () => {});
   }
   registerModels(app, context);
   registerHealth(app, context);
@@ -85,6 +85,28 @@ export function buildServer(context: HttpContext): FastifyInstance {
   registerOpenApi(app, context);
   if (context.consoleEnabled) registerConsole(app);
   return app;
+}
+
+/** Creates Node's server, with the timeouts and the strictness of every endpoint. */
+function openServer({ limits, stream, inference }: HttpContext, serve: RequestListener): Server {
+  const { accounting } = inference;
+  // `violation` refuses a missing `Host`, in the usual error format.
+  const server = createServer({ maxHeaderSize: limits.headerBytes, requireHostHeader: false }, serve);
+  server.maxConnections = limits.connections;
+  watchConnections(
+    server,
+    { requestMs: limits.bodyMs, stallMs: stream.stallMs, idleMs: limits.idleConnectionMs },
+    (socket) => void refuseLateRequest(accounting, socket),
+  );
+  serveHalfClosed(server, currentResponse);
+  // Connections of an HTTP server are `net.Socket`s.
+  server.on('connect', (_request, socket) => void refuseConnect(accounting, socket as Socket));
+  server.on('checkExpectation', (request, response) => {
+    const exchange = { request, response, requestId: randomUUIDv7() };
+    const fault = new ServiceError('expectation_failed', 'The `Expect` header must be `100-continue`.');
+    sendError(exchange, fault, limits.drainBytes);
+  });
+  return server;
 }
 
 /** `GET /v1/models` and `GET /v1/models/<namespace>/<name>`. */
@@ -121,41 +143,22 @@ function registerOpenApi(app: FastifyInstance, context: HttpContext): void {
   });
 }
 
-async function respondToError(
+function respondToError(
   context: HttpContext,
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
-): Promise<void> {
-  const exchange = takeOver(request, reply);
-  const fault = translate(context, error, request);
-  if (fault.status !== 401)
-    context.log.info('request refused', {
-      requestId: request.id,
-      code: fault.code,
-      path: request.routeOptions.url,
-    });
-  exchange.record = { limitHeaders: await limitHeaders(context.inference.accounting, request) };
-  sendError(exchange, fault, context.limits.drainBytes);
+): void {
+  refuse(context, takeOver(request, reply), translate(error), request.routeOptions.url);
 }
 
-function translate({ log }: HttpContext, error: unknown, request: FastifyRequest): ServiceError {
-  if (error instanceof ServiceError) return error;
+function translate(error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (
-    code === 'FST_ERR_BAD_URL' ||
+  return code === 'FST_ERR_BAD_URL' ||
     code === 'FST_ERR_MAX_PARAM_LENGTH' ||
     code === 'FST_ERR_ASYNC_CONSTRAINT'
-  ) {
-    return new ServiceError('unknown_url', 'The path is not valid.');
-  }
-  log.error('unexpected error', {
-    requestId: request.id,
-    error: error instanceof Error ? error : String(error),
-  });
-  return new ServiceError('internal_error', `The service failed. The request ID is ${request.id}.`, {
-    cause: error,
-  });
+    ? new ServiceError('unknown_url', 'The path is not valid.')
+    : error;
 }
 
 function refuseUnknown(context: HttpContext, request: FastifyRequest, reply: FastifyReply): void {

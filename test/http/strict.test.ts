@@ -58,6 +58,16 @@ const served: Record<string, string> = {
   'an encoding that changes nothing': request(['Host: a', key, length, 'Content-Encoding: identity']),
 };
 
+for (const path of [
+  '/v1/chat/completions/',
+  '/v1/chat/completions?api-version=1',
+  '/v1/chat/completions/?api-version=1',
+  '/v1/ch%61t/completions',
+  'http://a/v1/chat/completions',
+]) {
+  served[`the path ${path}`] = request(['Host: a', key, length]).replace('/v1/chat/completions', path);
+}
+
 for (const [name, text] of Object.entries(served)) {
   test(`a request with ${name} is served`, async () => {
     assert.equal((await exchange(service.url, text)).status, 200);

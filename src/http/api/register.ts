@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ID } from '../../accounts/bounds.ts';
 import { ServiceError } from '../../errors.ts';
 import { parseJsonBody } from '../../openai/json-body.ts';
-import { authenticate, stoppingError } from '../authenticate.ts';
+import { authenticate, refuseWhileStopping } from '../authenticate.ts';
 import type { HttpContext } from '../context.ts';
 import { sendEmpty, sendJson, takeOver } from '../exchange.ts';
 import { principalOfKey, principalOfSession, type Principal } from '../principal.ts';
@@ -40,13 +40,10 @@ export function registerApi(app: FastifyInstance, context: HttpContext): void {
 async function identify(context: HttpContext, request: FastifyRequest): Promise<Principal | null> {
   const { authorization, cookie } = request.headers;
   if (authorization !== undefined) {
-    await new Promise<void>((resolve, reject) => {
-      authenticate(context, request, (error) => (error ? reject(error) : resolve()));
-    });
+    await authenticate(context, request);
     return request.caller && principalOfKey(request.caller, request.ip);
   }
-  const stopping = stoppingError(context);
-  if (stopping) throw stopping;
+  refuseWhileStopping(context);
   if (cookie === undefined) return null;
   const session = await context.accounts.use(() => context.identity.session(request));
   return session && principalOfSession(session, request.ip);

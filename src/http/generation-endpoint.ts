@@ -1,0 +1,92 @@
+import { randomUUIDv7 } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AuthenticatedKey } from '../accounts/keys.ts';
+import type { GenerationKind } from '../generation.ts';
+import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
+import { callerOf, refuseWhileStopping } from './authenticate.ts';
+import { readBody, type BodyMemory } from './body.ts';
+import type { HttpContext } from './context.ts';
+import type { GenerationExchange } from './exchange.ts';
+import { generate } from './generate.ts';
+import { authenticatedRequests, limitHeaders } from './limit-headers.ts';
+import { refuse } from './refusal.ts';
+import { violation } from './strict.ts';
+
+/** Usual spellings of the generation endpoints, without a query. */
+const KINDS: ReadonlyMap<string, GenerationKind> = new Map(
+  GENERATION_KINDS.flatMap((kind) => {
+    const { path } = ENDPOINTS[kind];
+    return [
+      [path, kind],
+      [`${path}/`, kind],
+    ] as const;
+  }),
+);
+
+/**
+ * Returns the kind of generation that a request is for. Undefined for other endpoints and for unusual spellings of the
+ * path, such as with percent-encoded letters, which Fastify's router recognizes.
+ */
+export function generationKind({ method, url = '' }: IncomingMessage): GenerationKind | undefined {
+  if (method !== 'POST') return undefined;
+  const query = url.indexOf('?');
+  return KINDS.get(query === -1 ? url : url.slice(0, query));
+}
+
+/** Returns the client's address, which may be behind trusted proxies; null: it has disconnected. */
+type ClientAddress = (request: IncomingMessage) => string | null;
+
+/** The generation endpoints, on `node:http` without Fastify. */
+export class GenerationEndpoint {
+  readonly #context: HttpContext;
+  readonly #memory: BodyMemory;
+  readonly #addressOf: ClientAddress;
+
+  constructor(context: HttpContext, memory: BodyMemory, addressOf: ClientAddress) {
+    this.#context = context;
+    this.#memory = memory;
+    this.#addressOf = addressOf;
+  }
+
+  /** Authenticates, reads the body, and generates. Sends one response and never rejects. */
+  async serve(kind: GenerationKind, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const exchange: GenerationExchange = {
+      request,
+      response,
+      requestId: randomUUIDv7(),
+      kind,
+      ip: this.#addressOf(request),
+      caller: null,
+      bodyMemory: null,
+      body: null,
+    };
+    let caller: AuthenticatedKey;
+    try {
+      caller = await this.#receive(exchange);
+    } catch (error) {
+      const { accounting } = this.#context.inference;
+      exchange.record = { limitHeaders: await limitHeaders(accounting, exchange.caller) };
+      refuse(this.#context, exchange, error, ENDPOINTS[kind].path);
+      return;
+    }
+    await generate(this.#context, exchange, caller);
+  }
+
+  /** Sets the caller, whom it returns, and then the body. */
+  async #receive(exchange: GenerationExchange): Promise<AuthenticatedKey> {
+    const { request, response, requestId, ip } = exchange;
+    const fault = violation(request);
+    if (fault) throw fault;
+    const found = callerOf(this.#context.keys, request.headers.authorization, ip);
+    const caller = found instanceof Promise ? await found : found;
+    exchange.caller = caller;
+    authenticatedRequests.set(request, { requestId, caller });
+    refuseWhileStopping(this.#context);
+    const memory = this.#memory.reservationFor(request, response, caller.accountId);
+    if (memory !== null) {
+      exchange.bodyMemory = memory;
+      exchange.body = await readBody(request, this.#context.limits.bodyBytes, memory);
+    }
+    return caller;
+  }
+}

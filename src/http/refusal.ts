@@ -1,0 +1,28 @@
+import { ServiceError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import type { HttpContext } from './context.ts';
+import { sendError, type Exchange } from './exchange.ts';
+
+/** Sends and logs the error of a request before a generation begins. `path` is that of the endpoint. */
+export function refuse(
+  { log, limits }: HttpContext,
+  exchange: Exchange,
+  error: unknown,
+  path: string | undefined,
+): void {
+  const { requestId } = exchange;
+  const fault = error instanceof ServiceError ? error : unexpectedError(error, requestId, log);
+  if (fault.status !== 401) log.info('request refused', { requestId, code: fault.code, path });
+  sendError(exchange, fault, limits.drainBytes);
+}
+
+/** Logs an error that is not a `ServiceError`, and returns an `internal_error`. */
+export function unexpectedError(error: unknown, requestId: string, log: Log): ServiceError {
+  log.error('unexpected error', { requestId, error: error instanceof Error ? error : String(error) });
+  return internalError(error, requestId);
+}
+
+/** Returns an `internal_error` whose message contains only the request ID. */
+export function internalError(cause: unknown, requestId: string): ServiceError {
+  return new ServiceError('internal_error', `The service failed. The request ID is ${requestId}.`, { cause });
+}
