@@ -20,6 +20,7 @@ import { checkLogitBias, samplerConfig } from './sampling.ts';
 import { Scheduler } from './scheduler.ts';
 import { offeredTools } from './template-messages.ts';
 import { TextStream } from './text-stream.ts';
+import { GENERIC } from './tool-calls/generic.ts';
 import type { PromptReasoning } from './tool-calls/reasoning.ts';
 
 /**
@@ -184,6 +185,8 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     const reasoning = template?.reasoning ?? null;
     const format = tools.length > 0 ? (template?.toolFormat ?? null) : null;
     if (format === null && reasoning === null) return null;
+    // Models that were not trained to call tools seldom end a list of calls.
+    const parallel = parallelToolCalls && format !== GENERIC;
     const grammars: OutputGrammars = { first: null, answer: null, call: null };
     const opening = prompt === 'none' ? (reasoning?.open ?? '') : '';
     if (format === null) {
@@ -192,7 +195,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     } else {
       const callable =
         toolChoice.type === 'function' ? tools.filter(({ name }) => name === toolChoice.name) : tools;
-      const constraint = { format, tools: callable, parallel: parallelToolCalls };
+      const constraint = { format, tools: callable, parallel };
       if (mustCall(toolChoice) || responseFormat.type !== 'text') {
         const alternative: ResponseFormat = mustCall(toolChoice) ? { type: 'text' } : responseFormat;
         grammars.first = this.#grammars.calls(constraint, alternative, opening);
@@ -211,7 +214,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
         insideReasoning: prompt === 'open',
         tools,
         stop,
-        oneCall: format !== null && !parallelToolCalls,
+        oneCall: format !== null && !parallel,
       });
       return { output, constraint: new OutputConstraint(model, vocabulary, grammars, output) };
     };
