@@ -1,146 +1,142 @@
 /**
  * Compares Sluice with a minimal proxy in Node (`gateway/bare-proxy.ts`): CPU of a proxied JSON request and of a streamed
- * chunk, the added latency of a request, and the memory of an open stream. Sluice checks keys and limits of every kind
- * and writes its ledger to SQLite. The proxies run in alternating order, with medians of several rounds as multiples of
- * the minimal proxy. CPU is user + system of a proxy's process and its children, from the operating system (Linux).
+ * chunk, the added latency of a request, the memory of an open stream, and the allocation of a request. Sluice checks keys
+ * and limits of every kind and writes its ledger to SQLite. The proxies are warmed up and run in alternating order, with
+ * medians of several rounds as multiples of the minimal proxy in the same round. CPU is that of all threads of a proxy's
+ * process and its children, from the statistics of the scheduler (Linux).
  *
  *   npm run bench:gateway
  *
- * `--shared` adds Sluice with PostgreSQL and Valkey or Redis, without their CPU. nginx, Portkey and LiteLLM are added if
- * they are on the PATH, or at the paths in `--nginx`, `--portkey` (its `start-server.js`) and `--litellm`.
- * `--only bare,sluice` selects proxies.
+ * `--shared` adds Sluice with PostgreSQL and Valkey or Redis, without their CPU. vllm-router, smg, nginx, Portkey and
+ * LiteLLM are added if they are on the PATH, or at the paths in `--vllm-router`, `--smg`, `--nginx`, `--portkey` (its
+ * `start-server.js`) and `--litellm`. `--only sluice,smg` selects proxies; the minimal proxy always runs. `--measure
+ * memory,cpu,chunk,latency,allocation` selects metrics.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
-import { Agent, request, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { Comparison, type Metric } from './gateway/comparison.ts';
+import {
+  chunkCost,
+  requestAllocation,
+  requestCost,
+  requestTime,
+  streamMemory,
+} from './gateway/measurements.ts';
 import { findProgram, PEERS, type BenchProxy } from './gateway/peers.ts';
-import { cpuMicros, residentBytes } from './gateway/processes.ts';
 import { startPeer, startSluice } from './servers.ts';
-import { median, quantile } from './statistics.ts';
-import { startPostgres, startValkey } from '../test/server-process.ts';
+import { freePort, startPostgres, startValkey } from '../test/server-process.ts';
 
 const { values: options } = parseArgs({
   options: {
-    rounds: { type: 'string', default: '9' },
-    requests: { type: 'string', default: '10000' },
+    rounds: { type: 'string', default: '15' },
+    requests: { type: 'string', default: '5000' },
     concurrency: { type: 'string', default: '32' },
     streams: { type: 'string', default: '64' },
     chunks: { type: 'string', default: '200' },
     open: { type: 'string', default: '4000' },
+    'vllm-router': { type: 'string' },
+    smg: { type: 'string' },
     nginx: { type: 'string' },
     portkey: { type: 'string' },
     litellm: { type: 'string' },
     only: { type: 'string' },
+    measure: { type: 'string', default: 'memory,cpu,chunk,latency,allocation' },
     shared: { type: 'boolean', default: false },
   },
 });
 const rounds = Number(options.rounds);
-const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
-const message = { role: 'user', content: 'Say sixteen words about the weather of tomorrow, please.' };
-const body = { model: 'bench/model', messages: [message], temperature: 0.5 };
+const requests = Number(options.requests);
+const callers = Number(options.concurrency);
+const streams = Number(options.streams);
+const chunks = Number(options.chunks);
 
-function post(
-  proxy: BenchProxy,
-  payload: object,
-  agentOf: Agent | false,
-  onResponse: (response: IncomingMessage) => void,
-) {
-  const text = JSON.stringify(payload);
-  const headers: Record<string, string | number> = {
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(text),
-    ...proxy.headers,
-  };
-  if (proxy.server.key !== null) headers.authorization = `Bearer ${proxy.server.key}`;
-  const url = `${proxy.server.url}/v1/chat/completions`;
-  const sent = request(url, { method: 'POST', agent: agentOf, headers }, onResponse);
-  sent.end(text);
-  return sent;
-}
+/** Largest number of requests of a warm-up. */
+const WARM_UP_REQUESTS = 20_000;
 
-function send(proxy: BenchProxy, payload: object): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const sent = post(proxy, payload, agent, (response) => {
-      if (response.statusCode !== 200) reject(new Error(`${proxy.name}: status ${response.statusCode}`));
-      response.resume().once('end', resolve).once('error', reject);
-    });
-    sent.once('error', reject);
-  });
-}
+const METRICS: Readonly<
+  Record<string, { warmUp: 'requests' | 'streams' | null; metrics: readonly Metric[] }>
+> = {
+  memory: {
+    warmUp: null,
+    metrics: [
+      {
+        title: `memory per open stream, ${options.open} streams`,
+        unit: 'bytes ',
+        measure: streamMemory(Number(options.open)),
+        // New streams would reuse memory that was freed after a first round.
+        rounds: 1,
+      },
+    ],
+  },
+  cpu: {
+    warmUp: 'requests',
+    metrics: [
+      {
+        title: `CPU per JSON request, ${callers} callers; CPU by thread`,
+        unit: 'us',
+        measure: requestCost(requests, callers),
+        rounds,
+        threadsPer: requests,
+      },
+    ],
+  },
+  chunk: {
+    warmUp: 'streams',
+    metrics: [
+      {
+        title: `CPU per streamed chunk, ${streams} streams; CPU by thread`,
+        unit: 'us',
+        measure: chunkCost(streams, chunks),
+        rounds,
+        threadsPer: streams * chunks,
+      },
+    ],
+  },
+  latency: {
+    warmUp: 'requests',
+    metrics: [
+      {
+        title: 'latency with 1 caller, p50',
+        unit: 'ms',
+        measure: requestTime(1000, 1, 0.5),
+        rounds,
+        difference: true,
+      },
+      {
+        title: 'latency with 16 callers, p99',
+        unit: 'ms',
+        measure: requestTime(4000, 16, 0.99),
+        rounds,
+        difference: true,
+      },
+    ],
+  },
+  allocation: {
+    warmUp: 'requests',
+    metrics: [
+      {
+        title: 'JavaScript heap allocated per JSON request on the main thread',
+        unit: 'bytes ',
+        measure: requestAllocation(requests, callers),
+        rounds: 3,
+      },
+    ],
+  },
+};
 
-/** Measures the CPU of one JSON request in microseconds, with many in flight. */
-async function requestCost(proxy: BenchProxy): Promise<number> {
-  const count = Math.ceil(Number(options.requests) / proxy.requestDivisor);
-  let next = 0;
-  const worker = async () => {
-    while (next++ < count) await send(proxy, body);
-  };
-  const before = cpuMicros(proxy.server.pid);
-  await Promise.all(Array.from({ length: Number(options.concurrency) }, worker));
-  return (cpuMicros(proxy.server.pid) - before) / count;
-}
-
-/** Measures the CPU of one streamed chunk in microseconds, with streams so long that their start matters little. */
-async function chunkCost(proxy: BenchProxy): Promise<number> {
-  const chunks = Number(options.chunks);
-  const streams = Math.ceil(Number(options.streams) / proxy.requestDivisor);
-  const payload = { ...body, stream: true, max_tokens: chunks, seed: 10 };
-  const before = cpuMicros(proxy.server.pid);
-  await Promise.all(Array.from({ length: streams }, () => send(proxy, payload)));
-  return (cpuMicros(proxy.server.pid) - before) / (streams * chunks);
-}
-
-/** Measures a quantile of the latency of requests in milliseconds, with this many concurrent callers. */
-function requestTime(callers: number, fraction: number): (proxy: BenchProxy) => Promise<number> {
-  return async (proxy) => {
-    const count = Math.ceil((callers === 1 ? 1000 : 4000) / proxy.requestDivisor);
-    const times: number[] = [];
-    let next = 0;
-    const worker = async () => {
-      while (next++ < count) {
-        const sentAt = performance.now();
-        await send(proxy, body);
-        times.push(performance.now() - sentAt);
-      }
-    };
-    await Promise.all(Array.from({ length: callers }, worker));
-    return quantile(times, fraction);
-  };
-}
-
-/** Measures the resident memory of one open stream in bytes, with many open at the same time. */
-async function streamMemory(proxy: BenchProxy): Promise<number> {
-  const count = Math.ceil(Number(options.open) / proxy.requestDivisor);
-  const before = residentBytes(proxy.server.pid);
-  const streams: { destroy(): void }[] = [];
-  for (let index = 0; index < count; index += 100) {
-    await Promise.all(Array.from({ length: Math.min(100, count - index) }, () => openStream(proxy, streams)));
-  }
-  await sleep(3000);
-  const bytes = (residentBytes(proxy.server.pid) - before) / count;
-  for (const stream of streams) stream.destroy();
-  return bytes;
-}
-
-function openStream(proxy: BenchProxy, streams: { destroy(): void }[]): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const sent = post(proxy, { ...body, stream: true, max_tokens: 2, seed: 0 }, false, (response) => {
-      response.once('data', () => resolve()).on('error', () => {});
-    });
-    sent.on('error', reject);
-    streams.push(sent);
-  });
-}
+const measured = options.measure.split(',');
+const unknown = measured.find((name) => !(name in METRICS));
+if (unknown !== undefined) throw new Error(`--measure: ${unknown} is not one of ${Object.keys(METRICS)}`);
 
 const script = (file: string) => join(import.meta.dirname, 'gateway', file);
 const node = process.execPath;
 await using upstream = await startPeer(node, (port) => [script('upstream.ts'), String(port)], '/v1/models');
+const bareInspectPort = await freePort();
 await using bare = await startPeer(
   node,
-  (port) => [script('bare-proxy.ts'), String(port), upstream.url],
+  (port) => [`--inspect-port=${bareInspectPort}`, script('bare-proxy.ts'), String(port), upstream.url],
   '/',
 );
 /** All kinds of limits, none of which is reached. */
@@ -160,82 +156,47 @@ plans:
     usdPerMonth: '999999'
 defaultPlan: bench
 `;
-await using sluice = await startSluice(config);
 const proxies: BenchProxy[] = [
-  { name: 'bare', server: bare, headers: {}, requestDivisor: 1 },
-  { name: 'sluice', server: sluice, headers: {}, requestDivisor: 1 },
+  { name: 'bare', isPeer: false, server: bare, headers: {}, requestDivisor: 1, inspectPort: bareInspectPort },
 ];
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
-await using peers = new AsyncDisposableStack();
-peers.defer(() => rm(folder, { recursive: true, force: true }));
-const selected = options.only?.split(',');
-if (options.shared) {
-  const postgres = peers.use(await startPostgres());
-  const valkey = peers.use(await startValkey());
-  const env = { SLUICE_DATABASE_URL: postgres.url, SLUICE_VALKEY_URL: valkey.url };
-  const server = peers.use(await startSluice(config, env));
-  proxies.push({ name: 'shared', server, headers: {}, requestDivisor: 1 });
+await using running = new AsyncDisposableStack();
+running.defer(() => rm(folder, { recursive: true, force: true }));
+const only = options.only?.split(',');
+const isSelected = (name: string): boolean => only?.includes(name) !== false;
+
+async function addSluice(name: string, env: NodeJS.ProcessEnv): Promise<void> {
+  const inspectPort = await freePort();
+  const settings = { ...env, NODE_OPTIONS: `--inspect-port=${inspectPort}` };
+  const server = running.use(await startSluice(config, settings));
+  proxies.push({ name, isPeer: false, server, headers: {}, requestDivisor: 1, inspectPort });
 }
-for (const name of ['nginx', 'portkey', 'litellm'] as const) {
+
+if (isSelected('sluice')) await addSluice('sluice', {});
+if (options.shared) {
+  const postgres = running.use(await startPostgres());
+  const valkey = running.use(await startValkey());
+  await addSluice('shared', { SLUICE_DATABASE_URL: postgres.url, SLUICE_VALKEY_URL: valkey.url });
+}
+for (const name of ['vllm-router', 'smg', 'nginx', 'portkey', 'litellm'] as const) {
   const program = options[name] ?? findProgram(PEERS[name].program);
-  if (program === null || selected?.includes(name) === false) continue;
+  if (program === null || !isSelected(name)) continue;
   const proxy = await PEERS[name].start(program, folder, upstream.url);
-  peers.use(proxy.server);
+  running.use(proxy.server);
   proxies.push(proxy);
 }
 
-/**
- * Measures every proxy in each round, and prints medians of the values and of their differences from the minimal proxy.
- * An optional proxy that fails is reported and skipped, such as Portkey's streams on a recent Node.
- */
-async function compare(
-  title: string,
-  unit: string,
-  measure: (proxy: BenchProxy) => Promise<number>,
-  { rounds, warmUp, difference = false }: { rounds: number; warmUp: boolean; difference?: boolean },
-) {
-  const results = new Map<BenchProxy, number[]>(proxies.map((proxy) => [proxy, []]));
-  const failures = new Map<BenchProxy, string>();
-  const run = async (proxy: BenchProxy, keep: boolean) => {
-    if (failures.has(proxy)) return;
-    try {
-      const value = await measure(proxy);
-      if (keep) results.get(proxy)?.push(value);
-    } catch (error) {
-      if (proxy.server === bare || proxy.server === sluice) throw error;
-      failures.set(proxy, error instanceof Error ? error.message : String(error));
-    }
-  };
-  for (const proxy of warmUp ? proxies : []) await run(proxy, false);
-  for (let round = 0; round < rounds; round++) {
-    for (const proxy of round % 2 === 0 ? proxies : proxies.toReversed()) await run(proxy, true);
+const comparison = new Comparison(proxies);
+const warmedUp = new Set<string | null>([null]);
+for (const [name, { warmUp, metrics }] of Object.entries(METRICS)) {
+  if (!measured.includes(name)) continue;
+  if (!warmedUp.has(warmUp)) {
+    warmedUp.add(warmUp);
+    if (warmUp === 'streams')
+      await comparison.warmUp('chunks', chunkCost(streams, chunks), streams * chunks, 10 * streams * chunks);
+    else await comparison.warmUp('requests', requestCost(2000, callers), 2000, WARM_UP_REQUESTS);
   }
-  const base = [...results].find(([proxy]) => proxy.server === bare)?.[1] ?? [];
-  console.log(title);
-  for (const [proxy, values] of results) {
-    // Compared within each round, because other load on the machine differs between rounds.
-    const relative = (value: number, round: number) => {
-      const bareValue = base[round] ?? NaN;
-      return difference ? value - bareValue : value / bareValue;
-    };
-    const ratio = median(values.map(relative)).toFixed(2);
-    const value = median(values)
-      .toFixed(difference ? 2 : 1)
-      .padStart(9);
-    const text = `${value} ${unit}  ${difference ? `bare + ${ratio}` : `${ratio} x bare`}`;
-    console.log(`  ${proxy.name.padEnd(8)} ${failures.get(proxy) ?? text}`);
-  }
+  for (const metric of metrics) await comparison.run(metric);
 }
-
-// Memory is measured first, because new streams would reuse memory that was freed after load.
-await compare(`memory per open stream, ${options.open} streams`, 'bytes ', streamMemory, {
-  rounds: 1,
-  warmUp: false,
-});
-await compare('CPU per proxied JSON request', 'us', requestCost, { rounds, warmUp: true });
-await compare('CPU per streamed chunk', 'us', chunkCost, { rounds, warmUp: true });
-const latency = { rounds, warmUp: false, difference: true };
-await compare('latency with 1 caller, p50', 'ms', requestTime(1, 0.5), latency);
-await compare('latency with 16 callers, p99', 'ms', requestTime(16, 0.99), latency);
 process.exit(0);

@@ -1,16 +1,21 @@
 import { execFileSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { freePort } from '../../test/server-process.ts';
 import { startPeer, type Server } from '../servers.ts';
 
 /** A proxy under measurement. */
 export interface BenchProxy {
   name: string;
+  /** Whether it is another gateway. Its failures are reported; those of Sluice end the benchmark. */
+  isPeer: boolean;
   server: Server;
   /** Headers of its requests, in addition to the key. */
   headers: Readonly<Record<string, string>>;
   /** Divides the number of requests, so that a slow proxy does not take hours. */
   requestDivisor: number;
+  /** Port for `allocatedBytes`. Absent if the proxy is not a Node process. */
+  inspectPort?: number;
 }
 
 /** Starts another gateway for the upstream URL, with its files in `folder`. */
@@ -21,8 +26,17 @@ const LITELLM_KEY = 'sk-bench-6b1f046e75b202c871ac8bd3b362';
 
 /** Other gateways, with their default program names. */
 export const PEERS: Readonly<
-  Record<'nginx' | 'portkey' | 'litellm', { program: string; start: StartProxy }>
+  Record<'vllm-router' | 'smg' | 'nginx' | 'portkey' | 'litellm', { program: string; start: StartProxy }>
 > = {
+  'vllm-router': {
+    program: 'vllm-router',
+    start: (program, _folder, upstream) => startRouter('vllm-router', program, [], upstream),
+  },
+  smg: {
+    program: 'smg',
+    start: (program, _folder, upstream) =>
+      startRouter('smg', program, ['launch', '--backend', 'openai'], upstream),
+  },
   nginx: {
     program: 'nginx',
     async start(program, folder, upstream) {
@@ -33,6 +47,7 @@ export const PEERS: Readonly<
       };
       return {
         name: 'nginx',
+        isPeer: true,
         server: await startPeer(program, start, '/v1/models'),
         headers: {},
         requestDivisor: 1,
@@ -49,7 +64,7 @@ export const PEERS: Readonly<
       );
       const headers = { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${upstream}/v1` };
       const withKey = { ...headers, authorization: 'Bearer none' };
-      return { name: 'portkey', server, headers: withKey, requestDivisor: 4 };
+      return { name: 'portkey', isPeer: true, server, headers: withKey, requestDivisor: 4 };
     },
   },
   litellm: {
@@ -68,10 +83,30 @@ export const PEERS: Readonly<
         '/health/liveliness',
       );
       const headers = { authorization: `Bearer ${LITELLM_KEY}` };
-      return { name: 'litellm', server, headers, requestDivisor: 40 };
+      return { name: 'litellm', isPeer: true, server, headers, requestDivisor: 40 };
     },
   },
 };
+
+/** Starts vllm-router or smg, which have the same options, with one worker. */
+async function startRouter(
+  name: string,
+  program: string,
+  command: readonly string[],
+  upstream: string,
+): Promise<BenchProxy> {
+  const metricsPort = await freePort();
+  const server = await startPeer(
+    program,
+    (port) =>
+      [...command, '--host', '127.0.0.1', '--port', String(port), '--log-level', 'error'].concat(
+        ['--worker-urls', upstream, '--policy', 'round_robin'],
+        ['--prometheus-port', String(metricsPort)],
+      ),
+    '/readiness',
+  );
+  return { name, isPeer: true, server, headers: {}, requestDivisor: 1 };
+}
 
 /** Returns the path of a program on the PATH, or null. */
 export function findProgram(program: string): string | null {

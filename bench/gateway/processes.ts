@@ -1,14 +1,36 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Ticks per second of the times in `/proc/<pid>/stat`: 100 on all common architectures. */
-const TICKS = 100;
-
-/** Returns the user and system CPU time of a process and its descendants, in microseconds. */
+/** Returns the CPU time of a process and its descendants, in microseconds. Threads that have ended are not included. */
 export function cpuMicros(pid: number): number {
-  return processTree(pid).reduce((sum, member) => {
-    const fields = stat(member);
-    return sum + ((Number(fields?.[11]) + Number(fields?.[12])) * 1_000_000) / TICKS;
-  }, 0);
+  return threadMicros(pid)
+    .values()
+    .reduce((sum, micros) => sum + micros, 0);
+}
+
+/**
+ * Returns the CPU time of a process and its descendants by the names of their threads, in microseconds. Threads with the
+ * same name are added up.
+ */
+export function threadMicros(pid: number): Map<string, number> {
+  const times = new Map<string, number>();
+  for (const task of processTree(pid).flatMap(threads)) {
+    const nanoseconds = Number(read(`${task}/schedstat`).split(' ')[0]);
+    const name = read(`${task}/comm`)
+      .trim()
+      .replace(/^node-/, '');
+    times.set(name, (times.get(name) ?? 0) + nanoseconds / 1000);
+  }
+  return times;
+}
+
+/** Returns the folders of the threads of a process. */
+function threads(pid: number): string[] {
+  const folder = `/proc/${pid}/task`;
+  try {
+    return readdirSync(folder).map((thread) => `${folder}/${thread}`);
+  } catch {
+    return [];
+  }
 }
 
 /** Returns the resident memory of a process and its descendants, in bytes. */

@@ -150,7 +150,7 @@ class ReaderConnection implements DatabaseConnection {
   }
 
   #start(): Worker {
-    const worker = new Worker(this.#threadFile, { workerData: this.#data });
+    const worker = new Worker(this.#threadFile, { name: 'report-reader', workerData: this.#data });
     let reason: unknown = null;
     worker.on('message', (result: ReaderResult) => {
       const pending = this.#pending;

@@ -94,7 +94,7 @@ export class SqliteStore implements LedgerStore {
   }
 
   #start(): Worker {
-    const worker = new Worker(this.#threadFile, { workerData: this.#data });
+    const worker = new Worker(this.#threadFile, { name: 'ledger-writer', workerData: this.#data });
     let reason: unknown = null;
     worker.on('message', ({ sequence, result }: { sequence: number; result: WriterResult }) => {
       const pending = this.#pending.get(sequence);

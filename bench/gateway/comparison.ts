@@ -1,0 +1,133 @@
+import type { Measurement } from './measurements.ts';
+import type { BenchProxy } from './peers.ts';
+import { threadMicros } from './processes.ts';
+import { median, quantile } from '../statistics.ts';
+
+/** Warm-up ends when the values of two consecutive rounds differ by less than this share. */
+const WARM = 0.03;
+
+export interface Metric {
+  title: string;
+  unit: string;
+  measure: Measurement;
+  rounds: number;
+  /** Compares by difference from the minimal proxy instead of by ratio. */
+  difference?: boolean;
+  /** Number of requests of a round, to print the CPU of each thread per request. */
+  threadsPer?: number;
+}
+
+/** Compares proxies with the first one, which is the minimal proxy. */
+export class Comparison {
+  readonly #proxies: readonly BenchProxy[];
+
+  constructor(proxies: readonly BenchProxy[]) {
+    this.#proxies = proxies;
+  }
+
+  /**
+   * Warms up each proxy with rounds of `requests`, until two consecutive rounds differ by less than 3 % or `most`
+   * requests were sent. Prints how warm each proxy is.
+   */
+  async warmUp(kind: string, measure: Measurement, requests: number, most: number): Promise<void> {
+    console.log(`warm-up with ${kind}`);
+    for (const proxy of this.#proxies) {
+      const text = await warmUp(proxy, measure, requests, most).catch((error) => failureOf(proxy, error));
+      console.log(`  ${proxy.name.padEnd(11)} ${text}`);
+    }
+  }
+
+  /**
+   * Measures every proxy in each round, in alternating order. Prints the medians of the values and of their ratios to
+   * the minimal proxy of the same round, because other load on the machine differs between rounds. A peer that
+   * fails is reported and skipped, such as Portkey's streams on a recent Node.
+   */
+  async run(metric: Metric): Promise<void> {
+    const arms = this.#proxies.map((proxy) => new Arm(proxy));
+    for (let round = 0; round < metric.rounds; round++) {
+      for (const arm of round % 2 === 0 ? arms : arms.toReversed()) await arm.measure(metric);
+    }
+    console.log(`${metric.title}, ${metric.rounds} rounds`);
+    const base = arms[0]?.values ?? [];
+    for (const arm of arms) arm.print(metric, base);
+  }
+}
+
+/** One proxy under one metric. */
+class Arm {
+  readonly values: number[] = [];
+  readonly #proxy: BenchProxy;
+  /** CPU of each thread in each round, in microseconds. */
+  readonly #threads = new Map<string, number[]>();
+  #failure: string | null = null;
+
+  constructor(proxy: BenchProxy) {
+    this.#proxy = proxy;
+  }
+
+  async measure({ measure }: Metric): Promise<void> {
+    if (this.#failure !== null) return;
+    const before = threadMicros(this.#proxy.server.pid);
+    try {
+      this.values.push(await measure(this.#proxy));
+    } catch (error) {
+      this.#failure = failureOf(this.#proxy, error);
+      return;
+    }
+    for (const [name, micros] of threadMicros(this.#proxy.server.pid)) {
+      const rounds = this.#threads.get(name) ?? [];
+      rounds.push(micros - (before.get(name) ?? 0));
+      this.#threads.set(name, rounds);
+    }
+  }
+
+  print({ unit, difference = false, threadsPer }: Metric, base: readonly number[]): void {
+    const relative = this.values.map((value, round) => {
+      const bare = base[round] ?? NaN;
+      return difference ? value - bare : value / bare;
+    });
+    const value = median(this.values)
+      .toFixed(difference ? 2 : 1)
+      .padStart(9);
+    const middle = median(relative).toFixed(2);
+    const range = `${quantile(relative, 0.25).toFixed(2)} to ${quantile(relative, 0.75).toFixed(2)}`;
+    const ratio = difference ? `bare + ${middle}` : `${middle} x bare`;
+    const spread = this.values.length > 1 && this.values !== base ? `  (half of the rounds: ${range})` : '';
+    console.log(`  ${this.#proxy.name.padEnd(11)} ${this.#failure ?? `${value} ${unit}  ${ratio}${spread}`}`);
+    if (threadsPer === undefined || this.#failure !== null) return;
+    const count = threadsPer / this.#proxy.requestDivisor;
+    const threads = [...this.#threads]
+      .map(([name, rounds]) => ({ name, micros: median(rounds) / count }))
+      .filter(({ micros }) => micros >= 0.5)
+      .sort((a, b) => b.micros - a.micros);
+    console.log(`    ${threads.map(({ name, micros }) => `${name} ${micros.toFixed(1)}`).join(', ')}`);
+  }
+}
+
+/** Returns the number of requests and the difference between the last two rounds. */
+async function warmUp(
+  proxy: BenchProxy,
+  measure: Measurement,
+  requests: number,
+  most: number,
+): Promise<string> {
+  const started = performance.now();
+  let previous = await measure(proxy);
+  let difference = Infinity;
+  let sent = requests;
+  while (sent < most && difference >= WARM) {
+    const value = await measure(proxy);
+    difference = Math.abs(value - previous) / previous;
+    previous = value;
+    sent += requests;
+  }
+  const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  const state = difference < WARM ? 'warm' : 'not yet steady';
+  return `${state} after ${sent / proxy.requestDivisor} in ${seconds} s; the last two rounds differ by ${(difference * 100).toFixed(1)} %`;
+}
+
+/** Returns the message of a peer's failure. Rethrows failures of Sluice and of the minimal proxy. */
+function failureOf({ isPeer }: BenchProxy, error: unknown): string {
+  if (!isPeer || !(error instanceof Error)) throw error;
+  return error.message;
+}
