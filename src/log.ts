@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { pino, type DestinationStream } from 'pino';
+import { pino } from 'pino';
 
 /** The fields of a log line. The type excludes `Secret`. */
 export type LogFields = Readonly<
@@ -18,6 +18,16 @@ export interface Log {
 
 export type LogLevel = 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'silent';
 
+/** Lines of a lower severity than the log's level are not written. */
+const SEVERITY: Readonly<Record<LogLevel, number>> = {
+  debug: 0,
+  info: 1,
+  warn: 2,
+  error: 3,
+  fatal: 4,
+  silent: 5,
+};
+
 /** Maximum length of a text, in characters. */
 const MAX_TEXT = 4096;
 
@@ -28,22 +38,22 @@ const MAX_TEXT = 4096;
 const BATCH_LENGTH = 8192;
 const BATCH_MS = 250;
 
+/** Where lines are written. `flush` writes batched lines immediately. */
+export interface LogDestination {
+  write(line: string): void;
+  flush?(): void;
+}
+
 /** Opens the log on standard error, or on `destination`. Warnings and errors are written immediately. */
-export function openLog(level: LogLevel, destination: DestinationStream = standardError()): Log {
-  const options = {
-    level,
-    base: null,
-    messageKey: 'message',
-    formatters: { level: (label: string) => ({ level: label }) },
-  };
-  return wrap(pino(options, destination));
+export function openLog(level: LogLevel, destination: LogDestination = standardError()): Log {
+  return new LineLog(SEVERITY[level], destination, '');
 }
 
 /**
- * Batches lines for standard error. Pino has its own buffering, but it would concatenate the whole batch again for each
- * line.
+ * Batches lines for standard error. Pino's destination waits for a slow reader and ignores one that has left. It has its
+ * own buffering, but it would concatenate the whole batch again for each line.
  */
-function standardError(): DestinationStream & { flush(): void } {
+function standardError(): LogDestination {
   const stream = pino.destination({ fd: 2, sync: true });
   let lines: string[] = [];
   let length = 0;
@@ -88,29 +98,54 @@ export const SILENT: Log = {
   with: () => SILENT,
 };
 
-type PinoLogger = ReturnType<typeof pino>;
+class LineLog implements Log {
+  readonly #threshold: number;
+  readonly #destination: LogDestination;
+  /** The JSON of the fields of every line. */
+  readonly #common: string;
 
-function wrap(logger: PinoLogger): Log {
-  return {
-    debug: (message, fields) =>
-      logger.isLevelEnabled('debug') && logger.debug(serialize(fields), truncate(message)),
-    info: (message, fields) =>
-      logger.isLevelEnabled('info') && logger.info(serialize(fields), truncate(message)),
-    warn(message, fields) {
-      if (!logger.isLevelEnabled('warn')) return;
-      logger.warn(serialize(fields), truncate(message));
-      logger.flush();
-    },
-    error(message, fields) {
-      if (!logger.isLevelEnabled('error')) return;
-      logger.error(serialize(fields), truncate(message));
-      logger.flush();
-    },
-    with: (fields) => wrap(logger.child(serialize(fields))),
-  };
+  constructor(threshold: number, destination: LogDestination, common: string) {
+    this.#threshold = threshold;
+    this.#destination = destination;
+    this.#common = common;
+  }
+
+  debug(message: string, fields?: LogFields): void {
+    this.#write('debug', message, fields);
+  }
+
+  info(message: string, fields?: LogFields): void {
+    this.#write('info', message, fields);
+  }
+
+  warn(message: string, fields?: LogFields): void {
+    this.#write('warn', message, fields);
+    this.#destination.flush?.();
+  }
+
+  error(message: string, fields?: LogFields): void {
+    this.#write('error', message, fields);
+    this.#destination.flush?.();
+  }
+
+  with(fields: LogFields): Log {
+    return new LineLog(this.#threshold, this.#destination, this.#common + members(fields));
+  }
+
+  #write(level: LogLevel, message: string, fields?: LogFields): void {
+    if (SEVERITY[level] < this.#threshold) return;
+    const start = `{"level":"${level}","time":${Date.now()}${this.#common}${fields ? members(fields) : ''}`;
+    this.#destination.write(`${start},"message":${JSON.stringify(truncate(message))}}\n`);
+  }
 }
 
-function serialize(fields: LogFields = {}): LogFields | Record<string, unknown> {
+/** Returns the fields as JSON object members, each after a comma. */
+function members(fields: LogFields): string {
+  const json = JSON.stringify(serialize(fields));
+  return json === '{}' ? '' : `,${json.slice(1, -1)}`;
+}
+
+function serialize(fields: LogFields): LogFields | Record<string, unknown> {
   // Usually, no field needs conversion. Copying the fields is a large part of the cost of a line.
   if (!Object.values(fields).some(needsConversion)) return fields;
   const out: Record<string, unknown> = {};

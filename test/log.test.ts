@@ -3,6 +3,8 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { openLog, type LogLevel } from '../src/log.ts';
 
 const LOG = JSON.stringify(join(import.meta.dirname, '../src/log.ts'));
 
@@ -48,6 +50,44 @@ test('lines are written while the process is running', async () => {
     assert.match(String(bytes), /"message":"hello"/);
     child.kill('SIGKILL');
   }
+});
+
+test('a line is one JSON object with the fields of the log and its own, whatever their text', () => {
+  const value = fc.oneof(fc.string({ unit: 'binary' }), fc.double(), fc.boolean(), fc.constant(null));
+  const fieldsOf = (names: string[]) => fc.dictionary(fc.constantFrom(...names), value);
+  const property = fc.property(
+    fc.string({ unit: 'binary' }),
+    fieldsOf(['account', 'key "quoted"']),
+    fieldsOf(['status', 'error\n']),
+    (message, common, fields) => {
+      const lines: string[] = [];
+      openLog('info', { write: (line) => lines.push(line) })
+        .with(common)
+        .info(message, fields);
+      assert.equal(lines.length, 1);
+      assert.match(lines[0] ?? '', /^[^\n]*\n$/);
+      // The log writes objects.
+      const { time, ...rest } = JSON.parse(lines[0] ?? '') as Record<string, unknown>;
+      assert.equal(typeof time, 'number');
+      assert.deepEqual(rest, JSON.parse(JSON.stringify({ level: 'info', ...common, ...fields, message })));
+    },
+  );
+  fc.assert(property);
+});
+
+test('lines below the level are not written', () => {
+  const levelsOf = (level: LogLevel) => {
+    const levels: unknown[] = [];
+    // The log writes objects.
+    const write = (line: string) => levels.push((JSON.parse(line) as { level: string }).level);
+    const log = openLog(level, { write });
+    for (const name of ['debug', 'info', 'warn', 'error'] as const) log[name]('message');
+    return levels;
+  };
+  assert.deepEqual(levelsOf('debug'), ['debug', 'info', 'warn', 'error']);
+  assert.deepEqual(levelsOf('warn'), ['warn', 'error']);
+  assert.deepEqual(levelsOf('fatal'), []);
+  assert.deepEqual(levelsOf('silent'), []);
 });
 
 test('long texts are truncated, and errors include their causes', async () => {
