@@ -2,7 +2,6 @@ import { DAY_MS } from '../../src/accounts/ledger/days.ts';
 import { costOf, picoPerToken } from '../../src/accounts/ledger/cost.ts';
 import type { OpenedRow, Settlement } from '../../src/accounts/ledger/ledger.ts';
 import { CLIENT_DISCONNECTED } from '../../src/accounts/ledger/write.ts';
-import { formatAppliedLimit } from '../../src/accounts/limits/limit-status.ts';
 import type { Random } from '../../torture/random.ts';
 import { SEED_MODELS } from './seed-models.ts';
 
@@ -169,16 +168,11 @@ function appliedLimits(random: Random, plan: string): string {
     { limit: 'requestsPerMinute', bound: plan === 'scale' ? 6000 : 600 },
     { limit: 'tokensPerMinute', bound: plan === 'scale' ? 4_000_000 : 400_000 },
   ] as const;
-  const formatted = limits.map(({ limit, bound }) =>
-    formatAppliedLimit({
-      scope,
-      model: null,
-      limit,
-      bound,
-      left: Math.floor(bound * (1 - random.fraction() / 4)),
+  return JSON.stringify(
+    limits.map(({ limit, bound }) => {
+      return [scope, null, limit, bound, Math.floor(bound * (1 - random.fraction() / 4))];
     }),
   );
-  return `[${formatted.join(',')}]`;
 }
 
 /** Returns a log-normally distributed number. */

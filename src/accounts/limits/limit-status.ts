@@ -68,30 +68,43 @@ export function appliedLimits(scopes: readonly ScopeLimits[], counts: readonly S
     const used = counts[index];
     if (!limits || !used) continue;
     const { requests, tokens, inFlight, dayTokens, monthTokens, monthNano } = limits;
-    const { scope, model } = limits;
-    const add = (name: keyof typeof LIMIT_NAMES, bound: string | number, left: string | number): void => {
-      parts.push(formatAppliedLimit({ scope, model, limit: LIMIT_NAMES[name], bound, left }));
-    };
-    if (requests !== null) add('requests', requests.perMinute, bucketLeft(requests, used.requestsSpent));
-    if (tokens !== null) add('tokens', tokens.perMinute, bucketLeft(tokens, used.tokensSpent));
-    if (inFlight !== null) add('inFlight', inFlight, Math.max(0, inFlight - used.running));
-    if (dayTokens !== null) add('dayTokens', dayTokens, left(dayTokens, used.daySettled, used.dayReserved));
-    if (monthTokens !== null) {
-      add('monthTokens', monthTokens, left(monthTokens, used.monthSettled, used.monthReserved));
-    }
+    const starts = tupleStarts(limits);
+    if (requests !== null) parts.push(`${starts.requests}${bucketLeft(requests, used.requestsSpent)}]`);
+    if (tokens !== null) parts.push(`${starts.tokens}${bucketLeft(tokens, used.tokensSpent)}]`);
+    if (inFlight !== null) parts.push(`${starts.inFlight}${Math.max(0, inFlight - used.running)}]`);
+    if (dayTokens !== null)
+      parts.push(`${starts.dayTokens}${left(dayTokens, used.daySettled, used.dayReserved)}]`);
+    if (monthTokens !== null)
+      parts.push(`${starts.monthTokens}${left(monthTokens, used.monthSettled, used.monthReserved)}]`);
     if (monthNano !== null) {
       const rest = usdOfNano(left(monthNano, used.nanoSettled, used.nanoReserved));
-      add('monthNano', usdOfNano(monthNano), rest);
+      parts.push(`${starts.monthNano}"${rest}"]`);
     }
   }
   return `[${parts.join(',')}]`;
 }
 
-/** Formats one limit as a JSON array without field names, to keep ledger rows small. */
-export function formatAppliedLimit({ scope, model, limit, bound, left }: AppliedLimit): string {
-  const written = (amount: number | string) => (typeof amount === 'number' ? amount : `"${amount}"`);
-  // Model IDs need no JSON escaping.
-  return `["${scope}",${model === null ? null : `"${model}"`},"${limit}",${written(bound)},${written(left)}]`;
+type TupleStarts = Readonly<Record<keyof typeof LIMIT_NAMES, string>>;
+
+const TUPLE_STARTS = new WeakMap<ScopeLimits, TupleStarts>();
+
+/** Returns the JSON of the tuple of each limit up to what is left, the only part that changes between requests. */
+function tupleStarts(limits: ScopeLimits): TupleStarts {
+  let starts = TUPLE_STARTS.get(limits);
+  if (starts === undefined) {
+    const start = (name: keyof typeof LIMIT_NAMES, bound: number | string = 0) =>
+      `${JSON.stringify([limits.scope, limits.model, LIMIT_NAMES[name], bound]).slice(0, -1)},`;
+    starts = {
+      requests: start('requests', limits.requests?.perMinute),
+      tokens: start('tokens', limits.tokens?.perMinute),
+      inFlight: start('inFlight', limits.inFlight ?? 0),
+      dayTokens: start('dayTokens', limits.dayTokens ?? 0),
+      monthTokens: start('monthTokens', limits.monthTokens ?? 0),
+      monthNano: start('monthNano', usdOfNano(limits.monthNano ?? 0)),
+    };
+    TUPLE_STARTS.set(limits, starts);
+  }
+  return starts;
 }
 
 /** Parses the limits of a row of the ledger. */
