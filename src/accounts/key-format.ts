@@ -39,6 +39,8 @@ const PREFIX = 'sk-sluice-';
 const RANDOM_LENGTH = 43;
 /** 62^6 is above 2^32. */
 const CHECKSUM_LENGTH = 6;
+/** Length of a key, in characters. */
+export const KEY_LENGTH = PREFIX.length + RANDOM_LENGTH + CHECKSUM_LENGTH;
 const FORMAT = /^sk-sluice-[0-9A-Za-z]{49}$/;
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
