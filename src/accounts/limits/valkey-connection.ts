@@ -69,12 +69,20 @@ export class ValkeyConnection implements AsyncDisposable {
     await Promise.all(scripts.map(({ text }) => this.#send(['SCRIPT', 'LOAD', text])));
   }
 
-  /** Runs a script. Rejects with a `StoreUnavailableError`. */
+  /** Runs a script, and sends it again if the scripts were flushed. Rejects with a `StoreUnavailableError`. */
   async evaluate(script: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     const rest = [String(keys.length), ...keys, ...args];
     const result = await this.#send(['EVALSHA', script.sha, ...rest]);
-    // The scripts were flushed.
     return result === NO_SCRIPT ? this.#send(['EVAL', script.text, ...rest]) : result;
+  }
+
+  /**
+   * Runs a script that must not run after later commands, as it could if it were sent again. Resolves with false if the
+   * scripts were flushed. Rejects with a `StoreUnavailableError`.
+   */
+  async evaluateInOrder(script: Script, keys: readonly string[], args: readonly string[]): Promise<boolean> {
+    const result = await this.#send(['EVALSHA', script.sha, String(keys.length), ...keys, ...args]);
+    return result !== NO_SCRIPT;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -346,14 +346,18 @@ class ValkeyLimits implements Limits {
       if (active.scopes.length > 0 && active.stored?.instance !== this.#instanceId)
         active.stored = this.#storedId(active.requestId);
     }
-    const sent: Promise<unknown>[] = [];
+    const sent: Promise<boolean>[] = [];
     for (const [key, { lifetimeMs, pairs }] of claimsOf(this.#local.activeReservations())) {
       const args = [this.#instanceId, String(this.#timing.leaseMs), dead, String(lifetimeMs)];
       for (let at = 0; at < pairs.length; at += 2 * CLAIM_BATCH) {
         const some = pairs.slice(at, at + 2 * CLAIM_BATCH);
-        sent.push(this.#connection.evaluate(this.#scripts.claim, [key], [...args, ...some]));
+        sent.push(this.#connection.evaluateInOrder(this.#scripts.claim, [key], [...args, ...some]));
       }
     }
-    await Promise.all(sent);
+    const done = await Promise.all(sent);
+    if (!done.includes(false)) return;
+    // Claims again, without the requests that were settled meanwhile: the store would never release these.
+    await this.#connection.load([this.#scripts.claim]);
+    await this.#claim(dead);
   }
 }

@@ -161,13 +161,35 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     for (const key of keys) assert.ok((await store.client.pTTL(key)) > 0, key);
   });
 
-  test('flushed scripts are sent again', async () => {
-    await using store = await open(1);
-    const ask = demand({ requestsInFlight: 1 });
-    await store.client.sendCommand(['SCRIPT', 'FLUSH']);
-    await (await store.fleet.run(ask)).end(1);
-    await store.client.sendCommand(['SCRIPT', 'FLUSH']);
-    await store.fleet.run(ask);
+  // On its own server, because flushing affects all databases of a server.
+  describe('flushed scripts', () => {
+    test('are sent again', async () => {
+      await using server = await startValkey();
+      await using store = await open(1, 'local', server.url);
+      const ask = demand({ requestsInFlight: 1 });
+      await store.client.sendCommand(['SCRIPT', 'FLUSH']);
+      await (await store.fleet.run(ask)).end(1);
+      await store.client.sendCommand(['SCRIPT', 'FLUSH']);
+      await store.fleet.run(ask);
+    });
+
+    test('do not bring back the reservation of a request that is settled meanwhile', async () => {
+      const { settle, heartbeat, claim } = limitScripts();
+      let ended: Promise<void> | undefined;
+      let request: Request | undefined;
+      await using server = await startValkey();
+      await using proxy = await openProxy(server.url, (bytes) => {
+        if (request !== undefined && bytes.includes(claim.sha)) ended ??= request.end(1);
+      });
+      await using store = await open(1, 'local', proxy.url);
+      const ask = demand({ requestsInFlight: 1 });
+      request = await store.fleet.run(ask);
+      await store.client.sendCommand(['SCRIPT', 'FLUSH']);
+      for (const { text } of [heartbeat, settle]) await store.client.sendCommand(['SCRIPT', 'LOAD', text]);
+      await until(() => ended !== undefined);
+      await ended;
+      await store.fleet.run(ask);
+    });
   });
 
   test('a store that lost its data grants no second budget', async () => {
@@ -522,8 +544,11 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
   });
 });
 
-/** Forwards bytes to a store until it is cut; then the store is unreachable. */
-async function openProxy(target: string) {
+/**
+ * Forwards bytes to a store until it is cut; then the store is unreachable. `onSent` receives them before they are
+ * forwarded.
+ */
+async function openProxy(target: string, onSent: (bytes: Buffer) => void = () => {}) {
   const { port, pathname } = new URL(target);
   let open = true;
   const sockets = new Set<Socket>();
@@ -533,6 +558,7 @@ async function openProxy(target: string) {
       return;
     }
     const upstream = connectTo(Number(port), '127.0.0.1');
+    socket.on('data', onSent);
     for (const [from, to] of [
       [socket, upstream],
       [upstream, socket],
