@@ -12,7 +12,7 @@ export interface EventStreamOptions {
   holdMs: number | null;
   /** Time without data after which a keep-alive comment is sent, in milliseconds. */
   keepAliveMs: number;
-  /** No keep-alive comments are sent while this returns false. */
+  /** While this returns false, neither keep-alive comments nor, without an event, the status are sent. */
   alive?: () => boolean;
 }
 
@@ -85,7 +85,7 @@ export class EventStream implements Disposable {
     this.#writes = writes;
     this.#options = options;
     this.#headers = headers;
-    if (options.holdMs !== null) this.#timer = setTimeout(() => void this.write(KEEP_ALIVE), options.holdMs);
+    if (options.holdMs !== null) this.#timer = setTimeout(this.#hold, options.holdMs);
   }
 
   /** Whether the status has been sent, so that errors can only be sent as frames. */
@@ -139,6 +139,12 @@ export class EventStream implements Disposable {
   [Symbol.dispose](): void {
     clearTimeout(this.#timer);
   }
+
+  readonly #hold = (): void => {
+    const { holdMs, alive } = this.#options;
+    if (alive?.() !== false) void this.write(KEEP_ALIVE);
+    else if (holdMs !== null) this.#timer = setTimeout(this.#hold, holdMs);
+  };
 
   #open(): void {
     if (this.#opened) return;

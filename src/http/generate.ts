@@ -120,9 +120,9 @@ async function stream(
   summary: RequestSummary,
   record: GenerationRecord,
 ): Promise<void> {
-  using out = new EventStream(exchange.response, context.writes, context.stream, () =>
-    commonHeaders(exchange),
-  );
+  const { holdMs, keepAliveMs } = context.stream;
+  const options = { holdMs, keepAliveMs, alive: () => record.isRowWritten };
+  using out = new EventStream(exchange.response, context.writes, options, () => commonHeaders(exchange));
   probeStreamWith(exchange.response, () => void out.write(KEEP_ALIVE));
   const formatter = new StreamFormatter(identity, request);
   try {

@@ -46,7 +46,8 @@ const MAX_FAILED_ATTEMPTS = 3;
 /**
  * Runs one generation: waits in the queue, reserves limits, opens the ledger row, streams a replica's events, and
  * releases everything at the end. Updates `record` meanwhile. A request that fails on a replica before its first event
- * is sent to the next one. The iteration ends only after the row is settled.
+ * is sent to the next one. The replica works while the row is written: the first event of a stream waits for it. The
+ * iteration ends only after the row is settled.
  *
  * Throws a `ServiceError`, or `stop.signal.reason` if the client disconnected. Aborts `stop` if the request waited too
  * long for a slot.
@@ -151,6 +152,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     this.#place = queue.enter();
     this.#queueTimeout = new Deadline(maxWaitMs, () => this.#stop.abort(waitedTooLong(maxWaitMs)));
     await this.#accounting.open(this.#request);
+    this.#accounting.opened?.catch((error: unknown) => this.#stop.abort(error));
     this.#stop.signal.throwIfAborted();
   }
 
@@ -172,17 +174,30 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     }
     if (value.type === 'started') this.#leaveQueue();
     else if (this.#record.firstTokenAtMs === null) this.#lease?.responseStarted();
+    const isFirst = !this.#hasEmitted;
     this.#hasEmitted = true;
     this.#record.update(value, this.#estimate);
-    if (value.type === 'end') return this.#endEvent();
+    // `sent` was handled above.
+    const result = value.type === 'end' ? this.#endEvent() : (step as EventResult);
+    if (isFirst && this.#request.stream) return this.#whenOpened(result);
     if (this.#record.usage.completionTokens >= this.#checkpointAt) {
       this.#clamp();
       this.#checkpointAt = this.#record.usage.completionTokens + this.#checkpointTokens;
       this.#accounting.checkpoint();
     }
-    // `sent` was handled above.
-    return step as EventResult;
+    return result;
   };
+
+  /** Returns the first event of a stream when the row is on disk. */
+  async #whenOpened(first: EventResult): Promise<EventResult> {
+    try {
+      await this.#accounting.opened;
+    } catch (error) {
+      await this.#events?.return?.();
+      return await this.#end(error);
+    }
+    return first;
+  }
 
   /** Returns the last event with the usage that is charged. */
   #endEvent(): EventResult {
@@ -224,13 +239,18 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     return DONE;
   }
 
-  /** Throws `reason` even if the row could not be settled: the ledger logs that. */
+  /**
+   * Throws `reason`. If the row is not on disk, throws the error of the ledger instead, because the caller must not be
+   * told anything else. Otherwise, only the ledger logs that the row could not be settled.
+   */
   async #end(reason: unknown): Promise<never> {
     this.#release('inconclusive');
     const outcome = outcomeOf(reason);
     if (outcome.billed) this.#estimateWholeResponse();
     this.#clamp();
-    await this.#accounting.settle(outcome).catch(() => {});
+    await this.#accounting.settle(outcome).catch((error: unknown) => {
+      if (!this.#record.isRowWritten && !(reason instanceof ClientDisconnected)) throw error;
+    });
     throw reason;
   }
 

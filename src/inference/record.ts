@@ -29,6 +29,8 @@ export class GenerationRecord implements RunningCounts {
   finishReason: FinishReason | null = null;
   /** Null until the generation begins. */
   toolCalls: ToolCallCounts | null = null;
+  /** Whether its ledger row is on disk. The caller must be told nothing before. */
+  isRowWritten = false;
   /** The `x-ratelimit-*` headers, after admission. */
   limitHeaders: RateLimitHeaders = [];
 

@@ -1,6 +1,6 @@
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { costOf } from '../accounts/ledger/cost.ts';
-import type { Ledger } from '../accounts/ledger/ledger.ts';
+import { ledgerUnavailable, type Ledger } from '../accounts/ledger/ledger.ts';
 import type { ActualUsage, LimitQuery, Limits, Reservation } from '../accounts/limits/limits.ts';
 import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../errors.ts';
@@ -44,7 +44,7 @@ export class RequestAccounting {
   readonly #record: GenerationRecord;
   #worst: WorstCase | null = null;
   #reservation: Reservation | null = null;
-  #opened = false;
+  #opened: Promise<void> | null = null;
 
   constructor(
     accounting: Accounting,
@@ -59,13 +59,23 @@ export class RequestAccounting {
   }
 
   /**
-   * Reserves what the request may use from its limits and opens its row, durably. Rejects with the
+   * Resolves when the row is on disk. Rejects with a `ServiceError` `storage_unavailable` if it cannot be written. Null
+   * before admission.
+   */
+  get opened(): Promise<void> | null {
+    return this.#opened;
+  }
+
+  /**
+   * Reserves what the request may use from its limits and begins to write its row: see `opened`. Rejects with the
    * `ServiceError` of an exceeded limit, or with `storage_unavailable`; nothing is reserved then.
    */
   async open(request: GenerationRequest): Promise<void> {
     const { limits, ledger, plans } = this.#accounting;
     const { caller, requestId, clientRequestId } = this.#identity;
     const { price } = this.#model;
+    // Otherwise, the replica would work until the row is refused.
+    if (!ledger.health.writable) throw ledgerUnavailable();
     const worst = (this.#worst = worstCase(request, this.#model));
     const plan = plans.of(caller.plan);
     if (plan === null) {
@@ -87,7 +97,7 @@ export class RequestAccounting {
     }
     const { reservation } = decision;
     this.#reservation = reservation;
-    await ledger.open(
+    const opened = ledger.open(
       {
         id: requestId,
         clientRequestId,
@@ -106,7 +116,9 @@ export class RequestAccounting {
       },
       this.#record,
     );
-    this.#opened = true;
+    this.#opened = opened.then(() => {
+      this.#record.isRowWritten = true;
+    });
   }
 
   /** Lowers the usage to the reserved worst case. Returns whether the usage exceeded it. */
@@ -140,7 +152,7 @@ export class RequestAccounting {
     const record = this.#record;
     let actual = NOTHING;
     try {
-      if (!this.#opened) return;
+      if (this.#opened === null) return;
       const settled = await ledger.settle(this.#identity.requestId, {
         replica: record.replica,
         attempts: record.attempts,
@@ -155,7 +167,8 @@ export class RequestAccounting {
         delivered: outcome.delivered,
         billed: outcome.billed,
       });
-      if (settled === 'lost') {
+      if (settled === 'settled') this.#record.isRowWritten = true;
+      else {
         throw new ServiceError('storage_unavailable', 'The usage of this request could not be saved.');
       }
       if (outcome.billed) {

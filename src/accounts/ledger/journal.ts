@@ -1,33 +1,38 @@
 import { Deadline } from '../../deadline.ts';
-import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
-import type { LedgerHealth, OpenedRow, RunningCounts, SettleResult, Settlement } from './ledger.ts';
+import { asError } from './instance.ts';
+import {
+  ledgerUnavailable,
+  type LedgerHealth,
+  type OpenedRow,
+  type RunningCounts,
+  type SettleResult,
+  type Settlement,
+} from './ledger.ts';
 import { Outage, type RetryPauses } from './outage.ts';
 import {
   splitBatch,
   idOf,
   progressOf,
   PendingWrites,
+  runningRow,
+  type PendingOpen,
   toBatch,
   type RunningRow,
   type PendingBatch,
   type PendingSettlement,
 } from './pending-writes.ts';
 import { RefusedWriteError, type LedgerStore } from './store.ts';
+import { WriteSchedule } from './write-schedule.ts';
 import {
   isCountable,
   neverRanValues,
-  usageKeyOf,
   settledValues,
   unwritableValues,
   type Batch,
   type UsageKey,
   type SettledValues,
 } from './write.ts';
-
-/** With at least this many requests, commits are at least `COMMIT_PACE_MS` milliseconds apart. */
-const PACED_REQUESTS = 20;
-const COMMIT_PACE_MS = 4;
 
 export interface JournalOptions {
   store: LedgerStore;
@@ -39,6 +44,8 @@ export interface JournalOptions {
   onFenced: (epoch: number) => void;
 }
 
+const IGNORE = (): void => {};
+
 /**
  * Collects writes into batches, writes one batch at a time, and retries until they are written.
  *
@@ -48,14 +55,15 @@ export interface JournalOptions {
 export class Journal {
   readonly #options: JournalOptions;
   readonly #openRows = new Map<string, RunningRow>();
+  /** Rows that are not written yet, or are being written. */
+  readonly #openings = new Map<string, PendingOpen>();
   readonly #pending = new PendingWrites();
   /** The batch that is being written. */
   #batch: PendingBatch | null = null;
   /** The epoch that rows are written with; null while this instance is not registered. */
   #epoch: number | null = null;
   readonly #outage: Outage;
-  #writeScheduled = false;
-  #lastWriteAt = -Infinity;
+  readonly #schedule: WriteSchedule;
   #closing = false;
   #overdueTimer: Deadline | undefined;
   #onIdle = (): void => {};
@@ -63,6 +71,7 @@ export class Journal {
   constructor(options: JournalOptions) {
     this.#options = options;
     this.#outage = new Outage(options.retry, () => this.#probe());
+    this.#schedule = new WriteSchedule(this.#write, this.#writeAll);
   }
 
   get health(): LedgerHealth {
@@ -74,10 +83,12 @@ export class Journal {
 
   /** See `Ledger.open`. */
   open(row: OpenedRow, counts: RunningCounts): Promise<void> {
-    if (this.#outage.active || this.#closing) return Promise.reject(this.#unavailable());
+    const epoch = this.#epoch;
+    if (epoch === null || this.#outage.active || this.#closing) return Promise.reject(this.#unavailable());
     return new Promise((resolve, reject) => {
-      this.#pending.open({ row, counts, resolve, reject });
-      this.#scheduleWrite();
+      this.#openings.set(row.id, this.#pending.open(row, runningRow(row, counts, epoch), resolve, reject));
+      if (row.streamed) this.#scheduleWrite();
+      else this.#schedule.later();
     });
   }
 
@@ -98,13 +109,13 @@ export class Journal {
 
   /** See `Ledger.settle`. */
   settle(id: string, settlement: Settlement): Promise<SettleResult> {
-    const running = this.#openRows.get(id);
+    const running = this.#openings.get(id)?.running ?? this.#openRows.get(id);
     this.#openRows.delete(id);
     // The instance that ended an older epoch has settled all of its rows.
     if (running === undefined || running.epoch !== this.#epoch) return Promise.resolve('lost');
     if (!isCountable(settlement.usage)) {
       this.#options.log.error('a request ended with impossible token counts', { id, ...settlement.usage });
-      this.#settle(unwritableValues(id, Date.now()), running.usageKey, ignore, ignore);
+      this.#settle(unwritableValues(id, Date.now()), running.usageKey, IGNORE, IGNORE);
       return Promise.reject(this.#unavailable('impossible token counts'));
     }
     const values = settledValues(id, running, settlement);
@@ -134,26 +145,25 @@ export class Journal {
 
   /** Starts an outage because a heartbeat failed. */
   heartbeatFailed(error: unknown): void {
-    this.#startOutage(messageOf(error), error);
+    this.#startOutage(asError(error).message, error);
   }
 
   /** Writes everything pending and a last checkpoint of running requests, for `settleWaitMs` at most. */
   async close(): Promise<void> {
     this.#closing = true;
     this.checkpointAll();
+    this.#writeAll();
     if (!this.#isIdle) {
-      await new Promise<void>((resolve) => {
-        const limit = new Deadline(this.#options.settleWaitMs, resolve);
-        this.#onIdle = () => {
-          limit[Symbol.dispose]();
-          resolve();
-        };
-      });
+      const { promise, resolve } = Promise.withResolvers<void>();
+      using _limit = new Deadline(this.#options.settleWaitMs, resolve);
+      this.#onIdle = resolve;
+      await promise;
     }
     this.suspend('The ledger is closed.');
     this.#openRows.clear();
     this.#outage[Symbol.dispose]();
     this.#overdueTimer?.[Symbol.dispose]();
+    this.#schedule[Symbol.dispose]();
   }
 
   #settle(
@@ -162,11 +172,13 @@ export class Journal {
     resolve: (settled: SettleResult) => void,
     reject: (error: Error) => void,
   ): void {
-    const { settleWaitMs } = this.#options;
-    const deadline = performance.now() + settleWaitMs;
-    this.#pending.settle({ values, usageKey, resolve, reject, deadline, doubtful: false, closes: false });
+    const deadline = performance.now() + this.#options.settleWaitMs;
+    const settling = { values, usageKey, resolve, reject, deadline, doubtful: false, closes: false };
+    const opening = this.#openings.get(values[0]);
+    if (opening === undefined) this.#pending.settle(settling);
+    else this.#pending.settleOpening(opening, settling);
     // One timer for all settlements, because few are ever overdue.
-    this.#overdueTimer ??= new Deadline(settleWaitMs, () => this.#rejectOverdue());
+    this.#overdueTimer ??= new Deadline(this.#options.settleWaitMs, () => this.#rejectOverdue());
     this.#scheduleWrite();
   }
 
@@ -201,26 +213,23 @@ export class Journal {
     return this.#batch === null && this.#pending.isEmpty;
   }
 
-  /**
-   * Schedules a write at the end of this turn of the event loop, so that all writes of the turn share a commit. With many
-   * requests, waits for `COMMIT_PACE_MS`, because committing one row costs as much as committing ten.
-   */
   #scheduleWrite(): void {
-    if (this.#writeScheduled || this.#batch !== null || this.#outage.active) return;
-    this.#writeScheduled = true;
-    const sinceMs = performance.now() - this.#lastWriteAt;
-    if (this.#openRows.size + this.#pending.requests < PACED_REQUESTS || sinceMs >= COMMIT_PACE_MS)
-      setImmediate(this.#write);
-    else setTimeout(this.#write, COMMIT_PACE_MS - sinceMs);
+    if (this.#batch !== null || this.#outage.active) return;
+    this.#schedule.soon(this.#openRows.size + this.#pending.requests);
   }
 
   readonly #write = (): void => {
-    this.#writeScheduled = false;
-    if (this.#batch !== null || this.#outage.active || this.#epoch === null || this.#pending.isEmpty) return;
-    this.#lastWriteAt = performance.now();
+    if (this.#batch !== null || this.#outage.active || this.#epoch === null || !this.#pending.isDue) return;
+    this.#schedule.writing();
     void this.#writeBatch(this.#epoch).then(() => {
-      if (!this.#pending.isEmpty) this.#scheduleWrite();
+      if (this.#pending.isDue) this.#scheduleWrite();
     });
+  };
+
+  /** Writes everything, including rows that wait for their settlement. */
+  readonly #writeAll = (): void => {
+    this.#pending.makeAllDue();
+    this.#scheduleWrite();
   };
 
   async #writeBatch(epoch: number): Promise<void> {
@@ -271,7 +280,7 @@ export class Journal {
       await this.#options.store.waive(settles);
     } catch (error) {
       if (!(error instanceof RefusedWriteError)) {
-        this.#startOutage(messageOf(error), error);
+        this.#startOutage(asError(error).message, error);
         return false;
       }
       if (settles.length > 1) {
@@ -285,17 +294,11 @@ export class Journal {
   }
 
   #written(batch: PendingBatch, lost: ReadonlySet<string>, epoch: number): void {
-    for (const { row, counts, resolve } of batch.opens) {
-      const { id, startedAt, pricePrompt: prompt, priceCompletion: completion } = row;
-      this.#openRows.set(id, {
-        id,
-        usageKey: usageKeyOf(row),
-        startedAt,
-        counts,
-        epoch,
-        price: { prompt, completion },
-        writtenProgress: progressOf(counts),
-      });
+    for (const { running, settlement, merged, resolve } of batch.opens) {
+      this.#openings.delete(running.id);
+      if (settlement === null) this.#openRows.set(running.id, running);
+      else if (!merged && epoch === this.#epoch) this.#pending.settle(settlement);
+      else if (!merged) this.#resolveLost(settlement);
       resolve();
     }
     for (const settling of batch.settles) {
@@ -303,36 +306,44 @@ export class Journal {
     }
   }
 
+  /** Rejects a row that was not opened. Its settlement is lost unless the batch of the row has it. */
+  #rejectOpen({ running, settlement, merged, reject }: PendingOpen, error?: unknown): void {
+    this.#openings.delete(running.id);
+    reject(this.#unavailable(error));
+    if (settlement !== null && !merged) this.#resolveLost(settlement);
+  }
+
   #resolveFenced(batch: PendingBatch, epoch: number): void {
-    for (const { reject } of batch.opens) reject(this.#unavailable());
+    for (const opening of batch.opens) this.#rejectOpen(opening);
     for (const settling of batch.settles) this.#resolveLost(settling);
     if (this.#epoch === epoch) this.#options.onFenced(epoch);
   }
 
   #requeue(batch: PendingBatch, error: unknown, epoch: number): void {
-    this.#startOutage(messageOf(error), error);
-    for (const { row, reject } of batch.opens) {
-      reject(this.#unavailable(error));
+    this.#startOutage(asError(error).message, error);
+    for (const opening of batch.opens) {
+      this.#rejectOpen(opening, error);
+      const { id, usageKey } = opening.running;
       // The row may exist if only the response was lost.
-      if (this.#epoch === epoch) {
-        this.#settle(neverRanValues(row.id, Date.now()), usageKeyOf(row), ignore, ignore);
-      }
+      if (this.#epoch === epoch) this.#settle(neverRanValues(id, Date.now()), usageKey, IGNORE, IGNORE);
     }
     for (const running of batch.checkpoints) running.writtenProgress = NaN;
-    for (const settling of batch.settles) settling.doubtful = true;
-    if (this.#epoch === epoch) {
-      this.#pending.requeue(batch);
-      this.#rejectOverdue();
-    } else {
-      for (const settling of batch.settles) this.#resolveLost(settling);
-    }
+    const settles = batch.settles.filter((settling) => {
+      settling.doubtful = true;
+      const retried = this.#epoch === epoch && !batch.opens.some(({ settlement }) => settlement === settling);
+      if (!retried) this.#resolveLost(settling);
+      return retried;
+    });
+    if (this.#epoch !== epoch) return;
+    this.#pending.requeue({ settles, undelivered: batch.undelivered });
+    this.#rejectOverdue();
   }
 
   /** Handles a batch whose only row was refused by the database. */
   #rejectRefused({ opens, settles, checkpoints, undelivered }: PendingBatch, error: RefusedWriteError): void {
-    const id = opens[0]?.row.id ?? checkpoints[0]?.id ?? undelivered[0];
+    const id = opens[0]?.running.id ?? checkpoints[0]?.id ?? undelivered[0];
     if (id !== undefined) this.#options.log.error('the database refused a ledger row', { id, error });
-    for (const { reject } of opens) reject(this.#unavailable(error));
+    for (const opening of opens) this.#rejectOpen(opening, error);
     for (const settling of settles) this.#closeRefused(settling, error);
   }
 
@@ -351,9 +362,12 @@ export class Journal {
   /** Starts an outage, during which no request is opened, and rejects the requests that wait to be opened. */
   #startOutage(reason: string, error?: unknown): void {
     if (this.#outage.begin(reason) && !this.#closing) {
-      this.#options.log.error('the ledger is not writable', { reason, error: asError(error) });
+      this.#options.log.error('the ledger is not writable', {
+        reason,
+        ...(error !== undefined && { error: asError(error) }),
+      });
     }
-    for (const { reject } of this.#pending.takeOpens()) reject(this.#unavailable(error));
+    for (const opening of this.#pending.takeOpens()) this.#rejectOpen(opening, error);
   }
 
   /**
@@ -369,7 +383,7 @@ export class Journal {
       if (!live) this.#options.onFenced(epoch);
       else await this.#writeBatch(epoch);
     } catch (error) {
-      if (this.#epoch === epoch) this.#startOutage(messageOf(error), error);
+      if (this.#epoch === epoch) this.#startOutage(asError(error).message, error);
     }
   }
 
@@ -379,19 +393,7 @@ export class Journal {
     this.#scheduleWrite();
   }
 
-  #unavailable(cause?: unknown): ServiceError {
-    return new ServiceError('storage_unavailable', 'The request ledger is not writable. Try again later.', {
-      cause: cause ?? this.#outage.current?.reason,
-    });
+  #unavailable(cause?: unknown): Error {
+    return ledgerUnavailable(cause ?? this.#outage.current?.reason);
   }
-}
-
-function ignore(): void {}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
-function asError(error: unknown): Error | undefined {
-  return error instanceof Error ? error : undefined;
 }

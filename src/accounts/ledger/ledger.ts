@@ -1,3 +1,4 @@
+import { ServiceError } from '../../errors.ts';
 import type { OPENED, RowOf } from '../../database/ledger-columns.ts';
 import type { FinishReason, Usage, UsageSource } from '../../generation.ts';
 
@@ -33,12 +34,14 @@ export type SettleResult = 'settled' | 'lost';
 
 /**
  * One row per admitted request, written durably and counted exactly once. `open` and `settle` resolve when the
- * row is on disk. Writes of one turn of the event loop share a commit, and nothing blocks the event loop.
+ * row is on disk. Writes of one turn of the event loop share a commit, and nothing blocks the event loop. `settle` may
+ * be called before `open` resolves; both then share a commit if possible.
  */
 export interface Ledger extends AsyncDisposable {
   /**
-   * Opens the row and reads checkpoints from `counts` until it is settled. Rejects with a `ServiceError`
-   * `storage_unavailable`; the row then does not exist or will be settled without cost.
+   * Opens the row and reads checkpoints from `counts` until it is settled. The row of a request without a stream may
+   * wait up to 100 ms for its settlement. Rejects with a `ServiceError` `storage_unavailable`; the row then does not exist
+   * or will be settled without cost.
    */
   open(row: OpenedRow, counts: RunningCounts): Promise<void>;
   /** Writes a checkpoint of the row in the next batch. Never throws. */
@@ -59,3 +62,10 @@ export type LedgerHealth =
   | { writable: true }
   /** `sinceMs`: duration in milliseconds. `waiting`: settlements that are not written yet. */
   | { writable: false; sinceMs: number; waiting: number; reason: string };
+
+/** Returns the error of requests whose row cannot be written. */
+export function ledgerUnavailable(cause?: unknown): ServiceError {
+  return new ServiceError('storage_unavailable', 'The request ledger is not writable. Try again later.', {
+    cause,
+  });
+}

@@ -2,6 +2,7 @@ import type { OpenedRow, RunningCounts, SettleResult } from './ledger.ts';
 import {
   checkpointValues,
   openedValues,
+  usageKeyOf,
   waivedValues,
   type Batch,
   type RowStart,
@@ -12,7 +13,7 @@ import {
 /** Maximum rows of each kind in a batch; limits how long the next batch waits. */
 const BATCH_ROWS = 1000;
 
-/** An open row. */
+/** The row of a running request. */
 export interface RunningRow extends RowStart {
   id: string;
   usageKey: UsageKey;
@@ -22,9 +23,22 @@ export interface RunningRow extends RowStart {
   writtenProgress: number;
 }
 
+export function runningRow(row: OpenedRow, counts: RunningCounts, epoch: number): RunningRow {
+  const { id, startedAt, pricePrompt: prompt, priceCompletion: completion } = row;
+  const price = { prompt, completion };
+  return { id, usageKey: usageKeyOf(row), startedAt, counts, epoch, price, writtenProgress: 0 };
+}
+
+/** A row that is not written yet, or is being written. */
 export interface PendingOpen {
   row: OpenedRow;
-  counts: RunningCounts;
+  running: RunningRow;
+  /** Whether it is part of the next batch. */
+  due: boolean;
+  /** The settlement of the request if it ended meanwhile. */
+  settlement: PendingSettlement | null;
+  /** Whether `settlement` was taken into the same batch. */
+  merged: boolean;
   resolve: () => void;
   reject: (error: Error) => void;
 }
@@ -65,6 +79,8 @@ export function idOf(settling: PendingSettlement): string {
 /** Writes that wait for the next batch, in order. */
 export class PendingWrites {
   #opens: PendingOpen[] = [];
+  /** Number of `#opens` that are due. */
+  #dueOpens = 0;
   #settles: PendingSettlement[] = [];
   #undelivered: string[] = [];
   readonly #checkpoints = new Map<string, RunningRow>();
@@ -72,8 +88,13 @@ export class PendingWrites {
   #waived: SettledValues[] = [];
 
   get isEmpty(): boolean {
-    const rows = this.#opens.length + this.#settles.length + this.#undelivered.length;
-    return rows + this.#checkpoints.size + this.#waived.length === 0;
+    return this.#opens.length === 0 && !this.isDue;
+  }
+
+  /** Whether there is anything to write now. */
+  get isDue(): boolean {
+    const rows = this.#dueOpens + this.#settles.length + this.#undelivered.length;
+    return rows + this.#checkpoints.size + this.#waived.length > 0;
   }
 
   /** A copy of the settlements to cancel, because `removeWaived` shortens the list while they are written in parts. */
@@ -90,8 +111,28 @@ export class PendingWrites {
     return this.#settles;
   }
 
-  open(opening: PendingOpen): void {
+  /** Adds a row to open. That of a stream is due at once, because the stream waits for it. */
+  open(
+    row: OpenedRow,
+    running: RunningRow,
+    resolve: () => void,
+    reject: (error: Error) => void,
+  ): PendingOpen {
+    const opening = { row, running, due: false, settlement: null, merged: false, resolve, reject };
     this.#opens.push(opening);
+    if (row.streamed) this.#makeDue(opening);
+    return opening;
+  }
+
+  /** Adds the settlement of a row that is not written yet. Both are written in the same batch if possible. */
+  settleOpening(opening: PendingOpen, settling: PendingSettlement): void {
+    opening.settlement = settling;
+    this.#makeDue(opening);
+  }
+
+  /** Includes all rows to open in the next batch. */
+  makeAllDue(): void {
+    for (const opening of this.#opens) this.#makeDue(opening);
   }
 
   settle(settling: PendingSettlement): void {
@@ -124,16 +165,33 @@ export class PendingWrites {
   take(): PendingBatch {
     const checkpoints = [...this.#checkpoints.values()].slice(0, BATCH_ROWS);
     for (const { id } of checkpoints) this.#checkpoints.delete(id);
+    const opens = this.#takeDue();
     return {
-      opens: this.#opens.splice(0, BATCH_ROWS),
-      settles: this.#settles.splice(0, BATCH_ROWS),
+      opens,
+      settles: [...this.#settles.splice(0, BATCH_ROWS), ...mergedSettlements(opens)],
       undelivered: this.#undelivered.splice(0, BATCH_ROWS),
       checkpoints,
     };
   }
 
   takeOpens(): PendingOpen[] {
+    this.#dueOpens = 0;
     return this.#opens.splice(0);
+  }
+
+  #takeDue(): PendingOpen[] {
+    const due: PendingOpen[] = [];
+    const others: PendingOpen[] = [];
+    for (const opening of this.#opens) (opening.due && due.length < BATCH_ROWS ? due : others).push(opening);
+    this.#opens = others;
+    this.#dueOpens -= due.length;
+    return due;
+  }
+
+  #makeDue(opening: PendingOpen): void {
+    if (opening.due) return;
+    opening.due = true;
+    this.#dueOpens++;
   }
 
   /** Puts settlements and undelivered IDs back at the front. Drops checkpoints, because later ones replace them. */
@@ -148,6 +206,16 @@ export class PendingWrites {
     this.#checkpoints.clear();
     return this.#settles.splice(0);
   }
+}
+
+function mergedSettlements(opens: readonly PendingOpen[]): PendingSettlement[] {
+  const merged: PendingSettlement[] = [];
+  for (const opening of opens) {
+    if (opening.settlement === null) continue;
+    opening.merged = true;
+    merged.push(opening.settlement);
+  }
+  return merged;
 }
 
 /** Returns the values of a batch, with the current counts. */
@@ -165,7 +233,7 @@ export function toBatch(batch: PendingBatch): Batch {
   };
 }
 
-/** Splits a batch in two; returns nothing for a batch of one write. */
+/** Splits a batch in two, with every open before its settlement; returns nothing for a batch of one write. */
 export function splitBatch({ opens, settles, checkpoints, undelivered }: PendingBatch): PendingBatch[] {
   const sizes = [opens.length, settles.length, checkpoints.length, undelivered.length];
   const middle = sizes.reduce((sum, size) => sum + size) >> 1;

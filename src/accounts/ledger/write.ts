@@ -15,7 +15,7 @@ import type { OpenedRow, RunningCounts, Settlement } from './ledger.ts';
 /** A column value. Rows are passed to the database as arrays, which cost less than objects. */
 export type Value = string | number | bigint | null;
 
-/** Writes that are committed together. No row occurs twice. */
+/** Writes that are committed together, in this order. A row can be opened and settled by the same batch. */
 export interface Batch {
   opens: readonly (readonly Value[])[];
   checkpoints: readonly (readonly Value[])[];

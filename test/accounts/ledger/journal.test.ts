@@ -56,10 +56,16 @@ const SCRIPT = fc.array(
   { maxLength: 12 },
 );
 
-const REQUESTS = fc.array(fc.record({ unwritable: fc.boolean(), turns: fc.nat({ max: 3 }) }), {
-  minLength: 1,
-  maxLength: 8,
-});
+/** `early`: the request ends before its row is written. `turns`: turns of the event loop before the next one ends. */
+const REQUESTS = fc.array(
+  fc.record({
+    unwritable: fc.boolean(),
+    early: fc.boolean(),
+    streamed: fc.boolean(),
+    turns: fc.nat({ max: 3 }),
+  }),
+  { minLength: 1, maxLength: 8 },
+);
 
 /** A price at which the cost of `MOST` does not fit into the database. */
 const UNWRITABLE = { pricePrompt: 10 ** 14 };
@@ -120,14 +126,19 @@ for (const databases of testDatabases()) {
           fc.asyncProperty(SCRIPT, REQUESTS, async (script, requests) => {
             const running = requests.map((one) => ({
               ...one,
-              row: newRow(one.unwritable ? UNWRITABLE : {}),
+              row: newRow({ streamed: one.streamed, ...(one.unwritable && UNWRITABLE) }),
             }));
-            await Promise.all(running.map(({ row: opened }) => ledger.open(opened, counts())));
+            const late = running.filter(({ early }) => !early);
+            await Promise.all(late.map(({ row: opened }) => ledger.open(opened, counts())));
             store.play(script);
             const results: Promise<string>[] = [];
             const openings: Promise<void>[] = [];
-            for (const { row: opened, unwritable, turns } of running) {
+            for (const { row: opened, unwritable, early, turns } of running) {
               const ended = settlement(unwritable ? MOST : {});
+              if (early) {
+                openings.push(ledger.open(opened, counts()).catch(() => {}));
+                for (let left = turns; left > 0; left--) await turn();
+              }
               results.push(ledger.settle(opened.id, ended).catch(({ code }) => code));
               // Only fills the same batches; its result does not matter.
               openings.push(ledger.open(newRow(), counts()).catch(() => {}));
@@ -146,16 +157,20 @@ for (const databases of testDatabases()) {
             });
             await ledger.settle(last.id, settlement()).catch(() => {});
             await until(async () => (await readRow(database, last.id))?.state === 'settled');
-            for (const [index, { row: opened, unwritable }] of running.entries()) {
+            for (const [index, { row: opened, unwritable, early }] of running.entries()) {
               const result = await results[index];
               const after = await readRow(database, opened.id);
+              if (early && after === undefined) {
+                assert.notEqual(result, 'settled');
+                continue;
+              }
               assert.deepEqual(
                 [after?.billed, after?.cost === '0'],
                 result === 'settled' ? [1, false] : [0, true],
               );
               assert.notEqual(after?.state, 'open');
               if (unwritable) assert.notEqual(result, 'settled');
-              else if (settleWaitMs > 1) assert.notEqual(result, 'storage_unavailable');
+              else if (settleWaitMs > 1 && !early) assert.notEqual(result, 'storage_unavailable');
               else
                 assert.ok(
                   result === 'settled' || after?.state === 'interrupted' || after?.error_code !== null,
