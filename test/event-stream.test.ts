@@ -35,6 +35,23 @@ test('a stream ends only if its client reads nothing for stallMs', async (contex
   assert.ok(exchange.server.errored instanceof StalledError);
 });
 
+test('the status is not sent after holdMs while the stream is not alive', async () => {
+  let asked = 0;
+  const alive = () => ++asked > 3;
+  await using owned = new AsyncDisposableStack();
+  const server = createServer((_request, response) => {
+    owned.use(new EventStream(response, new WriteQueue(), { holdMs: 1, keepAliveMs: 1e6, alive }));
+  });
+  owned.defer(() => void server.closeAllConnections());
+  owned.defer(() => void server.close());
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo; // Listens on TCP.
+  const response = await fetch(`http://127.0.0.1:${port}`);
+  assert.equal(response.status, 200);
+  assert.equal(asked, 4);
+});
+
 /** A stream on a real connection whose client is paused. */
 class Exchange implements AsyncDisposable {
   readonly client: Socket;

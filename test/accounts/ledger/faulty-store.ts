@@ -13,6 +13,8 @@ export class FaultyStore implements LedgerStore {
   readonly #store: LedgerStore;
   readonly #fence: () => Promise<void>;
   #script: Outcome[] = [];
+  /** Every batch that was to be written, in order. */
+  readonly batches: Batch[] = [];
   /** IDs of rows that it refuses. */
   readonly refused = new Set<string>();
 
@@ -31,6 +33,7 @@ export class FaultyStore implements LedgerStore {
   }
 
   write(epoch: number, batch: Batch): Promise<BatchResult | null> {
+    this.batches.push(batch);
     const { opens, checkpoints, settles, undelivered } = batch;
     const ids = [...[...opens, ...checkpoints, ...settles].map(([id = null]) => id), ...undelivered];
     return this.#call(() => (this.#refuse(ids), this.#store.write(epoch, batch)));

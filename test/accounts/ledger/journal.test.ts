@@ -4,6 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { openStore, startLedger } from '../../../src/accounts/ledger/open-ledger.ts';
 import { ensurePartitions } from '../../../src/database/partitions.ts';
+import type { Batch } from '../../../src/accounts/ledger/write.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { SILENT } from '../../../src/log.ts';
 import { until } from '../../harness.ts';
@@ -72,6 +73,71 @@ const UNWRITABLE = { pricePrompt: 10 ** 14 };
 const MOST = counts(10 ** 9, 5);
 
 for (const databases of testDatabases()) {
+  describe(`a row on ${databases.name}`, () => {
+    const idsOf = (batches: readonly Batch[]) =>
+      batches.map(({ opens, settles }) => ({
+        opens: opens.map(([id]) => id),
+        settles: settles.map(([id]) => id),
+      }));
+
+    test('of a request without a stream is written in one batch with its settlement', async () => {
+      await using database = await databases.open();
+      await using faults = await faulty(database);
+      const { store, ledger } = faults;
+      const row = newRow({ streamed: false });
+      const opened = ledger.open(row, counts());
+      // Writes of this turn would be in progress now.
+      await turn();
+      await turn();
+      assert.equal(await ledger.settle(row.id, settlement()), 'settled');
+      await opened;
+      assert.deepEqual(idsOf(store.batches), [{ opens: [row.id], settles: [row.id] }]);
+      assert.equal((await readRow(database, row.id))?.state, 'settled');
+      const days = await readUsageDays(database);
+      assert.deepEqual(
+        days.map(({ requests }) => requests),
+        [1],
+      );
+    });
+
+    test('of a request without a stream that does not end is written alone', async () => {
+      await using database = await databases.open();
+      await using faults = await faulty(database);
+      const row = newRow({ streamed: false });
+      await faults.ledger.open(row, counts());
+      assert.equal((await readRow(database, row.id))?.state, 'open');
+    });
+
+    test('is followed by its settlement if the request ends while the row is being written', async () => {
+      await using database = await databases.open();
+      await using faults = await faulty(database);
+      const { store, ledger } = faults;
+      const row = newRow();
+      const opened = ledger.open(row, counts());
+      await until(() => store.batches.length === 1);
+      const settled = ledger.settle(row.id, settlement());
+      await opened;
+      assert.equal(await settled, 'settled');
+      assert.deepEqual(idsOf(store.batches), [
+        { opens: [row.id], settles: [] },
+        { opens: [], settles: [row.id] },
+      ]);
+    });
+
+    test('costs nothing if the response to the batch with its settlement is lost', async () => {
+      await using database = await databases.open();
+      await using faults = await faulty(database);
+      const { store, ledger } = faults;
+      const row = newRow({ streamed: false });
+      const opened = ledger.open(row, counts());
+      store.play(['loses']);
+      const settled = ledger.settle(row.id, settlement());
+      await assert.rejects(opened, { code: 'storage_unavailable' });
+      assert.equal(await settled, 'lost');
+      await until(async () => (await readRow(database, row.id))?.billed === 0);
+    });
+  });
+
   describe(`a ledger on ${databases.name} that fails and then refuses a row`, () => {
     test('rejects that row alone and opens requests again', async () => {
       await using database = await databases.open();

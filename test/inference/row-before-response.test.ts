@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { randomUUIDv7 } from 'node:crypto';
+import { after, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { ledgerUnavailable, type Ledger } from '../../src/accounts/ledger/ledger.ts';
+import { ReplicaClient } from '../../src/engine/replica-client.ts';
+import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import type { GenerationEvent } from '../../src/generation.ts';
+import { complete } from '../../src/inference/complete.ts';
+import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
+import { GenerationRecord } from '../../src/inference/record.ts';
+import { SILENT } from '../../src/log.ts';
+import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
+import { Router } from '../../src/routing/router.ts';
+import { openScripted, REPLICA } from '../engine/replicas.ts';
+import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
+import { until } from '../harness.ts';
+import { openAccounting } from './fixture.ts';
+
+const engine = await openScripted({ slots: 2 });
+after(() => engine[Symbol.asyncDispose]());
+
+const accounting = await openAccounting();
+after(() => accounting[Symbol.asyncDispose]());
+
+/** A replica without a server. */
+const gone = new ReplicaClient({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
+after(() => gone[Symbol.asyncDispose]());
+
+/** Longer than any test. */
+const FOREVER = 1_000_000;
+
+/** Runs a request with a ledger that has these methods instead of its own. */
+function run(replica: Engine, ledger: Partial<Ledger>, directive: object, stream: boolean) {
+  const router = new Router({
+    queue: { maxRequests: 10, maxWaitMs: FOREVER },
+    log: SILENT,
+    clock: SYSTEM_CLOCK,
+  });
+  const price = { prompt: 1, completion: 2 };
+  router.serve({ id: MODEL, required: false, dialects: ['sluice'], price, card: () => null }, [
+    { engine: replica, state: () => ({ state: 'ready' }), report: () => EMPTY_REPORT },
+  ]);
+  const { plans, limits, ledger: real, caller } = accounting;
+  const changed: Ledger = {
+    open: (row, counts) => real.open(row, counts),
+    checkpoint: (id) => real.checkpoint(id),
+    settle: (id, settlement) => real.settle(id, settlement),
+    undelivered: (id) => real.undelivered(id),
+    health: { writable: true },
+    async [Symbol.asyncDispose]() {},
+    ...ledger,
+  };
+  const inference = {
+    accounting: { plans, limits, ledger: changed },
+    crashSuspects: new CrashSuspects(SILENT),
+    checkpointTokens: 256,
+  };
+  const requestId = randomUUIDv7();
+  const identity = { requestId, clientRequestId: null, caller };
+  const record = new GenerationRecord();
+  const request = chat(directive, { stream });
+  const events = complete(inference, router.model(MODEL), identity, request, new AbortController(), record);
+  return { events, record, requestId, router };
+}
+
+async function assertReleased(router: Router): Promise<void> {
+  const [model] = router.overview();
+  assert.equal(model?.waiting, 0);
+  assert.ok(model.replicas.every(({ inFlight }) => inFlight === 0));
+  assert.equal(await accounting.inFlight(), 0);
+  await until(async () => (await engine.health(AbortSignal.timeout(5000))).slotsInUse === 0);
+}
+
+test('the first event of a stream waits for the row, and the replica works meanwhile', async () => {
+  const written = Promise.withResolvers<void>();
+  const open: Ledger['open'] = async (row, counts) => {
+    await accounting.ledger.open(row, counts);
+    await written.promise;
+  };
+  const { events, record, router } = run(engine, { open }, { text: 'one two' }, true);
+  const received: GenerationEvent[] = [];
+  const all = (async () => {
+    for await (const event of events) received.push(event);
+  })();
+  // The scripted engine has started, and its first event has arrived.
+  await until(() => record.slotAtMs !== null);
+  await turn();
+  assert.deepEqual(received, []);
+  assert.equal(record.isRowWritten, false);
+  written.resolve();
+  await all;
+  assert.equal(textOf(received), 'one two');
+  assert.equal(record.isRowWritten, true);
+  await assertReleased(router);
+});
+
+for (const stream of [true, false]) {
+  test(`a request ${stream ? 'with' : 'without'} a stream is aborted when its row cannot be written`, async () => {
+    const written = Promise.withResolvers<void>();
+    const { events, requestId, router } = run(
+      engine,
+      { open: () => written.promise },
+      { text: 'one two', tokenMs: FOREVER },
+      stream,
+    );
+    const all = collect(events);
+    await until(async () => (await engine.health(AbortSignal.timeout(5000))).slotsInUse === 1);
+    written.reject(ledgerUnavailable());
+    await assert.rejects(all, { code: 'storage_unavailable' });
+    assert.equal(await accounting.row(requestId), undefined);
+    await assertReleased(router);
+  });
+}
+
+test('an error is reported only if the row is on disk; otherwise the caller learns that storage failed', async () => {
+  const settle = () => Promise.reject(ledgerUnavailable());
+  const pending = run(gone, { open: () => new Promise(() => {}), settle }, {}, false);
+  await assert.rejects(collect(pending.events), { code: 'storage_unavailable' });
+  await assertReleased(pending.router);
+  const written = run(gone, { open: () => Promise.resolve(), settle }, {}, false);
+  await assert.rejects(collect(written.events), { code: 'engine_unavailable' });
+  await assertReleased(written.router);
+});
+
+test('no replica is asked while the ledger is not writable', async () => {
+  const health = { writable: false, sinceMs: 1, waiting: 0, reason: 'a test' } as const;
+  const { events, record, router } = run(engine, { health }, {}, true);
+  await assert.rejects(collect(events), { code: 'storage_unavailable' });
+  assert.equal(record.attempts, 0);
+  await assertReleased(router);
+});
