@@ -89,7 +89,7 @@ class Connection {
 
   serve(response: ServerResponse): void {
     this.#response = response;
-    response.once('close', this.#onResponseClosed);
+    response.on('close', this.#onResponseClosed);
   }
 
   readonly #onResponseClosed = (): void => {

@@ -147,7 +147,7 @@ function members(fields: LogFields): string {
 
 function serialize(fields: LogFields): LogFields | Record<string, unknown> {
   // Usually, no field needs conversion. Copying the fields is a large part of the cost of a line.
-  if (!Object.values(fields).some(needsConversion)) return fields;
+  if (!hasConversion(fields)) return fields;
   const out: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(fields)) {
     if (value instanceof Error) out[name] = describe(value);
@@ -156,6 +156,11 @@ function serialize(fields: LogFields): LogFields | Record<string, unknown> {
     else out[name] = value;
   }
   return out;
+}
+
+function hasConversion(fields: LogFields): boolean {
+  for (const name in fields) if (needsConversion(fields[name])) return true;
+  return false;
 }
 
 function needsConversion(value: LogFields[string]): boolean {

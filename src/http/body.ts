@@ -72,7 +72,7 @@ export class BodyMemory {
   ): BodyReservation | null {
     if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined) return null;
     const reservation = new BodyReservation(this, account);
-    response.once('close', () => reservation.release());
+    response.on('close', () => reservation.release());
     return reservation;
   }
 
@@ -140,18 +140,18 @@ export class BodyReservation {
  * Reads a body of at most `limit` bytes. Rejects with `request_too_large`, `request_timeout`, or with the errors of
  * `BodyMemory.reserve`.
  */
-export async function readBody(
+export function readBody(
   payload: IncomingMessage,
   limit: number,
   memory: BodyReservation,
 ): Promise<Uint8Array> {
-  // The client may have disconnected while its key was looked up.
-  if (payload.destroyed) throw incomplete();
-  const length = Number(payload.headers['content-length'] ?? NaN);
-  if (length > limit) throw tooLarge(limit);
-  const capacity = Number.isNaN(length) ? Math.min(INITIAL_BYTES, limit) : length;
-  memory.grow(capacity);
-  return await new Promise<Uint8Array>((resolve, reject) => {
+  return new Promise<Uint8Array>((resolve, reject) => {
+    // The client may have disconnected while its key was looked up.
+    if (payload.destroyed) throw incomplete();
+    const length = Number(payload.headers['content-length'] ?? NaN);
+    if (length > limit) throw tooLarge(limit);
+    const capacity = Number.isNaN(length) ? Math.min(INITIAL_BYTES, limit) : length;
+    memory.grow(capacity);
     let body = Buffer.allocUnsafe(capacity);
     let filled = 0;
     const fail = (error: Error): void => {
@@ -176,8 +176,8 @@ export async function readBody(
       filled = needed;
     };
     const onEnd = (): void => resolve(body.subarray(0, filled));
-    payload.on('data', onData).once('end', onEnd);
-    payload.once('error', () => fail(incomplete()));
+    payload.on('data', onData).on('end', onEnd);
+    payload.on('error', () => fail(incomplete()));
   });
 }
 

@@ -41,7 +41,7 @@ export async function generate(
   context.generations.begin(stop, caller);
   const body = exchange.bodyMemory?.retain();
   let ended = false;
-  response.once('close', () => {
+  response.on('close', () => {
     if (!response.writableFinished) {
       if (ended) context.inference.accounting.ledger.undelivered(requestId);
       else if (!stop.signal.aborted) stop.abort(clientDisconnected(request));

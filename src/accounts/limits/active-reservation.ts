@@ -72,7 +72,10 @@ export class ActiveReservation implements Reservation {
   }
 
   #counted(scope: 'account' | 'key', model: string | null): CountedScope {
-    const admittedBy = this.scopes.find((limits) => limits.scope === scope && limits.model === model);
-    return { id: scopeId(scope, this.keyId, model), admittedBy };
+    const id = scopeId(scope, this.keyId, model);
+    for (const limits of this.scopes) {
+      if (limits.scope === scope && limits.model === model) return { id, admittedBy: limits };
+    }
+    return { id, admittedBy: undefined };
   }
 }

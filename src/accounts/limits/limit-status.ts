@@ -62,26 +62,26 @@ type AppliedLimitTuple = [
  * `JSON.stringify`, because it runs for every request. `readAppliedLimits` parses the result.
  */
 export function appliedLimits(scopes: readonly ScopeLimits[], counts: readonly ScopeCounts[]): string {
-  const parts: string[] = [];
+  let tuples = '';
   for (let index = 0; index < scopes.length; index++) {
     const limits = scopes[index];
     const used = counts[index];
     if (!limits || !used) continue;
     const { requests, tokens, inFlight, dayTokens, monthTokens, monthNano } = limits;
     const starts = tupleStarts(limits);
-    if (requests !== null) parts.push(`${starts.requests}${bucketLeft(requests, used.requestsSpent)}]`);
-    if (tokens !== null) parts.push(`${starts.tokens}${bucketLeft(tokens, used.tokensSpent)}]`);
-    if (inFlight !== null) parts.push(`${starts.inFlight}${Math.max(0, inFlight - used.running)}]`);
+    if (requests !== null) tuples += `${starts.requests}${bucketLeft(requests, used.requestsSpent)}],`;
+    if (tokens !== null) tuples += `${starts.tokens}${bucketLeft(tokens, used.tokensSpent)}],`;
+    if (inFlight !== null) tuples += `${starts.inFlight}${Math.max(0, inFlight - used.running)}],`;
     if (dayTokens !== null)
-      parts.push(`${starts.dayTokens}${left(dayTokens, used.daySettled, used.dayReserved)}]`);
+      tuples += `${starts.dayTokens}${left(dayTokens, used.daySettled, used.dayReserved)}],`;
     if (monthTokens !== null)
-      parts.push(`${starts.monthTokens}${left(monthTokens, used.monthSettled, used.monthReserved)}]`);
+      tuples += `${starts.monthTokens}${left(monthTokens, used.monthSettled, used.monthReserved)}],`;
     if (monthNano !== null) {
       const rest = usdOfNano(left(monthNano, used.nanoSettled, used.nanoReserved));
-      parts.push(`${starts.monthNano}"${rest}"]`);
+      tuples += `${starts.monthNano}"${rest}"],`;
     }
   }
-  return `[${parts.join(',')}]`;
+  return `[${tuples.slice(0, -1)}]`;
 }
 
 type TupleStarts = Readonly<Record<keyof typeof LIMIT_NAMES, string>>;
