@@ -128,7 +128,8 @@ const METRICS: Readonly<
 
 const measured = options.measure.split(',');
 const unknown = measured.find((name) => !(name in METRICS));
-if (unknown !== undefined) throw new Error(`--measure: ${unknown} is not one of ${Object.keys(METRICS)}`);
+if (unknown !== undefined)
+  throw new Error(`--measure: ${unknown} is not one of ${Object.keys(METRICS).join(', ')}`);
 
 const script = (file: string) => join(import.meta.dirname, 'gateway', file);
 const node = process.execPath;

@@ -42,7 +42,7 @@ test('the status is not sent after holdMs while the stream is not alive', async 
   const server = createServer((_request, response) => {
     owned.use(new EventStream(response, new WriteQueue(), { holdMs: 1, keepAliveMs: 1e6, alive }));
   });
-  owned.defer(() => void server.closeAllConnections());
+  owned.defer(() => server.closeAllConnections());
   owned.defer(() => void server.close());
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -125,12 +125,7 @@ for (const [stage, directive] of Object.entries(stages)) {
         // The line is written when the row is settled, which can be after the next response.
         const ended = () => requestLog(service).slice(before);
         await until(() => ended().length === 2);
-        assert.deepEqual(
-          ended()
-            .map(({ code }) => code)
-            .toSorted(),
-          ['hung_up', null],
-        );
+        assert.deepEqual(new Set(ended().map(({ code }) => code)), new Set(['hung_up', null]));
       });
     }
   }
