@@ -14,7 +14,7 @@ const VERBS: Readonly<Record<PullPhase, string>> = {
 interface ProgressOutput {
   /** Null if the output is not a terminal. */
   terminal: Terminal | null;
-  /** Called if there is no terminal: after each tenth of a file, and at least every ten seconds. */
+  /** Called if there is no terminal: when the phase, file or source changes, after each tenth of a file, and every ten seconds. */
   onMilestone(progress: PullProgress): void;
   /** Called once with each reason why a source failed. */
   onNote?: (note: string) => void;

@@ -31,7 +31,7 @@ const headerValue = z.string(VALUE_EXPECTED).regex(HEADER_VALUE, VALUE_EXPECTED)
 export const replicaSchema = z
   .strictObject({
     url: httpUrl.describe(
-      'Base URL of an OpenAI-compatible server, with or without `/v1`. For `openai`, a path is used as it is.',
+      'Base URL of an OpenAI-compatible server, with or without `/v1`. For `openai`, `/v1` is added only if the URL has no path.',
     ),
     dialect: z
       .enum(DIALECTS)

@@ -74,7 +74,7 @@ export class RequestAccounting {
     const { limits, ledger, plans } = this.#accounting;
     const { caller, requestId, clientRequestId } = this.#identity;
     const { price } = this.#model;
-    // Otherwise, the replica would work until the row is refused.
+    // Without this check, the replica would generate until the ledger refuses the row.
     if (!ledger.health.writable) throw ledgerUnavailable();
     const worst = (this.#worst = worstCase(request, this.#model));
     const plan = plans.of(caller.plan);

@@ -8,7 +8,7 @@ import { jsonObject, parseJsonObject } from './values.ts';
  */
 export type RefusableField = 'max_tokens' | 'stream_options';
 
-/** Match only the beginning of a message, so that text of the caller that a message quotes cannot match. */
+/** The patterns match only the beginning of an error message, because the rest may quote the caller's text. */
 const REFUSED: readonly (readonly [RegExp, RefusableField])[] = [
   [/^Unsupported parameter: 'max_tokens'/, 'max_tokens'],
   [
@@ -17,7 +17,7 @@ const REFUSED: readonly (readonly [RegExp, RefusableField])[] = [
   ],
 ];
 
-/** Returns the field that the server refused by its name; null for any other response. */
+/** Returns the field that the error response names as refused; null: none. */
 export function readRefusedField(status: number, body: string): RefusableField | null {
   if (status !== 400 && status !== 422) return null;
   const whole = parseJsonObject(body);

@@ -40,7 +40,7 @@ export class RoutedReplica {
   readonly engine: Engine;
   readonly breaker: CircuitBreaker;
   inFlight = 0;
-  /** Average completion tokens per millisecond of one choice, measured from the slot to the end; null: unknown. */
+  /** Average completion tokens per millisecond and choice, from when a request gets its slot to its end; null: unknown. */
   tokensPerMs: number | null = null;
   readonly #entry: ReplicaEntry;
   readonly #log: Log;
@@ -74,7 +74,7 @@ export class RoutedReplica {
     this.#warn('replica returned invalid tool calls', { calls });
   }
 
-  /** Logs that only the operator can fix this error of the replica, at most once a minute. */
+  /** Logs that the replica denied access, which only the operator can fix. Logs at most once a minute. */
   warnAccessDenied({ cause }: AccessDenied): void {
     this.#warn('replica denied access to this service', {
       cause: cause instanceof Error ? cause.message : undefined,

@@ -30,7 +30,7 @@ export type GenerateEvent =
   /** A call of a tool, or more of its arguments. `call` counts from 0 in the choice; `id` and `name` are set once. */
   | { type: 'tool_call'; choice: number; call: number; id?: string; name?: string; arguments: string }
   | { type: 'finish'; choice: number; reason: string }
-  /** Once, at the end; before an error, the usage so far. */
+  /** Comes once, at the end. If an error ends the stream, it contains the usage so far and comes before the error. */
   | { type: 'usage'; usage: Usage }
   /** An error after the response started: an error event of the service, or a lost connection. */
   | { type: 'fault'; error: ApiError }
@@ -44,7 +44,7 @@ export interface GenerateCall {
   body: Readonly<Record<string, unknown>>;
   /** `sk-sluice-…`. */
   key: string;
-  /** False: not streamed; the same events come when the response is complete. Default true. */
+  /** False: not streamed; the events come when the response is complete, without `first_token`. Default: true. */
   stream?: boolean;
   /** Closes the connection; the service then stops generating. */
   signal?: AbortSignal;

@@ -6,10 +6,11 @@ import { exactValue, type Unit } from './value-axis.ts';
 interface ReadOutProps {
   time: string;
   series: readonly Series[];
-  /** Index of the hovered time, and number of times. */
+  /** Index of the hovered column. */
   index: number;
+  /** Number of columns. */
   of: number;
-  /** Its column, in pixels from the left of the chart. */
+  /** Left edge of the hovered column, in pixels from the left of the chart. */
   left: number;
   width: number;
   unit: Unit;

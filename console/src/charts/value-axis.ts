@@ -53,7 +53,7 @@ function stepsOf(unit: Unit, top: number): number[] {
   return round.filter((step) => step <= top).sort((a, b) => a - b);
 }
 
-/** Formats ticks as `valueTicks` returns them: exactly, in one unit and with the same number of decimals. */
+/** Formats the ticks that `valueTicks` returns, without rounding, in one unit and with the same number of decimals. */
 export function tickLabels(unit: Unit, ticks: readonly number[]): string[] {
   const top = ticks.at(-1) ?? 0;
   const step = ticks[1] ?? 1;

@@ -5,7 +5,7 @@ import type { Endpoint } from './endpoint.ts';
 
 /**
  * Throws a `ServiceError` `invalid_api_key`, `sign_in_required` or `admin_required` if the principal may not call the
- * endpoint for any account. `principal` is null for an unknown caller.
+ * endpoint at all; `authorizedAccount` checks the account. `principal` is null for an unknown caller.
  */
 export function checkCaller({ access }: Endpoint, principal: Principal | null): void {
   if (access === 'open') return;

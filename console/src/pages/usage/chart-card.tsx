@@ -21,7 +21,7 @@ interface ChartCardProps {
   ofParts: boolean;
   /** Null: loading. */
   series: readonly Series[] | null;
-  /** Returns the path of the requests of a time. */
+  /** Returns the path of the page that lists the requests of an hour or day. */
   linkOf: (index: number) => string;
   onOpen: (index: number) => void;
   className?: string;
@@ -29,7 +29,7 @@ interface ChartCardProps {
 
 const HEIGHT = 220;
 
-/** A chart that can also be shown as a table. Each time links to its requests. */
+/** A chart that can also be shown as a table. Each hour or day links to its requests. */
 export function ChartCard({
   definition,
   times,
