@@ -3,13 +3,17 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** In a clone, runs the sources with the Node that `npm ci` installed; in the installed package, its JavaScript. */
+/**
+ * In a clone, runs the sources with the Node that `npm ci` installed, and keeps their compiled code as `npm start` does; in
+ * the installed package, runs its JavaScript.
+ */
 const sources = path('../src/main.ts');
 if (existsSync(sources)) run(path('../node_modules/.bin/node'), sources);
 else await import('../dist/main.js');
 
 function run(node, program) {
-  const child = spawn(node, [program, ...process.argv.slice(2)], { stdio: 'inherit' });
+  const env = { NODE_COMPILE_CACHE: path('../node_modules/.cache/compiled'), ...process.env };
+  const child = spawn(node, [program, ...process.argv.slice(2)], { stdio: 'inherit', env });
   // A terminal sends Ctrl+C to both processes; other signals are sent only to this one.
   process.on('SIGINT', () => {});
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { scripted } from '../src/engine/scripted/options.ts';
@@ -20,13 +20,13 @@ interface NpmService extends AsyncDisposable {
 }
 
 /** Runs `npm start` as the leader of a process group, as a terminal does. */
-async function npmStart(): Promise<NpmService> {
+async function npmStart(inherited: NodeJS.ProcessEnv = process.env): Promise<NpmService> {
   await using owned = new AsyncDisposableStack();
   const { path: folder } = owned.use(await temporaryFolder());
   const config = join(folder, 'sluice.yaml');
   await writeFile(config, scriptedYaml({}, 'logLevel: silent\n'));
   const home = join(folder, 'home');
-  const env = { ...process.env, SLUICE_HOME: home, SLUICE_PORT: '0', SLUICE_CONFIG: config };
+  const env = { ...inherited, SLUICE_HOME: home, SLUICE_PORT: '0', SLUICE_CONFIG: config };
   const npm = spawn('npm', ['start'], { env, detached: true, stdio: ['ignore', 'pipe', 'ignore'] });
   const closed = once(npm, 'close');
   owned.defer(async () => {
@@ -65,6 +65,17 @@ test('npm start finishes running requests after Ctrl-C, a signal that npm forwar
 test('npm start finishes running requests after SIGTERM to npm only, as from a container', async () => {
   await using service = await npmStart();
   await assertDrains(service, (pid) => process.kill(pid, 'SIGTERM'));
+});
+
+test('npm start keeps compiled code for the next start', async () => {
+  const env = { ...process.env, NODE_COMPILE_CACHE: '' };
+  {
+    await using service = await npmStart(env);
+    service.npm.kill('SIGTERM');
+    await service.closed;
+  }
+  const modules = join(import.meta.dirname, '..', 'node_modules');
+  assert.notDeepEqual(await readdir(join(modules, '.cache', 'compiled')), []);
 });
 
 test('npx sluice runs the program in a clone and exits with its code', async () => {

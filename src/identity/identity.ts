@@ -5,6 +5,7 @@ import { AUTH_SECRET } from '../database/schema.ts';
 import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
 import type { Auth } from './auth.ts';
+import { loadAuth } from './load-auth.ts';
 import { Mailer } from './mailer.ts';
 import { resetEmail } from './emails.ts';
 import { deleteExpired, endPresentedSession, presentedSession, type PersonSession } from './sessions.ts';
@@ -101,8 +102,7 @@ export class Identity implements AsyncDisposable {
 
   async #load(): Promise<Auth> {
     const { database, log } = this;
-    const { openAuth } = await import('./auth.ts');
-    const { providerAuth } = await import('./providers.ts');
+    const { openAuth, providerAuth } = await loadAuth();
     const { value } = await database.kysely
       .selectFrom('settings')
       .select('value')
