@@ -36,6 +36,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
       { slug: 'replicas', title: 'Replicas' },
       { slug: 'databases', title: 'Databases' },
       { slug: 'operations', title: 'Operations' },
+      { slug: 'performance', title: 'Performance' },
       { slug: 'troubleshooting', title: 'Troubleshooting' },
       { slug: 'torture', title: 'Torture test' },
     ],
