@@ -260,17 +260,19 @@ function toSource(key: SeedKey, now: number): Source {
   };
 }
 
-const NOTHING: Batch = { opens: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
+const NOTHING: Batch = { opens: [], ended: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
 
 function settled(requests: readonly SeedRequest[]): Batch {
   return {
     ...NOTHING,
-    opens: requests.map(({ row }) => openedValues(row)),
-    settles: requests.map(({ row, ended }) => {
+    ended: requests.map(({ row, ended }) => {
       const price = { prompt: row.pricePrompt, completion: row.priceCompletion };
-      return settledValues(row.id, { startedAt: row.startedAt, price }, ended);
+      return {
+        opened: openedValues(row),
+        settled: settledValues(row.id, { startedAt: row.startedAt, price }, ended),
+        usageKey: usageKeyOf(row),
+      };
     }),
-    usageKeys: requests.map(({ row }) => usageKeyOf(row)),
   };
 }
 

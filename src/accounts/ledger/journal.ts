@@ -251,19 +251,20 @@ export class Journal {
       else this.#written(batch, new Set(result.lost), epoch);
       return result !== null;
     } catch (error) {
-      if (error instanceof RefusedWriteError) return await this.#writeHalves(batch, error, epoch);
+      if (error instanceof RefusedWriteError) return await this.#writeParts(batch, error, epoch);
       this.#requeue(batch, error, epoch);
       return false;
     }
   }
 
-  /** Writes a refused batch in halves to find the refused rows, so that the other rows are written. */
-  async #writeHalves(batch: PendingBatch, error: RefusedWriteError, epoch: number): Promise<boolean> {
+  /** Writes a refused batch in parts to find the refused rows, so that the other rows are written. */
+  async #writeParts(batch: PendingBatch, error: RefusedWriteError, epoch: number): Promise<boolean> {
     const [first, second] = splitBatch(batch);
-    if (first === undefined || second === undefined) {
+    if (first === undefined) {
       this.#rejectRefused(batch, error);
       return true;
     }
+    if (second === undefined) return await this.#tryWrite(first, epoch);
     if (await this.#tryWrite(first, epoch)) return await this.#tryWrite(second, epoch);
     if (this.#epoch === epoch) this.#requeue(second, error, epoch);
     else this.#resolveFenced(second, epoch);
@@ -297,8 +298,9 @@ export class Journal {
     for (const { running, settlement, merged, resolve } of batch.opens) {
       this.#openings.delete(running.id);
       if (settlement === null) this.#openRows.set(running.id, running);
-      else if (!merged && epoch === this.#epoch) this.#pending.settle(settlement);
-      else if (!merged) this.#resolveLost(settlement);
+      else if (merged) settlement.resolve('settled');
+      else if (epoch === this.#epoch) this.#pending.settle(settlement);
+      else this.#resolveLost(settlement);
       resolve();
     }
     for (const settling of batch.settles) {
@@ -306,11 +308,11 @@ export class Journal {
     }
   }
 
-  /** Rejects a row that was not opened. Its settlement is lost unless the batch of the row has it. */
-  #rejectOpen({ running, settlement, merged, reject }: PendingOpen, error?: unknown): void {
+  /** Rejects a row that was not opened, with its settlement. */
+  #rejectOpen({ running, settlement, reject }: PendingOpen, error?: unknown): void {
     this.#openings.delete(running.id);
     reject(this.#unavailable(error));
-    if (settlement !== null && !merged) this.#resolveLost(settlement);
+    if (settlement !== null) this.#resolveLost(settlement);
   }
 
   #resolveFenced(batch: PendingBatch, epoch: number): void {
@@ -322,20 +324,19 @@ export class Journal {
   #requeue(batch: PendingBatch, error: unknown, epoch: number): void {
     this.#startOutage(asError(error).message, error);
     for (const opening of batch.opens) {
+      if (opening.merged && opening.settlement !== null) opening.settlement.doubtful = true;
       this.#rejectOpen(opening, error);
       const { id, usageKey } = opening.running;
       // The row may exist if only the response was lost.
       if (this.#epoch === epoch) this.#settle(neverRanValues(id, Date.now()), usageKey, IGNORE, IGNORE);
     }
     for (const running of batch.checkpoints) running.writtenProgress = NaN;
-    const settles = batch.settles.filter((settling) => {
+    for (const settling of batch.settles) {
       settling.doubtful = true;
-      const retried = this.#epoch === epoch && !batch.opens.some(({ settlement }) => settlement === settling);
-      if (!retried) this.#resolveLost(settling);
-      return retried;
-    });
+      if (this.#epoch !== epoch) this.#resolveLost(settling);
+    }
     if (this.#epoch !== epoch) return;
-    this.#pending.requeue({ settles, undelivered: batch.undelivered });
+    this.#pending.requeue(batch);
     this.#rejectOverdue();
   }
 
@@ -362,10 +363,8 @@ export class Journal {
   /** Starts an outage, during which no request is opened, and rejects the requests that wait to be opened. */
   #startOutage(reason: string, error?: unknown): void {
     if (this.#outage.begin(reason) && !this.#closing) {
-      this.#options.log.error('the ledger is not writable', {
-        reason,
-        ...(error !== undefined && { error: asError(error) }),
-      });
+      const fields = { reason, ...(error instanceof Error && { error }) };
+      this.#options.log.error('the ledger is not writable', fields);
     }
     for (const opening of this.#pending.takeOpens()) this.#rejectOpen(opening, error);
   }

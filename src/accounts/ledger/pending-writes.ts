@@ -5,9 +5,11 @@ import {
   usageKeyOf,
   waivedValues,
   type Batch,
+  type EndedRequest,
   type RowStart,
   type UsageKey,
   type SettledValues,
+  type Value,
 } from './write.ts';
 
 /** Maximum rows of each kind in a batch; limits how long the next batch waits. */
@@ -37,7 +39,7 @@ export interface PendingOpen {
   due: boolean;
   /** The settlement of the request if it ended meanwhile. */
   settlement: PendingSettlement | null;
-  /** Whether `settlement` was taken into the same batch. */
+  /** Whether `settlement` is written with the row. */
   merged: boolean;
   resolve: () => void;
   reject: (error: Error) => void;
@@ -165,10 +167,9 @@ export class PendingWrites {
   take(): PendingBatch {
     const checkpoints = [...this.#checkpoints.values()].slice(0, BATCH_ROWS);
     for (const { id } of checkpoints) this.#checkpoints.delete(id);
-    const opens = this.#takeDue();
     return {
-      opens,
-      settles: [...this.#settles.splice(0, BATCH_ROWS), ...mergedSettlements(opens)],
+      opens: this.#takeDue(),
+      settles: this.#settles.splice(0, BATCH_ROWS),
       undelivered: this.#undelivered.splice(0, BATCH_ROWS),
       checkpoints,
     };
@@ -185,6 +186,7 @@ export class PendingWrites {
     for (const opening of this.#opens) (opening.due && due.length < BATCH_ROWS ? due : others).push(opening);
     this.#opens = others;
     this.#dueOpens -= due.length;
+    for (const opening of due) opening.merged = opening.settlement !== null;
     return due;
   }
 
@@ -208,21 +210,19 @@ export class PendingWrites {
   }
 }
 
-function mergedSettlements(opens: readonly PendingOpen[]): PendingSettlement[] {
-  const merged: PendingSettlement[] = [];
-  for (const opening of opens) {
-    if (opening.settlement === null) continue;
-    opening.merged = true;
-    merged.push(opening.settlement);
-  }
-  return merged;
-}
-
 /** Returns the values of a batch, with the current counts. */
 export function toBatch(batch: PendingBatch): Batch {
   const now = Date.now();
+  const opens: Value[][] = [];
+  const ended: EndedRequest[] = [];
+  for (const { row, running, settlement, merged } of batch.opens) {
+    const opened = openedValues(row);
+    if (!merged || settlement === null) opens.push(opened);
+    else ended.push({ opened, settled: settlement.values, usageKey: running.usageKey });
+  }
   return {
-    opens: batch.opens.map(({ row }) => openedValues(row)),
+    opens,
+    ended,
     checkpoints: batch.checkpoints.map((running) => {
       running.writtenProgress = progressOf(running.counts);
       return checkpointValues(running.id, running.counts, now);
@@ -233,11 +233,19 @@ export function toBatch(batch: PendingBatch): Batch {
   };
 }
 
-/** Splits a batch in two, with every open before its settlement; returns nothing for a batch of one write. */
+/**
+ * Splits a refused batch in two. Returns a batch of one ended request as the row alone, because only its settlement may
+ * be refused. Returns nothing for any other batch of one write.
+ */
 export function splitBatch({ opens, settles, checkpoints, undelivered }: PendingBatch): PendingBatch[] {
   const sizes = [opens.length, settles.length, checkpoints.length, undelivered.length];
   const middle = sizes.reduce((sum, size) => sum + size) >> 1;
-  if (middle === 0) return [];
+  if (middle === 0) {
+    const [opening] = opens;
+    if (opening?.merged !== true) return [];
+    opening.merged = false;
+    return [{ opens, settles, checkpoints, undelivered }];
+  }
   let left = middle;
   const cut = <T>(writes: readonly T[]) => {
     const first = writes.slice(0, left);

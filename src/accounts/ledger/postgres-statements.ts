@@ -77,6 +77,23 @@ export const OPEN: Statement = {
     ${IS_LIVE}`,
 };
 
+/** The columns of a row that is inserted as settled, with its buckets. */
+const ENDED_REQUEST = { ...OPENED, ttft: BUCKET, speed: BUCKET, ...SETTLED } as const;
+
+/** Inserts settled rows. */
+export const INSERT_ENDED: Statement = {
+  name: 'ledger_insert_ended',
+  text: `
+    with ${LIVE}, given as materialized (select * from ${given(ENDED_REQUEST)}),
+    written as (
+      insert into ledger (${namesOf(OPENED).join(', ')}, epoch, ${namesOf(SETTLED).join(', ')})
+      select ${namesOf(OPENED).join(', ')}, live.epoch, ${namesOf(SETTLED).join(', ')} from given, live
+      returning id, ${ENDED}),
+    ended as (select written.*, given.ttft, given.speed from written join given using (id)),
+    days as (${ADD_USAGE}), latencies as (${addLatencies('count(*)')})
+    ${IS_LIVE}`,
+};
+
 export const CHECKPOINT: Statement = {
   name: 'ledger_checkpoint',
   text: `

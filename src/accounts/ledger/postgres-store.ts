@@ -91,6 +91,10 @@ export class PostgresStore implements LedgerStore {
 async function write(query: QueryFunction, epoch: number, batch: Batch): Promise<BatchResult | null> {
   const queries: [Statement, readonly unknown[]][] = [];
   if (batch.opens.length > 0) queries.push([statements.OPEN, columns(batch.opens)]);
+  if (batch.ended.length > 0) {
+    const rows = batch.ended.map(({ opened, settled: [, ...settled] }) => [...opened, ...settled]);
+    queries.push([statements.INSERT_ENDED, columns(rows)]);
+  }
   if (batch.checkpoints.length > 0) queries.push([statements.CHECKPOINT, columns(batch.checkpoints)]);
   if (batch.settles.length > 0) queries.push([statements.SETTLE, columns(batch.settles)]);
   if (batch.undelivered.length > 0) queries.push([statements.UNDELIVERED, [[...batch.undelivered]]]);

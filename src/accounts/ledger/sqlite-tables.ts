@@ -50,13 +50,20 @@ export class SqliteTables {
 
   /** See `LedgerStore.write`. */
   write(epoch: number, batch: Batch): BatchResult | null {
-    const { open, checkpoint, undelivered } = this.#statements;
+    const { open, insertEnded, checkpoint, undelivered } = this.#statements;
     return this.#transaction(() => {
       if (!this.#isLive(epoch)) return null;
       for (const row of batch.opens) open.run(...row, epoch);
+      const rollUps = new RollUps();
+      for (const { opened, settled, usageKey } of batch.ended) {
+        const [, ttft, speed, ...row] = settled;
+        insertEnded.run(...opened, epoch, ...row);
+        rollUps.add(toEndedRow(usageKey, row), ttft, speed);
+      }
       // The ID is the first of the values, but the last parameter of the statement.
       for (const [id = null, ...row] of batch.checkpoints) checkpoint.run(...row, id, epoch);
-      const lost = this.#settle(epoch, batch);
+      const lost = this.#settle(epoch, batch, rollUps);
+      this.#addRollUps(rollUps);
       for (const id of batch.undelivered) undelivered.run(id, epoch);
       return { lost };
     });
@@ -115,17 +122,16 @@ export class SqliteTables {
     return this.#statements.isLive.get(epoch) !== undefined;
   }
 
-  #settle(epoch: number, { settles, usageKeys }: Batch): string[] {
+  /** Settles open rows and adds them to `rollUps`. Returns the lost ones: see `BatchResult`. */
+  #settle(epoch: number, { settles, usageKeys }: Batch, rollUps: RollUps): string[] {
     const { settle, settledBy } = this.#statements;
     const lost: string[] = [];
-    const rollUps = new RollUps();
     for (const [index, [id, ttft, speed, ...row]] of settles.entries()) {
       const usageKey = usageKeys[index];
       if (usageKey !== undefined && settle.run(...row, id, epoch).changes === 1) {
         rollUps.add(toEndedRow(usageKey, row), ttft, speed);
       } else if (settledBy.get(id, epoch) === undefined) lost.push(id);
     }
-    this.#addRollUps(rollUps);
     return lost;
   }
 
@@ -165,6 +171,7 @@ type Statements = ReturnType<typeof prepare>;
 
 function prepare(connection: DatabaseSync) {
   const opened = namesOf(OPENED);
+  const ended = [...opened, 'epoch', ...namesOf(SETTLED)];
   const key = 'account_id, key_id, model, started_at';
   return {
     begin: connection.prepare('begin immediate'),
@@ -180,6 +187,9 @@ function prepare(connection: DatabaseSync) {
     open: connection.prepare(
       `insert into ledger (${opened.join(', ')}, epoch, ${INITIAL.names})
        values (${opened.map(() => '?').join(', ')}, ?, ${INITIAL.values})`,
+    ),
+    insertEnded: connection.prepare(
+      `insert into ledger (${ended.join(', ')}) values (${ended.map(() => '?').join(', ')})`,
     ),
     checkpoint: connection.prepare(
       `update ledger set ${assignments(CHECKPOINTED)} where id = ? and epoch = ? and state = 'open'`,

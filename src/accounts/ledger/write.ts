@@ -15,15 +15,24 @@ import type { OpenedRow, RunningCounts, Settlement } from './ledger.ts';
 /** A column value. Rows are passed to the database as arrays, which cost less than objects. */
 export type Value = string | number | bigint | null;
 
-/** Writes that are committed together, in this order. A row can be opened and settled by the same batch. */
+/** Writes that are committed together, in this order. */
 export interface Batch {
   opens: readonly (readonly Value[])[];
+  ended: readonly EndedRequest[];
   checkpoints: readonly (readonly Value[])[];
   settles: readonly SettledValues[];
   /** Usage keys of `settles`, in the same order. Reading them from SQLite would be slower. */
   usageKeys: readonly UsageKey[];
   /** IDs of settled rows whose response did not reach the client. */
   undelivered: readonly string[];
+}
+
+/** A request that ended before its row was written, so that its row is inserted as settled. */
+export interface EndedRequest {
+  /** The values of `OPENED`. */
+  opened: readonly Value[];
+  settled: SettledValues;
+  usageKey: UsageKey;
 }
 
 /** The values of a row that determine its roll-up. */

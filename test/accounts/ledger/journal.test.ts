@@ -75,12 +75,13 @@ const MOST = counts(10 ** 9, 5);
 for (const databases of testDatabases()) {
   describe(`a row on ${databases.name}`, () => {
     const idsOf = (batches: readonly Batch[]) =>
-      batches.map(({ opens, settles }) => ({
+      batches.map(({ opens, ended, settles }) => ({
         opens: opens.map(([id]) => id),
+        ended: ended.map(({ opened: [id] }) => id),
         settles: settles.map(([id]) => id),
       }));
 
-    test('of a request without a stream is written in one batch with its settlement', async () => {
+    test('of a request without a stream is inserted as settled', async () => {
       await using database = await databases.open();
       await using faults = await faulty(database);
       const { store, ledger } = faults;
@@ -91,7 +92,7 @@ for (const databases of testDatabases()) {
       await turn();
       assert.equal(await ledger.settle(row.id, settlement()), 'settled');
       await opened;
-      assert.deepEqual(idsOf(store.batches), [{ opens: [row.id], settles: [row.id] }]);
+      assert.deepEqual(idsOf(store.batches), [{ opens: [], ended: [row.id], settles: [] }]);
       assert.equal((await readRow(database, row.id))?.state, 'settled');
       const days = await readUsageDays(database);
       assert.deepEqual(
@@ -119,8 +120,8 @@ for (const databases of testDatabases()) {
       await opened;
       assert.equal(await settled, 'settled');
       assert.deepEqual(idsOf(store.batches), [
-        { opens: [row.id], settles: [] },
-        { opens: [], settles: [row.id] },
+        { opens: [row.id], ended: [], settles: [] },
+        { opens: [], ended: [], settles: [row.id] },
       ]);
     });
 

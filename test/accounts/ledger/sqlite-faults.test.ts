@@ -113,7 +113,7 @@ test('a settlement whose request was rejected is waived once', async () => {
   const price = { prompt: opened.pricePrompt, completion: opened.priceCompletion };
   const ended = settlement({ firstTokenAt: opened.startedAt + 10, endedAt: opened.startedAt + 500 });
   const values = settledValues(opened.id, { startedAt: opened.startedAt, price }, ended);
-  const nothing = { opens: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
+  const nothing = { opens: [], ended: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
   await store.write(epoch, { ...nothing, opens: [openedValues(opened)] });
   await store.waive([values]);
   assert.equal((await readRow(database, opened.id))?.state, 'open');
