@@ -34,7 +34,7 @@ const numbers = (list: string) =>
     .filter((text) => text !== '')
     .map(Number);
 
-/** Forbids the end tokens of the default model, so that every completion has `tokens`. */
+/** Forbids the end tokens of the default model, so that every completion has exactly `tokens` tokens. */
 const NO_END = { '0': -100, '2': -100 };
 
 interface RoundResult {
@@ -132,7 +132,7 @@ function promptsWithPrefix(callers: number, index: number): string[] {
   );
 }
 
-/** Returns the median of the ratios of each round, because other load on the machine affects both servers of a round. */
+/** Returns the median of the ratios per round, because other load on the machine slows both servers in a round. */
 function ratio({ sluice, peer }: Comparison, pick: (result: RoundResult) => number): string {
   const ratios = sluice.map((result, index) => pick(result) / pick(peer[index] ?? result));
   return median(ratios).toFixed(2).padStart(6);

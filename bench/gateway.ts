@@ -1,13 +1,13 @@
 /**
  * Compares Sluice with a minimal proxy in Node (`gateway/bare-proxy.ts`): CPU of a proxied JSON request and of a streamed
  * chunk, the added latency of a request, the memory of an open stream, and the allocation of a request. Sluice checks keys
- * and limits of every kind and writes its ledger to SQLite. The proxies are warmed up and run in alternating order, with
- * medians of several rounds as multiples of the minimal proxy in the same round. CPU is that of all threads of a proxy's
- * process and its children, from the statistics of the scheduler (Linux).
+ * and limits of every kind and writes its ledger to SQLite. The proxies are warmed up and run in alternating order.
+ * Results are medians over several rounds, as multiples of the minimal proxy in the same round. CPU time includes all
+ * threads of a proxy's process and of its children, as reported by the Linux scheduler.
  *
  *   npm run bench:gateway
  *
- * `--shared` adds Sluice with PostgreSQL and Valkey or Redis, without their CPU. vllm-router, smg, nginx, Portkey and
+ * `--shared` adds Sluice with PostgreSQL and Valkey or Redis, whose CPU time is not included. vllm-router, smg, nginx, Portkey and
  * LiteLLM are added if they are on the PATH, or at the paths in `--vllm-router`, `--smg`, `--nginx`, `--portkey` (its
  * `start-server.js`) and `--litellm`. `--only sluice,smg` selects proxies; the minimal proxy always runs. `--measure
  * memory,cpu,chunk,latency,allocation` selects metrics.
@@ -65,7 +65,7 @@ const METRICS: Readonly<
         title: `memory per open stream, ${options.open} streams`,
         unit: 'bytes ',
         measure: streamMemory(Number(options.open)),
-        // New streams would reuse memory that was freed after a first round.
+        // A second round would reuse the memory that the first one freed.
         rounds: 1,
       },
     ],

@@ -50,7 +50,7 @@ await using servers = await startPair({
   peerArguments: ['--jinja'],
 });
 
-/** Returns the order of the arms, which alternates. */
+/** Returns the arms in alternating order. */
 const inTurn = (index: number): readonly Arm[] => (index % 2 === 0 ? ARMS : ARMS.toReversed());
 
 async function answer({ url, key }: Server, question: Question): Promise<Answer> {
@@ -112,7 +112,7 @@ function share(scores: readonly { score: Score }[], measure: keyof Score): strin
 const CALLING = 'Email ann@example.com a long invitation to our summer party: place, time, food, music.';
 const TELLING = 'Write a long poem about the sea.';
 const user = (content: string) => ({ role: 'user', content });
-/** As long as the tools, because each token takes longer after a longer prompt. */
+/** A message as long as the tool definitions, because each token takes longer after a longer prompt. */
 const LONG = { role: 'system', content: JSON.stringify(SIX) };
 
 /**
@@ -165,7 +165,7 @@ async function measureSpeed(): Promise<void> {
   }
 }
 
-// Compiles V8's code and the grammars.
+// Warm-up: compiles the grammars, and V8 compiles the code.
 for (const arm of ARMS) await answer(servers[arm], QUESTIONS[0] as Question);
 await askAll();
 await measureSpeed();

@@ -1,6 +1,7 @@
 /**
- * Runs the tests with Node's test runner. First downloads the default model, chat templates and a Python environment to `.cache/`, builds
- * the console, and starts PostgreSQL and Valkey or Redis unless `TEST_POSTGRES_URL` and `TEST_VALKEY_URL` are set.
+ * Runs the tests with Node's test runner. First downloads the default model, chat templates and a Python environment to
+ * `.cache/`, builds the console, and starts PostgreSQL and Valkey or Redis unless `TEST_POSTGRES_URL` and
+ * `TEST_VALKEY_URL` are set.
  * Arguments are paths or globs of test files, or flags of `node --test`. Tests whose dependencies are missing are skipped;
  * if `CI` is set, the run fails instead.
  */

@@ -14,7 +14,7 @@ const ACCOUNTS = [
 
 export type TortureCaller = CallerKey & { plan: (typeof ACCOUNTS)[number]['plan']; weight: number };
 
-/** Limits of a key, which have separate counters from those of its account. */
+/** Limits of a key, which are counted separately from those of its account. */
 const KEY_LIMITS = { tokensPerDay: 500_000_000, tokensPerMonth: 500_000_000, usdPerMonth: '500' };
 
 export interface TortureAccounts {

@@ -60,7 +60,7 @@ function* compareRecord(record: RequestRecord, rows: readonly LedgerRow[]): Gene
   yield* compareOutcome(row, record);
 }
 
-/** Returns why the request must have a row; null: it may have none. */
+/** Returns why the request must have a row; null: it need not have one. */
 function whyRowExpected({ outcome, received, status, request }: RequestRecord): string | null {
   if (outcome.kind === 'complete') return 'the caller received a complete response';
   if (received > 0) return `the caller received ${received} tokens`;
@@ -113,7 +113,7 @@ function* compareRow(row: LedgerRow, { request, requestId }: RequestRecord): Gen
   }
 }
 
-/** Checks the counts of a request to the replica with false usage: exactly if it completed, else their maximum. */
+/** Checks the counts of a request to the replica with false usage: exact if it completed, otherwise their maximum. */
 function* compareExpectedUsage(
   row: LedgerRow,
   request: TortureRequest,

@@ -28,7 +28,7 @@ export function openDisk(path: string): Disk {
         try {
           return void mount('-o', `remount,size=${(blocks - bfree) * bsize + leavingBytes}`);
         } catch {
-          // More was written in the meantime than should be left free.
+          // More than `leavingBytes` was written in the meantime.
         }
       }
     },

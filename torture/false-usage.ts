@@ -7,7 +7,7 @@ export interface FalseUsage {
   report(tokens: number, frame: 'token' | 'finish' | 'total'): unknown;
   /** The source of the counts of the row. */
   source: 'engine' | 'clamped' | 'estimated';
-  /** The counts that are lowered to the most the request could use. */
+  /** The counts that the service lowers to the maximum that the request could use. */
   clamped?: readonly ('prompt' | 'completion')[];
   /** Whether the finish reason comes after the total usage. */
   finishLast?: true;
@@ -72,10 +72,10 @@ export interface ReplicaScript {
   wordBytes: number;
 }
 
-/** The service estimates a token of a complete response as four bytes. */
+/** Bytes per token with which the service estimates the tokens of a complete response. */
 const WORD_BYTES = 4;
 
-/** The service's worst case of the tokens that a chat template adds per message and per request. */
+/** Maximum tokens that a chat template adds per message and per request, as assumed by the service. */
 const TEMPLATE_TOKENS = { message: 16, request: 256 };
 
 export function parseScript(prompt: string): ReplicaScript {
@@ -94,7 +94,7 @@ export interface FalseUsageOptions {
   words: number;
   /** Default: the bytes that the service estimates per token. */
   wordBytes?: number;
-  /** The difference of `max_tokens` and the length of the completion. */
+  /** `max_tokens` minus the length of the completion. */
   spareTokens?: number;
 }
 

@@ -13,8 +13,8 @@ import { FAULT_TYPES, type FaultTarget } from './faults.ts';
 const GAP_MS = { least: 50, most: 600 };
 
 /**
- * Most faults first wait for some responses, because nothing can be lost while nothing works. The others can start while
- * the service is still down.
+ * Most faults first wait for some responses, because a service that is down has nothing to lose. The others can start
+ * while it is still down.
  */
 const RESPONSES = { most: 8, share: 0.75, longestMs: 1500 };
 
@@ -83,7 +83,7 @@ export class FaultScheduler implements Disposable {
     if (fault.alone) {
       await Promise.all(this.#running.values());
       await testbed.healthy();
-      // An instance that was paused notices at its next heartbeat, three per lease, that its lease has expired.
+      // A paused instance notices at its next heartbeat that its lease has expired. It sends three per lease.
       await this.#pause(LEASE_MS / 2);
       await testbed.healthy();
     }

@@ -189,7 +189,7 @@ async function engineOf(testbed: Testbed, index: number, before: readonly number
   }
 }
 
-/** Replaces the engine by a server that reports to be healthy and fails every request immediately. */
+/** Replaces the engine with a server that reports that it is healthy, and fails every request immediately. */
 async function failFast({ testbed, index, waitDuration }: FaultContext): Promise<void> {
   const engine = at(testbed.engines, index);
   await engine.program.down('SIGKILL');

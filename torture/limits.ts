@@ -50,7 +50,7 @@ async function readLimits(url: string, adminKey: string, caller: TortureCaller):
   return data;
 }
 
-/** Describes the difference of a limit from its rows; null: none. */
+/** Describes the difference between a limit and its rows; null: none. */
 function differenceOf(
   { scope, limit, used }: LimitUsage,
   { account, keyId, plan }: TortureCaller,

@@ -46,7 +46,7 @@ function latenciesOf(row: LedgerRow): [measure: 'ttft' | 'speed', value: number]
   return latencies;
 }
 
-/** Describes the differences of two sets of roll-ups. */
+/** Describes the differences between two sets of roll-ups. */
 export function differencesOf(actual: RollUpSums, expected: RollUpSums): string[] {
   return [
     ...compareTable('usage_days', actual.days, expected.days),

@@ -17,7 +17,7 @@ const MODELS = [
   { id: FALSE_USAGE_MODEL, embedded: false },
 ] as const;
 
-/** Pause of a caller after a refused or failed connection or a refused request, in milliseconds; else up to a tenth. */
+/** Pause of a caller after a failed connection or a refused request, in milliseconds; otherwise up to a tenth of it. */
 const PAUSE_MS = 300;
 
 /** How long the last rows may take to be settled after recovery, in milliseconds. */

@@ -13,7 +13,7 @@ export interface Metric {
   rounds: number;
   /** Compares by difference from the minimal proxy instead of by ratio. */
   difference?: boolean;
-  /** Number of requests of a round, to print the CPU of each thread per request. */
+  /** Number of requests in a round. If set, prints the CPU of each thread per request. */
   threadsPer?: number;
 }
 
@@ -53,7 +53,7 @@ export class Comparison {
   }
 }
 
-/** One proxy under one metric. */
+/** The results of one proxy for one metric. */
 class Arm {
   readonly values: number[] = [];
   readonly #proxy: BenchProxy;

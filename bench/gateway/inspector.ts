@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Reads a counter of V8 that only grows, so that no collection of garbage can hide an allocation. */
+/** Reads a counter of V8 that never decreases, so that garbage collection does not hide allocations. */
 const EXPRESSION = `process.getBuiltinModule('node:v8').getHeapStatistics().total_allocated_bytes`;
 
 /**

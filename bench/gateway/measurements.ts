@@ -36,7 +36,7 @@ export function requestTime(count: number, callers: number, fraction: number): M
   return async (proxy) => quantile(await sendRequests(proxy, count, callers), fraction);
 }
 
-/** Measures the CPU of one streamed chunk in microseconds, with streams so long that their start matters little. */
+/** Measures the CPU of one streamed chunk in microseconds. The streams are long enough that their start does not matter. */
 export function chunkCost(streams: number, chunks: number): Measurement {
   return async (proxy) => {
     const count = Math.ceil(streams / proxy.requestDivisor);

@@ -82,7 +82,7 @@ export interface PlanUsage {
   isDefault: boolean;
   /** Excludes closed accounts. */
   accounts: number;
-  /** Null: the plan is missing in the configuration, so requests of its accounts are refused. */
+  /** Null: the plan is missing from the configuration, so requests of its accounts are refused. */
   limits: PlanLimits | null;
 }
 

@@ -96,7 +96,7 @@ export async function appendAudit(
     .execute();
 }
 
-/** Appends an entry in a separate transaction, for actions that have none, such as a sign-in. Rejects with a `DatabaseError`. */
+/** Appends an entry in its own transaction, for actions without one, such as a sign-in. Rejects with a `DatabaseError`. */
 export async function recordAudit({ kysely }: Database, by: Actor, note: AuditNote): Promise<void> {
   await kysely.transaction().execute((transaction) => appendAudit(transaction, by, note));
 }

@@ -120,7 +120,7 @@ export class KeyStore implements AsyncDisposable {
   ): AuthenticatedKey | null | Promise<AuthenticatedKey | null> {
     if (!this.fresh) throw cannotCheck();
     const text = bearerToken(authorization);
-    // Only a text of this length is hashed, which costs less than checking its form.
+    // The length is enough to check before hashing, which costs less than checking the format.
     if (text?.length !== KEY_LENGTH) return null;
     const hash = hashKey(text);
     const found = this.#live.get(hash);
@@ -327,7 +327,7 @@ const ATTEMPT_PAUSE_MS = 5;
 
 /**
  * Tries a write up to `ATTEMPTS` times while the database is busy. Under load, the gaps between ledger writes are shorter
- * than a millisecond.
+ * than a millisecond, so one attempt rarely succeeds.
  */
 async function writeBetweenOthers(write: () => Promise<unknown>): Promise<void> {
   for (let attempt = 1; ; attempt++) {

@@ -49,7 +49,7 @@ export async function createPerson(
   values: { name: string; email: string },
   by: Actor,
 ): Promise<PersonRecord> {
-  const name = checkedName(values.name, 'person');
+  const name = checkedName(values.name, 'user');
   const email = checkedEmail(values.email);
   const id = `person_${randomBytes(12).toString('hex')}`;
   const now = Date.now();

@@ -14,7 +14,7 @@ interface ConfiguredPlans {
 
 /**
  * Records in the audit log how the configured plans have changed since any instance last read them. Each change is
- * recorded once, even if several instances read it. The plans of a new database are not a change. Rejects with a
+ * recorded once, even if several instances read it. The first plans of a new database are not recorded. Rejects with a
  * `DatabaseError`.
  */
 export async function recordPlans(database: Database, plans: Plans): Promise<void> {

@@ -97,7 +97,7 @@ export async function acceptInvitation(
     });
     return { accountId, cookies: [] };
   }
-  const name = checkedName(required(values.name, 'name'), 'person');
+  const name = checkedName(required(values.name, 'name'), 'user');
   const hash = await identity.passwords.hash(required(values.password, 'password'));
   const personId = invitation.personId ?? `person_${randomBytes(12).toString('hex')}`;
   const by = personActor(personId, request);

@@ -27,7 +27,7 @@ interface OwnChange {
 
 /** Changes the user's name. Rejects with a `ServiceError` `invalid_value` (param `name`). */
 export async function rename(change: OwnChange, name: string): Promise<string> {
-  const checked = checkedName(name, 'person');
+  const checked = checkedName(name, 'user');
   await withAudit(change, 'person.rename', async (transaction, id) => {
     await transaction
       .updateTable('people')

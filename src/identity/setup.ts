@@ -42,7 +42,7 @@ export async function setUp(
   const { database } = identity;
   await countAttempt(database, 'setUp', request);
   const setting = await checkedToken(database, values.token);
-  const name = checkedName(values.name, 'person');
+  const name = checkedName(values.name, 'user');
   const email = checkedEmail(values.email);
   const passwordHash = await identity.passwords.hash(values.password);
   const personId = await database.kysely.transaction().execute(async (transaction) => {

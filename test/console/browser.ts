@@ -104,7 +104,7 @@ export async function setView(page: Page, { width, scheme }: Required<View>): Pr
   await page.evaluate(DRAWN_AGAIN);
 }
 
-/** Charts are drawn in the frame after a change. A transition of an inherited color starts those of the descendants. */
+/** Waits two frames, because charts are drawn after a change, and repeats because transitions can start others. */
 const DRAWN_AGAIN = `(async () => {
   const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
   const transitions = () => document.getAnimations().filter((animation) => animation instanceof CSSTransition);

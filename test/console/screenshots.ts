@@ -44,7 +44,7 @@ if (pages.length === 0 || shots.length === 0) {
   process.exit(1);
 }
 
-/** Timeout of a step, in milliseconds. Long, because a busy machine takes its time; a failing page delays the others once. */
+/** Timeout of a step, in milliseconds. Long, because the machine may be busy. */
 const STEP_MS = 120_000;
 
 /** Excludes toasts, which are dialogs with a type. */

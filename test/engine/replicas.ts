@@ -101,7 +101,7 @@ type Handler = (response: ServerResponse, request: IncomingMessage, body: Record
 export class HttpReplica implements AsyncDisposable {
   readonly engine: Engine;
   readonly url: string;
-  /** Of the generation requests. */
+  /** Paths of the generation requests. */
   readonly paths: (string | undefined)[] = [];
   readonly bodies: Record<string, unknown>[] = [];
   connections = 0;

@@ -175,8 +175,8 @@ export function transcript(response: WireResponse): string {
 }
 
 /**
- * Masks IDs and times (whose lengths are fixed, so that `content-length` stays the same), remaining limits, and waits
- * together with the length of a body that contains one.
+ * Masks IDs, times, remaining limits and waits. Also masks the `content-length` of a body with a wait, which has a
+ * variable length.
  */
 export function mask(text: string): string {
   const waits = text.includes('Try again in ');

@@ -1,6 +1,6 @@
 import { crc32, deflateRawSync } from 'node:zlib';
 
-/** A zip archive with these files, deflated, as a Python wheel is one. */
+/** Builds a Python wheel: a zip archive with these files, deflated. */
 export function buildWheel(files: Readonly<Record<string, Buffer>>): Buffer {
   const locals: Buffer[] = [];
   const centrals: Buffer[] = [];

@@ -1,13 +1,12 @@
 /**
- * Breaks lines of the source one by one and reports which of them no test notices. Works in a copy of the sources,
- * so the working tree is never changed.
+ * Breaks lines of the source, one at a time, and lists the mutants that no test catches. Works on a copy of the sources.
  *
- *   npm run test:mutation                       60 mutants of all areas
- *   npm run test:mutation -- --area routing     of one area
+ *   npm run test:mutation                       60 mutants in all areas
+ *   npm run test:mutation -- --area routing     mutants in one area
  *   npm run test:mutation -- --count 20 --seed 7
  *   npm run test:mutation -- --only src/routing/router.ts:91
  *
- * The same seed picks the same mutants of the same source. Exits with 1 when a mutant survives.
+ * The same seed selects the same mutants. Exits with 1 if a mutant survives.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,7 +20,7 @@ import { mutantsOf, mutate, type Mutant } from './mutants.ts';
 
 interface Area {
   sources: string;
-  /** Globs of the tests that must notice, the closest first. */
+  /** Globs of the tests that must catch the mutants, the most specific first. */
   tests: readonly string[];
 }
 
@@ -53,8 +52,8 @@ const AREAS: Readonly<Record<string, Area>> = {
   },
 };
 
-/** A test file that runs longer than this with a mutant hangs because of it, in milliseconds. */
-const HANGS_AFTER_MS = 180_000;
+/** Timeout of a test file in milliseconds. A mutant that makes a test hang is caught. */
+const TEST_TIMEOUT_MS = 180_000;
 
 const { values } = parseArgs({
   options: {
@@ -91,20 +90,20 @@ for (const [index, { mutant, area }] of chosen.entries()) {
   );
 }
 
-console.log(`\n${chosen.length - survivors.length} of ${chosen.length} mutants were noticed by a test.`);
+console.log(`\n${chosen.length - survivors.length} of ${chosen.length} mutants were caught by a test.`);
 for (const { file, line, operator, before, after } of survivors) {
   console.log(`\n${file}:${line} ${operator}\n  - ${before.trim()}\n  + ${after.trim()}`);
 }
 process.exitCode = survivors.length > 0 ? 1 : 0;
 
-/** The mutants to try: one named by `--only`, or the same number of each area, drawn by the seed. */
+/** Returns the mutants to try: those of the line in `--only`, or equally many random ones of each area. */
 function choose(): { mutant: Mutant; area: Area }[] {
   const names = values.area === undefined ? Object.keys(AREAS) : [values.area];
   const random = new Random(Number(values.seed));
   return names.flatMap((name) => {
     const area = AREAS[name];
     if (area === undefined)
-      throw new RangeError(`no area ${name}; there are ${Object.keys(AREAS).join(', ')}`);
+      throw new RangeError(`Unknown area: ${name}. Areas: ${Object.keys(AREAS).join(', ')}.`);
     const all = globSync(area.sources, { cwd: root })
       .toSorted()
       .flatMap((file) => mutantsOf(file, readFileSync(join(root, file), 'utf8')));
@@ -116,7 +115,7 @@ function choose(): { mutant: Mutant; area: Area }[] {
   });
 }
 
-/** So many mutants, no two of one line. */
+/** Draws up to `count` random mutants, at most one per line. */
 function draw(all: readonly Mutant[], count: number, random: Random): Mutant[] {
   const left = [...all];
   const picked: Mutant[] = [];
@@ -129,7 +128,7 @@ function draw(all: readonly Mutant[], count: number, random: Random): Mutant[] {
   return picked;
 }
 
-/** Name of the test file that fails with this mutant; null when all pass. */
+/** Returns the name of the first test file that fails with this mutant; null: all pass. */
 async function killedBy(mutant: Mutant, area: Area): Promise<string | null> {
   const source = readFileSync(join(root, mutant.file), 'utf8');
   const target = join(copy, mutant.file);
@@ -144,7 +143,7 @@ async function killedBy(mutant: Mutant, area: Area): Promise<string | null> {
   }
 }
 
-/** The area's test files, those named like the source first. */
+/** Returns the test files of the area, starting with those named like the source. */
 function testFiles(mutant: Mutant, area: Area): string[] {
   const files = area.tests.flatMap((glob) => globSync(glob, { cwd: copy }).toSorted());
   const name = basename(mutant.file, '.ts');
@@ -161,13 +160,13 @@ async function passes(file: string): Promise<boolean> {
     stdio: 'ignore',
     detached: true,
   });
-  // The group: a test that hangs may have started processes of its own.
+  // Kills the process group, because a test that hangs may have started other processes.
   const end = () => {
     if (run.pid !== undefined && run.exitCode === null) process.kill(-run.pid, 'SIGKILL');
   };
-  const limit = setTimeout(end, HANGS_AFTER_MS);
+  const limit = setTimeout(end, TEST_TIMEOUT_MS);
   process.once('exit', end);
-  // Node's own: the code, or null where a signal ended it.
+  // Node documents these arguments; the code is null after a signal.
   const [code] = (await once(run, 'exit')) as [number | null];
   process.removeListener('exit', end);
   clearTimeout(limit);

@@ -1,6 +1,6 @@
-/** One change of one line that a test should notice. */
+/** A change to one line that a test should catch. */
 export interface Mutant {
-  /** Path below the root of the repository. */
+  /** Relative to the root of the repository. */
   file: string;
   /** Counted from 1. */
   line: number;
@@ -9,10 +9,10 @@ export interface Mutant {
   after: string;
 }
 
-/** A rewrite of one line; null where the line has no place for it. */
+/** Changes a line; null: not applicable to it. */
 type Operator = (line: string) => string | null;
 
-/** Calls whose absence no caller can observe: the log, timers that only let the process end, garbage collection. */
+/** Calls without an effect that tests could observe, such as logging. */
 const UNOBSERVABLE = /\blog\b|\.log\.|\.unref\(\)|clearTimeout|clearInterval|super\(|performance\.|console\./;
 
 const OPERATORS: Readonly<Record<Mutant['operator'], Operator>> = {
@@ -35,7 +35,7 @@ const OPERATORS: Readonly<Record<Mutant['operator'], Operator>> = {
 const SWAPPED_BOUND = { '<': '<=', '<=': '<', '>': '>=', '>=': '>' };
 const SWAPPED_SIGN = { '+': '-', '-': '+', '+=': '-=', '-=': '+=' };
 
-/** Every mutant of a source file, in order. Types, imports, comments and lines with text are left alone. */
+/** Returns all mutants of a source file, in order. Skips types, imports, comments and lines with strings. */
 export function mutantsOf(file: string, source: string): Mutant[] {
   const lines = source.split('\n');
   return lines.flatMap((before, index) => {
@@ -43,13 +43,13 @@ export function mutantsOf(file: string, source: string): Mutant[] {
     return Object.entries(OPERATORS).flatMap(([operator, rewrite]) => {
       const after = rewrite(before);
       if (after === null || after === before) return [];
-      // The keys of the table are its operators.
+      // The keys of `OPERATORS`.
       return [{ file, line: index + 1, operator: operator as Mutant['operator'], before, after }];
     });
   });
 }
 
-/** The source with this mutant's line in place of the original. */
+/** Applies a mutant to its source. */
 export function mutate(source: string, { line, after }: Mutant): string {
   return source
     .split('\n')
@@ -57,7 +57,7 @@ export function mutate(source: string, { line, after }: Mutant): string {
     .join('\n');
 }
 
-/** Whether a line holds no code that runs, or text in which an operator would only change words. */
+/** Returns whether a line has no code that runs, or has a string, in which an operator would change only text. */
 function isInert(line: string): boolean {
   const code = line.trim();
   return (
@@ -67,7 +67,7 @@ function isInert(line: string): boolean {
   );
 }
 
-/** Index of the parenthesis that closes the one before `from`; -1 when it is on another line. */
+/** Returns the index of the parenthesis that closes the one before `from`; -1: it is on another line. */
 function closing(line: string, from: number): number {
   let depth = 1;
   for (let index = from; index < line.length; index++) {
@@ -77,7 +77,7 @@ function closing(line: string, from: number): number {
   return -1;
 }
 
-/** The line with the first match's group exchanged; null where there is no match, or it belongs to a type. */
+/** Replaces the group of the first match; null: there is no match, or the line contains a type. */
 function replaceOnce(
   line: string,
   pattern: RegExp,

@@ -189,7 +189,7 @@ export function mutations(body: fc.Arbitrary<Body>): fc.Arbitrary<Body> {
   return fc
     .tuple(body, fc.nat(), fc.oneof(fc.constant(REMOVED), fc.constant(ADDED), OTHER_VALUES))
     .map(([original, position, change]) => {
-      // Without shared values, of which several would change.
+      // A deep copy, so that no value is shared and changes in several places.
       const copy = JSON.parse(JSON.stringify(original)) as Body;
       const places = placesIn(copy);
       const place = places[position % places.length];

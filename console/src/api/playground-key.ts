@@ -11,7 +11,7 @@ interface CachedKey {
 /** One per account, only in memory. */
 const cachedKeys = new Map<string, CachedKey>();
 
-/** A key with less than this left, in milliseconds, is renewed so that it does not expire before it is used. */
+/** Minimum remaining lifetime of a key in milliseconds. A key with less is renewed, so that it does not expire before use. */
 const MIN_LIFETIME_MS = 5 * 60_000;
 
 /**

@@ -126,7 +126,7 @@ function usePlot(place: RefObject<HTMLDivElement | null>, props: ChartProps): Re
 
 /** The names and colors of the series. */
 function Legend({ series, isPartial }: { series: readonly Series[]; isPartial: boolean }) {
-  // Several thin lines need no legend entries: each has the color of the series that it belongs to.
+  // If there are several thin lines, they are not in the legend: each has the color of its series.
   const tails = series.filter(({ tail }) => tail).length;
   const listed = tails > 1 ? series.filter(({ tail }) => !tail) : series;
   return (

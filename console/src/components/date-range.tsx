@@ -126,7 +126,7 @@ function Chosen() {
   return <Check className="size-3.5 text-accent" aria-hidden="true" />;
 }
 
-/** Has the size of the calendar. */
+/** A placeholder with the size of the calendar. */
 function CalendarWaiting() {
   return (
     <div role="status" className="flex h-[23.5rem] w-64 items-center justify-center text-ink-3">

@@ -36,7 +36,7 @@ export interface BucketCount {
 }
 
 /**
- * Returns the percentile of a share (0.5 is the median) by nearest rank, at most 2% off; null without values.
+ * Returns the percentile at `share` (0.5 is the median) by nearest rank, at most 2% off, or null if there are no values.
  * `ascending` is sorted by bucket and may repeat buckets.
  */
 export function percentile(ascending: readonly BucketCount[], share: number): number | null {

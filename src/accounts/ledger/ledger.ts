@@ -48,8 +48,8 @@ export interface Ledger extends AsyncDisposable {
   checkpoint(id: string): void;
   /**
    * Settles the row and adds it to the roll-ups in one transaction. Rejects with a `ServiceError` `storage_unavailable`
-   * if it could not be written within `ledger.settleWaitMs` or, at the latest, by the attempt in progress at that time.
-   * The write is then retried without cost until it succeeds.
+   * if it was not written within `ledger.settleWaitMs`; an attempt in progress at that time may still succeed. After the
+   * rejection, the write is retried without cost until it succeeds.
    */
   settle(id: string, settlement: Settlement): Promise<SettleResult>;
   /** Records that the response of a settled request did not reach the client. Never throws. */

@@ -37,7 +37,7 @@ export interface PendingOpen {
   running: RunningRow;
   /** Whether it is part of the next batch. */
   due: boolean;
-  /** The settlement of the request if it ended meanwhile. */
+  /** The settlement, if the request has already ended. */
   settlement: PendingSettlement | null;
   /** Whether `settlement` is written with the row. */
   merged: boolean;
@@ -49,11 +49,11 @@ export interface PendingOpen {
 export interface PendingSettlement {
   values: SettledValues;
   usageKey: UsageKey;
-  /** When its request is rejected, on the clock of `performance.now`. */
+  /** When the request is rejected if this is still pending, on the clock of `performance.now`. */
   deadline: number;
   resolve: (settled: SettleResult) => void;
   reject: (error: Error) => void;
-  /** Whether an attempt to write it has failed. It may be in the database if only the response was lost. */
+  /** Whether an attempt to write it has failed. If only the response was lost, it is in the database. */
   doubtful: boolean;
   /** Whether it replaces a settlement that the database refused. */
   closes: boolean;
@@ -113,7 +113,7 @@ export class PendingWrites {
     return this.#settles;
   }
 
-  /** Adds a row to open. That of a stream is due at once, because the stream waits for it. */
+  /** Adds a row to open. The row of a stream is due immediately, because the stream waits for it. */
   open(
     row: OpenedRow,
     running: RunningRow,
@@ -234,8 +234,8 @@ export function toBatch(batch: PendingBatch): Batch {
 }
 
 /**
- * Splits a refused batch in two. Returns a batch of one ended request as the row alone, because only its settlement may
- * be refused. Returns nothing for any other batch of one write.
+ * Splits a refused batch into two. A batch with only an ended request becomes one that only opens its row, because the
+ * database may have refused just the settlement. Any other batch with one write cannot be split: the result is empty.
  */
 export function splitBatch({ opens, settles, checkpoints, undelivered }: PendingBatch): PendingBatch[] {
   const sizes = [opens.length, settles.length, checkpoints.length, undelivered.length];

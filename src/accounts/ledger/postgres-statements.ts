@@ -18,8 +18,8 @@ const LIVE = `live as materialized (
   select epoch from instances where epoch = $1::int8 and live = 1 for key share)`;
 
 /**
- * Equivalent to `state = 'open'`, in a form for which the planner does not use the index of open rows. It would scan that
- * whole index for each written row.
+ * Equivalent to `state = 'open'`, but keeps the planner from using the index of open rows: it would scan the whole index
+ * for each written row.
  */
 const IS_OPEN = "ledger.state not in ('settled', 'interrupted')";
 

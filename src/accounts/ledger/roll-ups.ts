@@ -39,7 +39,7 @@ export type UsageSums = [...DayKey, ...counts: number[], costPico: bigint];
 /** A row to add to `latency_days`: its key, the measure, the bucket and the count. */
 export type LatencyCount = [...DayKey, measure: 'ttft' | 'speed', bucket: number, count: number];
 
-/** Collects the changes of a batch to the roll-ups, sorted by key to avoid deadlocks between transactions. */
+/** Sums what a batch adds to the roll-ups. Rows are sorted by key, to avoid deadlocks between transactions. */
 export class RollUps {
   readonly #days = new Map<string, { key: DayKey; counts: number[]; cost: bigint }>();
   readonly #latencies = new Map<string, LatencyCount>();
@@ -60,7 +60,7 @@ export class RollUps {
     this.#sum(row, counts, row.cost_pico, [ttftBucket, speedBucket], 1);
   }
 
-  /** Subtracts a row that was added as billed and counts it as an error. */
+  /** Removes the charge and the latencies of a billed row that was added before, and counts it as an error. */
   waive(row: EndedRow, ttftBucket: number | null, speedBucket: number | null): void {
     const aborted = Number(row.error_code === CLIENT_DISCONNECTED);
     const counts = [0, 1, -aborted, 0, 0, 0, 0, 0, -(row.prompt_tokens + row.completion_tokens)];

@@ -8,9 +8,9 @@ import { percentile } from './histogram.ts';
 import { hourlyLatencies, hourlyUsage } from './usage-hours.ts';
 
 export interface UsageQuery {
-  /** Empty: one row in total. */
+  /** Empty: a single row with the totals. */
   by: readonly UsageDimension[];
-  /** Days since 1970-01-01 in UTC (`dayOf`), by the start of the requests: from `fromDay`, before `toDay`. */
+  /** Includes requests that started on or after `fromDay` and before `toDay`, in UTC days since 1970-01-01 (`dayOf`). */
   fromDay: number;
   toDay: number;
   /** Omitted or null filters match everything. */
@@ -46,7 +46,7 @@ export interface UsageRow {
   costPico: bigint;
   /** Time to first token in milliseconds; null: no response had a token. */
   ttftMs: Percentiles<'p50' | 'p95'> | null;
-  /** Tokens per second after the first token; null: no response had two. The slow end is p5. */
+  /** Tokens per second after the first token; p5 is the slow end. Null: no response had two tokens. */
   tokensPerSecond: Percentiles<'p50' | 'p5'> | null;
 }
 
@@ -83,7 +83,7 @@ export async function readUsagePage(
   database: Database,
   query: UsageQuery,
 ): Promise<{ rows: UsageRow[]; nextDay: number | null }> {
-  // No request is older than 1970.
+  // There are no requests before 1970.
   const endDay = isHourly(query) ? Math.max(query.fromDay, 0) + MAX_HOURLY_DAYS : Infinity;
   const toDay = Math.min(query.toDay, endDay);
   return {
@@ -151,8 +151,8 @@ type Histograms = Record<'ttft' | 'speed', string[]>;
 const KEY_ORDER: readonly UsageDimension[] = ['account', 'day', 'model', 'key'];
 
 /**
- * Returns the histograms of each row, by its name. Groups by a prefix of the primary key, because sorting the
- * buckets of all accounts takes longer than everything else.
+ * Returns the histograms of each row, by `rowName`. Groups by a prefix of the primary key, because the database would
+ * otherwise sort all buckets, which takes longer than the rest of the query.
  */
 async function readHistograms(database: Database, query: UsageQuery): Promise<Map<string, Histograms>> {
   const where = filtered(query);
@@ -161,7 +161,7 @@ async function readHistograms(database: Database, query: UsageQuery): Promise<Ma
   const group = sql.join(dimensions.map((dimension) => sql.ref(COLUMNS[dimension])));
   const selected = isHourly(query)
     ? sql`${hourlyLatencies(query)} where ${where}`
-    : // The last condition makes the query read account by account instead of all days.
+    : // The last condition makes the database look up each account instead of scanning the whole table.
       sql`latency_days where ${where} and account_id in (select account_id from usage_days where ${where})`;
   const { rows } = await sql<HistogramRow>`
     select ${group}, ${selectBuckets('ttft')}, ${selectBuckets('speed')}
@@ -195,11 +195,11 @@ function selectBuckets(measure: keyof Histograms) {
   return sql`string_agg(bucket || ':' || count, ',') filter (where measure = ${sql.lit(measure)}) as ${sql.ref(measure)}`;
 }
 
-/** Characters parsed, over all readers, before yielding to the event loop: about a millisecond. */
+/** Characters that all callers together parse before yielding to the event loop; takes about a millisecond. */
 const CHARACTERS_PER_TURN = 200_000;
 let charactersLeft = CHARACTERS_PER_TURN;
 
-/** Returns the percentiles of these shares; null without values. */
+/** Returns the percentiles at `shares`, or null if there are no values. */
 async function percentiles<Name extends string>(
   texts: readonly string[],
   shares: Readonly<Record<Name, number>>,
@@ -217,7 +217,7 @@ async function percentiles<Name extends string>(
     .sort((a, b) => a.bucket - b.bucket);
   if (ascending.length === 0) return null;
   const values = Object.entries<number>(shares).map(([name, share]) => [name, percentile(ascending, share)]);
-  // The names of `shares`, and a percentile of values is never null.
+  // The keys are those of `shares`. A percentile is null only if there are no values.
   return Object.fromEntries(values) as Percentiles<Name>;
 }
 

@@ -13,7 +13,7 @@ export class WriteSchedule implements Disposable {
   #lastWriteAtMs = -Infinity;
   #delay: NodeJS.Timeout | undefined;
 
-  /** `writeDelayed` must include what waits since `later` in the next batch. */
+  /** `writeDelayed` must also write the rows for which `later` was called. */
   constructor(write: () => void, writeDelayed: () => void) {
     this.#write = write;
     this.#writeDelayed = writeDelayed;

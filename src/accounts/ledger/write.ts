@@ -27,7 +27,7 @@ export interface Batch {
   undelivered: readonly string[];
 }
 
-/** A request that ended before its row was written, so that its row is inserted as settled. */
+/** A request that ended before its row was written. The row is inserted as settled. */
 export interface EndedRequest {
   /** The values of `OPENED`. */
   opened: readonly Value[];
@@ -60,7 +60,7 @@ function binder<C extends LedgerColumns>(columns: C): (row: RowOf<C>) => Value[]
 }
 
 function bound(value: unknown): Value {
-  // Column values have no other type.
+  // No column has another type.
   return typeof value === 'boolean' ? Number(value) : (value as Value);
 }
 
@@ -128,17 +128,17 @@ export function waivedValues([id, , , ...row]: SettledValues): SettledValues | n
   return [id, null, null, ...row];
 }
 
-/** Returns values that close a row that may have been opened although its request was rejected. */
+/** Returns a settlement for the row of a rejected request, which may exist nevertheless. */
 export function neverRanValues(id: string, atMs: number): SettledValues {
   return emptyValues(id, 'interrupted', atMs);
 }
 
-/** Returns values that close a row whose settlement the database refuses. */
+/** Returns the settlement to write after the database has refused the actual one. */
 export function unwritableValues(id: string, atMs: number): SettledValues {
   return emptyValues(id, 'settled', atMs);
 }
 
-/** Returns values without counts or cost, with the error that the caller received. */
+/** Returns a settlement without counts or cost, with the error that the caller received. */
 function emptyValues(id: string, state: LedgerState, endedAt: number): SettledValues {
   const counts = { usageSource: null, replica: null, slotAt: null, firstTokenAt: null };
   const row = {

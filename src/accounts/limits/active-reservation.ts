@@ -26,7 +26,7 @@ export class ActiveReservation implements Reservation {
   readonly tokens: number;
   readonly pico: bigint;
   readonly nano: number;
-  /** The UTC day and month of its admission, in which it is counted. */
+  /** The UTC day and month of its admission. It is counted in these. */
   readonly day: number;
   readonly month: number;
   /** JSON of the limits that applied, for the ledger. Set after admission. */

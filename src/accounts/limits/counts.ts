@@ -48,7 +48,7 @@ export function hasRoom(limits: ScopeLimits, counts: ScopeCounts, amounts: Reque
   );
 }
 
-/** Whether another request may run. An instance may always run one, however many instances share the limit. */
+/** Whether another request may run. Each instance may always run one, no matter how many share the limit. */
 export function mayRun(bound: number, running: number, weight: number): boolean {
   return running === 0 || (running + 1) * weight <= bound;
 }

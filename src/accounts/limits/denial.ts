@@ -16,7 +16,7 @@ const RUNNING_WAIT_MS = 1000;
 
 /**
  * Returns the denial with the longest wait, so that a caller who waits is then admitted. A limit that the request
- * can never satisfy comes first.
+ * can never satisfy takes precedence.
  */
 export function denialOf(
   plan: string,
@@ -129,8 +129,8 @@ function* calendarDenial(limit: CalendarLimit): Iterable<Denial> {
     return;
   }
   const used = `${write(settled)} used, ${write(reserved)} reserved for running requests, and this request may use up to ${write(requested)}.`;
-  // Only running requests block it, or the weight that applies while instances cannot share counters. Both usually end
-  // before the period does.
+  // Running requests block it, or the higher weight while instances cannot share counters. Both usually end before the
+  // period does.
   if (settled + requested <= bound) {
     const message = `${allows}: ${used} Lower \`max_tokens\`, or try again when a running request has ended.`;
     yield { code, message, retryAfterMs: RUNNING_WAIT_MS };

@@ -18,7 +18,7 @@ export interface Demand {
   worstPico: bigint;
 }
 
-/** A demand without amounts, to read limits. */
+/** Identifies the limits to read. */
 export type LimitQuery = Omit<Demand, 'requestId' | 'worstTokens' | 'worstPico'>;
 
 /** The reservation of an admitted request. Must be settled once. */
@@ -108,8 +108,8 @@ export type LimitName =
 export interface UsageHistory {
   /**
    * Returns usage by key and model, of requests that started in the UTC day and month of `atMs` (Unix milliseconds). All
-   * values are from one snapshot. The settled usage excludes `exceptIds`: requests that the caller counts itself when
-   * they are settled, which may be before or after the snapshot. Rejects with a `DatabaseError`.
+   * values are from one snapshot. The settled usage excludes the requests `exceptIds`: the caller counts them itself,
+   * whether they are settled before or after the snapshot. Rejects with a `DatabaseError`.
    */
   read(
     accountId: string,

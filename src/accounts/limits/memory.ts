@@ -46,7 +46,7 @@ export class MemoryLimits implements Limits {
   readonly #clock: LimitsClock;
   readonly #accounts = new Map<string, AccountState>();
   #now = { day: -Infinity, month: -Infinity };
-  /** The latest day counted before the wall clock was set back. */
+  /** The last day that was counted before the wall clock was set back. */
   #countedBefore = -Infinity;
   #weight = 1;
   #scopes = 0;
@@ -209,8 +209,8 @@ export class MemoryLimits implements Limits {
   }
 
   /**
-   * Returns the counters of a scope. If the wall clock was set back and the new day was counted before, drops the
-   * counters, so that the usage of that day is read from the ledger.
+   * Returns the counters of a scope. If the wall clock was set back to a day that was already counted, drops them, so
+   * that the usage of that day is read from the ledger.
    */
   #scope(account: AccountState, id: string, now: Moment): ScopeCounters | undefined {
     const scope = account.scopes.get(id);

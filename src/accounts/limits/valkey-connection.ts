@@ -37,9 +37,9 @@ export class StoreUnavailableError extends Error {
 type Client = ReturnType<typeof connect>;
 
 /**
- * One connection that reconnects when it breaks. Commands do not wait for it: a command that cannot be sent or
- * gets no response rejects with a `StoreUnavailableError`, as do all commands behind it. Responses arrive in order, so
- * the heartbeat detects a stalled connection without a timer per command.
+ * One connection that reconnects when it breaks. Commands do not wait for the reconnect: a command that cannot be sent
+ * or gets no response rejects with a `StoreUnavailableError`, as do all commands sent after it. Responses arrive in
+ * order, so the heartbeat detects a stalled connection without a timer per command.
  */
 export class ValkeyConnection implements AsyncDisposable {
   readonly #options: ValkeyConnectionOptions;
@@ -77,7 +77,7 @@ export class ValkeyConnection implements AsyncDisposable {
   }
 
   /**
-   * Runs a script that must not run after later commands, as it could if it were sent again. Resolves with false if the
+   * Runs a script without sending it again, because it must not run after later commands. Resolves with false if the
    * scripts were flushed. Rejects with a `StoreUnavailableError`.
    */
   async evaluateInOrder(script: Script, keys: readonly string[], args: readonly string[]): Promise<boolean> {

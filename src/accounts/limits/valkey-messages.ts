@@ -28,7 +28,7 @@ export interface UnknownScopes {
   month: number;
   /** One `LEARN` ticket per scope; `''`: its usage is known. */
   tickets: readonly string[];
-  /** IDs of the requests that the store counts itself when they are settled. */
+  /** IDs of requests that the store counts itself. The usage to be stored must not include them. */
   counted: readonly string[];
 }
 

@@ -71,7 +71,7 @@ const CLAIM_BATCH = 500;
  *
  * After each disconnect the instance takes a new ID. Reservations under the old ID are released when the instance
  * claims its requests again, or when the lease expires, so the outcome of commands without a response does not matter.
- * Usage that was settled during the outage is read from the ledger, because the instance raises the generation.
+ * The instance then raises the generation, so that usage settled during the outage is read from the ledger.
  */
 class ValkeyLimits implements Limits {
   readonly store = 'valkey';
@@ -299,7 +299,7 @@ class ValkeyLimits implements Limits {
   /** Prepares a new connection: claims the running requests first. */
   async #connected(): Promise<void> {
     const dead = this.#instanceId;
-    // If a script were not loaded, it would be sent again, and could then run after later commands.
+    // `evaluate` sends a script again if it is not loaded, so that it could run after later commands.
     await this.#connection.load(Object.values(this.#scripts));
     this.#instanceId = `${this.#options.instanceId}.${++this.#incarnation}`;
     await this.#sendHeartbeat();
@@ -356,7 +356,8 @@ class ValkeyLimits implements Limits {
     }
     const done = await Promise.all(sent);
     if (!done.includes(false)) return;
-    // Claims again, without the requests that were settled meanwhile: the store would never release these.
+    // Does not resend the same claims: they may include requests that were settled meanwhile, and the store would never
+    // release these.
     await this.#connection.load([this.#scripts.claim]);
     await this.#claim(dead);
   }

@@ -21,7 +21,7 @@ import { Secret } from '../../../src/secret.ts';
 import { until } from '../../harness.ts';
 import { valkeyUrl, withoutValkey } from '../../servers.ts';
 
-/** A kind of limits, on a clock that stands still: one instance in memory, or several on one Valkey. */
+/** A kind of limits on a stopped clock: one instance in memory, or several on one Valkey. */
 export interface Kind {
   name: string;
   skip: string | false;
@@ -88,7 +88,7 @@ export class Request {
     return this.#settle({ tokens, pico, request: true });
   }
 
-  /** Settles the row alone. `end` does the same, and then settles the limits. */
+  /** Settles only the row; `end` also settles the limits. */
   endRow(tokens: number, pico = 0n): void {
     this.#endRow({ tokens, pico, request: true });
   }
@@ -98,7 +98,7 @@ export class Request {
     return this.#settle({ tokens: 0, pico: 0n, request: false });
   }
 
-  /** Resolves when all instances see it: responses arrive in order. */
+  /** Resolves when all instances see the result. Responses arrive in order, so one later command is enough. */
   async #settle(actual: ActualUsage): Promise<void> {
     this.#endRow(actual);
     this.#limits.settle(this.reservation, actual);
@@ -218,17 +218,17 @@ export const VALKEY: Kind = {
     const ledger = new FakeLedger(() => now);
     const url = await valkeyUrl();
     const scripts = limitScripts(`local now = ${now}`);
-    // A lease does not end on a clock that stands still, so no instance may be cut off.
+    // A slow response would disconnect an instance, and its old lease never expires on a stopped clock.
     const timing = { ...TIMING, responseMs: 60_000 };
     const instances = [1, 2, 3].map(() => openInstance(url, ledger, { reservedShare, scripts, timing }));
     const fleet = new Fleet(ledger, await Promise.all(instances));
-    // Each raises the generation at its start. They know the last one when they know each other.
+    // Each instance raises the generation when it starts. Once all see each other, all have the last generation.
     await until(() => instancesSeen(fleet) === 3);
     return fleet;
   },
 };
 
-/** Returns the number of instances that every instance knows. */
+/** Returns the number of instances that each instance sees, at least. */
 export function instancesSeen(fleet: Fleet): number {
   return Math.min(
     ...fleet.instances.map((instance) => (instance as unknown as { instances: number }).instances),

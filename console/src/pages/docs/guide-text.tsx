@@ -1,7 +1,7 @@
 import { TextLink } from '../../shell/link.tsx';
 import { GUIDE } from './guide-pages.ts';
 
-/** Text in which file names such as `docs/limits.md`, with the title of a section in quotes, are links to the guide. */
+/** Text in which references such as `docs/limits.md, "Key limits"` are links to the guide. */
 export function GuideText({ text }: { text: string }) {
   // Captures the page and the section.
   const parts = text.split(/docs\/([\w-]+)\.md(?:, "([^"]+)")?/);

@@ -123,7 +123,7 @@ function valuesOf(schema: Schema): string[] {
 /** The largest exact integer in JSON; not shown as a bound. */
 const EXACT = Number.MAX_SAFE_INTEGER;
 
-/** Longer patterns are not shown, in characters. */
+/** Maximum length of a pattern that is shown, in characters. */
 const MAX_PATTERN = 40;
 
 function constraintsOf(schema: Schema): string[] {
@@ -137,7 +137,7 @@ function constraintsOf(schema: Schema): string[] {
     spanOf(minLength, maxLength, 'character', 'characters'),
     spanOf(minItems, maxItems, 'item', 'items'),
     spanOf(undefined, schema.maxProperties, 'entry', 'entries'),
-    // A format implies the pattern, and a long one says less than the description.
+    // A format implies the pattern, and the description explains more than a long pattern.
     schema.pattern === undefined || schema.format !== undefined || schema.pattern.length > MAX_PATTERN
       ? null
       : `matches ${schema.pattern}`,

@@ -24,7 +24,7 @@ export interface TryResult {
   fault: string | null;
 }
 
-/** Longer responses are cut, in UTF-16 units. */
+/** Longer responses are truncated to this many UTF-16 units. */
 const MAX_TEXT = 200_000;
 
 /** Headers that are relevant for callers. */

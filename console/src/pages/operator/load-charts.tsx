@@ -80,7 +80,7 @@ function seriesOf(
   };
 }
 
-/** Has the height of a chart with its legend. */
+/** A placeholder with the height of a chart and its legend. */
 export function ChartSpace() {
   return <Skeleton className="h-[208px] w-full" />;
 }

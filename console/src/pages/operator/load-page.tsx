@@ -106,7 +106,7 @@ function Figures({ children }: { children: ReactNode }) {
   );
 }
 
-/** Has the size of the loaded content. */
+/** A placeholder with the size of the loaded content. */
 function Waiting() {
   return (
     <div role="status" className="space-y-4">

@@ -77,7 +77,7 @@ function readFunction(value: Readonly<Record<string, unknown>>, path: string): T
   }
   if (description !== null) {
     if (typeof description !== 'string') return fault(`${path}.description`, 'must be a string');
-    // At least as many UTF-16 units as code points, so that short texts are not counted.
+    // The code points are counted only if there are more UTF-16 units than this, which is rare.
     if (
       description.length > MAX_DESCRIPTION_LENGTH &&
       Array.from(description).length > MAX_DESCRIPTION_LENGTH

@@ -84,7 +84,7 @@ export function ChartCard({
   );
 }
 
-/** Has the height of a chart with its legend. */
+/** A placeholder with the height of a chart and its legend. */
 function Waiting() {
   return (
     <div role="status" style={{ height: HEIGHT + 28 }}>

@@ -55,6 +55,6 @@ export function UsageCharts({ selection, times, over, before, parts, models, lin
   );
 }
 
-/** The first chart has the full width, and the last one if it would be alone in its row. */
+/** The first chart has the full width. So does the last one if it would be alone in its row. */
 const isWide = (index: number, count: number): boolean =>
   index === 0 || (index === count - 1 && count % 2 === 0);
