@@ -26,7 +26,7 @@ export interface UnknownScopes {
   nowMs: number;
   day: number;
   month: number;
-  /** One `LEARN` ticket per scope; `''`: its usage is known. */
+  /** One `STORE_USAGE` ticket per scope; `''`: its usage is known. */
   tickets: readonly string[];
   /** IDs of requests that the store counts itself. The usage to be stored must not include them. */
   counted: readonly string[];
@@ -68,8 +68,8 @@ export function parseAdmitReply(reply: unknown, stored: StoredId): AdmitResult |
   return { room: verdict === 1, stored, nowMs, day, month, counts: rest.map(readCounts) };
 }
 
-/** Returns the arguments of `LEARN`. */
-export function learnArguments(
+/** Returns the arguments of `STORE_USAGE`. */
+export function storeUsageArguments(
   { day, month, keyId }: { day: number; month: number; keyId: string },
   scopes: readonly ScopeLimits[],
   tickets: readonly string[],

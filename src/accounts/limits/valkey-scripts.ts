@@ -24,7 +24,7 @@ const CLAIMED_MS = 3000;
  * - `g`: the generation in which these three were read from the ledger; if missing, they contain only what was settled
  * since they were last reset
  * - `w`: the ticket of the read in progress, `<start in milliseconds> <generation>`
- * - `b`: set if the hash is new, so that `LEARN` also restores the buckets and the reservations of open rows
+ * - `b`: set if the hash is new, so that `STORE_USAGE` also restores the buckets and the reservations of open rows
  * - `d`, `m`: the UTC day and month of the counters; `dh`, `mh`, `nh`: the same three amounts reserved by running
  * requests
  * - `rs`, `ts`: used units of the request and token buckets, as of the millisecond `at`; `f`: running requests
@@ -158,7 +158,7 @@ end
  *
  * Returns a list: 1 has room, 0 no room, -1 settled usage unknown; milliseconds; day; month; then the counters of each
  * scope. For -1, the counters are replaced by the list of the IDs of the requests that the store counts itself, and the
- * `LEARN` ticket of each scope (`''`: its usage is known).
+ * `STORE_USAGE` ticket of each scope (`''`: its usage is known).
  */
 const ADMIT = `
 local mode, generation, instance, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -232,7 +232,7 @@ return result
  * with the generation of its ticket, so that instances that have seen different generations do not undo each other's
  * reads.
  */
-const LEARN = `
+const STORE_USAGE = `
 local day, month = tonumber(ARGV[1]), tonumber(ARGV[2])
 for i, key in ipairs(KEYS) do
   local s, ticket, a = load(key), ARGV[1 + 2 * i], numbers(ARGV[2 + 2 * i])
@@ -338,7 +338,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`;
 
 export interface Scripts {
   readonly admit: Script;
-  readonly learn: Script;
+  readonly storeUsage: Script;
   readonly settle: Script;
   readonly claim: Script;
   readonly heartbeat: Script;
@@ -348,7 +348,7 @@ export interface Scripts {
 export function limitScripts(clock = STORE_CLOCK): Scripts {
   return {
     admit: script(clock, ADMIT),
-    learn: script(clock, LEARN),
+    storeUsage: script(clock, STORE_USAGE),
     settle: script(clock, SETTLE),
     claim: script(clock, CLAIM),
     heartbeat: script(clock, HEARTBEAT),

@@ -22,7 +22,7 @@ import { headersOf, appliedLimits, limitStatuses } from './limit-status.ts';
 import {
   claimsOf,
   keyOf,
-  learnArguments,
+  storeUsageArguments,
   limitArguments,
   parseAdmitReply,
   settleArguments,
@@ -241,14 +241,14 @@ class ValkeyLimits implements Limits {
         stored,
       );
       if ('room' in result) return result;
-      await this.#learn(demand, scopes, keys, result);
+      await this.#loadUsage(demand, scopes, keys, result);
     }
     const message = 'The usage of this account cannot be read now. Try again later.';
     throw new ServiceError('storage_unavailable', message, { retryAfterMs: 1000 });
   }
 
   /** Reads usage from the ledger; requests for the same scopes share one read. */
-  #learn(
+  #loadUsage(
     demand: LimitQuery,
     scopes: readonly ScopeLimits[],
     keys: readonly string[],
@@ -257,13 +257,15 @@ class ValkeyLimits implements Limits {
     const name = `${demand.accountId} ${unknown.tickets.join(' ')}`;
     let reading = this.#readings.get(name);
     if (reading === undefined) {
-      reading = this.#read(demand, scopes, keys, unknown).finally(() => this.#readings.delete(name));
+      reading = this.#readAndStoreUsage(demand, scopes, keys, unknown).finally(() =>
+        this.#readings.delete(name),
+      );
       this.#readings.set(name, reading);
     }
     return reading;
   }
 
-  async #read(
+  async #readAndStoreUsage(
     demand: LimitQuery,
     scopes: readonly ScopeLimits[],
     keys: readonly string[],
@@ -271,8 +273,8 @@ class ValkeyLimits implements Limits {
   ): Promise<void> {
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
     const entries = await readHistory(this.#options.history, demand.accountId, nowMs, recentMs, counted);
-    const args = learnArguments({ day, month, keyId: demand.keyId }, scopes, tickets, entries);
-    await this.#connection.evaluate(this.#scripts.learn, keys, args);
+    const args = storeUsageArguments({ day, month, keyId: demand.keyId }, scopes, tickets, entries);
+    await this.#connection.evaluate(this.#scripts.storeUsage, keys, args);
   }
 
   async #settle(active: ActiveReservation, id: string, actual: ActualUsage): Promise<void> {
