@@ -115,27 +115,30 @@ export function settleArguments(active: ActiveReservation, id: string, actual: A
 }
 
 /** The reservations of running requests in one scope. */
-export interface Claim {
+export interface ScopeReservations {
   /** Milliseconds; -1: the scope had no limits at their admission, so it need not be created. */
   lifetimeMs: number;
   /** Pairs of a reservation's ID and its amounts. */
   pairs: string[];
 }
 
-/** Returns the claims of running requests, by key. */
-export function claimsOf(running: Iterable<ActiveReservation>): Map<string, Claim> {
-  const claims = new Map<string, Claim>();
+/** Returns the reservations of running requests, by the key of their scope. */
+export function reservationsByKey(running: Iterable<ActiveReservation>): Map<string, ScopeReservations> {
+  const byKey = new Map<string, ScopeReservations>();
   for (const active of running) {
     if (active.stored === null) continue;
     for (const { id, admittedBy } of active.countedScopes()) {
       const key = keyOf(active.accountId, id);
-      const claim = claims.get(key) ?? { lifetimeMs: -1, pairs: [] };
-      claims.set(key, claim);
-      if (admittedBy) claim.lifetimeMs = Math.max(claim.lifetimeMs, lifetimeMs(admittedBy));
-      claim.pairs.push(active.stored.id, `${active.tokens} ${active.nano} ${active.day} ${active.month}`);
+      const reservations = byKey.get(key) ?? { lifetimeMs: -1, pairs: [] };
+      byKey.set(key, reservations);
+      if (admittedBy) reservations.lifetimeMs = Math.max(reservations.lifetimeMs, lifetimeMs(admittedBy));
+      reservations.pairs.push(
+        active.stored.id,
+        `${active.tokens} ${active.nano} ${active.day} ${active.month}`,
+      );
     }
   }
-  return claims;
+  return byKey;
 }
 
 /** How long the store keeps the counters of a scope after their last use, in milliseconds. */

@@ -11,10 +11,10 @@ export interface Script {
 const READING_MS = 5000;
 
 /**
- * Milliseconds within which every instance stores its reservations again if the store has lost its data. Until then,
+ * Milliseconds within which every instance restores its reservations after the store has lost its data. Until then,
  * the reservations are taken from the open rows of the ledger.
  */
-const CLAIMED_MS = 3000;
+const RESTORE_MS = 3000;
 
 /**
  * Each scope of an account is one hash. A script works on the scopes of one account, which share a slot in a
@@ -101,7 +101,7 @@ local function save(s, ttl)
 end
 
 -- Schedules another read of the settled usage for 'at'. A read excludes the requests whose reservations are stored,
--- because the store counts these when they are settled. If a reservation was added by a claim, released or lost, its
+-- because the store counts these when they are settled. If a reservation was restored, released or lost, its
 -- request may have been counted twice or not at all.
 local function read_again(s, at)
   if s.v and s.v <= at then return end
@@ -242,7 +242,7 @@ for i, key in ipairs(KEYS) do
     if s.b then
       s.rs, s.ts, s.at = s.rs + a[7], s.ts + a[8], now
       redis.call('HSET', key, 'od', text(s.d == day and a[4] or 0), 'om', text(s.m == month and a[5] or 0),
-        'on', text(s.m == month and a[6] or 0), 'ou', text(now + ${CLAIMED_MS}))
+        'on', text(s.m == month and a[6] or 0), 'ou', text(now + ${RESTORE_MS}))
     end
     redis.call('HDEL', key, 'w', 'b')
     forget_settled(key)
@@ -271,7 +271,7 @@ for i, key in ipairs(KEYS) do
       local t, n = string.match(reservation, '(%d+) (%d+)')
       hold(s, -1, tonumber(t), tonumber(n), day, month)
       redis.call('HDEL', key, 'l' .. name)
-    else read_again(s, now + ${CLAIMED_MS}) end
+    else read_again(s, now + ${RESTORE_MS}) end
     if s.w then redis.call('HSET', key, 'x' .. string.match(name, '/(.*)'), '1') end
     if day == s.d then s.ds = s.ds + tokens end
     if month == s.m then s.ms, s.ns = s.ms + tokens, s.ns + nano end
@@ -297,7 +297,7 @@ return 1
  * Keys: one scope. Arguments: instance, its lease, dead instance or `''`, lifetime (-1: do not create the scope); then
  * pairs of a reservation's ID and amounts.
  */
-const CLAIM = `
+const RESTORE_RESERVATIONS = `
 local instance, lease, dead, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local s = load(KEYS[1])
 if not s.exists then
@@ -309,7 +309,7 @@ for i = 5, #ARGV, 2 do
   if redis.call('HSETNX', KEYS[1], 'l' .. ARGV[i], ARGV[i + 1]) == 1 then
     local t, n, d, m = string.match(ARGV[i + 1], '(%d+) (%d+) (%d+) (%d+)')
     hold(s, 1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
-    read_again(s, now + ${CLAIMED_MS})
+    read_again(s, now + ${RESTORE_MS})
   end
 end
 renew(s, instance, lease)
@@ -340,7 +340,7 @@ export interface Scripts {
   readonly admit: Script;
   readonly storeUsage: Script;
   readonly settle: Script;
-  readonly claim: Script;
+  readonly restoreReservations: Script;
   readonly heartbeat: Script;
 }
 
@@ -350,7 +350,7 @@ export function limitScripts(clock = STORE_CLOCK): Scripts {
     admit: script(clock, ADMIT),
     storeUsage: script(clock, STORE_USAGE),
     settle: script(clock, SETTLE),
-    claim: script(clock, CLAIM),
+    restoreReservations: script(clock, RESTORE_RESERVATIONS),
     heartbeat: script(clock, HEARTBEAT),
   };
 }

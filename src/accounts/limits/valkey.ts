@@ -20,7 +20,7 @@ import { amountsOf, MemoryLimits } from './memory.ts';
 import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
 import { headersOf, appliedLimits, limitStatuses } from './limit-status.ts';
 import {
-  claimsOf,
+  reservationsByKey,
   keyOf,
   storeUsageArguments,
   limitArguments,
@@ -62,16 +62,16 @@ const TIMING: ValkeyTiming = { heartbeatMs: 1000, responseMs: 1000, leaseMs: 15_
 /** Maximum number of times that one decision reads the ledger before it fails. */
 const MAX_READINGS = 8;
 
-/** Reservations per `CLAIM` command. */
-const CLAIM_BATCH = 500;
+/** Reservations per `RESTORE_RESERVATIONS` command. */
+const RESTORE_BATCH = 500;
 
 /**
  * Counts in the shared store. `MemoryLimits` tracks the requests that run here; while the store is unreachable, it
  * decides alone and counts each request as many times as there are instances.
  *
- * After each disconnect the instance takes a new ID. Reservations under the old ID are released when the instance
- * claims its requests again, or when the lease expires, so the outcome of commands without a response does not matter.
- * The instance then raises the generation, so that usage settled during the outage is read from the ledger.
+ * After each disconnect the instance takes a new ID. Reservations under the old ID are released when the instance has
+ * stored them under the new one, or when the lease expires, so the outcome of commands without a response does not
+ * matter. The instance then raises the generation, so that usage settled during the outage is read from the ledger.
  */
 class ValkeyLimits implements Limits {
   readonly store = 'valkey';
@@ -89,7 +89,7 @@ class ValkeyLimits implements Limits {
   #missedUsage = true;
   #generation = 0;
   #instances = 1;
-  #claimedAt = 0;
+  #restoredAt = 0;
 
   constructor(options: ValkeyLimitsOptions) {
     this.#options = options;
@@ -298,17 +298,17 @@ class ValkeyLimits implements Limits {
     return { id: `${this.#instanceId}/${requestId}`, instance: this.#instanceId };
   }
 
-  /** Prepares a new connection: claims the running requests first. */
+  /** Prepares a new connection: first restores the reservations of running requests. */
   async #connected(): Promise<void> {
     const dead = this.#instanceId;
     // `evaluate` sends a script again if it is not loaded, so that it could run after later commands.
     await this.#connection.load(Object.values(this.#scripts));
     this.#instanceId = `${this.#options.instanceId}.${++this.#incarnation}`;
     await this.#sendHeartbeat();
-    await this.#claim(dead);
-    // Also claims the requests that were admitted locally in the meantime; new ones go to the store.
+    await this.#restoreReservations(dead);
+    // Requests that were admitted locally in the meantime also get reservations. New requests go to the store.
     this.#ready = true;
-    const late = this.#claim('');
+    const late = this.#restoreReservations('');
     this.#local.restart(1);
     await late;
   }
@@ -321,9 +321,9 @@ class ValkeyLimits implements Limits {
   async #heartbeat(): Promise<void> {
     const before = this.#generation;
     await this.#sendHeartbeat();
-    const due = performance.now() - this.#claimedAt > this.#timing.leaseMs / 5;
+    const due = performance.now() - this.#restoredAt > this.#timing.leaseMs / 5;
     // A changed generation may mean that the store lost its data.
-    if (due || this.#generation !== before) await this.#claim('');
+    if (due || this.#generation !== before) await this.#restoreReservations('');
   }
 
   /** Raises the generation if usage was missed, so that settled usage is read again. */
@@ -341,26 +341,28 @@ class ValkeyLimits implements Limits {
     }
   }
 
-  /** Claims all running requests under the current ID, and releases those of the instance `dead`. */
-  async #claim(dead: string): Promise<void> {
-    this.#claimedAt = performance.now();
+  /** Stores the reservations of all running requests under the current ID, and releases those of the instance `dead`. */
+  async #restoreReservations(dead: string): Promise<void> {
+    this.#restoredAt = performance.now();
     for (const active of this.#local.activeReservations()) {
       if (active.scopes.length > 0 && active.stored?.instance !== this.#instanceId)
         active.stored = this.#storedId(active.requestId);
     }
     const sent: Promise<boolean>[] = [];
-    for (const [key, { lifetimeMs, pairs }] of claimsOf(this.#local.activeReservations())) {
+    for (const [key, { lifetimeMs, pairs }] of reservationsByKey(this.#local.activeReservations())) {
       const args = [this.#instanceId, String(this.#timing.leaseMs), dead, String(lifetimeMs)];
-      for (let at = 0; at < pairs.length; at += 2 * CLAIM_BATCH) {
-        const some = pairs.slice(at, at + 2 * CLAIM_BATCH);
-        sent.push(this.#connection.evaluateInOrder(this.#scripts.claim, [key], [...args, ...some]));
+      for (let at = 0; at < pairs.length; at += 2 * RESTORE_BATCH) {
+        const some = pairs.slice(at, at + 2 * RESTORE_BATCH);
+        sent.push(
+          this.#connection.evaluateInOrder(this.#scripts.restoreReservations, [key], [...args, ...some]),
+        );
       }
     }
     const done = await Promise.all(sent);
     if (!done.includes(false)) return;
-    // Does not resend the same claims: they may include requests that were settled meanwhile, and the store would never
-    // release these.
-    await this.#connection.load([this.#scripts.claim]);
-    await this.#claim(dead);
+    // Does not resend the same reservations: some may have been settled meanwhile, and the store would never release
+    // those.
+    await this.#connection.load([this.#scripts.restoreReservations]);
+    await this.#restoreReservations(dead);
   }
 }

@@ -70,7 +70,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     const url = await valkeyUrl();
     const ledger = new FakeLedger();
     const timing = { ...TIMING, heartbeatMs: 60_000 };
-    // Each raises the generation at its start, and learns another's only with its next heartbeat.
+    // Each instance raises the generation when it starts. The others see it with their next heartbeat.
     const instances = [
       await openInstance(url, ledger, { timing }),
       await openInstance(url, ledger, { timing }),
@@ -174,12 +174,12 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     });
 
     test('do not bring back the reservation of a request that is settled meanwhile', async () => {
-      const { settle, heartbeat, claim } = limitScripts();
+      const { settle, heartbeat, restoreReservations } = limitScripts();
       let ended: Promise<void> | undefined;
       let request: Request | undefined;
       await using server = await startValkey();
       await using proxy = await openProxy(server.url, (bytes) => {
-        if (request !== undefined && bytes.includes(claim.sha)) ended ??= request.end(1);
+        if (request !== undefined && bytes.includes(restoreReservations.sha)) ended ??= request.end(1);
       });
       await using store = await open(1, 'local', proxy.url);
       const ask = demand({ requestsInFlight: 1 });
@@ -228,7 +228,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     );
   });
 
-  test('after the store lost its data, requests in flight are claimed again', async () => {
+  test('after the store lost its data, the reservations of running requests are restored', async () => {
     await using store = await open(0);
     // Long before the lease must be renewed.
     const timing = { ...TIMING, leaseMs: 600_000 };
@@ -491,7 +491,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
 
   test('usage counted twice because a new limit did not know of a running request is corrected', async () => {
     await using store = await open(0);
-    // The running request is not claimed before it ends.
+    // The reservation of the running request is not restored before the request ends.
     const timing = { ...TIMING, leaseMs: 600_000 };
     await using fleet = new Fleet(store.ledger, [await openInstance(store.url, store.ledger, { timing })]);
     const ask = demand({ requestsPerMinute: 100 }, { worstTokens: 40 });
