@@ -87,7 +87,7 @@ local function refill(s, requests_a_minute, tokens_a_minute)
   s.at = now
 end
 
-local function hold(s, sign, tokens, nano, day, month)
+local function adjust_reserved(s, sign, tokens, nano, day, month)
   s.f = s.f + sign
   if day == s.d then s.dh = s.dh + sign * tokens end
   if month == s.m then s.mh, s.nh = s.mh + sign * tokens, s.nh + sign * nano end
@@ -130,7 +130,7 @@ local function release_dead(s, dead)
     local instance = string.match(all[i], '^l(.+)/')
     if instance and expired[instance] then
       local t, n, d, m = string.match(all[i + 1], '(%d+) (%d+) (%d+) (%d+)')
-      hold(s, -1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
+      adjust_reserved(s, -1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
       redis.call('HDEL', s.key, all[i])
       read_again(s, now)
     end
@@ -215,7 +215,7 @@ for i, s in ipairs(scopes) do
   if room and mode == 'take' then
     if s.l[1] >= 0 then s.rs = s.rs + ${UNITS} end
     if s.l[3] >= 0 then s.ts = s.ts + s.taken * ${UNITS} end
-    hold(s, 1, tokens, nano, s.d, s.m)
+    adjust_reserved(s, 1, tokens, nano, s.d, s.m)
     renew(s, instance, lease)
     redis.call('HSET', s.key, 'l' .. name, text(tokens) .. ' ' .. text(nano) .. ' ' .. text(s.d) .. ' ' .. text(s.m))
     save(s, s.l[10])
@@ -269,7 +269,7 @@ for i, key in ipairs(KEYS) do
     local reservation = redis.call('HGET', key, 'l' .. name)
     if reservation then
       local t, n = string.match(reservation, '(%d+) (%d+)')
-      hold(s, -1, tonumber(t), tonumber(n), day, month)
+      adjust_reserved(s, -1, tonumber(t), tonumber(n), day, month)
       redis.call('HDEL', key, 'l' .. name)
     else read_again(s, now + ${RESTORE_MS}) end
     if s.w then redis.call('HSET', key, 'x' .. string.match(name, '/(.*)'), '1') end
@@ -308,7 +308,7 @@ release_dead(s, dead)
 for i = 5, #ARGV, 2 do
   if redis.call('HSETNX', KEYS[1], 'l' .. ARGV[i], ARGV[i + 1]) == 1 then
     local t, n, d, m = string.match(ARGV[i + 1], '(%d+) (%d+) (%d+) (%d+)')
-    hold(s, 1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
+    adjust_reserved(s, 1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
     read_again(s, now + ${RESTORE_MS})
   end
 end
