@@ -165,19 +165,19 @@ local mode, generation, instance, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV
 local tokens, nano = tonumber(ARGV[6]), tonumber(ARGV[7])
 local scopes, unknown, room = {}, false, true
 for i, key in ipairs(KEYS) do
-  local s, l = load(key), numbers(ARGV[7 + i])
-  s.l, scopes[i] = l, s
-  refill(s, l[2], l[4])
-  if s.exists and release_dead(s, nil) then save(s, l[10]) end
+  local s, limits = load(key), numbers(ARGV[7 + i])
+  s.limits, scopes[i] = limits, s
+  refill(s, limits[2], limits[4])
+  if s.exists and release_dead(s, nil) then save(s, limits[10]) end
   s.stale = not s.g or s.g < generation or (s.v and s.v <= now)
   if s.stale then unknown = true end
-  local taken = l[5] < 0 and 0 or math.min(tokens, l[5])
-  if (l[1] >= 0 and s.rs + ${UNITS} > l[1] * ${UNITS})
-    or (l[3] >= 0 and s.ts + taken * ${UNITS} > l[3] * ${UNITS})
-    or (l[6] >= 0 and s.f >= l[6])
-    or (l[7] >= 0 and s.ds + s.od + s.dh + tokens > l[7])
-    or (l[8] >= 0 and s.ms + s.om + s.mh + tokens > l[8])
-    or (l[9] >= 0 and s.ns + s.on + s.nh + nano > l[9])
+  local taken = limits[5] < 0 and 0 or math.min(tokens, limits[5])
+  if (limits[1] >= 0 and s.rs + ${UNITS} > limits[1] * ${UNITS})
+    or (limits[3] >= 0 and s.ts + taken * ${UNITS} > limits[3] * ${UNITS})
+    or (limits[6] >= 0 and s.f >= limits[6])
+    or (limits[7] >= 0 and s.ds + s.od + s.dh + tokens > limits[7])
+    or (limits[8] >= 0 and s.ms + s.om + s.mh + tokens > limits[8])
+    or (limits[9] >= 0 and s.ns + s.on + s.nh + nano > limits[9])
   then room = false end
   s.taken = taken
 end
@@ -198,7 +198,7 @@ if unknown then
         redis.call('HSET', s.key, 'w', ticket)
         forget_settled(s.key)
         if not s.exists then redis.call('HSET', s.key, 'b', '1') end
-        save(s, s.l[10])
+        save(s, s.limits[10])
       end
       for _, field in ipairs(redis.call('HKEYS', s.key)) do
         local request = string.match(field, '^l.*/(.*)') or string.match(field, '^x(.*)')
@@ -213,12 +213,12 @@ end
 
 for i, s in ipairs(scopes) do
   if room and mode == 'take' then
-    if s.l[1] >= 0 then s.rs = s.rs + ${UNITS} end
-    if s.l[3] >= 0 then s.ts = s.ts + s.taken * ${UNITS} end
+    if s.limits[1] >= 0 then s.rs = s.rs + ${UNITS} end
+    if s.limits[3] >= 0 then s.ts = s.ts + s.taken * ${UNITS} end
     adjust_reserved(s, 1, tokens, nano, s.d, s.m)
     renew(s, instance, lease)
     redis.call('HSET', s.key, 'l' .. name, text(tokens) .. ' ' .. text(nano) .. ' ' .. text(s.d) .. ' ' .. text(s.m))
-    save(s, s.l[10])
+    save(s, s.limits[10])
   end
   result[4 + i] = {s.rs, s.ts, s.f, s.ds, s.dh + s.od, s.ms, s.mh + s.om, s.ns, s.nh + s.on}
 end
