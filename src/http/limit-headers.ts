@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
-import { peek, type Accounting } from '../inference/request-accounting.ts';
+import { currentHeaders, type Accounting } from '../inference/request-accounting.ts';
 
 /** A request whose key is valid. */
 interface AuthenticatedRequest {
@@ -21,5 +21,5 @@ export async function limitHeaders(
   caller: AuthenticatedKey | null,
   model: string | null = null,
 ): Promise<readonly string[]> {
-  return caller === null ? [] : await peek(accounting, caller, model).catch(() => []);
+  return caller === null ? [] : await currentHeaders(accounting, caller, model).catch(() => []);
 }

@@ -186,13 +186,13 @@ export class RequestAccounting {
 const NOTHING: ActualUsage = { tokens: 0, pico: 0n, request: false };
 
 /** Returns the rate limit headers for a request that was refused before admission. */
-export async function peek(
+export async function currentHeaders(
   { limits, plans }: Accounting,
   caller: AuthenticatedKey,
   model: string | null,
 ): Promise<readonly string[]> {
   const plan = plans.of(caller.plan);
-  return plan === null ? [] : await limits.peek(limitQuery(caller, plan, model ?? ''));
+  return plan === null ? [] : await limits.currentHeaders(limitQuery(caller, plan, model ?? ''));
 }
 
 function limitQuery(caller: AuthenticatedKey, plan: Plan, model: string): LimitQuery {

@@ -67,7 +67,7 @@ export interface Limits extends AsyncDisposable {
   /** Replaces the reservation with what was used and ends the request. Call once. Never throws. */
   settle(reservation: Reservation, actual: ActualUsage): void;
   /** Returns the current headers without reserving anything, for a request that was refused before admission. */
-  peek(query: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders>;
+  currentHeaders(query: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders>;
   /**
    * Returns the current usage of each limit of the plan and, with `keyLimits`, of the key: for all models and for
    * `model`. With `model` `''`, includes every model that has its own limits.

@@ -88,7 +88,7 @@ export class MemoryLimits implements Limits {
     return limitStatuses(scopes, states, this.#clock.now());
   }
 
-  peek(demand: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders> {
+  currentHeaders(demand: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders> {
     const scopes = scopesOf(demand);
     const states = this.#readyScopes(demand, scopes, this.#currentMoment());
     if (states !== null) return headersOf(scopes, states);

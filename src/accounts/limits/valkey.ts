@@ -146,9 +146,9 @@ class ValkeyLimits implements Limits {
     return limitStatuses(scopes, counts, nowMs);
   }
 
-  peek(demand: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders> {
+  currentHeaders(demand: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders> {
     const scopes = scopesOf(demand);
-    if (!this.#ready || scopes.length === 0) return this.#local.peek(demand);
+    if (!this.#ready || scopes.length === 0) return this.#local.currentHeaders(demand);
     return this.#currentCounts(demand, scopes).then(({ counts }) => headersOf(scopes, counts));
   }
 

@@ -102,7 +102,7 @@ export class Request {
   async #settle(actual: ActualUsage): Promise<void> {
     this.#endRow(actual);
     this.#limits.settle(this.reservation, actual);
-    await this.#limits.peek(this.#row);
+    await this.#limits.currentHeaders(this.#row);
   }
 
   #endRow({ tokens, pico, request }: ActualUsage): void {

@@ -275,18 +275,21 @@ for (const kind of KINDS) {
       ]);
     });
 
-    test('a peek returns the headers and takes nothing', async () => {
+    test('a currentHeaders returns the headers and takes nothing', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsPerMinute: 5 });
       const instance = fleet.instances[0];
       for (let index = 0; index < 10; index++) {
-        const headers = headersOf((await instance?.peek(ask)) ?? []);
+        const headers = headersOf((await instance?.currentHeaders(ask)) ?? []);
         assert.equal(headers['x-ratelimit-remaining-requests'], '5');
       }
-      assert.deepEqual(await instance?.peek(demand({})), []);
+      assert.deepEqual(await instance?.currentHeaders(demand({})), []);
       const models = { 'test/model': { requestsPerMinute: 1 } };
       const unnamed = demand({ requestsPerMinute: 5, models }, { model: '' });
-      assert.equal(headersOf((await instance?.peek(unnamed)) ?? [])['x-ratelimit-remaining-requests'], '5');
+      assert.equal(
+        headersOf((await instance?.currentHeaders(unnamed)) ?? [])['x-ratelimit-remaining-requests'],
+        '5',
+      );
     });
 
     test('a status without a model includes the limits of all models', async () => {
