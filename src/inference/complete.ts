@@ -8,7 +8,7 @@ import {
   type GenerationRequest,
 } from '../generation.ts';
 import type { RequestResult } from '../routing/breaker.ts';
-import type { QueuePlace } from '../routing/queue.ts';
+import type { QueueEntry } from '../routing/queue.ts';
 import type { Lease } from '../routing/replica.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import {
@@ -87,7 +87,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   readonly #checkpointTokens: number;
   /** Completion tokens at which the next checkpoint is due. */
   #checkpointAt: number;
-  #place: QueuePlace | null = null;
+  #queueEntry: QueueEntry | null = null;
   #queueTimeout: Deadline | undefined;
   #lease: Lease | null = null;
   #events: AsyncIterator<ReplicaEvent, undefined> | null = null;
@@ -149,7 +149,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     this.#crashSuspects.check(this.#request);
     const { queue } = this.#model;
     const { maxWaitMs } = queue.limits;
-    this.#place = queue.enter();
+    this.#queueEntry = queue.enter();
     this.#queueTimeout = new Deadline(maxWaitMs, () => this.#stop.abort(waitedTooLong(maxWaitMs)));
     await this.#accounting.open(this.#request);
     this.#accounting.opened?.catch((error: unknown) => this.#stop.abort(error));
@@ -283,7 +283,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
 
   #leaveQueue(): void {
     this.#queueTimeout?.[Symbol.dispose]();
-    this.#place?.leave();
+    this.#queueEntry?.leave();
   }
 
   #release(result: RequestResult): void {

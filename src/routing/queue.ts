@@ -16,7 +16,7 @@ export class Queue {
   }
 
   /** Enters the queue. Throws 503 `queue_full` if it is full. */
-  enter(): QueuePlace {
+  enter(): QueueEntry {
     if (this.waiting >= this.limits.maxRequests) {
       throw new ServiceError(
         'queue_full',
@@ -24,11 +24,11 @@ export class Queue {
         { retryAfterMs: 1000 },
       );
     }
-    return new QueuePlace(this);
+    return new QueueEntry(this);
   }
 }
 
-export class QueuePlace {
+export class QueueEntry {
   #queue: Queue | null;
 
   constructor(queue: Queue) {

@@ -7,7 +7,7 @@ import { ReplicaRefused, type Engine, type EngineState } from '../../src/engine/
 import { ServiceError } from '../../src/errors.ts';
 import { fewestInFlight } from '../../src/routing/served-model.ts';
 import { SILENT } from '../../src/log.ts';
-import type { QueueLimits, QueuePlace } from '../../src/routing/queue.ts';
+import type { QueueLimits, QueueEntry } from '../../src/routing/queue.ts';
 import type { Lease } from '../../src/routing/replica.ts';
 import { Router } from '../../src/routing/router.ts';
 import type { ServedModel } from '../../src/routing/served-model.ts';
@@ -107,9 +107,9 @@ test('the counts equal the running requests, and the choice has the lowest count
   fc.assert(
     fc.property(fc.array(command, { maxLength: 60 }), (commands) => {
       const model = modelOf([READY, READY, READY]);
-      const places: QueuePlace[] = [];
+      const entries: QueueEntry[] = [];
       const leases: Lease[] = [];
-      const left = new Set<QueuePlace>();
+      const left = new Set<QueueEntry>();
       const released = new Set<Lease>();
       const runningCounts = () =>
         engines
@@ -117,7 +117,7 @@ test('the counts equal the running requests, and the choice has the lowest count
           .map((engine) => leases.filter((lease) => lease.engine === engine && !released.has(lease)).length);
       for (const step of commands) {
         if (step === 'enter') {
-          if (places.length - left.size < 4) places.push(model.queue.enter());
+          if (entries.length - left.size < 4) entries.push(model.queue.enter());
           else assert.equal(fault(() => model.queue.enter()).code, 'queue_full');
         } else if (step === 'acquire') {
           const least = Math.min(...runningCounts());
@@ -126,16 +126,16 @@ test('the counts equal the running requests, and the choice has the lowest count
           leases.push(lease);
         } else if ('leave' in step) {
           // Leaving twice counts once.
-          const place = places[step.leave];
-          place?.leave();
-          if (place) left.add(place);
+          const entry = entries[step.leave];
+          entry?.leave();
+          if (entry) left.add(entry);
         } else {
           const lease = leases[step.release];
           lease?.release('succeeded');
           if (lease) released.add(lease);
         }
         assert.deepEqual(inFlight(model), runningCounts());
-        assert.equal(model.overview().waiting, places.length - left.size);
+        assert.equal(model.overview().waiting, entries.length - left.size);
       }
     }),
   );
