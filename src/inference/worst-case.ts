@@ -1,6 +1,6 @@
 import { costOf } from '../accounts/ledger/cost.ts';
 import { promptTexts, type GenerationRequest, type Usage } from '../generation.ts';
-import type { ModelTerms } from '../routing/served-model.ts';
+import type { ConfiguredModel } from '../routing/served-model.ts';
 
 /** The maximum that a request can use. */
 export interface WorstCase {
@@ -24,7 +24,7 @@ const UNKNOWN_CONTEXT = 131_072;
  * context, and a completion is at most as long as requested and as the model allows. The prices determine whether a
  * longer prompt or a longer completion costs more.
  */
-export function worstCase(request: GenerationRequest, model: ModelTerms): WorstCase {
+export function worstCase(request: GenerationRequest, model: ConfiguredModel): WorstCase {
   const card = model.card();
   const context = card?.context_length ?? UNKNOWN_CONTEXT;
   const longest = Math.min(request.maxTokens ?? Infinity, card?.max_completion_tokens ?? context, context);
@@ -41,7 +41,7 @@ export function worstCase(request: GenerationRequest, model: ModelTerms): WorstC
 }
 
 /** Limits usage to the worst case. Returns null if the usage does not exceed it. */
-export function clampUsage(usage: Usage, worst: WorstCase, price: ModelTerms['price']): Usage | null {
+export function clampUsage(usage: Usage, worst: WorstCase, price: ConfiguredModel['price']): Usage | null {
   const promptTokens = Math.min(usage.promptTokens, worst.promptTokens);
   let completionTokens = Math.min(
     usage.completionTokens,
@@ -70,7 +70,7 @@ function maximumOf(
   choices: number,
   longest: number,
   context: number,
-  { price }: ModelTerms,
+  { price }: ConfiguredModel,
 ): WorstCase {
   const promptTokens = Math.min(prompt, context);
   const short = usageOf(promptTokens, Math.min(longest, context - promptTokens) * choices, price);
@@ -83,7 +83,7 @@ function maximumOf(
   };
 }
 
-function usageOf(promptTokens: number, completionTokens: number, price: ModelTerms['price']) {
+function usageOf(promptTokens: number, completionTokens: number, price: ConfiguredModel['price']) {
   return {
     tokens: promptTokens + completionTokens,
     pico: costOf({ promptTokens, completionTokens }, price),

@@ -5,7 +5,7 @@ import type { ReplicaEntry } from './replica.ts';
 import {
   ServedModel,
   type ModelOverview,
-  type ModelTerms,
+  type ConfiguredModel,
   type ReplicaOverview,
   type RoutingOptions,
 } from './served-model.ts';
@@ -20,8 +20,8 @@ export class Router {
   }
 
   /** Adds a model; `replicas` must not be empty. */
-  serve(terms: ModelTerms, replicas: readonly ReplicaEntry[]): void {
-    this.#models.set(terms.id, new ServedModel(terms, replicas, this.#options));
+  serve(model: ConfiguredModel, replicas: readonly ReplicaEntry[]): void {
+    this.#models.set(model.id, new ServedModel(model, replicas, this.#options));
   }
 
   /**

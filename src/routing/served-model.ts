@@ -14,7 +14,7 @@ import {
 } from './replica.ts';
 
 /** A configured model. Its card is null until its context is known. */
-export interface ModelTerms {
+export interface ConfiguredModel {
   readonly id: string;
   readonly required: boolean;
   readonly dialects: readonly Dialect[];
@@ -42,31 +42,35 @@ export interface RoutingOptions {
   clock: BreakerClock;
 }
 
-/** A served model: its terms, queue and replicas. It starts nothing and owns no engine. */
-export class ServedModel implements ModelTerms {
+/** A configured model with its queue and replicas. It starts nothing and owns no engine. */
+export class ServedModel implements ConfiguredModel {
   readonly id: string;
   readonly required: boolean;
   readonly dialects: readonly Dialect[];
-  readonly price: ModelTerms['price'];
+  readonly price: ConfiguredModel['price'];
   readonly queue: Queue;
-  readonly #terms: ModelTerms;
+  readonly #model: ConfiguredModel;
   readonly #replicas: readonly RoutedReplica[];
   /** The last choice, so that equal replicas take turns. */
   #last: RoutedReplica | undefined;
 
   /** `replicas` must not be empty. */
-  constructor(terms: ModelTerms, replicas: readonly ReplicaEntry[], { queue, log, clock }: RoutingOptions) {
-    this.id = terms.id;
-    this.required = terms.required;
-    this.dialects = terms.dialects;
-    this.price = terms.price;
+  constructor(
+    model: ConfiguredModel,
+    replicas: readonly ReplicaEntry[],
+    { queue, log, clock }: RoutingOptions,
+  ) {
+    this.id = model.id;
+    this.required = model.required;
+    this.dialects = model.dialects;
+    this.price = model.price;
     this.queue = new Queue(queue);
-    this.#terms = terms;
+    this.#model = model;
     this.#replicas = replicas.map((entry) => new RoutedReplica(entry, log, clock));
   }
 
   card(): ModelCard | null {
-    return this.#terms.card();
+    return this.#model.card();
   }
 
   /**

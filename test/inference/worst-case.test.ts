@@ -4,11 +4,11 @@ import * as fc from 'fast-check';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
 import type { ModelCard } from '../../src/generation.ts';
 import { clampUsage, worstCase } from '../../src/inference/worst-case.ts';
-import type { ModelTerms } from '../../src/routing/served-model.ts';
+import type { ConfiguredModel } from '../../src/routing/served-model.ts';
 import { chat, text } from '../engine/requests.ts';
 
 /** The fields of a model that the worst case depends on. */
-function modelOf(context: number, most: number, price: ModelTerms['price']): ModelTerms {
+function modelOf(context: number, most: number, price: ConfiguredModel['price']): ConfiguredModel {
   // Only these two fields of a card are read.
   const card = { context_length: context, max_completion_tokens: most } as ModelCard;
   return { id: 'a/b', required: false, dialects: ['sluice'], price, card: () => card };
