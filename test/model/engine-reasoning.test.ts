@@ -86,7 +86,7 @@ describe('reasoning before a constrained answer', SKIP, () => {
     assert.ok(guide.active, 'the answer is not constrained');
     let next = forced;
     let position = 0;
-    while (output.ended === null) {
+    while (output.finishReason === null) {
       assert.ok(position < 300);
       context.begin(next.length);
       const index = context.add(0, position, next, true);

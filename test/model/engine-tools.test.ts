@@ -205,7 +205,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
     }
     receive(output.flush());
     assert.equal(text, reply);
-    assert.equal(output.ended, null);
+    assert.equal(output.finishReason, null);
     sampler.dispose();
   });
 
@@ -234,7 +234,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
       assert.ok(guide.active);
       let next = begun;
       let position = 0;
-      while (output.ended === null) {
+      while (output.finishReason === null) {
         assert.ok(position < 300, reply);
         context.begin(next.length);
         const index = context.add(0, position, next, true);

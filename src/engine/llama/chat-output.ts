@@ -38,8 +38,8 @@ export class ChatOutput {
     this.#parser.rejectCall();
   }
 
-  /** The reason why the output must end now; null if it may continue. */
-  get ended(): FinishReason | null {
+  /** The finish reason if the output must end now; null if it may continue. */
+  get finishReason(): FinishReason | null {
     if (this.#stopped) return 'stop';
     return this.#oneCall && this.#parser.completedCalls > 0 ? 'tool_calls' : null;
   }

@@ -197,7 +197,7 @@ export class JobChoice {
     const parts = output.push(ready, isControl);
     // The tokens that begin and end the reasoning count as reasoning tokens.
     if (before === 'reasoning' || output.state === 'reasoning') this.job.reasoningTokens++;
-    let reason = output.ended;
+    let reason = output.finishReason;
     if (reason === null && this.#sampled >= limit) {
       parts.push(...output.push(text.flush()), ...output.flush());
       reason = output.stopped ? 'stop' : 'length';
