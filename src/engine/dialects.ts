@@ -26,8 +26,8 @@ export interface DialectTraits {
    * completions (vLLM and SGLang), `max_new_tokens` of `generation_config.json`, or `--predict`.
    */
   needsMaxTokens: readonly GenerationRequest['kind'][];
-  /** Request kinds that can use the whole context without `max_tokens`. */
-  fillsContext: readonly GenerationRequest['kind'][];
+  /** Request kinds that can use the whole context if `max_tokens` is absent. */
+  defaultsToFullContext: readonly GenerationRequest['kind'][];
   /** Tokens of the context that neither prompt nor completion can use. */
   reservedTokens: number;
   /** Whether a request is sent again without a field that the server refused by name (`openai/refused-field.ts`). */
@@ -58,7 +58,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     usagePerChoice: false,
     isolation: 'salt',
     needsMaxTokens: [],
-    fillsContext: [],
+    defaultsToFullContext: [],
     reservedTokens: 0,
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
@@ -83,7 +83,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     usagePerChoice: true,
     isolation: 'salt',
     needsMaxTokens: ['chat', 'text'],
-    fillsContext: ['chat'],
+    defaultsToFullContext: ['chat'],
     reservedTokens: 0,
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
@@ -104,7 +104,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     usagePerChoice: true,
     isolation: 'salt',
     needsMaxTokens: ['text'],
-    fillsContext: ['chat'],
+    defaultsToFullContext: ['chat'],
     reservedTokens: 1,
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
@@ -124,7 +124,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     usagePerChoice: false,
     isolation: 'off',
     needsMaxTokens: ['chat', 'text'],
-    fillsContext: [],
+    defaultsToFullContext: [],
     reservedTokens: 0,
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
@@ -147,7 +147,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     usagePerChoice: false,
     isolation: 'operator',
     needsMaxTokens: [],
-    fillsContext: ['chat', 'text'],
+    defaultsToFullContext: ['chat', 'text'],
     reservedTokens: 0,
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
@@ -166,7 +166,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     usagePerChoice: false,
     isolation: 'operator',
     needsMaxTokens: ['text'],
-    fillsContext: ['chat'],
+    defaultsToFullContext: ['chat'],
     reservedTokens: 0,
     adaptsFields: true,
     healthCheck: { path: '/v1/models', intervalMs: 30_000, retryMs: 5000, timeoutMs: 10_000 },

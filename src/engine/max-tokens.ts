@@ -5,7 +5,7 @@ import type { DialectTraits } from './dialects.ts';
 
 /** The properties of a replica that determine the `max_tokens` sent to it. */
 export interface ContextBound {
-  traits: Pick<DialectTraits, 'needsMaxTokens' | 'fillsContext' | 'reservedTokens'>;
+  traits: Pick<DialectTraits, 'needsMaxTokens' | 'defaultsToFullContext' | 'reservedTokens'>;
   /** The replica's context length; null if it is not known. */
   contextTokens: number | null;
 }
@@ -41,7 +41,7 @@ export function lowerMaxTokens(
     if (remaining < 1) return undefined;
     if (prompt.exact) return remaining < sent ? remaining : undefined;
   }
-  if (traits.fillsContext.includes(request.kind)) return null;
+  if (traits.defaultsToFullContext.includes(request.kind)) return null;
   const longest = maxPromptTokens(request);
   if (longest === null || contextTokens === null) return undefined;
   const remaining = contextTokens - longest - traits.reservedTokens;
