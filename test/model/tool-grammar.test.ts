@@ -24,9 +24,9 @@ describe('grammars of tool calls', { skip: file === undefined && 'SLUICE_TEST_MO
     it(`llama.cpp accepts those of ${format.name}`, () => {
       const properties = { city: { type: 'string' }, days: { enum: [1, 2] }, where: {} };
       const tools = [tool('get_weather', properties, true), tool('get-time', properties), tool('now')];
-      for (const extent of ['call', 'output'] as const) {
+      for (const target of ['call', 'output'] as const) {
         const path = (): string => 'tools';
-        const options = { format, tools, parallel: true, extent, tokens: VOCABULARY, path };
+        const options = { format, tools, parallel: true, target, tokens: VOCABULARY, path };
         assert.notEqual(model.grammar(toolGrammar(options)), null);
       }
     });

@@ -69,7 +69,7 @@ export class GrammarCache {
     const { format, tools, parallel } = constraint;
     const key = keyOf(['calls', format.name, tools, parallel, alternative, opening]);
     const sample = this.#tokens;
-    const options = { ...constraint, extent: 'output' as const, opening, tokens: sample, path: schemaPath };
+    const options = { ...constraint, target: 'output' as const, opening, tokens: sample, path: schemaPath };
     return this.#get(key, 'tools', () =>
       toolGrammar(
         alternative.type === 'text'
@@ -87,7 +87,7 @@ export class GrammarCache {
     const key = keyOf(['call', constraint.format.name, constraint.tools, constraint.parallel, before]);
     const options = {
       ...constraint,
-      extent: 'call' as const,
+      target: 'call' as const,
       before,
       tokens: this.#tokens,
       path: schemaPath,

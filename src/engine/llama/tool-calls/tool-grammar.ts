@@ -13,10 +13,10 @@ export interface ToolGrammarOptions {
   /** Whether there may be several calls, if the format allows it. */
   parallel: boolean;
   /**
-   * `call`: one call, or one list of calls, with its opening (`OutputParser.callText`). `output`: all of the output
-   * after the reasoning, with at least one call or the `alternative`.
+   * What the grammar constrains. `call`: one call, or one list of calls, with its opening (`OutputParser.callText`).
+   * `output`: all of the output after the reasoning, with at least one call or the `alternative`.
    */
-  extent: 'call' | 'output';
+  target: 'call' | 'output';
   /** For `call`: the text before the opening. Default: ''. */
   before?: string;
   /** For `output`: adds the rules of a text that is allowed instead of calls, and returns its expression. */
@@ -56,12 +56,12 @@ function isSupported({ parameters }: Tool): boolean {
 }
 
 function grammarOf(options: ToolGrammarOptions): string {
-  const { format, parallel, extent, before = '', alternative, opening } = options;
+  const { format, parallel, target, before = '', alternative, opening } = options;
   const rules = new GrammarRules('tools');
   const schemas = new SchemaArguments(rules, options);
   const expressions = new CallGrammar({ rules, tools: options.tools, arguments: schemas, parallel });
   const call = format.grammar(expressions);
-  if (extent === 'call') {
+  if (target === 'call') {
     const leading = format.leadingGrammar?.(expressions);
     const callRule = leading === undefined ? call : `${call} | ${leading}`;
     return rules.render(before === '' ? callRule : `${literal(before)} (${callRule})`);

@@ -37,9 +37,9 @@ const STRICT: Tool = {
 const NOW = tool('now');
 const TOOLS = [WEATHER, STRICT, NOW];
 
-function grammarOf(format: ToolFormat, extent: 'call' | 'output', parallel = true): Gbnf {
+function grammarOf(format: ToolFormat, target: 'call' | 'output', parallel = true): Gbnf {
   const path = (): string => 'tools[0].function.parameters';
-  return new Gbnf(toolGrammar({ format, tools: TOOLS, parallel, extent, tokens: VOCABULARY, path }));
+  return new Gbnf(toolGrammar({ format, tools: TOOLS, parallel, target, tokens: VOCABULARY, path }));
 }
 
 /** Checks the arguments of the strict tool. */
@@ -61,7 +61,7 @@ for (const format of FORMATS) {
     });
 
     it('produces only calls that are parsed completely, with offered names and objects as arguments', () => {
-      const grammars = (['call', 'output'] as const).map((extent) => grammarOf(format, extent));
+      const grammars = (['call', 'output'] as const).map((target) => grammarOf(format, target));
       fc.assert(
         fc.property(random, fc.constantFrom(...grammars), (numbers, grammar) => {
           let at = 0;
@@ -122,7 +122,7 @@ for (const format of FORMATS) {
 
 describe('schemas of tools that are not strict', () => {
   const path = (): string => 'tools[0].function.parameters';
-  const options = { format: HERMES, parallel: false, extent: 'output', tokens: VOCABULARY, path } as const;
+  const options = { format: HERMES, parallel: false, target: 'output', tokens: VOCABULARY, path } as const;
   const grammarOf = (...tools: Tool[]): string => toolGrammar({ ...options, tools });
   const free = tool('first');
   const withSchema = (properties: Readonly<Record<string, JsonSchema>>, strict = false): Tool =>
