@@ -1,7 +1,7 @@
 /** The kind of a database error, for operators and for deciding whether to wait or to stop. */
 export type DatabaseFault =
   /** The server is unreachable, does not respond, or accepts no connections. */
-  | 'away'
+  | 'unavailable'
   /** The file, its folder or the server's database cannot be opened or written. */
   | 'unwritable'
   /** The file is not a SQLite database, or is damaged. */
@@ -78,17 +78,17 @@ const LOCKED: FaultText = ['busy', 'is locked by other connections'];
 
 /** SQLSTATEs (https://www.postgresql.org/docs/current/errcodes-appendix.html), by code or class. */
 const POSTGRES_FAULTS: ReadonlyMap<string, FaultText> = new Map([
-  ['08', ['away', 'closed the connection']],
+  ['08', ['unavailable', 'closed the connection']],
   ['28', CREDENTIALS],
   ['53', ['failed', 'is out of memory or another resource']],
-  ['57P', ['away', 'is starting, stopping or recovering']],
+  ['57P', ['unavailable', 'is starting, stopping or recovering']],
   ['25006', ['unwritable', 'is read-only: the server is a standby, or is configured as read-only']],
   ['3D000', ['unwritable', 'does not exist: create it, or check SLUICE_DATABASE_URL']],
   ['40001', LOCKED],
   ['40P01', LOCKED],
   ['42501', ['unwritable', 'denied permission: grant it to the user, or check SLUICE_DATABASE_URL']],
   ['53100', ['full', 'cannot grow: the disk of its server is full']],
-  ['53300', ['away', 'has no free connections']],
+  ['53300', ['unavailable', 'has no free connections']],
   ['55P03', LOCKED],
   ['57014', ['busy', 'canceled a statement because of a timeout']],
   ['57P04', ['unwritable', 'was dropped']],
@@ -119,8 +119,8 @@ function faultOf(error: Error, code: string): FaultText | undefined {
     );
   }
   if (/^E[A-Z]|_TLS_|CERT/.test(code) && !code.startsWith('ERR_INVALID')) {
-    return ['away', `cannot be reached (${code})`];
+    return ['unavailable', `cannot be reached (${code})`];
   }
-  if (NO_RESPONSE.test(error.message)) return ['away', `does not respond (${error.message})`];
+  if (NO_RESPONSE.test(error.message)) return ['unavailable', `does not respond (${error.message})`];
   return undefined;
 }

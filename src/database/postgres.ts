@@ -146,7 +146,7 @@ function refuseWrites(client: PoolClient, done: (error?: Error) => void): void {
 }
 
 /** Faults after which the connection is replaced, because the server may have been replaced or promoted. */
-const RECONNECT_FAULTS: ReadonlySet<DatabaseFault> = new Set<DatabaseFault>(['away', 'unwritable']);
+const RECONNECT_FAULTS: ReadonlySet<DatabaseFault> = new Set<DatabaseFault>(['unavailable', 'unwritable']);
 
 /** Wraps a pool to throw `DatabaseError`s and to discard unusable connections. */
 function withDatabaseErrors(pool: Pool, name: string): PostgresPool {

@@ -28,16 +28,16 @@ test('errors of the server become the fault that decides whether to wait or to s
   const reported = (code: string) =>
     asPostgresError(Object.assign(new Error('odd'), { severity: 'ERROR', code }), 'a on b');
   for (const [code, expected] of [
-    ['08006', 'away'],
+    ['08006', 'unavailable'],
     ['28P01', 'unwritable'],
     ['40P01', 'busy'],
     ['53100', 'full'],
     ['53200', 'failed'],
-    ['53300', 'away'],
+    ['53300', 'unavailable'],
     ['55P03', 'busy'],
     ['57014', 'busy'],
-    ['57P01', 'away'],
-    ['57P03', 'away'],
+    ['57P01', 'unavailable'],
+    ['57P03', 'unavailable'],
     ['25006', 'unwritable'],
     ['3D000', 'unwritable'],
     ['XX000', 'failed'],
@@ -53,9 +53,12 @@ test('errors of the server become the fault that decides whether to wait or to s
 
 test('an unreachable server is away, with its host and database', async () => {
   const refused = openDatabase(at('postgres://me:hush@127.0.0.1:1/sluice'));
-  await assert.rejects(refused, fault('away', /^The database sluice on 127\.0\.0\.1:1 cannot be reached/));
+  await assert.rejects(
+    refused,
+    fault('unavailable', /^The database sluice on 127\.0\.0\.1:1 cannot be reached/),
+  );
   const unknown = openDatabase(at('postgres://me:hush@nowhere.invalid/sluice'));
-  await assert.rejects(unknown, fault('away', /nowhere\.invalid/));
+  await assert.rejects(unknown, fault('unavailable', /nowhere\.invalid/));
 });
 
 for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQL')) {
@@ -77,7 +80,7 @@ for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQ
       await sql`select pg_terminate_backend(${rows[0]?.pid}::int)`.execute(other.kysely);
       await transaction.updateTable('accounts').set({ name: 'A' }).execute();
     });
-    await assert.rejects(broken, fault('away'));
+    await assert.rejects(broken, fault('unavailable'));
     const { name } = await database.kysely.selectFrom('accounts').select('name').executeTakeFirstOrThrow();
     assert.equal(name, 'Default');
   });
@@ -118,9 +121,11 @@ describe('a server that becomes unreachable', { skip: withoutPostgres }, () => {
     // Each connection of the pool detects it separately.
     await until(async () => {
       const error: unknown = await name().catch((reason: unknown) => reason);
-      return error instanceof DatabaseError && error.fault === 'away' && /ECONNREFUSED/.test(error.message);
+      return (
+        error instanceof DatabaseError && error.fault === 'unavailable' && /ECONNREFUSED/.test(error.message)
+      );
     });
-    await assert.rejects(async () => await database.accessRevision(), fault('away'));
+    await assert.rejects(async () => await database.accessRevision(), fault('unavailable'));
     await server.start();
     assert.equal(await name(), 'Default');
     assert.equal(await database.accessRevision(), 1);
@@ -132,7 +137,10 @@ describe('a server that becomes unreachable', { skip: withoutPostgres }, () => {
     assert.ok(first);
     process.kill(first.pid, 'SIGSTOP');
     try {
-      await assert.rejects(async () => await database.accessRevision(), fault('away', /does not respond/));
+      await assert.rejects(
+        async () => await database.accessRevision(),
+        fault('unavailable', /does not respond/),
+      );
       assert.equal(await database.accessRevision(), 1);
       assert.notEqual((await backend()).rows[0]?.pid, first.pid);
     } finally {

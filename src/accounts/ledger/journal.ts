@@ -387,8 +387,8 @@ export class Journal {
   }
 
   #endOutage(): void {
-    const awayMs = this.#outage.end();
-    if (awayMs !== null) this.#options.log.info('the ledger is writable again', { awayMs });
+    const outageMs = this.#outage.end();
+    if (outageMs !== null) this.#options.log.info('the ledger is writable again', { outageMs });
     this.#scheduleWrite();
   }
 
