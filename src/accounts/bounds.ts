@@ -38,7 +38,7 @@ export const ID = /^[A-Za-z0-9_-]{1,64}$/;
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** The cursor of all other lists: creation time in Unix milliseconds, and ID. */
-export const PLACE_CURSOR = /^([0-9]{1,15})\.([A-Za-z0-9_-]{1,64})$/;
+export const POSITION_CURSOR = /^([0-9]{1,15})\.([A-Za-z0-9_-]{1,64})$/;
 
 /** Maximum days on a page of hourly usage. Hourly usage has no roll-ups, so every request of these days is read. */
 export const MAX_HOURLY_DAYS = 7;

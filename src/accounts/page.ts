@@ -1,7 +1,7 @@
 import { sql, type SelectQueryBuilder } from 'kysely';
 import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
-import { DEFAULT_PAGE, MAX_PAGE, PLACE_CURSOR } from './bounds.ts';
+import { DEFAULT_PAGE, MAX_PAGE, POSITION_CURSOR } from './bounds.ts';
 
 /** Selects a page of a list. */
 export interface PageQuery {
@@ -71,7 +71,7 @@ export function formatCursor({ createdAt, id }: ListPosition): string {
 /** Parses a cursor; null: the start. Throws a `ServiceError` `invalid_value` (param `cursor`). */
 export function parsePosition({ cursor }: PageQuery): ListPosition | null {
   if (cursor === undefined || cursor === null) return null;
-  const [, createdAt, id] = PLACE_CURSOR.exec(cursor) ?? [];
+  const [, createdAt, id] = POSITION_CURSOR.exec(cursor) ?? [];
   if (createdAt === undefined || id === undefined) throw invalidCursor();
   return { createdAt: Number(createdAt), id };
 }

@@ -39,12 +39,12 @@ export default function Chart(props: ChartProps) {
 
 function ChartPlot(props: ChartProps) {
   const { label, times, series, unit, partial, formatTime, height = 220, onOpen } = props;
-  const place = useRef<HTMLDivElement>(null);
-  const plot = usePlot(place, props);
+  const container = useRef<HTMLDivElement>(null);
+  const plot = usePlot(container, props);
   const [pointed, setPointed] = useState<Pointed | null>(null);
   const point = (event: PointerEvent): Pointed | null => {
-    if (plot.current === null || place.current === null || times.length === 0) return null;
-    const index = plot.current.placeAt(event.clientX - place.current.getBoundingClientRect().left);
+    if (plot.current === null || container.current === null || times.length === 0) return null;
+    const index = plot.current.indexAt(event.clientX - container.current.getBoundingClientRect().left);
     return { index, ...plot.current.column(index) };
   };
   const at = pointed !== null && pointed.index < times.length ? pointed : null;
@@ -52,7 +52,7 @@ function ChartPlot(props: ChartProps) {
     <figure className="min-w-0">
       <div className="relative" style={{ height }} aria-hidden="true">
         <div
-          ref={place}
+          ref={container}
           // Out of the flow: a canvas must not keep its container wide when the window shrinks.
           className={`absolute inset-0 touch-pan-y overflow-hidden ${onOpen ? 'cursor-pointer' : ''}`}
           onPointerMove={(event) => setPointed(point(event))}
@@ -96,7 +96,7 @@ interface Pointed {
 }
 
 /** Draws a plot into an element and keeps its width in sync. */
-function usePlot(place: RefObject<HTMLDivElement | null>, props: ChartProps): RefObject<Plot | null> {
+function usePlot(container: RefObject<HTMLDivElement | null>, props: ChartProps): RefObject<Plot | null> {
   const { times, series, unit, partial, formatTime, formatTick = formatTime, height = 220 } = props;
   const plotted = useMemo(
     () => ({ times, series, unit, partial, formatTick, height }),
@@ -109,7 +109,7 @@ function usePlot(place: RefObject<HTMLDivElement | null>, props: ChartProps): Re
     plot.current?.change(plotted);
   }, [plotted]);
   useEffect(() => {
-    const element = place.current;
+    const element = container.current;
     if (element === null) return;
     const drawn = plotInto(element, latest.current);
     plot.current = drawn;
@@ -120,7 +120,7 @@ function usePlot(place: RefObject<HTMLDivElement | null>, props: ChartProps): Re
       drawn.destroy();
       plot.current = null;
     };
-  }, [place]);
+  }, [container]);
   return plot;
 }
 

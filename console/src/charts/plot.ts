@@ -22,9 +22,9 @@ export interface Plot {
   change: (plotted: Plotted) => void;
   resize: (width: number) => void;
   /** Returns the index of the time nearest to an x position in CSS pixels. */
-  placeAt: (left: number) => number;
+  indexAt: (left: number) => number;
   /** Returns the column of a time, in CSS pixels from the left of the chart. */
-  column: (place: number) => { left: number; width: number };
+  column: (index: number) => { left: number; width: number };
   destroy: () => void;
 }
 
@@ -53,13 +53,13 @@ export function plotInto(element: HTMLElement, first: Plotted): Plot {
       plot.setData(dataOf(plotted));
     },
     resize: (width) => plot.setSize({ width, height: now.plotted.height }),
-    placeAt: (left) => {
-      const place = Math.round(plot.posToVal(left - plot.over.offsetLeft, 'x'));
-      return Math.max(0, Math.min(now.plotted.times.length - 1, place));
+    indexAt: (left) => {
+      const index = Math.round(plot.posToVal(left - plot.over.offsetLeft, 'x'));
+      return Math.max(0, Math.min(now.plotted.times.length - 1, index));
     },
-    column: (place) => {
-      const left = plot.valToPos(place - 0.5, 'x');
-      return { left: plot.over.offsetLeft + left, width: plot.valToPos(place + 0.5, 'x') - left };
+    column: (index) => {
+      const left = plot.valToPos(index - 0.5, 'x');
+      return { left: plot.over.offsetLeft + left, width: plot.valToPos(index + 0.5, 'x') - left };
     },
     destroy: () => plot.destroy(),
   };
@@ -67,7 +67,7 @@ export function plotInto(element: HTMLElement, first: Plotted): Plot {
 
 /** Uses indexes as x values, so that clock changes do not affect the spacing. */
 function dataOf({ times, series }: Plotted): uPlot.AlignedData {
-  return [times.map((_, place) => place), ...painted(series).map(({ values }) => values)];
+  return [times.map((_, index) => index), ...painted(series).map(({ values }) => values)];
 }
 
 function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
@@ -95,11 +95,11 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
           isMeasured(now.plotted.series)
             ? ticks(now.plotted.times, Math.max(1, Math.floor(width / TICK_WIDTH)))
             : [],
-        values: (plot, places) =>
-          places.map((place) => {
+        values: (plot, indexes) =>
+          indexes.map((index) => {
             const { times, formatTick } = now.plotted;
-            const tick = formatTick(times[place] ?? 0);
-            return fits(plot, tick, (times.length - 0.5 - place) / times.length) ? tick : '';
+            const tick = formatTick(times[index] ?? 0);
+            return fits(plot, tick, (times.length - 0.5 - index) / times.length) ? tick : '';
           }),
       },
       {

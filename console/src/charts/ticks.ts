@@ -20,7 +20,7 @@ export function ticks(times: readonly number[], most: number): number[] {
   const span = apart * times.length;
   const step = STEPS.find((seconds) => seconds >= apart && span / seconds <= most) ?? Math.ceil(span / most);
   const start = step < DAY ? 0 : first;
-  const at = times.flatMap((time, place) => ((time - start) % step === 0 ? [place] : []));
+  const at = times.flatMap((time, index) => ((time - start) % step === 0 ? [index] : []));
   // Falls back to the first time if none is on a round interval, such as with a single time.
   return at.length > 0 ? at : times.length > 0 ? [0] : [];
 }

@@ -96,9 +96,9 @@ export class RollUps {
   }
 
   #count(name: string, key: DayKey, measure: 'ttft' | 'speed', bucket: number, times: number): void {
-    const place = `${name}\n${measure}\n${bucket}`;
-    const known = this.#latencies.get(place);
-    if (known === undefined) this.#latencies.set(place, [...key, measure, bucket, times]);
+    const latencyKey = `${name}\n${measure}\n${bucket}`;
+    const known = this.#latencies.get(latencyKey);
+    if (known === undefined) this.#latencies.set(latencyKey, [...key, measure, bucket, times]);
     else known[6] += times;
   }
 }

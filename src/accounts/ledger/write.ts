@@ -116,15 +116,15 @@ export function columnIndex(property: keyof typeof SETTLED): number {
 }
 
 const BILLED = columnIndex('billed');
-const WAIVED_PLACES = Object.keys(SETTLED).flatMap((property, place) => {
+const WAIVED_VALUES = Object.keys(SETTLED).flatMap((property, index) => {
   const value = WAIVED.get(sqlName(property));
-  return value === undefined ? [] : [{ place, value }];
+  return value === undefined ? [] : [{ index, value }];
 });
 
 /** Returns the values of a settlement with its charge canceled; null if it is not billed. */
 export function waivedValues([id, , , ...row]: SettledValues): SettledValues | null {
   if (row[BILLED] !== 1) return null;
-  for (const { place, value } of WAIVED_PLACES) row[place] = value;
+  for (const { index, value } of WAIVED_VALUES) row[index] = value;
   return [id, null, null, ...row];
 }
 

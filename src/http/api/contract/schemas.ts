@@ -8,7 +8,7 @@ import {
   MAX_NAME,
   MAX_PAGE,
   NAME,
-  PLACE_CURSOR,
+  POSITION_CURSOR,
   UUID,
 } from '../../../accounts/bounds.ts';
 
@@ -86,7 +86,7 @@ export function pageCursor(pattern: RegExp) {
 }
 
 /** Parameters of lists that start with the oldest element. */
-export const pageQuery = pageQueryOf(PLACE_CURSOR);
+export const pageQuery = pageQueryOf(POSITION_CURSOR);
 
 /** Parameters of lists that start with the newest element. */
 export const newestPageQuery = pageQueryOf(UUID);
