@@ -159,7 +159,8 @@ export class Service implements AsyncDisposable {
     });
     owned.defer(() => app.close());
     await app.listen({ host: config.host, port: config.port });
-    if (database.place.kind === 'sqlite') lock?.listening(addressOf(app, config.host), database.place.files);
+    if (database.location.kind === 'sqlite')
+      lock?.listening(addressOf(app, config.host), database.location.files);
     for (const replica of embeddedReplicas) replica.start();
     const parts = {
       config,

@@ -26,10 +26,10 @@ for (const kind of testDatabases()) {
   const shared = kind.name === 'PostgreSQL';
   describe(`prompts, completions and keys, on ${kind.name}`, { skip: shared && withoutValkey }, () => {
     test('are in no table, export, receipt, audit log, backup or counter', async () => {
-      await using place = await kind.place();
+      await using location = await kind.location();
       const store = shared ? await valkeyUrl() : null;
       await using service = await spawnService(YAML, {
-        ...place.env,
+        ...location.env,
         ...(store !== null && { SLUICE_VALKEY_URL: store }),
       });
       await until(() => service.stdout().includes('Ready.'));
@@ -74,12 +74,12 @@ for (const kind of testDatabases()) {
         assertClean(JSON.stringify(await manager.call('GET', path)), path, expected);
       }
 
-      if (place.url) assertClean(await readAllTables(place.url.reveal()), 'PostgreSQL', id);
+      if (location.url) assertClean(await readAllTables(location.url.reveal()), 'PostgreSQL', id);
       else {
-        const backup = join(place.home, 'backup.db');
+        const backup = join(location.home, 'backup.db');
         assert.equal((await runCli(['database', 'backup', backup], service.env)).code, 0);
         const files = await Promise.all(
-          ['sluice.db', 'sluice.db-wal'].map((file) => readFile(join(place.home, file))),
+          ['sluice.db', 'sluice.db-wal'].map((file) => readFile(join(location.home, file))),
         );
         assertClean(Buffer.concat(files), 'SQLite', id);
         assertClean(await readFile(backup), 'the backup', id);

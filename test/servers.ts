@@ -12,7 +12,7 @@ import { Secret } from '../src/secret.ts';
 import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } from './server-process.ts';
 
 /** A new database, which is deleted when disposed. */
-export interface TestDatabase extends Database, TestPlace {
+export interface TestDatabase extends Database, TestLocation {
   /** Opens the same database again, like another process. */
   again(): Promise<Database>;
 }
@@ -22,11 +22,11 @@ export interface TestDatabases {
   /** Creates a migrated database. */
   open(): Promise<TestDatabase>;
   /** Creates the location of a database, without tables. */
-  place(): Promise<TestPlace>;
+  location(): Promise<TestLocation>;
 }
 
 /** The location of a database. */
-export interface TestPlace extends AsyncDisposable {
+export interface TestLocation extends AsyncDisposable {
   readonly home: string;
   readonly url: Secret | null;
   /** The environment variables for this location. */
@@ -37,8 +37,8 @@ export interface TestPlace extends AsyncDisposable {
 export function testDatabases(): TestDatabases[] {
   const sqlite: TestDatabases = {
     name: 'SQLite',
-    open: () => open(sqlite.place()),
-    place: sqlitePlace,
+    open: () => open(sqlite.location()),
+    location: sqliteLocation,
   };
   if (withoutPostgres) {
     test('PostgreSQL', { skip: withoutPostgres });
@@ -46,15 +46,15 @@ export function testDatabases(): TestDatabases[] {
   }
   const postgres: TestDatabases = {
     name: 'PostgreSQL',
-    open: () => open(postgres.place()),
-    place: postgresPlace,
+    open: () => open(postgres.location()),
+    location: postgresLocation,
   };
   return [sqlite, postgres];
 }
 
-async function open(place: Promise<TestPlace>): Promise<TestDatabase> {
+async function open(location: Promise<TestLocation>): Promise<TestDatabase> {
   await using owned = new AsyncDisposableStack();
-  const { home, url, env } = owned.use(await place);
+  const { home, url, env } = owned.use(await location);
   // Clients are loaded on first use, because few test files need all of them.
   const { openDatabase } = await import('../src/database/database.ts');
   const again = () => openDatabase({ home, url });
@@ -70,7 +70,7 @@ async function open(place: Promise<TestPlace>): Promise<TestDatabase> {
   };
 }
 
-async function sqlitePlace(): Promise<TestPlace> {
+async function sqliteLocation(): Promise<TestLocation> {
   const home = await mkdtemp(join(tmpdir(), 'sluice-test-'));
   return {
     home,
@@ -81,9 +81,9 @@ async function sqlitePlace(): Promise<TestPlace> {
 }
 
 /** Creates an empty database on the test server, and a data directory. */
-async function postgresPlace(): Promise<TestPlace> {
+async function postgresLocation(): Promise<TestLocation> {
   await using owned = new AsyncDisposableStack();
-  const { home } = owned.use(await sqlitePlace());
+  const { home } = owned.use(await sqliteLocation());
   const url = new URL(await postgresUrl());
   const server = url.href;
   const name = `sluice_test_${randomBytes(8).toString('hex')}`;

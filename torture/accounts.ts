@@ -23,8 +23,8 @@ export interface TortureAccounts {
 }
 
 /** Migrates the database and creates the accounts and their keys. */
-export async function createAccounts(place: DatabaseOptions): Promise<TortureAccounts> {
-  await using database = await openDatabase(place);
+export async function createAccounts(location: DatabaseOptions): Promise<TortureAccounts> {
+  await using database = await openDatabase(location);
   const by = { id: 'cli:torture', ip: null };
   const callers: TortureCaller[] = [];
   for (const { plan, keys, weight } of ACCOUNTS) {

@@ -75,8 +75,8 @@ export async function startTestbed({ database, instances: count, stop }: Testbed
   const disk = database === 'sqlite' ? owned.use(openDisk(home)) : null;
   const postgres = database === 'postgres' ? owned.use(await startPostgres()) : null;
   const valkey = database === 'postgres' ? owned.use(await startValkey()) : null;
-  const place = { home, url: postgres && new Secret(postgres.url) };
-  const { callers, adminKey } = await createAccounts(place);
+  const location = { home, url: postgres && new Secret(postgres.url) };
+  const { callers, adminKey } = await createAccounts(location);
 
   const [falseUsagePort = 0, ...ports] = await freePorts(1 + count + REPLICAS);
   const replicaPorts = ports.splice(count);
@@ -136,7 +136,7 @@ export async function startTestbed({ database, instances: count, stop }: Testbed
     adminKey,
     folder,
     healthy,
-    openDatabase: () => openDatabase(place),
+    openDatabase: () => openDatabase(location),
     keepFolder: () => void (keep = true),
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };

@@ -72,7 +72,9 @@ export async function fill(
   for (let month = from; month < Date.now() + 31 * DAY_MS; month += 28 * DAY_MS)
     await ensurePartitions(database, month);
   await using writer =
-    database.place.kind === 'sqlite' ? sqliteWriter(database.place.path) : await postgresWriter(database);
+    database.location.kind === 'sqlite'
+      ? sqliteWriter(database.location.path)
+      : await postgresWriter(database);
   let [day, rollUps] = [dayOf(from), new RollUps()];
   for (let done = 0; done < count;) {
     const rows: SqlValues[] = [];

@@ -176,7 +176,7 @@ async function lockAccount(
     .selectFrom('accounts')
     .selectAll()
     .where('id', '=', id)
-    .$if(database.place.kind === 'postgres', (query) => query.forUpdate())
+    .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
     .executeTakeFirst();
   if (row === undefined) throw noSuchAccount();
   return row;

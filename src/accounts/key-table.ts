@@ -177,7 +177,7 @@ async function lockKey(
         ? is('hash', '=', hashKey(named))
         : is.or([is('id', '=', named), is('prefix', '=', named)]),
     )
-    .$if(database.place.kind === 'postgres', (query) => query.forUpdate())
+    .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
     .execute();
   if (rows.length > 1) {
     throw new ServiceError(

@@ -40,7 +40,7 @@ export async function setOperator(
 
 /** Rejects with a `ServiceError` `last_operator` if the user is the only operator. */
 export async function refuseLastOperator(
-  { place }: Database,
+  { location }: Database,
   transaction: Transaction<Schema>,
   personId: string,
 ): Promise<void> {
@@ -50,7 +50,7 @@ export async function refuseLastOperator(
     .where('operator', '=', 1)
     .orderBy('id')
     // Locks the rows, so that the second of two concurrent removals waits and sees that only one operator is left.
-    .$if(place.kind === 'postgres', (query) => query.forUpdate())
+    .$if(location.kind === 'postgres', (query) => query.forUpdate())
     .execute();
   if (operators.length !== 1 || operators[0]?.id !== personId) return;
   throw new ServiceError(

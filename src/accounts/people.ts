@@ -99,7 +99,7 @@ export async function deletePerson(database: Database, id: string, by: Actor): P
       .selectFrom('people')
       .select('id')
       .where('id', '=', id)
-      .$if(database.place.kind === 'postgres', (query) => query.forUpdate())
+      .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
       .executeTakeFirst();
     if (person === undefined) throw noSuchPerson();
     await refuseLastOperator(database, transaction, id);
@@ -138,7 +138,7 @@ export async function setMember(
       .selectAll()
       .where('id', '=', personId)
       // Prevents deletion until the transaction ends, without blocking other readers.
-      .$if(database.place.kind === 'postgres', (query) => query.forShare())
+      .$if(database.location.kind === 'postgres', (query) => query.forShare())
       .executeTakeFirst();
     if (!mayAdd && !(await isMember(transaction, accountId, personId))) throw notInAccount();
     if (person === undefined) throw noSuchPerson();

@@ -33,7 +33,7 @@ export async function recordPlans(database: Database, plans: Plans): Promise<voi
       .selectFrom('settings')
       .select('value')
       .where('name', '=', LAST_PLANS)
-      .$if(database.place.kind === 'postgres', (query) => query.forUpdate())
+      .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
       .executeTakeFirstOrThrow();
     if (last.value === value) return;
     await transaction.updateTable('settings').set({ value }).where('name', '=', LAST_PLANS).execute();

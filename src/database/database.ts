@@ -7,13 +7,13 @@ import { openSqlite } from './sqlite.ts';
 import { assertInPlace, type OpenFile } from './sqlite-files.ts';
 
 /** The location of a database, for opening more connections. */
-type DatabasePlace =
+type DatabaseLocation =
   | { kind: 'sqlite'; path: string; files: readonly OpenFile[] }
   | { kind: 'postgres'; url: Secret };
 
 /** The open database of one process. All failures are `DatabaseError`s. */
 export interface Database extends AsyncDisposable {
-  readonly place: DatabasePlace;
+  readonly location: DatabaseLocation;
   readonly kysely: Kysely<Schema>;
   /**
    * For background work. Uses separate connections, which fail soon with `busy` if the database is locked. Waiting for

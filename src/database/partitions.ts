@@ -24,7 +24,7 @@ export function firstIdAt(atMs: number): string {
  * `DatabaseError`.
  */
 export async function ensurePartitions(database: Database, nowMs: number): Promise<void> {
-  if (database.place.kind === 'sqlite') return;
+  if (database.location.kind === 'sqlite') return;
   if ((await missing(database.kysely, nowMs)).length === 0) return;
   await database.kysely.transaction().execute(async (transaction) => {
     await sql`select pg_advisory_xact_lock(${sql.lit(LOCK)})`.execute(transaction);
@@ -48,7 +48,7 @@ export async function ensurePartitions(database: Database, nowMs: number): Promi
  * nothing on SQLite. Rejects with a `DatabaseError`.
  */
 export async function dropPartitions(database: Database, beforeMs: number): Promise<number> {
-  if (database.place.kind === 'sqlite') return 0;
+  if (database.location.kind === 'sqlite') return 0;
   const end = firstIdAt(beforeMs);
   let dropped = 0;
   for (const { name, to } of await partitions(database.kysely)) {

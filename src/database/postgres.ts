@@ -56,7 +56,7 @@ export async function openPostgres(url: Secret, onMigration?: (name: string) => 
   const reports = connect(url, REPORTS, owned);
   const resources = owned.move();
   return {
-    place: { kind: 'postgres' as const, url },
+    location: { kind: 'postgres' as const, url },
     kysely,
     background,
     reports,

@@ -61,7 +61,7 @@ async function open(path: string, { threads, onMigration }: SqliteOptions) {
     const reports = threads ? new Kysely<Schema>({ dialect: new SqliteReaderDialect(path) }) : kysely;
     const revision = backgroundConnection.prepare('select value from settings where name = ?');
     return {
-      place: { kind: 'sqlite' as const, path, files },
+      location: { kind: 'sqlite' as const, path, files },
       kysely,
       background,
       reports,

@@ -418,8 +418,8 @@ test('no key with an invalid name or expiry, or for an unknown account', async (
 test('cache scopes differ by account and data directory, and survive restarts', async (t) => {
   const home = folder(t);
   const scopes: string[] = [];
-  for (const place of [home, home, folder(t)]) {
-    await using database = await openDatabase({ home: place, url: null });
+  for (const directory of [home, home, folder(t)]) {
+    await using database = await openDatabase({ home: directory, url: null });
     await database.kysely
       .insertInto('accounts')
       .values({ id: 'other', name: 'other', status: 'active', created_at: 0 })

@@ -26,5 +26,5 @@ test('a database error is a 503 without details; other errors are unchanged', as
       other,
     );
   }
-  assert.equal(await store.use(async ({ place }) => place.kind), 'sqlite');
+  assert.equal(await store.use(async ({ location }) => location.kind), 'sqlite');
 });

@@ -10,16 +10,16 @@ import { folder, run } from './program.ts';
 for (const databases of testDatabases()) {
   describe(databases.name, () => {
     test('database migrate creates the tables, prints each step, and has nothing to do the second time', async () => {
-      await using place = await databases.place();
-      const first = await run(['database', 'migrate'], place.env);
+      await using location = await databases.location();
+      const first = await run(['database', 'migrate'], location.env);
       assert.deepEqual([first.code, first.stdout], [0, '']);
       assert.match(
         first.stderr,
         /^Applying 0001_keys …\n(Applying \w+ …\n)+The database was migrated to this version\.\n$/,
       );
-      const second = await run(['database', 'migrate'], place.env);
+      const second = await run(['database', 'migrate'], location.env);
       assert.deepEqual([second.code, second.stderr], [0, 'The database is up to date.\n']);
-      await using database = await openDatabase(place);
+      await using database = await openDatabase(location);
       assert.equal((await database.kysely.selectFrom('accounts').select('id').execute()).length, 1);
     });
   });

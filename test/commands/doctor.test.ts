@@ -36,9 +36,9 @@ test('doctor checks everything that a service needs, changes nothing, and exits 
 
 test('doctor connects to the configured servers and prints no password', async (t) => {
   const [, postgres] = testDatabases();
-  await using place = await postgres?.place();
+  await using location = await postgres?.location();
   const available = {
-    ...(place && { SLUICE_DATABASE_URL: place.env.SLUICE_DATABASE_URL }),
+    ...(location && { SLUICE_DATABASE_URL: location.env.SLUICE_DATABASE_URL }),
     ...(withoutValkey ? {} : { SLUICE_VALKEY_URL: await valkeyUrl() }),
   };
   const unavailable = {

@@ -38,14 +38,14 @@ export async function seed(
   database: Database,
   { requests = 56_000, operatorId = 'person_operator' }: SeedOptions = {},
 ): Promise<number> {
-  if (database.place.kind !== 'sqlite') throw new TypeError('only SQLite databases can be seeded');
+  if (database.location.kind !== 'sqlite') throw new TypeError('only SQLite databases can be seeded');
   const now = Date.now();
   const random = new Random(20);
   await seedAccounts(database, now);
   await seedPeople(database, now);
   await seedKeys(database, random.fork('keys'), now);
   await seedAudit(database, random.fork('audit'), operatorId, now);
-  await using store = new SqliteStore(database.place.path);
+  await using store = new SqliteStore(database.location.path);
   return await seedLedger(store, random.fork('traffic'), requests, now);
 }
 

@@ -37,18 +37,18 @@ for (const databases of testDatabases()) {
     });
 
     test('processes that open a new database at the same time all find it complete', async () => {
-      await using place = await databases.place();
+      await using location = await databases.location();
       const children = Array.from({ length: 3 }, () =>
         fork(join(import.meta.dirname, 'open-child.ts'), {
           stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-          env: { ...process.env, ...place.env },
+          env: { ...process.env, ...location.env },
         }),
       );
       const ends = children.map((child) => once(child, 'exit'));
       await Promise.all(children.map((child) => once(child, 'message')));
       for (const child of children) child.send('go');
       for (const [code] of await Promise.all(ends)) assert.equal(code, 0);
-      await using database = await openDatabase(place);
+      await using database = await openDatabase(location);
       const rows = await sql<{ name: string }>`select name from migrations`.execute(database.kysely);
       assert.equal(new Set(rows.rows.map(({ name }) => name)).size, rows.rows.length);
       const accounts = await database.kysely.selectFrom('accounts').select('id').execute();

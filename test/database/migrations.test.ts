@@ -7,7 +7,7 @@ import { sql } from 'kysely';
 import { Client } from 'pg';
 import { openDatabase } from '../../src/database/database.ts';
 import { ensurePartitions } from '../../src/database/partitions.ts';
-import { testDatabases, type TestPlace } from '../servers.ts';
+import { testDatabases, type TestLocation } from '../servers.ts';
 import { fault, plain } from './faults.ts';
 
 /** The tables of version 0.1.0 on SQLite, and the same on PostgreSQL. */
@@ -30,12 +30,12 @@ const OLDEST = (integer: string, strict: string) => `
     ('key_2', 'acme', 'admin', 'ops', '${'2'.repeat(64)}', 'sk-sluice-BCqO', 'IcLs', 2, 1797897920670, null, 4);`;
 
 /** Creates a database of the oldest version, with rows. */
-async function createOldest(place: TestPlace): Promise<void> {
-  await change(place, place.url === null ? OLDEST('integer', 'strict') : OLDEST('bigint', ''));
+async function createOldest(location: TestLocation): Promise<void> {
+  await change(location, location.url === null ? OLDEST('integer', 'strict') : OLDEST('bigint', ''));
 }
 
 /** Runs statements directly. */
-async function change({ home, url }: TestPlace, statements: string): Promise<void> {
+async function change({ home, url }: TestLocation, statements: string): Promise<void> {
   if (url === null) {
     const connection = new DatabaseSync(join(home, 'sluice.db'));
     connection.exec(statements);
@@ -51,9 +51,9 @@ async function change({ home, url }: TestPlace, statements: string): Promise<voi
 for (const databases of testDatabases()) {
   describe(databases.name, () => {
     test('the oldest database is migrated to the newest tables with all rows unchanged', async () => {
-      await using place = await databases.place();
-      await createOldest(place);
-      await using database = await openDatabase(place);
+      await using location = await databases.location();
+      await createOldest(location);
+      await using database = await openDatabase(location);
       const keys = await database.kysely.selectFrom('keys').selectAll().orderBy('id').execute();
       assert.deepEqual(plain(keys), [
         {
@@ -107,11 +107,11 @@ for (const databases of testDatabases()) {
     });
 
     test('a migrated database has the same tables, indexes and triggers as a new one', async () => {
-      await using place = await databases.place();
-      await createOldest(place);
-      await using old = await openDatabase(place);
+      await using location = await databases.location();
+      await createOldest(location);
+      await using old = await openDatabase(location);
       await using fresh = await databases.open();
-      const kind = place.url === null ? 'sqlite' : 'postgres';
+      const kind = location.url === null ? 'sqlite' : 'postgres';
       const names = async ({ kysely }: typeof old) =>
         (await sql<{ name: string }>`${sql.raw(OBJECTS[kind])}`.execute(kysely)).rows.map(({ name }) => name);
       const found = await names(fresh);
@@ -120,16 +120,16 @@ for (const databases of testDatabases()) {
     });
 
     test('the migration to clamped usage keeps the rows of the ledger', async () => {
-      await using place = await databases.place();
-      await createOldest(place);
+      await using location = await databases.location();
+      await createOldest(location);
       const rows = async ({ kysely }: Awaited<ReturnType<typeof openDatabase>>) =>
         plain(
           await kysely.selectFrom('ledger').select(['id', 'usage_source', 'model']).orderBy('id').execute(),
         );
-      await using old = await openDatabase(place);
+      await using old = await openDatabase(location);
       await ensurePartitions(old, Date.now());
       await change(
-        place,
+        location,
         ['engine', 'clamped']
           .map(
             (source) => `insert into ledger (id, account_id, key_id, endpoint, model, streamed, epoch, state,
@@ -142,15 +142,15 @@ for (const databases of testDatabases()) {
       );
       const before = await rows(old);
       assert.equal(before.length, 2);
-      await using again = await openDatabase(place);
+      await using again = await openDatabase(location);
       assert.deepEqual(await rows(again), before);
       await assert.rejects(sql`update ledger set usage_source = 'guessed'`.execute(again.kysely));
     });
 
     test('requests and usage of the previous version have no reasoning tokens', async () => {
-      await using place = await databases.place();
-      await createOldest(place);
-      await using old = await openDatabase(place);
+      await using location = await databases.location();
+      await createOldest(location);
+      await using old = await openDatabase(location);
       await ensurePartitions(old, Date.now());
       const id = randomUUIDv7();
       const add = `
@@ -161,8 +161,8 @@ for (const databases of testDatabases()) {
         insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted,
           prompt_tokens, cached_tokens, completion_tokens, billed_tokens, cost_pico)
         values ('acme', 20000, 'a/b', 'key_2', 1, 0, 0, 0, 7, 0, 5, 12, 2);`;
-      await change(place, BEFORE_REASONING + add);
-      await using database = await openDatabase(place);
+      await change(location, BEFORE_REASONING + add);
+      await using database = await openDatabase(location);
       const tokens = ['prompt_tokens', 'completion_tokens', 'reasoning_tokens'] as const;
       const { kysely } = database;
       const rows = await kysely
@@ -174,21 +174,21 @@ for (const databases of testDatabases()) {
       assert.deepEqual(plain(await kysely.selectFrom('usage_days').select(tokens).execute()), [expected]);
       await assert.rejects(sql`update ledger set reasoning_tokens = -1`.execute(kysely));
       // An instance of the previous version may still write.
-      await change(place, add.replaceAll(id, randomUUIDv7()).replaceAll('20000', '20001'));
+      await change(location, add.replaceAll(id, randomUUIDv7()).replaceAll('20000', '20001'));
     });
 
     test('users of the previous version are unchanged by the migration', async () => {
-      await using place = await databases.place();
-      await createOldest(place);
-      await using old = await openDatabase(place);
+      await using location = await databases.location();
+      await createOldest(location);
+      await using old = await openDatabase(location);
       // Back to the state after the previous migration.
-      await change(place, BEFORE_IDENTITY);
+      await change(location, BEFORE_IDENTITY);
       await change(
-        place,
+        location,
         `insert into people (id, name, email, created_at) values ('person_1', 'Zoe', 'zoe@example.com', 7);
          insert into memberships (account_id, person_id, role, created_at) values ('acme', 'person_1', 'owner', 8)`,
       );
-      await using database = await openDatabase(place);
+      await using database = await openDatabase(location);
       assert.deepEqual(plain(await database.kysely.selectFrom('people').selectAll().execute()), [
         {
           id: 'person_1',
@@ -207,13 +207,13 @@ for (const databases of testDatabases()) {
     });
 
     test('a migration that fails leaves the database as it was', async () => {
-      await using place = await databases.place();
-      await createOldest(place);
+      await using location = await databases.location();
+      await createOldest(location);
       // Makes the last migration fail, after those before it.
-      await change(place, 'create table invitations (x integer)');
-      await assert.rejects(openDatabase(place), fault('failed', /invitations/));
-      await change(place, 'drop table invitations');
-      await using database = await openDatabase(place);
+      await change(location, 'create table invitations (x integer)');
+      await assert.rejects(openDatabase(location), fault('failed', /invitations/));
+      await change(location, 'drop table invitations');
+      await using database = await openDatabase(location);
       const keys = await database.kysely.selectFrom('keys').select('id').execute();
       assert.equal(keys.length, 2);
     });

@@ -63,8 +63,8 @@ test('an unreachable server is away, with its host and database', async () => {
 
 for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQL')) {
   test('a missing database is distinguished from an unreachable server', async () => {
-    await using place = await databases.place();
-    const url = new URL(place.url?.reveal() ?? '');
+    await using location = await databases.location();
+    const url = new URL(location.url?.reveal() ?? '');
     url.pathname = '/nothing_of_that_name';
     await assert.rejects(
       openDatabase(at(url.href)),

@@ -14,10 +14,10 @@ import { fault, plain } from './faults.ts';
 /** Opens a new database as the service does. */
 async function open(databases: TestDatabases) {
   await using owned = new AsyncDisposableStack();
-  const place = owned.use(await databases.place());
-  const database = owned.use(await openDatabase({ ...place, threads: true }));
+  const location = owned.use(await databases.location());
+  const database = owned.use(await openDatabase({ ...location, threads: true }));
   const kept = owned.move();
-  return { ...database, home: place.home, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+  return { ...database, home: location.home, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
 /** A slow query on either database; returns its last number. */
@@ -134,11 +134,11 @@ test('a value without a SQLite type is refused by the thread too', async () => {
 });
 
 test('a moved file is reported as a fault, and read when it is back', async () => {
-  await using place = await sqlite.place();
-  const reports = new Kysely<Schema>({ dialect: new SqliteReaderDialect(join(place.home, 'sluice.db')) });
+  await using location = await sqlite.location();
+  const reports = new Kysely<Schema>({ dialect: new SqliteReaderDialect(join(location.home, 'sluice.db')) });
   const names = () => reports.selectFrom('accounts').select('name').execute();
   await assert.rejects(names(), fault('unwritable', /cannot be opened/));
-  await using _database = await openDatabase(place);
+  await using _database = await openDatabase(location);
   assert.equal((await names()).length, 1);
   await reports.destroy();
 });
@@ -168,10 +168,10 @@ test('closing waits for the running query', async () => {
 });
 
 test('an idle thread does not keep the process alive', async () => {
-  await using place = await sqlite.place();
+  await using location = await sqlite.location();
   const module = (path: string) => JSON.stringify(pathToFileURL(join(import.meta.dirname, path)).href);
   const program = `import(${module('../../src/database/database.ts')}).then(async ({ openDatabase }) => {
-    const database = await openDatabase({ home: ${JSON.stringify(place.home)}, url: null, threads: true });
+    const database = await openDatabase({ home: ${JSON.stringify(location.home)}, url: null, threads: true });
     await database.reports.selectFrom('accounts').selectAll().execute();
     console.log('asked');
   });`;

@@ -113,7 +113,7 @@ class Instances implements AsyncDisposable {
     await using owned = new AsyncDisposableStack();
     const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
     assert.ok(postgres);
-    const { env } = owned.use(await postgres.place());
+    const { env } = owned.use(await postgres.location());
     // Each instance has its own data directory.
     const shared = {
       SLUICE_DATABASE_URL: env.SLUICE_DATABASE_URL,

@@ -7,7 +7,7 @@ import { scripted } from '../../src/engine/scripted/options.ts';
 import { chat, runCli, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { assertError, exchange, requestText } from '../http/wire.ts';
 import { Management } from '../management.ts';
-import { testDatabases, type TestPlace } from '../servers.ts';
+import { testDatabases, type TestLocation } from '../servers.ts';
 
 const [sqlite] = testDatabases();
 const YAML = scriptedYaml(
@@ -16,7 +16,7 @@ const YAML = scriptedYaml(
 );
 const FILES = ['sluice.db', 'sluice.db-wal', 'sluice.db-shm'];
 
-const start = ({ env }: TestPlace) => startService(YAML, env);
+const start = ({ env }: TestLocation) => startService(YAML, env);
 
 function complete({ url, key }: TestService) {
   const body = chat(scripted({ tokens: 1 }));
@@ -39,12 +39,12 @@ async function move(from: string, to: string, files: readonly string[]): Promise
 
 for (const files of [FILES, FILES.slice(0, 1), FILES.slice(0, 2), ['sluice.db-wal']]) {
   test(`the service is unready while ${files.join(', ')} is moved away, and continues when it is back`, async () => {
-    await using place = await sqlite!.place();
-    await using service = await start(place);
+    await using location = await sqlite!.location();
+    await using service = await start(location);
     const manager = await Management.of(service);
     assert.equal((await complete(service)).status, 200);
-    const away = join(place.home, 'away');
-    await move(place.home, away, files);
+    const away = join(location.home, 'away');
+    await move(location.home, away, files);
     await until(isUnready(service));
     assertError(await complete(service), 'storage_unavailable');
     const reason =
@@ -60,7 +60,7 @@ for (const files of [FILES, FILES.slice(0, 1), FILES.slice(0, 2), ['sluice.db-wa
     assert.equal(command.code, 1, 'no second database is created');
     assert.match(command.stderr, /was deleted or moved while it was in use/);
 
-    await move(away, place.home, files);
+    await move(away, location.home, files);
     await until(isReady(service));
     assert.equal((await complete(service)).status, 200);
     const { data } = await manager.call('GET', '/api/requests');
@@ -69,14 +69,14 @@ for (const files of [FILES, FILES.slice(0, 1), FILES.slice(0, 2), ['sluice.db-wa
 }
 
 test('while the database is missing, reports and changes are refused, and after keys.maxStaleMs all requests', async () => {
-  await using place = await sqlite!.place();
-  await using service = await start(place);
+  await using location = await sqlite!.location();
+  await using service = await start(location);
   const manager = await Management.of(service);
   const report = () =>
     fetch(`${service.url}/api/usage`, { headers: { authorization: `Bearer ${manager.admin}` } });
   assert.equal((await report()).status, 200);
-  await using folder = await sqlite!.place();
-  await move(place.home, folder.home, FILES);
+  await using folder = await sqlite!.location();
+  await move(location.home, folder.home, FILES);
   await until(isUnready(service));
   const refused = await report();
   assert.equal(refused.status, 503);
@@ -85,7 +85,7 @@ test('while the database is missing, reports and changes are refused, and after 
   await assert.rejects(keys.create({ name: 'lost' }), { fault: 'replaced' });
   await until(() => !keys.fresh);
   assertError(await complete(service), 'storage_unavailable');
-  await move(folder.home, place.home, FILES);
+  await move(folder.home, location.home, FILES);
   await until(isReady(service));
   assert.deepEqual(
     (await keys.list()).map(({ name }) => name),
@@ -94,25 +94,25 @@ test('while the database is missing, reports and changes are refused, and after 
 });
 
 test('a backup that replaces deleted files is used after a restart', async () => {
-  await using place = await sqlite!.place();
-  const path = join(place.home, 'sluice.db');
-  const backup = join(place.home, 'backup.db');
+  await using location = await sqlite!.location();
+  const path = join(location.home, 'sluice.db');
+  const backup = join(location.home, 'backup.db');
   let key: string;
   {
-    await using service = await start(place);
+    await using service = await start(location);
     key = service.key;
     const manager = await Management.of(service);
     assert.equal((await complete(service)).status, 200);
     await backupSqlite(path, backup);
     assert.equal((await complete(service)).status, 200);
-    for (const file of FILES) await rm(join(place.home, file));
+    for (const file of FILES) await rm(join(location.home, file));
     await until(isUnready(service));
     await rename(backup, path);
     const replaced = /The file .*sluice\.db was replaced while it was in use/;
     await until(async () => replaced.test(JSON.stringify(await manager.call('GET', '/api/health'))));
     assertError(await complete(service), 'storage_unavailable');
   }
-  await using service = await start(place);
+  await using service = await start(location);
   assert.equal((await complete({ ...service, key })).status, 200, 'a key of the backup');
   const manager = await Management.of(service);
   const { data } = await manager.call('GET', '/api/requests');
@@ -120,15 +120,15 @@ test('a backup that replaces deleted files is used after a restart', async () =>
 });
 
 test('rows that were written before the write-ahead log was deleted survive a restart', async () => {
-  await using place = await sqlite!.place();
+  await using location = await sqlite!.location();
   {
-    await using service = await start(place);
+    await using service = await start(location);
     assert.equal((await complete(service)).status, 200);
-    await rm(join(place.home, 'sluice.db-wal'));
+    await rm(join(location.home, 'sluice.db-wal'));
     await until(isUnready(service));
     assertError(await complete(service), 'storage_unavailable');
   }
-  await using service = await start(place);
+  await using service = await start(location);
   const manager = await Management.of(service);
   const { data } = await manager.call('GET', '/api/requests');
   assert.equal((data as unknown[]).length, 1);

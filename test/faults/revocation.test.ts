@@ -137,9 +137,9 @@ for (const kind of testDatabases()) {
     // SQLite supports only one instance.
     if (kind.name === 'SQLite') return;
     test('with two instances, a key that one revokes is refused by the other', async (t) => {
-      await using place = await kind.place();
-      await using first = await spawnService(PLANS, place.env);
-      await using second = await spawnService(PLANS, place.env);
+      await using location = await kind.location();
+      await using first = await spawnService(PLANS, location.env);
+      await using second = await spawnService(PLANS, location.env);
       for (const instance of [first, second]) await until(() => instance.stdout().includes('Ready.'));
       const manager = await Management.ofProcess(first);
       const caller = await manager.caller();
@@ -202,13 +202,13 @@ class PolledService implements AsyncDisposable {
 
   static async start(t: TestContext, kind: TestDatabases): Promise<PolledService> {
     await using owned = new AsyncDisposableStack();
-    const place = owned.use(await kind.place());
+    const location = owned.use(await kind.location());
     t.mock.timers.enable({ apis: ['setInterval'] });
     owned.defer(() => t.mock.timers.reset());
     const clock = new ManualClock();
-    const service = owned.use(await startService(PLANS, place.env, clock));
+    const service = owned.use(await startService(PLANS, location.env, clock));
     const manager = await Management.of(service);
-    const otherProcess = owned.use(await openDatabase(place));
+    const otherProcess = owned.use(await openDatabase(location));
     return new PolledService({ test: service, clock, manager, otherProcess }, owned.move());
   }
 

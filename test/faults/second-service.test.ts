@@ -116,8 +116,8 @@ test('a second service with the same process ID, as in containers, is refused un
 
 test('instances on PostgreSQL can share a data directory', { skip: withoutPostgres }, async () => {
   const [, postgres] = testDatabases();
-  await using place = await postgres!.place();
-  await using first = await openService(undefined, place.env);
-  await using second = await openService(undefined, place.env);
+  await using location = await postgres!.location();
+  await using first = await openService(undefined, location.env);
+  await using second = await openService(undefined, location.env);
   for (const { url } of [first, second]) await until(isReady(url));
 });

@@ -191,16 +191,16 @@ function idOf(response: WireResponse): string {
 async function lockableSqlite(): Promise<InterruptibleDatabase> {
   const [sqlite] = testDatabases();
   assert.equal(sqlite?.name, 'SQLite');
-  const place = await sqlite.place();
+  const location = await sqlite.location();
   let lock: DatabaseSync | null = null;
   const release = () => {
     lock?.close();
     lock = null;
   };
   return {
-    env: place.env,
+    env: location.env,
     async interrupt() {
-      lock = new DatabaseSync(join(place.home, 'sluice.db'), { timeout: 5000 });
+      lock = new DatabaseSync(join(location.home, 'sluice.db'), { timeout: 5000 });
       lock.exec('begin immediate');
     },
     async restore() {
@@ -208,7 +208,7 @@ async function lockableSqlite(): Promise<InterruptibleDatabase> {
     },
     async [Symbol.asyncDispose]() {
       release();
-      await place[Symbol.asyncDispose]();
+      await location[Symbol.asyncDispose]();
     },
   };
 }

@@ -6,7 +6,7 @@ import type { PasswordHasher } from '../../src/identity/password.ts';
 import { createSetupLink } from '../../src/identity/setup.ts';
 import { totpCode, totpStep } from '../../src/identity/totp.ts';
 import { scriptedYaml, startService, type TestService } from '../harness.ts';
-import type { TestDatabases, TestPlace } from '../servers.ts';
+import type { TestDatabases, TestLocation } from '../servers.ts';
 
 /** A service with its database, and browsers that sign in. */
 export interface IdentityFixture extends AsyncDisposable {
@@ -35,12 +35,12 @@ export async function startIdentityFixture(
   options: FixtureOptions = {},
 ): Promise<IdentityFixture> {
   await using owned = new AsyncDisposableStack();
-  const place: TestPlace = owned.use(await kind.place());
+  const location: TestLocation = owned.use(await kind.location());
   const yaml = scriptedYaml({}, `trustedProxies: ['127.0.0.1']\n${options.yaml ?? ''}`);
   const test = owned.use(
-    await startService(yaml, { ...place.env, ...options.env }, undefined, options.passwords),
+    await startService(yaml, { ...location.env, ...options.env }, undefined, options.passwords),
   );
-  const database = owned.use(await openDatabase(place));
+  const database = owned.use(await openDatabase(location));
   let browsers = 0;
   const browser = () => new Browser(test.service.localUrl, `192.0.2.${++browsers}`);
   const disposal = owned.move();

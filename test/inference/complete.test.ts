@@ -335,7 +335,7 @@ const consumers = fc.record({
   ending: fc.constantFrom(...endings),
 });
 
-test('the queue place, the lease and the slot are released however a request ends', async () => {
+test('the queue entry, the lease and the slot are released however a request ends', async () => {
   await fc.assert(
     fc.asyncProperty(consumers, async ({ after: count, does, stream, ending }) => {
       const endless = 'startMs' in ending || 'tokenMs' in ending;
@@ -615,7 +615,7 @@ test('usage that a replica omits, or reports as zeros, is estimated for prompt a
   }
 });
 
-test('a request denied by limits has no row, no slot and no queue place', async () => {
+test('a request denied by limits has no row, no slot and no queue entry', async () => {
   const router = routerTo([engine]);
   await using poor = await openAccounting({ requestsPerMinute: 1 });
   const record = new GenerationRecord();

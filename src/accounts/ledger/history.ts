@@ -67,8 +67,8 @@ async function read(
 }
 
 /** The IDs are one parameter, because there can be more of them than the maximum number of parameters. */
-function isOneOf({ place }: Database, ids: readonly string[]) {
-  return place.kind === 'sqlite'
+function isOneOf({ location }: Database, ids: readonly string[]) {
+  return location.kind === 'sqlite'
     ? sql`id in (select value from json_each(${JSON.stringify(ids)}))`
     : sql`id = any(${ids})`;
 }

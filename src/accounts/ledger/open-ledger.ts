@@ -85,8 +85,8 @@ export async function startLedger(
 
 /** Opens the store for the type of this database. */
 export async function openStore(database: Database): Promise<LedgerStore> {
-  if (database.place.kind === 'sqlite') return new SqliteStore(database.place.path);
+  if (database.location.kind === 'sqlite') return new SqliteStore(database.location.path);
   // Loaded on demand: a service on SQLite starts without it.
   const { PostgresStore } = await import('./postgres-store.ts');
-  return new PostgresStore(database, database.place.url);
+  return new PostgresStore(database, database.location.url);
 }

@@ -204,8 +204,12 @@ function replicaJson(overview: ReplicaOverview): z.input<typeof replica> {
   };
 }
 
-function databaseJson({ place }: AccountDatabase, { inference }: HttpContext, reachable: boolean) {
-  return { kind: place.kind, reachable, writable: reachable && inference.accounting.ledger.health.writable };
+function databaseJson({ location }: AccountDatabase, { inference }: HttpContext, reachable: boolean) {
+  return {
+    kind: location.kind,
+    reachable,
+    writable: reachable && inference.accounting.ledger.health.writable,
+  };
 }
 
 function ledgerJson({ inference }: HttpContext) {

@@ -8,9 +8,9 @@ describe('one connection to PostgreSQL', { skip: withoutPostgres }, () => {
   const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
 
   test('a statement beside a transaction is not part of it, and survives its failure', async () => {
-    await using place = await postgres?.place();
-    assert.ok(place?.url);
-    await using connection = new PostgresConnection(place.url, 5000);
+    await using location = await postgres?.location();
+    assert.ok(location?.url);
+    await using connection = new PostgresConnection(location.url, 5000);
     await connection.use((query) => query('create table notes (note text)'));
     const begun = Promise.withResolvers<void>();
     const released = Promise.withResolvers<void>();
@@ -33,10 +33,10 @@ describe('one connection to PostgreSQL', { skip: withoutPostgres }, () => {
   });
 
   test('a process paused in a transaction releases its locks after the statement timeout', async () => {
-    await using place = await postgres?.place();
-    assert.ok(place?.url);
-    await using first = new PostgresConnection(place.url, 100);
-    await using second = new PostgresConnection(place.url, 5000);
+    await using location = await postgres?.location();
+    assert.ok(location?.url);
+    await using first = new PostgresConnection(location.url, 100);
+    await using second = new PostgresConnection(location.url, 5000);
     await second.use((query) => query('create table notes (note text)'));
     const locked = Promise.withResolvers<void>();
     const released = Promise.withResolvers<void>();

@@ -20,8 +20,8 @@ interface Proxy extends AsyncDisposable {
 }
 
 async function startProxy(database: Database): Promise<Proxy> {
-  assert.ok(database.place.kind === 'postgres');
-  const url = new URL(database.place.url.reveal());
+  assert.ok(database.location.kind === 'postgres');
+  const url = new URL(database.location.url.reveal());
   const target = { host: url.hostname, port: Number(url.port || 5432) };
   let [muted, away] = [false, false];
   const sockets = new Set<Socket>();
@@ -46,7 +46,7 @@ async function startProxy(database: Database): Promise<Proxy> {
     for (const socket of sockets) socket.destroy();
   };
   return {
-    database: { ...database, place: { kind: 'postgres', url: new Secret(url.href) } },
+    database: { ...database, location: { kind: 'postgres', url: new Secret(url.href) } },
     mute: () => (muted = true),
     cut,
     restore: () => ([muted, away] = [false, false]),

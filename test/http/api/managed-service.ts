@@ -116,7 +116,7 @@ defaultPlan: big
 
 export async function startManagedService(kind: TestDatabases): Promise<ManagedService> {
   await using owned = new AsyncDisposableStack();
-  const { home, url } = owned.use(await kind.place());
+  const { home, url } = owned.use(await kind.location());
   const env = { SLUICE_HOME: home, ...(url && { SLUICE_DATABASE_URL: url.reveal() }) };
   const test = owned.use(await startService(YAML, env));
   const { key } = await test.service.keys.create({ name: 'admin', kind: 'admin' });

@@ -29,7 +29,7 @@ for (const kind of testDatabases()) {
     let management: Management;
     before(async () => {
       await using owned = new AsyncDisposableStack();
-      const { env } = owned.use(await kind.place());
+      const { env } = owned.use(await kind.location());
       service = owned.use(await startService(YAML, env));
       management = await Management.of(service);
       disposal = owned.move();
@@ -175,8 +175,8 @@ for (const kind of testDatabases()) {
 
     test('health contains the state of the dependencies', async () => {
       const health = (await management.call('GET', '/api/health')) as unknown as ResponseOf<'readHealth'>;
-      const place = kind.name === 'SQLite' ? 'sqlite' : 'postgres';
-      assert.deepEqual(health.database, { kind: place, reachable: true, writable: true });
+      const expected = kind.name === 'SQLite' ? 'sqlite' : 'postgres';
+      assert.deepEqual(health.database, { kind: expected, reachable: true, writable: true });
       assert.deepEqual(health.limits_store, { kind: 'memory', reachable: true });
       assert.deepEqual(health.ledger, { writable: true, failing_for_ms: null, waiting: 0, reason: null });
       assert.deepEqual([health.instances, health.mail, health.providers], [1, false, []]);
