@@ -47,26 +47,28 @@ test('password strength counts length, except for sequences, repetitions and per
 });
 
 test('a session is named after its browser and system', () => {
-  const words = (userAgent: string | null) => deviceOf(userAgent).words;
+  const labelOf = (userAgent: string | null) => deviceOf(userAgent).label;
   const webKit = 'AppleWebKit/537.36 (KHTML, like Gecko)';
   assert.equal(
-    words('Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'),
+    labelOf('Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'),
     'Firefox on Linux',
   );
   assert.equal(
-    words(`Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${webKit} Chrome/140.0.0.0 Safari/537.36 Edg/140.0.0.0`),
+    labelOf(
+      `Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${webKit} Chrome/140.0.0.0 Safari/537.36 Edg/140.0.0.0`,
+    ),
     'Edge on Windows',
   );
   assert.equal(
-    words(`Mozilla/5.0 (Linux; Android 10; K) ${webKit} Chrome/140.0.0.0 Mobile Safari/537.36`),
+    labelOf(`Mozilla/5.0 (Linux; Android 10; K) ${webKit} Chrome/140.0.0.0 Mobile Safari/537.36`),
     'Chrome on Android',
   );
   assert.equal(
-    words(
+    labelOf(
       'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1',
     ),
     'Safari on iPhone',
   );
-  assert.equal(words('curl/8.5.0'), 'curl');
-  assert.equal(words(null), 'Unknown device');
+  assert.equal(labelOf('curl/8.5.0'), 'curl');
+  assert.equal(labelOf(null), 'Unknown device');
 });

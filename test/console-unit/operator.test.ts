@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { limitLeft, limitsSet, limitWords } from '../../console/src/format/limits.ts';
+import { limitLeft, limitsSet, limitText } from '../../console/src/format/limits.ts';
 import { changesOf } from '../../console/src/pages/operator/audit-detail.ts';
 import {
-  ACTION_WORDS,
-  actionWords,
+  ACTION_LABELS,
+  actionLabel,
   partsOf,
-  standaloneWords,
-} from '../../console/src/pages/operator/audit-words.ts';
+  standaloneLabel,
+} from '../../console/src/pages/operator/action-labels.ts';
 import { checksOf } from '../../console/src/pages/operator/health-checks.ts';
 import { recent, smooth } from '../../console/src/pages/operator/load-figures.ts';
 import type { AuditAction } from '../../src/accounts/audit.ts';
@@ -21,14 +21,14 @@ type Model = NonNullable<Parameters<typeof checksOf>[1]>[number];
 
 describe('audit log texts', () => {
   test('every action has a text', () => {
-    const words: Readonly<Record<AuditAction, string>> = ACTION_WORDS;
-    const actions: readonly AuditAction[] = Object.keys(ACTION_WORDS) as (keyof typeof ACTION_WORDS)[]; // The keys of the record.
-    assert.ok(actions.every((action) => words[action].length > 0));
+    const labels: Readonly<Record<AuditAction, string>> = ACTION_LABELS;
+    const actions: readonly AuditAction[] = Object.keys(ACTION_LABELS) as (keyof typeof ACTION_LABELS)[]; // The keys of the record.
+    assert.ok(actions.every((action) => labels[action].length > 0));
   });
 
   test('an unknown action is shown by name', () => {
-    assert.equal(actionWords('moon.landing'), 'moon.landing');
-    assert.equal(actionWords('key.revoke'), 'Revoked key');
+    assert.equal(actionLabel('moon.landing'), 'moon.landing');
+    assert.equal(actionLabel('key.revoke'), 'Revoked key');
   });
 
   test('actors and subjects are split at the first colon', () => {
@@ -72,9 +72,9 @@ describe('audit log texts', () => {
   });
 
   test('an action without its subject shows that a name follows', () => {
-    assert.equal(standaloneWords('person.sign_in'), 'Signed in as …');
-    assert.equal(standaloneWords('person.sign_in_refused'), 'Rejected sign-in for …');
-    assert.equal(standaloneWords('key.revoke'), 'Revoked key');
+    assert.equal(standaloneLabel('person.sign_in'), 'Signed in as …');
+    assert.equal(standaloneLabel('person.sign_in_refused'), 'Rejected sign-in for …');
+    assert.equal(standaloneLabel('key.revoke'), 'Revoked key');
   });
 
   test('limits of a plan are shown as text, model limits by model name', () => {
@@ -96,7 +96,7 @@ describe('limit texts', () => {
   test('lists the limits that are set, in display order', () => {
     const set = limitsSet({ usd_per_month: '2500', requests_per_minute: 600, tokens_per_day: undefined });
     assert.deepEqual(
-      set.map(({ limit, bound }) => limitWords(limit, bound)),
+      set.map(({ limit, bound }) => limitText(limit, bound)),
       ['600 requests per minute', '$2,500.00 per month (UTC)'],
     );
   });

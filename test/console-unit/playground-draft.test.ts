@@ -6,7 +6,7 @@ import type { GenerateEvent } from '../../console/src/api/generate.ts';
 import {
   afterEvent,
   emptyAnswer,
-  emptyWords,
+  emptyText,
   speedOf,
   type Answer,
 } from '../../console/src/pages/playground/answer.ts';
@@ -23,7 +23,7 @@ import {
   sent,
   type Draft,
 } from '../../console/src/pages/playground/draft.ts';
-import { initialModel } from '../../console/src/pages/playground/model-words.ts';
+import { initialModel } from '../../console/src/pages/playground/model-text.ts';
 import { advancedSet, DEFAULTS, type Settings } from '../../console/src/pages/playground/settings.ts';
 import { blocksOf } from '../../console/src/pages/playground/fences.ts';
 import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
@@ -291,15 +291,15 @@ test('any stored value results in a valid playground', () => {
 });
 
 test('an empty response says why it is empty', () => {
-  const wordsOf = (reason: string, events: readonly GenerateEvent[] = []) => {
+  const textFor = (reason: string, events: readonly GenerateEvent[] = []) => {
     const all: GenerateEvent[] = [...events, { type: 'finish', choice: 0, reason }];
-    return emptyWords(all.reduce((answer, event) => afterEvent(answer, event, null), emptyAnswer('m')));
+    return emptyText(all.reduce((answer, event) => afterEvent(answer, event, null), emptyAnswer('m')));
   };
   const reasoning: GenerateEvent = { type: 'reasoning', choice: 0, text: 'Hm' };
-  assert.match(wordsOf('stop'), /empty/);
-  assert.match(wordsOf('stop', [reasoning]), /only reasoning/);
-  assert.match(wordsOf('length', [reasoning]), /Raise the maximum tokens/);
-  for (const events of [[], [reasoning]]) assert.match(wordsOf('content_filter', events), /content filter/);
+  assert.match(textFor('stop'), /empty/);
+  assert.match(textFor('stop', [reasoning]), /only reasoning/);
+  assert.match(textFor('length', [reasoning]), /Raise the maximum tokens/);
+  for (const events of [[], [reasoning]]) assert.match(textFor('content_filter', events), /content filter/);
 });
 
 test('code fences are separated from prose, including open fences', () => {

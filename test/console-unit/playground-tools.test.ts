@@ -13,7 +13,7 @@ import {
   sent,
   type Draft,
 } from '../../console/src/pages/playground/draft.ts';
-import { capabilityWords } from '../../console/src/pages/playground/model-words.ts';
+import { capabilityWarning } from '../../console/src/pages/playground/model-text.ts';
 import { requestOf, sentRequest } from '../../console/src/pages/playground/request.ts';
 import { faultsOf, REASONING_EFFORTS } from '../../console/src/pages/playground/settings.ts';
 import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
@@ -153,9 +153,9 @@ test('a chosen function must be among the tools, unless there are none', () => {
 
 test('a warning names models that do not have a capability or may not have it', () => {
   const model = { id: 'acme/one', tools: null, reasoning: false };
-  assert.match(capabilityWords(model, 'tools') ?? '', /unknown whether one calls tools/);
-  assert.match(capabilityWords(model, 'reasoning') ?? '', /one does not reason/);
-  assert.equal(capabilityWords({ ...model, tools: true }, 'tools'), null);
+  assert.match(capabilityWarning(model, 'tools') ?? '', /unknown whether one calls tools/);
+  assert.match(capabilityWarning(model, 'reasoning') ?? '', /one does not reason/);
+  assert.equal(capabilityWarning({ ...model, tools: true }, 'tools'), null);
 });
 
 test('arguments are indented without any other change, also while they arrive', () => {

@@ -15,9 +15,9 @@ export function useLog(given: Arguments<'listRequests'>, liveMs: number | null) 
   const key = JSON.stringify(given);
   useEffect(() => {
     if (newest === undefined || liveMs === null) return;
-    const asked = JSON.parse(key) as Arguments<'listRequests'>; // Serialized above.
+    const parsed = JSON.parse(key) as Arguments<'listRequests'>; // Serialized above.
     client.setQueryData<Pages<ItemOf<'listRequests'>>>(
-      pagesKey('listRequests', asked),
+      pagesKey('listRequests', parsed),
       (pages) => pages && withNewest(pages, newest),
     );
   }, [client, key, newest, liveMs]);

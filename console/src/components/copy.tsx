@@ -8,13 +8,13 @@ interface CopyProps {
   /** What is copied: "key", "address". */
   what: string;
   /** Shows a text label next to the icon. */
-  words?: boolean;
+  labeled?: boolean;
   /** Called after the text was copied. */
   onCopied?: (() => void) | undefined;
 }
 
 /** Copies text to the clipboard and confirms it with a toast. */
-export function CopyButton({ text, what, words = false, onCopied }: CopyProps) {
+export function CopyButton({ text, what, labeled = false, onCopied }: CopyProps) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return;
@@ -37,7 +37,7 @@ export function CopyButton({ text, what, words = false, onCopied }: CopyProps) {
   ) : (
     <Copy className="size-4" aria-hidden="true" />
   );
-  return words ? (
+  return labeled ? (
     <Button icon={icon} onClick={() => void copy()}>
       Copy {what}
     </Button>

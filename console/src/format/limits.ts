@@ -25,7 +25,7 @@ export const limitAmount = (limit: LimitName, amount: LimitStatus['bound']): str
   limit === 'usd_per_month' ? money(String(amount)) : whole(Number(amount));
 
 /** Formats a limit, such as "600 requests per minute". */
-export const limitWords = (limit: LimitName, bound: LimitStatus['bound']): string =>
+export const limitText = (limit: LimitName, bound: LimitStatus['bound']): string =>
   `${limitAmount(limit, bound)} ${LIMITS[limit].unit}`;
 
 /** Returns the limits that are set, in display order. */

@@ -127,14 +127,14 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
         ...others.map((one) => ({
           value: `appearance ${one}`,
           label: `Appearance: ${one}`,
-          words: 'theme color scheme mode',
+          keywords: 'theme color scheme mode',
           run: () => setAppearance(one),
         })),
-        { value: 'shortcuts', label: 'Keyboard shortcuts', words: 'keys help', run: onShortcuts },
+        { value: 'shortcuts', label: 'Keyboard shortcuts', keywords: 'keys help', run: onShortcuts },
         {
           value: 'sign out',
           label: 'Sign out',
-          words: 'log out',
+          keywords: 'log out',
           run: () => signOut.mutate(undefined, { onSuccess: () => location.assign('/sign-in') }),
         },
       ],
@@ -146,7 +146,7 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
         .map(({ id, name }) => ({
           value: `account ${id}`,
           label: name,
-          words: 'account',
+          keywords: 'account',
           run: () => choose(id),
         })),
     },
@@ -164,7 +164,7 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
       items: GUIDE.flatMap(({ pages }) => pages).map(({ slug, title }) => ({
         value: `guide ${slug}`,
         label: title,
-        words: 'documentation docs',
+        keywords: 'documentation docs',
         run: go(`/docs/guide/${slug}`),
       })),
     },

@@ -5,8 +5,8 @@ export interface Command {
   label: string;
   /** Shown beside the label; also searched. */
   hint?: string | undefined;
-  /** Other words to find it by. */
-  words?: string;
+  /** Other words that find it. */
+  keywords?: string;
   run: () => void;
 }
 
@@ -16,8 +16,8 @@ export interface CommandGroup {
 }
 
 /** Returns whether each word of the text occurs in the command. */
-export function matchesCommand({ label, hint = '', words = '' }: Command, text: string): boolean {
-  const searched = `${label} ${hint} ${words}`.toLowerCase();
+export function matchesCommand({ label, hint = '', keywords = '' }: Command, text: string): boolean {
+  const searched = `${label} ${hint} ${keywords}`.toLowerCase();
   return text
     .toLowerCase()
     .split(/\s+/)

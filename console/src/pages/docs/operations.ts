@@ -106,7 +106,7 @@ function entryOf(document: ApiDocument, method: string, path: string, operation:
     method: method.toUpperCase(),
     path,
     summary: operation.summary,
-    access: accessWords(schemes),
+    access: accessText(schemes),
     opensBy: (['key', 'admin', 'session'] as const).find((scheme) => schemes.includes(scheme)) ?? 'open',
     parameters: operation.parameters ?? [],
     body: operation.requestBody?.content['application/json']?.schema ?? null,
@@ -120,7 +120,7 @@ function entryOf(document: ApiDocument, method: string, path: string, operation:
 }
 
 /** Formats the accepted security schemes; `none`: no authentication. */
-function accessWords(schemes: readonly string[]): string {
+function accessText(schemes: readonly string[]): string {
   if (schemes.length === 0) return 'None';
   const words = schemes.flatMap((scheme) => WORDS[scheme] ?? []);
   const all = words.join(' or ');

@@ -32,7 +32,7 @@ export function shapeOf(schema: Schema, schemas: Schemas): Shape {
   const parts = options.length > 0 ? options : (held?.options ?? []);
   const carrier = held?.schema ?? inner;
   return {
-    type: `${typeWords(inner, schemas)}${nullable ? ' or null' : ''}`,
+    type: `${typeText(inner, schemas)}${nullable ? ' or null' : ''}`,
     description,
     constraints: constraintsOf(inner),
     values: valuesOf(inner),
@@ -93,19 +93,19 @@ function typesOf({ type }: Schema): readonly string[] {
 /** Maximum depth of a type description, because schemas may be recursive. */
 const DEEP = 4;
 
-function typeWords(schema: Schema, schemas: Schemas, plural = false, depth = 0): string {
+function typeText(schema: Schema, schemas: Schemas, plural = false, depth = 0): string {
   if (depth > DEEP) return 'anything';
   const options = schema.anyOf ?? schema.oneOf;
   if (options !== undefined) {
-    const words = options.map((option) => typeWords(resolve(option, schemas), schemas, plural, depth + 1));
+    const words = options.map((option) => typeText(resolve(option, schemas), schemas, plural, depth + 1));
     return [...new Set(words)].join(' or ');
   }
   const s = plural ? 's' : '';
   if (schema.items !== undefined) {
-    return `array${s} of ${typeWords(resolve(schema.items, schemas), schemas, true, depth + 1)}`;
+    return `array${s} of ${typeText(resolve(schema.items, schemas), schemas, true, depth + 1)}`;
   }
   if (typeof schema.additionalProperties === 'object') {
-    return `map${s} of ${typeWords(resolve(schema.additionalProperties, schemas), schemas, true, depth + 1)}`;
+    return `map${s} of ${typeText(resolve(schema.additionalProperties, schemas), schemas, true, depth + 1)}`;
   }
   const types = typesOf(schema).filter((type) => type !== 'null' || typesOf(schema).length === 1);
   if (types.length > 0) return types.map((type) => (type === 'null' ? type : `${type}${s}`)).join(' or ');

@@ -88,8 +88,8 @@ function TryInPlayground({ model }: { model: Model }) {
 
 function Facts({ model }: { model: Model }) {
   const { pricing, context_length: context, max_completion_tokens: completion, quantization } = model;
-  const modality = modalityWords(model.modality);
-  const capabilities = capabilityWords(model);
+  const modality = modalityText(model.modality);
+  const capabilities = capabilityText(model);
   return (
     <dl className="grid grid-cols-2 gap-x-4 gap-y-3 px-4 py-4 text-sm sm:grid-cols-4 sm:px-5">
       <Fact label="Context length" unit="tokens">
@@ -135,13 +135,13 @@ function Fact({ label, unit, children }: { label: string; unit?: string; childre
 }
 
 /** Formats a modality other than plain text, such as `text+image->text`; null: plain text. */
-function modalityWords(modality: string | null): string | null {
+function modalityText(modality: string | null): string | null {
   if (modality === null || modality === 'text->text') return null;
   return modality.replace('->', ' to ').replaceAll('+', ', ');
 }
 
 /** Formats what a model is known to do; empty: nothing. */
-function capabilityWords({ tools, reasoning }: Model): string {
+function capabilityText({ tools, reasoning }: Model): string {
   if (tools) return reasoning ? 'Tools, reasoning' : 'Tools';
   return reasoning ? 'Reasoning' : '';
 }

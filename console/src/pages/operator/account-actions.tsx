@@ -2,7 +2,7 @@ import { Ban, CirclePause, CirclePlay, Ellipsis, Gauge, Pencil } from 'lucide-re
 import { useState } from 'react';
 import { Button } from '../../components/button.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
-import type { Account } from './account-words.tsx';
+import type { Account } from './account-labels.tsx';
 import { ChangePlan, RenameAccount } from './change-account.tsx';
 import { ChangeStatus } from './change-status.tsx';
 

@@ -4,7 +4,7 @@ import { Card } from '../../components/card.tsx';
 import { ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { ActorName, SubjectName } from './audit-names.tsx';
-import { actionWords } from './audit-words.ts';
+import { actionLabel } from './action-labels.ts';
 import { useNames } from './names.ts';
 
 const SHOWN = 8;
@@ -39,7 +39,7 @@ export function AccountAudit({ accountId }: { accountId: string }) {
               className="flex flex-wrap items-baseline gap-x-4 gap-y-0.5 px-4 py-2.5 sm:px-5"
             >
               <span className="min-w-0 flex-1 basis-60">
-                {actionWords(entry.action)} <SubjectName entry={entry} names={names} />
+                {actionLabel(entry.action)} <SubjectName entry={entry} names={names} />
               </span>
               <span className="text-xs text-ink-3">
                 <ActorName actor={entry.actor} names={names} />, <Time at={entry.at} relative />

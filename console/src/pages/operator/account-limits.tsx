@@ -4,7 +4,7 @@ import { Card } from '../../components/card.tsx';
 import { LimitMeter } from '../../components/limit-meter.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { TextLink } from '../../shell/link.tsx';
-import type { Account } from './account-words.tsx';
+import type { Account } from './account-labels.tsx';
 
 const EVERY_MS = 5000;
 

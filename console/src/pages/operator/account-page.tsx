@@ -16,7 +16,7 @@ import { AccountAudit } from './account-audit.tsx';
 import { AccountKeys } from './account-keys.tsx';
 import { AccountLimits } from './account-limits.tsx';
 import { AccountUsage } from './account-usage.tsx';
-import { AccountState, PlanName, type Account } from './account-words.tsx';
+import { AccountState, PlanName, type Account } from './account-labels.tsx';
 
 const PARENT = { label: 'Accounts', to: '/operator/accounts' };
 

@@ -6,7 +6,7 @@ import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
 import { Link } from '../../shell/link.tsx';
-import { AccountState, PlanName, type Account } from './account-words.tsx';
+import { AccountState, PlanName, type Account } from './account-labels.tsx';
 
 type Usage = ItemOf<'readUsage'>;
 

@@ -10,7 +10,7 @@ import { ListFooter, Table } from '../../components/table.tsx';
 import { useLocation } from 'wouter';
 import { useHrefWithAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
-import { STATUS_WORDS, type Account } from './account-words.tsx';
+import { STATUS_LABELS, type Account } from './account-labels.tsx';
 import { accountColumns } from './accounts-columns.tsx';
 
 /** Maximum page size of the API. Search runs in the browser. */
@@ -112,7 +112,7 @@ function Filters({ plans }: { plans: readonly string[] }) {
         value={query.get('status') ?? ANY}
         choices={[
           { value: ANY, label: 'Any status' },
-          ...Object.entries(STATUS_WORDS).map(([value, label]) => ({ value, label })),
+          ...Object.entries(STATUS_LABELS).map(([value, label]) => ({ value, label })),
         ]}
         onChange={(status) => change({ status: status === ANY ? null : status })}
       />

@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { ActorName, SubjectName } from './audit-names.tsx';
-import { actionWords, type Entry } from './audit-words.ts';
+import { actionLabel, type Entry } from './action-labels.ts';
 import type { Named } from './names.ts';
 
 type Names = ReadonlyMap<string, Named>;
@@ -56,7 +56,7 @@ function EventCell({ entry, names, onOpen }: EventCellProps) {
   return (
     <span className="block truncate">
       <button type="button" className="text-left hover:underline" onClick={() => onOpen(entry)}>
-        {actionWords(entry.action)}
+        {actionLabel(entry.action)}
       </button>{' '}
       <SubjectName entry={entry} names={names} />
       <span className="block truncate text-xs text-ink-3 md:hidden">

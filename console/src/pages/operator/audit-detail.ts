@@ -1,6 +1,6 @@
-import { limitsSet, limitWords } from '../../format/limits.ts';
+import { limitsSet, limitText } from '../../format/limits.ts';
 import { dateTime } from '../../format/time.ts';
-import type { Entry } from './audit-words.ts';
+import type { Entry } from './action-labels.ts';
 
 /** A field of an entry with its old value, if any, and its new value. */
 export interface Change {
@@ -45,11 +45,13 @@ export function changesOf({ action, detail }: Entry): Change[] {
   if (isChange(detail)) return [changeOf(SINGLE[action] ?? 'Value', detail)];
   return Object.entries(detail).map(([field, value]) => {
     const label = FIELDS[field] ?? field;
-    return isChange(value) ? changeOf(label, value) : { field: label, from: null, to: words(field, value) };
+    return isChange(value)
+      ? changeOf(label, value)
+      : { field: label, from: null, to: valueText(field, value) };
   });
 
   function changeOf(field: string, { from, to }: { from: unknown; to: unknown }): Change {
-    return { field, from: words(field, from), to: words(field, to) };
+    return { field, from: valueText(field, from), to: valueText(field, to) };
   }
 }
 
@@ -58,7 +60,7 @@ function isChange(value: unknown): value is { from: unknown; to: unknown } {
 }
 
 /** Formats a value. */
-function words(field: string, value: unknown): string {
+function valueText(field: string, value: unknown): string {
   if (value === null || value === undefined) return NONE[field.toLowerCase()] ?? 'None';
   if (typeof value === 'boolean') return value ? 'Yes' : 'No';
   if (Array.isArray(value)) return value.join(', ');
@@ -86,7 +88,7 @@ function limitsText({ models, ...limits }: Record<string, unknown>): string {
     ]),
   );
   const all = limitsSet(named as Parameters<typeof limitsSet>[0]).map(({ limit, bound }) =>
-    limitWords(limit, bound),
+    limitText(limit, bound),
   );
   const single = typeof models === 'object' && models !== null ? Object.keys(models) : [];
   const parts = [...all, ...(single.length > 0 ? [`separate limits for ${single.join(', ')}`] : [])];

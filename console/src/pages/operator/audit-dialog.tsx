@@ -6,7 +6,7 @@ import { TextLink } from '../../shell/link.tsx';
 import { IpAddress } from './audit-columns.tsx';
 import { changesOf } from './audit-detail.ts';
 import { ActorName, SubjectName } from './audit-names.tsx';
-import { actionWords, type Entry } from './audit-words.ts';
+import { actionLabel, type Entry } from './action-labels.ts';
 import type { Named } from './names.ts';
 
 interface AuditDialogProps {
@@ -26,7 +26,7 @@ export function AuditDialog({ entry, names, onClose }: AuditDialogProps) {
       title={
         entry && (
           <>
-            {actionWords(entry.action)} <SubjectName entry={entry} names={names} />
+            {actionLabel(entry.action)} <SubjectName entry={entry} names={names} />
           </>
         )
       }

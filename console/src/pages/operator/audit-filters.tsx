@@ -1,7 +1,7 @@
 import { SearchSelect } from '../../components/search-select.tsx';
 import { Button } from '../../components/button.tsx';
 import { useQueryState } from '../../shell/query.ts';
-import { ACTION_WORDS, partsOf, standaloneWords } from './audit-words.ts';
+import { ACTION_LABELS, partsOf, standaloneLabel } from './action-labels.ts';
 import type { Named } from './names.ts';
 
 type Names = ReadonlyMap<string, Named>;
@@ -34,9 +34,9 @@ export function AuditFilters({ names }: { names: Names }) {
         label="Event"
         any="Any event"
         value={query.get('action')}
-        choices={Object.keys(ACTION_WORDS).map((action) => ({
+        choices={Object.keys(ACTION_LABELS).map((action) => ({
           value: action,
-          label: standaloneWords(action),
+          label: standaloneLabel(action),
           hint: action,
         }))}
         onChange={(action) => change({ action })}

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 import { Link } from '../../shell/link.tsx';
-import { partsOf, type Entry } from './audit-words.ts';
+import { partsOf, type Entry } from './action-labels.ts';
 import type { Named } from './names.ts';
 
 type Names = ReadonlyMap<string, Named>;
@@ -37,7 +37,7 @@ export function ActorName({ actor, names }: { actor: string; names: Names }) {
 export function SubjectName({ entry, names }: { entry: Entry; names: Names }) {
   const { subject, account_id: accountId } = entry;
   const { kind, id } = partsOf(subject);
-  const to = placeOf(kind, id, accountId);
+  const to = pathOf(kind, id, accountId);
   // An invitation has no name: show its account.
   const named = kind === 'invitation' && accountId !== null ? `account:${accountId}` : subject;
   const name = kind === 'plan' ? id : names.get(named)?.name;
@@ -52,7 +52,7 @@ export function SubjectName({ entry, names }: { entry: Entry; names: Names }) {
 }
 
 /** Returns the console path of a subject; null: it has no page. */
-function placeOf(kind: string, id: string, accountId: string | null): string | null {
+function pathOf(kind: string, id: string, accountId: string | null): string | null {
   switch (kind) {
     case 'account':
       return `/operator/accounts/${id}`;

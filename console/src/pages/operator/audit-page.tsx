@@ -9,7 +9,7 @@ import { useQueryState } from '../../shell/query.ts';
 import { auditColumns } from './audit-columns.tsx';
 import { AuditDialog } from './audit-dialog.tsx';
 import { AuditFilters } from './audit-filters.tsx';
-import type { Entry } from './audit-words.ts';
+import type { Entry } from './action-labels.ts';
 import { useNames } from './names.ts';
 
 const PAGE = 50;

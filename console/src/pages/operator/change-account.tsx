@@ -6,7 +6,7 @@ import { Dialog } from '../../components/dialog.tsx';
 import { Field, TextField } from '../../components/field.tsx';
 import { errorAt, FormError } from '../../components/form-error.tsx';
 import { Select } from '../../components/select.tsx';
-import type { Account } from './account-words.tsx';
+import type { Account } from './account-labels.tsx';
 import { chosenPlan, planChoice, planChoices } from './plan-choices.ts';
 
 interface ChangeProps {

@@ -1,6 +1,6 @@
 import { useAction, useRead } from '../../api/queries.ts';
 import { Confirm } from '../../components/confirm.tsx';
-import type { Account } from './account-words.tsx';
+import type { Account } from './account-labels.tsx';
 
 interface ChangeStatusProps {
   account: Account;

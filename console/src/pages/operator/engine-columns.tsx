@@ -90,7 +90,7 @@ function Replica({ engine, onOpen }: { engine: Engine; onOpen: (engine: Engine) 
         <ModelName id={engine.model} />
       </button>
       <span className="hidden truncate text-xs text-ink-3 sm:block" title={engine.name}>
-        {placeOf(engine)}
+        {locationOf(engine)}
       </span>
       <span className="block text-xs sm:hidden">
         <EngineStatus engine={engine} />
@@ -158,7 +158,7 @@ function Slots({ engine: { slots, slots_in_use: used } }: { engine: Engine }) {
 }
 
 /** Returns the location of a replica: the URL of an engine server, or this machine. */
-export const placeOf = ({ model, name }: Engine): string =>
+export const locationOf = ({ model, name }: Engine): string =>
   name === `embedded:${model}` ? 'Embedded (this machine)' : name;
 
 function Uptime({ engine }: { engine: Engine }) {

@@ -9,7 +9,7 @@ import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, oneDigit, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
-import { cacheShare, orUnknown, placeOf, uptimeMs, type Engine } from './engine-columns.tsx';
+import { cacheShare, orUnknown, locationOf, uptimeMs, type Engine } from './engine-columns.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
 import { RestartEngine } from './restart-engine.tsx';
 import { TextLink } from '../../shell/link.tsx';
@@ -23,7 +23,7 @@ export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClo
       open={engine !== null}
       onClose={onClose}
       title={engine?.model ?? ''}
-      hint={engine ? placeOf(engine) : undefined}
+      hint={engine ? locationOf(engine) : undefined}
       actions={
         engine && (
           <>

@@ -14,7 +14,7 @@ interface ColumnData {
   selfId: string;
   /** Number of operators; null: not all users are loaded yet. */
   operators: number | null;
-  onAsk: (change: Change) => void;
+  onChange: (change: Change) => void;
 }
 
 /** The columns of the list of users. */
@@ -70,7 +70,7 @@ function Name({ person: { name, email, operator }, self }: { person: Person; sel
   );
 }
 
-function Actions({ person, selfId, operators, onAsk }: ColumnData & { person: Person }) {
+function Actions({ person, selfId, operators, onChange }: ColumnData & { person: Person }) {
   const last = person.operator && operators === 1;
   return (
     <span className="flex justify-end">
@@ -88,12 +88,12 @@ function Actions({ person, selfId, operators, onAsk }: ColumnData & { person: Pe
           <MenuItem
             icon={<ShieldMinus />}
             disabled={last}
-            onClick={() => onAsk({ kind: 'unmake_operator', person })}
+            onClick={() => onChange({ kind: 'unmake_operator', person })}
           >
             {last ? 'Cannot remove the last operator' : 'Remove operator role'}
           </MenuItem>
         ) : (
-          <MenuItem icon={<ShieldPlus />} onClick={() => onAsk({ kind: 'make_operator', person })}>
+          <MenuItem icon={<ShieldPlus />} onClick={() => onChange({ kind: 'make_operator', person })}>
             Make operator
           </MenuItem>
         )}
@@ -107,7 +107,7 @@ function Actions({ person, selfId, operators, onAsk }: ColumnData & { person: Pe
             danger
             icon={<Trash2 />}
             disabled={last}
-            onClick={() => onAsk({ kind: 'delete', person })}
+            onClick={() => onChange({ kind: 'delete', person })}
           >
             Delete
           </MenuItem>

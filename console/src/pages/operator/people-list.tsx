@@ -18,7 +18,7 @@ export function PeopleList() {
   const { person: self } = useSession();
   const people = useList('listPeople', { query: { limit: PAGE } });
   const [query, change] = useQueryState();
-  const [asked, setAsked] = useState<Change | null>(null);
+  const [pendingChange, setPendingChange] = useState<Change | null>(null);
   const text = query.get('q') ?? '';
   const { items, hasMore, isReadingMore, more } = people;
   useEffect(() => {
@@ -52,7 +52,7 @@ export function PeopleList() {
         <>
           <Table
             label="Users"
-            columns={peopleColumns({ selfId: self.id, operators, onAsk: setAsked })}
+            columns={peopleColumns({ selfId: self.id, operators, onChange: setPendingChange })}
             rows={shown}
             keyOf={({ id }) => id}
           />
@@ -65,7 +65,7 @@ export function PeopleList() {
           />
         </>
       )}
-      <PersonChange change={asked} onClose={() => setAsked(null)} />
+      <PersonChange change={pendingChange} onClose={() => setPendingChange(null)} />
     </Card>
   );
 }

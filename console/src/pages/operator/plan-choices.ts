@@ -1,6 +1,6 @@
 import type { ItemOf } from '../../api/client.ts';
 import type { Choice } from '../../components/select.tsx';
-import { limitsSet, limitWords } from '../../format/limits.ts';
+import { limitsSet, limitText } from '../../format/limits.ts';
 
 type Plan = ItemOf<'listPlans'>;
 
@@ -23,6 +23,6 @@ export function planChoices(plans: readonly Plan[]): Choice<string>[] {
 }
 
 function hintOf(limits: NonNullable<Plan['limits']>): string {
-  const words = limitsSet(limits).map(({ limit, bound }) => limitWords(limit, bound));
-  return words.length === 0 ? 'No limits' : words.slice(0, 2).join(', ');
+  const texts = limitsSet(limits).map(({ limit, bound }) => limitText(limit, bound));
+  return texts.length === 0 ? 'No limits' : texts.slice(0, 2).join(', ');
 }

@@ -7,7 +7,7 @@ import { ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { EmptyState, ErrorState, Notice, Skeleton } from '../../components/states.tsx';
-import { limitsSet, limitWords } from '../../format/limits.ts';
+import { limitsSet, limitText } from '../../format/limits.ts';
 import { whole } from '../../format/number.ts';
 import { TextLink } from '../../shell/link.tsx';
 
@@ -96,7 +96,7 @@ function LimitList({ limits }: { limits: Limits | NonNullable<Limits['models']>[
   return (
     <ul className="space-y-1.5 text-sm">
       {set.map(({ limit, bound }) => (
-        <li key={limit}>{limitWords(limit, bound)}</li>
+        <li key={limit}>{limitText(limit, bound)}</li>
       ))}
       {burst?.requests !== undefined && (
         <li className="text-ink-3">Burst of {whole(burst.requests)} requests</li>

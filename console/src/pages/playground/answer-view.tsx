@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import { Segmented } from '../../components/choices.tsx';
 import { Spinner } from '../../components/spinner.tsx';
 import { duration } from '../../format/time.ts';
-import { emptyWords, type Answer } from './answer.ts';
+import { emptyText, type Answer } from './answer.ts';
 import { useLiveAnswer } from './context.ts';
 import { Fault } from './fault.tsx';
 import { Logprobs } from './logprobs.tsx';
@@ -45,7 +45,7 @@ export function AnswerView({ answer, text, onChoose, onRetry, calls }: AnswerVie
       {text !== '' && <RichText text={text} />}
       {calls}
       {text === '' && fault === null && (choice?.calls.length ?? 0) === 0 && (
-        <p className="text-ink-3">{emptyWords(answer)}</p>
+        <p className="text-ink-3">{emptyText(answer)}</p>
       )}
       {fault !== null && (
         <div className={text === '' ? '' : 'mt-3'}>

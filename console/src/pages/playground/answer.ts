@@ -114,7 +114,7 @@ export function speedOf({ usage, ttftMs, totalMs }: Answer): number | null {
 }
 
 /** Says why a response has neither text nor calls. */
-export function emptyWords({ choices, chosen, stopped }: Answer): string {
+export function emptyText({ choices, chosen, stopped }: Answer): string {
   const { reasoning = '', finish = null } = choices[chosen] ?? {};
   if (stopped) return `Stopped ${reasoning === '' ? 'before the first token' : 'during the reasoning'}.`;
   if (finish === 'content_filter') return 'The content filter of the provider withheld the response.';

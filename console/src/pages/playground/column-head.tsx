@@ -2,7 +2,7 @@ import { Columns2, X } from 'lucide-react';
 import { Button, IconButton } from '../../components/button.tsx';
 import { Select } from '../../components/select.tsx';
 import { useIsRunning, usePlayground } from './context.ts';
-import { initialModel, wordsOf } from './model-words.ts';
+import { initialModel, summaryOf } from './model-text.ts';
 import { useColumns } from './use-columns.ts';
 
 /** Selects the model of a column, and adds or closes a second column. */
@@ -19,7 +19,7 @@ export function ColumnHead({ column }: { column: number }) {
         className="min-w-0 flex-1 sm:max-w-md"
         value={model}
         disabled={isRunning}
-        choices={models.map((one) => ({ value: one.id, label: one.id, hint: wordsOf(one) }))}
+        choices={models.map((one) => ({ value: one.id, label: one.id, hint: summaryOf(one) }))}
         onChange={(id) => choose(column, id)}
       />
       {many ? (

@@ -1,6 +1,6 @@
 import { SquareTerminal } from 'lucide-react';
 import { usePlayground } from './context.ts';
-import { wordsOf } from './model-words.ts';
+import { summaryOf } from './model-text.ts';
 
 /** A column without a conversation or completion: names its model. */
 export function EmptyColumn({ model }: { model: string }) {
@@ -17,7 +17,9 @@ export function EmptyColumn({ model }: { model: string }) {
           : `${draft.mode === 'chat' ? 'Chat with' : 'Complete a text with'} ${model.split('/').at(-1)}`}
       </h2>
       <p className="mt-1 max-w-md text-sm text-ink-3">
-        {found === undefined ? 'An operator can add models to the configuration file.' : `${wordsOf(found)}.`}
+        {found === undefined
+          ? 'An operator can add models to the configuration file.'
+          : `${summaryOf(found)}.`}
       </p>
       <p className="mt-1 max-w-md text-sm text-ink-3">
         Requests are charged to your account and count toward its limits.

@@ -1,6 +1,6 @@
 import { Notice } from '../../components/states.tsx';
 import { usePlayground } from './context.ts';
-import { capabilityWords, stateOf, type Capability } from './model-words.ts';
+import { capabilityWarning, stateOf, type Capability } from './model-text.ts';
 
 /** Shows the progress of a model that is not ready, and names one that is ready. */
 export function ModelNotice({ model }: { model: string }) {
@@ -26,9 +26,9 @@ export function ModelNotice({ model }: { model: string }) {
 export function CapabilityNotice({ capability }: { capability: Capability }) {
   const { draft, models } = usePlayground();
   const selected = models.filter(({ id }) => draft.columns.some(({ model }) => model === id));
-  const words = selected.flatMap((model) => capabilityWords(model, capability) ?? []);
-  if (words.length === 0) return null;
+  const warnings = selected.flatMap((model) => capabilityWarning(model, capability) ?? []);
+  if (warnings.length === 0) return null;
   return (
-    <p className="rounded-lg bg-warn-soft px-3 py-2 text-xs leading-5 wrap-anywhere">{words.join(' ')}</p>
+    <p className="rounded-lg bg-warn-soft px-3 py-2 text-xs leading-5 wrap-anywhere">{warnings.join(' ')}</p>
   );
 }

@@ -1,7 +1,7 @@
 import { useEffect } from 'react';
 import { useQueryState } from '../../shell/query.ts';
 import { useActions, usePlayground } from './context.ts';
-import { initialModel } from './model-words.ts';
+import { initialModel } from './model-text.ts';
 
 /** Query parameter of each column's model. */
 const NAMES = ['model', 'compare'] as const;

@@ -1,7 +1,7 @@
 /** The device of a session, from its `user-agent`. */
 export interface Device {
   /** Such as "Firefox on Linux". */
-  words: string;
+  label: string;
   kind: 'desk' | 'phone' | 'program';
 }
 
@@ -27,14 +27,14 @@ const SYSTEMS = [
 
 /** Parses a `user-agent`; null: not sent. */
 export function deviceOf(userAgent: string | null): Device {
-  if (!userAgent) return { words: 'Unknown device', kind: 'program' };
+  if (!userAgent) return { label: 'Unknown device', kind: 'program' };
   const browser = BROWSERS.find(([pattern]) => pattern.test(userAgent))?.[1];
   const system = SYSTEMS.find(([pattern]) => pattern.test(userAgent));
   if (browser === undefined && system === undefined) {
     // Programs name themselves first: `curl/8.5.0`.
     const name = /^[\w.-]{1,40}/.exec(userAgent)?.[0];
-    return { words: name ?? 'Unknown device', kind: 'program' };
+    return { label: name ?? 'Unknown device', kind: 'program' };
   }
-  const words = [browser ?? 'Unknown browser', system?.[1]].filter(Boolean).join(' on ');
-  return { words, kind: system?.[2] ?? 'desk' };
+  const label = [browser ?? 'Unknown browser', system?.[1]].filter(Boolean).join(' on ');
+  return { label, kind: system?.[2] ?? 'desk' };
 }

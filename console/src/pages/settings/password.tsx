@@ -13,7 +13,7 @@ const FIELDS = ['current_password', 'new_password'];
 export function Password() {
   const { person } = useSession();
   const [current, setCurrent] = useState('');
-  const [wanted, setWanted] = useState('');
+  const [newPassword, setNewPassword] = useState('');
   const change = useAction('changePassword', {
     changes: ['getSession', 'listSessions'],
     done: 'Password saved. Your other sessions were signed out.',
@@ -35,14 +35,14 @@ export function Password() {
           change.mutate(
             {
               body: {
-                new_password: wanted,
+                new_password: newPassword,
                 ...(person.has_password && { current_password: current }),
               },
             },
             {
               onSuccess: () => {
                 setCurrent('');
-                setWanted('');
+                setNewPassword('');
               },
             },
           );
@@ -61,8 +61,8 @@ export function Password() {
         <NewPasswordField
           label="New password"
           known={[person.name, person.email]}
-          value={wanted}
-          onChange={(event) => setWanted(event.target.value)}
+          value={newPassword}
+          onChange={(event) => setNewPassword(event.target.value)}
           error={errorAt(change.error, 'new_password')}
         />
         <ConfirmationError error={change.error} fields={FIELDS} />

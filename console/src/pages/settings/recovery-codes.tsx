@@ -19,7 +19,7 @@ export function RecoveryCodes({ codes }: { codes: readonly string[] }) {
         ))}
       </ul>
       <div className="flex flex-wrap gap-2">
-        <CopyButton text={text} what="codes" words />
+        <CopyButton text={text} what="codes" labeled />
         <Button icon={<Download className="size-4" aria-hidden="true" />} onClick={() => download(text)}>
           Download
         </Button>

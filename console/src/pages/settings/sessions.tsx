@@ -82,7 +82,7 @@ function Line({ session }: { session: Session }) {
       <div className="min-w-0 flex-1">
         <p className="flex flex-wrap items-center gap-x-2">
           <span className="truncate font-medium" title={userAgent ?? undefined}>
-            {device.words}
+            {device.label}
           </span>
           {current && <Badge tone="accent">This session</Badge>}
         </p>
@@ -102,14 +102,14 @@ function Line({ session }: { session: Session }) {
         </p>
       </div>
       {!current && (
-        <Button size="small" aria-label={`Sign out ${device.words}`} onClick={() => setAsking(true)}>
+        <Button size="small" aria-label={`Sign out ${device.label}`} onClick={() => setAsking(true)}>
           Sign out
         </Button>
       )}
       <Confirm
         open={asking}
         onClose={() => setAsking(false)}
-        title={`Sign out ${device.words}?`}
+        title={`Sign out ${device.label}?`}
         action="Sign out"
         busy={end.isPending}
         onConfirm={() => end.mutate({ params: { id } }, { onSuccess: () => setAsking(false) })}

@@ -21,7 +21,7 @@ export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in
 }
 
 /** Returns the state, context length and prices of a model on one line. */
-export function wordsOf(model: Model): string {
+export function summaryOf(model: Model): string {
   const { context_length: context, pricing } = model;
   return [
     stateOf(model),
@@ -33,7 +33,7 @@ export function wordsOf(model: Model): string {
 export type Capability = 'tools' | 'reasoning';
 
 /** Returns a warning that a model does not have a capability, or may not have it; null: it has it. */
-export function capabilityWords(
+export function capabilityWarning(
   model: Pick<Model, 'id' | Capability>,
   capability: Capability,
 ): string | null {

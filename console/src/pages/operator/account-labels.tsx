@@ -5,7 +5,7 @@ export type Account = ItemOf<'listAccounts'>;
 type AccountStatus = Account['status'];
 
 /** Labels of the account states. */
-export const STATUS_WORDS: Readonly<Record<AccountStatus, string>> = {
+export const STATUS_LABELS: Readonly<Record<AccountStatus, string>> = {
   active: 'Active',
   suspended: 'Suspended',
   closed: 'Closed',
@@ -15,7 +15,7 @@ const TONES: Readonly<Record<AccountStatus, Tone>> = { active: 'good', suspended
 
 /** The state of an account. */
 export function AccountState({ status }: { status: AccountStatus }) {
-  return <Status tone={TONES[status]}>{STATUS_WORDS[status]}</Status>;
+  return <Status tone={TONES[status]}>{STATUS_LABELS[status]}</Status>;
 }
 
 /** The plan of an account; the default plan if the account has none. */

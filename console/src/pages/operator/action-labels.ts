@@ -2,8 +2,8 @@ import type { ItemOf } from '../../api/client.ts';
 
 export type Entry = ItemOf<'listAudit'>;
 
-/** Text of each action, to be followed by the name of the subject. */
-export const ACTION_WORDS = {
+/** Label of each action, to be followed by the name of the subject. */
+export const ACTION_LABELS = {
   'account.create': 'Created account',
   'account.rename': 'Renamed account',
   'account.set_plan': 'Changed plan of',
@@ -39,16 +39,16 @@ export const ACTION_WORDS = {
   'engine.restart': 'Restarted engine of',
 } as const;
 
-/** Returns the text of an action; its name if it is unknown. */
-export function actionWords(action: string): string {
-  const words: Readonly<Record<string, string>> = ACTION_WORDS;
-  return words[action] ?? action;
+/** Returns the label of an action; its name if it is unknown. */
+export function actionLabel(action: string): string {
+  const labels: Readonly<Record<string, string>> = ACTION_LABELS;
+  return labels[action] ?? action;
 }
 
-/** Returns the text of an action without its subject: with an ellipsis if a name is expected after it. */
-export function standaloneWords(action: string): string {
-  const words = actionWords(action);
-  return / (?:as|for|from|of|to)$/.test(words) ? `${words} …` : words;
+/** Returns the label of an action without its subject, with an ellipsis if a name would follow. */
+export function standaloneLabel(action: string): string {
+  const label = actionLabel(action);
+  return / (?:as|for|from|of|to)$/.test(label) ? `${label} …` : label;
 }
 
 /** Splits an actor or subject into kind and id: `key:key_12` is the key `key_12`; `service` has no id. */
