@@ -80,7 +80,7 @@ export class FaultScheduler implements Disposable {
     const index = this.#random.between(0, countOf(fault.target, testbed) - 1);
     const durationMs = this.#random.between(...fault.durationMs);
     const target = `${fault.target} ${index}`;
-    if (fault.alone) {
+    if (fault.exclusive) {
       await Promise.all(this.#running.values());
       await testbed.healthy();
       // A paused instance notices at its next heartbeat that its lease has expired. It sends three per lease.
@@ -108,7 +108,7 @@ export class FaultScheduler implements Disposable {
     // The next fault on this target, or the end of the run, handles the rejection.
     ended.catch(() => {});
     this.#running.set(target, ended);
-    if (fault.alone) await ended;
+    if (fault.exclusive) await ended;
   }
 
   async #suspend(pids: readonly number[], waitDuration: () => Promise<void>): Promise<void> {

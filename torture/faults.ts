@@ -22,7 +22,7 @@ interface FaultType {
   /** Only with SQLite. */
   sqlite?: true;
   /** Whether no other fault may overlap, because the fault checks that other callers are served. */
-  alone?: true;
+  exclusive?: true;
   /** Range of the duration, in milliseconds. */
   durationMs: readonly [least: number, most: number];
   inject(context: FaultContext): Promise<void>;
@@ -84,7 +84,7 @@ export const FAULT_TYPES: readonly FaultType[] = [
     name: 'replica reports false usage',
     weight: 4,
     target: 'instance',
-    alone: true,
+    exclusive: true,
     durationMs: MOMENT,
     inject: sendFalseUsageRequests,
   },
@@ -92,7 +92,7 @@ export const FAULT_TYPES: readonly FaultType[] = [
     name: 'hostile bodies',
     weight: 4,
     target: 'instance',
-    alone: true,
+    exclusive: true,
     durationMs: MOMENT,
     inject: sendHostileBodies,
   },

@@ -27,11 +27,11 @@ export interface NewKey extends KeyChange {
  */
 export async function createKey(
   database: Database,
-  wanted: NewKey,
+  newKey: NewKey,
   by: Actor = SERVICE,
 ): Promise<{ key: Secret; record: KeyRecord }> {
-  const columns = columnsOf({ expiresAt: null, allowedModels: null, limits: null, ...wanted });
-  const { kind = 'caller', purpose = 'api', accountId = DEFAULT_ACCOUNT_ID } = wanted;
+  const columns = columnsOf({ expiresAt: null, allowedModels: null, limits: null, ...newKey });
+  const { kind = 'caller', purpose = 'api', accountId = DEFAULT_ACCOUNT_ID } = newKey;
   const key = createKeyText();
   const { prefix, lastFour } = visibleParts(key);
   const row: KeyRow = {
@@ -39,7 +39,7 @@ export async function createKey(
     account_id: accountId,
     kind,
     purpose,
-    name: wanted.name,
+    name: newKey.name,
     hash: hashKey(key.reveal()),
     prefix,
     last_four: lastFour,
@@ -98,21 +98,21 @@ export async function getKey(database: Database, id: string): Promise<KeyRecord>
 }
 
 /**
- * Changes the key that `named` identifies, as in `revokeKey`. `wanted` returns the change for the current key. Each
- * changed field is recorded in the audit log. All instances apply the change within a second. Returns null if there is
- * no such key. Rejects with a `ServiceError` `invalid_value` (params like `createKey`, or `id` if several keys match),
+ * Changes the key that `named` identifies, as in `revokeKey`. `changeOf` returns the change to make to the current key.
+ * Each changed field is recorded in the audit log. All instances apply the change within a second. Returns null if there
+ * is no such key. Rejects with a `ServiceError` `invalid_value` (params like `createKey`, or `id` if several keys match),
  * or `conflict` if the key is revoked.
  */
 export async function changeKey(
   database: Database,
   named: string,
-  wanted: (now: KeyRecord) => KeyChange,
+  changeOf: (key: KeyRecord) => KeyChange,
   by: Actor,
 ): Promise<KeyRecord | null> {
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await lockKey(database, transaction, named);
     if (row === null) return null;
-    const columns = columnsOf(wanted(toRecord(row)));
+    const columns = columnsOf(changeOf(toRecord(row)));
     const changed = { ...row, ...columns };
     const before = readable(row);
     const fields = Object.entries(readable(changed)).filter(

@@ -140,8 +140,8 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /** Like `createKey`. The key works when this resolves. */
-  async create(wanted: NewKey): Promise<{ key: Secret; record: KeyRecord }> {
-    const created = await createKey(this.#database, wanted);
+  async create(newKey: NewKey): Promise<{ key: Secret; record: KeyRecord }> {
+    const created = await createKey(this.#database, newKey);
     await this.refresh();
     return created;
   }

@@ -110,8 +110,8 @@ async function write(query: QueryFunction, epoch: number, batch: Batch): Promise
   if (missing.length === 0) return { lost: [] };
   // A row that this instance settled in a write whose response was lost is not lost.
   const { rows } = await query<{ id: string }>(statements.SETTLED_BY, [epoch, missing]);
-  const ours = new Set(rows.map(({ id }) => id));
-  return { lost: missing.filter((id) => !ours.has(id)) };
+  const settledHere = new Set(rows.map(({ id }) => id));
+  return { lost: missing.filter((id) => !settledHere.has(id)) };
 }
 
 /** Marks instances as dead and settles their open rows as interrupted. Returns the number of rows. */

@@ -62,15 +62,15 @@ function* denialsIn(
   const month = { period: 'month', ends: endOfMonth(context.nowMs) } as const;
   if (dayTokens !== null) {
     const used = { settled: daySettled, reserved: dayReserved, requested: tokens };
-    yield* calendarDenial({ ...all, ...day, bound: dayTokens, ...used, write: tokensText });
+    yield* calendarDenial({ ...all, ...day, bound: dayTokens, ...used, format: tokensText });
   }
   if (monthTokens !== null) {
     const used = { settled: monthSettled, reserved: monthReserved, requested: tokens };
-    yield* calendarDenial({ ...all, ...month, bound: monthTokens, ...used, write: tokensText });
+    yield* calendarDenial({ ...all, ...month, bound: monthTokens, ...used, format: tokensText });
   }
   if (monthNano !== null) {
     const used = { settled: nanoSettled, reserved: nanoReserved, requested: nano };
-    yield* calendarDenial({ ...all, ...month, bound: monthNano, ...used, write: usdText });
+    yield* calendarDenial({ ...all, ...month, bound: monthNano, ...used, format: usdText });
   }
 }
 
@@ -112,23 +112,23 @@ interface CalendarLimit {
   requested: number;
   weight: number;
   nowMs: number;
-  write: (amount: number) => string;
+  format: (amount: number) => string;
   period: 'day' | 'month';
   /** Unix milliseconds. */
   ends: number;
 }
 
 function* calendarDenial(limit: CalendarLimit): Iterable<Denial> {
-  const { who, bound, settled, reserved, requested, weight, nowMs, write, period, ends } = limit;
+  const { who, bound, settled, reserved, requested, weight, nowMs, format, period, ends } = limit;
   if (settled + (reserved + requested) * weight <= bound) return;
   const code = 'insufficient_quota';
-  const allows = `${who} ${write(bound)} per UTC ${period}`;
+  const allows = `${who} ${format(bound)} per UTC ${period}`;
   if (requested > bound) {
-    const message = `${allows}, and this request may use up to ${write(requested)}. Lower \`max_tokens\`.`;
+    const message = `${allows}, and this request may use up to ${format(requested)}. Lower \`max_tokens\`.`;
     yield { code, message, retryAfterMs: null };
     return;
   }
-  const used = `${write(settled)} used, ${write(reserved)} reserved for running requests, and this request may use up to ${write(requested)}.`;
+  const used = `${format(settled)} used, ${format(reserved)} reserved for running requests, and this request may use up to ${format(requested)}.`;
   // Running requests block it, or the higher weight while instances cannot share counters. Both usually end before the
   // period does.
   if (settled + requested <= bound) {

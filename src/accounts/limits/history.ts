@@ -36,13 +36,13 @@ export function sumHistory(
   keyId: string | null,
   model: string | null,
 ): ScopeHistory {
-  const mine = entries.filter(
+  const matching = entries.filter(
     (entry) => (keyId === null || entry.keyId === keyId) && (model === null || entry.model === model),
   );
   const sum = (of: (entry: HistoryEntry) => number): number =>
-    mine.reduce((total, entry) => total + of(entry), 0);
+    matching.reduce((total, entry) => total + of(entry), 0);
   const nano = (of: (entry: HistoryEntry) => bigint): number =>
-    nanoOfPico(mine.reduce((total, entry) => total + of(entry), 0n));
+    nanoOfPico(matching.reduce((total, entry) => total + of(entry), 0n));
   return {
     dayTokens: sum((entry) => entry.dayTokens),
     monthTokens: sum((entry) => entry.monthTokens),

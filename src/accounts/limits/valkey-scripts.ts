@@ -189,9 +189,9 @@ if unknown then
   for i, s in ipairs(scopes) do
     local ticket = ''
     if s.stale then
-      local started, wanted = string.match(s.w or '', '(%d+) (%d+)')
+      local started, generation_read = string.match(s.w or '', '(%d+) (%d+)')
       ticket = s.w
-      if s.g or not ticket or now - tonumber(started) > ${READING_MS} or tonumber(wanted) < generation then
+      if s.g or not ticket or now - tonumber(started) > ${READING_MS} or tonumber(generation_read) < generation then
         ticket = text(now) .. ' ' .. text(generation)
         s.ds, s.ms, s.ns = 0, 0, 0
         redis.call('HDEL', s.key, 'g', 'v')
