@@ -41,7 +41,7 @@ function limitsWith(changed: Partial<KeyDraft['limits']>) {
 describe('key settings from the form', () => {
   test('a name alone creates a key without limits', () => {
     assert.deepEqual(settingsOf(NAMED, NOW), {
-      faults: null,
+      errors: null,
       settings: { name: 'mobile', expires_at: null, allowed_models: null, limits: null },
     });
   });
@@ -79,12 +79,12 @@ describe('key settings from the form', () => {
 
   test('invalid amounts are reported for their field', () => {
     for (const text of ['0', '-1', '1.5', 'many', '1e3']) {
-      assert.deepEqual(Object.keys(limitsWith({ requests_in_flight: text }).faults ?? {}), [
+      assert.deepEqual(Object.keys(limitsWith({ requests_in_flight: text }).errors ?? {}), [
         'limits.requests_in_flight',
       ]);
     }
     for (const text of ['1.2345678', '12345678', 'much', '-3']) {
-      assert.deepEqual(Object.keys(limitsWith({ usd_per_month: text }).faults ?? {}), [
+      assert.deepEqual(Object.keys(limitsWith({ usd_per_month: text }).errors ?? {}), [
         'limits.usd_per_month',
       ]);
     }
@@ -92,7 +92,7 @@ describe('key settings from the form', () => {
 
   test('all errors are reported together', () => {
     const draft: KeyDraft = { ...NEW_KEY, models: [], expiry: 'date', date: '2026-11-01' };
-    assert.deepEqual(Object.keys(settingsOf(draft, NOW).faults ?? {}).sort(), [
+    assert.deepEqual(Object.keys(settingsOf(draft, NOW).errors ?? {}).sort(), [
       'allowed_models',
       'expires_at',
       'name',
@@ -106,7 +106,7 @@ describe('key settings from the form', () => {
     assert.equal(dayOfField(Date.parse(today?.expires_at ?? '')), dayOfField(NOW));
     assert.ok(Date.parse(today?.expires_at ?? '') > NOW);
     for (const date of ['', 'soon', '2026-11-21']) {
-      assert.ok(settingsOf({ ...NAMED, expiry: 'date', date }, NOW).faults?.['expires_at']);
+      assert.ok(settingsOf({ ...NAMED, expiry: 'date', date }, NOW).errors?.['expires_at']);
     }
   });
 });

@@ -9,7 +9,7 @@ import {
 } from '../../console/src/pages/playground/parameters.ts';
 import { requestOf, sentRequest } from '../../console/src/pages/playground/request.ts';
 import {
-  faultsOf,
+  validationErrors,
   MAX_TEXT_LENGTH,
   MAX_BIASES,
   MAX_STOPS,
@@ -125,10 +125,10 @@ test('text completions and chats without tools send no settings of tools', () =>
 
 test('the service accepts every request with valid settings', () => {
   const chat = draftOf({ input: 'Hello' }, EVERYTHING);
-  assert.deepEqual(faultsOf(chat.settings, 'chat'), {});
+  assert.deepEqual(validationErrors(chat.settings, 'chat'), {});
   assert.equal(parseChatRequest(bodyOf(chat), PARSING).request.logprobs, 3);
   const text = draftOf({ mode: 'text', prompt: 'Once' }, EVERYTHING);
-  assert.deepEqual(faultsOf(text.settings, 'text'), {});
+  assert.deepEqual(validationErrors(text.settings, 'text'), {});
   assert.equal(parseTextRequest(bodyOf(text), PARSING).request.logprobs, 3);
   const echo = draftOf({ mode: 'text', prompt: 'Once' }, { echo: true });
   assert.equal(parseTextRequest(bodyOf(echo), PARSING).request.echo, true);
@@ -175,30 +175,30 @@ test('streamed requests include usage; others have no stream options', () => {
 });
 
 test('invalid settings are reported for their field', () => {
-  const faults = (settings: Partial<Settings>, mode: Mode = 'chat') =>
-    Object.keys(faultsOf({ ...EMPTY_DRAFT.settings, ...settings }, mode));
-  assert.deepEqual(faults({ numbers: { temperature: '2.1' } }), ['temperature']);
-  assert.deepEqual(faults({ numbers: { top_p: '0' } }), ['top_p']);
-  assert.deepEqual(faults({ numbers: { max_tokens: '1.5', seed: 'x' } }), ['max_tokens', 'seed']);
-  assert.deepEqual(faults({ numbers: { temperature: '' } }), []);
-  assert.deepEqual(faults({ stop: ['fine', 'x'.repeat(1025)] }), ['stop[1]']);
-  assert.deepEqual(faults({ format: 'json_schema', schema: '{', schemaName: 'a b' }), [
+  const errors = (settings: Partial<Settings>, mode: Mode = 'chat') =>
+    Object.keys(validationErrors({ ...EMPTY_DRAFT.settings, ...settings }, mode));
+  assert.deepEqual(errors({ numbers: { temperature: '2.1' } }), ['temperature']);
+  assert.deepEqual(errors({ numbers: { top_p: '0' } }), ['top_p']);
+  assert.deepEqual(errors({ numbers: { max_tokens: '1.5', seed: 'x' } }), ['max_tokens', 'seed']);
+  assert.deepEqual(errors({ numbers: { temperature: '' } }), []);
+  assert.deepEqual(errors({ stop: ['fine', 'x'.repeat(1025)] }), ['stop[1]']);
+  assert.deepEqual(errors({ format: 'json_schema', schema: '{', schemaName: 'a b' }), [
     'schemaName',
     'schema',
   ]);
-  assert.deepEqual(faults({ format: 'json_schema', schema: '[]' }), ['schema']);
-  assert.deepEqual(faults({ format: 'text', schema: '{' }), []);
-  assert.deepEqual(faults({ logitBias: '{"a": 1}' }), ['logit_bias']);
-  assert.deepEqual(faults({ logitBias: '{"1": 101}' }), ['logit_bias']);
-  assert.deepEqual(faults({ logitBias: '{"999999999": 1}' }), []);
+  assert.deepEqual(errors({ format: 'json_schema', schema: '[]' }), ['schema']);
+  assert.deepEqual(errors({ format: 'text', schema: '{' }), []);
+  assert.deepEqual(errors({ logitBias: '{"a": 1}' }), ['logit_bias']);
+  assert.deepEqual(errors({ logitBias: '{"1": 101}' }), ['logit_bias']);
+  assert.deepEqual(errors({ logitBias: '{"999999999": 1}' }), []);
   // The API accepts token IDs of up to 9 digits.
-  assert.deepEqual(faults({ logitBias: '{"1000000000": 1}' }), ['logit_bias']);
-  assert.deepEqual(faults({ echo: true, logprobs: true }), []);
-  assert.deepEqual(faults({ echo: true, logprobs: true }, 'text'), ['echo']);
+  assert.deepEqual(errors({ logitBias: '{"1000000000": 1}' }), ['logit_bias']);
+  assert.deepEqual(errors({ echo: true, logprobs: true }), []);
+  assert.deepEqual(errors({ echo: true, logprobs: true }, 'text'), ['echo']);
   // Text completions allow fewer top log probabilities; without logprobs the value is ignored.
-  assert.deepEqual(faults({ logprobs: true, numbers: { top_logprobs: '6' } }), []);
-  assert.deepEqual(faults({ logprobs: true, numbers: { top_logprobs: '6' } }, 'text'), ['top_logprobs']);
-  assert.deepEqual(faults({ numbers: { top_logprobs: '99' } }), []);
+  assert.deepEqual(errors({ logprobs: true, numbers: { top_logprobs: '6' } }), []);
+  assert.deepEqual(errors({ logprobs: true, numbers: { top_logprobs: '6' } }, 'text'), ['top_logprobs']);
+  assert.deepEqual(errors({ numbers: { top_logprobs: '99' } }), []);
 });
 
 test('bounds and defaults match the API', () => {

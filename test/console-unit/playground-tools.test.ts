@@ -15,10 +15,10 @@ import {
 } from '../../console/src/pages/playground/draft.ts';
 import { capabilityWarning } from '../../console/src/pages/playground/model-text.ts';
 import { requestOf, sentRequest } from '../../console/src/pages/playground/request.ts';
-import { faultsOf, REASONING_EFFORTS } from '../../console/src/pages/playground/settings.ts';
+import { validationErrors, REASONING_EFFORTS } from '../../console/src/pages/playground/settings.ts';
 import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
 import {
-  faultOfVariables,
+  variablesError,
   MAX_VARIABLES,
   MAX_VARIABLES_LENGTH,
 } from '../../console/src/pages/playground/template-variables.ts';
@@ -46,9 +46,9 @@ function refusalOf(fields: Readonly<Record<string, unknown>>): string | null {
   }
 }
 
-const faultOfTools = (value: unknown): string | null => {
+const toolsError = (value: unknown): string | null => {
   const read = readTools(typeof value === 'string' ? value : JSON.stringify(value));
-  return 'fault' in read ? read.fault : null;
+  return 'error' in read ? read.error : null;
 };
 
 test('tools are read from tool objects and from functions', () => {
@@ -63,10 +63,10 @@ test('tools are read from tool objects and from functions', () => {
 });
 
 test('errors of tools name the path of the value', () => {
-  const fault = (...tools: unknown[]) => faultOfTools(tools) ?? '';
+  const fault = (...tools: unknown[]) => toolsError(tools) ?? '';
   const named = { name: 'a' };
-  assert.match(faultOfTools('[{') ?? '', /^Invalid JSON: /);
-  assert.match(faultOfTools({ name: 'a' }) ?? '', /array/);
+  assert.match(toolsError('[{') ?? '', /^Invalid JSON: /);
+  assert.match(toolsError({ name: 'a' }) ?? '', /array/);
   assert.match(fault(named, 7), /^tools\[1\] must be an object/);
   assert.match(fault({ type: 'web_search' }), /^tools\[0\]\.type /);
   assert.match(fault({ function: named }), /^tools\[0\]\.type is missing/);
@@ -107,7 +107,7 @@ test('the console accepts the tools that the service accepts', () => {
   );
   fc.assert(
     fc.property(fc.array(tool, { minLength: 1, maxLength: 3 }), (tools) => {
-      assert.equal(faultOfTools(tools) === null, refusalOf({ tools }) === null, JSON.stringify(tools));
+      assert.equal(toolsError(tools) === null, refusalOf({ tools }) === null, JSON.stringify(tools));
     }),
   );
 });
@@ -135,20 +135,20 @@ test('the service accepts the example tools', () => {
 });
 
 test('template variables are an object with valid names', () => {
-  assert.equal(faultOfVariables(''), null);
-  assert.equal(faultOfVariables('{"enable_thinking": {"a b": 1}}'), null);
-  for (const bad of ['{', '[]', 'null', '{"a b": 1}', '{"1": 1}']) assert.ok(faultOfVariables(bad), bad);
+  assert.equal(variablesError(''), null);
+  assert.equal(variablesError('{"enable_thinking": {"a b": 1}}'), null);
+  for (const bad of ['{', '[]', 'null', '{"a b": 1}', '{"1": 1}']) assert.ok(variablesError(bad), bad);
   const many = Object.fromEntries(Array.from({ length: MAX_VARIABLES + 1 }, (_, at) => [`v${at}`, 1]));
-  assert.match(faultOfVariables(JSON.stringify(many)) ?? '', /at most 64/);
+  assert.match(variablesError(JSON.stringify(many)) ?? '', /at most 64/);
 });
 
 test('a chosen function must be among the tools, unless there are none', () => {
-  const faults = (tools: string) =>
-    Object.keys(faultsOf({ ...EMPTY_DRAFT.settings, tools, toolChoice: 'function:a' }, 'chat'));
-  assert.deepEqual(faults('[{"name": "a"}]'), []);
-  assert.deepEqual(faults('[{"name": "b"}]'), ['tool_choice']);
-  assert.deepEqual(faults(''), []);
-  assert.deepEqual(faults('[{'), ['tools']);
+  const errors = (tools: string) =>
+    Object.keys(validationErrors({ ...EMPTY_DRAFT.settings, tools, toolChoice: 'function:a' }, 'chat'));
+  assert.deepEqual(errors('[{"name": "a"}]'), []);
+  assert.deepEqual(errors('[{"name": "b"}]'), ['tool_choice']);
+  assert.deepEqual(errors(''), []);
+  assert.deepEqual(errors('[{'), ['tools']);
 });
 
 test('a warning names models that do not have a capability or may not have it', () => {

@@ -36,7 +36,7 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
   const { response, running, send, stop } = useTry();
   const path = addressOf(entry, given);
   const missing = /\{(\w+)\}/.exec(path)?.[1];
-  const wrong = body === null ? null : faultOfJson(body);
+  const wrong = body === null ? null : jsonError(body);
   const inference = entry.path.startsWith('/v1/');
   const run = () => send({ method: entry.method, path, body, inference, accountId });
   return (
@@ -171,7 +171,7 @@ function firstValues(entry: Entry, model: string, accountId: string | null): Rec
   };
 }
 
-function faultOfJson(text: string): string | null {
+function jsonError(text: string): string | null {
   try {
     JSON.parse(text);
     return null;

@@ -54,20 +54,20 @@ export function draftOf(key: Key): KeyDraft {
 }
 
 /** Validation errors by the API name of the field. */
-export type Faults = Readonly<Record<string, string>>;
+export type FieldErrors = Readonly<Record<string, string>>;
 
 type Settings = Pick<Arguments<'changeKey'>['body'], 'expires_at' | 'allowed_models' | 'limits'> & {
   name: string;
 };
-type Read = { settings: Settings; faults: null } | { settings: null; faults: Faults };
+type Read = { settings: Settings; errors: null } | { settings: null; errors: FieldErrors };
 
 /**
  * Converts the input to API settings, or returns validation errors. `before` is the existing key: its per-model
  * limits and bursts are kept, because the API replaces all limits of a key together. `nowMs` is in Unix milliseconds.
  */
 export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = null): Read {
-  const faults: Record<string, string> = {};
-  if (draft.name.trim() === '') faults['name'] = 'Enter a name.';
+  const errors: Record<string, string> = {};
+  if (draft.name.trim() === '') errors['name'] = 'Enter a name.';
   const { burst, models } = before?.limits ?? {};
   const limits: Limits = { ...(burst && { burst }), ...(models && { models }) };
   for (const name of namesOf(draft.limits)) {
@@ -77,17 +77,17 @@ export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = 
     if (name === 'usd_per_month') {
       const amount = text.replace(/^\$/, '');
       if (/^\d{1,6}(\.\d{1,6})?$/.test(amount)) limits[name] = amount;
-      else faults[`limits.${name}`] = 'Enter an amount in USD, such as 25 or 2.50.';
+      else errors[`limits.${name}`] = 'Enter an amount in USD, such as 25 or 2.50.';
     } else if (/^[1-9]\d{0,12}$/.test(text)) limits[name] = Number(text);
-    else faults[`limits.${name}`] = 'Enter a whole number of 1 or more.';
+    else errors[`limits.${name}`] = 'Enter a whole number of 1 or more.';
   }
   if (draft.models?.length === 0)
-    faults['allowed_models'] = 'Select at least one model, or allow all models.';
+    errors['allowed_models'] = 'Select at least one model, or allow all models.';
   const expiresAt = expiryOf(draft, nowMs);
-  if (expiresAt === 'wrong') faults['expires_at'] = 'Choose today or a later date.';
-  if (expiresAt === 'wrong' || Object.keys(faults).length > 0) return { settings: null, faults };
+  if (expiresAt === 'wrong') errors['expires_at'] = 'Choose today or a later date.';
+  if (expiresAt === 'wrong' || Object.keys(errors).length > 0) return { settings: null, errors };
   return {
-    faults: null,
+    errors: null,
     settings: {
       name: draft.name.trim(),
       ...(expiresAt === 'same' ? {} : { expires_at: expiresAt }),

@@ -6,7 +6,7 @@ import { TextField } from '../../components/field.tsx';
 import { FormError } from '../../components/form-error.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { ExpiryField } from './expiry-field.tsx';
-import { settingsOf, type Faults, type KeyDraft } from './key-draft.ts';
+import { settingsOf, type FieldErrors, type KeyDraft } from './key-draft.ts';
 import { LimitFields } from './limit-fields.tsx';
 import { ModelsField } from './models-field.tsx';
 
@@ -40,12 +40,12 @@ const FIELDS_WITH_ERRORS = [
 export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) {
   const { person } = useSession();
   const [draft, setDraft] = useState(initial);
-  const [faults, setFaults] = useState<Faults>({});
+  const [errors, setErrors] = useState<FieldErrors>({});
   const [more, setMore] = useState(initial.models !== null || hasLimits(initial));
   const change = (changed: Partial<KeyDraft>) => setDraft((current) => ({ ...current, ...changed }));
-  const errorAt = (param: string) => faults[param] ?? (error?.param === param ? error.message : null);
-  const modelsFault =
-    faults['allowed_models'] ?? (error?.param?.startsWith('allowed_models') ? error.message : null);
+  const errorAt = (param: string) => errors[param] ?? (error?.param === param ? error.message : null);
+  const modelsError =
+    errors['allowed_models'] ?? (error?.param?.startsWith('allowed_models') ? error.message : null);
   return (
     <form
       id={id}
@@ -54,11 +54,11 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
       onSubmit={(event) => {
         event.preventDefault();
         const read = settingsOf(draft, Date.now(), before);
-        setFaults(read.faults ?? {});
+        setErrors(read.errors ?? {});
         if (read.settings !== null) onSubmit(read.settings, draft);
       }}
     >
-      <FormError error={modelsFault === null ? error : null} fields={FIELDS_WITH_ERRORS} />
+      <FormError error={modelsError === null ? error : null} fields={FIELDS_WITH_ERRORS} />
       <TextField
         label="Name"
         hint="For example, the app that uses the key"
@@ -87,8 +87,8 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         error={errorAt('limits.usd_per_month')}
         onChange={(event) => change({ limits: { ...draft.limits, usd_per_month: event.target.value } })}
       />
-      <Collapsible summary="Models and limits" open={more || hasFaults(faults, error)} onToggle={setMore}>
-        <ModelsField chosen={draft.models} onChange={(models) => change({ models })} error={modelsFault} />
+      <Collapsible summary="Models and limits" open={more || hasErrors(errors, error)} onToggle={setMore}>
+        <ModelsField chosen={draft.models} onChange={(models) => change({ models })} error={modelsError} />
         <LimitFields limits={draft.limits} onChange={(limits) => change({ limits })} errorAt={errorAt} />
         <p className="text-xs leading-5 text-ink-3">
           These limits apply across all models, in addition to the account's limits.
@@ -113,8 +113,8 @@ function hasLimits({ limits }: KeyDraft): boolean {
   return Object.entries(limits).some(([name, text]) => name !== 'usd_per_month' && text !== '');
 }
 
-function hasFaults(faults: Faults, error: ApiError | null): boolean {
-  const params = [...Object.keys(faults), error?.param ?? ''];
+function hasErrors(errors: FieldErrors, error: ApiError | null): boolean {
+  const params = [...Object.keys(errors), error?.param ?? ''];
   return params.some((param) => /^(?:limits\.(?!usd_per_month)|allowed_models)/.test(param));
 }
 

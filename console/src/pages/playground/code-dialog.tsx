@@ -11,7 +11,7 @@ import { recommendedOf, sentRequest } from './request.ts';
 /** Code samples of the current request. */
 export default function CodeDialog({ onClose }: { onClose: () => void }) {
   const { public_url: baseUrl } = useSession();
-  const { draft, faults, models } = usePlayground();
+  const { draft, errors, models } = usePlayground();
   const [chosen, setChosen] = useState(0);
   const column = draft.columns[chosen] ?? draft.columns[0];
   if (column === undefined) return null;
@@ -30,7 +30,7 @@ export default function CodeDialog({ onClose }: { onClose: () => void }) {
       }
     >
       <div className="space-y-3">
-        {Object.keys(faults).length > 0 && (
+        {Object.keys(errors).length > 0 && (
           <Notice tone="warn">A parameter is invalid, so this request would be refused.</Notice>
         )}
         {draft.columns.length > 1 && (

@@ -3,7 +3,7 @@ import type { ItemOf } from '../../api/client.ts';
 import type { Answer } from './answer.ts';
 import type { Change, Draft } from './draft.ts';
 import type { LiveAnswers } from './live.ts';
-import type { Faults } from './settings.ts';
+import type { FieldErrors } from './settings.ts';
 
 /** A configured model, ready or not. */
 export type Model = ItemOf<'listServedModels'>;
@@ -12,7 +12,7 @@ export type Model = ItemOf<'listServedModels'>;
 export interface Playground {
   draft: Draft;
   /** Validation errors of the settings; requests are blocked until they are fixed. */
-  faults: Faults;
+  errors: FieldErrors;
   models: readonly Model[];
 }
 

@@ -6,7 +6,7 @@ import { indented, readJson } from './json.ts';
 
 /** The response format: text, a JSON object, or JSON with a schema. */
 export function FormatFields() {
-  const { draft, faults } = usePlayground();
+  const { draft, errors } = usePlayground();
   const { change } = useActions();
   const { format, schema, schemaName } = draft.settings;
   const set = (values: Partial<typeof draft.settings>) => change({ type: 'settings', values });
@@ -31,7 +31,7 @@ export function FormatFields() {
           <TextField
             label="Schema name"
             value={schemaName}
-            error={faults['schemaName']}
+            error={errors['schemaName']}
             mono
             autoComplete="off"
             onChange={(event) => set({ schemaName: event.target.value })}
@@ -39,7 +39,7 @@ export function FormatFields() {
           <TextArea
             label="Schema"
             value={schema}
-            error={faults['schema']}
+            error={errors['schema']}
             hint="JSON Schema. Unsupported keywords are reported when you send the request."
             mono
             rows={12}
@@ -49,7 +49,7 @@ export function FormatFields() {
           <Button
             size="small"
             className="self-start"
-            disabled={'fault' in readJson(schema)}
+            disabled={'error' in readJson(schema)}
             onClick={() => set({ schema: indented(schema) })}
           >
             Format schema

@@ -1,9 +1,9 @@
 /** Parses JSON, or returns an error message. */
-export function readJson(text: string): { value: unknown } | { fault: string } {
+export function readJson(text: string): { value: unknown } | { error: string } {
   try {
     return { value: JSON.parse(text) as unknown };
   } catch (error) {
-    return { fault: `Invalid JSON: ${error instanceof Error ? error.message : 'cannot be parsed'}.` };
+    return { error: `Invalid JSON: ${error instanceof Error ? error.message : 'cannot be parsed'}.` };
   }
 }
 

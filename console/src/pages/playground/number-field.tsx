@@ -8,7 +8,7 @@ import { recommendedOf } from './request.ts';
 
 /** An input for a number, with a slider for small ranges. Empty: the recommendation for the model, or the default. */
 export function NumberField({ parameter }: { parameter: NumberParameter }) {
-  const { draft, faults, models } = usePlayground();
+  const { draft, errors, models } = usePlayground();
   const { change } = useActions();
   const { name, label, hint, step, unit, whole } = parameter;
   const values = new Set(draft.columns.map(({ model }) => recommendedOf(models, model)[name]));
@@ -33,7 +33,7 @@ export function NumberField({ parameter }: { parameter: NumberParameter }) {
   const named = unit === undefined ? label : `${label} (${unit})`;
   if (step === undefined) {
     return (
-      <Field label={named} error={faults[name]} hint={`${boundsOf(parameter)}. ${hint}`} aside={reset}>
+      <Field label={named} error={errors[name]} hint={`${boundsOf(parameter)}. ${hint}`} aside={reset}>
         {input}
       </Field>
     );
@@ -41,7 +41,7 @@ export function NumberField({ parameter }: { parameter: NumberParameter }) {
   return (
     <Field
       label={named}
-      error={faults[name]}
+      error={errors[name]}
       hint={hint}
       aside={
         <span className="flex items-center gap-1">

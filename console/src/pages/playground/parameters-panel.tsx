@@ -87,7 +87,7 @@ function Group({ title, children }: { title: string; children: ReactNode }) {
 }
 
 function OutputSwitches() {
-  const { draft, faults } = usePlayground();
+  const { draft, errors } = usePlayground();
   const { change } = useActions();
   const { logprobs, echo, stream } = draft.settings;
   return (
@@ -102,7 +102,7 @@ function OutputSwitches() {
       </WithHint>
       {logprobs && <NumberField parameter={draft.mode === 'chat' ? TOP_LOGPROBS : TEXT_TOP_LOGPROBS} />}
       {draft.mode === 'text' && (
-        <WithHint hint="Includes the prompt in the completion. Default: off." fault={faults['echo']}>
+        <WithHint hint="Includes the prompt in the completion. Default: off." error={errors['echo']}>
           <Switch
             checked={echo}
             onChange={(checked) => change({ type: 'settings', values: { echo: checked } })}
@@ -125,25 +125,25 @@ function OutputSwitches() {
 
 function WithHint({
   hint,
-  fault,
+  error,
   children,
 }: {
   hint: string;
-  fault?: string | undefined;
+  error?: string | undefined;
   children: ReactNode;
 }) {
   return (
     <div>
       {children}
-      <p className={`mt-1 text-xs leading-5 ${fault === undefined ? 'text-ink-3' : 'text-bad'}`}>
-        {fault ?? hint}
+      <p className={`mt-1 text-xs leading-5 ${error === undefined ? 'text-ink-3' : 'text-bad'}`}>
+        {error ?? hint}
       </p>
     </div>
   );
 }
 
 function OtherFields() {
-  const { draft, faults } = usePlayground();
+  const { draft, errors } = usePlayground();
   const { change } = useActions();
   const { logitBias, user } = draft.settings;
   const set = (values: Partial<typeof draft.settings>) => change({ type: 'settings', values });
@@ -153,7 +153,7 @@ function OtherFields() {
         label="Logit bias"
         aside={<Reset label="Logit bias" isSet={logitBias !== ''} onReset={() => set({ logitBias: '' })} />}
         value={logitBias}
-        error={faults['logit_bias']}
+        error={errors['logit_bias']}
         placeholder='{ "198": -100 }'
         hint={`Adds a value from -100 to 100 to the logit of each token ID. At most ${MAX_BIASES} tokens. Default: none.`}
         mono
@@ -165,7 +165,7 @@ function OtherFields() {
         label="User"
         aside={<Reset label="User" isSet={user !== ''} onReset={() => set({ user: '' })} />}
         value={user}
-        error={faults['user']}
+        error={errors['user']}
         hint={`Identifies your end user. Does not affect the completion. At most ${MAX_TEXT_LENGTH} characters.`}
         autoComplete="off"
         onChange={(event) => set({ user: event.target.value })}

@@ -197,7 +197,7 @@ export function boundsOf({ min, max, aboveMin, whole }: NumberParameter): string
 }
 
 /** Validates a typed number; null: valid or empty. */
-export function faultOfNumber(parameter: NumberParameter, typed: string): string | null {
+export function numberError(parameter: NumberParameter, typed: string): string | null {
   const text = typed.trim();
   if (text === '') return null;
   const value = Number(text);

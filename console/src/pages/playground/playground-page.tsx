@@ -64,7 +64,7 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
     accountId,
     personId: person.id,
     models,
-    onFaults: showParameters,
+    onInvalid: showParameters,
   });
   return (
     <ActionsContext value={actions}>
@@ -117,10 +117,10 @@ interface ToolbarProps {
 }
 
 function Toolbar({ isPanelOpen, onParameters, onCode }: ToolbarProps) {
-  const { draft, faults } = usePlayground();
+  const { draft, errors } = usePlayground();
   const { change } = useActions();
   const [, changeQuery] = useQueryState();
-  const count = Object.keys(faults).length;
+  const count = Object.keys(errors).length;
   return (
     <>
       <Segmented

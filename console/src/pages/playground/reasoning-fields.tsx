@@ -12,7 +12,7 @@ export const REASONING_PARAMETERS: readonly string[] = ['reasoning_effort', 'cha
 
 /** How long the model reasons, and other variables of its chat template. */
 export function ReasoningSection() {
-  const { draft, faults } = usePlayground();
+  const { draft, errors } = usePlayground();
   const { change } = useActions();
   const { reasoningEffort, templateVariables } = draft.settings;
   const set = (values: Partial<typeof draft.settings>) => change({ type: 'settings', values });
@@ -50,7 +50,7 @@ export function ReasoningSection() {
           />
         }
         value={templateVariables}
-        error={faults['chat_template_kwargs'] ?? variablesRefusal}
+        error={errors['chat_template_kwargs'] ?? variablesRefusal}
         placeholder='{ "enable_thinking": false }'
         hint="A JSON object of variables for the chat template. Default: none."
         mono

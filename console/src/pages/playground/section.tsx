@@ -13,10 +13,10 @@ interface SectionProps {
 
 /** A collapsible section of parameters. */
 export function Section({ title, note, contains, children }: SectionProps) {
-  const { faults } = usePlayground();
+  const { errors } = usePlayground();
   const content = useId();
   const [wanted, setWanted] = useState(false);
-  const open = wanted || Object.keys(faults).some(contains);
+  const open = wanted || Object.keys(errors).some(contains);
   return (
     <section className="border-t border-line last-of-type:border-b">
       <h2>

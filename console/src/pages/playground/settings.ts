@@ -1,13 +1,13 @@
 import { isObject, readJson } from './json.ts';
 import {
   COMMON,
-  faultOfNumber,
+  numberError,
   NUMBERS,
   TEXT_TOP_LOGPROBS,
   type Mode,
   type NumberParameter,
 } from './parameters.ts';
-import { faultOfVariables } from './template-variables.ts';
+import { variablesError } from './template-variables.ts';
 import { readTools, toolNames } from './tools.ts';
 
 /** The parameters of a request as typed, including invalid input. */
@@ -82,39 +82,39 @@ export const MAX_BIASES = 1024;
 const MAX_SCHEMA_LENGTH = 65_536;
 
 /** Validation errors by field name. */
-export type Faults = Readonly<Record<string, string>>;
+export type FieldErrors = Readonly<Record<string, string>>;
 
 /** Validates the settings that apply to this mode. */
-export function faultsOf(settings: Settings, mode: Mode): Faults {
-  const faults: Record<string, string | null> = {};
+export function validationErrors(settings: Settings, mode: Mode): FieldErrors {
+  const errors: Record<string, string | null> = {};
   for (const parameter of numbersOf(mode, settings)) {
-    faults[parameter.name] = faultOfNumber(parameter, settings.numbers[parameter.name] ?? '');
+    errors[parameter.name] = numberError(parameter, settings.numbers[parameter.name] ?? '');
   }
   for (const [index, typed] of settings.stop.entries()) {
-    faults[`stop[${index}]`] =
+    errors[`stop[${index}]`] =
       unescaped(typed).length > MAX_TEXT_LENGTH ? `Use at most ${MAX_TEXT_LENGTH} characters.` : null;
   }
   if (settings.format === 'json_schema') {
-    faults['schemaName'] = /^[\w-]{1,64}$/.test(settings.schemaName)
+    errors['schemaName'] = /^[\w-]{1,64}$/.test(settings.schemaName)
       ? null
       : 'Use 1 to 64 letters, digits, _ or -.';
-    faults['schema'] = faultOfSchema(settings.schema);
+    errors['schema'] = schemaError(settings.schema);
   }
-  faults['logit_bias'] = faultOfBiases(settings.logitBias);
-  faults['user'] =
+  errors['logit_bias'] = biasesError(settings.logitBias);
+  errors['user'] =
     settings.user.length > MAX_TEXT_LENGTH ? `Use at most ${MAX_TEXT_LENGTH} characters.` : null;
-  faults['echo'] =
+  errors['echo'] =
     mode === 'text' && settings.echo && settings.logprobs
       ? 'Cannot be combined with log probabilities. Turn one of them off.'
       : null;
   if (mode === 'chat') {
     const read = readTools(settings.tools);
-    faults['tools'] = 'fault' in read ? read.fault : null;
-    faults['tool_choice'] = 'tools' in read && read.tools.length > 0 ? faultOfChoice(settings) : null;
-    faults['chat_template_kwargs'] = faultOfVariables(settings.templateVariables);
+    errors['tools'] = 'error' in read ? read.error : null;
+    errors['tool_choice'] = 'tools' in read && read.tools.length > 0 ? choiceError(settings) : null;
+    errors['chat_template_kwargs'] = variablesError(settings.templateVariables);
   }
   return Object.fromEntries(
-    Object.entries(faults).flatMap(([name, fault]) => (fault ? [[name, fault]] : [])),
+    Object.entries(errors).flatMap(([name, error]) => (error ? [[name, error]] : [])),
   );
 }
 
@@ -152,19 +152,19 @@ export function unescaped(typed: string): string {
   );
 }
 
-function faultOfSchema(text: string): string | null {
+function schemaError(text: string): string | null {
   const read = readJson(text);
-  if ('fault' in read) return read.fault;
+  if ('error' in read) return read.error;
   if (!isObject(read.value)) return 'The schema must be a JSON object.';
   return JSON.stringify(read.value).length > MAX_SCHEMA_LENGTH
     ? `The schema must be at most ${MAX_SCHEMA_LENGTH} characters.`
     : null;
 }
 
-function faultOfBiases(text: string): string | null {
+function biasesError(text: string): string | null {
   if (text.trim() === '') return null;
   const read = readJson(text);
-  if ('fault' in read) return read.fault;
+  if ('error' in read) return read.error;
   if (!isObject(read.value)) return 'Enter a JSON object, such as { "198": -100 }.';
   const biases = Object.entries(read.value);
   if (biases.length > MAX_BIASES) return `Use at most ${MAX_BIASES} tokens.`;
@@ -176,7 +176,7 @@ function faultOfBiases(text: string): string | null {
   return null;
 }
 
-function faultOfChoice({ tools, toolChoice }: Settings): string | null {
+function choiceError({ tools, toolChoice }: Settings): string | null {
   const name = chosenFunction(toolChoice);
   return name === null || toolNames(tools).includes(name) ? null : `No tool is named ${name}.`;
 }

@@ -7,7 +7,7 @@ import { MAX_STOPS } from './settings.ts';
 
 /** Inputs for stop sequences. */
 export function StopFields() {
-  const { draft, faults } = usePlayground();
+  const { draft, errors } = usePlayground();
   const { change } = useActions();
   const { stop } = draft.settings;
   const set = (sequences: readonly string[]) => change({ type: 'settings', values: { stop: sequences } });
@@ -15,14 +15,14 @@ export function StopFields() {
     <fieldset className="flex flex-col gap-1.5">
       <legend className="mb-1.5 text-xs font-medium text-ink-2">Stop sequences</legend>
       {stop.map((typed, index) => {
-        const fault = faults[`stop[${index}]`];
+        const error = errors[`stop[${index}]`];
         return (
           // Sequences have no id.
           <div key={`${index}`}>
             <div className="flex items-center gap-1">
               <input
                 aria-label={`Stop sequence ${index + 1}`}
-                aria-invalid={fault !== undefined}
+                aria-invalid={error !== undefined}
                 value={typed}
                 autoComplete="off"
                 onChange={(event) => set(stop.with(index, event.target.value))}
@@ -35,7 +35,7 @@ export function StopFields() {
                 <X className="size-4" aria-hidden="true" />
               </IconButton>
             </div>
-            {fault !== undefined && <p className="mt-1 text-xs text-bad">{fault}</p>}
+            {error !== undefined && <p className="mt-1 text-xs text-bad">{error}</p>}
           </div>
         );
       })}

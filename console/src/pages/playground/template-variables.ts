@@ -7,10 +7,10 @@ export const MAX_VARIABLES_LENGTH = 65_536;
 const NAME = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 
 /** Validates template variables; null: valid or empty. The service refuses the names that it sets itself. */
-export function faultOfVariables(text: string): string | null {
+export function variablesError(text: string): string | null {
   if (text.trim() === '') return null;
   const read = readJson(text);
-  if ('fault' in read) return read.fault;
+  if ('error' in read) return read.error;
   if (!isObject(read.value)) return 'Enter a JSON object, such as { "enable_thinking": false }.';
   const names = Object.keys(read.value);
   if (names.length > MAX_VARIABLES) return `Use at most ${MAX_VARIABLES} variables.`;

@@ -16,7 +16,7 @@ export const TOOL_PARAMETERS: readonly string[] = ['tools', 'tool_choice', 'para
 
 /** The tools that the model may call, and how it may call them. */
 export function ToolSection() {
-  const { draft, faults } = usePlayground();
+  const { draft, errors } = usePlayground();
   const { change } = useActions();
   const { tools, toolChoice, parallelToolCalls } = draft.settings;
   const set = (values: Partial<typeof draft.settings>) => change({ type: 'settings', values });
@@ -33,7 +33,7 @@ export function ToolSection() {
         <TextArea
           label="Functions"
           value={tools}
-          error={faults['tools'] ?? refusal}
+          error={errors['tools'] ?? refusal}
           hint="A JSON array of tools or functions. Calls are shown in the conversation, where you enter their results."
           placeholder='[{ "name": "get_weather", "parameters": … }]'
           mono
@@ -45,7 +45,7 @@ export function ToolSection() {
       </div>
       <Field
         label="Tool choice"
-        error={faults['tool_choice']}
+        error={errors['tool_choice']}
         hint="Which function the model may or must call."
       >
         <Select
@@ -85,7 +85,7 @@ function EditorButtons({ text, onChange }: { text: string; onChange: (text: stri
   }
   return (
     <div className="flex gap-2">
-      <Button size="small" disabled={'fault' in readJson(text)} onClick={() => onChange(indented(text))}>
+      <Button size="small" disabled={'error' in readJson(text)} onClick={() => onChange(indented(text))}>
         Format
       </Button>
       <Button size="small" onClick={() => onChange('')}>

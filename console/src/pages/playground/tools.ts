@@ -18,27 +18,27 @@ interface Tool {
  * Parses an array of tools, or of functions, which are tools without `{"type": "function", "function": …}`. Errors name the
  * path of the value. The service checks schemas; it reports their errors when a request is sent.
  */
-export function readTools(text: string): { tools: readonly Tool[] } | { fault: string } {
+export function readTools(text: string): { tools: readonly Tool[] } | { error: string } {
   if (text.trim() === '') return { tools: [] };
   const read = readJson(text);
-  if ('fault' in read) return read;
-  if (!Array.isArray(read.value)) return { fault: 'Enter a JSON array of functions.' };
-  if (read.value.length > MAX_TOOLS) return { fault: `Use at most ${MAX_TOOLS} functions.` };
+  if ('error' in read) return read;
+  if (!Array.isArray(read.value)) return { error: 'Enter a JSON array of functions.' };
+  if (read.value.length > MAX_TOOLS) return { error: `Use at most ${MAX_TOOLS} functions.` };
   const tools: Tool[] = [];
   const names = new Set<string>();
   for (const [index, value] of read.value.entries()) {
     const tool = readTool(value, `tools[${index}]`);
-    if ('fault' in tool) return tool;
+    if ('error' in tool) return tool;
     const { name } = tool.function;
     if (names.has(name)) {
       const at = isObject(value) && 'function' in value ? 'function.name' : 'name';
-      return fault(`tools[${index}].${at}`, `is already used: ${name}`);
+      return toolError(`tools[${index}].${at}`, `is already used: ${name}`);
     }
     names.add(name);
     tools.push(tool);
   }
   return JSON.stringify(tools).length > MAX_TOOLS_LENGTH
-    ? { fault: `Use at most ${MAX_TOOLS_LENGTH} characters of JSON.` }
+    ? { error: `Use at most ${MAX_TOOLS_LENGTH} characters of JSON.` }
     : { tools };
 }
 
@@ -51,47 +51,48 @@ export function toolNames(text: string): string[] {
 const TOOL_FIELDS = ['type', 'function', 'cache_control'];
 const FUNCTION_FIELDS = ['name', 'description', 'parameters', 'strict'];
 
-function readTool(value: unknown, path: string): Tool | { fault: string } {
-  if (!isObject(value)) return fault(path, 'must be an object');
-  if ('type' in value && value['type'] !== 'function') return fault(`${path}.type`, 'must be "function"');
+function readTool(value: unknown, path: string): Tool | { error: string } {
+  if (!isObject(value)) return toolError(path, 'must be an object');
+  if ('type' in value && value['type'] !== 'function') return toolError(`${path}.type`, 'must be "function"');
   if (!('function' in value)) {
     const { type: _, ...bare } = value;
     return readFunction(bare, path);
   }
-  if (!('type' in value)) return fault(`${path}.type`, 'is missing; it must be "function"');
+  if (!('type' in value)) return toolError(`${path}.type`, 'is missing; it must be "function"');
   const unknown = Object.keys(value).find((name) => !TOOL_FIELDS.includes(name));
-  if (unknown !== undefined) return fault(`${path}.${unknown}`, 'is not a field of tools');
+  if (unknown !== undefined) return toolError(`${path}.${unknown}`, 'is not a field of tools');
   const tool = isObject(value['function'])
     ? readFunction(value['function'], `${path}.function`)
-    : fault(`${path}.function`, 'must be an object');
-  return 'fault' in tool ? tool : { ...value, ...tool };
+    : toolError(`${path}.function`, 'must be an object');
+  return 'error' in tool ? tool : { ...value, ...tool };
 }
 
-function readFunction(value: Readonly<Record<string, unknown>>, path: string): Tool | { fault: string } {
+function readFunction(value: Readonly<Record<string, unknown>>, path: string): Tool | { error: string } {
   const { name, description = null, parameters = null, strict = null } = value;
   const unknown = Object.keys(value).find((field) => !FUNCTION_FIELDS.includes(field));
-  if (unknown !== undefined) return fault(`${path}.${unknown}`, 'is not a field of functions');
-  if (name === undefined) return fault(`${path}.name`, 'is missing');
+  if (unknown !== undefined) return toolError(`${path}.${unknown}`, 'is not a field of functions');
+  if (name === undefined) return toolError(`${path}.name`, 'is missing');
   if (typeof name !== 'string' || !NAME.test(name)) {
-    return fault(`${path}.name`, 'must be 1 to 64 letters, digits, _ or -');
+    return toolError(`${path}.name`, 'must be 1 to 64 letters, digits, _ or -');
   }
   if (description !== null) {
-    if (typeof description !== 'string') return fault(`${path}.description`, 'must be a string');
+    if (typeof description !== 'string') return toolError(`${path}.description`, 'must be a string');
     // The code points are counted only if there are more UTF-16 units than this, which is rare.
     if (
       description.length > MAX_DESCRIPTION_LENGTH &&
       Array.from(description).length > MAX_DESCRIPTION_LENGTH
     ) {
-      return fault(`${path}.description`, `must be at most ${MAX_DESCRIPTION_LENGTH} characters long`);
+      return toolError(`${path}.description`, `must be at most ${MAX_DESCRIPTION_LENGTH} characters long`);
     }
   }
   if (parameters !== null && !isObject(parameters)) {
-    return fault(`${path}.parameters`, 'must be a JSON Schema object');
+    return toolError(`${path}.parameters`, 'must be a JSON Schema object');
   }
-  if (strict !== null && typeof strict !== 'boolean') return fault(`${path}.strict`, 'must be true or false');
+  if (strict !== null && typeof strict !== 'boolean')
+    return toolError(`${path}.strict`, 'must be true or false');
   return { type: 'function', function: { ...value, name } };
 }
 
-function fault(path: string, what: string): { fault: string } {
-  return { fault: `${path} ${what}.` };
+function toolError(path: string, what: string): { error: string } {
+  return { error: `${path} ${what}.` };
 }

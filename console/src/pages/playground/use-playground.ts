@@ -18,7 +18,7 @@ import {
 } from './draft.ts';
 import { LiveAnswers } from './live.ts';
 import { recommendedOf, requestOf } from './request.ts';
-import { faultsOf } from './settings.ts';
+import { validationErrors } from './settings.ts';
 import { fromStored, storageKey, storedText } from './stored.ts';
 import { withReceipt } from './receipt.ts';
 
@@ -28,7 +28,7 @@ interface Options {
   personId: string;
   models: readonly Model[];
   /** Called when the user sends a request with invalid settings. */
-  onFaults: () => void;
+  onInvalid: () => void;
 }
 
 /** Returns state and actions of the playground, restored from this browser. */
@@ -36,8 +36,8 @@ export function useNewPlayground(options: Options): { playground: Playground; ac
   const { personId, models } = options;
   const [draft, change] = useReducer(changed, personId, readDraft);
   const [live] = useState(() => new LiveAnswers());
-  const faults = useMemo(() => faultsOf(draft.settings, draft.mode), [draft.settings, draft.mode]);
-  const playground = useMemo(() => ({ draft, faults, models }), [draft, faults, models]);
+  const errors = useMemo(() => validationErrors(draft.settings, draft.mode), [draft.settings, draft.mode]);
+  const playground = useMemo(() => ({ draft, errors, models }), [draft, errors, models]);
   useStoredDraft(draft, live, personId);
   useEffect(() => () => live.stop(), [live]);
   const [found] = useState(draft);
@@ -71,8 +71,8 @@ export function useNewPlayground(options: Options): { playground: Playground; ac
     };
     const start = (next: { draft: Draft; pending: readonly Pending[] }) => {
       if (live.count > 0) return;
-      if (Object.keys(now.current.faults).length > 0) {
-        now.current.onFaults();
+      if (Object.keys(now.current.errors).length > 0) {
+        now.current.onInvalid();
         return;
       }
       change({ type: 'replace', draft: next.draft });
