@@ -18,6 +18,8 @@ const { values: options } = parseArgs({
     rounds: { type: 'string', default: '3' },
     streams: { type: 'string', default: '1,8,16,32' },
     tokens: { type: 'string', default: '64' },
+    /** Numbers of slots for twice as many callers. */
+    'queue-slots': { type: 'string', default: '8' },
     'prefix-slots': { type: 'string', default: '8,16' },
   },
 });
@@ -140,34 +142,58 @@ function ratio({ sluice, peer }: Comparison, pick: (result: RoundResult) => numb
 
 const fixed = (value: number) => value.toFixed(1).padStart(8);
 
+/** Measures distinct prompts and prints a line of the table. */
+async function compareDistinct(
+  servers: { sluice: Server; peer: Server },
+  slots: number,
+  callers: number,
+): Promise<void> {
+  // Unique prompts for each number of callers, so that none is in the prefix cache.
+  const result = await alternate(
+    servers,
+    (index) => distinctPrompts(callers, slots * 10_000 + callers * 100 + index),
+    tokens,
+  );
+  const medianOf = (results: RoundResult[], pick: (result: RoundResult) => number) =>
+    median(results.map(pick));
+  const cells = [
+    ({ ttft }: RoundResult) => quantile(ttft, 0.5),
+    ({ itl }: RoundResult) => quantile(itl, 0.5),
+    ({ itl }: RoundResult) => quantile(itl, 0.99),
+  ].map(
+    (pick) =>
+      `${fixed(medianOf(result.sluice, pick))} /${fixed(medianOf(result.peer, pick))} ${ratio(result, pick)}`,
+  );
+  const ours = medianOf(result.sluice, ({ tokensPerSecond }) => tokensPerSecond);
+  const theirs = medianOf(result.peer, ({ tokensPerSecond }) => tokensPerSecond);
+  const paired = ratio(result, ({ tokensPerSecond }) => tokensPerSecond);
+  const counts = `${String(callers).padStart(7)} ${String(slots).padStart(5)}`;
+  console.log(`${counts} ${fixed(ours)} /${fixed(theirs)} ${paired} | ${cells.join(' | ')}`);
+}
+
+/** Warms up: V8 optimizes code only after it has run for a while. */
+async function warmUp(servers: { sluice: Server; peer: Server }, slots: number): Promise<void> {
+  await alternate(servers, (index) => distinctPrompts(Math.min(8, slots), index), 64);
+}
+
 const counts = numbers(options.streams);
+const queueSlots = numbers(options['queue-slots']);
+if (counts.length + queueSlots.length > 0) {
+  console.log('distinct prompts: Sluice / llama-server and the ratio; times in ms');
+  console.log(
+    'callers slots tokens/s                  | TTFT p50                  | ITL p50                   | ITL p99',
+  );
+}
 if (counts.length > 0) {
-  await using servers = await startBoth(Math.max(...counts), 512);
-  console.log('distinct prompts: tokens/s and ratio; TTFT and ITL in ms, sluice / llama-server');
-  console.log('streams  tokens/s  llama-server  ratio | ttft p50           | itl p50            | itl p99');
-  // Warm-up: V8 optimizes code only after it has run for a while.
-  await alternate(servers, (index) => distinctPrompts(Math.min(8, Math.max(...counts)), index), 64);
-  for (const streams of counts) {
-    // Unique prompts for each number of streams, so that none is in the prefix cache.
-    const result = await alternate(
-      servers,
-      (index) => distinctPrompts(streams, streams * 100 + index),
-      tokens,
-    );
-    const medianOf = (results: RoundResult[], pick: (result: RoundResult) => number) =>
-      median(results.map(pick));
-    const cells = [
-      ({ ttft }: RoundResult) => quantile(ttft, 0.5),
-      ({ itl }: RoundResult) => quantile(itl, 0.5),
-      ({ itl }: RoundResult) => quantile(itl, 0.99),
-    ].map((pick) => `${fixed(medianOf(result.sluice, pick))} /${fixed(medianOf(result.peer, pick))}`);
-    const ours = medianOf(result.sluice, ({ tokensPerSecond }) => tokensPerSecond);
-    const theirs = medianOf(result.peer, ({ tokensPerSecond }) => tokensPerSecond);
-    const paired = ratio(result, ({ tokensPerSecond }) => tokensPerSecond);
-    console.log(
-      `${String(streams).padStart(7)} ${fixed(ours)}  ${fixed(theirs)}     ${paired} | ${cells.join(' | ')}`,
-    );
-  }
+  const slots = Math.max(...counts);
+  await using servers = await startBoth(slots, 512);
+  await warmUp(servers, slots);
+  for (const callers of counts) await compareDistinct(servers, slots, callers);
+}
+for (const slots of queueSlots) {
+  await using servers = await startBoth(slots, 512);
+  await warmUp(servers, slots);
+  await compareDistinct(servers, slots, 2 * slots);
 }
 
 for (const slots of numbers(options['prefix-slots'])) {

