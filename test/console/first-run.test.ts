@@ -91,7 +91,7 @@ describe('the first run', SKIP, () => {
   test('the curl, Python and TypeScript samples contain the key, the base URL and the model', async () => {
     for (const language of ['curl', 'Python', 'TypeScript']) {
       await page.getByRole('tab', { name: language }).click();
-      const code = await page.getByRole('tabpanel').innerText();
+      const code = await page.getByRole('tabpanel', { name: language }).innerText();
       for (const part of [key, `${service.url}/v1`, DEFAULT_MODEL_ID])
         assert.ok(code.includes(part), `${language}: ${code}`);
     }

@@ -103,7 +103,7 @@ describe('the playground', WITH_BROWSER, () => {
     const dialog = page.getByRole('dialog', { name: 'Code' });
     for (const language of ['curl', 'Python', 'TypeScript']) {
       await dialog.getByRole('tab', { name: language }).click();
-      const code = await dialog.getByRole('tabpanel').innerText();
+      const code = await dialog.getByRole('tabpanel', { name: language }).innerText();
       for (const part of [`${stage.service.url}/v1`, MODEL, SECRET]) assert.ok(code.includes(part), code);
       assert.doesNotMatch(code, /sk-sluice-\w{20}/);
     }
