@@ -1,6 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Writable } from 'node:stream';
 
+/** The media type of server-sent events. */
+const EVENT_STREAM = 'text/event-stream; charset=utf-8';
+
 /** A comment that keeps proxies and clients from timing out. It is not an event. */
 export const KEEP_ALIVE = ': keep-alive\n\n';
 
@@ -12,18 +15,15 @@ export interface EventStreamOptions {
   holdMs: number | null;
   /** Time without data after which a keep-alive comment is sent, in milliseconds. */
   keepAliveMs: number;
+  /** Sent as keep-alive. Default: `KEEP_ALIVE`. */
+  keepAlive?: string;
+  /** Default: that of server-sent events. */
+  contentType?: string;
   /** While this returns false, neither keep-alive comments nor, without an event, the status are sent. */
   alive?: () => boolean;
 }
 
-const HEADERS = [
-  'content-type',
-  'text/event-stream; charset=utf-8',
-  'cache-control',
-  'no-cache',
-  'x-accel-buffering',
-  'no',
-];
+const HEADERS = ['cache-control', 'no-cache', 'x-accel-buffering', 'no'];
 
 /**
  * Maximum length of the frames that are collected in one turn of the event loop, in characters. Longer ones are sent
@@ -141,8 +141,8 @@ export class EventStream implements Disposable {
   }
 
   readonly #hold = (): void => {
-    const { holdMs, alive } = this.#options;
-    if (alive?.() !== false) void this.write(KEEP_ALIVE);
+    const { holdMs, alive, keepAlive = KEEP_ALIVE } = this.#options;
+    if (alive?.() !== false) void this.write(keepAlive);
     else if (holdMs !== null) this.#timer = setTimeout(this.#hold, holdMs);
   };
 
@@ -156,8 +156,9 @@ export class EventStream implements Disposable {
   /** Writes the status line and headers, which are sent with the next bytes. */
   #writeHead(): void {
     this.#opened = true;
-    this.#response.writeHead(200, [...HEADERS, ...this.#headers()]);
-    this.#scheduleKeepAlive(this.#options.keepAliveMs);
+    const { contentType = EVENT_STREAM, keepAliveMs } = this.#options;
+    this.#response.writeHead(200, ['content-type', contentType, ...HEADERS, ...this.#headers()]);
+    this.#scheduleKeepAlive(keepAliveMs);
   }
 
   /**
@@ -191,9 +192,9 @@ export class EventStream implements Disposable {
 
   #keepAlive(): void {
     if (this.#response.writableEnded || this.#response.destroyed) return;
-    const { keepAliveMs, alive } = this.#options;
+    const { keepAliveMs, alive, keepAlive = KEEP_ALIVE } = this.#options;
     const leftMs = this.#wroteAtMs + keepAliveMs - performance.now();
-    if (leftMs <= 0 && this.#fullBuffer === null && alive?.() !== false) void this.write(KEEP_ALIVE);
+    if (leftMs <= 0 && this.#fullBuffer === null && alive?.() !== false) void this.write(keepAlive);
     this.#scheduleKeepAlive(leftMs > 0 ? leftMs : keepAliveMs);
   }
 

@@ -16,6 +16,7 @@ import {
   type EngineHealth,
   type ReplicaEvent,
 } from './engine.ts';
+import { EVENT_FRAMES } from './event-frame.ts';
 import { ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
 
 export interface ReplicaOptions {
@@ -24,7 +25,7 @@ export interface ReplicaOptions {
   dialect: Dialect;
   /** Base URL, as in the configuration. With `socketPath`, only its path is used. */
   url: string;
-  /** Unix socket to connect to instead of the URL's host. */
+  /** Unix socket of an engine process of this service, to connect to instead of the URL's host. */
   socketPath?: string;
   /** For embedded engines: returns how many times the engine's process was started. */
   starts?: () => number;
@@ -75,7 +76,9 @@ export class ReplicaClient implements Engine {
     this.dialect = dialect;
     this.#options = options;
     this.#address = replicaAddress(url, dialect);
+    const frames = options.socketPath !== undefined;
     this.#headers = ['content-type', 'application/json'];
+    if (frames) this.#headers.push('accept', EVENT_FRAMES);
     if (apiKey) this.#headers.push('authorization', `Bearer ${apiKey.reveal()}`);
     for (const [header, value] of headers ?? []) {
       this.#headers.push(header, typeof value === 'string' ? value : value.reveal());
@@ -99,6 +102,7 @@ export class ReplicaClient implements Engine {
       silenceMs,
       starts: options.starts,
       traits,
+      frames,
       contextTokens: options.contextTokens ?? null,
       refusedFields: new Set(),
       format: this.#format,

@@ -14,6 +14,7 @@ import { readRefusedField, type RefusableField } from '../openai/refused-field.t
 import { StreamReader } from '../openai/stream-reader.ts';
 import { UsageMeter } from '../openai/usage-meter.ts';
 import type { DialectTraits } from './dialects.ts';
+import { EventFrameReader } from './event-frame.ts';
 import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
 import { AccessDenied, EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
 
@@ -37,6 +38,8 @@ export interface ReplicaStreamSettings extends ContextBound {
   /** Only for embedded engines, whose connections break only when the process ends. */
   starts: (() => number) | undefined;
   traits: DialectTraits;
+  /** Whether streams are event frames instead of server-sent events. */
+  frames: boolean;
   /** Fields that the server has refused by name. Streams add to it. */
   refusedFields: Set<RefusableField>;
   /** Formats the request for the replica's dialect. */
@@ -78,7 +81,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
 
   /** Status of the response; 0 before it arrives. */
   #status = 0;
-  #reader: StreamReader | null = null;
+  #reader: StreamReader | EventFrameReader | null = null;
   #bodyParts: Buffer[] = [];
   #bodyBytes = 0;
   #retryAfterMs = 1000;
@@ -178,8 +181,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     if (status !== 200) {
       this.#retryAfterMs = retryAfterMs(headers);
     } else if (this.#streamed) {
-      const offered = toolsOf(this.#request).map(({ name }) => name);
-      this.#reader = new StreamReader(this.#request.kind, this.#meter(), offered);
+      this.#reader = this.#settings.frames ? new EventFrameReader() : this.#streamReader();
       if (this.#settings.traits.startedBy === 'headers') {
         this.#deliver([{ type: 'started', promptTokens: null, cachedTokens: null }]);
       }
@@ -291,7 +293,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
    * Parses a chunk, or the end of the response if `chunk` is null, and delivers the events. If parsing throws, the
    * events before the error are still delivered.
    */
-  #read(reader: StreamReader, chunk: Buffer | null): void {
+  #read(reader: StreamReader | EventFrameReader, chunk: Buffer | null): void {
     const events: GenerationEvent[] = [];
     try {
       if (chunk) reader.push(chunk, events);
@@ -350,6 +352,11 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     this.#state = 'ended';
     this.#signal.removeEventListener('abort', this);
     this.#settings.open.delete(this);
+  }
+
+  #streamReader(): StreamReader {
+    const offered = toolsOf(this.#request).map(({ name }) => name);
+    return new StreamReader(this.#request.kind, this.#meter(), offered);
   }
 
   #meter(): UsageMeter {

@@ -3,12 +3,13 @@ import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { ServiceError } from '../errors.ts';
 import { EventStream, WriteQueue, type EventStreamOptions } from '../event-stream.ts';
-import type { GenerationRequest } from '../generation.ts';
+import type { GenerationEvent, GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { errorBody } from '../openai/error-body.ts';
 import { ResponseBuilder } from '../openai/response.ts';
 import { DONE, StreamFormatter } from '../openai/stream.ts';
 import type { LocalEngine } from './engine.ts';
+import { EVENT_FRAMES, formatErrorFrame, formatFrame, KEEP_ALIVE_FRAME } from './event-frame.ts';
 
 /** Time without an event before a keep-alive comment, in milliseconds. */
 const KEEP_ALIVE_MS = 10_000;
@@ -33,14 +34,22 @@ export class Responder {
     this.#log = log;
   }
 
-  /** Resolves when the response has been written or the client has disconnected. Never rejects. */
+  /**
+   * Responds with event frames if the client accepts them, otherwise as OpenAI's API. Resolves when the response has been
+   * written or the client has disconnected. Never rejects.
+   */
   async respond(request: GenerationRequest, response: ServerResponse): Promise<void> {
     const disconnect = new AbortController();
     response.on('close', () => {
       if (!response.writableEnded) disconnect.abort();
     });
+    if (response.req.headers.accept === EVENT_FRAMES) {
+      await this.#stream(request, response, FRAMES, disconnect.signal);
+      return;
+    }
     const identity = responseIdentity(request.kind, randomUUID(), request.model);
-    if (request.stream) await this.#stream(request, response, identity, disconnect.signal);
+    if (request.stream)
+      await this.#stream(request, response, serverSentEvents(identity, request), disconnect.signal);
     else await this.#respondWhole(request, response, identity, disconnect.signal);
   }
 
@@ -62,23 +71,48 @@ export class Responder {
   async #stream(
     request: GenerationRequest,
     response: ServerResponse,
-    identity: ResponseIdentity,
+    format: StreamFormat,
     signal: AbortSignal,
   ): Promise<void> {
-    const formatter = new StreamFormatter(identity, request);
-    using stream = new EventStream(response, this.#writes, this.#streamOptions);
+    using stream = new EventStream(response, this.#writes, { ...this.#streamOptions, ...format.options });
     try {
       for await (const event of this.#engine.generate(request, signal)) {
-        const drained = stream.write(formatter.format(event));
+        const drained = stream.write(format.event(event));
         if (drained) await drained;
       }
-      stream.end(DONE);
+      stream.end(format.end);
     } catch (error) {
       if (signal.aborted) return;
-      if (stream.opened) stream.end(formatter.error(serviceError(error, this.#log)) + DONE);
+      if (stream.opened) stream.end(format.error(serviceError(error, this.#log)) + format.end);
       else sendError(response, error, this.#log);
     }
   }
+}
+
+/** How the events of a stream are written. */
+interface StreamFormat {
+  event(event: GenerationEvent): string;
+  error(error: ServiceError): string;
+  /** Written at the end of the response. */
+  end: string;
+  options: Pick<EventStreamOptions, 'contentType' | 'keepAlive'>;
+}
+
+const FRAMES: StreamFormat = {
+  event: formatFrame,
+  error: formatErrorFrame,
+  end: '',
+  options: { contentType: EVENT_FRAMES, keepAlive: KEEP_ALIVE_FRAME },
+};
+
+function serverSentEvents(identity: ResponseIdentity, request: GenerationRequest): StreamFormat {
+  const formatter = new StreamFormatter(identity, request);
+  return {
+    event: (event) => formatter.format(event),
+    error: (error) => formatter.error(error),
+    end: DONE,
+    options: {},
+  };
 }
 
 export function sendJson(response: ServerResponse, status: number, body: string): void {

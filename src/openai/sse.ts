@@ -11,50 +11,33 @@ export class SseParseError extends Error {
   override readonly name = 'SseParseError';
 }
 
-export interface ServerSentEvent {
-  /** The data lines, joined. */
-  data: string;
-  /** Whether it was sent as an `error:` field, as by older versions of llama-server. */
-  error: boolean;
-}
-
-/**
- * Parses server-sent events from chunks of any size. Decodes only complete lines, so that no character is split. Lines
- * end in LF or CR LF. Throws `SseParseError`.
- */
-export class SseParser {
+/** Splits chunks of any size into lines, so that no character is split. Throws `SseParseError` if a line is too long. */
+export class LineSplitter {
   /** Parts of an incomplete line. */
   #parts: Buffer[] = [];
   #partBytes = 0;
-  /** Data lines of the current event. */
-  #data: string[] = [];
-  #eventBytes = 0;
-  #isError = false;
 
-  /** Whether the next byte starts an event. */
-  get isBetweenEvents(): boolean {
-    return this.#partBytes === 0 && this.#data.length === 0;
+  /** Whether the next byte starts a line. */
+  get isBetweenLines(): boolean {
+    return this.#partBytes === 0;
   }
 
-  /** Returns the events that this chunk completes. */
-  push(chunk: Buffer): ServerSentEvent[] {
-    const events: ServerSentEvent[] = [];
+  /** Returns the lines that this chunk completes, without LF. They are views of the chunk if they are part of it. */
+  push(chunk: Buffer): Buffer[] {
+    const lines: Buffer[] = [];
     let start = 0;
     for (let end = chunk.indexOf(LF); end !== -1; end = chunk.indexOf(LF, start)) {
       const line = chunk.subarray(start, end);
-      this.#readLine(this.#partBytes === 0 ? line : this.#joinParts(line), events);
+      lines.push(this.#partBytes === 0 ? line : this.#joinParts(line));
       start = end + 1;
     }
     if (start < chunk.length) this.#addPart(chunk.subarray(start));
-    return events;
+    return lines;
   }
 
-  /** Returns the last event if the body ended without a blank line. */
-  end(): ServerSentEvent[] {
-    const events: ServerSentEvent[] = [];
-    if (this.#partBytes > 0) this.#readLine(this.#joinParts(Buffer.alloc(0)), events);
-    this.#dispatch(events);
-    return events;
+  /** Returns the last line if it has no LF, otherwise an empty one. */
+  end(): Buffer {
+    return this.#joinParts(Buffer.alloc(0));
   }
 
   #addPart(bytes: Buffer): void {
@@ -68,6 +51,45 @@ export class SseParser {
     this.#parts = [];
     this.#partBytes = 0;
     return line;
+  }
+}
+
+export interface ServerSentEvent {
+  /** The data lines, joined. */
+  data: string;
+  /** Whether it was sent as an `error:` field, as by older versions of llama-server. */
+  error: boolean;
+}
+
+/**
+ * Parses server-sent events from chunks of any size. Decodes only complete lines, so that no character is split. Lines
+ * end in LF or CR LF. Throws `SseParseError`.
+ */
+export class SseParser {
+  readonly #lines = new LineSplitter();
+  /** Data lines of the current event. */
+  #data: string[] = [];
+  #eventBytes = 0;
+  #isError = false;
+
+  /** Whether the next byte starts an event. */
+  get isBetweenEvents(): boolean {
+    return this.#lines.isBetweenLines && this.#data.length === 0;
+  }
+
+  /** Returns the events that this chunk completes. */
+  push(chunk: Buffer): ServerSentEvent[] {
+    const events: ServerSentEvent[] = [];
+    for (const line of this.#lines.push(chunk)) this.#readLine(line, events);
+    return events;
+  }
+
+  /** Returns the last event if the body ended without a blank line. */
+  end(): ServerSentEvent[] {
+    const events: ServerSentEvent[] = [];
+    if (!this.#lines.isBetweenLines) this.#readLine(this.#lines.end(), events);
+    this.#dispatch(events);
+    return events;
   }
 
   #readLine(line: Buffer, events: ServerSentEvent[]): void {
