@@ -213,7 +213,7 @@ const STRICT = [
   ]),
 ];
 
-/** A second turn: the user's question, the calls of the model with their results, and perhaps another question. */
+/** A second turn: the user's question, the calls of the model with their results, and optionally another question. */
 function followUp(
   content: string,
   turns: readonly { name: string; arguments: object; result: object }[],

@@ -240,8 +240,8 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   }
 
   /**
-   * Throws `reason`. If the row is not on disk, throws the error of the ledger instead, because the caller must not be
-   * told anything else. Otherwise, only the ledger logs that the row could not be settled.
+   * Throws `reason`. If the row is not on disk, throws the error of the ledger instead, because no other response may be
+   * sent. Otherwise, the ledger only logs that the row could not be settled.
    */
   async #end(reason: unknown): Promise<never> {
     this.#release('inconclusive');

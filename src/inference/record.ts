@@ -29,7 +29,7 @@ export class GenerationRecord implements RunningCounts {
   finishReason: FinishReason | null = null;
   /** Null until the generation begins. */
   toolCalls: ToolCallCounts | null = null;
-  /** Whether its ledger row is on disk. The caller must be told nothing before. */
+  /** Whether its ledger row is on disk. No response may be sent before. */
   isRowWritten = false;
   /** The `x-ratelimit-*` headers, after admission. */
   limitHeaders: RateLimitHeaders = [];
