@@ -102,12 +102,16 @@ function planOf(model: PlannedModel, slots: number, contextTokens: number, gpu: 
 }
 
 /**
- * Returns the maximum tokens of a batch. On a CPU, 128 reaches 97% of the prefill speed of 512, with a third of the
- * delay for new requests and cancellations.
+ * Returns the maximum tokens of a batch. On a CPU, 128 tokens reach 97% of the prefill speed of 512 and need a quarter of
+ * the memory. With more slots, more prompts arrive together: computed in one step, they do not delay each other.
  */
 export function batchTokens(slots: number, gpu: boolean): number {
-  return Math.max(gpu ? 512 : 128, 2 * slots);
+  const tokens = gpu ? MAX_BATCH : Math.min(MAX_BATCH, Math.max(MIN_BATCH, 32 * slots));
+  return Math.max(tokens, 2 * slots);
 }
+
+const MIN_BATCH = 128;
+const MAX_BATCH = 512;
 
 const PROCESS_BYTES = 125 * 1024 * 1024;
 

@@ -6,7 +6,7 @@ import type { GrammarField, Job, JobChoice } from './job.ts';
 import { LogprobReader } from './logprobs.ts';
 import { choosePlacement } from './prefix-cache.ts';
 import { Slot } from './slot.ts';
-import { ChunkSize, planBatch, StepClock, WorkTimer } from './step.ts';
+import { ChunkSize, hasMorePrompts, planBatch, StepClock, WorkTimer } from './step.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 export interface SchedulerOptions {
@@ -21,6 +21,13 @@ export interface SchedulerOptions {
 }
 
 /**
+ * Maximum duration of a step with prompts, in milliseconds. New requests and cancellations wait for its end, and so do the
+ * slots that decode: the first value applies if these are fewer than the prompts, the second one otherwise.
+ */
+const MANY_PROMPTS_STEP_MS = 1000;
+const FEW_PROMPTS_STEP_MS = 300;
+
+/**
  * The step loop: admits choices, decodes one batch, samples and emits events. Only the loop uses the context; `submit`
  * and `cancel` take effect between decodes, because using the context during a decode corrupts memory.
  */
@@ -28,7 +35,8 @@ export class Scheduler {
   readonly #options: SchedulerOptions;
   readonly #slots: Slot[];
   readonly #readers: (LogprobReader | undefined)[] = [];
-  readonly #chunk: ChunkSize;
+  readonly #manyPrompts: ChunkSize;
+  readonly #fewPrompts: ChunkSize;
   readonly #clock = new StepClock();
   #queue: JobChoice[] = [];
   readonly #batch: Slot[] = [];
@@ -44,7 +52,8 @@ export class Scheduler {
     this.#options = options;
     const { slots, slotTokens, batchTokens } = options.context;
     this.#slots = Array.from({ length: slots }, (_, id) => new Slot(id, slotTokens));
-    this.#chunk = new ChunkSize(batchTokens);
+    this.#manyPrompts = new ChunkSize(batchTokens, MANY_PROMPTS_STEP_MS);
+    this.#fewPrompts = new ChunkSize(batchTokens, FEW_PROMPTS_STEP_MS);
   }
 
   /** Runs the loop until `stop`. Rejects if the loop fails; no request is processed after that. */
@@ -100,8 +109,9 @@ export class Scheduler {
       await this.#admit();
       this.#removeCancelled();
       const { batchTokens } = this.#options.context;
-      const tokens = planBatch(this.#slots, this.#batch, batchTokens, this.#chunk.tokens);
-      if (tokens > 0) await this.#step(tokens);
+      const chunk = hasMorePrompts(this.#slots) ? this.#manyPrompts : this.#fewPrompts;
+      const tokens = planBatch(this.#slots, this.#batch, batchTokens, chunk.tokens);
+      if (tokens > 0) await this.#step(tokens, chunk);
       else if (this.#queue.length === 0 && !this.#stopping) await this.#idle();
     }
   }
@@ -169,7 +179,7 @@ export class Scheduler {
     this.#tokens.cachedTokens += kept;
   }
 
-  async #step(tokens: number): Promise<void> {
+  async #step(tokens: number, chunk: ChunkSize): Promise<void> {
     const { context } = this.#options;
     const startedAt = performance.now();
     context.begin(tokens);
@@ -201,7 +211,7 @@ export class Scheduler {
     this.#tokens.completionTokens += samples.length + constrained.length;
     const now = performance.now();
     this.#clock.stepEnded(now, now - startedAt);
-    this.#chunk.observe(now - startedAt, prefilled);
+    chunk.observe(now - startedAt, prefilled);
   }
 
   /** Samples a choice's next token. An error, for example in a grammar, only fails this request. */

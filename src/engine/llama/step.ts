@@ -53,26 +53,37 @@ function sharePrefill(prompts: readonly Slot[], available: number): void {
   give(first, remaining);
 }
 
-/**
- * The maximum prompt tokens of a step. Shrinks while steps take so long that they delay new requests and cancellations.
- */
+/** Whether more slots compute their prompts than decode. */
+export function hasMorePrompts(slots: readonly Slot[]): boolean {
+  let decoding = 0;
+  let prompts = 0;
+  for (const { choice, pending } of slots) {
+    if (choice === null) continue;
+    if (pending > 1) prompts++;
+    else decoding++;
+  }
+  return prompts > decoding;
+}
+
+/** The maximum prompt tokens of a step. Shrinks while steps take longer than `maxStepMs`. */
 export class ChunkSize {
   tokens: number;
   readonly #max: number;
+  readonly #maxStepMs: number;
 
-  constructor(max: number) {
+  constructor(max: number, maxStepMs: number) {
     this.#max = max;
+    this.#maxStepMs = maxStepMs;
     this.tokens = max;
   }
 
   observe(stepMs: number, prefilled: number): void {
     if (prefilled < this.tokens / 2) return; // Too little work to judge.
-    if (stepMs > MAX_STEP_MS) this.tokens = Math.max(MIN_CHUNK, Math.floor(this.tokens * 0.75));
-    else if (stepMs < MAX_STEP_MS / 2) this.tokens = Math.min(this.#max, Math.ceil(this.tokens * 1.25));
+    if (stepMs > this.#maxStepMs) this.tokens = Math.max(MIN_CHUNK, Math.floor(this.tokens * 0.75));
+    else if (stepMs < this.#maxStepMs / 2) this.tokens = Math.min(this.#max, Math.ceil(this.tokens * 1.25));
   }
 }
 
-const MAX_STEP_MS = 300;
 const MIN_CHUNK = 32;
 
 /** The times of the latest steps. */

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import {
   availableMemory,
+  batchTokens,
   checkMemory,
   describePlan,
   NotEnoughMemory,
@@ -134,4 +135,12 @@ test('a model that does not fit is refused with the figures', () => {
       error.message.includes('200 MB') &&
       error.message.includes('cgroup'),
   );
+});
+
+test('a batch on a CPU grows with the slots, up to that of a GPU', () => {
+  assert.deepEqual(
+    [1, 4, 8, 16, 32, 300].map((slots) => batchTokens(slots, false)),
+    [128, 128, 256, 512, 512, 600],
+  );
+  assert.equal(batchTokens(1, true), 512);
 });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { JobChoice } from '../../../src/engine/llama/job.ts';
 import { Slot } from '../../../src/engine/llama/slot.ts';
-import { ChunkSize, planBatch, StepClock } from '../../../src/engine/llama/step.ts';
+import { ChunkSize, hasMorePrompts, planBatch, StepClock } from '../../../src/engine/llama/step.ts';
 
 function slots(pending: readonly number[]): Slot[] {
   return pending.map((count, id) => {
@@ -73,8 +73,15 @@ test('the first decoding slots are used if the batch is too small', () => {
   assert.deepEqual(scheduled(all), [1, 1, 0]);
 });
 
+test('slots with prompts are compared with slots that decode, without idle ones', () => {
+  assert.equal(hasMorePrompts(slots([50])), true);
+  assert.equal(hasMorePrompts(slots([50, 1])), false);
+  assert.equal(hasMorePrompts(slots([50, 1, 2, 0])), true);
+  assert.equal(hasMorePrompts(slots([1, 0])), false);
+});
+
 test('chunks shrink while steps take too long, and grow again', () => {
-  const chunk = new ChunkSize(128);
+  const chunk = new ChunkSize(128, 300);
   for (let i = 0; i < 20; i++) chunk.observe(900, chunk.tokens);
   assert.equal(chunk.tokens, 32);
   for (let i = 0; i < 20; i++) chunk.observe(10, chunk.tokens);
