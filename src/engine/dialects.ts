@@ -212,8 +212,8 @@ export interface ReplicaAddress {
 }
 
 /**
- * Splits a replica's base URL, with or without `/v1`. For `openai`, a path is used as it is, because the APIs of some
- * providers do not end in `/v1`.
+ * Splits a replica's base URL, with or without `/v1`. For `openai`, adds `/v1` only if the URL has no path, because the
+ * API paths of some providers do not end in `/v1`.
  */
 export function replicaAddress(url: string, dialect: Dialect): ReplicaAddress {
   const { origin, pathname } = new URL(url);
