@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { GenerationRequest } from '../../generation.ts';
+import { EVENT_FRAMES } from '../event-frame.ts';
 import { parseDirective, type Directive } from './options.ts';
 
 /**
@@ -29,12 +30,13 @@ function injectFrameFaults(directive: Directive, response: ServerResponse): void
   if (garbageAfter === undefined && cutAfter === undefined && endAfter === undefined && !noUsage) return;
   const write = response.write.bind(response);
   const end = response.end.bind(response);
+  const wire = response.req.headers.accept === EVENT_FRAMES ? JSON_LINES : SERVER_SENT_EVENTS;
   let frames = 0;
 
   /** Writes the changed frames. Returns whether the response has ended. */
   const send = (text: string): boolean => {
     let out = '';
-    for (const frame of text.split('\n\n')) {
+    for (const frame of text.split(wire.separator)) {
       if (frame === '') continue;
       if (frames === cutAfter) {
         write(out, () => response.destroy());
@@ -44,8 +46,8 @@ function injectFrameFaults(directive: Directive, response: ServerResponse): void
         end(out);
         return true;
       }
-      if (frames === garbageAfter) out += 'data: {"choices":[{"delta":\n\n';
-      out += `${noUsage ? withoutUsage(frame) : frame}\n\n`;
+      if (frames === garbageAfter) out += wire.garbage + wire.separator;
+      out += (noUsage ? wire.withoutUsage(frame) : frame) + wire.separator;
       frames++;
     }
     if (out !== '') write(out);
@@ -64,6 +66,18 @@ function injectFrameFaults(directive: Directive, response: ServerResponse): void
     return response;
   }) as typeof response.end;
 }
+
+/** How a response separates its events. */
+interface Wire {
+  separator: string;
+  garbage: string;
+  withoutUsage(frame: string): string;
+}
+
+const SERVER_SENT_EVENTS: Wire = { separator: '\n\n', garbage: 'data: {"choices":[{"delta":', withoutUsage };
+
+/** Event frames always have usage. */
+const JSON_LINES: Wire = { separator: '\n', garbage: '{"type":', withoutUsage: (frame) => frame };
 
 function withoutUsage(frame: string): string {
   const json = frame.slice('data: '.length);
