@@ -236,13 +236,19 @@ test('a file that is written at the same time is never read in part', async () =
   try {
     // A reader that does not check fails in one of twenty rounds.
     for (let round = 0; round < 500; round++) {
-      const { drainMs, queue } = (await loadConfig({ SLUICE_CONFIG: path })).file;
-      // The first bytes of the longer file, which were never the whole file.
-      assert.ok(drainMs === 11 || queue.maxRequests === 7);
+      const config = await loadConfig({ SLUICE_CONFIG: path }).catch((error: unknown) => {
+        // On a busy machine, the file may change during every read.
+        assert.match(String(error), /it kept changing/);
+        return null;
+      });
+      // The first bytes of the longer file were never the whole file.
+      if (config !== null) assert.ok(config.file.drainMs === 11 || config.file.queue.maxRequests === 7);
     }
   } finally {
     clearInterval(writer);
   }
+  const { drainMs } = (await loadConfig({ SLUICE_CONFIG: path })).file;
+  assert.ok([11, 22].includes(drainMs));
 });
 
 test('a file that is not UTF-8, too large, a directory or missing is refused', async () => {
