@@ -130,7 +130,11 @@ export class BodyReservation {
   }
 
   release(): void {
-    if (--this.#users > 0) return;
+    if (--this.#users === 0) this.discard();
+  }
+
+  /** Releases the bytes of a body that is not used: the response to a refused one can take a while to close. */
+  discard(): void {
     this.#memory.release(this.#account, this.#bytes);
     this.#bytes = 0;
   }
@@ -154,8 +158,11 @@ export function readBody(
     memory.grow(capacity);
     let body = Buffer.allocUnsafe(capacity);
     let filled = 0;
+    let complete = false;
     const fail = (error: Error): void => {
+      if (complete) return;
       payload.off('data', onData).off('end', onEnd);
+      memory.discard();
       reject(error);
     };
     const onData = (chunk: Buffer): void => {
@@ -175,7 +182,10 @@ export function readBody(
       chunk.copy(body, filled);
       filled = needed;
     };
-    const onEnd = (): void => resolve(body.subarray(0, filled));
+    const onEnd = (): void => {
+      complete = true;
+      resolve(body.subarray(0, filled));
+    };
     payload.on('data', onData).on('end', onEnd);
     payload.on('error', () => fail(incomplete()));
   });

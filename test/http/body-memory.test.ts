@@ -70,6 +70,14 @@ test('a body in chunks reserves memory as it grows', async () => {
   other.socket.destroy();
 });
 
+test('a body that was refused no longer counts, even if its connection stays open', async () => {
+  using wire = await Wire.open(service.url);
+  const largest = `${(100_000).toString(16)}\r\n${'a'.repeat(100_000)}\r\n`;
+  wire.send(`${requestText(CHAT, { ...first, 'Transfer-Encoding': 'chunked' })}${largest}1\r\na\r\n`);
+  assertError(await wire.response(), 'request_too_large');
+  assert.ok(await served(first));
+});
+
 test('a body counts while its generation is running', async () => {
   await until(() => served(first));
   const before = requestLog(service).length;
