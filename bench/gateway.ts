@@ -7,10 +7,10 @@
  *
  *   npm run bench:gateway
  *
- * `--shared` adds Sluice with PostgreSQL and Valkey or Redis, whose CPU time is not included. vllm-router, smg, nginx, Portkey and
- * LiteLLM are added if they are on the PATH, or at the paths in `--vllm-router`, `--smg`, `--nginx`, `--portkey` (its
- * `start-server.js`) and `--litellm`. `--only sluice,smg` selects proxies; the minimal proxy always runs. `--measure
- * memory,cpu,chunk,latency,allocation` selects metrics.
+ * `--shared` adds Sluice with PostgreSQL and Valkey or Redis, whose CPU time is not included. vllm-router, smg, nginx,
+ * Portkey and LiteLLM are added if they are on the PATH, or at the paths in `--vllm-router`, `--smg`, `--nginx`,
+ * `--portkey` (its `start-server.js`) and `--litellm`. `--only sluice,smg` selects proxies; the minimal proxy always runs.
+ * `--measure memory,cpu,chunk,latency,allocation` selects metrics.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

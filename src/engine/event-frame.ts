@@ -61,7 +61,7 @@ export class EventFrameReader {
   }
 }
 
-/** The other kinds of events, which the compiler keeps complete. */
+/** All kinds of events. The compiler checks that none is missing. */
 const TYPES: Readonly<Record<GenerationEvent['type'], true>> = {
   started: true,
   token: true,
