@@ -30,24 +30,26 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await answer.text();
   }
 
-  /** Returns the position of today's bar, the last column of the first chart. */
-  async function lastColumn(on: Page): Promise<{ x: number; y: number }> {
-    const canvas = on.locator('canvas').first();
-    await canvas.scrollIntoViewIfNeeded();
-    const box = await canvas.boundingBox();
+  /**
+   * Returns the first chart and the position of today's bar in it, the last column. Playwright's actions on the chart
+   * wait until it no longer moves, as it does while the page loads.
+   */
+  async function lastColumn(on: Page) {
+    const chart = on.locator('.uplot').first();
+    const box = await chart.boundingBox();
     assert.ok(box);
-    return { x: box.x + box.width - 14, y: box.y + box.height / 2 };
+    return { chart, at: { position: { x: box.width - 14, y: box.height / 2 } } };
   }
 
   test('hovering a bar shows a tooltip without layout shift, and a click opens its requests', async () => {
     await page.goto('/usage');
-    const { x, y } = await lastColumn(page);
+    const { chart, at } = await lastColumn(page);
     const height = () => page.evaluate<number>('document.documentElement.scrollHeight');
     const before = await height();
-    await page.mouse.move(x, y);
+    await chart.hover(at);
     await page.getByText('Total', { exact: true }).waitFor();
     assert.equal(await height(), before);
-    await page.mouse.click(x, y);
+    await chart.click(at);
     await page.waitForURL('**/requests?*');
     assert.match(page.url(), DAY);
     await page.getByRole('table', { name: 'Requests' }).getByRole('row').nth(1).waitFor();
@@ -69,11 +71,11 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await using phone = await stage.stranger({ width: 360 });
     await phone.context.addCookies(await stage.operator.context.cookies());
     await phone.page.goto('/usage');
-    const { x, y } = await lastColumn(phone.page);
-    await phone.page.touchscreen.tap(x, y);
+    const { chart, at } = await lastColumn(phone.page);
+    await chart.tap(at);
     await phone.page.getByText('Total', { exact: true }).waitFor();
     assert.match(phone.page.url(), /\/usage$/);
-    await phone.page.touchscreen.tap(x, y);
+    await chart.tap(at);
     await phone.page.waitForURL('**/requests?*');
     assert.deepEqual(phone.faults, []);
   });
