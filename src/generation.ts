@@ -303,13 +303,14 @@ export function estimatedPromptTokens(request: GenerationRequest): number {
   return promptTexts(request).reduce((sum, text) => sum + Math.ceil(text.length / 4), 0);
 }
 
-/** Returns the texts that are sent to the model, for estimates: one per prompt, message and tool. */
+/** Returns the texts that are sent to the model, for estimates: one per prompt, tool and message, in this order. */
 export function promptTexts(request: GenerationRequest): readonly string[] {
   switch (request.kind) {
     case 'text':
       return request.prompts;
     case 'chat':
-      return [...request.messages.map(messageText), ...request.tools.map((tool) => JSON.stringify(tool))];
+      // Most chat templates put the tools first.
+      return [...request.tools.map((tool) => JSON.stringify(tool)), ...request.messages.map(messageText)];
   }
 }
 
