@@ -352,6 +352,6 @@ export interface ModelCard {
   recommendedSampling: RecommendedSampling;
   /** Whether the model calls tools; null if unknown. */
   tools: boolean | null;
-  /** Whether it can reason before it answers; null if unknown. */
+  /** Whether the model can reason before it answers; null if unknown. */
   reasoning: boolean | null;
 }

@@ -123,7 +123,7 @@ const model = z
     reasoning: z
       .boolean()
       .optional()
-      .describe('Whether it can reason before it answers. Default: from the catalog, or unknown.'),
+      .describe('Whether the model can reason before it answers. Default: from the catalog, or unknown.'),
     ownedBy: z
       .string()
       .optional()

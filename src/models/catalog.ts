@@ -28,7 +28,7 @@ export interface CatalogModel {
   sampling: RecommendedSampling;
   /** Whether it was trained to call tools in the format of its chat template. */
   tools: boolean;
-  /** Whether it can reason before it answers. */
+  /** Whether the model can reason before it answers. */
   reasoning: boolean;
 }
 

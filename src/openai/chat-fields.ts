@@ -113,7 +113,7 @@ export const messageToolCallId = string(
   {
     kinds: CHAT,
     default: 'required for the role `tool`',
-    description: 'ID of the call that a message of role `tool` is the result of.',
+    description: 'In messages of role `tool`: the `id` of the call whose result the message contains.',
   },
 );
 
@@ -132,7 +132,7 @@ export const messageReasoning = structured(
   'messages[].reasoning',
   'string',
   { type: 'string' },
-  { kinds: CHAT, description: 'Other name of `reasoning_content`, which takes precedence.' },
+  { kinds: CHAT, description: 'Alias of `reasoning_content`. Ignored if both are set.' },
 );
 
 export const tools = structured(
@@ -154,7 +154,7 @@ export const toolStrict = boolean('tools[].function.strict', false, {
   neutral: [false],
   supportedBy: STRICT_TOOLS,
   description:
-    'Whether arguments always satisfy the schema, which then must have the type `object` and only supported keywords. Otherwise, the schema may have any keyword, and the engine follows it only if it can.',
+    'If true, arguments always satisfy the schema, which must have the type `object` and only supported keywords. If false, the schema may have any keyword, and the engine follows it only if it can.',
 });
 
 export const toolChoice = structured(

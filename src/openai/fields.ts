@@ -57,7 +57,7 @@ export const maxTokens = number('max_tokens', { type: 'integer', minimum: 1 }, n
 export const maxCompletionTokens = number('max_completion_tokens', { type: 'integer', minimum: 1 }, null, {
   kinds: CHAT,
   default: '`max_tokens`',
-  description: 'Newer name of `max_tokens`. Takes precedence if both are set.',
+  description: 'Newer name for `max_tokens`. Takes precedence if both are set.',
 });
 
 export const temperature = number('temperature', { type: 'number', minimum: 0, maximum: 2 }, 1, {

@@ -19,7 +19,7 @@ export const HINTS: readonly Field[] = [
   hint('service_tier', { description: 'There is only one tier.' }),
   hint('safety_identifier', { description: 'Not stored.' }),
   hint('prompt_cache_key', { description: 'Cached prefixes are found without it.' }),
-  hintInChat('promptCacheKey', "opencode's name of `prompt_cache_key`."),
+  hintInChat('promptCacheKey', "opencode's name for `prompt_cache_key`."),
   hintInChat('prompt_cache_options', 'Cached prefixes are found without it.'),
   hint('prompt_cache_retention', { description: 'The engine decides how long a prefix is cached.' }),
 ];
@@ -32,20 +32,20 @@ export const REFUSALS: readonly Field[] = [
   refused('messages[].function_call', {
     kinds: CHAT,
     instead: 'tool_calls',
-    description: 'Older name of `tool_calls`.',
+    description: 'Older name for `tool_calls`.',
   }),
   refusedInChat('messages[].audio', 'Only text is supported.'),
   refused('functions', {
     kinds: CHAT,
     neutral: [[]],
     instead: 'tools',
-    description: 'Older name of `tools`.',
+    description: 'Older name for `tools`.',
   }),
   refused('function_call', {
     kinds: CHAT,
     neutral: ['none', 'auto'],
     instead: 'tool_choice',
-    description: 'Older name of `tool_choice`.',
+    description: 'Older name for `tool_choice`.',
   }),
   refusedInChat('modalities', 'Only text is supported.', ['text']),
   refusedInChat('audio', 'Only text is supported.'),
@@ -55,7 +55,7 @@ export const REFUSALS: readonly Field[] = [
     refused(path, {
       kinds: CHAT,
       instead: 'reasoning_effort',
-      description: "Other providers' name of `reasoning_effort`.",
+      description: "Other providers' name for `reasoning_effort`.",
     }),
   ),
   refused('enable_thinking', {

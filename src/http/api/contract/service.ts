@@ -54,7 +54,10 @@ export const servedModel = component(
         'Parameters that the publisher of the model recommends. They are not applied automatically; send them in each request.',
       ),
     tools: z.boolean().nullable().describe('Whether the model calls tools; null: unknown.'),
-    reasoning: z.boolean().nullable().describe('Whether it can reason before it answers; null: unknown.'),
+    reasoning: z
+      .boolean()
+      .nullable()
+      .describe('Whether the model can reason before it answers; null: unknown.'),
   }),
 );
 
