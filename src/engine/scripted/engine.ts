@@ -14,6 +14,7 @@ import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engin
 import { planCompletions, type Completion, type PlannedToken } from './completion.ts';
 import { parseDirective, SCRIPTED_DEFAULTS, type Directive, type ScriptedOptions } from './options.ts';
 import { Pause } from './pause.ts';
+import { ScriptedPrefixCache } from './prefix-cache.ts';
 import { SlotQueue } from './slot-queue.ts';
 import { countPromptTokens, fakeLogprobs } from './words.ts';
 
@@ -28,6 +29,11 @@ const MAX_BURST_TOKENS = 16;
 export class ScriptedEngine implements LocalEngine {
   readonly #options: ScriptedOptions;
   readonly #slots: SlotQueue;
+  /** The right to process a prompt, which one request has at a time. */
+  readonly #processor = new SlotQueue(1, Infinity);
+  readonly #prefixCache: ScriptedPrefixCache;
+  /** Prompt tokens of the requests in slots. */
+  #heldTokens = 0;
   /** When `hangAfter` took effect, in `performance.now()` milliseconds; null if the engine is not stuck. */
   #stuckSinceMs: number | null = null;
   readonly #tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
@@ -36,6 +42,7 @@ export class ScriptedEngine implements LocalEngine {
     this.#options = { ...SCRIPTED_DEFAULTS, ...options };
     if (!(this.#options.slots >= 1)) throw new RangeError('slots: expected at least 1');
     this.#slots = new SlotQueue(this.#options.slots, this.#options.queue);
+    this.#prefixCache = new ScriptedPrefixCache(this.#options.cacheTokens);
   }
 
   async *generate(request: GenerationRequest, signal: AbortSignal): AsyncGenerator<GenerationEvent> {
@@ -47,14 +54,16 @@ export class ScriptedEngine implements LocalEngine {
         'A directive in the request makes the scripted engine refuse it.',
       );
     const promptTokens = countPromptTokens(request);
+    const total = promptTokens.reduce((sum, count) => sum + count, 0);
     const availableTokens = this.#options.contextTokens - Math.max(...promptTokens);
     if (availableTokens < 1) throw tooLong(request, Math.max(...promptTokens), this.#options.contextTokens);
     using pause = new Pause(signal);
     await this.#slots.acquire(pause);
+    this.#heldTokens += total;
     try {
       await pause.forMs(directive.startMs ?? 0);
-      const total = promptTokens.reduce((sum, count) => sum + count, 0);
-      const cachedTokens = Math.min(directive.cachedTokens ?? 0, total);
+      const processed = await this.#processPrompt(request, total, pause);
+      const cachedTokens = Math.min(directive.cachedTokens ?? processed, total);
       this.#tokens.promptTokens += total;
       this.#tokens.cachedTokens += cachedTokens;
       yield { type: 'started', promptTokens: total, cachedTokens };
@@ -62,10 +71,17 @@ export class ScriptedEngine implements LocalEngine {
       const completions = planCompletions(request, directive, this.#options, availableTokens);
       const usage = { ...NO_USAGE, promptTokens: total, cachedTokens };
       yield* this.#emitTokens(request, directive, completions, pause, usage);
+      this.#prefixCache.add(request, textOf(completions));
       yield { type: 'end', usage, usageSource: 'engine' };
     } finally {
+      this.#heldTokens -= total;
       this.#slots.release();
     }
+  }
+
+  /** The prompt tokens of the requests in slots, as a share of the modelled cache: 0 to 1. */
+  get cacheUsage(): number {
+    return this.#heldTokens === 0 ? 0 : Math.min(1, this.#heldTokens / this.#options.cacheTokens);
   }
 
   health(): Omit<LocalEngineHealth, 'memoryBytes'> {
@@ -92,6 +108,20 @@ export class ScriptedEngine implements LocalEngine {
     };
   }
 
+  /** Takes the modelled time of a prompt, and adds it to the modelled cache. Returns how many of its tokens were cached. */
+  async #processPrompt(request: GenerationRequest, promptTokens: number, pause: Pause): Promise<number> {
+    await this.#processor.acquire(pause);
+    try {
+      // An engine computes at least the last token of a prompt.
+      const cachedTokens = Math.min(this.#prefixCache.cachedTokens(request), promptTokens - 1);
+      await pause.forMs((promptTokens - cachedTokens) * this.#options.promptTokenMs);
+      this.#prefixCache.add(request, '');
+      return cachedTokens;
+    } finally {
+      this.#processor.release();
+    }
+  }
+
   /** Emits one token of each choice per step, and counts them in `usage`. */
   async *#emitTokens(
     request: GenerationRequest,
@@ -100,10 +130,10 @@ export class ScriptedEngine implements LocalEngine {
     pause: Pause,
     usage: Usage,
   ): AsyncGenerator<GenerationEvent> {
-    const tokenMs = directive.tokenMs ?? this.#options.tokenMs;
     const longest = Math.max(1, ...completions.map(({ tokens }) => tokens.length));
     yield* echo(echoedPrompts(request), request.choices);
     for (let step = 0; step < longest; step++) {
+      const tokenMs = this.#tokenMs(directive);
       if (step > 0 && tokenMs > 0) await pause.forMs(tokenMs);
       else if (step % MAX_BURST_TOKENS === MAX_BURST_TOKENS - 1) await pause.yieldToEventLoop();
       for (const { choice, tokens, reason } of completions) {
@@ -121,6 +151,11 @@ export class ScriptedEngine implements LocalEngine {
     await this.#injectFault(directive, usage.completionTokens, pause);
   }
 
+  #tokenMs(directive: Directive): number {
+    const { tokenMs, tokenMsPerRequest } = this.#options;
+    return (directive.tokenMs ?? tokenMs) + tokenMsPerRequest * (this.#slots.inUse - 1);
+  }
+
   /** Injects the faults that are due after `emitted` tokens. */
   async #injectFault(directive: Directive, emitted: number, pause: Pause): Promise<void> {
     if (directive.hangAfter === emitted) this.#stuckSinceMs ??= performance.now();
@@ -136,6 +171,11 @@ export class ScriptedEngine implements LocalEngine {
     if (directive.errorAfter === emitted)
       throw new ServiceError('internal_error', 'The scripted engine failed.');
   }
+}
+
+/** Returns the text of the first choice. */
+function textOf([completion]: readonly Completion[]): string {
+  return (completion?.tokens ?? []).map((token) => (token.type === 'token' ? token.text : '')).join('');
 }
 
 function eventOf(

@@ -13,8 +13,14 @@ export interface ScriptedOptions {
   tokens: number;
   /** Time between two tokens, in milliseconds; 0: no pause. */
   tokenMs: number;
+  /** Additional time between two tokens for each other request in a slot, in milliseconds. */
+  tokenMsPerRequest: number;
   /** Time from the event `started` to the first token, in milliseconds. */
   prefillMs: number;
+  /** Additional time for a prompt token that is not cached, in milliseconds. One prompt is processed at a time. */
+  promptTokenMs: number;
+  /** Size of the modelled prefix cache, in tokens; 0: no cache. */
+  cacheTokens: number;
   /** Loading time, in milliseconds. */
   loadMs: number;
 }
@@ -25,7 +31,10 @@ export const SCRIPTED_DEFAULTS: ScriptedOptions = {
   contextTokens: 4096,
   tokens: 16,
   tokenMs: 0,
+  tokenMsPerRequest: 0,
   prefillMs: 0,
+  promptTokenMs: 0,
+  cacheTokens: 0,
   loadMs: 0,
 };
 
@@ -52,7 +61,7 @@ export interface Directive {
   prefillMs?: number;
   /** Time from the slot to the event `started`, in milliseconds. */
   startMs?: number;
-  /** Number of prompt tokens reported as cached, at most the prompt tokens. */
+  /** Number of prompt tokens reported as cached, at most the prompt tokens. Overrides the modelled cache. */
   cachedTokens?: number;
   /** Refuses the request with this code. */
   error?: ErrorCode;
