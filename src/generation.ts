@@ -113,10 +113,27 @@ interface GenerationRequestBase {
   includeUsage: boolean | null;
   /** Whether each chunk contains the usage so far. Set by the service for its engines, never by callers. */
   continuousUsage: boolean;
+  /** Whether events contain the IDs of their tokens. Set by the service for its replicas, never by callers. */
+  tokenIds: boolean;
+  /**
+   * The interrupted generation that this request continues; null for a new one. Set by the service for its replicas,
+   * never by callers. The request has one choice.
+   */
+  continuation: Continuation | null;
   /** Prefixes are only reused between requests with the same scope. If null, they are never reused. */
   cacheScope: string | null;
   /** The caller's end-user identifier, which is not logged. */
   user: string | null;
+}
+
+/** What a generation of one choice has sent before it was interrupted. */
+export interface Continuation {
+  /** IDs of the prompt's tokens; null if the replica did not report them. */
+  promptTokenIds: readonly number[] | null;
+  /** IDs of all tokens whose events were received, in order. Their text is not sent again. */
+  tokenIds: readonly number[];
+  /** The usage so far. A continued generation reports the usage of the whole. */
+  usage: Readonly<Usage>;
 }
 
 export interface ChatRequest extends GenerationRequestBase {
@@ -212,6 +229,8 @@ interface TextDelta {
   /** Completion tokens of the request so far, including reasoning. Reported by the engine, or else counted. */
   completionTokens: number;
   logprobs: readonly TokenLogprob[] | null;
+  /** See `TokenIds`. */
+  tokenIds?: TokenIds;
 }
 
 /** A part of a tool call. */
@@ -221,7 +240,16 @@ interface ToolCallDelta {
   call: number;
   /** Completion tokens of the request so far. */
   completionTokens: number;
+  /** See `TokenIds`. */
+  tokenIds?: TokenIds;
 }
+
+/**
+ * IDs of the tokens since the last event with IDs, including those that have no text. A generation can be continued
+ * after these tokens. Absent if the request did not ask for IDs, or if the generation cannot be continued here, because
+ * the text so far ends in the middle of a token.
+ */
+type TokenIds = readonly number[];
 
 /**
  * The events of a generation. First comes one `started`, then the text and the tool calls. Each choice has one `finish`
@@ -235,6 +263,8 @@ export type GenerationEvent =
       /** Null if the replica reports counts only at the end. */
       promptTokens: number | null;
       cachedTokens: number | null;
+      /** IDs of the prompt's tokens. Absent if the request did not ask for them, or the replica needs none. */
+      promptTokenIds?: readonly number[];
     }
   | ({ type: 'token' } & TextDelta)
   | ({ type: 'reasoning' } & TextDelta)

@@ -26,6 +26,8 @@ export const STREAMED = {
   stream: true,
   includeUsage: null,
   continuousUsage: false,
+  tokenIds: false,
+  continuation: null,
   cacheScope: null,
   user: null,
 } as const;

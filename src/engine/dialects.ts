@@ -30,6 +30,12 @@ export interface DialectTraits {
   defaultsToFullContext: readonly GenerationRequest['kind'][];
   /** Tokens of the context that neither prompt nor completion can use. */
   reservedTokens: number;
+  /**
+   * What the server can continue after the tokens of an interrupted generation (`continuation.ts`). `output`: text
+   * and reasoning of any request, because the engine restores the state of its parser and grammar. `text`: only plain
+   * text. `nothing`: there is no exact way.
+   */
+  continues: 'output' | 'text' | 'nothing';
   /** Whether a request is sent again without a field that the server refused by name (`openai/refused-field.ts`). */
   adaptsFields: boolean;
   healthCheck: HealthCheck;
@@ -60,6 +66,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: [],
     defaultsToFullContext: [],
     reservedTokens: 0,
+    continues: 'output',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
     describePaths: ['/v1/models'],
@@ -85,6 +92,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['chat', 'text'],
     defaultsToFullContext: ['chat'],
     reservedTokens: 0,
+    continues: 'nothing',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
     describePaths: ['/v1/models'],
@@ -106,6 +114,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['text'],
     defaultsToFullContext: ['chat'],
     reservedTokens: 1,
+    continues: 'nothing',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
     describePaths: ['/v1/models', '/get_server_info'],
@@ -126,6 +135,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['chat', 'text'],
     defaultsToFullContext: [],
     reservedTokens: 0,
+    continues: 'nothing',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
     describePaths: ['/props', '/v1/models'],
@@ -149,6 +159,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: [],
     defaultsToFullContext: ['chat', 'text'],
     reservedTokens: 0,
+    continues: 'nothing',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
     describePaths: ['/info'],
@@ -168,6 +179,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['text'],
     defaultsToFullContext: ['chat'],
     reservedTokens: 0,
+    continues: 'nothing',
     adaptsFields: true,
     healthCheck: { path: '/v1/models', intervalMs: 30_000, retryMs: 5000, timeoutMs: 10_000 },
     describePaths: ['/v1/models'],

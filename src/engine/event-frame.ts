@@ -18,7 +18,9 @@ export const KEEP_ALIVE_FRAME = '\n';
 
 export function formatFrame(event: GenerationEvent): string {
   if (event.type === 'token' && event.logprobs === null) {
-    return `[${event.choice},${event.completionTokens},${JSON.stringify(event.text)}]\n`;
+    const { choice, completionTokens, tokenIds } = event;
+    const ids = tokenIds === undefined ? '' : `,[${tokenIds.join(',')}]`;
+    return `[${choice},${completionTokens},${JSON.stringify(event.text)}${ids}]\n`;
   }
   return `${JSON.stringify(event)}\n`;
 }
@@ -83,9 +85,12 @@ function readFrame(line: string): GenerationEvent {
   throw invalidResponse(new Error('a frame has an unknown type'));
 }
 
-function readText([choice, completionTokens, text]: readonly unknown[]): TextEvent {
+function readText([choice, completionTokens, text, tokenIds]: readonly unknown[]): TextEvent {
   if (typeof choice !== 'number' || typeof completionTokens !== 'number' || typeof text !== 'string') {
     throw invalidResponse(new Error('a frame is not a choice, a number of tokens and a text'));
   }
-  return { type: 'token', choice, text, completionTokens, logprobs: null };
+  const event: TextEvent = { type: 'token', choice, text, completionTokens, logprobs: null };
+  // Written by `formatFrame`, as an array of integers.
+  if (tokenIds !== undefined) event.tokenIds = tokenIds as number[];
+  return event;
 }

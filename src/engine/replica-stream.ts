@@ -356,7 +356,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
 
   #streamReader(): StreamReader {
     const offered = toolsOf(this.#request).map(({ name }) => name);
-    return new StreamReader(this.#request.kind, this.#meter(), offered);
+    const hasWholeTokens = this.#settings.traits.continues === 'output';
+    return new StreamReader(this.#request.kind, this.#meter(), offered, hasWholeTokens);
   }
 
   #meter(): UsageMeter {

@@ -10,6 +10,7 @@ import { refuseUnsupported } from '../openai/request-body.ts';
 import { parseJsonBody } from '../openai/json-body.ts';
 import type { Secret } from '../secret.ts';
 import type { LocalEngine, LocalEngineHealth } from './engine.ts';
+import { refuseContinuation } from './continuation.ts';
 import { Responder, sendError, sendJson } from './responder.ts';
 
 // Importing a built-in module reads all of its properties, which would load Node's `fetch`.
@@ -120,6 +121,7 @@ class RequestHandler {
     const parsed = parseRequest(kind, body, { maxChoices: this.#options.maxChoices, internal: true });
     refuseUnsupported(parsed, ['sluice']);
     const { request } = parsed;
+    refuseContinuation(request);
     if (request.model === this.#options.modelId) return request;
     throw new ServiceError('model_not_found', 'This engine serves a different model.', { param: 'model' });
   }

@@ -111,6 +111,8 @@ function hashGeneration(request: GenerationRequest): string {
     stream: undefined,
     includeUsage: undefined,
     continuousUsage: undefined,
+    tokenIds: undefined,
+    continuation: undefined,
     cacheScope: undefined,
     user: undefined,
   };

@@ -3,6 +3,7 @@ import {
   type FinishReason,
   type GenerationEvent,
   type GenerationKind,
+  type TextEvent,
   type TokenLogprob,
 } from '../generation.ts';
 import { readFinishReason } from './finish-reason.ts';
@@ -24,6 +25,8 @@ export interface ReplicaChoice {
   calls: readonly ReplicaCall[];
   logprobs: readonly TokenLogprob[] | null;
   reason: FinishReason | null;
+  /** IDs of the tokens of this part; null if the replica sends none. */
+  tokenIds: readonly number[] | null;
 }
 
 /** Reads the `choices` of a chunk or a response. Throws `engine_unavailable`. */
@@ -50,6 +53,7 @@ interface WireChoice {
   message?: WireMessage | null;
   logprobs?: unknown;
   finish_reason?: unknown;
+  token_ids?: unknown;
 }
 
 function readChoice(kind: GenerationKind, value: unknown): ReplicaChoice {
@@ -66,7 +70,13 @@ function readChoice(kind: GenerationKind, value: unknown): ReplicaChoice {
     ...readOutput(kind, choice),
     logprobs: logprobs !== null && logprobs.length > 0 ? logprobs : null,
     reason: readFinishReason(choice.finish_reason),
+    tokenIds: readTokenIds(choice.token_ids),
   };
+}
+
+/** Reads token IDs. Returns null for anything but an array of them. */
+export function readTokenIds(value: unknown): readonly number[] | null {
+  return Array.isArray(value) && value.every((id) => Number.isInteger(id) && id >= 0) ? value : null;
 }
 
 /** Reads what the model generated. */
@@ -126,12 +136,20 @@ export function countTokens(choices: readonly ReplicaChoice[]): ReceivedTokens {
 export class ChoiceReader {
   readonly #choice: number;
   readonly #calls: ToolCallReader;
+  readonly #hasWholeTokens: boolean;
+  /** IDs of the tokens since the last event with IDs. */
+  #tokenIds: number[] = [];
   #finished = false;
 
-  /** `offered` are the names of the functions in the request. */
-  constructor(choice: number, offered: readonly string[] = []) {
+  /**
+   * `offered` are the names of the functions in the request. `hasWholeTokens`: whether the text of a part always ends
+   * with its last token. Otherwise, a part of several tokens may lack the text of the last ones, because they are the
+   * start of a character.
+   */
+  constructor(choice: number, offered: readonly string[] = [], hasWholeTokens = false) {
     this.#choice = choice;
     this.#calls = new ToolCallReader(choice, offered);
+    this.#hasWholeTokens = hasWholeTokens;
   }
 
   get finished(): boolean {
@@ -141,12 +159,29 @@ export class ChoiceReader {
   /** Adds the events of a part. Ignores parts after the finish: some servers send it twice. */
   push(part: ReplicaChoice, completionTokens: number, events: GenerationEvent[]): void {
     if (this.#finished) return;
+    const from = events.length;
     this.#pushText(part, completionTokens, events);
     for (const call of part.calls) this.#calls.push(call, completionTokens, events);
+    if (part.tokenIds !== null)
+      this.#addTokenIds(part.tokenIds, events.length > from ? events.at(-1) : undefined);
     if (part.reason === null) return;
     this.#finished = true;
     if (!isCutOff(part.reason)) this.#calls.end(completionTokens, events);
     events.push({ type: 'finish', choice: this.#choice, reason: this.#reasonOf(part.reason) });
+  }
+
+  /** Adds the IDs of earlier tokens without text to the event of a single token. */
+  addPendingIds(event: TextEvent): void {
+    if (event.tokenIds !== undefined) this.#addTokenIds(event.tokenIds, event);
+  }
+
+  /** Adds the IDs to the last event of their part, or to a later one if there is none. */
+  #addTokenIds(ids: readonly number[], last: GenerationEvent | undefined): void {
+    for (const id of ids) this.#tokenIds.push(id);
+    if (last === undefined || !('completionTokens' in last)) return;
+    if (ids.length !== 1 && !this.#hasWholeTokens) return;
+    last.tokenIds = this.#tokenIds;
+    this.#tokenIds = [];
   }
 
   /** Adds reasoning, then text. Log probabilities go with the text if there is any; those of calls are dropped. */

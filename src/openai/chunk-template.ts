@@ -4,9 +4,9 @@ import { NO_USAGE, type TextEvent, type Usage, type GenerationKind } from '../ge
 /** Maximum template changes per stream. Streams that alternate between choices would change it every time. */
 const MAX_CHANGES = 4;
 
-/** The token counts in a chunk. They change from chunk to chunk if every chunk has usage. */
-const COUNTS = /"(completion_tokens|total_tokens)":(\d+)/g;
-const COUNTS_OF_REASONING = /"(completion_tokens|total_tokens|reasoning_tokens)":(\d+)/g;
+/** The numbers in a chunk that change from chunk to chunk: the token counts, if every chunk has usage, and the token's ID. */
+const NUMBERS = /"(completion_tokens|total_tokens|token_ids)":\[?(\d+)/g;
+const NUMBERS_OF_REASONING = /"(completion_tokens|total_tokens|reasoning_tokens|token_ids)":\[?(\d+)/g;
 
 /** Keys that precede the text in a chunk. */
 const TEXT_KEYS: Readonly<Record<GenerationKind, readonly string[]>> = {
@@ -32,13 +32,16 @@ export class ChunkTemplate {
   /** Everything up to and including the opening quote of the text; null without a template. */
   #before: Buffer | null = null;
   /**
-   * The rest of the chunk from the closing quote of the text, split at the token counts. A chunk without usage has a
-   * single part.
+   * The rest of the chunk from the closing quote of the text, split at its numbers. A chunk without usage and token ID
+   * has a single part.
    */
   #after: Buffer[] = [];
-  /** Indexes of `completion_tokens` and `reasoning_tokens` among the counts; -1: none. */
+  /** Indexes of `completion_tokens`, `reasoning_tokens` and `token_ids` among the numbers; -1: none. */
   #completionIndex = -1;
   #reasoningIndex = -1;
+  #idIndex = -1;
+  /** The token ID in the last chunk that was read. */
+  #tokenId = 0;
   #type: TextEvent['type'] = 'token';
   #choice = 0;
   #usage: Usage | null = null;
@@ -61,19 +64,20 @@ export class ChunkTemplate {
     // The key may also occur elsewhere, and servers may escape differently.
     if (at < 0 || !data.startsWith(literal, at)) return;
     const rest = `${data.slice(at + literal.length - 1)}\n\n`;
-    const pattern = token.type === 'reasoning' ? COUNTS_OF_REASONING : COUNTS;
-    const counts = usage === null ? [] : [...rest.matchAll(pattern)];
-    const names = counts.map(([, name]) => name);
+    const pattern = token.type === 'reasoning' ? NUMBERS_OF_REASONING : NUMBERS;
+    const numbers = [...rest.matchAll(pattern)].filter(([, name]) => name === 'token_ids' || usage !== null);
+    const names = numbers.map(([, name]) => name);
     if (usage !== null && !names.includes('completion_tokens')) return;
     if (new Set(names).size < names.length) return;
     this.#completionIndex = names.indexOf('completion_tokens');
     this.#reasoningIndex = names.indexOf('reasoning_tokens');
+    this.#idIndex = names.indexOf('token_ids');
     this.#after = [];
     let from = 0;
-    for (const count of counts) {
-      const digits = count.index + count[0].length - (count[2] ?? '').length;
+    for (const number of numbers) {
+      const digits = number.index + number[0].length - (number[2] ?? '').length;
       this.#after.push(Buffer.from(rest.slice(from, digits)));
-      from = count.index + count[0].length;
+      from = number.index + number[0].length;
     }
     this.#after.push(Buffer.from(rest.slice(from)));
     this.#before = Buffer.from(`data: ${data.slice(0, at)}`);
@@ -100,15 +104,17 @@ export class ChunkTemplate {
     // An empty text is not a token.
     if (end === before.length) return null;
     if (!ascii && !isUtf8(bytes.subarray(before.length, end))) return null;
-    if (!this.#readCounts(bytes, end)) return null;
+    if (!this.#readNumbers(bytes, end)) return null;
     const text = bytes.toString(ascii ? 'latin1' : 'utf8', before.length, end);
-    return {
+    const event: TextEvent = {
       type: this.#type,
       choice: this.#choice,
       text,
       completionTokens: this.#usage?.completionTokens ?? 0,
       logprobs: null,
     };
+    if (this.#idIndex >= 0) event.tokenIds = [this.#tokenId];
+    return event;
   }
 
   /** Returns the index after the opening quote of the text, or -1. */
@@ -121,8 +127,8 @@ export class ChunkTemplate {
     return -1;
   }
 
-  /** Reads the usage after the text. Returns whether the bytes match. */
-  #readCounts(bytes: Buffer, textEnd: number): boolean {
+  /** Reads the usage and the token ID after the text. Returns whether the bytes match. */
+  #readNumbers(bytes: Buffer, textEnd: number): boolean {
     let at = textEnd;
     let { completionTokens, reasoningTokens } = this.#usage ?? NO_USAGE;
     const last = this.#after.length - 1;
@@ -137,6 +143,7 @@ export class ChunkTemplate {
       if (at === from || at - from > 15) return false;
       if (index === this.#completionIndex) completionTokens = Number(bytes.toString('latin1', from, at));
       else if (index === this.#reasoningIndex) reasoningTokens = Number(bytes.toString('latin1', from, at));
+      else if (index === this.#idIndex) this.#tokenId = Number(bytes.toString('latin1', from, at));
     }
     if (at !== bytes.length) return false;
     if (this.#usage !== null) this.#usage = { ...this.#usage, completionTokens, reasoningTokens };

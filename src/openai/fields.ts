@@ -229,6 +229,26 @@ export const continuousUsage = boolean('stream_options.continuous_usage_stats', 
   description: 'Whether each chunk includes the usage so far.',
 });
 
+export const returnTokenIds = boolean('return_token_ids', false, {
+  internal: true,
+  description: 'Whether each chunk includes the IDs of its tokens.',
+});
+
+export const continueTokenIds = structured(
+  'continue_token_ids',
+  'array of integers',
+  {
+    type: 'array',
+    items: { type: 'integer', minimum: 0, maximum: MAX_INT32 },
+  },
+  {
+    internal: true,
+    default: 'none',
+    description:
+      'IDs of the tokens that an interrupted generation has sent. The response continues after them, and its usage includes them.',
+  },
+);
+
 export const cacheSalt = string('cache_salt', { minLength: 1, maxLength: 256 }, null, {
   internal: true,
   description: 'Cached prefixes are only shared between requests with the same salt.',
@@ -279,6 +299,8 @@ export const FIELDS: readonly Field[] = [
   chat.reasoningEffort,
   chat.templateVariables,
   cacheSalt,
+  returnTokenIds,
+  continueTokenIds,
   user,
   ...HINTS,
   ...REFUSALS,

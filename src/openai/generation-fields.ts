@@ -1,9 +1,11 @@
-import type {
-  GenerationKind,
-  OptionalSampling,
-  ResponseFormat,
-  Sampling,
-  TextRequest,
+import {
+  NO_USAGE,
+  type Continuation,
+  type GenerationKind,
+  type OptionalSampling,
+  type ResponseFormat,
+  type Sampling,
+  type TextRequest,
 } from '../generation.ts';
 import { NAME } from './chat-fields.ts';
 import type { Field } from './field.ts';
@@ -39,6 +41,8 @@ export function parseGenerationFields(
     stream: body.read(fields.stream),
     ...parseStreamOptions(body, kind, options.internal),
     cacheScope: options.internal ? body.read(fields.cacheSalt) : null,
+    tokenIds: options.internal && body.read(fields.returnTokenIds),
+    continuation: options.internal ? parseContinuation(body) : null,
     user: body.read(fields.user),
   };
 }
@@ -126,6 +130,22 @@ function parseStreamOptions(
     includeUsage: options.read(fields.includeUsage),
     continuousUsage: internal && options.read(fields.continuousUsage),
   };
+}
+
+function parseContinuation(body: RequestBody): Continuation | null {
+  const value = body.raw(fields.continueTokenIds);
+  if (value === null) return null;
+  const path = fields.continueTokenIds.name;
+  if (!Array.isArray(value)) throw wrongType(path, 'an array of integers', value);
+  for (const [index, token] of value.entries()) {
+    if (!isTokenId(token)) throw wrongType(`${path}[${index}]`, 'a token ID', token);
+  }
+  const usage = { ...NO_USAGE, completionTokens: value.length };
+  return { promptTokenIds: null, tokenIds: value as number[], usage };
+}
+
+function isTokenId(value: unknown): boolean {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= fields.MAX_INT32;
 }
 
 function parseResponseFormat(body: RequestBody, kind: GenerationKind): ResponseFormat {

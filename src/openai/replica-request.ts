@@ -54,6 +54,8 @@ export function formatRequest(request: GenerationRequest, options: ReplicaReques
   Object.assign(body, responseFormat(request, dialect));
   if (SALTED.has(dialect) && request.cacheScope !== null) body.cache_salt = request.cacheScope;
   if (dialect === 'llama-server' && options.cacheOff) body.cache_prompt = false;
+  if (request.tokenIds && stream) body.return_token_ids = true;
+  if (request.continuation !== null) body.continue_token_ids = request.continuation.tokenIds;
   return body;
 }
 

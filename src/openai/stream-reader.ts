@@ -1,10 +1,11 @@
 import type { GenerationEvent, GenerationKind } from '../generation.ts';
-import { ChoiceReader, countTokens, readChoices, type ReplicaChoice } from './choice-reader.ts';
+import { ChoiceReader, countTokens, readChoices, readTokenIds, type ReplicaChoice } from './choice-reader.ts';
 import { readErrorFrame } from './error-body.ts';
 import { incompleteResponse, invalidResponse, parseObject } from './invalid-response.ts';
 import { ChunkTemplate } from './chunk-template.ts';
 import { SseParseError, SseParser, type ServerSentEvent } from './sse.ts';
 import { readUsage } from './usage.ts';
+import { asList, jsonObject } from './values.ts';
 import { UsageMeter, type ReceivedTokens } from './usage-meter.ts';
 
 const ONE_TOKEN: ReceivedTokens = { tokens: 1, reasoningTokens: 0 };
@@ -21,6 +22,7 @@ const ONE_REASONING_TOKEN: ReceivedTokens = { tokens: 1, reasoningTokens: 1 };
 export class StreamReader {
   readonly #kind: GenerationKind;
   readonly #offered: readonly string[];
+  readonly #hasWholeTokens: boolean;
   readonly #parser = new SseParser();
   readonly #template: ChunkTemplate;
   #started = false;
@@ -29,10 +31,16 @@ export class StreamReader {
   readonly #choices = new Map<number, ChoiceReader>();
   readonly #meter: UsageMeter;
 
-  /** `offered` are the names of the functions in the request. */
-  constructor(kind: GenerationKind, meter = new UsageMeter(), offered: readonly string[] = []) {
+  /** For `offered` and `hasWholeTokens`, see `ChoiceReader`. */
+  constructor(
+    kind: GenerationKind,
+    meter = new UsageMeter(),
+    offered: readonly string[] = [],
+    hasWholeTokens = false,
+  ) {
     this.#kind = kind;
     this.#offered = offered;
+    this.#hasWholeTokens = hasWholeTokens;
     this.#meter = meter;
     this.#template = new ChunkTemplate(kind);
   }
@@ -44,10 +52,12 @@ export class StreamReader {
   push(chunk: Buffer, events: GenerationEvent[] = []): GenerationEvent[] {
     const token = this.#parser.isBetweenEvents && !this.#ended ? this.#template.read(chunk) : null;
     // A chunk of a choice that has not started, or has finished, is left to the parser.
-    if (token === null || this.#choices.get(token.choice)?.finished !== false) {
+    const choice = token === null ? undefined : this.#choices.get(token.choice);
+    if (token === null || choice?.finished !== false) {
       this.#readEvents(() => this.#parser.push(chunk), events);
       return events;
     }
+    choice.addPendingIds(token);
     const received = token.type === 'reasoning' ? ONE_REASONING_TOKEN : ONE_TOKEN;
     this.#meter.record(received, this.#template.usage, token.choice);
     token.completionTokens = this.#meter.completionTokens;
@@ -93,7 +103,13 @@ export class StreamReader {
     if (!this.#started) {
       this.#started = true;
       const { promptTokens, cachedTokens } = this.#meter;
-      events.push({ type: 'started', promptTokens, cachedTokens });
+      const promptTokenIds = readPromptTokenIds(chunk);
+      events.push({
+        type: 'started',
+        promptTokens,
+        cachedTokens,
+        ...(promptTokenIds === null ? {} : { promptTokenIds }),
+      });
     }
     const from = events.length;
     for (const choice of choices) this.#readChoice(choice, events);
@@ -105,7 +121,7 @@ export class StreamReader {
   #readChoice(choice: ReplicaChoice, events: GenerationEvent[]): void {
     let reader = this.#choices.get(choice.index);
     if (reader === undefined) {
-      reader = new ChoiceReader(choice.index, this.#offered);
+      reader = new ChoiceReader(choice.index, this.#offered, this.#hasWholeTokens);
       this.#choices.set(choice.index, reader);
     }
     reader.push(choice, this.#meter.completionTokens, events);
@@ -126,4 +142,10 @@ interface WireChunk {
   choices?: unknown;
   usage?: unknown;
   error?: unknown;
+  prompt_token_ids?: unknown;
+}
+
+/** vLLM sends the IDs in the first chunk of a chat, and in the first choice of a text completion. */
+function readPromptTokenIds({ prompt_token_ids: ids, choices }: WireChunk): readonly number[] | null {
+  return readTokenIds(ids ?? jsonObject(asList(choices)[0])['prompt_token_ids']);
 }

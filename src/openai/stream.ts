@@ -160,9 +160,10 @@ export class StreamFormatter {
       return this.#takePendingFinish() + before + rest + this.#closeWithUsage();
     }
     if (text === '') return '';
-    const after = this.#request.continuousUsage
-      ? this.#afterText + this.#closeWithUsage()
-      : this.#afterTextAndClose;
+    const after =
+      this.#request.continuousUsage || event.tokenIds !== undefined
+        ? withIds(this.#afterText, event) + this.#closeWithUsage()
+        : this.#afterTextAndClose;
     return this.#takePendingFinish() + before + JSON.stringify(text) + after;
   }
 
@@ -175,7 +176,8 @@ export class StreamFormatter {
     const before = this.#beforeCall[event.choice];
     if (before === undefined) return '';
     const close = this.#closeWithUsage();
-    return `${this.#takePendingFinish()}${before}${event.call},${fields}}}]},"finish_reason":null}${close}`;
+    const rest = withIds(`${fields}}}]},"finish_reason":null}`, event);
+    return `${this.#takePendingFinish()}${before}${event.call},${rest}${close}`;
   }
 
   #formatLogprobs(choice: number, text: string, logprobs: readonly TokenLogprob[]): string {
@@ -224,6 +226,11 @@ export class StreamFormatter {
     if (!this.#request.continuousUsage || !this.#isPromptCounted) return this.#close;
     return `],"usage":${usageJson(this.#request.kind, this.#usage)}}\n\n`;
   }
+}
+
+/** Adds the token IDs, if any, to the end of a choice. */
+function withIds(end: string, { tokenIds }: TextEvent | ToolEvent): string {
+  return tokenIds === undefined ? end : `${end.slice(0, -1)},"token_ids":[${tokenIds.join(',')}]}`;
 }
 
 /** Copies a concatenated string: V8 keeps it as a tree, which every write of a chunk would traverse. */

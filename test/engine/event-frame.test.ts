@@ -30,22 +30,30 @@ const DELTA = {
 };
 const CALL = { choice: COUNT, call: COUNT, completionTokens: COUNT };
 /** Every event but `end`. */
-const EVENT: fc.Arbitrary<GenerationEvent> = fc.oneof(
-  record({
-    type: fc.constant('started' as const),
-    promptTokens: fc.option(COUNT),
-    cachedTokens: fc.option(COUNT),
-  }),
-  record({ type: fc.constant('token' as const), ...DELTA }),
-  record({ type: fc.constant('reasoning' as const), ...DELTA }),
-  record({ type: fc.constant('tool-call' as const), id: TEXT, name: TEXT, ...CALL }),
-  record({ type: fc.constant('tool-arguments' as const), text: TEXT, ...CALL }),
-  record({
-    type: fc.constant('finish' as const),
-    choice: COUNT,
-    reason: fc.constantFrom(...FINISH_REASONS),
-  }),
-);
+const EVENT: fc.Arbitrary<GenerationEvent> = fc
+  .tuple(fc.option(fc.array(COUNT)), anyEvent())
+  .map(([ids, event]) =>
+    ids === null || !('completionTokens' in event) ? event : { ...event, tokenIds: ids },
+  );
+
+function anyEvent(): fc.Arbitrary<GenerationEvent> {
+  return fc.oneof(
+    record({
+      type: fc.constant('started' as const),
+      promptTokens: fc.option(COUNT),
+      cachedTokens: fc.option(COUNT),
+    }),
+    record({ type: fc.constant('token' as const), ...DELTA }),
+    record({ type: fc.constant('reasoning' as const), ...DELTA }),
+    record({ type: fc.constant('tool-call' as const), id: TEXT, name: TEXT, ...CALL }),
+    record({ type: fc.constant('tool-arguments' as const), text: TEXT, ...CALL }),
+    record({
+      type: fc.constant('finish' as const),
+      choice: COUNT,
+      reason: fc.constantFrom(...FINISH_REASONS),
+    }),
+  );
+}
 const END: GenerationEvent = {
   type: 'end',
   usage: { promptTokens: 3, completionTokens: 2, cachedTokens: 1, reasoningTokens: 0 },

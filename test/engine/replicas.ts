@@ -23,17 +23,18 @@ export const REPLICA: ReplicaOptions = {
   log: SILENT,
 };
 
-/** Starts a scripted engine with a real server, and returns its client. */
+/** Starts a scripted engine with a real server, on a Unix socket if `more` has one, and returns its client. */
 export async function openScripted(
   scripted: Partial<ScriptedOptions> = {},
   more: Partial<ReplicaOptions> = {},
 ): Promise<Engine & AsyncDisposable> {
   const server = await serveEngine(
     new ScriptedEngine(scripted),
-    { host: '127.0.0.1', port: 0 },
+    more.socketPath === undefined ? { host: '127.0.0.1', port: 0 } : { socketPath: more.socketPath },
     { maxChoices: 4, modelId: MODEL, log: SILENT, beforeResponse: injectFaults },
   );
-  const engine = new ReplicaClient({ ...REPLICA, url: server.address, ...more });
+  const url = server.port === null ? REPLICA.url : server.address;
+  const engine = new ReplicaClient({ ...REPLICA, url, ...more });
   return {
     name: engine.name,
     dialect: engine.dialect,

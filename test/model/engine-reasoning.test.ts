@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { ResponseFormat } from '../../src/generation.ts';
+import type { FinishReason, GenerationEvent, ResponseFormat } from '../../src/generation.ts';
 import { ChatOutput } from '../../src/engine/llama/chat-output.ts';
 import { GrammarCache } from '../../src/engine/llama/grammar.ts';
+import { Job, JobChoice } from '../../src/engine/llama/job.ts';
 import { loadModel, type LoadedModel } from '../../src/engine/llama/load-model.ts';
 import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
+import { TextStream } from '../../src/engine/llama/text-stream.ts';
 import { HERMES } from '../../src/engine/llama/tool-calls/hermes.ts';
 import { SILENT } from '../../src/log.ts';
 import { file, SKIP } from './embedded-engine.ts';
@@ -99,5 +101,83 @@ describe('reasoning before a constrained answer', SKIP, () => {
     sampler.dispose();
     assert.equal(received.reasoning, 'Hm, red?');
     assertCall({ id: '', name: 'set_color', arguments: received.arguments }, [COLOR]);
+  });
+
+  test('reasoning and an answer with a grammar continue after any of their events', async () => {
+    const { model, vocabulary } = loaded;
+    const cache = new GrammarCache(model, vocabulary);
+    const format: ResponseFormat = { type: 'json_object' };
+    const grammars = { first: cache.grammar(format, THINK.open), answer: cache.grammar(format), call: null };
+    const begin = () => {
+      const output = new ChatOutput({
+        format: null,
+        reasoning: THINK,
+        insideReasoning: false,
+        tools: [],
+        stop: ['red"'],
+        oneCall: false,
+      });
+      const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: true }, [
+        new Uint32Array(1),
+      ]);
+      const choice = new JobChoice({
+        job,
+        index: 0,
+        prompt: new Uint32Array(1),
+        first: true,
+        limit: 200,
+        echo: '',
+        text: new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
+        chat: { output, constraint: new OutputConstraint(model, vocabulary, grammars, output) },
+        constraint: null,
+        grammarField: 'response_format',
+        createSampler: () => model.sampler({ temperature: 0, seed: 1 }),
+      });
+      return { job, choice };
+    };
+    const tokens = [...model.tokenize('<think>Hm, 東? Red. </think>{"color": "red"}', false)];
+    /** Replays the first tokens, accepts the others, and returns the events. */
+    const run = async (replayed: number): Promise<GenerationEvent[]> => {
+      const { job, choice } = begin();
+      let reason: FinishReason | null = null;
+      for (const [index, token] of tokens.entries()) {
+        if (reason !== null) break;
+        if (index < replayed) reason = choice.replay(token, vocabulary);
+        else reason = choice.accept(token, null, vocabulary);
+      }
+      choice.dispose();
+      const events: GenerationEvent[] = [];
+      for (let event = await job.outbox.next(); event !== null; event = await job.outbox.next())
+        events.push(event);
+      return events;
+    };
+    const outputOf = (events: readonly GenerationEvent[]) => ({
+      reasoning: events.map((event) => (event.type === 'reasoning' ? event.text : '')).join(''),
+      text: events.map((event) => (event.type === 'token' ? event.text : '')).join(''),
+      end: events.slice(-2),
+    });
+    const unbroken = await run(0);
+    assert.equal(outputOf(unbroken).reasoning, 'Hm, 東? Red.');
+    assert.equal(outputOf(unbroken).text, '{"color": "');
+    for (let count = 0; count <= tokens.length; count++) {
+      // What the first engine has sent after this many tokens.
+      const { job, choice } = begin();
+      const sent: GenerationEvent[] = [];
+      let reason: FinishReason | null = null;
+      for (const token of tokens.slice(0, count)) reason ??= choice.accept(token, null, vocabulary);
+      if (reason === null) job.fail(new Error('interrupted'));
+      await assert.rejects(async () => {
+        for (let event = await job.outbox.next(); event !== null; event = await job.outbox.next())
+          if (event.type === 'token' || event.type === 'reasoning') sent.push(event);
+        assert.ok(reason !== null);
+        throw new Error('interrupted');
+      });
+      choice.dispose();
+      const rest = await run(count);
+      assert.deepEqual(outputOf([...sent, ...rest]), outputOf(unbroken), `after ${count} tokens`);
+    }
+    const { choice } = begin();
+    const [digit = 0] = model.tokenize('7', false);
+    assert.throws(() => choice.replay(digit, vocabulary), { code: 'invalid_value' });
   });
 });

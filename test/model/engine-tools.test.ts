@@ -130,7 +130,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
   test('log probabilities are those of the text, and none belong to an opening that becomes a call', async () => {
     const { model, vocabulary } = loaded;
     const { output } = freeAnswer();
-    const job = new Job({ cacheScope: null, logprobs: 0, choices: 1 }, [new Uint32Array(1)]);
+    const job = new Job({ cacheScope: null, logprobs: 0, choices: 1, tokenIds: false }, [new Uint32Array(1)]);
     const { guide } = freeAnswer();
     const choice = new JobChoice({
       job,
@@ -141,6 +141,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
       echo: '',
       text: new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
       chat: { output, constraint: guide },
+      constraint: null,
       grammarField: 'tools',
       createSampler: () => model.sampler({ temperature: 0, seed: 1 }),
     });

@@ -77,7 +77,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
   ): Job {
     const { model, vocabulary } = loaded;
     const prompt = model.tokenize('word '.repeat(words), false);
-    const job = new Job({ cacheScope: null, logprobs: null, choices: 1 }, [prompt]);
+    const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: false }, [prompt]);
     const choice = new JobChoice({
       job,
       index: 0,
@@ -87,6 +87,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
       echo: '',
       text: new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: [] }),
       chat: null,
+      constraint: null,
       grammarField,
       createSampler: createSampler ?? (() => model.sampler(ENDLESS)),
     });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { NO_USAGE } from '../../src/generation.ts';
 import { parseChatRequest } from '../../src/openai/chat-request.ts';
 import { NEUTRAL, NO_TOOLS, STREAMED } from '../generation-requests.ts';
 import { CALLER, chat, CHAT_BODY, refuses } from './samples.ts';
@@ -255,4 +256,17 @@ test('internal fields are only accepted in an engine process', () => {
   assert.equal(request.cacheScope, 's');
   assert.equal(request.continuousUsage, true);
   refuses(() => chat({ cache_salt: 's' }), 'unsupported_parameter', 'cache_salt');
+});
+
+test('the tokens to continue after are IDs', () => {
+  const parse = (continue_token_ids: unknown) =>
+    parseChatRequest({ ...CHAT_BODY, continue_token_ids }, { ...CALLER, internal: true }).request;
+  assert.deepEqual(parse([5, 0, 7]).continuation, {
+    promptTokenIds: null,
+    tokenIds: [5, 0, 7],
+    usage: { ...NO_USAGE, completionTokens: 3 },
+  });
+  refuses(() => parse(5), 'invalid_type', 'continue_token_ids');
+  for (const wrong of [-1, 1.5, 2 ** 31, '5', null])
+    refuses(() => parse([5, wrong]), 'invalid_type', 'continue_token_ids[1]');
 });

@@ -11,6 +11,8 @@ interface ChunkFields {
   key: 'content' | 'reasoning_content' | 'reasoning';
   text: string;
   usage: boolean;
+  /** Number of token IDs; null: the field is missing. */
+  ids: number | null;
   /** Whether non-ASCII characters are escaped, as some servers do. */
   escaped: boolean;
   newline: string;
@@ -35,17 +37,20 @@ const chunkFields: fc.Arbitrary<ChunkFields> = fc.record({
     fc.string({ unit: 'grapheme', maxLength: 8 }),
   ),
   usage: fc.boolean(),
+  ids: fc.constantFrom(null, 1, 1, 1, 0, 2),
   escaped: fc.boolean(),
   newline: fc.constantFrom('\n', '\n', '\n', '\r\n'),
 });
 
-function chatChunk({ choice, key, text, usage, escaped, newline }: ChunkFields, count: number): string {
+function chatChunk({ choice, key, text, usage, ids, escaped, newline }: ChunkFields, count: number): string {
   let literal = JSON.stringify(text);
   if (escaped) literal = literal.replaceAll(/[^\x20-\x7e]/g, escape);
   const details = { completion_tokens_details: { reasoning_tokens: count >> 1 } };
   const counts = { prompt_tokens: 7, completion_tokens: count, total_tokens: 7 + count, ...details };
   const tail = usage ? `,"usage":${JSON.stringify(counts)}` : '';
-  const body = `{"id":"c","choices":[{"index":${choice},"delta":{"${key}":${literal}},"finish_reason":null}]${tail}}`;
+  const idList =
+    ids === null ? '' : `,"token_ids":[${Array.from({ length: ids }, (_, at) => count + at).join(',')}]`;
+  const body = `{"id":"c","choices":[{"index":${choice},"delta":{"${key}":${literal}},"finish_reason":null${idList}}]${tail}}`;
   return `data: ${body}${newline}${newline}`;
 }
 
@@ -80,6 +85,7 @@ test('a stream is read the same in whole events, with templates, and in single b
         key: 'content' as const,
         text: '',
         usage: false,
+        ids: null,
         escaped: false,
         newline: '\n',
       }));
@@ -130,6 +136,14 @@ test('a text that is empty, invalid UTF-8, or has an escape or a control charact
   const broken = frame(DATA.replace(' a', 'é'));
   broken[broken.indexOf(0xc3)] = 0x61;
   assert.equal(createTemplate().read(broken), null);
+});
+
+test('the ID of a token is read, and a chunk with other than one ID is left to the parser', () => {
+  const data = (ids: string) => DATA.replace('null}]', `null,"token_ids":[${ids}]}]`);
+  const template = new ChunkTemplate('chat');
+  template.learn(data('5'), { ...TOKEN, tokenIds: [5] }, null);
+  assert.deepEqual(template.read(frame(data('1234'))), { ...TOKEN, tokenIds: [1234] });
+  for (const ids of ['', '1,2', 'null']) assert.equal(template.read(frame(data(ids))), null, ids);
 });
 
 test('usage counts are read in any order', () => {

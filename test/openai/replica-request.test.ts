@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { DIALECTS, REASONING_EFFORTS, type Dialect, type GenerationRequest } from '../../src/generation.ts';
+import {
+  DIALECTS,
+  NO_USAGE,
+  REASONING_EFFORTS,
+  type Dialect,
+  type GenerationRequest,
+} from '../../src/generation.ts';
 import { parseChatRequest } from '../../src/openai/chat-request.ts';
 import { formatRequest } from '../../src/openai/replica-request.ts';
 import { parseTextRequest } from '../../src/openai/text-request.ts';
@@ -50,6 +56,15 @@ test('streams request usage, and continuous usage where it covers the whole requ
     );
     assert.deepEqual(to(dialect, choices).stream_options, expected[dialect][0], dialect);
   }
+});
+
+test('token IDs are requested in streams, and sent to continue after them', () => {
+  const { request } = chat({ stream: true });
+  const continuation = { promptTokenIds: null, tokenIds: [5, 6], usage: NO_USAGE };
+  const body = to('sluice', { ...request, tokenIds: true, continuation });
+  assert.deepEqual([body.return_token_ids, body.continue_token_ids], [true, [5, 6]]);
+  const whole = to('sluice', { ...request, tokenIds: true, stream: false });
+  assert.equal(whole.return_token_ids, undefined);
 });
 
 test('fields are renamed and converted for each dialect', () => {

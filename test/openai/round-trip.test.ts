@@ -81,47 +81,62 @@ const generations: fc.Arbitrary<Generation> = fc
     counts: fc.boolean(),
     usageAlone: fc.boolean(),
     withLogprobs: fc.boolean(),
+    tokenIds: fc.option(fc.array(fc.nat(), { maxLength: 2 })),
     promptTokens: fc.nat(1000),
     cachedShare: fc.double({ min: 0, max: 1, noNaN: true }),
     choices: fc.integer({ min: 1, max: 3 }),
     items: fc.array(item, { minLength: 1, maxLength: 12 }),
     reason: fc.constantFrom('stop' as const, 'length' as const),
   })
-  .map(({ kind, counts, usageAlone, withLogprobs, choices, items, promptTokens, cachedShare, reason }) => {
-    const cachedTokens = Math.floor(promptTokens * cachedShare);
-    const logprobs = withLogprobs && kind === 'chat';
-    const stream_options = { include_usage: usageAlone, continuous_usage_stats: counts };
-    const fields = {
-      n: choices,
-      stream: true,
-      stream_options,
-      ...(logprobs ? { logprobs, top_logprobs: 20 } : {}),
-    };
-    // Without counts, every log probability, or else every delta, counts as a token.
-    const used: Usage = { ...NO_USAGE };
-    const parts = partsOf(items, kind, choices, logprobs);
-    for (const part of parts) {
-      const listed = !counts && 'logprobs' in part ? part.logprobs : null;
-      part.completionTokens = used.completionTokens + (listed?.length ?? 1);
-      countTokens(used, part);
-    }
-    const finishes = Array.from({ length: choices }, (_, choice): GenerationEvent => {
-      const called = parts.some((part) => part.choice === choice && part.type === 'tool-call');
-      return { type: 'finish', choice, reason: called && reason === 'stop' ? 'tool_calls' : reason };
-    });
-    const usage = { ...used, promptTokens, cachedTokens };
-    const events: GenerationEvent[] = [
-      {
-        type: 'started',
-        promptTokens: counts ? promptTokens : null,
-        cachedTokens: counts ? cachedTokens : null,
-      },
-      ...parts,
-      ...finishes,
-      { type: 'end', usage, usageSource: 'engine' },
-    ];
-    return { request: parse(kind, fields, { ...CALLER, internal: true }), events };
-  });
+  .map(
+    ({
+      kind,
+      counts,
+      usageAlone,
+      withLogprobs,
+      tokenIds,
+      choices,
+      items,
+      promptTokens,
+      cachedShare,
+      reason,
+    }) => {
+      const cachedTokens = Math.floor(promptTokens * cachedShare);
+      const logprobs = withLogprobs && kind === 'chat';
+      const stream_options = { include_usage: usageAlone, continuous_usage_stats: counts };
+      const fields = {
+        n: choices,
+        stream: true,
+        stream_options,
+        ...(logprobs ? { logprobs, top_logprobs: 20 } : {}),
+      };
+      // Without counts, every log probability, or else every delta, counts as a token.
+      const used: Usage = { ...NO_USAGE };
+      const parts = partsOf(items, kind, choices, logprobs);
+      for (const part of parts) {
+        const listed = !counts && 'logprobs' in part ? part.logprobs : null;
+        part.completionTokens = used.completionTokens + (listed?.length ?? 1);
+        countTokens(used, part);
+        if (tokenIds !== null && !logprobs) part.tokenIds = tokenIds;
+      }
+      const finishes = Array.from({ length: choices }, (_, choice): GenerationEvent => {
+        const called = parts.some((part) => part.choice === choice && part.type === 'tool-call');
+        return { type: 'finish', choice, reason: called && reason === 'stop' ? 'tool_calls' : reason };
+      });
+      const usage = { ...used, promptTokens, cachedTokens };
+      const events: GenerationEvent[] = [
+        {
+          type: 'started',
+          promptTokens: counts ? promptTokens : null,
+          cachedTokens: counts ? cachedTokens : null,
+        },
+        ...parts,
+        ...finishes,
+        { type: 'end', usage, usageSource: 'engine' },
+      ];
+      return { request: parse(kind, fields, { ...CALLER, internal: true }), events };
+    },
+  );
 
 function write({ request, events }: Generation): Buffer {
   const formatter = new StreamFormatter(CHAT_IDENTITY, request);
@@ -129,7 +144,7 @@ function write({ request, events }: Generation): Buffer {
 }
 
 function read(kind: 'chat' | 'text', wire: Buffer, cuts: readonly number[]): GenerationEvent[] {
-  const reader = new StreamReader(kind);
+  const reader = new StreamReader(kind, undefined, [], true);
   const offsets = [...cuts.map((cut) => cut % (wire.length + 1)), 0, wire.length].sort((a, b) => a - b);
   const events = offsets.slice(1).flatMap((to, index) => reader.push(wire.subarray(offsets[index], to)));
   return [...events, ...reader.end()];

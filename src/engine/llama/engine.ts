@@ -1,7 +1,9 @@
 import { randomInt } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServiceError } from '../../errors.ts';
 import {
   type ChatRequest,
+  type Continuation,
   type GenerationEvent,
   type GenerationRequest,
   type ResponseFormat,
@@ -14,7 +16,7 @@ import { ChatOutput } from './chat-output.ts';
 import { type GrammarField, Job, JobChoice, type JobChoiceOptions } from './job.ts';
 import { GrammarCache } from './grammar.ts';
 import { loadModel, type LlamaOptions, type LoadedModel, type LoadHooks } from './load-model.ts';
-import { OutputConstraint, type OutputGrammars } from './output-constraint.ts';
+import { OutputConstraint, WholeConstraint, type OutputGrammars } from './output-constraint.ts';
 import { PromptTokenizer } from './prompt-tokenizer.ts';
 import { checkLogitBias, samplerConfig } from './sampling.ts';
 import { Scheduler } from './scheduler.ts';
@@ -84,7 +86,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     };
     signal.addEventListener('abort', abort, { once: true });
     try {
-      this.#scheduler.submit(choices);
+      if (!(await this.#replay(request, choices))) this.#scheduler.submit(choices);
       for (;;) {
         const event = await job.outbox.next();
         if (event === null) return;
@@ -121,7 +123,8 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
 
   /** Validates the request and creates its choices, before they enter the queue. */
   async #choices(request: GenerationRequest): Promise<JobChoice[]> {
-    const { model, context, vocabulary } = this.#loaded;
+    const { model, vocabulary } = this.#loaded;
+    const { slotTokens } = this.#loaded.context;
     const { sampling } = request;
     if (this.#scheduler.queuedChoices >= MAX_QUEUED)
       throw new ServiceError('queue_full', 'The queue of this model is full. Try again later.', {
@@ -135,37 +138,57 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
         { param: 'echo' },
       );
     checkLogitBias(sampling.logitBias, vocabulary.size);
+    const continued = checkedTokens(request.continuation, vocabulary.size);
     const { prompts, reasoning } = await this.#prompts.tokenize(request);
     const createChat = this.#outputFactory(request, reasoning);
     const grammar = createChat === null ? this.#grammars.grammar(request.responseFormat) : null;
     const job = new Job(request, prompts);
+    // Only requests with one choice continue another.
+    const contexts = continued.length === 0 ? prompts : prompts.map((prompt) => joined(prompt, continued));
     const firstSeed = sampling.seed ?? randomInt(2 ** 32);
     return prompts.flatMap((prompt, p) =>
       Array.from({ length: request.choices }, (_, i) => {
         const index = p * request.choices + i;
         const chat = createChat?.() ?? null;
+        const constraint = grammar === null ? null : new WholeConstraint(model, grammar);
+        const context = contexts[p] ?? prompt;
         return new JobChoice({
           job,
           index,
-          prompt,
+          prompt: context,
           first: i === 0,
-          limit: Math.min(request.maxTokens ?? Infinity, context.slotTokens - prompt.length),
+          limit: Math.min(request.maxTokens ?? Infinity, slotTokens - prompt.length),
           echo: echoed[p] ?? '',
           text:
             chat === null
               ? new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: request.stop })
               : new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
           chat,
+          constraint,
           grammarField: chat === null && grammar === null ? null : grammarFieldOf(request),
           createSampler: () => {
             // Each choice of a request has its own seed. A repeated request with `seed` gets the same seeds.
-            const config = samplerConfig(sampling, (firstSeed + index) >>> 0, prompt, context.slotTokens);
-            if (chat !== null) return model.sampler(config, chat.constraint.initial());
-            return model.sampler(config, grammar === null ? null : model.copyGrammar(grammar));
+            const after = { prompt: context, continued: continued.length };
+            const config = samplerConfig(sampling, (firstSeed + index) >>> 0, after, slotTokens);
+            return model.sampler(config, (chat?.constraint ?? constraint)?.initial());
           },
         });
       }),
     );
+  }
+
+  /**
+   * Restores the state of the generation that the request continues, if any. Returns whether it ended with its last
+   * token. Throws 400 `invalid_value` for tokens that the model does not have or that the format does not allow.
+   */
+  async #replay({ continuation }: GenerationRequest, [choice]: readonly JobChoice[]): Promise<boolean> {
+    if (continuation === null || choice === undefined) return false;
+    const { vocabulary } = this.#loaded;
+    for (const [index, token] of continuation.tokenIds.entries()) {
+      if (choice.replay(token, vocabulary) !== null) return true;
+      if (index % REPLAYED_AT_ONCE === REPLAYED_AT_ONCE - 1) await nextTurn();
+    }
+    return false;
   }
 
   /** Returns a function that creates the output of a choice, or null if the output has neither tools nor reasoning. */
@@ -221,6 +244,22 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
   }
 }
 
+/** Returns the tokens to continue after. Throws 400 `invalid_value` for tokens that the model does not have. */
+function checkedTokens(continuation: Continuation | null, vocabularySize: number): readonly number[] {
+  const tokens = continuation?.tokenIds ?? [];
+  const unknown = tokens.findIndex((token) => token >= vocabularySize);
+  if (unknown === -1) return tokens;
+  const param = `continue_token_ids[${unknown}]`;
+  throw new ServiceError('invalid_value', `\`${param}\` is not a token of this model.`, { param });
+}
+
+function joined(prompt: Uint32Array, tokens: readonly number[]): Uint32Array {
+  const whole = new Uint32Array(prompt.length + tokens.length);
+  whole.set(prompt);
+  whole.set(tokens, prompt.length);
+  return whole;
+}
+
 type OutputFactory = () => NonNullable<JobChoiceOptions['chat']>;
 
 /** Whether a response must have a call. */
@@ -259,6 +298,9 @@ function grammarFieldOf(request: GenerationRequest): GrammarField {
  * in advance (`grammar-work.ts`).
  */
 const MAX_SAMPLING_MS = 1000;
+
+/** Tokens that are replayed before the event loop gets a turn. */
+const REPLAYED_AT_ONCE = 64;
 
 /**
  * Maximum choices in the engine's queue. Only matters if the engine runs without the service, which has a shorter

@@ -1,11 +1,17 @@
 import { ServiceError } from '../../errors.ts';
-import type { FinishReason, GenerationRequest, TokenLogprob } from '../../generation.ts';
+import type {
+  FinishReason,
+  GenerationRequest,
+  TextEvent,
+  TokenLogprob,
+  ToolEvent,
+} from '../../generation.ts';
 import { createToolCallId } from '../../openai/tool-call-id.ts';
 import type { NativeSampler } from './binding.ts';
 import type { ChatOutput } from './chat-output.ts';
 import { HeldLogprobs } from './held-logprobs.ts';
 import { Outbox } from './outbox.ts';
-import type { OutputConstraint } from './output-constraint.ts';
+import type { OutputConstraint, TokenConstraint } from './output-constraint.ts';
 import type { TextStream } from './text-stream.ts';
 import type { OutputPart } from './tool-calls/part-collector.ts';
 import type { Vocabulary } from './vocabulary.ts';
@@ -19,6 +25,8 @@ export class Job {
   readonly scope: CacheScope;
   /** Number of alternatives per token; null if log probabilities were not requested. */
   readonly logprobs: number | null;
+  /** Whether events contain token IDs. */
+  readonly tokenIds: boolean;
   /** Each prompt counts once, regardless of its choices. */
   readonly promptTokens: number;
   /** Prompt tokens that were reused from the prefix cache. */
@@ -33,11 +41,17 @@ export class Job {
   #unfinished: number;
 
   constructor(
-    { cacheScope, logprobs, choices }: Pick<GenerationRequest, 'cacheScope' | 'logprobs' | 'choices'>,
+    {
+      cacheScope,
+      logprobs,
+      choices,
+      tokenIds,
+    }: Pick<GenerationRequest, 'cacheScope' | 'logprobs' | 'choices' | 'tokenIds'>,
     prompts: readonly Uint32Array[],
   ) {
     this.scope = cacheScope ?? Symbol('not shared');
     this.logprobs = logprobs;
+    this.tokenIds = tokenIds;
     this.promptTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0);
     this.#unfinished = prompts.length * choices;
   }
@@ -51,6 +65,8 @@ export class Job {
   }
 
   finish(choice: number, reason: FinishReason): void {
+    // A generation that ends when it is continued has no slot.
+    this.start();
     this.outbox.push({ type: 'finish', choice, reason });
     if (--this.#unfinished > 0) return;
     const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = this;
@@ -77,6 +93,7 @@ export type GrammarField = 'response_format' | 'tools';
 export interface JobChoiceOptions {
   job: Job;
   index: number;
+  /** The tokens to compute before the first one is sampled: the prompt, and the tokens of `replay`. */
   prompt: Uint32Array;
   /** Whether it is the first choice of its prompt. Only the cached tokens of the first choice are counted. */
   first: boolean;
@@ -90,6 +107,8 @@ export interface JobChoiceOptions {
    * and `output` applies the stop sequences.
    */
   chat: { output: ChatOutput; constraint: OutputConstraint } | null;
+  /** The grammar of a text without `chat`; null if there is none. */
+  constraint: TokenConstraint | null;
   /**
    * The request field that the grammar comes from; null if there is no grammar. Without `chat`, the grammar constrains
    * all text.
@@ -120,6 +139,10 @@ export class JobChoice {
   #pendingLogprobs: { from: number; logprob: TokenLogprob }[] = [];
   #pendingEnd = 0;
   #releasedLength = 0;
+  /** IDs of the tokens since the last event; null if events have none. */
+  #tokenIds: number[] | null;
+  /** Whether the current token was sampled by another engine, which has sent its events. */
+  #isReplaying = false;
   /** Used instead of `#pendingLogprobs` in chats with tools or reasoning. */
   readonly #heldLogprobs = new HeldLogprobs();
 
@@ -128,6 +151,7 @@ export class JobChoice {
     this.job = options.job;
     this.prompt = options.prompt;
     this.first = options.first;
+    this.#tokenIds = options.job.tokenIds ? [] : null;
   }
 
   /** The request field whose grammar constrains the next token; null if no grammar does. */
@@ -153,6 +177,23 @@ export class JobChoice {
   }
 
   /**
+   * Processes a token that another engine has sampled, without emitting its text, to continue after it. Returns the
+   * finish reason if the choice ends with this token. Throws 400 `invalid_value` if the grammar does not allow the token.
+   */
+  replay(token: number, vocabulary: Vocabulary): FinishReason | null {
+    const { chat } = this.#options;
+    const constraint = chat === null ? this.#options.constraint : chat.constraint;
+    if (constraint !== null && !vocabulary.ends(token) && !constraint.advance(token)) {
+      const message = 'The format of the response does not allow the tokens to continue after.';
+      throw new ServiceError('invalid_value', message, { param: 'continue_token_ids' });
+    }
+    this.#isReplaying = true;
+    const reason = this.accept(token, null, vocabulary);
+    this.#isReplaying = false;
+    return reason;
+  }
+
+  /**
    * Processes the next token and emits the text that is complete. Returns the finish reason, or null if the choice has
    * not ended.
    */
@@ -160,6 +201,7 @@ export class JobChoice {
     const { text, limit } = this.#options;
     this.#sampled++;
     this.job.completionTokens++;
+    if (!this.#isReplaying) this.#tokenIds?.push(token);
     const { chat } = this.#options;
     if (chat !== null) return this.#acceptChat(chat, token, logprob, vocabulary);
     if (vocabulary.ends(token)) return this.#end(text.flush(), 'stop');
@@ -205,7 +247,7 @@ export class JobChoice {
     this.#emitParts(parts);
     if (before === 'call' && output.state !== 'call') this.#heldLogprobs.clear();
     if (reason !== null) this.job.finish(index, reason);
-    else constraint.update(token, output, this.sampler);
+    else constraint.update(token, output, this.#isReplaying ? null : this.sampler);
     return reason;
   }
 
@@ -222,44 +264,36 @@ export class JobChoice {
     return reason;
   }
 
-  /** Emits parts. Only text has log probabilities, as with OpenAI. */
+  /** Emits the parts of a token. Only text has log probabilities, as with OpenAI. */
   #emitParts(parts: readonly OutputPart[]): void {
     const choice = this.#options.index;
     const { completionTokens } = this.job;
-    for (const part of parts) {
+    for (const [index, part] of parts.entries()) {
+      const isLast = index === parts.length - 1;
       if (part.type !== 'text') this.#heldLogprobs.clear();
       switch (part.type) {
-        case 'text':
-          this.#emit(part.text, this.job.logprobs === null ? null : this.#heldLogprobs.release(part.text));
+        case 'text': {
+          const logprobs = this.job.logprobs === null ? null : this.#heldLogprobs.release(part.text);
+          if (part.text === '' && !logprobs?.length) break;
+          this.#send({ type: 'token', choice, text: part.text, completionTokens, logprobs }, isLast);
           break;
+        }
         case 'reasoning':
-          this.job.outbox.push({
-            type: 'reasoning',
-            choice,
-            text: part.text,
-            completionTokens,
-            logprobs: null,
-          });
+          this.#send(
+            { type: 'reasoning', choice, text: part.text, completionTokens, logprobs: null },
+            isLast,
+          );
           break;
-        case 'call':
-          this.#calls++;
-          this.job.outbox.push({
-            type: 'tool-call',
-            choice,
-            call: this.#calls - 1,
-            id: createToolCallId(),
-            name: part.name,
-            completionTokens,
-          });
+        case 'call': {
+          const call = this.#calls++;
+          const id = createToolCallId();
+          this.#send({ type: 'tool-call', choice, call, id, name: part.name, completionTokens }, isLast);
           break;
-        case 'arguments':
-          this.job.outbox.push({
-            type: 'tool-arguments',
-            choice,
-            call: this.#calls - 1,
-            text: part.text,
-            completionTokens,
-          });
+        }
+        case 'arguments': {
+          const call = this.#calls - 1;
+          this.#send({ type: 'tool-arguments', choice, call, text: part.text, completionTokens }, isLast);
+        }
       }
     }
   }
@@ -277,12 +311,20 @@ export class JobChoice {
 
   #emit(text: string, logprobs: readonly TokenLogprob[] | null): void {
     if (text === '' && (logprobs === null || logprobs.length === 0)) return;
-    this.job.outbox.push({
-      type: 'token',
-      choice: this.#options.index,
-      text,
-      completionTokens: this.job.completionTokens,
-      logprobs,
-    });
+    const { completionTokens } = this.job;
+    this.#send({ type: 'token', choice: this.#options.index, text, completionTokens, logprobs }, true);
+  }
+
+  /**
+   * Sends an event. Only the last event of a token has the IDs, because the generation cannot be continued between the
+   * others.
+   */
+  #send(event: TextEvent | ToolEvent, isLast: boolean): void {
+    if (this.#isReplaying) return;
+    if (isLast && this.#tokenIds !== null) {
+      event.tokenIds = this.#tokenIds;
+      this.#tokenIds = [];
+    }
+    this.job.outbox.push(event);
   }
 }

@@ -77,17 +77,32 @@ export class Outbox {
 
   /** Returns both parts as one, or null if they differ in more than their text. */
   #join(last: TextEvent | ToolEvent, event: TextEvent | ToolEvent): TextEvent | ToolArguments | null {
+    // The IDs would be lost: the next event has only those since `last`.
+    if (last.tokenIds !== undefined && event.tokenIds === undefined) return null;
     if (last.type === 'tool-arguments') {
       if (event.type !== 'tool-arguments' || event.call !== last.call) return null;
-      return { ...event, text: last.text + event.text };
+      return withIdsOf(last, { ...event, text: last.text + event.text });
     }
     if (last.type === 'tool-call' || event.type !== last.type) return null;
     const text = last.text + event.text;
-    if (last.logprobs === null && event.logprobs === null) return { ...event, text };
+    if (last.logprobs === null && event.logprobs === null) return withIdsOf(last, { ...event, text });
     const logprobs = this.#joined.get(last) ?? [...(last.logprobs ?? [])];
     logprobs.push(...(event.logprobs ?? []));
     const joined = { ...event, text, logprobs };
     this.#joined.set(joined, logprobs);
     return joined;
   }
+}
+
+/** Puts the token IDs of `last` before those of the event that replaces it. */
+function withIdsOf<Event extends TextEvent | ToolEvent>(
+  { tokenIds }: TextEvent | ToolEvent,
+  event: Event,
+): Event {
+  if (tokenIds === undefined || event.tokenIds === undefined) return event;
+  // Extends the array, because copying it for every token would cost too much. Nobody has read it.
+  const joined = tokenIds as number[];
+  for (const id of event.tokenIds) joined.push(id);
+  event.tokenIds = joined;
+  return event;
 }

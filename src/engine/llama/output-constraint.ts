@@ -14,14 +14,45 @@ export interface OutputGrammars {
   call: ((before: string) => NativeGrammar) | null;
 }
 
+/** A grammar with the state of one choice. */
+export interface TokenConstraint {
+  /** Returns the grammar for the next token, or null if it is not constrained. Call it once, for the sampler. */
+  initial(): NativeGrammar | null;
+  /** Advances by a token that another engine has sampled. Returns false if the token is not allowed. */
+  advance(token: number): boolean;
+}
+
+/** One grammar for the whole output. */
+export class WholeConstraint implements TokenConstraint {
+  readonly #model: NativeModel;
+  readonly #grammar: NativeGrammar;
+  #replayed: NativeGrammar | null = null;
+
+  constructor(model: NativeModel, grammar: NativeGrammar) {
+    this.#model = model;
+    this.#grammar = grammar;
+  }
+
+  initial(): NativeGrammar {
+    return this.#replayed ?? this.#model.copyGrammar(this.#grammar);
+  }
+
+  advance(token: number): boolean {
+    this.#replayed = this.initial();
+    return this.#model.advance(this.#replayed, token);
+  }
+}
+
 /** Selects the grammar for the next token of a choice: that of the whole answer, or that of the current call. */
-export class OutputConstraint {
+export class OutputConstraint implements TokenConstraint {
   readonly #model: NativeModel;
   readonly #grammars: OutputGrammars;
   readonly #vocabulary: Vocabulary;
   /** The latest tokens, because the opening of a call can consist of several. */
   #recent: number[] = [];
   #active: boolean;
+  /** The current grammar of a choice that is replayed: no sampler has it yet. */
+  #replayed: NativeGrammar | null = null;
 
   constructor(model: NativeModel, vocabulary: Vocabulary, grammars: OutputGrammars, output: ChatOutput) {
     this.#model = model;
@@ -35,14 +66,24 @@ export class OutputConstraint {
     return this.#active;
   }
 
-  /** Returns the grammar for the first token, or null if the token is not constrained. */
+  /** Returns the grammar for the first token to be sampled, or null if the token is not constrained. */
   initial(): NativeGrammar | null {
+    if (this.#replayed !== null) return this.#replayed;
     const { first } = this.#grammars;
     return this.#active && first !== null ? this.#model.copyGrammar(first) : null;
   }
 
-  /** Updates the sampler after a token. Call it after `output` has received the token. */
-  update(token: number, output: ChatOutput, sampler: NativeSampler): void {
+  /** See `TokenConstraint`. Call it before `output` receives the token, and then `update` without a sampler. */
+  advance(token: number): boolean {
+    if (!this.#active) return true;
+    this.#replayed = this.initial();
+    return this.#replayed === null || this.#model.advance(this.#replayed, token);
+  }
+
+  /**
+   * Updates the sampler after a token; null if the token is replayed. Call it after `output` has received the token.
+   */
+  update(token: number, output: ChatOutput, sampler: NativeSampler | null): void {
     const { answer, call } = this.#grammars;
     if (answer !== null) {
       const free = output.state === 'reasoning';
@@ -60,8 +101,9 @@ export class OutputConstraint {
     }
   }
 
-  #constrain(sampler: NativeSampler, grammar: NativeGrammar | null): void {
-    sampler.constrain(grammar);
+  #constrain(sampler: NativeSampler | null, grammar: NativeGrammar | null): void {
+    if (sampler === null) this.#replayed = grammar;
+    else sampler.constrain(grammar);
     this.#active = grammar !== null;
   }
 

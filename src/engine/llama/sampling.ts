@@ -2,6 +2,14 @@ import { ServiceError } from '../../errors.ts';
 import type { Sampling } from '../../generation.ts';
 import type { SamplerConfig } from './addon.ts';
 
+/** The tokens that precede those to be sampled. */
+export interface SampledAfter {
+  /** The prompt, followed by the tokens of the generation that is continued. */
+  prompt: Uint32Array;
+  /** Number of tokens at the end of `prompt` that an earlier engine has generated; 0 for a new generation. */
+  continued: number;
+}
+
 /**
  * Converts the sampling settings of a choice to the addon's.
  *
@@ -11,7 +19,7 @@ import type { SamplerConfig } from './addon.ts';
 export function samplerConfig(
   sampling: Sampling,
   seed: number,
-  prompt: Uint32Array,
+  { prompt, continued }: SampledAfter,
   slotTokens: number,
 ): SamplerConfig {
   const config: SamplerConfig = {
@@ -32,7 +40,7 @@ export function samplerConfig(
     config.repeatPenaltyPresencePenalty = presencePenalty;
     config.repeatPenaltyFrequencyPenalty = frequencyPenalty;
     config.repeatPenaltyMaxTokens = slotTokens;
-    config.repeatPenaltyTokens = hasCountPenalty ? new Uint32Array(0) : prompt;
+    config.repeatPenaltyTokens = hasCountPenalty ? prompt.subarray(prompt.length - continued) : prompt;
   }
   if (sampling.logitBias.size > 0) {
     config.tokenBiasKeys = Uint32Array.from(sampling.logitBias.keys());

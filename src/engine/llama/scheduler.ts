@@ -174,7 +174,8 @@ export class Scheduler {
     }
     slot.assign(choice, kept, ++this.#admissions);
     if (!choice.first) return;
-    choice.job.cachedTokens += kept;
+    // Reused tokens of the completion that is continued are not part of the prompt.
+    choice.job.cachedTokens += Math.min(kept, choice.job.promptTokens);
     this.#tokens.promptTokens += choice.prompt.length;
     this.#tokens.cachedTokens += kept;
   }

@@ -7,13 +7,18 @@ import {
 } from '../../generation.ts';
 import { createToolCallId } from '../../openai/tool-call-id.ts';
 import type { Directive, ScriptedCall, ScriptedOptions } from './options.ts';
-import { exampleOf, randomTokens, splitTokens, textSeed } from './words.ts';
+import { exampleOf, hash, randomTokens, splitTokens, textSeed } from './words.ts';
 
 /** One token of a completion. The start of a call is one token. */
 export type PlannedToken =
   | { type: 'token' | 'reasoning'; text: string }
   | { type: 'tool-call'; call: number; id: string; name: string }
   | { type: 'tool-arguments'; call: number; text: string };
+
+/** Returns the ID of a token. It depends on the text, so that tokens of another text cannot be continued. */
+export function tokenId(token: PlannedToken): number {
+  return hash(token.type === 'tool-call' ? token.name : token.text) >>> 8;
+}
 
 /** The planned output of one choice. */
 export interface Completion {

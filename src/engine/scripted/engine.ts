@@ -11,7 +11,7 @@ import {
   type GenerationKind,
 } from '../../generation.ts';
 import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
-import { planCompletions, type Completion, type PlannedToken } from './completion.ts';
+import { planCompletions, tokenId, type Completion, type PlannedToken } from './completion.ts';
 import { parseDirective, SCRIPTED_DEFAULTS, type Directive, type ScriptedOptions } from './options.ts';
 import { Pause } from './pause.ts';
 import { ScriptedPrefixCache } from './prefix-cache.ts';
@@ -57,6 +57,8 @@ export class ScriptedEngine implements LocalEngine {
     const total = promptTokens.reduce((sum, count) => sum + count, 0);
     const availableTokens = this.#options.contextTokens - Math.max(...promptTokens);
     if (availableTokens < 1) throw tooLong(request, Math.max(...promptTokens), this.#options.contextTokens);
+    const completions = planCompletions(request, directive, this.#options, availableTokens);
+    const continued = continuedUsage(request, completions);
     using pause = new Pause(signal);
     await this.#slots.acquire(pause);
     this.#heldTokens += total;
@@ -68,8 +70,7 @@ export class ScriptedEngine implements LocalEngine {
       this.#tokens.cachedTokens += cachedTokens;
       yield { type: 'started', promptTokens: total, cachedTokens };
       await pause.forMs(directive.prefillMs ?? this.#options.prefillMs);
-      const completions = planCompletions(request, directive, this.#options, availableTokens);
-      const usage = { ...NO_USAGE, promptTokens: total, cachedTokens };
+      const usage = { ...continued, promptTokens: total, cachedTokens };
       yield* this.#emitTokens(request, directive, completions, pause, usage);
       this.#prefixCache.add(request, textOf(completions));
       yield { type: 'end', usage, usageSource: 'engine' };
@@ -130,25 +131,27 @@ export class ScriptedEngine implements LocalEngine {
     pause: Pause,
     usage: Usage,
   ): AsyncGenerator<GenerationEvent> {
-    const longest = Math.max(1, ...completions.map(({ tokens }) => tokens.length));
+    const from = usage.completionTokens;
+    const longest = Math.max(from + 1, ...completions.map(({ tokens }) => tokens.length));
     yield* echo(echoedPrompts(request), request.choices);
-    for (let step = 0; step < longest; step++) {
+    for (let step = from; step < longest; step++) {
       const tokenMs = this.#tokenMs(directive);
-      if (step > 0 && tokenMs > 0) await pause.forMs(tokenMs);
+      if (step > from && tokenMs > 0) await pause.forMs(tokenMs);
       else if (step % MAX_BURST_TOKENS === MAX_BURST_TOKENS - 1) await pause.yieldToEventLoop();
       for (const { choice, tokens, reason } of completions) {
         const token = tokens[step];
         if (token !== undefined) {
-          await this.#injectFault(directive, usage.completionTokens, pause);
+          await this.#injectFault(directive, usage.completionTokens - from, pause);
           this.#tokens.completionTokens++;
           const event = eventOf(token, choice, usage.completionTokens + 1, request.logprobs);
+          if (request.tokenIds) event.tokenIds = [tokenId(token)];
           countTokens(usage, event);
           yield event;
         }
-        if (step === Math.max(0, tokens.length - 1)) yield { type: 'finish', choice, reason };
+        if (step === Math.max(from, tokens.length - 1)) yield { type: 'finish', choice, reason };
       }
     }
-    await this.#injectFault(directive, usage.completionTokens, pause);
+    await this.#injectFault(directive, usage.completionTokens - from, pause);
   }
 
   #tokenMs(directive: Directive): number {
@@ -176,6 +179,21 @@ export class ScriptedEngine implements LocalEngine {
 /** Returns the text of the first choice. */
 function textOf([completion]: readonly Completion[]): string {
   return (completion?.tokens ?? []).map((token) => (token.type === 'token' ? token.text : '')).join('');
+}
+
+/** Returns the usage of the tokens that the request continues. Throws 400 `invalid_value` for other tokens. */
+function continuedUsage({ continuation }: GenerationRequest, [completion]: readonly Completion[]): Usage {
+  const usage = { ...NO_USAGE };
+  for (const [index, id] of (continuation?.tokenIds ?? []).entries()) {
+    const token = completion?.tokens[index];
+    if (token === undefined || tokenId(token) !== id) {
+      const param = `continue_token_ids[${index}]`;
+      throw new ServiceError('invalid_value', `\`${param}\` is not the next token.`, { param });
+    }
+    usage.completionTokens++;
+    if (token.type === 'reasoning') usage.reasoningTokens++;
+  }
+  return usage;
 }
 
 function eventOf(

@@ -45,7 +45,10 @@ export interface ScriptedCall {
   arguments: unknown;
 }
 
-/** The text, speed and faults of one request to a scripted engine. Counts start at 0 for each request. */
+/**
+ * The text, speed and faults of one request to a scripted engine. Counts of faults start at 0 for each request, also if
+ * it continues another.
+ */
 export interface Directive {
   /** Number of tokens of the completion. */
   tokens?: number;

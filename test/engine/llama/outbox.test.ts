@@ -159,3 +159,22 @@ test('a failure follows the unread events, and rejects a waiting reader', async 
   waiting.fail(new Error('gone'));
   await assert.rejects(next, /gone/);
 });
+
+test('joined events have the IDs of all their tokens, and an event without IDs is not joined to one with IDs', async () => {
+  const outbox = new Outbox();
+  const withIds = (text: string, completionTokens: number, ...tokenIds: number[]): GenerationEvent => ({
+    type: 'token',
+    choice: 0,
+    text,
+    completionTokens,
+    logprobs: null,
+    tokenIds,
+  });
+  outbox.push(withIds('a', 1, 7));
+  outbox.push(withIds('b', 3, 8, 9));
+  outbox.push(token(0, 'c', 4));
+  outbox.push(withIds('d', 4, 10));
+  outbox.close();
+  assert.deepEqual(await outbox.next(), withIds('ab', 3, 7, 8, 9));
+  assert.deepEqual(await outbox.next(), withIds('cd', 4, 10));
+});

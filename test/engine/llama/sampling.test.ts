@@ -7,8 +7,8 @@ import { NEUTRAL } from '../../generation-requests.ts';
 
 const PROMPT = Uint32Array.of(5, 6, 7);
 
-const config = (changed: Partial<Sampling>, seed = 1) =>
-  samplerConfig({ ...NEUTRAL, ...changed }, seed, PROMPT, 100);
+const config = (changed: Partial<Sampling>, seed = 1, continued = 0) =>
+  samplerConfig({ ...NEUTRAL, ...changed }, seed, { prompt: PROMPT, continued }, 100);
 
 test('neutral sampling uses the whole distribution', () => {
   assert.deepEqual(config({}), { temperature: 1, seed: 1 });
@@ -52,4 +52,9 @@ test('a bias on an unknown token is refused with the token', () => {
     (error: unknown) =>
       error instanceof ServiceError && error.code === 'invalid_value' && error.param === 'logit_bias.10',
   );
+});
+
+test('penalties count the tokens of a generation that is continued', () => {
+  assert.deepEqual(config({ presencePenalty: 1 }, 1, 2).repeatPenaltyTokens, Uint32Array.of(6, 7));
+  assert.deepEqual(config({ repetitionPenalty: 1.2 }, 1, 2).repeatPenaltyTokens, PROMPT);
 });

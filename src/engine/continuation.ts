@@ -1,0 +1,60 @@
+import { ServiceError } from '../errors.ts';
+import { echoedPrompts, toolsOf, totalChoices, type Dialect, type GenerationRequest } from '../generation.ts';
+import { DIALECT_TRAITS } from './dialects.ts';
+
+/** What a response ends in: `call` if it has a tool call, even a complete one. */
+export type OutputPosition = 'text' | 'reasoning' | 'call';
+
+/**
+ * Whether a replica of this dialect can continue the request after an interruption, exactly after the tokens that were
+ * received. If so, token IDs are requested from the start.
+ */
+export function canContinue(request: GenerationRequest, dialect: Dialect): boolean {
+  if (!hasOneOutput(request)) return false;
+  switch (DIALECT_TRAITS[dialect].continues) {
+    case 'output':
+      return true;
+    case 'text':
+      return (
+        // The server would search for a stop sequence, and begin the format, at the start of the new text.
+        request.stop.length === 0 && request.responseFormat.type === 'text' && !mayCall(request)
+      );
+    case 'nothing':
+      return false;
+  }
+}
+
+/** Whether a generation for which `canContinue` is true can be continued at this position. */
+export function canContinueAt(position: OutputPosition, dialect: Dialect): boolean {
+  switch (position) {
+    case 'text':
+      return true;
+    case 'reasoning':
+      return DIALECT_TRAITS[dialect].continues === 'output';
+    case 'call':
+      return false;
+  }
+}
+
+/** Throws `unsupported_parameter` for a request that has more than one output or log probabilities to continue. */
+export function refuseContinuation(request: GenerationRequest): void {
+  if (request.continuation === null || hasOneOutput(request)) return;
+  throw new ServiceError(
+    'unsupported_parameter',
+    '`continue_token_ids` is only supported with one choice, without `echo` and `logprobs`.',
+    { param: 'continue_token_ids' },
+  );
+}
+
+function hasOneOutput(request: GenerationRequest): boolean {
+  return totalChoices(request) === 1 && request.logprobs === null && echoedPrompts(request).length === 0;
+}
+
+function mayCall(request: GenerationRequest): boolean {
+  switch (request.kind) {
+    case 'chat':
+      return toolsOf(request).length > 0 && request.toolChoice.type !== 'none';
+    case 'text':
+      return false;
+  }
+}

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { mkdtempDisposable } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { canContinue, canContinueAt } from '../../src/engine/continuation.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import {
+  DIALECTS,
+  NO_USAGE,
+  type Continuation,
+  type Dialect,
+  type GenerationEvent,
+  type GenerationRequest,
+} from '../../src/generation.ts';
+import { openScripted } from './replicas.ts';
+import { chat, collect, NEVER_ABORTED, text } from './requests.ts';
+
+const TOOL = { name: 'f', description: null, parameters: { type: 'object' }, strict: false };
+
+describe('a request can be continued', () => {
+  const dialects = (request: GenerationRequest): Dialect[] =>
+    DIALECTS.filter((dialect) => canContinue(request, dialect));
+
+  test('with one choice, without log probabilities and echo', () => {
+    assert.deepEqual(dialects(chat()), ['sluice']);
+    assert.deepEqual(dialects(text()), ['sluice']);
+    assert.deepEqual(dialects(chat({}, { choices: 2 })), []);
+    assert.deepEqual(dialects(chat({}, { logprobs: 0 })), []);
+    assert.deepEqual(dialects(text({}, { prompts: ['a', 'b'] })), []);
+    assert.deepEqual(dialects(text({}, { echo: true })), []);
+  });
+
+  test('with stop sequences, a format or tools only by an engine that restores its state', () => {
+    const stateful: Dialect[] = ['sluice'];
+    assert.deepEqual(dialects(chat({}, { stop: ['x'] })), stateful);
+    assert.deepEqual(dialects(chat({}, { responseFormat: { type: 'json_object' } })), stateful);
+    assert.deepEqual(dialects(chat({}, { tools: [TOOL] })), stateful);
+  });
+
+  test('inside reasoning only by an engine that restores its state, and never after a call', () => {
+    const positions = (dialect: Dialect) =>
+      (['text', 'reasoning', 'call'] as const).filter((position) => canContinueAt(position, dialect));
+    assert.deepEqual(positions('sluice'), ['text', 'reasoning']);
+    assert.deepEqual(positions('vllm'), ['text']);
+  });
+});
+
+/** Everything but the events without text. */
+interface Output {
+  text: string;
+  reasoning: string;
+  arguments: string;
+  usage: unknown;
+  reason: unknown;
+}
+
+function outputOf(events: readonly GenerationEvent[]): Output {
+  const output: Output = { text: '', reasoning: '', arguments: '', usage: null, reason: null };
+  for (const event of events) {
+    if (event.type === 'token') output.text += event.text;
+    else if (event.type === 'reasoning') output.reasoning += event.text;
+    else if (event.type === 'tool-arguments') output.arguments += event.text;
+    else if (event.type === 'finish') output.reason = event.reason;
+    else if (event.type === 'end') output.usage = event.usage;
+  }
+  return output;
+}
+
+const isOutput = ({ type }: GenerationEvent): boolean => type === 'token' || type === 'reasoning';
+
+async function generate(engine: Engine, request: GenerationRequest): Promise<GenerationEvent[]> {
+  const events = await collect(engine.generate(request, NEVER_ABORTED));
+  return events.filter((event) => event.type !== 'sent');
+}
+
+/** Continues the request after each event of its text and reasoning, and compares the output with the unbroken one. */
+async function assertContinued(engine: Engine, request: GenerationRequest): Promise<void> {
+  const unbroken = await generate(engine, { ...request, tokenIds: true });
+  const cuts = unbroken.flatMap((event, index) => (isOutput(event) ? [index + 1] : []));
+  assert.ok(cuts.length > 2);
+  for (const cut of cuts) {
+    const before = unbroken.slice(0, cut);
+    const tokenIds = before.flatMap((event) => ('tokenIds' in event ? (event.tokenIds ?? []) : []));
+    const continuation: Continuation = { promptTokenIds: null, tokenIds, usage: NO_USAGE };
+    const rest = await generate(engine, { ...request, tokenIds: true, continuation });
+    assert.deepEqual(
+      outputOf([...before, ...rest.filter(({ type }) => type !== 'started')]),
+      outputOf(unbroken),
+    );
+    assert.deepEqual(rest[0], unbroken[0], 'the prompt is the same');
+  }
+}
+
+describe('the scripted engine', () => {
+  for (const wire of ['chunks', 'event frames']) {
+    test(`continues text and reasoning after any token, in ${wire}`, async () => {
+      await using folder = await mkdtempDisposable(join(tmpdir(), 'sluice-'));
+      const options = wire === 'chunks' ? {} : { socketPath: join(folder.path, 'engine') };
+      await using engine = await openScripted({}, options);
+      await assertContinued(engine, chat({ tokens: 8 }));
+      await assertContinued(engine, text({ tokens: 8 }, { maxTokens: 6 }));
+      await assertContinued(engine, chat({ reasoning: 'a b c', text: 'one two three' }));
+      const call = { name: 'f', arguments: { city: 'Berlin' } };
+      await assertContinued(engine, chat({ text: 'one two three', calls: [call] }, { tools: [TOOL] }));
+    });
+  }
+
+  test('refuses tokens that it would not generate', async () => {
+    await using engine = await openScripted();
+    const continuation: Continuation = { promptTokenIds: null, tokenIds: [1], usage: NO_USAGE };
+    await assert.rejects(generate(engine, chat({}, { continuation })), {
+      code: 'invalid_value',
+      param: 'continue_token_ids[0]',
+    });
+    await assert.rejects(generate(engine, chat({}, { continuation, choices: 2 })), {
+      code: 'unsupported_parameter',
+      param: 'continue_token_ids',
+    });
+  });
+});
