@@ -15,10 +15,7 @@ export function canContinue(request: GenerationRequest, dialect: Dialect): boole
     case 'output':
       return true;
     case 'text':
-      return (
-        // The server would search for a stop sequence, and begin the format, at the start of the new text.
-        request.stop.length === 0 && request.responseFormat.type === 'text' && !mayCall(request)
-      );
+      return isPlainText(request);
     case 'nothing':
       return false;
   }
@@ -48,6 +45,22 @@ export function refuseContinuation(request: GenerationRequest): void {
 
 function hasOneOutput(request: GenerationRequest): boolean {
   return totalChoices(request) === 1 && request.logprobs === null && echoedPrompts(request).length === 0;
+}
+
+/**
+ * Whether the text depends only on the tokens before it. To the server, the earlier tokens are part of the prompt: it
+ * would not find a stop sequence that begins in them, begin the format again, parse no calls, and not count the tokens
+ * for penalties. (The repetition penalty counts the prompt.)
+ */
+function isPlainText(request: GenerationRequest): boolean {
+  const { presencePenalty, frequencyPenalty } = request.sampling;
+  return (
+    request.stop.length === 0 &&
+    request.responseFormat.type === 'text' &&
+    presencePenalty === 0 &&
+    frequencyPenalty === 0 &&
+    !mayCall(request)
+  );
 }
 
 function mayCall(request: GenerationRequest): boolean {

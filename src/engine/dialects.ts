@@ -92,7 +92,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['chat', 'text'],
     defaultsToFullContext: ['chat'],
     reservedTokens: 0,
-    continues: 'nothing',
+    continues: 'text',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
     describePaths: ['/v1/models'],

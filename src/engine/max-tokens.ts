@@ -5,7 +5,7 @@ import type { DialectTraits } from './dialects.ts';
 
 /** The properties of a replica that determine the `max_tokens` sent to it. */
 export interface ContextBound {
-  traits: Pick<DialectTraits, 'needsMaxTokens' | 'defaultsToFullContext' | 'reservedTokens'>;
+  traits: Pick<DialectTraits, 'needsMaxTokens' | 'defaultsToFullContext' | 'reservedTokens' | 'continues'>;
   /** The replica's context length; null if it is not known. */
   contextTokens: number | null;
 }
@@ -16,9 +16,16 @@ export interface ContextBound {
  * their own.
  */
 export function firstMaxTokens(
-  { kind, maxTokens }: GenerationRequest,
+  { kind, maxTokens, continuation }: GenerationRequest,
   { traits, contextTokens }: ContextBound,
 ): number | null {
+  if (continuation !== null && traits.continues === 'text') {
+    // To the server, the earlier tokens are part of the prompt.
+    const earlier = continuation.tokenIds.length;
+    const prompt = (continuation.promptTokenIds?.length ?? 0) + earlier;
+    const remaining = Math.min((maxTokens ?? Infinity) - earlier, (contextTokens ?? Infinity) - prompt);
+    return remaining === Infinity ? null : Math.max(1, remaining);
+  }
   if (maxTokens !== null) return Math.min(maxTokens, contextTokens ?? Infinity);
   return traits.needsMaxTokens.includes(kind) ? contextTokens : null;
 }
@@ -35,6 +42,8 @@ export function lowerMaxTokens(
   { traits, contextTokens }: ContextBound,
 ): number | null | undefined {
   if (refusal.code !== 'context_length_exceeded' || sent === null) return undefined;
+  // The prompt is known in tokens, so the first attempt had the exact rest of the context.
+  if (request.continuation !== null) return undefined;
   const prompt = readPromptTokens(refusal);
   if (prompt !== null && contextTokens !== null) {
     const remaining = contextTokens - prompt.tokens - traits.reservedTokens;

@@ -4,7 +4,7 @@ import { ServiceError } from '../errors.ts';
 import type { Dialect, GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import type { ReasoningField } from '../openai/replica-chat.ts';
-import { formatRequest } from '../openai/replica-request.ts';
+import { formatRequest, replicaKind } from '../openai/replica-request.ts';
 import { parseJsonObject, type JsonObject } from '../openai/values.ts';
 import type { Secret } from '../secret.ts';
 import { tickEvery, tickMsFor } from '../deadline.ts';
@@ -96,6 +96,7 @@ export class ReplicaClient implements Engine {
       bodyTimeout: 0,
     });
     this.#streams = {
+      dialect,
       dispatcher: this.#pool,
       open: new Set(),
       firstByteMs,
@@ -200,7 +201,7 @@ export class ReplicaClient implements Engine {
       refused,
     });
     return {
-      path: this.#pathOf(ENDPOINTS[request.kind].path),
+      path: this.#pathOf(ENDPOINTS[replicaKind(request, dialect)].path),
       headers: this.#headers,
       body: JSON.stringify(body),
     };

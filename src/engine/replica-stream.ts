@@ -1,21 +1,15 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { ServiceError } from '../errors.ts';
-import {
-  estimatedPromptTokens,
-  type GenerationEvent,
-  type GenerationRequest,
-  echoedPrompts,
-  toolsOf,
-} from '../generation.ts';
+import type { Dialect, GenerationEvent, GenerationRequest } from '../generation.ts';
 import { readResponse } from '../openai/response-reader.ts';
 import { isAccessDenied, readErrorBody } from '../openai/error-body.ts';
 import { readRefusedField, type RefusableField } from '../openai/refused-field.ts';
-import { StreamReader } from '../openai/stream-reader.ts';
-import { UsageMeter } from '../openai/usage-meter.ts';
+import type { StreamReader } from '../openai/stream-reader.ts';
 import type { DialectTraits } from './dialects.ts';
 import { EventFrameReader } from './event-frame.ts';
 import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
+import { streamReader, usageMeter } from './replica-reader.ts';
 import { AccessDenied, EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
 
 /** Unread bytes at which the connection is paused. */
@@ -30,6 +24,7 @@ const CLOSE_TIMEOUT_MS = 1000;
 
 /** Settings shared by all streams of a replica. See `ReplicaOptions` for `firstByteMs`, `silenceMs` and `starts`. */
 export interface ReplicaStreamSettings extends ContextBound {
+  dialect: Dialect;
   dispatcher: Dispatcher;
   /** The open streams. */
   open: Set<ReplicaStream>;
@@ -181,7 +176,9 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     if (status !== 200) {
       this.#retryAfterMs = retryAfterMs(headers);
     } else if (this.#streamed) {
-      this.#reader = this.#settings.frames ? new EventFrameReader() : this.#streamReader();
+      this.#reader = this.#settings.frames
+        ? new EventFrameReader()
+        : streamReader(this.#request, this.#settings.dialect);
       if (this.#settings.traits.startedBy === 'headers') {
         this.#deliver([{ type: 'started', promptTokens: null, cachedTokens: null }]);
       }
@@ -210,7 +207,9 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     try {
       if (this.#reader) this.#read(this.#reader, null);
       else if (this.#status === 200)
-        this.#deliver(readResponse(this.#request.kind, this.#body(), this.#meter()));
+        this.#deliver(
+          readResponse(this.#request.kind, this.#body(), usageMeter(this.#request, this.#settings.dialect)),
+        );
       else {
         const error = this.#httpError();
         if (this.#retryWithFewerTokens(error) || this.#retryWithoutRefusedField()) return;
@@ -352,21 +351,6 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     this.#state = 'ended';
     this.#signal.removeEventListener('abort', this);
     this.#settings.open.delete(this);
-  }
-
-  #streamReader(): StreamReader {
-    const offered = toolsOf(this.#request).map(({ name }) => name);
-    const hasWholeTokens = this.#settings.traits.continues === 'output';
-    return new StreamReader(this.#request.kind, this.#meter(), offered, hasWholeTokens);
-  }
-
-  #meter(): UsageMeter {
-    const request = this.#request;
-    return new UsageMeter({
-      promptTokens: estimatedPromptTokens(request),
-      echo: echoedPrompts(request).length > 0,
-      perChoice: this.#settings.traits.usagePerChoice,
-    });
   }
 
   #body(): string {

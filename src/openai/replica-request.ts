@@ -55,7 +55,9 @@ export function formatRequest(request: GenerationRequest, options: ReplicaReques
   if (SALTED.has(dialect) && request.cacheScope !== null) body.cache_salt = request.cacheScope;
   if (dialect === 'llama-server' && options.cacheOff) body.cache_prompt = false;
   if (request.tokenIds && stream) body.return_token_ids = true;
-  if (request.continuation !== null) body.continue_token_ids = request.continuation.tokenIds;
+  if (dialect === 'sluice' && request.continuation !== null) {
+    body.continue_token_ids = request.continuation.tokenIds;
+  }
   return body;
 }
 
@@ -65,7 +67,18 @@ const NEW_MAX_TOKENS: Readonly<Record<GenerationKind, string>> = {
   text: 'max_tokens',
 };
 
+/**
+ * Returns the kind of request to send. vLLM continues a generation from token IDs, which only its text completions accept.
+ */
+export function replicaKind({ kind, continuation }: GenerationRequest, dialect: Dialect): GenerationKind {
+  return dialect === 'vllm' && continuation !== null ? 'text' : kind;
+}
+
 function formatInput(request: GenerationRequest, { dialect, reasoningField }: ReplicaRequestOptions): Body {
+  const { continuation } = request;
+  if (dialect === 'vllm' && continuation !== null) {
+    return { prompt: [...(continuation.promptTokenIds ?? []), ...continuation.tokenIds] };
+  }
   switch (request.kind) {
     case 'chat':
       return formatChat(request, dialect, reasoningField);

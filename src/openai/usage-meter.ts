@@ -7,6 +7,8 @@ export interface UsageMeterOptions {
   echo: boolean;
   /** Whether the usage in a chunk with one choice is the usage of that choice only. */
   perChoice: boolean;
+  /** Usage of the generation that this response continues; its tokens are part of the reported prompt. Null if it is new. */
+  earlier: Readonly<Usage> | null;
 }
 
 /** Approximate tokens of a chunk; `reasoningTokens` are part of `tokens`. */
@@ -37,20 +39,26 @@ export class UsageMeter {
   #isExact = false;
 
   constructor(options: Partial<UsageMeterOptions> = {}) {
-    this.#options = { promptTokens: 0, echo: false, perChoice: false, ...options };
+    this.#options = { promptTokens: 0, echo: false, perChoice: false, earlier: null, ...options };
   }
 
   /** Null until reported. */
   get promptTokens(): number | null {
-    return this.#promptTokens;
+    return this.#options.earlier?.promptTokens ?? this.#promptTokens;
   }
 
   get cachedTokens(): number | null {
+    const { earlier } = this.#options;
+    if (earlier !== null) return earlier.cachedTokens;
     return this.#promptTokens === null ? null : this.#cachedTokens;
   }
 
-  /** Completion tokens of all choices so far. */
+  /** Completion tokens of all choices so far, with those of the generation that this one continues. */
   get completionTokens(): number {
+    return (this.#options.earlier?.completionTokens ?? 0) + this.#newTokens;
+  }
+
+  get #newTokens(): number {
     return this.#reported + this.#unreported;
   }
 
@@ -88,10 +96,10 @@ export class UsageMeter {
   total(): { usage: Usage; usageSource: 'engine' | 'estimated' } {
     return {
       usage: {
-        promptTokens: this.#promptTokens ?? this.#options.promptTokens,
+        promptTokens: this.promptTokens ?? this.#options.promptTokens,
         completionTokens: this.completionTokens,
-        cachedTokens: this.#cachedTokens,
-        reasoningTokens: this.#reasoningTokens(),
+        cachedTokens: this.cachedTokens ?? 0,
+        reasoningTokens: (this.#options.earlier?.reasoningTokens ?? 0) + this.#reasoningTokens(),
       },
       usageSource: this.#isExact ? 'engine' : 'estimated',
     };
@@ -101,12 +109,11 @@ export class UsageMeter {
    * Estimates reasoning that the replica does not report: its share of the tokens received, applied to the completion.
    */
   #reasoningTokens(): number {
-    const { completionTokens } = this;
     if (this.#reportedReasoning > 0) {
-      return Math.min(this.#reportedReasoning + this.#unreportedReasoning, completionTokens);
+      return Math.min(this.#reportedReasoning + this.#unreportedReasoning, this.#newTokens);
     }
     if (this.#receivedReasoning === 0) return 0;
     const share = Math.min(1, this.#receivedReasoning / this.#received);
-    return Math.round(share * completionTokens);
+    return Math.round(share * this.#newTokens);
   }
 }

@@ -13,6 +13,7 @@ import {
   type GenerationEvent,
   type GenerationRequest,
 } from '../../src/generation.ts';
+import { GREEDY } from '../generation-requests.ts';
 import { openScripted } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED, text } from './requests.ts';
 
@@ -23,19 +24,21 @@ describe('a request can be continued', () => {
     DIALECTS.filter((dialect) => canContinue(request, dialect));
 
   test('with one choice, without log probabilities and echo', () => {
-    assert.deepEqual(dialects(chat()), ['sluice']);
-    assert.deepEqual(dialects(text()), ['sluice']);
+    assert.deepEqual(dialects(chat()), ['sluice', 'vllm']);
+    assert.deepEqual(dialects(text()), ['sluice', 'vllm']);
     assert.deepEqual(dialects(chat({}, { choices: 2 })), []);
     assert.deepEqual(dialects(chat({}, { logprobs: 0 })), []);
     assert.deepEqual(dialects(text({}, { prompts: ['a', 'b'] })), []);
     assert.deepEqual(dialects(text({}, { echo: true })), []);
   });
 
-  test('with stop sequences, a format or tools only by an engine that restores its state', () => {
+  test('with stop sequences, a format, tools or penalties only by an engine that restores its state', () => {
     const stateful: Dialect[] = ['sluice'];
     assert.deepEqual(dialects(chat({}, { stop: ['x'] })), stateful);
     assert.deepEqual(dialects(chat({}, { responseFormat: { type: 'json_object' } })), stateful);
     assert.deepEqual(dialects(chat({}, { tools: [TOOL] })), stateful);
+    assert.deepEqual(dialects(chat({}, { sampling: { ...GREEDY, presencePenalty: 1 } })), stateful);
+    assert.deepEqual(dialects(chat({}, { sampling: { ...GREEDY, frequencyPenalty: 1 } })), stateful);
   });
 
   test('inside reasoning only by an engine that restores its state, and never after a call', () => {
