@@ -16,8 +16,11 @@ export interface Candidate {
  */
 export type Policy = (candidates: readonly Candidate[], last: number) => number;
 
-/** The work of one running request, in prompt tokens that take as long to process as it slows down the others. */
-const RUNNING_REQUEST_TOKENS = 64;
+/**
+ * What a request in flight counts, in prompt tokens: it slows down the others. Fewer than 64 tokens put too many requests
+ * on one replica if generating takes longer than the prompts; from 512 on, conversations move too often.
+ */
+const IN_FLIGHT_TOKENS = 128;
 
 /** The policies, by their names in the configuration. */
 export const POLICIES = {
@@ -26,7 +29,7 @@ export const POLICIES = {
     (candidate) =>
       (candidate.uncachedPromptTokens +
         candidate.outstandingPrefillTokens +
-        RUNNING_REQUEST_TOKENS * candidate.inFlight) /
+        IN_FLIGHT_TOKENS * candidate.inFlight) /
       candidate.warmth,
   ),
   /** The fewest requests in flight. Needs no estimates, and sends fewer requests to slow replicas. */

@@ -82,29 +82,23 @@ function mix(hash: number, value: number): number {
   return product ^ (product >>> 15);
 }
 
-/** Part of the reported blocks by which the capacity grows. */
-const GROWTH = 1 / 8;
-
 /**
  * Estimates which prompts are in the prefix cache of one replica, from the prompts that were sent there. Remembers the
- * blocks that were used last: at most `maxBlocks`, or fewer if the cache of the replica seems to be smaller.
+ * blocks that were used last: at most `maxBlocks`, and at least half as many. The estimate is not corrected by what the
+ * replica reports: even if a prompt was evicted, the conversation should stay there, because a second replica would have
+ * to evict another prompt for it.
  *
  * The blocks are in two generations, which takes less time than to keep them in order: when the recent one is full, it
  * replaces the older one.
  */
 export class PrefixIndex {
-  readonly #maxBlocks: number;
-  /** Estimated size of the cache, in blocks: 2 to `maxBlocks`. */
-  #capacity: number;
+  readonly #maxGeneration: number;
   #recent = new Set<number>();
   #older: ReadonlySet<number> = new Set<number>();
-  /** Whether the replica has reported cached tokens. Some servers always report 0. */
-  #reportsCache = false;
 
   /** `maxBlocks` is at least 2. */
   constructor(maxBlocks: number) {
-    this.#maxBlocks = maxBlocks;
-    this.#capacity = maxBlocks;
+    this.#maxGeneration = Math.floor(maxBlocks / 2);
   }
 
   /** Number of remembered blocks, at most `maxBlocks`. Blocks in both generations count twice. */
@@ -126,26 +120,12 @@ export class PrefixIndex {
   record({ hashes }: PromptBlocks): void {
     // The last block comes first, so that the start of the prompt is remembered longest.
     for (let index = hashes.length - 1; index >= 0; index--) {
-      if (this.#recent.size >= Math.floor(this.#capacity / 2)) {
+      if (this.#recent.size === this.#maxGeneration) {
         this.#older = this.#recent;
         this.#recent = new Set();
       }
       this.#recent.add(hashes[index] as number);
     }
-  }
-
-  /**
-   * Compares the estimate for a request, from before it was recorded, with what the replica reported, both in bytes.
-   * If less than half of the estimate was cached, the replica has evicted prompts that the index remembers, so the index
-   * remembers fewer. It remembers more again as the replica reports cached prompts.
-   */
-  correct(estimatedBytes: number, reportedBytes: number): void {
-    if (reportedBytes > 0) this.#reportsCache = true;
-    if (!this.#reportsCache) return;
-    const missing = reportedBytes < estimatedBytes / 2 ? estimatedBytes - reportedBytes : 0;
-    const capacity = missing > 0 ? Math.min(this.#capacity, this.size) : this.#capacity;
-    const change = (reportedBytes * GROWTH - missing) / BLOCK_BYTES;
-    this.#capacity = Math.min(this.#maxBlocks, Math.max(2, capacity + change));
   }
 
   /** Forgets all prompts, because the replica was restarted. */

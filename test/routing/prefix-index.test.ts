@@ -106,18 +106,13 @@ test('tools are at the start of the prompt, so that longer conversations have th
 });
 
 test('the index never remembers more than its maximum', () => {
-  const step = fc.oneof(
-    fc.record({ record: fc.string({ maxLength: 12 }) }),
-    fc.record({ estimated: fc.nat(20), reported: fc.nat(20) }),
-    fc.constant('clear' as const),
-  );
+  const step = fc.oneof(fc.record({ record: fc.string({ maxLength: 12 }) }), fc.constant('clear' as const));
   fc.assert(
     fc.property(fc.integer({ min: 2, max: 30 }), fc.array(step, { maxLength: 60 }), (maxBlocks, steps) => {
       const index = new PrefixIndex(maxBlocks);
       for (const action of steps) {
         if (action === 'clear') index.clear();
-        else if ('record' in action) index.record(lettersPrompt(action.record));
-        else index.correct(action.estimated * BLOCK_BYTES, action.reported * BLOCK_BYTES);
+        else index.record(lettersPrompt(action.record));
         assert.ok(index.size <= maxBlocks);
       }
     }),
@@ -150,43 +145,4 @@ test('nothing is known after the replica was restarted', () => {
   index.clear();
   assert.equal(index.cachedBytes(lettersPrompt('abc')), 0);
   assert.equal(index.size, 0);
-});
-
-/** Sends prompts in turn to a replica whose cache has `cachedBlocks`. Returns the index after the last one. */
-function replayOn(cachedBlocks: number, prompts: readonly string[], rounds: number): PrefixIndex {
-  const index = new PrefixIndex(1000);
-  const actual = new PrefixIndex(2 * cachedBlocks);
-  for (let round = 0; round < rounds; round++) {
-    for (const letter of prompts) {
-      const prompt = lettersPrompt(letter);
-      index.correct(index.cachedBytes(prompt), actual.cachedBytes(prompt));
-      index.record(prompt);
-      actual.record(prompt);
-    }
-  }
-  return index;
-}
-
-test('the index remembers fewer blocks if the replica reports that it has evicted them', () => {
-  const unrelated = Array.from({ length: 40 }, (_, number) => String.fromCodePoint(0x30 + number).repeat(8));
-  assert.equal(replayOn(1000, unrelated, 4).size, 320);
-  // One prompt is sent twice in a row, so that the replica reports some cached tokens.
-  const small = replayOn(40, [...unrelated, unrelated.at(-1) ?? ''], 4);
-  assert.ok(small.size < 160, `${small.size} blocks`);
-});
-
-test('the index remembers more blocks again as the replica reports cached prompts', () => {
-  const index = replayOn(4, ['aaaaaaaa', 'bbbbbbbb', 'bbbbbbbb'], 10);
-  for (let request = 0; request < 100; request++) index.correct(0, 8 * BLOCK_BYTES);
-  const prompts = ['c', 'd', 'e', 'f', 'g'].map((letter) => lettersPrompt(letter.repeat(8)));
-  for (const prompt of prompts) index.record(prompt);
-  for (const prompt of prompts) assert.equal(index.cachedBytes(prompt), 8 * BLOCK_BYTES);
-});
-
-test('the estimates of a replica that never reports cached tokens are not corrected', () => {
-  const index = new PrefixIndex(100);
-  index.record(lettersPrompt('abcdefgh'));
-  for (let request = 0; request < 20; request++) index.correct(8 * BLOCK_BYTES, 0);
-  index.record(lettersPrompt('stuvwxyz'));
-  assert.equal(index.cachedBytes(lettersPrompt('abcdefgh')), 8 * BLOCK_BYTES);
 });
