@@ -132,7 +132,7 @@ export interface Continuation {
   promptTokenIds: readonly number[] | null;
   /** IDs of all tokens whose events were received, in order. Their text is not sent again. */
   tokenIds: readonly number[];
-  /** The usage so far. A continued generation reports the usage of the whole. */
+  /** The usage so far. The usage that a continued generation reports includes it. */
   usage: Readonly<Usage>;
 }
 

@@ -17,10 +17,10 @@ import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } f
 const root = join(import.meta.dirname, '..');
 const cache = join(root, '.cache');
 const strict = Boolean(process.env.CI);
-/** More than there are cores, because a file often waits for a browser, a server or a timeout. */
+/** Exceeds the number of cores of small machines, because files spend much time waiting for browsers and servers. */
 const FILES_AT_ONCE = Math.min(8, 4 * availableParallelism());
 
-/** Timeout of the run, in minutes, for a test file that never ends. */
+/** Maximum duration of the run, in minutes, in case a test file never ends. */
 const LONGEST_RUN_MINUTES = 40;
 
 const args = process.argv.slice(2);
@@ -86,7 +86,7 @@ const runner = spawn(
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => runner.kill(signal));
 const timer = setTimeout(() => {
   console.error(
-    `The tests did not end within ${LONGEST_RUN_MINUTES} minutes. The first file below did not finish.`,
+    `The tests did not end within ${LONGEST_RUN_MINUTES} minutes. The first file reported below was still running.`,
   );
   runner.kill();
 }, LONGEST_RUN_MINUTES * 60_000);
@@ -119,7 +119,7 @@ async function start(available: boolean, startServer: () => Promise<TestServer>)
   }
 }
 
-/** Downloads the default model. Returns the path of its file; undefined: no source is reachable. */
+/** Downloads the default model. Returns the path of its file, or undefined if no source is reachable. */
 function defaultModel(): string | undefined {
   const home = join(cache, 'home');
   const modelFile = () =>
@@ -135,7 +135,7 @@ function defaultModel(): string | undefined {
   return modelFile();
 }
 
-/** Creates a virtual environment with the official client. Returns the path of its Python; undefined: it failed. */
+/** Creates a virtual environment with the official client. Returns the path of its Python, or undefined on failure. */
 function pythonWithClient(): string | undefined {
   const folder = join(cache, 'python');
   const python = join(folder, 'bin', 'python');
@@ -153,7 +153,7 @@ function pythonWithClient(): string | undefined {
   return python;
 }
 
-/** Downloads the chat templates that llama.cpp is tested with. Returns their folder; undefined: it failed. */
+/** Downloads the chat templates that llama.cpp is tested with. Returns their folder, or undefined on failure. */
 function chatTemplates(): string | undefined {
   const folder = join(cache, 'chat-templates');
   const script = join(root, 'test/fetch_chat_templates.py');

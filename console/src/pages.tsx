@@ -38,7 +38,7 @@ export const PAGES: readonly PageRoute[] = [
   },
   { path: '/usage', access: 'signed-in', page: lazy(() => import('./pages/usage/usage-page.tsx')) },
   {
-    // One route with and without an open request keeps the list mounted behind the receipt.
+    // The same route with and without a request ID, so that the list stays mounted behind the receipt.
     path: '/requests/:id?',
     access: 'signed-in',
     page: lazy(() => import('./pages/requests/requests-page.tsx')),

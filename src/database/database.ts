@@ -38,8 +38,8 @@ export interface DatabaseOptions {
   /** URL of the PostgreSQL database. If null, SQLite in `home` is used. */
   url: Secret | null;
   /**
-   * Whether `reports` uses a thread on SQLite. Meant for the service, because commands would start more slowly.
-   * Default: false.
+   * Whether `reports` uses a thread on SQLite. The service sets it; commands do not, because they would start more
+   * slowly. Default: false.
    */
   threads?: boolean;
   /** Called with the name of each migration before it runs. A migration of many rows can take minutes. */

@@ -29,7 +29,7 @@ export function usageMeter(request: GenerationRequest, dialect: Dialect): UsageM
     promptTokens: estimatedPromptTokens(request),
     echo: echoedPrompts(request).length > 0,
     perChoice: usagePerChoice,
-    // An engine that restores the state of a generation reports the usage of the whole.
+    // An engine that restores the state of a generation reports the usage of the whole generation.
     earlier: continues === 'output' ? null : (request.continuation?.usage ?? null),
   });
 }

@@ -5,11 +5,14 @@ import { currentHeaders, type Accounting } from '../inference/request-accounting
 /** A request whose key is valid. */
 interface AuthenticatedRequest {
   readonly requestId: string;
-  /** The caller of a generation; null: the request is to another endpoint, which has no limits. */
+  /** The caller of a generation. Null for other endpoints, which have no limits. */
   readonly caller: AuthenticatedKey | null;
 }
 
-/** Authenticated requests, for errors of Node's HTTP parser, which contain only the connection. */
+/**
+ * Authenticated requests. An error of Node's HTTP parser contains only the connection; the request ID and the caller for
+ * its response are read from here.
+ */
 export const authenticatedRequests = new WeakMap<IncomingMessage, AuthenticatedRequest>();
 
 /**

@@ -79,7 +79,7 @@ describe('tools in the playground', WITH_BROWSER, () => {
     assert.deepEqual(lastBody().tool_choice, { type: 'function', function: { name: 'place_order' } });
   });
 
-  test('calls are answered in place, and the response continues with their results', async () => {
+  test('results are entered below each call, and the response continues when they are sent', async () => {
     await restart();
     await send({ reasoning: 'Two cities to look up.', calls: [ZURICH, BERN], tokenMs: 10 });
     await last().getByRole('button', { name: 'Send results' }).waitFor();
@@ -143,7 +143,7 @@ describe('tools in the playground', WITH_BROWSER, () => {
     assert.equal(await last().getByText('First this, then that.').isVisible(), false);
   });
 
-  test('a message waits for the results of calls', async () => {
+  test('a message cannot be sent until all calls have results', async () => {
     await restart();
     await send({ calls: [ZURICH] });
     await result().waitFor();
@@ -172,11 +172,11 @@ describe('tools in the playground', WITH_BROWSER, () => {
     assert.equal(await result().inputValue(), 'typed before the reload');
   });
 
-  test('a call that the token limit cuts is shown with a note and takes no result', async () => {
+  test('a call cut off at the token limit is shown with a note and has no result field', async () => {
     await restart();
     await panel().getByRole('textbox', { name: 'Maximum tokens' }).fill('4');
     await send({ calls: [ZURICH] });
-    await last().getByText('The arguments end at the token limit.').waitFor();
+    await last().getByText('The arguments were cut off at the token limit.').waitFor();
     const shown = await last().getByRole('group', { name: 'Call of get_weather' }).locator('pre').innerText();
     assert.ok(JSON.stringify(ZURICH.arguments).startsWith(shown) && shown !== '', shown);
     assert.equal(await result().count(), 0);
@@ -184,7 +184,7 @@ describe('tools in the playground', WITH_BROWSER, () => {
     await last().getByText('The token limit was reached during the reasoning.').waitFor();
   });
 
-  test('an error of the service for the tools is shown at the editor until they are edited', async () => {
+  test('an error response about the tools is shown at the editor until the tools are edited', async () => {
     await restart();
     const invalid = { name: 'a', strict: true, parameters: { type: 'string' } };
     await editor().fill(JSON.stringify([invalid]));
@@ -198,12 +198,12 @@ describe('tools in the playground', WITH_BROWSER, () => {
     await last().getByText('Hello.').waitFor();
   });
 
-  test('the editors say which model has no tools or reasoning, without blocking requests', async () => {
+  test('the editors show if the model does not support tools or reasoning, without blocking requests', async () => {
     await page.getByRole('combobox', { name: 'Model' }).click();
     await page.getByRole('option', { name: 'test/plain' }).click();
-    await panel().getByText('plain does not call tools').waitFor();
+    await panel().getByText('plain does not support tools').waitFor();
     await panel().getByRole('button', { name: 'Reasoning' }).click();
-    await panel().getByText('It is unknown whether plain reasons.').waitFor();
+    await panel().getByText('It is unknown whether plain supports reasoning.').waitFor();
     await restart();
     await send({ calls: [ZURICH] });
     await result().waitFor();
@@ -228,7 +228,7 @@ describe('tools in the playground', WITH_BROWSER, () => {
     assert.deepEqual(stage.operator.faults, []);
   });
 
-  /** Clears the playground, also its parameters, and enters the tool again. */
+  /** Clears the playground and its parameters, and enters the tool again. */
   async function restart(): Promise<void> {
     await page.getByRole('button', { name: 'Clear', exact: true }).click();
     await page.getByRole('alertdialog').getByRole('button', { name: 'Clear' }).click();

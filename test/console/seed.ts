@@ -31,7 +31,7 @@ export interface SeedOptions {
 }
 
 /**
- * Fills a migrated SQLite database. The ledger is written like an instance would, so that its roll-ups match its rows.
+ * Fills a migrated SQLite database. Writes the ledger as an instance does, so that its roll-ups match its rows.
  * Resolves with the number of requests.
  */
 export async function seed(
@@ -54,8 +54,8 @@ async function seedAccounts({ kysely }: Database, now: number): Promise<void> {
     const created_at = now - daysAgo * DAY_MS;
     const row = { id, name, plan, status, created_at };
     const changed = { name, plan, status };
-    const keepingTime = kysely.insertInto('accounts').values(row);
-    await keepingTime.onConflict((conflict) => conflict.column('id').doUpdateSet(changed)).execute();
+    const insert = kysely.insertInto('accounts').values(row);
+    await insert.onConflict((conflict) => conflict.column('id').doUpdateSet(changed)).execute();
   }
 }
 

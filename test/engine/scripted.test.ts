@@ -31,14 +31,14 @@ function callsOf(events: readonly ReplicaEvent[]): { name: string; arguments: un
 }
 
 describe('the scripted engine', () => {
-  it('generates equal texts for equal requests only', async () => {
+  it('generates the same text for equal requests, and different texts for different ones', async () => {
     const one = await collect(engine.generate(chat(), NEVER_ABORTED));
     assert.deepEqual(await collect(engine.generate(chat(), NEVER_ABORTED)), one);
     const other = await collect(engine.generate(chat({ tokens: 17 }), NEVER_ABORTED));
     assert.notEqual(textOf(other).slice(0, 20), textOf(one).slice(0, 20));
   });
 
-  it('emits started, tokens, finish and end, with the usage', async () => {
+  it('emits started, token, finish and end events, and reports the usage', async () => {
     const events = await collect(
       engine.generate(chat({ text: 'one two three', cachedTokens: 2 }), NEVER_ABORTED),
     );
@@ -77,7 +77,7 @@ describe('the scripted engine', () => {
     );
   });
 
-  it('refuses a prompt that abort no room for a completion, with both numbers', async () => {
+  it('refuses a prompt that leaves no room for a completion, and reports both lengths', async () => {
     const small = new ScriptedEngine({ contextTokens: 3 });
     await assert.rejects(collect(small.generate(chat(), NEVER_ABORTED)), (error) => {
       assert(error instanceof ServiceError);
@@ -122,7 +122,7 @@ describe('the scripted engine', () => {
     { name: 'g', arguments: {} },
   ];
 
-  it('reasons, writes text and calls functions as directed, with the usage', async () => {
+  it('generates reasoning, text and calls as directed, and reports the usage', async () => {
     const events = await collect(
       engine.generate(chat({ reasoning: 'Let me see', text: 'One moment', calls }), NEVER_ABORTED),
     );
@@ -137,7 +137,7 @@ describe('the scripted engine', () => {
     assert.equal(end.usage.reasoningTokens, events.filter(({ type }) => type === 'reasoning').length);
   });
 
-  it('may be cut off by max_tokens in reasoning, in a call, or before one', async () => {
+  it('stops at max_tokens in the reasoning, before a call or within one', async () => {
     const directive = { reasoning: 'Let me see', calls };
     const whole = await collect(engine.generate(chat(directive), NEVER_ABORTED));
     const total = whole.length - 3;
@@ -153,7 +153,7 @@ describe('the scripted engine', () => {
     }
   });
 
-  it('applies stop sequences to the text only, and calls nothing after one', async () => {
+  it('applies stop sequences to the text only, and emits no call after one', async () => {
     const stopped = { reasoning: 'a STOP b', text: 'c STOP d', calls };
     const events = await collect(engine.generate(chat(stopped, { stop: [' STOP'] }), NEVER_ABORTED));
     assert.deepEqual([reasoningOf(events), textOf(events), callsOf(events)], ['a STOP b', 'c', []]);
@@ -162,7 +162,7 @@ describe('the scripted engine', () => {
     assert.deepEqual(callsOf(called), calls);
   });
 
-  it('calls the required function with an example of its arguments, and one at a time if requested', async () => {
+  it('calls the required function with example arguments, and only one if parallel calls are off', async () => {
     const tool = (name: string) => ({
       name,
       description: null,
@@ -193,7 +193,7 @@ describe('the scripted engine', () => {
     assert.deepEqual(callsOf(single), calls.slice(0, 1));
   });
 
-  it('refuses reasoning and calls of text completions', async () => {
+  it('refuses directives with reasoning or calls in text completions', async () => {
     for (const directive of [{ reasoning: 'a' }, { calls }])
       await assert.rejects(collect(engine.generate(text(directive), NEVER_ABORTED)), /only for chats/);
   });
@@ -239,7 +239,7 @@ describe('the scripted engine', () => {
     assert.deepEqual([narrow.health().slotsInUse, narrow.health().queued], [0, 0]);
   });
 
-  it('stops all requests after hangAfter, and reports the time since the last step', async () => {
+  it('stops all requests after `hangAfter` tokens, and reports the time since the last step', async () => {
     const hanging = new ScriptedEngine();
     const abort = new AbortController();
     const events = hanging.generate(chat({ hangAfter: 1 }), abort.signal);

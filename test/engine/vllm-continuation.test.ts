@@ -10,7 +10,7 @@ import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
 
 const PROMPT = [11, 12, 13];
 
-/** The tokens of a response, with the text that is complete after each. `🙂` consists of three tokens. */
+/** The tokens of a response, each with the text that it completes. The tokens 23 to 25 form ` 🙂`. */
 const TOKENS: readonly [id: number, text: string][] = [
   [21, 'The'],
   [22, ' sky'],
@@ -59,7 +59,7 @@ function respond(
   response.end('data: [DONE]\n\n');
 }
 
-/** Returns what was received in the first events, to continue after it. */
+/** Returns the continuation and the text of a generation of which only these events were received. */
 function received(events: readonly ReplicaEvent[]): Continuation & { text: string } {
   const tokenIds: number[] = [];
   let promptTokenIds: readonly number[] | null = null;
@@ -89,9 +89,9 @@ for (const kind of ['chat', 'text'] as const) {
   const request: GenerationRequest =
     kind === 'chat' ? chat({}, { tokenIds: true, maxTokens: 9 }) : text({}, { tokenIds: true, maxTokens: 9 });
 
-  test(`a ${kind} is continued as token IDs, after each of its events`, async () => {
+  test(`a ${kind} can be continued after each event, from its token IDs`, async () => {
     await using replica = await listen();
-    // The prompt of a text is tokenized by the server, too.
+    // A chat for both kinds: this server returns the same token IDs, but cannot tokenize the prompt of a text completion.
     const unbroken = await generate(replica, chat({}, { tokenIds: true }));
     const cuts = unbroken.flatMap(({ type }, index) => (type === 'token' ? [index + 1] : []));
     assert.equal(cuts.length, 5);
@@ -100,7 +100,7 @@ for (const kind of ['chat', 'text'] as const) {
       assert.equal(continuation.tokenIds.length, continuation.usage.completionTokens);
       const rest = await generate(replica, { ...request, continuation });
       assert.equal(sent + textOf(rest), 'The sky 🙂 is blue');
-      assert.deepEqual(rest.at(-1), unbroken.at(-1), 'the usage is that of the whole');
+      assert.deepEqual(rest.at(-1), unbroken.at(-1), 'the usage covers the whole generation');
       assert.deepEqual(rest.at(-2), { type: 'finish', choice: 0, reason: 'stop' });
       assert.equal(replica.paths.at(-1), '/v1/completions');
       const { prompt, max_tokens: maxTokens, messages } = replica.bodies.at(-1) ?? {};
@@ -118,7 +118,7 @@ test('without max_tokens, a continued generation may use the rest of the context
   assert.equal(replica.bodies.at(-1)?.['max_tokens'], 95);
 });
 
-test('a chunk of several tokens has no IDs, because it may end inside a character', async () => {
+test('the event of a chunk with several tokens has no IDs, because the chunk may end inside a character', async () => {
   await using replica = await listen([1, 2, 2, 1, 1]);
   const events = await generate(replica, chat({}, { tokenIds: true }));
   const parts = events.filter((event) => event.type === 'token');

@@ -68,7 +68,7 @@ for (const files of [FILES, FILES.slice(0, 1), FILES.slice(0, 2), ['sluice.db-wa
   });
 }
 
-test('while the database is missing, reports and changes are refused, and after keys.maxStaleMs all requests', async () => {
+test('while the database is missing, reports and changes are refused, and after keys.maxStaleMs so is everything else', async () => {
   await using location = await sqlite!.location();
   await using service = await start(location);
   const manager = await Management.of(service);
@@ -113,10 +113,10 @@ test('a backup that replaces deleted files is used after a restart', async () =>
     assertError(await complete(service), 'storage_unavailable');
   }
   await using service = await start(location);
-  assert.equal((await complete({ ...service, key })).status, 200, 'a key of the backup');
+  assert.equal((await complete({ ...service, key })).status, 200, 'the key is in the backup');
   const manager = await Management.of(service);
   const { data } = await manager.call('GET', '/api/requests');
-  assert.equal((data as unknown[]).length, 2, 'one of the backup and one since');
+  assert.equal((data as unknown[]).length, 2, 'one request before the backup and one after the restart');
 });
 
 test('rows that were written before the write-ahead log was deleted survive a restart', async () => {

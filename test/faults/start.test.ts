@@ -63,7 +63,7 @@ await mkdir(at('no-database', 'sluice.db'), { recursive: true });
 await writeFile(at('cut.gguf'), buildGguf({ cutBytes: 60 }));
 await writeFile(at('page.gguf'), '<html>Please sign in</html>');
 await writeFile(at('strange.gguf'), buildGguf());
-// A quarter of a megabyte per token.
+// Its KV cache needs terabytes.
 const vast = { ...TINY_METADATA, 'llama.context_length': 1_048_576, 'llama.embedding_length': 262_144 };
 await writeFile(at('vast.gguf'), buildGguf({ metadata: vast }));
 

@@ -117,10 +117,15 @@ for (const [what, records, rows, kinds] of [
   ['a cost that is not tokens x price', [record(COMPLETE)], [{ ...ROW, cost_pico: 1n }], ['wrong']],
   ['a cost above the reservation', [record(COMPLETE)], [{ ...ROW, reserved_pico: 4_499_999n }], ['wrong']],
   ['more tokens than were reserved', [record(COMPLETE)], [{ ...ROW, reserved_tokens: 14 }], ['wrong']],
-  ['a clamped false usage', [record(COMPLETE, 5, CLAMPED)], [{ ...ROW, usage_source: 'clamped' }], []],
-  ['an accepted false usage', [record(COMPLETE, 5, CLAMPED)], [ROW], ['wrong']],
   [
-    'a false usage charged beyond the worst case',
+    'a false usage that was clamped',
+    [record(COMPLETE, 5, CLAMPED)],
+    [{ ...ROW, usage_source: 'clamped' }],
+    [],
+  ],
+  ['a false usage that was accepted', [record(COMPLETE, 5, CLAMPED)], [ROW], ['wrong']],
+  [
+    'an aborted request whose false usage is billed above the worst case',
     [record({ kind: 'aborted' }, 5, CLAMPED)],
     [{ ...ROW, error_code: 'hung_up', prompt_tokens: 11, cost_pico: 4_650_000n }],
     ['wrong'],

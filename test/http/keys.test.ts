@@ -14,7 +14,7 @@ async function ask(key: string): Promise<{ status: number; body: string }> {
   return { status: response.status, body: await response.text() };
 }
 
-test('a running service accepts a key that the command line creates at once, and refuses a revoked one soon', async () => {
+test('a running service immediately accepts a key created on the command line, and refuses it soon after it is revoked', async () => {
   for (let round = 0; round < 2; round++) {
     const { stdout } = await runCli(['keys', 'create', '--name', 'a', '--json'], env);
     const created = JSON.parse(stdout) as { id: string; key: string };

@@ -38,7 +38,7 @@ test('an incomplete request', { concurrency: true }, async (group) => {
   });
 });
 
-test('a connection that was opened early serves its first request after bodyMs', async () => {
+test('a first request that is sent more than bodyMs after its connection was opened is served', async () => {
   using early = await Wire.open(service.url);
   // Its 408 shows that more than bodyMs have passed since `early` was opened.
   using later = await Wire.open(service.url);
@@ -48,7 +48,7 @@ test('a connection that was opened early serves its first request after bodyMs',
   assert.equal(response.header('keep-alive'), 'timeout=1');
 });
 
-test('a connection without a request is closed without a response, whether or not it served one', async () => {
+test('an idle connection is closed without a response, whether or not it has served a request', async () => {
   using unused = await Wire.open(service.url);
   using used = await Wire.open(service.url);
   assert.equal((await used.send(requestText(CHAT, key, hello)).response()).status, 200);
@@ -56,7 +56,7 @@ test('a connection without a request is closed without a response, whether or no
   assert.equal(await used.rest(), '');
 });
 
-test('half of a second request on a connection is refused with 408', async () => {
+test('an incomplete second request on a connection is refused with 408', async () => {
   using wire = await Wire.open(service.url);
   assert.equal((await wire.send(requestText(CHAT, key, hello)).response()).status, 200);
   assertError(await wire.send(unfinished['half a request line'] ?? '').response(), 'request_timeout');
@@ -92,7 +92,7 @@ test('the body of a refused request is read up to drainBytes, then the connectio
   assert.equal(await wire.rest(), '');
 });
 
-test('a client that disconnects within its body does not affect others', async () => {
+test('a client that disconnects in the middle of a body does not affect others', async () => {
   using wire = await Wire.open(service.url);
   wire.send(unfinished['half a body'] ?? '');
   wire.socket.destroySoon();
@@ -102,7 +102,7 @@ test('a client that disconnects within its body does not affect others', async (
   assert.doesNotMatch(service.log(), /unexpected error/);
 });
 
-test('connections above the limit are closed at once, until another one is closed', async () => {
+test('connections above the limit are closed immediately until another connection is closed', async () => {
   await using small = await startService(scriptedYaml({}, 'limits:\n  connections: 2\n'));
   const request = requestText(CHAT, { Authorization: `Bearer ${small.key}` }, hello);
   const first = await Wire.open(small.url);

@@ -17,7 +17,7 @@ async function countAccepted(times: number, attempt: () => Promise<void>): Promi
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    test('instances count together', async () => {
+    test('instances share their counts', async () => {
       await using database = await kind.open();
       await using other = await database.again();
       const instances = [database, other];
@@ -29,7 +29,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('attempts are limited by address over all users, and by user over all addresses', async () => {
+    test('attempts are limited per address for all users together, and per user for all addresses together', async () => {
       await using database = await kind.open();
       let n = 0;
       const signIn = (by: { ip: string; person: string }) => countAttempt(database, 'signIn', by);

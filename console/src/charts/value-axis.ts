@@ -1,5 +1,5 @@
 import { money } from '../format/money.ts';
-import { fixed, oneDigit, whole } from '../format/number.ts';
+import { fixed, oneDecimal, whole } from '../format/number.ts';
 import { duration } from '../format/time.ts';
 
 /** The unit of the values of a chart. `rate` is any number per second. */
@@ -11,9 +11,9 @@ export function exactValue(unit: Unit, value: number): string {
     case 'count':
       return whole(value);
     case 'rate':
-      return oneDigit(value);
+      return oneDecimal(value);
     case 'speed':
-      return `${oneDigit(value)} tokens/s`;
+      return `${oneDecimal(value)} tokens/s`;
     case 'usd':
       return money(value.toFixed(12));
     case 'ms':

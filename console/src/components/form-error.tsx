@@ -6,7 +6,7 @@ export function errorAt(error: ApiError | null, param: string): string | null {
   return error?.param === param ? error.message : null;
 }
 
-/** Shows an error that none of the form's `fields` shows. */
+/** Shows an error, unless it is about one of `fields`: those show their own errors. */
 export function FormError({ error, fields = [] }: { error: ApiError | null; fields?: readonly string[] }) {
   if (error === null || (error.param !== null && fields.includes(error.param))) return null;
   return <Notice tone="bad">{error.message}</Notice>;

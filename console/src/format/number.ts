@@ -26,7 +26,7 @@ export function percentColumn(share: number): string {
 }
 
 /** Formats with at most one decimal, such as `41.3`. */
-export const oneDigit = (value: number): string => ONE.format(value);
+export const oneDecimal = (value: number): string => ONE.format(value);
 
 const FIXED = Array.from(
   { length: 13 },

@@ -29,7 +29,7 @@ export class ScopeCounters implements ScopeCounts {
   readonly model: string | null;
   #limits: ScopeLimits;
   #at: Moment;
-  /** Whether recent usage was taken from the buckets. */
+  /** Whether the recent usage in the ledger was subtracted from the buckets. */
   #bucketsLoaded = false;
 
   /** Starts with the `live` reservations that this scope covers. */
@@ -121,7 +121,7 @@ export class ScopeCounters implements ScopeCounts {
     if (tokens) this.tokensSpent += Math.min(history.recentTokens, tokens.capacity) * UNITS;
   }
 
-  /** Whether it can be removed: nothing runs, and the buckets are full. */
+  /** Whether these counters can be removed: no request is running, and the buckets are full. */
   isIdle(elapsedMs: number): boolean {
     const { requests, tokens } = this.#limits;
     const passedMs = elapsedMs - this.#at.elapsedMs;

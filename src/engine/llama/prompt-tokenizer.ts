@@ -10,7 +10,7 @@ import type { PromptReasoning } from './tool-calls/reasoning.ts';
 import { anyOf, type Vocabulary } from './vocabulary.ts';
 
 export interface TokenizedPrompts {
-  /** The tokens of each prompt, at least one. */
+  /** The tokens of each prompt. No prompt is empty. */
   prompts: Uint32Array[];
   /** See `RenderedPrompt`. */
   reasoning: PromptReasoning;
@@ -81,7 +81,7 @@ export class PromptTokenizer {
     }
   }
 
-  /** Logs the first failure of the template, which may be a fault of the template. Refusals are not logged. */
+  /** Logs the first failure of the template, because the template may be faulty. Messages that it refuses are not logged. */
   #reportFailure(error: unknown): void {
     if (this.#reportedFailure || !(error instanceof Error) || !(error.cause instanceof Error)) return;
     this.#reportedFailure = true;

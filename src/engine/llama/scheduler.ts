@@ -21,8 +21,8 @@ export interface SchedulerOptions {
 }
 
 /**
- * Maximum duration of a step with prompts, in milliseconds. New requests and cancellations wait for its end, and so do the
- * slots that decode: the first value applies if these are fewer than the prompts, the second one otherwise.
+ * Maximum duration of a step that computes prompts, in milliseconds. New requests, cancellations and the slots that
+ * decode wait for its end. The first value applies if more slots compute prompts than decode, otherwise the second.
  */
 const MANY_PROMPTS_STEP_MS = 1000;
 const FEW_PROMPTS_STEP_MS = 300;
@@ -174,7 +174,7 @@ export class Scheduler {
     }
     slot.assign(choice, kept, ++this.#admissions);
     if (!choice.first) return;
-    // Reused tokens of the completion that is continued are not part of the prompt.
+    // If the request continues a completion, cached tokens of that completion are not prompt tokens.
     choice.job.cachedTokens += Math.min(kept, choice.job.promptTokens);
     this.#tokens.promptTokens += choice.prompt.length;
     this.#tokens.cachedTokens += kept;
@@ -191,7 +191,7 @@ export class Scheduler {
       slot.logitIndex = context.add(slot.id, slot.computed, next, slot.scheduled === slot.pending);
     }
     try {
-      // Meanwhile, the readers process the events of the last step.
+      // Meanwhile, the consumers of the outboxes process the events of the previous step.
       await context.decode();
     } catch (error) {
       this.#failBatch(error);

@@ -23,7 +23,7 @@ test('an invalid key is refused by every endpoint', async () => {
   }
 });
 
-test('an unsupported method gets a 405, an unknown path a 404, and OPTIONS the methods of a path', async () => {
+test('an unsupported method gets a 405, an unknown path gets a 404, and OPTIONS returns the methods of a path', async () => {
   for (const [path, methods] of API_PATHS) {
     const url = path.replaceAll(/\{\w+\}/g, 'some_id');
     const missing = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].find((method) => !methods.includes(method));

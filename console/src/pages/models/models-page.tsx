@@ -14,8 +14,8 @@ import { ModelCode } from './model-code.tsx';
 type Model = ItemOf<'listServedModels'>;
 
 /** Refetch intervals: while a model is loading or downloading, and otherwise. */
-const MOVING_MS = 1000;
-const STILL_MS = 5000;
+const CHANGING_MS = 1000;
+const STABLE_MS = 5000;
 
 /** The search field is shown for more models than this. */
 const MANY = 8;
@@ -23,10 +23,10 @@ const MANY = 8;
 /** All models with prices and status. */
 export default function ModelsPage() {
   const [query, change] = useQueryState();
-  const [everyMs, setEveryMs] = useState(STILL_MS);
+  const [everyMs, setEveryMs] = useState(STABLE_MS);
   const read = useRead('listServedModels', undefined, { everyMs });
   const models = read.data?.data;
-  const wanted = models?.some(isMoving) === true ? MOVING_MS : STILL_MS;
+  const wanted = models?.some(isChanging) === true ? CHANGING_MS : STABLE_MS;
   if (wanted !== everyMs) setEveryMs(wanted);
   const search = query.get('q') ?? '';
   const shown = models?.filter(({ id }) => id.toLowerCase().includes(search.trim().toLowerCase()));
@@ -76,7 +76,7 @@ export default function ModelsPage() {
   );
 }
 
-function isMoving({ state, retry_in_ms: retry }: Model): boolean {
+function isChanging({ state, retry_in_ms: retry }: Model): boolean {
   return state === 'loading' || state === 'downloading' || (state === 'down' && retry !== null);
 }
 

@@ -7,7 +7,7 @@ import { Meter } from '../../components/meter.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
-import { bytes, oneDigit, percent, whole } from '../../format/number.ts';
+import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { cacheShare, orUnknown, locationOf, uptimeMs, type Engine } from './engine-columns.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
@@ -60,13 +60,13 @@ function Details({ engine }: { engine: Engine }) {
       <DetailList
         details={[
           { label: 'State', value: <EngineStatus engine={engine} /> },
-          { label: 'In flight from this instance', value: whole(engine.in_flight) },
+          { label: 'In-flight requests (this instance)', value: whole(engine.in_flight) },
           { label: 'Slots', value: orUnknown(slots, whole) },
           { label: 'Slots in use', value: orUnknown(used, whole) },
           { label: 'Queue', value: orUnknown(engine.queued, whole) },
           {
             label: 'Throughput',
-            value: orUnknown(engine.tokens_per_second, (speed) => `${oneDigit(speed)} tokens/s`),
+            value: orUnknown(engine.tokens_per_second, (speed) => `${oneDecimal(speed)} tokens/s`),
           },
           { label: 'Prompt tokens since start', value: orUnknown(engine.prompt_tokens, whole) },
           { label: 'Cached prompt tokens since start', value: orUnknown(engine.cached_tokens, whole) },

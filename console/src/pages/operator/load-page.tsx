@@ -4,7 +4,7 @@ import { useRead } from '../../api/queries.ts';
 import { Card, Figure } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { ErrorState, Notice, Skeleton } from '../../components/states.tsx';
-import { oneDigit, percent, whole } from '../../format/number.ts';
+import { oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { Live } from './live.tsx';
 import { ChartSpace, LoadCharts } from './load-charts.tsx';
@@ -58,7 +58,7 @@ function Now({ load }: { load: ResponseOf<'readLoad'> }) {
         <Figure label="Waiting" value={whole(load.waiting)} note="for a slot now" />
         <Figure
           label="Requests"
-          value={oneDigit(rates.requestsPerSecond)}
+          value={oneDecimal(rates.requestsPerSecond)}
           unit="/s"
           note={`last ${RATE_SPAN} s`}
         />
@@ -66,7 +66,7 @@ function Now({ load }: { load: ResponseOf<'readLoad'> }) {
           label="Tokens"
           value={
             rates.tokensPerSecond < 10
-              ? oneDigit(rates.tokensPerSecond)
+              ? oneDecimal(rates.tokensPerSecond)
               : whole(Math.round(rates.tokensPerSecond))
           }
           unit="/s"

@@ -32,7 +32,7 @@ export function summaryOf(model: Model): string {
 
 export type Capability = 'tools' | 'reasoning';
 
-/** Returns a warning that a model does not have a capability, or may not have it; null: it has it. */
+/** Returns a warning if a model does not have a capability or it is unknown, and null if the model has it. */
 export function capabilityWarning(
   model: Pick<Model, 'id' | Capability>,
   capability: Capability,
@@ -43,19 +43,22 @@ export function capabilityWarning(
       return null;
     case false:
       return capability === 'tools'
-        ? `${name} does not call tools, and may ignore them.`
-        : `${name} does not reason, and may ignore these settings.`;
+        ? `${name} does not support tools and may ignore them.`
+        : `${name} does not support reasoning and may ignore these settings.`;
     case null:
       return capability === 'tools'
-        ? `It is unknown whether ${name} calls tools.`
-        : `It is unknown whether ${name} reasons.`;
+        ? `It is unknown whether ${name} supports tools.`
+        : `It is unknown whether ${name} supports reasoning.`;
   }
 }
 
 /** The states of a model, best first. */
 const STATES: readonly Model['state'][] = ['ready', 'loading', 'downloading', 'down'];
 
-/** Returns the model that is closest to being ready and is not `other`; `other` if there is no second; empty: no models. */
+/**
+ * Returns the model that is closest to being ready, other than `other`. Returns `other` if it is the only model, and an
+ * empty string if there are no models.
+ */
 export function initialModel(models: readonly Pick<Model, 'id' | 'state'>[], other?: string): string {
   const others = models.filter(({ id }) => id !== other);
   const byState = others.toSorted((a, b) => STATES.indexOf(a.state) - STATES.indexOf(b.state));

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import { duration } from '../../format/time.ts';
 import { money } from '../../format/money.ts';
-import { oneDigit, whole } from '../../format/number.ts';
+import { oneDecimal, whole } from '../../format/number.ts';
 import { TextLink } from '../../shell/link.tsx';
 import { speedOf, type Answer } from './answer.ts';
 
@@ -26,7 +26,7 @@ export function Numbers({ answer }: { answer: Answer }) {
         )}
         {speed !== null && (
           <Metric name="Throughput" title="Tokens per second after the first token">
-            {oneDigit(speed)} tokens/s
+            {oneDecimal(speed)} tokens/s
           </Metric>
         )}
         {totalMs !== null && <Metric name="Total">{duration(totalMs)}</Metric>}

@@ -97,7 +97,7 @@ function IncompleteNote({ isCut }: { isCut: boolean }) {
   return (
     <p className="border-t border-line bg-warn-soft px-3 py-2 text-xs leading-5 text-ink">
       {isCut
-        ? 'The arguments end at the token limit. Raise the maximum tokens and regenerate the response.'
+        ? 'The arguments were cut off at the token limit. Raise the maximum tokens and regenerate the response.'
         : 'The arguments are not a JSON object. Regenerate the response.'}{' '}
       This call is not sent back to the model.
     </p>

@@ -1,6 +1,6 @@
 import type { ResponseOf } from '../../api/client.ts';
 import { COLORS } from '../../charts/colors.ts';
-import { oneDigit } from '../../format/number.ts';
+import { oneDecimal } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { between } from './outcome.tsx';
 import { Part } from './receipt-parts.tsx';
@@ -106,5 +106,5 @@ function summary({ request, stages }: Receipt): string {
   const further = request.completion_tokens - 1;
   const speed = decode_ms !== null && decode_ms > 0 && further > 0 ? (further / decode_ms) * 1000 : null;
   const first = `First token after ${duration(ttft)}`;
-  return speed === null ? first : `${first}, then ${oneDigit(speed)} tokens/s`;
+  return speed === null ? first : `${first}, then ${oneDecimal(speed)} tokens/s`;
 }

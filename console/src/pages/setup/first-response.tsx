@@ -3,7 +3,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Notice, Skeleton } from '../../components/states.tsx';
 import { money } from '../../format/money.ts';
-import { oneDigit, whole } from '../../format/number.ts';
+import { oneDecimal, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import type { FirstCall } from './first-call.ts';
 import { ModelNotReady } from './model-not-ready.tsx';
@@ -53,7 +53,7 @@ function Figures({ call: { state, ttftMs, totalMs, usage, requestId } }: { call:
   return (
     <dl className="grid grid-cols-2 gap-x-4 gap-y-3 border-t border-line px-4 py-3 sm:grid-cols-4">
       <Figure label="Time to first token">{ttftMs === null ? NONE : duration(ttftMs)}</Figure>
-      <Figure label="Throughput">{speed === null ? NONE : `${oneDigit(speed)} tokens/s`}</Figure>
+      <Figure label="Throughput">{speed === null ? NONE : `${oneDecimal(speed)} tokens/s`}</Figure>
       <Figure label="Tokens">
         {usage === null ? NONE : `${whole(usage.promptTokens)} in, ${whole(usage.completionTokens)} out`}
       </Figure>

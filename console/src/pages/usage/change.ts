@@ -1,4 +1,4 @@
-import { percent, oneDigit } from '../../format/number.ts';
+import { percent, oneDecimal } from '../../format/number.ts';
 
 /** The change of a number compared to the previous period. */
 export interface Change {
@@ -17,7 +17,7 @@ export function changeOf(now: number | null, before: number | null): Change | nu
   if (before === 0) return { direction: 'up', text: 'new' };
   const share = now / before - 1;
   if (Math.abs(share) < 0.0005) return { direction: 'same', text: '0%' };
-  if (now / before >= MANY_TIMES) return { direction: 'up', text: `${oneDigit(now / before)}×` };
+  if (now / before >= MANY_TIMES) return { direction: 'up', text: `${oneDecimal(now / before)}×` };
   return share > 0
     ? { direction: 'up', text: `+${percent(share)}` }
     : { direction: 'down', text: `−${percent(-share)}` };

@@ -45,7 +45,7 @@ export const request = component(
     billed: z
       .boolean()
       .describe(
-        'Whether the request is charged. False while it is running, if it was interrupted, and if it ended with an error other than `hung_up` or `invalid_api_key`.',
+        'Whether the request is charged. False while it is running, if it was interrupted, or if it ended with an error other than `hung_up` or `invalid_api_key`.',
       ),
     price: z
       .object({ prompt: perMillion, completion: perMillion })
@@ -123,7 +123,7 @@ export const usageRow = component(
       .object({ p50: z.number(), p5: z.number().describe('5% of the responses were slower.') })
       .nullable()
       .describe(
-        'Generation speed after the first token, accurate to 2%; null: no response had two tokens. Group by model to compare: models differ in speed.',
+        'Generation speed after the first token, accurate to 2%; null: no response had two tokens. Group by `model` to compare speeds, because models differ.',
       ),
   }),
 );
