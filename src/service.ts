@@ -24,6 +24,7 @@ import { recommendedModel, type RecommendedModel } from './engine/llama/recommen
 import { createRemoteReplica } from './engine/remote-replica.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
+import { openIdempotency } from './http/idempotency/open-store.ts';
 import { RunningGenerations } from './http/running-generations.ts';
 import { LoadHistory } from './http/load-history.ts';
 import { buildServer } from './http/server.ts';
@@ -121,6 +122,7 @@ export class Service implements AsyncDisposable {
         onReaped: () => limits.invalidate(),
       }),
     );
+    const idempotency = owned.use(await openIdempotency({ config, generations, ledger, log }));
     const publicUrl = () => config.file.publicUrl ?? addressOf(app, config.host);
     const identity = owned.use(
       new Identity({ database, config: config.file, secrets, publicUrl, log, passwords }),
@@ -138,6 +140,7 @@ export class Service implements AsyncDisposable {
       accounts: new AccountStore(database),
       identity,
       generations,
+      idempotency,
       load: new LoadHistory(),
       installation: {
         instance: `${hostname()}:${process.pid}`,

@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import type { Secret } from '../secret.ts';
 import { consoleSchema, signInSchema, smtpSchema } from './sign-in.ts';
+import { idempotencySchema } from './idempotency.ts';
 import { modelId, planSchema } from './plan.ts';
 import { replicaSchema } from './replica.ts';
 import { recommendedSampling } from './sampling.ts';
@@ -328,6 +329,7 @@ const configFields = z.strictObject({
     })
     .prefault({})
     .describe('Server-sent events.'),
+  idempotency: idempotencySchema,
   engine: z
     .strictObject({
       stallMs: milliseconds(30_000, 1000).describe(

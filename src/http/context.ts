@@ -6,6 +6,7 @@ import type { Log } from '../log.ts';
 import type { Inference } from '../inference/complete.ts';
 import type { Router } from '../routing/router.ts';
 import type { WriteQueue } from '../event-stream.ts';
+import type { IdempotencyStore } from './idempotency/store.ts';
 import type { RunningGenerations } from './running-generations.ts';
 import type { LoadHistory } from './load-history.ts';
 import type { Principal } from './principal.ts';
@@ -34,6 +35,7 @@ export interface HttpContext {
   accounts: AccountStore;
   identity: Identity;
   generations: RunningGenerations;
+  idempotency: IdempotencyStore;
   load: LoadHistory;
   installation: Installation;
   limits: ConfigFile['limits'];

@@ -14,6 +14,8 @@ export interface Exchange {
   requestId: string;
   /** For generations: the `x-ratelimit-*` headers. */
   record?: { readonly limitHeaders: readonly string[] };
+  /** Whether the response is that of an earlier request with the same `Idempotency-Key`. */
+  replay?: boolean;
 }
 
 /** A request to a generation endpoint. */
@@ -27,6 +29,8 @@ export interface GenerationExchange extends Exchange {
   bodyMemory: BodyReservation | null;
   /** Null before it is read, after it is parsed, or without one. */
   body: Uint8Array | null;
+  /** The value of `Idempotency-Key`; null: none. */
+  idempotencyKey: string | null;
 }
 
 /**
@@ -37,6 +41,7 @@ const EXPOSED = [
   'retry-after',
   'retry-after-ms',
   'x-should-retry',
+  'x-sluice-idempotent-replay',
   ...['limit', 'remaining', 'reset'].flatMap((word) => [
     `x-ratelimit-${word}-requests`,
     `x-ratelimit-${word}-tokens`,
@@ -53,9 +58,10 @@ export function takeOver(request: FastifyRequest, reply: FastifyReply): Exchange
 }
 
 /** Returns the headers of every response, as names and values in turn. */
-export function commonHeaders({ request, requestId, record }: Exchange): string[] {
+export function commonHeaders({ request, requestId, record, replay }: Exchange): string[] {
   const headers = ['x-request-id', requestId];
   if (record) headers.push(...record.limitHeaders);
+  if (replay) headers.push('x-sluice-idempotent-replay', 'true');
   if (request.headers.origin !== undefined && request.url?.startsWith('/v1')) {
     headers.push('access-control-allow-origin', '*', 'access-control-expose-headers', EXPOSED);
   }

@@ -8,13 +8,14 @@ import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 import type { ServedModel } from '../routing/served-model.ts';
-import { ENDPOINTS, responseIdentity, type ResponseIdentity } from '../openai/endpoints.ts';
+import { ENDPOINTS, responseIdentity } from '../openai/endpoints.ts';
 import { parseRequest } from '../openai/generation-request.ts';
 import { ResponseBuilder } from '../openai/response.ts';
 import { refuseUnsupported } from '../openai/request-body.ts';
 import { parseJsonBody } from '../openai/json-body.ts';
 import { DONE, StreamFormatter } from '../openai/stream.ts';
 import { commonHeaders, sendError, sendJson, type GenerationExchange } from './exchange.ts';
+import type { FrameOutput, GenerationOutput } from './generation-output.ts';
 import { probeStreamWith } from './half-close.ts';
 import { limitHeaders } from './limit-headers.ts';
 import { internalError, unexpectedError } from './refusal.ts';
@@ -23,23 +24,24 @@ import type { HttpContext } from './context.ts';
 
 const EMPTY = new Uint8Array(0);
 
+/** How a generation ended. */
+export interface GenerationResult {
+  summary: RequestSummary;
+  record: GenerationRecord;
+}
+
 /**
- * Handles both generation endpoints: body -> request -> events -> response. `caller` is that of the exchange. Sends one
- * response and logs one line, however the request ends.
+ * Handles a request to a generation endpoint. `caller` is that of the exchange. Sends one response and logs one line,
+ * however the request ends.
  */
 export async function generate(
   context: HttpContext,
   exchange: GenerationExchange,
   caller: AuthenticatedKey,
 ): Promise<void> {
-  const { kind, request, response, requestId } = exchange;
-  const record = new GenerationRecord();
-  exchange.record = record;
+  const { request, response, requestId } = exchange;
   const stop = new AbortController();
-  const { path } = ENDPOINTS[kind];
-  const summary: RequestSummary = { path, status: 200, code: null, stream: false, model: null };
   context.generations.begin(stop, caller);
-  const body = exchange.bodyMemory?.retain();
   let ended = false;
   response.on('close', () => {
     if (!response.writableFinished) {
@@ -48,6 +50,29 @@ export async function generate(
     }
     if (ended) context.generations.end(stop);
   });
+  await runGeneration(context, exchange, caller, stop, new ConnectionOutput(context, exchange));
+  // The request counts as running until its last byte is sent, so that a stopping service waits for it.
+  ended = true;
+  if (response.closed) context.generations.end(stop);
+}
+
+/**
+ * Runs a generation: body -> request -> events -> `output`. Sets the record of the exchange and logs one line. Never
+ * rejects.
+ */
+export async function runGeneration(
+  context: HttpContext,
+  exchange: GenerationExchange,
+  caller: AuthenticatedKey,
+  stop: AbortController,
+  output: GenerationOutput,
+): Promise<GenerationResult> {
+  const { kind, request, response, requestId } = exchange;
+  const record = new GenerationRecord();
+  exchange.record = record;
+  const { path } = ENDPOINTS[kind];
+  const summary: RequestSummary = { path, status: 200, code: null, stream: false, model: null };
+  const body = exchange.bodyMemory?.retain();
   try {
     const { model, parsed } = parse(context, exchange, caller);
     summary.stream = parsed.stream;
@@ -55,11 +80,13 @@ export async function generate(
     const identity = { requestId, clientRequestId: clientRequestId(request) ?? null, caller };
     const events = complete(context.inference, model, identity, parsed, stop, record);
     const head = responseIdentity(kind, requestId.replaceAll('-', ''), parsed.model);
-    if (parsed.stream) await stream(context, exchange, head, parsed, events, summary, record);
-    else {
+    if (parsed.stream) {
+      const formatter = new StreamFormatter(head, parsed);
+      await stream(output, formatter, events, { requestId, log: context.log, summary, record });
+    } else {
       const answer = new ResponseBuilder(head, parsed);
       for await (const event of events) answer.add(event);
-      sendJson(exchange, 200, answer.body());
+      output.sendJson(answer.body());
     }
   } catch (error) {
     const fault = asServiceError(error, requestId, context.log);
@@ -67,13 +94,9 @@ export async function generate(
     if (record.limitHeaders.length === 0 && !response.headersSent) {
       record.limitHeaders = await limitHeaders(context.inference.accounting, caller, summary.model);
     }
-    if (fault instanceof ServiceError) sendError(exchange, fault, context.limits.drainBytes);
-    else response.destroy();
+    output.fail(fault);
   } finally {
-    // The request counts as running until its last byte is sent, so that a stopping service waits for it.
-    ended = true;
     body?.release();
-    if (response.closed) context.generations.end(stop);
     logRequest(context.log, exchange, summary, record);
     context.load.record({
       failed: summary.code !== null && summary.code !== 'hung_up',
@@ -82,9 +105,57 @@ export async function generate(
       ttftMs: record.firstTokenAtMs === null ? null : record.firstTokenAtMs - record.startedAtMs,
     });
   }
+  return { summary, record };
 }
 
-function parse(
+/** Sends the response on the connection of its request. */
+class ConnectionOutput implements GenerationOutput {
+  readonly #context: HttpContext;
+  readonly #exchange: GenerationExchange;
+
+  constructor(context: HttpContext, exchange: GenerationExchange) {
+    this.#context = context;
+    this.#exchange = exchange;
+  }
+
+  openStream(record: GenerationRecord): FrameOutput {
+    return openEventStream(this.#context, this.#exchange, record);
+  }
+
+  sendJson(body: string): void {
+    sendJson(this.#exchange, 200, body);
+  }
+
+  fail(error: ServiceError | ClientDisconnected): void {
+    sendFault(this.#context, this.#exchange, error);
+  }
+}
+
+/** Opens the event stream of one response. */
+export function openEventStream(
+  context: HttpContext,
+  exchange: GenerationExchange,
+  record: GenerationRecord,
+): EventStream {
+  const { holdMs, keepAliveMs } = context.stream;
+  const options = { holdMs, keepAliveMs, alive: () => record.isRowWritten };
+  const out = new EventStream(exchange.response, context.writes, options, () => commonHeaders(exchange));
+  probeStreamWith(exchange.response, () => void out.write(KEEP_ALIVE));
+  return out;
+}
+
+/** Sends an error, or closes the connection of a client that has disconnected. */
+export function sendFault(
+  { limits }: HttpContext,
+  exchange: GenerationExchange,
+  error: ServiceError | ClientDisconnected,
+): void {
+  if (error instanceof ServiceError) sendError(exchange, error, limits.drainBytes);
+  else exchange.response.destroy();
+}
+
+/** Reads a request from the body of the exchange. Throws a `ServiceError` if the key may not use the model. */
+export function parse(
   context: HttpContext,
   exchange: GenerationExchange,
   caller: AuthenticatedKey,
@@ -100,7 +171,8 @@ function parse(
   return { model, parsed: parsed.request };
 }
 
-function clientDisconnected({ socket }: IncomingMessage): ClientDisconnected {
+/** Returns the reason to abort the generation of a request whose connection has closed. */
+export function clientDisconnected({ socket }: IncomingMessage): ClientDisconnected {
   const { errored } = socket;
   return errored instanceof StalledError ? new ClientDisconnected(errored.message) : new ClientDisconnected();
 }
@@ -112,19 +184,12 @@ export function modelNotAllowed(model: string): ServiceError {
 }
 
 async function stream(
-  context: HttpContext,
-  exchange: GenerationExchange,
-  identity: ResponseIdentity,
-  request: GenerationRequest,
+  output: GenerationOutput,
+  formatter: StreamFormatter,
   events: ReturnType<typeof complete>,
-  summary: RequestSummary,
-  record: GenerationRecord,
+  { requestId, log, summary, record }: GenerationResult & { requestId: string; log: Log },
 ): Promise<void> {
-  const { holdMs, keepAliveMs } = context.stream;
-  const options = { holdMs, keepAliveMs, alive: () => record.isRowWritten };
-  using out = new EventStream(exchange.response, context.writes, options, () => commonHeaders(exchange));
-  probeStreamWith(exchange.response, () => void out.write(KEEP_ALIVE));
-  const formatter = new StreamFormatter(identity, request);
+  using out = output.openStream(record);
   try {
     for await (const event of events) {
       const drained = out.write(formatter.format(event));
@@ -132,7 +197,7 @@ async function stream(
     }
     out.end(DONE);
   } catch (error) {
-    const fault = asServiceError(error, exchange.requestId, context.log);
+    const fault = asServiceError(error, requestId, log);
     if (!out.opened || !(fault instanceof ServiceError)) throw fault;
     recordFault(summary, fault);
     out.end(formatter.error(fault, record.usage) + DONE);

@@ -8,6 +8,8 @@ import { readBody, type BodyMemory } from './body.ts';
 import type { HttpContext } from './context.ts';
 import type { GenerationExchange } from './exchange.ts';
 import { generate } from './generate.ts';
+import { generateOnce } from './idempotency/generate-once.ts';
+import { readIdempotencyKey } from './idempotency/key.ts';
 import { authenticatedRequests, limitHeaders } from './limit-headers.ts';
 import { refuse } from './refusal.ts';
 import { violation } from './strict.ts';
@@ -59,6 +61,7 @@ export class GenerationEndpoint {
       caller: null,
       bodyMemory: null,
       body: null,
+      idempotencyKey: null,
     };
     let caller: AuthenticatedKey;
     try {
@@ -69,10 +72,12 @@ export class GenerationEndpoint {
       refuse(this.#context, exchange, error, ENDPOINTS[kind].path);
       return;
     }
-    await generate(this.#context, exchange, caller);
+    const { idempotencyKey } = exchange;
+    if (idempotencyKey === null) await generate(this.#context, exchange, caller);
+    else await generateOnce(this.#context, exchange, caller, idempotencyKey);
   }
 
-  /** Sets the caller, whom it returns, and then the body. */
+  /** Sets the caller, whom it returns, the idempotency key and then the body. */
   async #receive(exchange: GenerationExchange): Promise<AuthenticatedKey> {
     const { request, response, requestId, ip } = exchange;
     const fault = violation(request);
@@ -82,6 +87,8 @@ export class GenerationEndpoint {
     exchange.caller = caller;
     authenticatedRequests.set(request, { requestId, caller });
     refuseWhileStopping(this.#context);
+    if (request.headers['idempotency-key'] !== undefined)
+      exchange.idempotencyKey = readIdempotencyKey(request);
     const memory = this.#memory.reservationFor(request, response, caller.accountId);
     if (memory !== null) {
       exchange.bodyMemory = memory;

@@ -51,6 +51,8 @@ export const GENERATION_ERRORS: readonly ErrorCode[] = [
   'insufficient_quota',
   'engine_unavailable',
   'queue_full',
+  'idempotency_in_flight',
+  'idempotency_key_reused',
 ];
 
 /** Returns the error responses by status, each with its possible codes. */

@@ -128,7 +128,7 @@ export class StreamFormatter {
    * comes first.
    */
   error(error: ServiceError, usage: Usage = this.#usage): string {
-    return `${this.#takePendingFinish()}data: {"error":${errorJson(error)},"usage":${usageJson(this.#request.kind, usage)}}\n\n`;
+    return this.#takePendingFinish() + errorFrame(this.#request.kind, error, usage);
   }
 
   /** Returns the role chunks of a chat. For a text completion, returns a chunk only if it has usage. */
@@ -231,6 +231,11 @@ export class StreamFormatter {
 /** Adds the token IDs, if any, to the end of a choice. */
 function withIds(end: string, { tokenIds }: TextEvent | ToolEvent): string {
   return tokenIds === undefined ? end : `${end.slice(0, -1)},"token_ids":[${tokenIds.join(',')}]}`;
+}
+
+/** Returns the frame of an error in a stream. */
+export function errorFrame(kind: GenerationKind, error: ServiceError, usage: Usage): string {
+  return `data: {"error":${errorJson(error)},"usage":${usageJson(kind, usage)}}\n\n`;
 }
 
 /** Copies a concatenated string: V8 keeps it as a tree, which every write of a chunk would traverse. */

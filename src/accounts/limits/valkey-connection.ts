@@ -8,6 +8,8 @@ import type { Script } from './valkey-scripts.ts';
 export interface ValkeyConnectionOptions {
   url: Secret;
   log: Log;
+  /** What the store holds, for the log: `limit store`. */
+  name: string;
   timing: ValkeyTiming;
   /** Called after connecting; the connection is usable when it resolves. */
   onConnected: () => Promise<void>;
@@ -29,7 +31,7 @@ export interface ValkeyTiming {
 /** The store is disconnected, does not respond, or responds with an error; the `cause` is the driver's error. */
 export class StoreUnavailableError extends Error {
   constructor(cause?: unknown) {
-    super('the limit store does not respond', { cause });
+    super('the store does not respond', { cause });
     this.name = 'StoreUnavailableError';
   }
 }
@@ -104,7 +106,7 @@ export class ValkeyConnection implements AsyncDisposable {
   }
 
   async #run(first: Client, tried: () => void): Promise<void> {
-    const { url, timing, log } = this.#options;
+    const { url, timing, log, name } = this.#options;
     const { signal } = this.#ending;
     let failing = false;
     for (let client = first; !signal.aborted; client = connect(url, timing.responseMs)) {
@@ -117,14 +119,14 @@ export class ValkeyConnection implements AsyncDisposable {
         this.#client = client;
         const closed = new Promise<void>((resolve) => client.once('error', resolve).once('end', resolve));
         await within(timing.responseMs, this.#options.onConnected());
-        if (failing) log.info('the limit store responds again');
+        if (failing) log.info(`the ${name} responds again`);
         failing = false;
         tried();
         await this.#watch(client, closed);
       } catch (error) {
         this.#drop(client, null);
         if (!failing && !signal.aborted) {
-          log.warn('the limit store does not respond', { error: error as Error });
+          log.warn(`the ${name} does not respond`, { error: error as Error });
         }
         failing = true;
         tried();

@@ -100,6 +100,7 @@ class ValkeyLimits implements Limits {
     this.#connection = new ValkeyConnection({
       url: options.url,
       log: options.log,
+      name: 'limit store',
       timing: this.#timing,
       onConnected: () => this.#connected(),
       onHeartbeat: () => this.#heartbeat(),

@@ -1,0 +1,23 @@
+import type { ServiceError } from '../errors.ts';
+import type { ClientDisconnected } from '../inference/complete.ts';
+import type { GenerationRecord } from '../inference/record.ts';
+
+/** Receives the response of one generation: a stream, a JSON body or an error. */
+export interface GenerationOutput {
+  /** Begins a stream. `record` is that of the generation. */
+  openStream(record: GenerationRecord): FrameOutput;
+  /** Sends a whole response. */
+  sendJson(body: string): void;
+  /** Ends the response with an error. */
+  fail(error: ServiceError | ClientDisconnected): void;
+}
+
+/** Receives the frames of a stream. */
+export interface FrameOutput extends Disposable {
+  /** Whether the status has been sent, so that errors can only be sent as frames. */
+  readonly opened: boolean;
+  /** Writes complete frames. Returns a promise that must be awaited before the next write if the buffer is full. */
+  write(frames: string): Promise<void> | null;
+  /** Writes the last frames and ends the response. */
+  end(frames: string): void;
+}

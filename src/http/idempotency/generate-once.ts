@@ -1,0 +1,169 @@
+import type { AuthenticatedKey } from '../../accounts/keys.ts';
+import { ServiceError } from '../../errors.ts';
+import type { GenerationRequest } from '../../generation.ts';
+import type { ClientDisconnected } from '../../inference/complete.ts';
+import type { GenerationRecord } from '../../inference/record.ts';
+import { ENDPOINTS } from '../../openai/endpoints.ts';
+import { DONE, errorFrame } from '../../openai/stream.ts';
+import type { HttpContext } from '../context.ts';
+import { sendJson, type GenerationExchange } from '../exchange.ts';
+import { clientDisconnected, openEventStream, parse, runGeneration, sendFault } from '../generate.ts';
+import { limitHeaders } from '../limit-headers.ts';
+import { refuse } from '../refusal.ts';
+import { clientRequestId } from '../request-log.ts';
+import { fingerprintOf } from './key.ts';
+import type { KeyedGeneration, ResponseReader } from './keyed-generation.ts';
+import { keyReused, tooLargeToShare } from './store.ts';
+
+/**
+ * Handles a request with an idempotency key. Runs the generation if the key is free; otherwise, sends the response of the
+ * generation that runs or has ended with this key. Never rejects.
+ */
+export async function generateOnce(
+  context: HttpContext,
+  exchange: GenerationExchange,
+  caller: AuthenticatedKey,
+  key: string,
+): Promise<void> {
+  const fingerprint = fingerprintOf(exchange);
+  const found = context.idempotency.find(caller.accountId, key);
+  if (found === null) {
+    const generation = context.idempotency.begin(caller.accountId, key, fingerprint, exchange.requestId);
+    await begin(context, exchange, caller, generation);
+  } else {
+    await join(context, exchange, caller, found, fingerprint);
+  }
+}
+
+/** Runs a generation and sends its response to the caller. It continues for a while if the caller disconnects. */
+async function begin(
+  context: HttpContext,
+  exchange: GenerationExchange,
+  caller: AuthenticatedKey,
+  generation: KeyedGeneration,
+): Promise<void> {
+  const { idempotency, generations, inference, log } = context;
+  const { reader, closed } = openReader(exchange, generation);
+  generations.begin(generation.stop, caller);
+  const delivered = deliver(context, exchange, reader);
+  const conflict = await idempotency.claim(generation);
+  if (conflict === null) {
+    const { summary, record } = await runGeneration(context, exchange, caller, generation.stop, generation);
+    const hasContent = summary.code === null || record.firstTokenAtMs !== null;
+    idempotency.settle(generation, generation.fault === null && hasContent);
+  } else {
+    const { requestId, kind } = exchange;
+    log.info('request refused', { requestId, code: conflict.code, path: ENDPOINTS[kind].path });
+    exchange.record = { limitHeaders: await limitHeaders(inference.accounting, caller) };
+    generation.fail(conflict);
+    idempotency.settle(generation, false);
+  }
+  await delivered;
+  await closed;
+  // The request counts as running until its last byte is sent, so that a stopping service waits for it.
+  generations.end(generation.stop);
+}
+
+/** Sends the response of a generation that an earlier request began. */
+async function join(
+  context: HttpContext,
+  exchange: GenerationExchange,
+  caller: AuthenticatedKey,
+  generation: KeyedGeneration,
+  fingerprint: string,
+): Promise<void> {
+  const { generations, inference, log } = context;
+  const { path } = ENDPOINTS[exchange.kind];
+  let request: GenerationRequest;
+  try {
+    if (generation.fingerprint !== fingerprint) throw keyReused();
+    // Also checks that the key may use the model.
+    request = parse(context, exchange, caller).parsed;
+    if (!generation.shared) throw tooLargeToShare();
+  } catch (error) {
+    exchange.record = { limitHeaders: await limitHeaders(inference.accounting, caller) };
+    refuse(context, exchange, error, path);
+    return;
+  }
+  const { ended, requestId } = generation;
+  const { reader, closed } = openReader(exchange, generation);
+  const stop = new AbortController();
+  stop.signal.addEventListener('abort', () => {
+    // Otherwise, the generation ends for the same reason, and sends its own error.
+    if (!generation.stop.signal.aborted) reader.fail(stop.signal.reason as ServiceError);
+  });
+  generations.begin(stop, caller);
+  exchange.bodyMemory?.discard();
+  exchange.requestId = requestId;
+  exchange.replay = true;
+  exchange.record = { limitHeaders: await limitHeaders(inference.accounting, caller, request.model) };
+  await deliver(context, exchange, reader);
+  await closed;
+  generations.end(stop);
+  log.info('idempotent request', {
+    requestId,
+    clientRequestId: clientRequestId(exchange.request),
+    path,
+    ip: exchange.ip,
+    key: caller.id,
+    account: caller.accountId,
+    model: request.model,
+    stream: request.stream,
+    replayed: ended,
+    complete: exchange.response.writableFinished,
+  });
+}
+
+/** Adds a reader to a generation, which leaves when the response has closed. `closed` resolves then. */
+function openReader(
+  { request, response }: GenerationExchange,
+  generation: KeyedGeneration,
+): { reader: ResponseReader; closed: Promise<void> } {
+  const reader = generation.join();
+  const closed = new Promise<void>((resolve) => {
+    response.once('close', () => {
+      reader.close(response.writableFinished ? null : clientDisconnected(request));
+      resolve();
+    });
+  });
+  return { reader, closed };
+}
+
+/** Sends the response of a generation on one connection, at the pace of its client. Never rejects. */
+async function deliver(
+  context: HttpContext,
+  exchange: GenerationExchange,
+  reader: ResponseReader,
+): Promise<void> {
+  try {
+    const record = await reader.streamRecord();
+    if (record === null) {
+      const body = await reader.next();
+      if (body !== null) sendJson(exchange, 200, body);
+    } else {
+      await deliverStream(context, exchange, record, reader);
+    }
+  } catch (error) {
+    // Readers reject with nothing else.
+    sendFault(context, exchange, error as ServiceError | ClientDisconnected);
+  }
+}
+
+async function deliverStream(
+  context: HttpContext,
+  exchange: GenerationExchange,
+  record: GenerationRecord,
+  reader: ResponseReader,
+): Promise<void> {
+  using out = openEventStream(context, exchange, record);
+  try {
+    for (let frames = await reader.next(); frames !== null; frames = await reader.next()) {
+      const drained = out.write(frames);
+      if (drained) await drained;
+    }
+    if (!reader.closed) out.end('');
+  } catch (error) {
+    if (!out.opened || !(error instanceof ServiceError)) throw error;
+    out.end(errorFrame(exchange.kind, error, record.usage) + DONE);
+  }
+}

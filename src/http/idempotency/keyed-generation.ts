@@ -1,0 +1,307 @@
+import { Deadline } from '../../deadline.ts';
+import { ServiceError } from '../../errors.ts';
+import { ClientDisconnected } from '../../inference/complete.ts';
+import type { GenerationRecord } from '../../inference/record.ts';
+import type { FrameOutput, GenerationOutput } from '../generation-output.ts';
+import { ResponsePages, type Position } from './response-pages.ts';
+
+/** Memory per generation in addition to its response, in bytes. */
+const OVERHEAD_BYTES = 1024;
+
+/** Pages of a response that is no longer shared which may be in memory before its generation waits. */
+const UNSHARED_PAGES = 2;
+
+/** The memory of all responses. */
+export interface ResponseMemory {
+  /** Reserves bytes if there is room for them, and returns whether there was. */
+  reserve(bytes: number): boolean;
+  /** Counts bytes even if there is no room for them. */
+  add(bytes: number): void;
+  release(bytes: number): void;
+}
+
+export interface KeyedGenerationOptions {
+  /** The account and the key. */
+  id: string;
+  /** The hash of the request. */
+  fingerprint: string;
+  requestId: string;
+  memory: ResponseMemory;
+  /** Returns how long the generation continues without readers, in milliseconds. */
+  graceMs: () => number;
+  /** Called when the last reader has disconnected from a running generation, which continues for `graceMs`. */
+  onWaiting: (requestId: string) => void;
+  /** Called when the generation is aborted because it has no readers. */
+  onAbandoned: (generation: KeyedGeneration) => void;
+  /** Called when the generation has ended and all readers have disconnected before the end of the response. */
+  onUndelivered: (requestId: string) => void;
+}
+
+/**
+ * A generation with an idempotency key, and its response. The response is written once and sent to any number of
+ * readers, each at its own pace. While there is memory for the whole response, readers never delay the generation or each
+ * other. Otherwise, the response is no longer shared: nobody can join, and the generation continues at the pace of the
+ * reader that began first. A reader that is too far behind then gets an error.
+ */
+export class KeyedGeneration implements GenerationOutput, FrameOutput {
+  readonly id: string;
+  readonly fingerprint: string;
+  readonly requestId: string;
+  readonly stop = new AbortController();
+  /** Null until a stream begins, and for other responses. */
+  record: GenerationRecord | null = null;
+  readonly #options: KeyedGenerationOptions;
+  readonly #pages: ResponsePages;
+  /** In the order in which they began. */
+  readonly #readers = new Set<ResponseReader>();
+  #shared: boolean;
+  #opened = false;
+  #ended = false;
+  #fault: ServiceError | ClientDisconnected | null = null;
+  #delivered = false;
+  #discarded = false;
+  #grace: Deadline | undefined;
+  /** Resolves at the next change; null: no reader waits for one. */
+  #change: PromiseWithResolvers<void> | null = null;
+  /** Lets the generation continue when readers have caught up. */
+  #resume: (() => void) | null = null;
+
+  constructor(options: KeyedGenerationOptions) {
+    this.id = options.id;
+    this.fingerprint = options.fingerprint;
+    this.requestId = options.requestId;
+    this.#options = options;
+    this.#pages = new ResponsePages((bytes) => this.#reserve(bytes));
+    this.#shared = true;
+    this.#reserve(OVERHEAD_BYTES);
+  }
+
+  /** Whether the response so far is in memory, so that other requests can join. */
+  get shared(): boolean {
+    return this.#shared;
+  }
+
+  /** Whether the response has ended, with or without an error. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** The error that was sent instead of a response; null: none. */
+  get fault(): ServiceError | ClientDisconnected | null {
+    return this.#fault;
+  }
+
+  get hasReaders(): boolean {
+    return this.#readers.size > 0;
+  }
+
+  /** Whether a stream has begun, so that errors can only be sent as frames. */
+  get opened(): boolean {
+    return this.#opened;
+  }
+
+  openStream(record: GenerationRecord): FrameOutput {
+    this.record = record;
+    this.wake();
+    return this;
+  }
+
+  write(frames: string): Promise<void> | null {
+    this.#opened = true;
+    this.#append(frames);
+    this.wake();
+    return this.#shared ? null : this.#whenRead();
+  }
+
+  end(frames: string): void {
+    this.#append(frames);
+    this.#end();
+  }
+
+  sendJson(body: string): void {
+    this.end(body);
+  }
+
+  fail(error: ServiceError | ClientDisconnected): void {
+    this.#fault = error;
+    this.#end();
+  }
+
+  [Symbol.dispose](): void {}
+
+  /** Adds a reader, which must be closed. The generation continues while there are readers. */
+  join(): ResponseReader {
+    this.#grace?.[Symbol.dispose]();
+    const reader = new ResponseReader(this);
+    this.#readers.add(reader);
+    return reader;
+  }
+
+  /** Aborts the generation like a disconnect. */
+  abandon(reason = new ClientDisconnected()): void {
+    this.#grace?.[Symbol.dispose]();
+    if (this.#ended || this.stop.signal.aborted) return;
+    this.stop.abort(reason);
+    this.#options.onAbandoned(this);
+  }
+
+  /** Releases the memory when the last reader has left. Other requests cannot join anymore. */
+  discard(): void {
+    if (this.#discarded) return;
+    this.#discarded = true;
+    if (this.#readers.size === 0) this.#free();
+  }
+
+  /** Resolves at the next change of the response or of a reader. For readers. */
+  get changed(): Promise<void> {
+    this.#change ??= Promise.withResolvers<void>();
+    return this.#change.promise;
+  }
+
+  /** Resolves `changed`. For readers. */
+  wake(): void {
+    this.#change?.resolve();
+    this.#change = null;
+  }
+
+  /** Returns the text after this position, which it advances; '' at the end of the response so far. For readers. */
+  read(position: Position): string {
+    if (this.#pages.isDropped(position)) throw tooSlow();
+    const text = this.#pages.read(position);
+    if (!this.#shared) this.#dropRead();
+    return text;
+  }
+
+  /** Removes a reader. `disconnect` is the reason if it has not received the whole response. For readers. */
+  leave(reader: ResponseReader, disconnect: ClientDisconnected | null): void {
+    this.#readers.delete(reader);
+    if (disconnect === null) this.#delivered = true;
+    this.wake();
+    if (!this.#shared) this.#dropRead();
+    if (this.#readers.size > 0) return;
+    if (this.#discarded) this.#free();
+    if (this.#ended) this.#checkDelivery();
+    else if (disconnect !== null) this.#waitForReader(disconnect);
+  }
+
+  #append(frames: string): void {
+    if (frames !== '' && !(this.#discarded && this.#readers.size === 0)) this.#pages.append(frames);
+  }
+
+  #end(): void {
+    this.#ended = true;
+    this.#grace?.[Symbol.dispose]();
+    this.#options.memory.release(this.#pages.trim());
+    this.wake();
+    this.#checkDelivery();
+  }
+
+  #checkDelivery(): void {
+    if (this.#readers.size === 0 && !this.#delivered) this.#options.onUndelivered(this.requestId);
+  }
+
+  #waitForReader(disconnect: ClientDisconnected): void {
+    const graceMs = this.#shared ? this.#options.graceMs() : 0;
+    if (graceMs === 0) {
+      this.abandon(disconnect);
+      return;
+    }
+    this.#options.onWaiting(this.requestId);
+    this.#grace = new Deadline(graceMs, () => this.abandon(disconnect));
+  }
+
+  #reserve(bytes: number): void {
+    const { memory } = this.#options;
+    if (this.#shared && memory.reserve(bytes)) return;
+    this.#shared = false;
+    memory.add(bytes);
+  }
+
+  /** Waits until the reader that began first has read all but the last pages. */
+  #whenRead(): Promise<void> | null {
+    if (this.#readers.size === 0) this.abandon();
+    this.#dropRead();
+    if (this.#readers.size === 0 || this.#pages.count <= UNSHARED_PAGES) return null;
+    return new Promise((resolve) => (this.#resume = resolve));
+  }
+
+  /** Drops the pages that the reader that began first has read. */
+  #dropRead(): void {
+    const leader = this.#readers.values().find(({ position }) => !this.#pages.isDropped(position));
+    if (leader !== undefined) this.#options.memory.release(this.#pages.dropBefore(leader.position.page));
+    if (leader !== undefined && this.#pages.count > UNSHARED_PAGES) return;
+    this.#resume?.();
+    this.#resume = null;
+  }
+
+  #free(): void {
+    this.#options.memory.release(this.#pages.dropBefore(Infinity) + OVERHEAD_BYTES);
+  }
+}
+
+/** Reads the response of a generation from the start, for one connection. */
+export class ResponseReader {
+  readonly position: Position = { page: 0, offset: 0 };
+  readonly #generation: KeyedGeneration;
+  #started = false;
+  #fault: ServiceError | null = null;
+  #closed = false;
+
+  constructor(generation: KeyedGeneration) {
+    this.#generation = generation;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** Resolves with the record of the generation if the response is a stream, otherwise null. Rejects like `next`. */
+  async streamRecord(): Promise<GenerationRecord | null> {
+    const generation = this.#generation;
+    while (generation.record === null && !generation.ended && !this.#closed) {
+      if (this.#fault !== null) throw this.#fault;
+      await generation.changed;
+    }
+    return generation.record;
+  }
+
+  /**
+   * Resolves with the next text, or null at the end of the response or if the reader is closed. The first text is '' if a
+   * stream has begun without frames. Rejects with the error of the generation, or with that of `fail`.
+   */
+  async next(): Promise<string | null> {
+    const generation = this.#generation;
+    for (;;) {
+      if (this.#closed) return null;
+      if (this.#fault !== null) throw this.#fault;
+      const text = generation.read(this.position);
+      const hasStarted = this.#started;
+      this.#started ||= text !== '' || generation.opened;
+      if (text !== '' || this.#started !== hasStarted) return text;
+      if (generation.fault !== null) throw generation.fault;
+      if (generation.ended) return null;
+      await generation.changed;
+    }
+  }
+
+  /** Ends this reader with an error. The generation continues. */
+  fail(error: ServiceError): void {
+    this.#fault ??= error;
+    this.#generation.wake();
+  }
+
+  /** Leaves the generation. `disconnect` is the reason if the connection has closed too early. Idempotent. */
+  close(disconnect: ClientDisconnected | null): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    const isComplete = disconnect === null && this.#fault === null && this.#generation.ended;
+    this.#generation.leave(this, isComplete ? null : (disconnect ?? new ClientDisconnected()));
+  }
+}
+
+function tooSlow(): ServiceError {
+  return new ServiceError(
+    'idempotency_in_flight',
+    'The response is too large to be kept, and this connection reads it too slowly.',
+  );
+}

@@ -1,0 +1,90 @@
+/** Size of the first page of a response, in bytes. Each further page is twice as large. */
+const FIRST_PAGE_BYTES = 4096;
+const MAX_PAGE_BYTES = 65_536;
+
+interface Page {
+  bytes: Buffer;
+  used: number;
+}
+
+/** Where a reader is in a response. */
+export interface Position {
+  /** Counted from the start of the response, including dropped pages. */
+  page: number;
+  offset: number;
+}
+
+/**
+ * The bytes of a response, in pages outside of the JavaScript heap, so that their size is known exactly. Each text that
+ * is appended is in one page, so that readers never get part of a character.
+ */
+export class ResponsePages {
+  readonly #onAllocate: (bytes: number) => void;
+  readonly #pages: Page[] = [];
+  #dropped = 0;
+
+  /** Calls `onAllocate` before each new page. */
+  constructor(onAllocate: (bytes: number) => void) {
+    this.#onAllocate = onAllocate;
+  }
+
+  /** Number of pages in memory. */
+  get count(): number {
+    return this.#pages.length;
+  }
+
+  append(text: string): void {
+    const length = Buffer.byteLength(text);
+    let page = this.#pages.at(-1);
+    if (page === undefined || page.bytes.length - page.used < length) {
+      const usual = page === undefined ? FIRST_PAGE_BYTES : Math.min(2 * page.bytes.length, MAX_PAGE_BYTES);
+      page = this.#allocate(Math.max(usual, length));
+    }
+    page.used += page.bytes.write(text, page.used);
+  }
+
+  /** Whether the page of this position has been dropped. */
+  isDropped(position: Position): boolean {
+    return position.page < this.#dropped;
+  }
+
+  /** Returns the text from this position to the end of its page, and advances the position. '' at the end. */
+  read(position: Position): string {
+    let page = this.#pages[position.page - this.#dropped];
+    if (page?.used === position.offset && position.page - this.#dropped < this.#pages.length - 1) {
+      position.page++;
+      position.offset = 0;
+      page = this.#pages[position.page - this.#dropped];
+    }
+    if (page === undefined) return '';
+    const text = page.bytes.toString('utf8', position.offset, page.used);
+    position.offset = page.used;
+    return text;
+  }
+
+  /** Drops the pages before this one. Returns their size in bytes. */
+  dropBefore(page: number): number {
+    const dropped = this.#pages.splice(0, page - this.#dropped);
+    this.#dropped += dropped.length;
+    return dropped.reduce((sum, { bytes }) => sum + bytes.length, 0);
+  }
+
+  /** Releases the unused end of the last page. Returns its size in bytes. */
+  trim(): number {
+    const last = this.#pages.at(-1);
+    if (last === undefined) return 0;
+    const unused = last.bytes.length - last.used;
+    const exact = Buffer.allocUnsafeSlow(last.used);
+    last.bytes.copy(exact, 0, 0, last.used);
+    last.bytes = exact;
+    return unused;
+  }
+
+  #allocate(bytes: number): Page {
+    this.#onAllocate(bytes);
+    // Smaller buffers from Node's pool would keep the pool's memory.
+    const page = { bytes: Buffer.allocUnsafeSlow(bytes), used: 0 };
+    this.#pages.push(page);
+    return page;
+  }
+}

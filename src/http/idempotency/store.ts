@@ -1,0 +1,173 @@
+import type { ConfigFile } from '../../config/schema.ts';
+import { ServiceError } from '../../errors.ts';
+import { KeyedGeneration, type ResponseMemory } from './keyed-generation.ts';
+import type { IdempotencyClaims } from './valkey-claims.ts';
+
+export interface IdempotencyStoreOptions {
+  settings: ConfigFile['idempotency'];
+  /** The claims of all instances; null: there is only this instance. */
+  claims: IdempotencyClaims | null;
+  /** Whether new requests are refused, so that nobody can join a generation. */
+  isDraining: () => boolean;
+  /** Called when a running generation has no readers and waits for a repeated request. */
+  onWaiting: (requestId: string) => void;
+  /** Called when no reader has received the whole response of this request. */
+  onUndelivered: (requestId: string) => void;
+}
+
+/**
+ * The generations with an idempotency key of this instance: those that run, and those that ended within
+ * `idempotency.keepMs`. Their responses use at most `idempotency.maxBytes` of memory. To make room, those that ended first
+ * are discarded, except while they are being sent.
+ */
+export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
+  readonly #options: IdempotencyStoreOptions;
+  readonly #generations = new Map<string, KeyedGeneration>();
+  /** When each kept generation ended, on the monotonic clock; oldest first. */
+  readonly #kept = new Map<KeyedGeneration, number>();
+  #bytes = 0;
+  #expiry: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(options: IdempotencyStoreOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the running or kept generation of this key; null: the key is free on this instance. */
+  find(accountId: string, key: string): KeyedGeneration | null {
+    return this.#generations.get(idOf(accountId, key)) ?? null;
+  }
+
+  /** Adds a generation with a key that is free on this instance. */
+  begin(accountId: string, key: string, fingerprint: string, requestId: string): KeyedGeneration {
+    const { settings, isDraining, onWaiting, onUndelivered } = this.#options;
+    const generation = new KeyedGeneration({
+      id: idOf(accountId, key),
+      fingerprint,
+      requestId,
+      memory: this,
+      graceMs: () => (this.#closed || isDraining() ? 0 : settings.graceMs),
+      onWaiting,
+      onAbandoned: (abandoned) => this.#remove(abandoned),
+      onUndelivered,
+    });
+    this.#generations.set(generation.id, generation);
+    return generation;
+  }
+
+  /**
+   * Claims the key of a new generation among all instances. Resolves with a `ServiceError` `idempotency_in_flight` or
+   * `idempotency_key_reused` if another instance has claimed it; null: this instance has it.
+   */
+  async claim(generation: KeyedGeneration): Promise<ServiceError | null> {
+    const other = (await this.#options.claims?.claim(generation)) ?? null;
+    if (other === null) return null;
+    return other.fingerprint === generation.fingerprint ? inFlightElsewhere(other.running) : keyReused();
+  }
+
+  /** Keeps the response of a generation that has ended, or frees its key. */
+  settle(generation: KeyedGeneration, keep: boolean): void {
+    const { keepMs } = this.#options.settings;
+    const isCurrent = this.#generations.get(generation.id) === generation;
+    if (!keep || keepMs === 0 || !generation.shared || !isCurrent) {
+      this.#remove(generation);
+      return;
+    }
+    this.#kept.set(generation, performance.now());
+    this.#options.claims?.keep(generation, keepMs);
+    this.#scheduleExpiry();
+  }
+
+  reserve(bytes: number): boolean {
+    const { maxBytes } = this.#options.settings;
+    if (bytes > maxBytes) return false;
+    for (const generation of this.#kept.keys()) {
+      if (this.#bytes + bytes <= maxBytes) break;
+      if (!generation.hasReaders) this.#remove(generation);
+    }
+    if (this.#bytes + bytes > maxBytes) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  add(bytes: number): void {
+    this.#bytes += bytes;
+  }
+
+  release(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+
+  /** Aborts generations without readers, and releases the claims of this instance. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#expiry);
+    for (const generation of this.#generations.values()) {
+      if (!generation.hasReaders) generation.abandon();
+    }
+    await this.#options.claims?.[Symbol.asyncDispose]();
+  }
+
+  /** Frees the key of a generation, and its memory when it has no readers. Idempotent. */
+  #remove(generation: KeyedGeneration): void {
+    const { id } = generation;
+    if (this.#generations.get(id) === generation) this.#generations.delete(id);
+    this.#kept.delete(generation);
+    this.#options.claims?.release(generation);
+    generation.discard();
+  }
+
+  /** Waits for the generation that ended first to expire. All are kept for the same time. */
+  #scheduleExpiry(): void {
+    if (this.#expiry !== undefined || this.#closed) return;
+    const [oldest] = this.#kept.values();
+    if (oldest === undefined) return;
+    const waitMs = oldest + this.#options.settings.keepMs - performance.now();
+    this.#expiry = setTimeout(() => this.#expire(), waitMs).unref();
+  }
+
+  #expire(): void {
+    this.#expiry = undefined;
+    const until = performance.now() - this.#options.settings.keepMs;
+    for (const [generation, endedAt] of this.#kept) {
+      if (endedAt > until) break;
+      this.#remove(generation);
+    }
+    this.#scheduleExpiry();
+  }
+}
+
+/** Account IDs have no line breaks. */
+function idOf(accountId: string, key: string): string {
+  return `${accountId}\n${key}`;
+}
+
+/** The key was used with another request. */
+export function keyReused(): ServiceError {
+  return new ServiceError(
+    'idempotency_key_reused',
+    'This `Idempotency-Key` was used with another endpoint or request body. Send a new key with each new request.',
+  );
+}
+
+/** The request with this key runs on this instance, but its response is too large to be shared. */
+export function tooLargeToShare(): ServiceError {
+  return new ServiceError(
+    'idempotency_in_flight',
+    'The request with this `Idempotency-Key` is running, and its response is too large to be shared. Try again when it has ended.',
+    { retryAfterMs: 1000 },
+  );
+}
+
+function inFlightElsewhere(running: boolean): ServiceError {
+  return running
+    ? new ServiceError(
+        'idempotency_in_flight',
+        'The request with this `Idempotency-Key` is running on another instance of the service. Try again later.',
+        { retryAfterMs: 1000 },
+      )
+    : new ServiceError(
+        'idempotency_in_flight',
+        'The request with this `Idempotency-Key` has ended on another instance of the service, and only that instance can send its response again.',
+      );
+}
