@@ -229,7 +229,7 @@ export class Service implements AsyncDisposable {
   async drain(): Promise<void> {
     const { generations, config, log } = this.#parts;
     const { drainMs } = config.file;
-    generations.draining = true;
+    generations.drain();
     log.info('stopping', { running: generations.running, drainMs });
     if (await resolvesWithin(generations.idle(), drainMs)) return;
     log.warn('ending the remaining requests', { running: generations.running });

@@ -3,12 +3,23 @@ import type { AuthenticatedKey } from '../accounts/keys.ts';
 /** The running generations of this instance, which are ended when the service stops or their key is revoked. */
 export class RunningGenerations {
   readonly #running = new Map<AbortController, AuthenticatedKey | null>();
-  /** Whether new requests are refused. */
-  draining = false;
+  #draining = false;
+  /** Called when the service begins to stop. */
+  onDraining: (() => void) | null = null;
   #onIdle: (() => void) | null = null;
 
   get running(): number {
     return this.#running.size;
+  }
+
+  /** Whether new requests are refused. */
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  drain(): void {
+    this.#draining = true;
+    this.onDraining?.();
   }
 
   begin(stop: AbortController, caller: AuthenticatedKey | null): void {

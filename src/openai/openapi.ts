@@ -109,6 +109,7 @@ function generation(kind: GenerationKind): Json {
   return {
     operationId,
     summary,
+    parameters: [IDEMPOTENCY_KEY],
     requestBody: {
       description: bodyBounds('`limits.bodyBytes`'),
       required: true,
@@ -117,6 +118,7 @@ function generation(kind: GenerationKind): Json {
     responses: {
       200: {
         description: 'The completion; with `stream`, server-sent events that end with `data: [DONE]`.',
+        headers: { 'x-sluice-idempotent-replay': REPLAY },
         content: {
           'application/json': { schema: reference(`${name}Response`) },
           'text/event-stream': { schema: eventSchema(reference(`${name}Chunk`)) },
@@ -126,6 +128,20 @@ function generation(kind: GenerationKind): Json {
     },
   };
 }
+
+const IDEMPOTENCY_KEY: Json = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  description:
+    'A unique value for this request. Another request of the account with the same value and body gets the response of this one, while it is running and for a while after its end.',
+  schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[ -~]+$' },
+};
+
+const REPLAY: Json = {
+  description: 'Set if this is the response of an earlier request with the same `Idempotency-Key`.',
+  schema: { type: 'string', const: 'true' },
+};
 
 /** The schema of one event of a stream. OpenAPI 3.2 has `itemSchema` for it, 3.1 only `schema`. */
 function eventSchema(chunk: Json): Json {

@@ -37,6 +37,7 @@ const EXPECTED = [
   'tools-typescript',
   'reasoning-python',
   'reasoning-typescript',
+  'idempotency-typescript',
 ];
 
 const snippets = [
@@ -45,6 +46,7 @@ const snippets = [
   'docs/clients.md',
   'docs/tools.md',
   'docs/reasoning.md',
+  'docs/idempotency.md',
 ].flatMap(snippetsOf);
 
 let service: TestService;
@@ -105,6 +107,7 @@ const EXPECTATIONS: Readonly<Record<string, RegExp>> = {
   'tools-python': /^get_temperature \{'city': '.*'\} 17\n\S+ \S+/m,
   'tools-typescript': /^get_temperature \{ city: '.*' \} 17\n\S+ \S+/m,
   'reasoning-python': /^None\n\S+ \S+[\s\S]*\n0$/m,
+  'idempotency-typescript': /^\S+ \S+[\s\S]*\ntrue$/m,
   'node-json': /\{ city: '.*', capital: (true|false) \}/,
 };
 

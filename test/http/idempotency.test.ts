@@ -215,11 +215,11 @@ describe('a client with a key that disconnects', () => {
       if (!stream) generation.send('one');
       generation.send(' two');
       generation.finish();
-      const { body, header } = await again;
-      assert.equal(header(REPLAY), 'true');
-      assert.match(body, stream ? /"one".*" two".*\[DONE\]/s : /"content":"one two"/);
+      const response = await again;
+      assert.equal(response.header(REPLAY), 'true');
+      assert.match(response.body, stream ? /"one".*" two".*\[DONE\]/s : /"content":"one two"/);
       assert.equal(fixture.replica.started, 1);
-      await fixture.assertBilledOnce(header('x-request-id'), 2);
+      await fixture.assertBilledOnce(response.header('x-request-id'), 2);
     });
   }
 

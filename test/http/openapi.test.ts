@@ -110,6 +110,18 @@ test('each operation of the management API declares its credentials: none, a key
   }
 });
 
+test('generations document the Idempotency-Key header and its errors', () => {
+  for (const path of ['/v1/chat/completions', '/v1/completions']) {
+    const { parameters = [], responses } = document.paths[path]?.['post'] ?? {};
+    assert.deepEqual(
+      parameters.map((parameter) => [parameter.name, parameter.in, parameter.required]),
+      [['Idempotency-Key', 'header', false]],
+    );
+    assert.match(responses?.['409']?.description ?? '', /`idempotency_in_flight`/);
+    assert.match(responses?.['422']?.description ?? '', /`idempotency_key_reused`/);
+  }
+});
+
 const bounded = (path: string, name: string) =>
   operations
     .find((one) => one.path === path && one.method === 'get')

@@ -17,13 +17,14 @@ interface Dependencies {
 /** Opens the store of generations with an idempotency key, with claims in Valkey or Redis if it is configured. */
 export async function openIdempotency(dependencies: Dependencies): Promise<IdempotencyStore> {
   const { config, generations, ledger, log } = dependencies;
-  return new IdempotencyStore({
+  const store = new IdempotencyStore({
     settings: config.file.idempotency,
     claims: config.valkeyUrl === null ? null : await openClaims(config.valkeyUrl, log),
     onWaiting: (requestId) => log.info('client disconnected, waiting for a repeated request', { requestId }),
-    isDraining: () => generations.draining,
     onUndelivered: (requestId) => ledger.undelivered(requestId),
   });
+  generations.onDraining = () => store.stop();
+  return store;
 }
 
 async function openClaims(url: Secret, log: Log): Promise<IdempotencyClaims> {

@@ -7,8 +7,6 @@ export interface IdempotencyStoreOptions {
   settings: ConfigFile['idempotency'];
   /** The claims of all instances; null: there is only this instance. */
   claims: IdempotencyClaims | null;
-  /** Whether new requests are refused, so that nobody can join a generation. */
-  isDraining: () => boolean;
   /** Called when a running generation has no readers and waits for a repeated request. */
   onWaiting: (requestId: string) => void;
   /** Called when no reader has received the whole response of this request. */
@@ -27,7 +25,7 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
   readonly #kept = new Map<KeyedGeneration, number>();
   #bytes = 0;
   #expiry: NodeJS.Timeout | undefined;
-  #closed = false;
+  #stopping = false;
 
   constructor(options: IdempotencyStoreOptions) {
     this.#options = options;
@@ -40,13 +38,13 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
 
   /** Adds a generation with a key that is free on this instance. */
   begin(accountId: string, key: string, fingerprint: string, requestId: string): KeyedGeneration {
-    const { settings, isDraining, onWaiting, onUndelivered } = this.#options;
+    const { settings, onWaiting, onUndelivered } = this.#options;
     const generation = new KeyedGeneration({
       id: idOf(accountId, key),
       fingerprint,
       requestId,
       memory: this,
-      graceMs: () => (this.#closed || isDraining() ? 0 : settings.graceMs),
+      graceMs: () => (this.#stopping ? 0 : settings.graceMs),
       onWaiting,
       onAbandoned: (abandoned) => this.#remove(abandoned),
       onUndelivered,
@@ -98,13 +96,18 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
     this.#bytes -= bytes;
   }
 
-  /** Aborts generations without readers, and releases the claims of this instance. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#closed = true;
-    clearTimeout(this.#expiry);
+  /** Aborts generations that have no readers, now or later, because no request can join them anymore. */
+  stop(): void {
+    this.#stopping = true;
     for (const generation of this.#generations.values()) {
       if (!generation.hasReaders) generation.abandon();
     }
+  }
+
+  /** Stops, and releases the claims of this instance. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.stop();
+    clearTimeout(this.#expiry);
     await this.#options.claims?.[Symbol.asyncDispose]();
   }
 
@@ -119,7 +122,7 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
 
   /** Waits for the generation that ended first to expire. All are kept for the same time. */
   #scheduleExpiry(): void {
-    if (this.#expiry !== undefined || this.#closed) return;
+    if (this.#expiry !== undefined) return;
     const [oldest] = this.#kept.values();
     if (oldest === undefined) return;
     const waitMs = oldest + this.#options.settings.keepMs - performance.now();

@@ -16,6 +16,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
       { slug: 'tools', title: 'Tool calls' },
       { slug: 'reasoning', title: 'Reasoning' },
       { slug: 'structured-outputs', title: 'Structured outputs and log probabilities' },
+      { slug: 'idempotency', title: 'Idempotent requests' },
       { slug: 'errors', title: 'Errors' },
       { slug: 'management', title: 'Managing accounts over HTTP' },
     ],
