@@ -99,6 +99,21 @@ describe('a second request with the same key and body, while the first one runs'
     await fixture.assertBilledOnce(first.headers.get('x-request-id'), 2);
   });
 
+  test('ends with the same error when the key of the first one is revoked', async () => {
+    await using fixture = await Fixture.start();
+    const { key, keyId } = await fixture.management.key(fixture.caller.accountId);
+    const first = fixture.exchange('a', { key, fields: { stream: true } });
+    const generation = await fixture.replica.next();
+    generation.send('one');
+    const second = fixture.exchange('a', { fields: { stream: true } });
+    await fixture.untilRunning(2);
+    await fixture.test.service.keys.revoke(keyId);
+    const { body } = await first;
+    assert.equal(assertEndsWith(body, 'invalid_api_key'), 1);
+    assert.equal((await second).body, body);
+    await until(() => generation.closed);
+  });
+
   test('and that does not read delays neither the first one nor the generation', async () => {
     await using fixture = await Fixture.start();
     const { reader: first, generation } = await fixture.begin('a');

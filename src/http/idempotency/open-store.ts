@@ -29,5 +29,5 @@ export async function openIdempotency(dependencies: Dependencies): Promise<Idemp
 
 async function openClaims(url: Secret, log: Log): Promise<IdempotencyClaims> {
   const { ValkeyClaims } = await import('./valkey-claims.ts');
-  return await ValkeyClaims.open(url, log, randomUUID());
+  return await ValkeyClaims.open({ url, log, instanceId: randomUUID() });
 }

@@ -33,9 +33,20 @@ export interface IdempotencyClaims extends AsyncDisposable {
   release(claimant: Claimant): void;
 }
 
+export interface ValkeyClaimsOptions {
+  /** `redis://` or `rediss://`. */
+  url: Secret;
+  log: Log;
+  /** Unique ID of this instance, without spaces. */
+  instanceId: string;
+  timing?: ValkeyTiming;
+  /** When the claim of a running generation expires, in milliseconds. */
+  runningMs?: number;
+}
+
 const TIMING: ValkeyTiming = { heartbeatMs: 1000, responseMs: 1000, leaseMs: 15_000, retryMs: 500 };
 
-/** When the claim of a running generation expires, in milliseconds. It is renewed after a third of this time. */
+/** The default of `runningMs`. Claims are renewed after a third of this time. */
 const RUNNING_MS = 60_000;
 
 /** Keys: the claim. Arguments: its value, milliseconds until it expires, a value that may be replaced. */
@@ -62,31 +73,35 @@ const ALIVE = script(`return redis.call('EXISTS', KEYS[1])`);
 
 /**
  * Claims in Valkey or Redis. A value is `<instance> <request ID> <fingerprint> <running|kept>`. The claims of an instance
- * are void when it has sent no heartbeat for 15 seconds, because only it has the responses. While the store is
+ * are void when it has sent no heartbeat for `leaseMs`, because only it has the responses. While the store is
  * unavailable, every key counts as free.
  */
 export class ValkeyClaims implements IdempotencyClaims {
   readonly #instanceId: string;
+  readonly #timing: ValkeyTiming;
+  readonly #runningMs: number;
   readonly #connection: ValkeyConnection;
   readonly #running = new Map<string, Claimant>();
   #renewedAtMs = performance.now();
 
-  private constructor(url: Secret, log: Log, instanceId: string) {
+  private constructor({ url, log, instanceId, timing, runningMs }: ValkeyClaimsOptions) {
     this.#instanceId = instanceId;
+    this.#timing = timing ?? TIMING;
+    this.#runningMs = runningMs ?? RUNNING_MS;
     this.#connection = new ValkeyConnection({
       url,
       log,
       name: 'store of idempotency keys',
-      timing: TIMING,
+      timing: this.#timing,
       onConnected: () => this.#connected(),
       onHeartbeat: () => this.#heartbeat(),
       onDisconnected: () => {},
     });
   }
 
-  /** Resolves after the first connection attempt, even if it failed. `instanceId` is unique and has no spaces. */
-  static async open(url: Secret, log: Log, instanceId: string): Promise<ValkeyClaims> {
-    const claims = new ValkeyClaims(url, log, instanceId);
+  /** Resolves after the first connection attempt, even if it failed. */
+  static async open(options: ValkeyClaimsOptions): Promise<ValkeyClaims> {
+    const claims = new ValkeyClaims(options);
     await claims.#connection.tried;
     return claims;
   }
@@ -116,7 +131,7 @@ export class ValkeyClaims implements IdempotencyClaims {
   async #claim(claimant: Claimant): Promise<OtherClaim | null> {
     const value = this.#valueOf(claimant, 'running');
     for (let replaced = ''; ;) {
-      const args = [value, String(RUNNING_MS), replaced];
+      const args = [value, String(this.#runningMs), replaced];
       const held = await this.#connection.evaluate(CLAIM, [claimKey(claimant)], args);
       if (typeof held !== 'string') return null;
       const [instance = '', , fingerprint = '', state] = held.split(' ');
@@ -138,15 +153,15 @@ export class ValkeyClaims implements IdempotencyClaims {
 
   async #connected(): Promise<void> {
     await this.#connection.load([CLAIM, UPDATE, HEARTBEAT, ALIVE]);
-    await this.#sendHeartbeat(TIMING.leaseMs);
+    await this.#sendHeartbeat(this.#timing.leaseMs);
   }
 
   async #heartbeat(): Promise<void> {
-    await this.#sendHeartbeat(TIMING.leaseMs);
-    if (performance.now() - this.#renewedAtMs < RUNNING_MS / 3) return;
+    await this.#sendHeartbeat(this.#timing.leaseMs);
+    if (performance.now() - this.#renewedAtMs < this.#runningMs / 3) return;
     this.#renewedAtMs = performance.now();
     await Promise.all(
-      this.#running.values().map((claimant) => this.#update(claimant, 'running', RUNNING_MS)),
+      this.#running.values().map((claimant) => this.#update(claimant, 'running', this.#runningMs)),
     );
   }
 
