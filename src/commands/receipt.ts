@@ -55,7 +55,7 @@ function printRequest({ request, stages, retries, interrupted }: ReceiptJson): v
     [
       'interrupted',
       interrupted
-        ? `the instance that ran it was stopped or lost; counts are from ${request.checkpoint_at ?? 'its start'}`
+        ? `the instance that ran the request was stopped or lost; the token counts are from ${request.checkpoint_at ?? 'the start of the request'}`
         : null,
     ],
   ];
@@ -75,7 +75,7 @@ function describeTokens(request: RequestJson): string {
   const source = {
     engine: 'counted by the engine',
     estimated: 'estimated',
-    clamped: 'reduced to the most the request could use',
+    clamped: 'reduced to the maximum that the request could use',
     null: 'not counted',
   };
   const prompt = `prompt ${request.prompt_tokens} (${request.cached_tokens} cached)`;

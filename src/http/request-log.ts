@@ -56,7 +56,7 @@ export function logRequest(
   });
 }
 
-/** Returns the client request ID; undefined: missing or not valid. */
+/** Returns the client request ID, or undefined if it is missing or invalid. */
 export function clientRequestId(request: IncomingMessage): string | undefined {
   const value = request.headers['x-client-request-id'];
   return typeof value === 'string' && CLIENT_REQUEST_ID.test(value) ? value : undefined;

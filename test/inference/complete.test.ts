@@ -203,7 +203,7 @@ test('a request whose caller has received events is not sent to another replica'
   assertReleased(router);
 });
 
-test('an error of the request itself is returned at once, and is not a failure of the replica', async () => {
+test('an error of the request itself is returned immediately, and is not a failure of the replica', async () => {
   await using strict = await HttpReplica.listen((response) =>
     response.writeHead(400).end('{"message":"no"}'),
   );

@@ -13,7 +13,7 @@ import { ManualClock, temporaryFolder } from '../harness.ts';
 /** Accounting under one plan, with a caller. */
 export interface TestAccounting extends Accounting, AsyncDisposable {
   caller: AuthenticatedKey;
-  /** Reads the row of a request, with its cost as a bigint; undefined: none. */
+  /** Reads the row of a request, with its cost as a bigint, or undefined if there is none. */
   row(id: string): Promise<Row | undefined>;
   /** The requests in flight, as counted by the limits. */
   inFlight(): Promise<number>;

@@ -17,7 +17,7 @@ export function keepFirstKey(kept: FirstKey): void {
   }
 }
 
-/** Returns the kept key; null: none. */
+/** Returns the kept key, if any. */
 export function keptFirstKey(): FirstKey | null {
   try {
     return JSON.parse(sessionStorage.getItem(KEY) ?? 'null') as FirstKey | null; // Written above.
