@@ -62,7 +62,7 @@ test('npm start finishes running requests after Ctrl-C, a signal that npm forwar
   await assertDrains(service, (pid) => process.kill(-pid, 'SIGINT'));
 });
 
-test('npm start finishes running requests after SIGTERM to npm only, as from a container', async () => {
+test('npm start finishes running requests after a SIGTERM to npm only, as sent by a container runtime', async () => {
   await using service = await npmStart();
   await assertDrains(service, (pid) => process.kill(pid, 'SIGTERM'));
 });

@@ -74,7 +74,7 @@ describe('the lock file', () => {
   });
 });
 
-describe('what runs without the development tools', () => {
+describe('an installation without development dependencies', () => {
   interface Manifest {
     dependencies: Record<string, string>;
     optionalDependencies?: Record<string, string>;

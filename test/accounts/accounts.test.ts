@@ -126,7 +126,7 @@ for (const kind of testDatabases()) {
       assert.equal(next.size, names.length);
     });
 
-    test('accounts are counted by plan, including missing plans and without closed accounts', async () => {
+    test('accounts are counted by plan, including plans that were removed and excluding closed accounts', async () => {
       await using database = await kind.open();
       for (const name of ['free', 'free', 'standard']) {
         await createAccount(database, { name: 'a', plan: plan(name) }, by);

@@ -119,7 +119,7 @@ for (const kind of testDatabases()) {
       assert.equal((await listKeyPage(database, { accountId })).items.length, 1);
     });
 
-    test('400 for no models and too many', async () => {
+    test('400 for an empty list of models and for too many models', async () => {
       await using database = await kind.open();
       const many = Array.from({ length: 101 }, (_, index) => `a/${index}`);
       for (const allowedModels of [[], many]) {

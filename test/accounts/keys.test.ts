@@ -73,7 +73,7 @@ const refused =
     return true;
   };
 
-test('a created key is accepted, only if complete and with the Bearer scheme', async (t) => {
+test('a created key is accepted only if it is complete and sent with the Bearer scheme', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
   const { key, record } = await keys.create({ name: ' laptop ' });
@@ -104,7 +104,7 @@ test('a created key is accepted, only if complete and with the Bearer scheme', a
   }
 });
 
-test('no other header is accepted or throws', async (t) => {
+test('any other header is refused without an exception', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
   await keys.create({ name: 'a' });
@@ -402,7 +402,7 @@ test('a prefix that several keys share revokes none of them', async (t) => {
   );
 });
 
-test('no key with an invalid name or expiry, or for an unknown account', async (t) => {
+test('no key is created with an invalid name or expiry, or for an unknown account', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
   for (const name of ['', '  ', 'x'.repeat(101), 'a\nb', 'a\u001b[2J', 'a\u202eb', 'a\u2028b', '\ud800']) {

@@ -176,7 +176,7 @@ test('text that YAML parses as a number needs quotes', async () => {
   ]);
 });
 
-test('engine with replicas, and a repeated model ID, are reported at the second position', async () => {
+test('a model with both engine and replicas is reported at `replicas`, and a repeated model ID where it is repeated', async () => {
   const replicas = '[{url: "http://x", dialect: vllm}]';
   assert.deepEqual(await issueTexts(`models:\n  - id: a/b\n    engine: {}\n    replicas: ${replicas}\n`), [
     `4:15 models[0].replicas: expected either \`engine\` or \`replicas\`, not both, got a list of 1`,

@@ -147,7 +147,7 @@ describe('values at the axis', () => {
     }
   });
 
-  test('a chart of zeros has only the zero', () => {
+  test('an axis of zeros has only the label 0', () => {
     assert.deepEqual(valueTicks('ms', 0, 5), [0]);
     assert.deepEqual(tickLabels('rate', [0]), ['0']);
   });

@@ -18,7 +18,7 @@ describe('money', () => {
     ]);
   });
 
-  test('in a column has the same decimals in each row, by the largest amount', () => {
+  test('in a column has the same number of decimals in each row, as the largest amount requires', () => {
     const column = (...amounts: string[]) => amounts.map(moneyColumn(amounts));
     assert.deepEqual(column('1234.567', '0.1', '0.001', '0'), ['$1,234.57', '$0.10', '<$0.01', '$0.00']);
     assert.deepEqual(column('0.05', '0.00123', '0'), ['$0.0500', '$0.0012', '$0.0000']);

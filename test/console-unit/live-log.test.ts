@@ -32,7 +32,7 @@ describe('the live request log', () => {
     ]);
   });
 
-  test('restarts after a gap, with a complete list, and without loaded rows', () => {
+  test('starts over after a gap, if the new page is complete, or if no rows are loaded', () => {
     assert.deepEqual(idsOf(withNewest(known(page('cba', 'a')), page('zyx', 'x'))), ['zyx']);
     assert.deepEqual(idsOf(withNewest(known(page('cba', 'a')), page('dcba', null))), ['dcba']);
     assert.deepEqual(idsOf(withNewest(known(page('', 'c')), page('ed', 'd'))), ['ed']);

@@ -313,7 +313,7 @@ test('storage and a second column keep calls and results', () => {
   assert.deepEqual(compared.columns[1]?.turns.at(-1)?.calls, callerOf(draft).calls);
 });
 
-test('code samples have the results once there are all', () => {
+test('code samples contain the results once every call has one', () => {
   const roles = (draft: Draft) => {
     const [column] = draft.columns;
     assert.ok(column);

@@ -47,7 +47,7 @@ describe('the keys page', WITH_BROWSER, () => {
     await form.getByLabel('Monthly budget').fill('25');
   });
 
-  test('the key is shown once, closing it uncopied needs confirmation, and it works with the OpenAI client', async () => {
+  test('the key is shown once, closing the dialog before copying it needs confirmation, and the key works with the OpenAI client', async () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
     const shown = page.getByRole('dialog', { name: 'API key web shop' });
     key = (await shown.getByRole('region', { name: 'API key' }).innerText()).trim();
@@ -65,7 +65,7 @@ describe('the keys page', WITH_BROWSER, () => {
     assert.ok(!(await page.content()).includes(key));
   });
 
-  test('an open key has its own URL, which back navigation leaves', async () => {
+  test('the details of a key have their own URL, and back navigation closes them', async () => {
     await row(/web shop/)
       .getByRole('link')
       .first()

@@ -36,7 +36,7 @@ describe('operator pages', WITH_BROWSER, () => {
     await page.getByRole('menuitem', { name: item }).click();
   };
 
-  test('creating an account leads to the invitation of its owner', async () => {
+  test('after an account is created, its owner can be invited', async () => {
     await page.goto('/operator/accounts');
     await page.getByRole('button', { name: 'Create account' }).click();
     const creating = page.getByRole('dialog', { name: 'Create account' });
@@ -181,7 +181,7 @@ describe('operator pages', WITH_BROWSER, () => {
       .waitFor();
   });
 
-  test('replicas keep queue, speed and memory on a phone', async () => {
+  test('queue, speed and memory of replicas are also shown on a phone', async () => {
     await using phone = await stage.stranger({ width: 360 });
     await phone.context.addCookies(await stage.operator.context.cookies());
     await phone.page.goto('/operator/engines');

@@ -24,7 +24,7 @@ test('a database is named by host and name, without user and password', () => {
   }
 });
 
-test('errors of the server become the fault that decides whether to wait or to stop', () => {
+test('server errors are mapped to faults, which decide whether to wait or to stop', () => {
   const reported = (code: string) =>
     asPostgresError(Object.assign(new Error('odd'), { severity: 'ERROR', code }), 'a on b');
   for (const [code, expected] of [

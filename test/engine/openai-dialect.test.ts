@@ -290,7 +290,7 @@ describe('a provider that denies access', () => {
     });
   }
 
-  it('with a rate limit is asked again after its retry-after', async () => {
+  it('with a rate limit gets requests again after its retry-after', async () => {
     await using replica = await HttpReplica.listen(
       (response) => response.writeHead(429, { 'retry-after': '3' }).end('{"error":{"message":"slow down"}}'),
       OPENAI,

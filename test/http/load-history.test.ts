@@ -42,7 +42,7 @@ test('a second is dropped after five minutes, and its place is reused', () => {
   assert.equal(requests(), 2);
 });
 
-test('percentiles are over ten seconds, so that single requests do not jump', () => {
+test('percentiles cover ten seconds, so that a single request does not make them jump', () => {
   let now = 1_800_000_000_000;
   const load = new LoadHistory(() => now);
   for (let second = 1; second <= 20; second++) {

@@ -170,7 +170,7 @@ test('a client that reads nothing is disconnected after stallMs, before much is 
   assert.doesNotMatch(await wire.rest(), /\[DONE\]/);
 });
 
-test('a client that reads nothing of a whole response is disconnected after stallMs', async () => {
+test('a client that reads nothing of a non-streaming response is disconnected after stallMs', async () => {
   const prompt = 'a'.repeat(1_000_000);
   const before = requestLog(service).length;
   using wire = await Wire.open(service.url);

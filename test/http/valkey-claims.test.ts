@@ -88,7 +88,7 @@ describe('claims in Valkey', { skip: withoutValkey }, () => {
     assert.equal(await two.claim(a), null);
   });
 
-  test('an instance can claim a key again whose claim it could not release', async () => {
+  test('an instance that could not release its claim of a key can claim the key again', async () => {
     await using one = await open();
     await one.claim(claimant('a'));
     assert.equal(await one.claim({ ...claimant('a'), requestId: 'other' }), null);

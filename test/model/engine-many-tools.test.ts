@@ -68,7 +68,7 @@ describe('the embedded engine with 128 tools', SKIP, () => {
     assert.equal(await calledTool({ toolChoice: { type: 'function', name: 'f127' } }), 'f127');
   });
 
-  test('refuses them in a context that is too small, with the numbers', async () => {
+  test('refuses them in a context that is too small, and reports both lengths', async () => {
     await using small = await load(512);
     const request = chat('Call a tool.', REQUEST);
     const { message } = await assertRefused(small, request, 'context_length_exceeded', 'messages');

@@ -98,7 +98,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
     assert.deepEqual(reasons, ['tool_calls']);
   });
 
-  test('a call cut off by max_tokens is there in part, and the reason is length', async () => {
+  test('a call cut off by max_tokens is returned in part, with the finish reason length', async () => {
     const whole = await ask({
       toolChoice: { type: 'function', name: 'set_color' },
       parallelToolCalls: false,

@@ -168,7 +168,7 @@ describe('the embedded engine', SKIP, () => {
     assert((computed[1] ?? 0) < 16, `the others do not: ${computed.join(', ')}`);
   });
 
-  test('refuses a prompt that leaves no room for a completion, with both numbers', async () => {
+  test('refuses a prompt that leaves no room for a completion, and reports both lengths', async () => {
     const inBytes = await refused(text('x'.repeat(200_000)), 'context_length_exceeded', 'prompt');
     assert.match(inBytes.message, / 256 tokens; the prompt has at least \d+,/);
     const inTokens = await refused(chat('word '.repeat(600)), 'context_length_exceeded', 'messages');

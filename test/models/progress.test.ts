@@ -102,7 +102,7 @@ describe('a progress bar', () => {
     assert.deepEqual(notes, [note]);
   });
 
-  it('has bytes, speed and time left on a terminal, and goes away', () => {
+  it('shows bytes, speed and time left on a terminal, and is erased at the end', () => {
     const written: string[] = [];
     {
       using bar = new ProgressBar({ terminal: terminal(written), onMilestone: () => assert.fail() });

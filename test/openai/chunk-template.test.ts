@@ -72,7 +72,7 @@ function readAll(pieces: Iterable<Buffer>): GenerationEvent[] {
   return events;
 }
 
-test('a stream is read the same in whole events, with templates, and in single bytes, without', () => {
+test('a stream is read the same in whole events (with templates) and in single bytes (without)', () => {
   const stream = fc.tuple(
     fc.array(chunkFields, { minLength: 1, maxLength: 30 }),
     fc.integer({ min: 1, max: 3 }),

@@ -100,7 +100,7 @@ test('a body without a message becomes an error with a message', () => {
   assert.equal(readErrorBody(400, '{"error":{"message":"m","param":"/etc/passwd and more"}}').param, null);
 });
 
-test('a server that was started without tool calls is a 400 with the options to start it with', () => {
+test('a server that was started without tool calls causes a 400 that names the options to start it with', () => {
   const vllm = (message: string) => ({ error: { message, type: 'BadRequestError', param: null, code: 400 } });
   const llama = (message: string) => ({ error: { code: 500, message, type: 'server_error' } });
   const sglang = {

@@ -147,7 +147,7 @@ test('the depth and the number of values of all arguments are bounded', () => {
   );
 });
 
-test('each call is followed by its result, with the error of the OpenAI API', () => {
+test('calls must be followed by their results; otherwise, the error is that of the OpenAI API', () => {
   const text =
     "`messages[1]`: An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ";
   for (const [messages, ids] of [
@@ -179,7 +179,7 @@ test('each result belongs to a call of the message before the results', () => {
   }
 });
 
-test('a conversation is accepted exactly if calls and results pair', () => {
+test('a conversation is accepted if, and only if, calls and results match', () => {
   const id = fc.constantFrom('a', 'b', 'c');
   const message = fc.oneof(
     fc.constant(USER),

@@ -37,7 +37,7 @@ test('a field that the server refused by its name is recognized', () => {
   }
 });
 
-test('other errors are not, even if they quote text of the caller', () => {
+test('other errors name no field, even if they quote text of the caller', () => {
   const quoted = "Unsupported parameter: 'max_tokens'";
   assert.equal(read(400, { error: { message: `Invalid tool name: "${quoted}"` } }), null);
   assert.equal(read(400, { error: { message: 'max_tokens is too large: 9' } }), null);

@@ -58,7 +58,7 @@ test('streams request usage, and continuous usage where it covers the whole requ
   }
 });
 
-test('token IDs are requested in streams, and sent to continue after them', () => {
+test('token IDs are requested in streams, and sent to continue a generation', () => {
   const { request } = chat({ stream: true });
   const continuation = { promptTokenIds: null, tokenIds: [5, 6], usage: NO_USAGE };
   const body = to('sluice', { ...request, tokenIds: true, continuation });
@@ -174,7 +174,7 @@ test('a function without parameters has an empty schema, and no other fields', (
   assert.deepEqual(to('vllm', request).tools, [{ type: 'function', function: { name: 'f', parameters } }]);
 });
 
-test('parallel calls are only mentioned with tools, where the default of the server is different', () => {
+test('`parallel_tool_calls` is only sent with tools, and only if the default of the server is different', () => {
   const sent = (fields: object) =>
     DIALECTS.map((dialect) => to(dialect, chat(fields).request).parallel_tool_calls);
   assert.deepEqual(sent({ parallel_tool_calls: false }), Array(6).fill(undefined));

@@ -188,7 +188,7 @@ test('only fields with an effect are marked as used', () => {
   );
 });
 
-test('an engine that does not support a use of tools refuses it by name', () => {
+test('a use of tools that the dialect does not support is refused, naming the field', () => {
   const refusedBy = (fields: object) =>
     DIALECTS.filter((dialect) => {
       try {

@@ -84,7 +84,7 @@ test('without reports, the tokens of reasoning are counted', () => {
   assert.deepEqual(meter.total(), { usage: usage(7, 5, 0, 2), usageSource: 'estimated' });
 });
 
-test('reasoning that is not reported has its share of the reported completion', () => {
+test('reasoning that is not reported is estimated as a share of the reported completion', () => {
   const meter = new UsageMeter({ promptTokens: 7 });
   meter.record(received(20, 20), null, 0);
   meter.record(received(10), usage(9, 90), 0);

@@ -81,7 +81,7 @@ for (const databases of testDatabases()) {
         settles: settles.map(([id]) => id),
       }));
 
-    test('of a request without a stream is inserted as settled', async () => {
+    test('of a non-streaming request is inserted as settled', async () => {
       await using database = await databases.open();
       await using faults = await faulty(database);
       const { store, ledger } = faults;
@@ -101,7 +101,7 @@ for (const databases of testDatabases()) {
       );
     });
 
-    test('of a request without a stream that does not end is written alone', async () => {
+    test('of a non-streaming request that does not end is inserted as open', async () => {
       await using database = await databases.open();
       await using faults = await faulty(database);
       const row = newRow({ streamed: false });

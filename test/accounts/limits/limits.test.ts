@@ -37,7 +37,7 @@ for (const kind of KINDS) {
       assert.equal(headersOf(denial.headers)['x-ratelimit-remaining-requests'], '0');
     });
 
-    test('429 tokens_per_minute when the tokens to reserve are not left', async () => {
+    test('429 tokens_per_minute when fewer tokens are left than the request reserves', async () => {
       await using fleet = await kind.open(0.5);
       const ask = demand({ tokensPerMinute: 100 }, { worstTokens: 1000 });
       await fleet.run(ask, 0);
@@ -62,7 +62,7 @@ for (const kind of KINDS) {
       );
     });
 
-    test('429 concurrent_requests while the maximum runs', async () => {
+    test('429 concurrent_requests while the maximum number of requests is running', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsInFlight: 2 });
       const first = await fleet.run(ask, 0);
@@ -110,7 +110,7 @@ for (const kind of KINDS) {
       await fleet.run({ ...money, worstPico: 1_499_000n });
     });
 
-    test('a denial says when running requests block it', async () => {
+    test('a denial states whether the request would fit without the running requests', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100 }, { worstTokens: 60 });
       const running = await fleet.run(ask);
@@ -275,7 +275,7 @@ for (const kind of KINDS) {
       ]);
     });
 
-    test('a currentHeaders returns the headers and takes nothing', async () => {
+    test('`currentHeaders` returns the headers and uses up nothing', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsPerMinute: 5 });
       const instance = fleet.instances[0];

@@ -127,7 +127,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     );
   });
 
-  test('a new day and a new month begin without requests that still run', async () => {
+  test('requests that are still running do not count in a new day or month', async () => {
     await using store = await open(2);
     const ask = demand({ tokensPerDay: 100, tokensPerMonth: 100 }, { worstTokens: 60 });
     await (await store.fleet.run(ask)).end(60);

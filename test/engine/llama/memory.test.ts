@@ -90,7 +90,7 @@ test('the default slots and context of the default model need less than 400 MiB'
   );
 });
 
-test('the KV cache is at most 1.5 times as large as the weights, and as half of the memory that the rest leaves', () => {
+test('the KV cache is at most 1.5 times as large as the weights, and uses at most half of the remaining memory', () => {
   const model = { ...DEFAULT_MODEL, sizeBytes: 2000 * MB, contextTokens: 32_768, kvBytesPerToken: 32_768 };
   const sizes = [64 * 1024, 4096, 3072, 2500, 2200, 100].map((megabytes) => {
     const plan = planMemory(model, CHOOSE, { availableBytes: megabytes * MB, gpu: false });
@@ -112,7 +112,7 @@ test('a context is not longer than the model was trained with, unless the operat
   assert.equal(planMemory(short, { ...CHOOSE, contextTokens: 1024 }, LARGE).contextTokens, 1024);
 });
 
-test('slots and context that the operator sets are kept, and the other one is chosen', () => {
+test('a number of slots or a context length that the operator sets is kept, and the other is chosen', () => {
   const planned = (options: { slots: number | null; contextTokens: number | null }) => {
     const { slots, contextTokens } = planMemory(DEFAULT_MODEL, options, LARGE);
     return [slots, contextTokens];
@@ -137,7 +137,7 @@ test('a model that does not fit is refused with the figures', () => {
   );
 });
 
-test('a batch on a CPU grows with the slots, up to that of a GPU', () => {
+test('a batch on a CPU grows with the slots, up to the size of a batch on a GPU', () => {
   assert.deepEqual(
     [1, 4, 8, 16, 32, 300].map((slots) => batchTokens(slots, false)),
     [128, 128, 256, 512, 512, 600],

@@ -99,7 +99,7 @@ for (const kind of testDatabases()) {
       assert.ok(!log.includes(text.slice(14, -4)) && !managed.test.log().includes(text.slice(14, -4)));
     });
 
-    test('a playground key works for an hour, and is listed only by its purpose', async () => {
+    test('a playground key works for an hour, and is listed only if its purpose is requested', async () => {
       const { id: accountId } = await account({ plan: 'free' });
       const before = Date.now();
       const created = await ok('POST', '/api/playground-keys', { body: { account_id: accountId } });

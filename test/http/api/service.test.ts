@@ -115,7 +115,7 @@ for (const kind of testDatabases()) {
       assert.equal((await load()).in_flight, 0);
     });
 
-    test('an engine that restarted reports it, and its totals start again', async () => {
+    test('an engine reports its restarts, and its totals start at 0 again', async () => {
       const [embedded] = service.service.embeddedReplicas;
       const before = (await engines()).data[0];
       assert.ok(embedded?.pid);
@@ -132,7 +132,7 @@ for (const kind of testDatabases()) {
       assert.ok(Date.parse(again?.started_at ?? '') >= Date.parse(before?.started_at ?? ''));
     });
 
-    test('an engine process is restarted after its requests, which the audit log records', async () => {
+    test('an engine process is restarted after its requests have ended, and the audit log records the restart', async () => {
       const [before, remote] = (await engines()).data;
       assert.deepEqual([before?.restartable, remote?.restartable], [true, false]);
       const restart = (model = '', name = '') =>

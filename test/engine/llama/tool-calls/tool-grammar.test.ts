@@ -140,7 +140,7 @@ describe('schemas of tools that are not strict', () => {
     assert.ok(withoutProperties(grammarOf(withSchema({ days }))));
   });
 
-  it('are ignored if they exceed the limits, which only strict schemas must not', () => {
+  it('are ignored if they exceed the limits of strict schemas', () => {
     const days: JsonSchema = { type: 'string', pattern: `^${'(a|b)?'.repeat(400)}$` };
     const city: JsonSchema = { enum: ['Oslo'] };
     const strict = { ...withSchema({ city }, true), name: 'second' };
