@@ -131,6 +131,21 @@ describe('a second request with the same key and body, while the first one runs'
   });
 });
 
+test('a client that reads nothing for stallMs is disconnected, and the others get the whole response', async () => {
+  await using fixture = await Fixture.start('{}', {}, 'stream: {stallMs: 200}');
+  const { reader: first, generation } = await fixture.begin('a');
+  using second = await fixture.wire('a', { fields: { stream: true } });
+  second.socket.pause();
+  const text = 'x'.repeat(1_000_000);
+  // More than the buffers of a connection hold.
+  for (let part = 0; part < 20; part++) generation.send(text);
+  assert.equal(await first.text(), 'one');
+  for (let part = 0; part < 20; part++) assert.equal(await first.text(), text);
+  await until(() => fixture.test.log().includes('"complete":false,"message":"idempotent request"'));
+  generation.finish();
+  assert.equal(await first.text(), null);
+});
+
 describe('a request with the same key, after the first one ended,', () => {
   test('gets the same JSON response', async () => {
     await using fixture = await Fixture.start();
@@ -490,8 +505,8 @@ class Fixture implements AsyncDisposable {
     this.#owned = owned;
   }
 
-  /** `settings` are the fields of `idempotency` in YAML. */
-  static async start(settings = '{}', env: NodeJS.ProcessEnv = {}): Promise<Fixture> {
+  /** `settings` are the fields of `idempotency` in YAML, and `rest` is more of the configuration. */
+  static async start(settings = '{}', env: NodeJS.ProcessEnv = {}, rest = ''): Promise<Fixture> {
     await using owned = new AsyncDisposableStack();
     const replica = owned.use(await ControlledReplica.listen());
     const model = (id: string) => ({
@@ -504,6 +519,7 @@ class Fixture implements AsyncDisposable {
 plans: {open: {}, once: {requestsPerMinute: 1}}
 defaultPlan: open
 idempotency: ${settings.startsWith('{') ? settings : `{${settings}}`}
+${rest}
 `;
     const service = owned.use(await startService(yaml, env));
     const management = await Management.of(service);
