@@ -29,9 +29,13 @@ const root = join(import.meta.dirname, '..');
 
 /**
  * Starts Sluice with this configuration (YAML) and a new data directory, creates a key, and waits until the service is
- * ready. `settings` are additional environment variables.
+ * ready. `settings` are additional environment variables; `prepare` is called with the data directory before the start.
  */
-export async function startSluice(config: string, settings: NodeJS.ProcessEnv = {}): Promise<Server> {
+export async function startSluice(
+  config: string,
+  settings: NodeJS.ProcessEnv = {},
+  prepare: (home: string) => Promise<void> = async () => {},
+): Promise<Server> {
   const home = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
   const file = join(home, 'sluice.yaml');
   await writeFile(file, config);
@@ -47,6 +51,7 @@ export async function startSluice(config: string, settings: NodeJS.ProcessEnv = 
   const json = execFileSync(process.execPath, [main, 'keys', 'create', '--name', 'bench', '--json'], { env });
   // The documented output of the command.
   const { key } = JSON.parse(json.toString()) as { key: string };
+  await prepare(home);
   const child = start(process.execPath, [main, 'serve'], env);
   const url = `http://127.0.0.1:${port}`;
   await waitUntilReady(`${url}/readyz`, child);

@@ -30,12 +30,12 @@ export const PEERS: Readonly<
 > = {
   'vllm-router': {
     program: 'vllm-router',
-    start: (program, _folder, upstream) => startRouter('vllm-router', program, [], upstream),
+    start: (program, _folder, upstream) => startRouter('vllm-router', program, [], [upstream], 'round_robin'),
   },
   smg: {
     program: 'smg',
     start: (program, _folder, upstream) =>
-      startRouter('smg', program, ['launch', '--backend', 'openai'], upstream),
+      startRouter('smg', program, ['launch', '--backend', 'openai'], [upstream], 'round_robin'),
   },
   nginx: {
     program: 'nginx',
@@ -88,19 +88,20 @@ export const PEERS: Readonly<
   },
 };
 
-/** Starts vllm-router or smg, which have the same options, with one worker. */
-async function startRouter(
+/** Starts vllm-router or smg, which have the same options, in front of these workers. */
+export async function startRouter(
   name: string,
   program: string,
   command: readonly string[],
-  upstream: string,
+  workers: readonly string[],
+  policy: 'round_robin' | 'cache_aware',
 ): Promise<BenchProxy> {
   const metricsPort = await freePort();
   const server = await startPeer(
     program,
     (port) =>
       [...command, '--host', '127.0.0.1', '--port', String(port), '--log-level', 'error'].concat(
-        ['--worker-urls', upstream, '--policy', 'round_robin'],
+        ['--worker-urls', ...workers, '--policy', policy],
         ['--prometheus-port', String(metricsPort)],
       ),
     '/readiness',

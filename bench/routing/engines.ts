@@ -1,0 +1,86 @@
+/**
+ * Scripted engines with a modelled prefix cache, which look like vLLM servers to a router. Arguments: the ports.
+ * `GET /health` returns their token counts.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { json } from 'node:stream/consumers';
+import { Responder, sendJson } from '../../src/engine/responder.ts';
+import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
+import { openLog } from '../../src/log.ts';
+import { parseRequest } from '../../src/openai/generation-request.ts';
+
+const MODEL = 'bench/model';
+const CONTEXT_TOKENS = 32_768;
+const SLOTS = 16;
+
+/** The fields of a request that have an effect. Routers add others, which the parser would refuse. */
+const FIELDS = ['model', 'messages', 'max_tokens', 'stream', 'stream_options', 'cache_salt'];
+
+const log = openLog('error');
+
+function startEngine(port: number): void {
+  const engine = new ScriptedEngine({
+    slots: SLOTS,
+    queue: 10_000,
+    contextTokens: CONTEXT_TOKENS,
+    // Completions have the length of `max_tokens`.
+    tokens: CONTEXT_TOKENS,
+    tokenMs: 15,
+    tokenMsPerRequest: 1,
+    promptTokenMs: 0.2,
+    cacheTokens: 60_000,
+  });
+  const responder = new Responder(engine, log);
+
+  async function generate(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = (await json(request)) as Record<string, unknown>; // A router sends an object.
+    const known = Object.fromEntries(FIELDS.flatMap((name) => (name in body ? [[name, body[name]]] : [])));
+    const parsed = parseRequest('chat', known, { maxChoices: 1, internal: true });
+    // Without a salt, vLLM shares the cache between all requests.
+    const cacheScope = parsed.request.cacheScope ?? 'shared';
+    await responder.respond({ ...parsed.request, cacheScope }, response);
+  }
+
+  const server = createServer((request, response) => {
+    const { method, url } = request;
+    if (method === 'POST' && url === '/v1/chat/completions') void generate(request, response);
+    else if (method === 'POST' && url === '/v1/chat/completions/render') void render(request, response);
+    else if (url === '/health') sendJson(response, 200, JSON.stringify(engine.health()));
+    else if (url === '/v1/models') sendJson(response, 200, MODELS);
+    else if (url === '/metrics') response.end(metrics(engine));
+    else sendJson(request.resume() && response, 404, '{}');
+  });
+  server.keepAliveTimeout = 120_000;
+  server.listen(port, '127.0.0.1');
+}
+
+/** Returns the tokens of the prompt, which vllm-router needs for its policy: one per four characters. */
+async function render(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { messages } = (await json(request)) as { messages: { content: string }[] };
+  const prompt = Buffer.from(messages.map(({ content }) => content).join('\n'));
+  const ids = Array.from({ length: prompt.length >> 2 }, (_, index) => prompt.readUInt32LE(4 * index) >>> 12);
+  sendJson(response, 200, JSON.stringify({ request_id: 'render', token_ids: ids }));
+}
+
+const MODELS = JSON.stringify({
+  object: 'list',
+  data: [{ id: MODEL, object: 'model', max_model_len: CONTEXT_TOKENS }],
+});
+
+/** Returns the gauges of a vLLM server in the text format of Prometheus. */
+function metrics(engine: ScriptedEngine): string {
+  const { slotsInUse, queued } = engine.health();
+  const gauges = {
+    num_requests_running: slotsInUse,
+    num_requests_waiting: queued,
+    kv_cache_usage_perc: engine.cacheUsage,
+  };
+  return Object.entries(gauges)
+    .map(
+      ([name, value]) =>
+        `# TYPE vllm:${name} gauge\nvllm:${name}{engine="0",model_name="${MODEL}"} ${value}\n`,
+    )
+    .join('');
+}
+
+for (const port of process.argv.slice(2)) startEngine(Number(port));
