@@ -63,7 +63,7 @@ const EXTERNAL = ' target="_blank" rel="noreferrer"';
 
 const isExternal = (href: string): boolean => /^[a-z][a-z0-9+.-]*:/.test(href);
 
-/** Returns the address of a link in the console, or null if the file is not served. */
+/** Returns the address of a link in the console; null: the file is not served. */
 function hrefOf(href: string): string | null {
   if (isExternal(href) || href.startsWith('#')) return href;
   const [, page, anchor = ''] = /^([\w-]+)\.md(#.*)?$/.exec(href) ?? [];

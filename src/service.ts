@@ -31,7 +31,7 @@ import { buildServer } from './http/server.ts';
 import { Identity } from './identity/identity.ts';
 import type { PasswordHasher } from './identity/password.ts';
 import { createSetupLink } from './identity/setup.ts';
-import { CrashSuspects } from './inference/crash-suspects.ts';
+import { openInference } from './inference/inference.ts';
 import type { Log } from './log.ts';
 import { withCatalog } from './models/catalog-defaults.ts';
 import { ModelStore } from './models/store.ts';
@@ -131,11 +131,7 @@ export class Service implements AsyncDisposable {
     const recommended = recommendedModel(config.file.models);
     const app = buildServer({
       router,
-      inference: {
-        accounting: { plans, limits, ledger },
-        crashSuspects: new CrashSuspects(log),
-        checkpointTokens: config.file.ledger.checkpointTokens,
-      },
+      inference: openInference({ plans, limits, ledger }, config.file, log),
       keys,
       accounts: new AccountStore(database),
       identity,

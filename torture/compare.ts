@@ -60,7 +60,7 @@ function* compareRecord(record: RequestRecord, rows: readonly LedgerRow[]): Gene
   yield* compareOutcome(row, record);
 }
 
-/** Returns why the request must have a row, or null if it need not have one. */
+/** Returns why the request must have a row; null: it need not have one. */
 function whyRowExpected({ outcome, received, status, request }: RequestRecord): string | null {
   if (outcome.kind === 'complete') return 'the caller received a complete response';
   if (received > 0) return `the caller received ${received} tokens`;

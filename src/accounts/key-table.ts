@@ -163,7 +163,7 @@ export function noSuchKey(): ServiceError {
 
 type KeyRow = Selectable<Schema['keys']>;
 
-/** Reads and locks the key that `named` identifies until the transaction ends. Returns null if it does not exist. */
+/** Reads and locks the key that `named` identifies until the transaction ends; null: there is none. */
 async function lockKey(
   database: Database,
   transaction: Transaction<Schema>,

@@ -76,7 +76,7 @@ export async function getPerson(database: Database, id: string): Promise<PersonR
   return toRecord(row);
 }
 
-/** Returns the user with this ID or email address, or null. */
+/** Returns the user with this ID or email address; null: none. */
 export async function findPerson({ kysely }: Database, named: string): Promise<PersonRecord | null> {
   const row = await kysely
     .selectFrom('people')

@@ -38,7 +38,7 @@ function registerScripted(parent: Command): void {
     )
     .option(
       '--tokens <count>',
-      'completion length in tokens, unless a limit or a stop sequence ends it earlier',
+      'completion length in tokens, if no limit or stop sequence ends it earlier',
       wholeNumber,
       16,
     )

@@ -51,11 +51,15 @@ function printRequest({ request, stages, retries, interrupted }: ReceiptJson): v
     ],
     ['tokens', describeTokens(request)],
     ['delivered', { true: 'yes', false: 'no', null: 'unknown' }[`${request.delivered}`]],
+    [
+      'continued',
+      request.continued_after === null ? null : `after ${request.continued_after} completion tokens`,
+    ],
     ['retried', retries === 0 ? null : `${retries} ${retries === 1 ? 'replica' : 'replicas'} failed first`],
     [
       'interrupted',
       interrupted
-        ? `the instance that ran the request was stopped or lost; the token counts are from ${request.checkpoint_at ?? 'the start of the request'}`
+        ? `the instance that ran it was stopped or lost; counts are from ${request.checkpoint_at ?? 'its start'}`
         : null,
     ],
   ];
@@ -75,7 +79,7 @@ function describeTokens(request: RequestJson): string {
   const source = {
     engine: 'counted by the engine',
     estimated: 'estimated',
-    clamped: 'reduced to the maximum that the request could use',
+    clamped: 'reduced to the most the request could use',
     null: 'not counted',
   };
   const prompt = `prompt ${request.prompt_tokens} (${request.cached_tokens} cached)`;

@@ -5,6 +5,7 @@ import { consoleSchema, signInSchema, smtpSchema } from './sign-in.ts';
 import { idempotencySchema } from './idempotency.ts';
 import { modelId, planSchema } from './plan.ts';
 import { replicaSchema } from './replica.ts';
+import { recoverySchema } from './recovery.ts';
 import { recommendedSampling } from './sampling.ts';
 import { httpUrl, uniqueIds } from './values.ts';
 
@@ -249,6 +250,7 @@ const configFields = z.strictObject({
     })
     .prefault({})
     .describe('The queue of each model.'),
+  recovery: recoverySchema,
   limits: z
     .strictObject({
       bodyBytes: z

@@ -96,6 +96,11 @@ export const SETTLED = {
   /** Number of replicas that the request was sent to, including those that refused it. */
   attempts: column<number>('integer', '0'),
   /**
+   * Completion tokens after which another replica continued the response, because the first one had failed; null: it was
+   * not continued. If it was continued several times, the last time.
+   */
+  continuedAfter: column<number | null>('integer'),
+  /**
    * Whether the tokens count against limits and are charged. False while the request is running, and if it failed
    * because of the service.
    */

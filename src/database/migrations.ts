@@ -7,6 +7,7 @@ import { createLedger } from './migrations/0003-ledger.ts';
 import { createIdentity } from './migrations/0004-identity.ts';
 import { allowClampedUsage } from './migrations/0005-clamped-usage.ts';
 import { addReasoningTokens } from './migrations/0006-reasoning-tokens.ts';
+import { addContinuedAfter } from './migrations/0007-continued-responses.ts';
 import type { Schema } from './schema.ts';
 
 /** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
@@ -23,6 +24,7 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0004_identity', createIdentity],
   ['0005_clamped_usage', allowClampedUsage],
   ['0006_reasoning_tokens', addReasoningTokens],
+  ['0007_continued_responses', addContinuedAfter],
 ]);
 
 /** ID of the advisory lock that instances take to migrate. On PostgreSQL, such a lock applies to one database. */

@@ -34,7 +34,7 @@ export class NodeSqliteDialect extends SqliteDialect {
 
 /**
  * Takes the write lock when a transaction begins. A deferred transaction that starts to write after another
- * process has written fails immediately, regardless of the busy timeout.
+ * process has written fails at once, regardless of the busy timeout.
  */
 class ImmediateDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {

@@ -46,6 +46,8 @@ export interface Engine {
   /** For logs and metrics, not shown to callers. */
   readonly name: string;
   readonly dialect: Dialect;
+  /** The model's name on the replica. */
+  readonly model: string;
   generate(request: GenerationRequest, signal: AbortSignal): AsyncIterable<ReplicaEvent>;
   /** Rejects if the replica is unhealthy. */
   health(signal: AbortSignal): Promise<EngineHealth>;

@@ -59,6 +59,7 @@ const MAX_METADATA_CHARACTERS = 8 * 1024 * 1024;
 export class ReplicaClient implements Engine {
   readonly name: string;
   readonly dialect: Dialect;
+  readonly model: string;
   readonly #options: ReplicaOptions;
   readonly #address: ReplicaAddress;
   readonly #headers: string[];
@@ -74,6 +75,7 @@ export class ReplicaClient implements Engine {
     const { name, dialect, url, apiKey, headers, firstByteMs, silenceMs, log } = options;
     this.name = name;
     this.dialect = dialect;
+    this.model = options.model;
     this.#options = options;
     this.#address = replicaAddress(url, dialect);
     const frames = options.socketPath !== undefined;

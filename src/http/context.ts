@@ -3,7 +3,7 @@ import type { AccountStore } from '../accounts/store.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Identity } from '../identity/identity.ts';
 import type { Log } from '../log.ts';
-import type { Inference } from '../inference/complete.ts';
+import type { Inference } from '../inference/inference.ts';
 import type { Router } from '../routing/router.ts';
 import type { WriteQueue } from '../event-stream.ts';
 import type { IdempotencyStore } from './idempotency/store.ts';

@@ -14,7 +14,7 @@ const probes = new WeakMap<ServerResponse, () => void>();
  * waits for.
  */
 export function serveHalfClosed(server: Server, current: (socket: Socket) => ServerResponse | null): void {
-  // This public property is missing from Node's types. Without it, Node ends the connection immediately (`socketOnEnd` in
+  // This public property is missing from Node's types. Without it, Node ends the connection at once (`socketOnEnd` in
   // lib/_http_server.js).
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   server.on('connection', (socket: Socket) => socket.once('end', () => probe(socket, current)));

@@ -19,7 +19,7 @@ const PATTERNS = [...PATHS, ...API_PATHS].map(([path, methods]) => {
   return { pattern: new RegExp(`^${pattern}/?$`), methods };
 });
 
-/** Returns the methods that a path supports, or null for unknown paths. */
+/** Returns the methods that a path supports; null: unknown path. */
 export function methodsOf(path: string): readonly string[] | null {
   return PATTERNS.find(({ pattern }) => pattern.test(path))?.methods ?? null;
 }

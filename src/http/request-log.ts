@@ -39,6 +39,7 @@ export function logRequest(
     account: caller?.accountId,
     model: summary.model,
     replica: record.replica,
+    continuedAfter: record.continuedAfter ?? undefined,
     stream: summary.stream,
     status: summary.status,
     code: summary.code,
@@ -56,7 +57,7 @@ export function logRequest(
   });
 }
 
-/** Returns the client request ID, or undefined if it is missing or invalid. */
+/** Returns the client request ID; undefined: missing or not valid. */
 export function clientRequestId(request: IncomingMessage): string | undefined {
   const value = request.headers['x-client-request-id'];
   return typeof value === 'string' && CLIENT_REQUEST_ID.test(value) ? value : undefined;

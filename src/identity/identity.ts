@@ -50,13 +50,13 @@ export class Identity implements AsyncDisposable {
     this.#secrets = secrets;
   }
 
-  /** Returns the session of a signed-in user, if any. */
+  /** Returns the session of a signed-in user; null: none. */
   async session(request: Pick<BrowserRequest, 'headers'>): Promise<PersonSession | null> {
     const presented = await this.presentedSession(request);
     return presented === null || presented.pending ? null : presented.session;
   }
 
-  /** Returns a session that may wait for its second factor, if any. */
+  /** Returns a session that may wait for its second factor; null: none. */
   async presentedSession({ headers }: Pick<BrowserRequest, 'headers'>): ReturnType<typeof presentedSession> {
     return await presentedSession(this.database, headers, this.cookieName);
   }

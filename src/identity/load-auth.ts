@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 
 /**
- * Parts of better-auth, each of which takes at most about 30 ms to compile and run. Imported together, they block the
+ * Parts of better-auth, each of which takes at most about 30 ms to compile and run. Imported at once, they block the
  * event loop, and with it every stream, for more than 100 ms.
  */
 const PARTS: readonly (() => Promise<unknown>)[] = [

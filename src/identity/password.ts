@@ -24,7 +24,7 @@ export const SCRYPT: PasswordHasher = {
 /** The provider ID that better-auth uses for passwords. */
 const PASSWORD = 'credential';
 
-/** Returns the hash of a user's password, or null without a password. */
+/** Returns the hash of a user's password; null: none. */
 export async function passwordHash({ kysely }: Database, personId: string): Promise<string | null> {
   const row = await kysely
     .selectFrom('credentials')

@@ -33,7 +33,7 @@ interface PresentedSession {
 }
 
 /**
- * Returns the session of a cookie, or null if it does not exist or has expired. The token has 190 random bits and is looked up by its hash,
+ * Returns the session of a cookie; null: none, or expired. The token has 190 random bits and is looked up by its hash,
  * so the signature that better-auth adds is not checked.
  */
 export async function presentedSession(
@@ -154,7 +154,7 @@ export async function deleteExpired(database: Database): Promise<void> {
   await database.kysely.deleteFrom('verifications').where('expires_at', '<=', now).execute();
 }
 
-/** Returns the token of the session cookie, `<token>.<signature>`, if any. */
+/** Returns the token of the session cookie, `<token>.<signature>`; null: none. */
 export function sessionToken(cookies: string | undefined, cookieName: string): string | null {
   for (const cookie of cookies?.split(';') ?? []) {
     const [name, value = ''] = cookie.trim().split('=', 2);

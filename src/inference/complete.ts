@@ -11,14 +11,11 @@ import type { RequestResult } from '../routing/breaker.ts';
 import type { QueueEntry } from '../routing/queue.ts';
 import type { Lease } from '../routing/replica.ts';
 import type { ServedModel } from '../routing/served-model.ts';
-import {
-  RequestAccounting,
-  type Accounting,
-  type RequestIdentity,
-  type SettlementOutcome,
-} from './request-accounting.ts';
+import { RequestAccounting, type RequestIdentity, type SettlementOutcome } from './request-accounting.ts';
 import type { CrashSuspects } from './crash-suspects.ts';
+import type { Inference } from './inference.ts';
 import type { GenerationRecord } from './record.ts';
+import { Interruption, Recovery } from './recovery.ts';
 import { ToolCallCounts } from './tool-call-counts.ts';
 
 /** The client closed the connection before its response was complete. Used as an abort reason, never sent. */
@@ -27,14 +24,6 @@ export class ClientDisconnected extends Error {
     super(message);
     this.name = 'ClientDisconnected';
   }
-}
-
-/** Services shared by all generations. */
-export interface Inference {
-  accounting: Accounting;
-  crashSuspects: CrashSuspects;
-  /** Completion tokens between checkpoints, in addition to timed ones. */
-  checkpointTokens: number;
 }
 
 /**
@@ -46,7 +35,7 @@ const MAX_FAILED_ATTEMPTS = 3;
 /**
  * Runs one generation: waits in the queue, reserves limits, opens the ledger row, streams a replica's events, and
  * releases everything at the end. Updates `record` meanwhile. A request that fails on a replica before its first event
- * is sent to the next one. The replica works while the row is written: the first event of a stream waits for it. The
+ * is sent to the next one. After that, another replica continues the response where possible (`recovery.ts`). The replica works while the row is written: the first event of a stream waits for it. The
  * iteration ends only after the row is settled.
  *
  * Throws a `ServiceError`, or `stop.signal.reason` if the client disconnected. Aborts `stop` if the request waited too
@@ -80,8 +69,11 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   readonly #failures = new Map<Engine, ServiceError>();
   /** Failures other than refusals. */
   #failedAttempts = 0;
-  /** Whether the caller has received an event: no other replica can take over then. */
+  /** Whether the caller has received an event. */
   #hasEmitted = false;
+  readonly #recovery: Recovery;
+  /** Set from the failure of a replica that had sent events to the first event of the next one. */
+  #interruption: Interruption | null = null;
   /** Whether the replica sends no events before the end. */
   #isWholeResponse = false;
   readonly #checkpointTokens: number;
@@ -94,7 +86,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   #ended = false;
 
   constructor(
-    { accounting, crashSuspects, checkpointTokens }: Inference,
+    { accounting, crashSuspects, checkpointTokens, recovery }: Inference,
     model: ServedModel,
     identity: RequestIdentity,
     request: GenerationRequest,
@@ -106,6 +98,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     this.#crashSuspects = crashSuspects;
     this.#accounting = new RequestAccounting(accounting, identity, model, record);
     this.#request = requestFor(model, identity, request);
+    this.#recovery = new Recovery(this.#request, recovery);
     this.#stop = stop;
     this.#record = record;
     record.toolCalls = new ToolCallCounts(this.#request);
@@ -137,7 +130,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   async #begin(): Promise<EventResult> {
     try {
       if (this.#lease === null) await this.#admit();
-      this.#events = this.#sendToReplica();
+      this.#events = await this.#sendToReplica();
     } catch (error) {
       return await this.#end(error);
     }
@@ -157,15 +150,29 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   }
 
   /** Sends the request to the next replica. */
-  #sendToReplica(): AsyncIterator<ReplicaEvent, undefined> {
-    this.#lease = this.#model.acquire(this.#failures);
-    this.#record.attempt(this.#lease.engine.name);
-    return this.#lease.engine.generate(this.#request, this.#stop.signal)[Symbol.asyncIterator]();
+  async #sendToReplica(): Promise<AsyncIterator<ReplicaEvent, undefined>> {
+    const interruption = this.#interruption;
+    const lease =
+      interruption === null
+        ? this.#model.acquire(this.#failures)
+        : await interruption.acquire(
+            (failures) =>
+              this.#model.acquire(failures, (engine) => this.#recovery.suits(engine, interruption.failed)),
+            this.#stop.signal,
+          );
+    this.#lease = lease;
+    if (this.#recovery.hasOutput) this.#record.continueOn(lease.engine.name);
+    else this.#record.attempt(lease.engine.name);
+    const request = this.#recovery.requestFor(lease.engine);
+    return lease.engine.generate(request, this.#stop.signal)[Symbol.asyncIterator]();
   }
 
   readonly #onEvent = (step: IteratorResult<ReplicaEvent, undefined>): EventResult | Promise<EventResult> => {
     if (step.done) return this.#finish();
     const { value } = step;
+    if (this.#interruption !== null && value.type !== 'sent') this.#interruptionEnded();
+    // The caller has received these events from the first replica.
+    if (this.#recovery.hasOutput && (value.type === 'sent' || value.type === 'started')) return this.next();
     if (value.type === 'sent') {
       this.#leaveQueue();
       this.#isWholeResponse = value.whole;
@@ -177,6 +184,8 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     const isFirst = !this.#hasEmitted;
     this.#hasEmitted = true;
     this.#record.update(value, this.#estimate);
+    this.#recovery.add(value);
+    if (!isFirst && value.type === 'started') return this.next();
     // `sent` was handled above.
     const result = value.type === 'end' ? this.#endEvent() : (step as EventResult);
     if (isFirst && this.#request.stream) return this.#whenOpened(result);
@@ -215,18 +224,46 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   readonly #estimate = () => estimatedPromptTokens(this.#request);
 
   readonly #onError = (error: unknown): Promise<EventResult> => {
-    if (this.#stop.signal.aborted || !isReplicaFailure(error) || !this.#lease) return this.#end(error);
+    if (this.#stop.signal.aborted || !this.#lease) return this.#end(error);
+    // Another replica may refuse to continue, which the caller has not caused.
+    if (!isReplicaFailure(error)) return this.#end(this.#interruption?.error ?? error);
     const { engine } = this.#lease;
-    if (error instanceof EngineCrashed && this.#hasEmitted)
+    if (error instanceof EngineCrashed && this.#hasEmitted && this.#interruption === null)
       this.#crashSuspects.record(this.#request, this.#identity, `${engine.name} start ${error.starts}`);
     const refused = error instanceof ReplicaRefused;
     this.#lease.release(refused && error.rateLimited ? 'inconclusive' : 'failed', error);
+    if (this.#hasEmitted) return this.#recover(error, engine);
     if (!refused) this.#failedAttempts++;
-    if (this.#hasEmitted || this.#failedAttempts >= MAX_FAILED_ATTEMPTS) return this.#end(error);
+    if (this.#failedAttempts >= MAX_FAILED_ATTEMPTS) return this.#end(error);
     this.#failures.set(engine, error);
     this.#events = null;
     return this.next();
   };
+
+  /** Continues a response after a failure, or ends it with the error. */
+  #recover(error: ServiceError, failed: Engine): Promise<EventResult> {
+    const { usage, finishReason } = this.#record;
+    const missing = this.#recovery.missingEvents(usage, finishReason);
+    if (missing !== null) {
+      this.#events = eventsOf(missing);
+      return this.next();
+    }
+    // A replica that refuses the request is not an attempt: an engine that restarts does so at first.
+    const isRefused = this.#interruption !== null && error instanceof ReplicaRefused;
+    if (!isRefused) {
+      if (this.#crashSuspects.refuses(this.#request)) return this.#end(error);
+      if (!this.#recovery.begin(failed, usage)) return this.#end(this.#interruption?.error ?? error);
+      this.#interruption ??= new Interruption(error, failed, this.#recovery.maxWaitMs);
+    }
+    this.#events = null;
+    return this.next();
+  }
+
+  /** Called at the first event of the replica that took over. */
+  #interruptionEnded(): void {
+    this.#interruption = null;
+    this.#lease?.responseStarted();
+  }
 
   async #finish(): Promise<EventResult> {
     this.#release('succeeded');
@@ -266,6 +303,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   #recordSpeed(): void {
     const { usage, usageSource } = this.#record;
     if (this.#runMs <= 0 || usage.completionTokens === 0 || usageSource === 'clamped') return;
+    if (this.#record.continuedAfter !== null) return;
     const tokensPerChoice = usage.completionTokens / totalChoices(this.#request);
     this.#lease?.replica.recordSpeed(tokensPerChoice / this.#runMs);
   }
@@ -292,6 +330,11 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     this.#lease?.release(result);
     this.#record.endedAtMs = performance.now();
   }
+}
+
+// oxlint-disable-next-line typescript/require-await
+async function* eventsOf(events: readonly GenerationEvent[]): AsyncGenerator<GenerationEvent, undefined> {
+  yield* events;
 }
 
 /** Returns the request for replicas: within the model's limits, and with the cache scope of its account. */

@@ -59,6 +59,13 @@ export class CrashSuspects {
     );
   }
 
+  /** Whether `check` would throw. */
+  refuses(request: GenerationRequest): boolean {
+    this.#expire();
+    const suspect = this.#suspects.get(hashGeneration(request));
+    return suspect !== undefined && suspect.crashes >= MAX_CRASHES;
+  }
+
   /** Records that the request was running during a crash. `crash` identifies the replica and its crash. */
   record(request: GenerationRequest, { requestId, caller }: RequestIdentity, crash: string): void {
     this.#expire();

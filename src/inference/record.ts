@@ -23,6 +23,11 @@ export class GenerationRecord implements RunningCounts {
   replica: string | null = null;
   /** Replicas that it was sent to, including those that refused it or failed. */
   attempts = 0;
+  /**
+   * Completion tokens that the caller had received when another replica continued the response, the last time; null: it was
+   * not continued.
+   */
+  continuedAfter: number | null = null;
   usage: Usage = { ...NO_USAGE };
   usageSource: UsageSource | null = null;
   /** Of the choice that finished last; null: not completed. */
@@ -53,6 +58,13 @@ export class GenerationRecord implements RunningCounts {
     this.slotAtMs = null;
     this.usage = { ...NO_USAGE };
     this.usageSource = null;
+  }
+
+  /** Continues the response on another replica. The counts go on. */
+  continueOn(replica: string): void {
+    this.replica = replica;
+    this.attempts++;
+    this.continuedAfter = this.usage.completionTokens;
   }
 
   /** Records that the request was sent to a server that does not report slots. */
@@ -88,7 +100,15 @@ export class GenerationRecord implements RunningCounts {
         this.toolCalls?.finish(event.choice, event.reason);
         return;
       case 'end':
-        this.usage = event.usage;
+        // The prompt counts once, as in the first attempt.
+        this.usage =
+          this.continuedAfter === null
+            ? event.usage
+            : {
+                ...event.usage,
+                promptTokens: this.usage.promptTokens,
+                cachedTokens: this.usage.cachedTokens,
+              };
         this.usageSource = event.usageSource;
     }
   }

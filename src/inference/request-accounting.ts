@@ -156,6 +156,7 @@ export class RequestAccounting {
       const settled = await ledger.settle(this.#identity.requestId, {
         replica: record.replica,
         attempts: record.attempts,
+        continuedAfter: record.continuedAfter,
         slotAt: record.slotAt,
         firstTokenAt: record.firstTokenAt,
         endedAt: record.endedAt ?? Date.now(),

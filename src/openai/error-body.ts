@@ -27,7 +27,7 @@ export function readErrorBody(status: number, body: string): ServiceError {
   const cause = new Error(`${what} with status ${status}${code}`);
   const options = TOOL_OPTIONS.find(([message]) => message.test(detail.message))?.[1];
   if (options !== undefined) {
-    const message = `\`tools\` is not enabled in the engine of this model. Its operator must start the engine with ${options}.`;
+    const message = `\`tools\` is not enabled at the engine of this model. Its operator must start it with ${options}.`;
     return new ServiceError('unsupported_parameter', message, { param: 'tools', cause });
   }
   if (

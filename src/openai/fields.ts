@@ -44,7 +44,7 @@ export const prompt = structured(
     supportedBy: MANY_CHOICES,
     bounds: 'not empty; number of prompts × `n` is at most `limits.choices`',
     description:
-      'One or more texts to complete, with `n` choices each. Arrays of token IDs are not supported. A single prompt is supported by all engines.',
+      'One or more texts to complete, with `n` choices each. Arrays of token IDs are not supported. All engines support a single prompt.',
   },
 );
 
@@ -78,7 +78,7 @@ export const topK = number('top_k', { type: 'integer', minimum: 0, maximum: MAX_
 export const minP = number('min_p', { type: 'number', minimum: 0, maximum: 1 }, 0, {
   neutral: [0],
   supportedBy: SAMPLERS,
-  description: "Excludes tokens whose probability is below this fraction of the most likely token's.",
+  description: 'Excludes tokens whose probability is below this fraction of the most likely one.',
 });
 
 export const seed = number('seed', { type: 'integer', minimum: -(2 ** 63), maximum: 2 ** 63 }, null, {

@@ -12,15 +12,15 @@ export const HINTS: readonly Field[] = [
   hintInChat('messages[].annotations', 'Not sent to the model.'),
   hintInChat('messages[].reasoning_details', 'Not sent to the model. Use `reasoning_content`.'),
   hintInChat('messages[].parsed', "Added by OpenAI's libraries to structured output. Not sent to the model."),
-  hintInChat('messages[].cache_control', 'Not needed: prefixes are cached automatically.'),
-  hintInChat('cache_control', 'Not needed: prefixes are cached automatically.'),
+  hintInChat('messages[].cache_control', 'Cached prefixes are found without it.'),
+  hintInChat('cache_control', 'Cached prefixes are found without it.'),
   hint('metadata', { description: 'Not stored.' }),
   hint('store', { description: 'Responses are never stored.' }),
   hint('service_tier', { description: 'There is only one tier.' }),
   hint('safety_identifier', { description: 'Not stored.' }),
-  hint('prompt_cache_key', { description: 'Not needed: prefixes are cached automatically.' }),
+  hint('prompt_cache_key', { description: 'Cached prefixes are found without it.' }),
   hintInChat('promptCacheKey', "opencode's name for `prompt_cache_key`."),
-  hintInChat('prompt_cache_options', 'Not needed: prefixes are cached automatically.'),
+  hintInChat('prompt_cache_options', 'Cached prefixes are found without it.'),
   hint('prompt_cache_retention', { description: 'The engine decides how long a prefix is cached.' }),
 ];
 
@@ -61,7 +61,7 @@ export const REFUSALS: readonly Field[] = [
   refused('enable_thinking', {
     kinds: CHAT,
     instead: 'chat_template_kwargs',
-    description: 'Variable of some chat templates.',
+    description: 'A variable of some chat templates.',
   }),
   refusedInChat('verbosity', 'Not supported by any engine.', 'medium'),
   refusedInChat('web_search_options', 'Web search is not supported.'),

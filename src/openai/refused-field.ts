@@ -17,7 +17,7 @@ const REFUSED: readonly (readonly [RegExp, RefusableField])[] = [
   ],
 ];
 
-/** Returns the field that the error response names as refused, if any. */
+/** Returns the field that the error response names as refused; null: none. */
 export function readRefusedField(status: number, body: string): RefusableField | null {
   if (status !== 400 && status !== 422) return null;
   const whole = parseJsonObject(body);

@@ -161,8 +161,8 @@ export class StreamFormatter {
     }
     if (text === '') return '';
     const after =
-      this.#request.continuousUsage || event.tokenIds !== undefined
-        ? withIds(this.#afterText, event) + this.#closeWithUsage()
+      this.#request.continuousUsage || this.#request.tokenIds
+        ? this.#withIds(this.#afterText, event) + this.#closeWithUsage()
         : this.#afterTextAndClose;
     return this.#takePendingFinish() + before + JSON.stringify(text) + after;
   }
@@ -176,8 +176,14 @@ export class StreamFormatter {
     const before = this.#beforeCall[event.choice];
     if (before === undefined) return '';
     const close = this.#closeWithUsage();
-    const rest = withIds(`${fields}}}]},"finish_reason":null}`, event);
+    const rest = this.#withIds(`${fields}}}]},"finish_reason":null}`, event);
     return `${this.#takePendingFinish()}${before}${event.call},${rest}${close}`;
+  }
+
+  /** Adds the token IDs to the end of a choice, if the request asks for them. */
+  #withIds(end: string, { tokenIds }: TextEvent | ToolEvent): string {
+    if (tokenIds === undefined || !this.#request.tokenIds) return end;
+    return `${end.slice(0, -1)},"token_ids":[${tokenIds.join(',')}]}`;
   }
 
   #formatLogprobs(choice: number, text: string, logprobs: readonly TokenLogprob[]): string {
@@ -226,11 +232,6 @@ export class StreamFormatter {
     if (!this.#request.continuousUsage || !this.#isPromptCounted) return this.#close;
     return `],"usage":${usageJson(this.#request.kind, this.#usage)}}\n\n`;
   }
-}
-
-/** Adds the token IDs, if any, to the end of a choice. */
-function withIds(end: string, { tokenIds }: TextEvent | ToolEvent): string {
-  return tokenIds === undefined ? end : `${end.slice(0, -1)},"token_ids":[${tokenIds.join(',')}]}`;
 }
 
 /** Returns the frame of an error in a stream. */

@@ -16,7 +16,7 @@ export function parseTextRequest(
   const shared = parseGenerationFields(body, 'text', options);
   const prompts = parsePrompts(body);
   if (prompts.length * shared.choices > options.maxChoices) {
-    const expected = `an array of at most ${options.maxChoices} prompts, counting each prompt \`n\` times`;
+    const expected = `an array of at most ${options.maxChoices} prompts, counting each \`n\` times`;
     throw wrongValue('prompt', expected, prompts.length * shared.choices);
   }
   const request: TextRequest = {

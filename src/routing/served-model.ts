@@ -74,14 +74,14 @@ export class ServedModel implements ConfiguredModel {
   }
 
   /**
-   * Selects a ready replica that is not in `failed`, and counts the request there until the lease is released. A
+   * Selects a ready replica that is not in `failed` and that `suits` the request, and counts the request there until the lease is released. A
    * request that has failed elsewhere is not used as the trial of a paused replica. If all replicas are paused,
    * selects the one whose pause ends first, because a breaker must not refuse a request that a replica might serve.
    *
    * Throws 503 `engine_unavailable` if none is ready, or the last error in `failed` if none is left.
    */
-  acquire(failed: ReadonlyMap<Engine, ServiceError>): Lease {
-    const able = this.#replicas.filter((replica) => replica.ready && !failed.has(replica.engine));
+  acquire(failed: ReadonlyMap<Engine, ServiceError>, suits: (engine: Engine) => boolean = () => true): Lease {
+    const able = this.#replicas.filter(({ engine, ready }) => ready && !failed.has(engine) && suits(engine));
     const open = able.filter(({ breaker }) => !breaker.paused || (breaker.trialDue && failed.size === 0));
     const last = open.findIndex((replica) => replica === this.#last);
     const chosen = open[fewestInFlight(open, last === -1 ? open.length - 1 : last)] ?? firstToResume(able);

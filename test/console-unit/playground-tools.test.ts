@@ -36,7 +36,7 @@ import { parseChatRequest } from '../../src/openai/chat-request.ts';
 const PARSING = { maxChoices: 16, internal: false };
 const MODEL = 'acme/one';
 
-/** Returns the service's error for these fields, or null if they are accepted. */
+/** Returns the service's error for these fields; null: accepted. */
 function refusalOf(fields: Readonly<Record<string, unknown>>): string | null {
   try {
     parseChatRequest({ model: MODEL, messages: [{ role: 'user', content: 'Hi' }], ...fields }, PARSING);

@@ -4,7 +4,7 @@ import { delimiter, join } from 'node:path';
 /** Program names of Chromium on Debian, and of Google Chrome. */
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
-/** Returns the path of Chromium from `CHROMIUM_PATH`, else from the PATH, or undefined if it is not found. */
+/** Returns the path of Chromium from `CHROMIUM_PATH`, else from the PATH; undefined: not found. */
 export function findChromium(): string | undefined {
   const given = process.env.CHROMIUM_PATH;
   if (given !== undefined) return given === '' ? undefined : given;

@@ -124,6 +124,7 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
       firstTokenAt: refused ? null : firstTokenAt,
       endedAt: refused ? startedAt + random.between(3, 400) : Math.round(firstTokenAt + decodeMs),
       attempts: outcome === 'engine_unavailable' ? random.between(0, 2) : 1 + Number(random.chance(0.01)),
+      continuedAfter: null,
       finishReason: outcome !== 'complete' ? null : wanted > maxTokens ? 'length' : 'stop',
       errorCode: outcome === 'complete' || outcome === 'interrupted' ? null : outcome,
       httpStatus: STATUS[outcome],

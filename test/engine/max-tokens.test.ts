@@ -4,7 +4,7 @@ import type { ChatRequest, Dialect, TextRequest } from '../../src/generation.ts'
 import { HttpReplica, respondHello } from './replicas.ts';
 import { chat, collect, MODEL, NEVER_ABORTED, text, textOf } from './requests.ts';
 
-/** Returns the error of a server with 1024 tokens of context, or null if the request is accepted. */
+/** Returns the error of a server with 1024 tokens of context; null: the request is accepted. */
 type Refusal = (maxTokens: number | undefined, promptTokens: number) => object | null;
 
 const CONTEXT = 1024;

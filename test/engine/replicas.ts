@@ -38,6 +38,7 @@ export async function openScripted(
   return {
     name: engine.name,
     dialect: engine.dialect,
+    model: engine.model,
     generate: (request, signal) => engine.generate(request, signal),
     health: (signal) => engine.health(signal),
     describe: (signal) => engine.describe(signal),

@@ -13,7 +13,7 @@ const MODELS = [
   'test/suspect',
   'test/other',
 ];
-const yaml = `models:\n${MODELS.map((id) => `  - id: ${id}\n    engine: {file: 'scripted:'}\n`).join('')}engine:\n  stallMs: 3000\n`;
+const yaml = `models:\n${MODELS.map((id) => `  - id: ${id}\n    engine: {file: 'scripted:'}\n`).join('')}engine:\n  stallMs: 3000\nrecovery:\n  maxAttempts: 0\n`;
 const service = await startService(yaml);
 after(() => service[Symbol.asyncDispose]());
 await until(() => service.service.embeddedReplicas.every((model) => model.state().state === 'ready'));
@@ -54,7 +54,7 @@ function replicaOf(model: string): (typeof service.service.embeddedReplicas)[num
   return replica;
 }
 
-test('after an engine is killed, its streams end with an error, others continue, and it restarts', async () => {
+test('after an engine is killed, its streams end with an error without recovery, others continue, and it restarts', async () => {
   const replica = replicaOf('test/killed');
   const { pid } = replica;
   assert.ok(pid !== null);

@@ -172,7 +172,7 @@ test('a generation without readers is aborted after graceMs, unless one joins be
   assert.equal(signal.aborted, true);
 });
 
-test('a generation that exceeds the memory without readers is aborted immediately', async () => {
+test('a generation that exceeds the memory without readers is aborted at once', async () => {
   const fixture = new Fixture(10_000, 1_000_000);
   fixture.generation.join().close(new ClientDisconnected());
   await fixture.write(['x'.repeat(10_000)]);

@@ -41,7 +41,7 @@ async function holdSlot(): Promise<Wire> {
 
 const untilWaiting = (count: number) => until(() => service.service.router.overview()[0]?.waiting === count);
 
-test('a request that exceeds the queue is immediately refused with queue_full, and the others are served', async () => {
+test('a request that exceeds the queue is refused with queue_full at once, and the others are served', async () => {
   const first = await holdSlot();
   using second = await ask({ text: 'second' });
   using third = await ask({ text: 'third' }, true);

@@ -228,7 +228,7 @@ test('all resources are released whenever clients disconnect', async () => {
   const clients = Array.from({ length: 30 }, async (_, index) => {
     using wire = await Wire.open(service.url);
     wire.send(request({ tokens: 20, tokenMs: index % 3 }, { stream: index % 4 !== 0 }));
-    // Some disconnect immediately, some in the queue, some after a few chunks.
+    // Some disconnect at once, some in the queue, some after a few chunks.
     if (index % 5 === 0) return;
     if (index % 4 === 0) return void (await wire.response());
     await wire.head();

@@ -21,7 +21,7 @@ import { exchange, requestText, transcript, Wire } from './wire.ts';
  * Compares each kind of response with a file in `golden/`, with IDs and times masked and Node's own headers left out.
  * `SLUICE_WRITE_GOLDEN=1` writes the files; review the changes.
  */
-const service = await startService(scriptedYaml({ contextTokens: 200 }));
+const service = await startService(scriptedYaml({ contextTokens: 200 }, 'recovery: {maxAttempts: 0}\n'));
 after(() => service[Symbol.asyncDispose]());
 
 const admin = await service.service.keys.create({ name: 'admin', kind: 'admin' });

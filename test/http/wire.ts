@@ -9,7 +9,7 @@ export interface WireResponse {
   statusLine: string;
   /** In their order and case. */
   headers: readonly (readonly [name: string, value: string])[];
-  /** Returns a header by its lowercase name, or null. */
+  /** Returns a header by its lowercase name; null: none. */
   header(name: string): string | null;
   body: string;
   /** The chunks of the body; null: not chunked. */

@@ -21,7 +21,7 @@ import { Router } from '../../src/routing/router.ts';
 import { openScripted, HttpReplica, REPLICA, respondHello } from '../engine/replicas.ts';
 import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
 import { until } from '../harness.ts';
-import { openAccounting } from './fixture.ts';
+import { openAccounting, NO_RECOVERY } from './fixture.ts';
 
 /** Pico-dollars per token. */
 const PRICE = { prompt: 1, completion: 2 };
@@ -73,6 +73,7 @@ function run(router: Router, request: GenerationRequest): Run {
     accounting: accounting,
     crashSuspects: new CrashSuspects(SILENT),
     checkpointTokens: 256,
+    recovery: NO_RECOVERY,
   };
   const identity = { requestId, clientRequestId: null, caller: accounting.caller };
   const events = complete(inference, router.model(MODEL), identity, request, stop, record);
@@ -203,7 +204,7 @@ test('a request whose caller has received events is not sent to another replica'
   assertReleased(router);
 });
 
-test('an error of the request itself is returned immediately, and is not a failure of the replica', async () => {
+test('an error of the request itself is returned at once, and is not a failure of the replica', async () => {
   await using strict = await HttpReplica.listen((response) =>
     response.writeHead(400).end('{"message":"no"}'),
   );
@@ -620,7 +621,8 @@ test('a request denied by limits has no row, no slot and no queue entry', async 
   await using poor = await openAccounting({ requestsPerMinute: 1 });
   const record = new GenerationRecord();
   const ask = async (requestId: string) => {
-    const inference = { accounting: poor, crashSuspects: new CrashSuspects(SILENT), checkpointTokens: 256 };
+    const crashSuspects = new CrashSuspects(SILENT);
+    const inference = { accounting: poor, crashSuspects, checkpointTokens: 256, recovery: NO_RECOVERY };
     const identity = { requestId, clientRequestId: null, caller: poor.caller };
     const request = chat({ text: 'a' });
     const stop = new AbortController();

@@ -13,13 +13,16 @@ import { ManualClock, temporaryFolder } from '../harness.ts';
 /** Accounting under one plan, with a caller. */
 export interface TestAccounting extends Accounting, AsyncDisposable {
   caller: AuthenticatedKey;
-  /** Reads the row of a request, with its cost as a bigint, or undefined if there is none. */
+  /** Reads the row of a request, with its cost as a bigint; undefined: none. */
   row(id: string): Promise<Row | undefined>;
   /** The requests in flight, as counted by the limits. */
   inFlight(): Promise<number>;
 }
 
 type Row = Awaited<ReturnType<typeof findRow>>;
+
+/** Responses end with the error of their replica. */
+export const NO_RECOVERY = { maxAttempts: 0, maxWaitMs: 0 };
 
 /** The caller of all requests. */
 export const CALLER: AuthenticatedKey = {
@@ -88,7 +91,7 @@ async function findRow({ kysely }: Awaited<ReturnType<typeof openDatabase>>, id:
       'error_code',
       'usage_source',
     ])
-    .select(['attempts', 'delivered'])
+    .select(['attempts', 'continued_after', 'delivered'])
     .select((select) => select.cast<string>('cost_pico', 'text').as('cost'))
     .where('id', '=', id)
     .executeTakeFirst();

@@ -16,7 +16,7 @@ import { Router } from '../../src/routing/router.ts';
 import { openScripted, REPLICA } from '../engine/replicas.ts';
 import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
 import { until } from '../harness.ts';
-import { openAccounting } from './fixture.ts';
+import { openAccounting, NO_RECOVERY } from './fixture.ts';
 
 const engine = await openScripted({ slots: 2 });
 after(() => engine[Symbol.asyncDispose]());
@@ -56,6 +56,7 @@ function run(replica: Engine, ledger: Partial<Ledger>, directive: object, stream
     accounting: { plans, limits, ledger: changed },
     crashSuspects: new CrashSuspects(SILENT),
     checkpointTokens: 256,
+    recovery: NO_RECOVERY,
   };
   const requestId = randomUUIDv7();
   const identity = { requestId, clientRequestId: null, caller };

@@ -108,7 +108,7 @@ describe('a generation that continues another', SKIP, () => {
     await assertContinued(penalized({ repetitionPenalty: 1.5 }));
   });
 
-  test('ends immediately if the earlier tokens were the last ones', async () => {
+  test('ends at once if the earlier tokens were the last ones', async () => {
     const request = text('la', { maxTokens: 3, sampling: GREEDY });
     const { reasons, usage, texts } = await generate(request, continuationOf([260, 260, 260]));
     assert.deepEqual([texts, reasons, usage.completionTokens], [[], ['length'], 3]);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { FinishReason, GenerationEvent, ResponseFormat } from '../../src/generation.ts';
+import type { ResponseFormat } from '../../src/generation.ts';
 import { ChatOutput } from '../../src/engine/llama/chat-output.ts';
 import { GrammarCache } from '../../src/engine/llama/grammar.ts';
 import { Job, JobChoice } from '../../src/engine/llama/job.ts';
@@ -10,6 +10,7 @@ import { TextStream } from '../../src/engine/llama/text-stream.ts';
 import { HERMES } from '../../src/engine/llama/tool-calls/hermes.ts';
 import { SILENT } from '../../src/log.ts';
 import { file, SKIP } from './embedded-engine.ts';
+import { assertReplayed } from './replay.ts';
 import { assertCall, COLOR } from './lamp-tools.ts';
 
 const THINK = { open: '<think>', close: '</think>' };
@@ -136,46 +137,9 @@ describe('reasoning before a constrained answer', SKIP, () => {
       return { job, choice };
     };
     const tokens = [...model.tokenize('<think>Hm, 東? Red. </think>{"color": "red"}', false)];
-    /** Replays the first tokens, accepts the others, and returns the events. */
-    const run = async (replayed: number): Promise<GenerationEvent[]> => {
-      const { job, choice } = begin();
-      let reason: FinishReason | null = null;
-      for (const [index, token] of tokens.entries()) {
-        if (reason !== null) break;
-        if (index < replayed) reason = choice.replay(token, vocabulary);
-        else reason = choice.accept(token, null, vocabulary);
-      }
-      choice.dispose();
-      const events: GenerationEvent[] = [];
-      for (let event = await job.outbox.next(); event !== null; event = await job.outbox.next())
-        events.push(event);
-      return events;
-    };
-    const outputOf = (events: readonly GenerationEvent[]) => ({
-      reasoning: events.map((event) => (event.type === 'reasoning' ? event.text : '')).join(''),
-      text: events.map((event) => (event.type === 'token' ? event.text : '')).join(''),
-      end: events.slice(-2),
-    });
-    const unbroken = await run(0);
-    assert.equal(outputOf(unbroken).reasoning, 'Hm, 東? Red.');
-    assert.equal(outputOf(unbroken).text, '{"color": "');
-    for (let count = 0; count <= tokens.length; count++) {
-      // What the first engine has sent after this many tokens.
-      const { job, choice } = begin();
-      const sent: GenerationEvent[] = [];
-      let reason: FinishReason | null = null;
-      for (const token of tokens.slice(0, count)) reason ??= choice.accept(token, null, vocabulary);
-      if (reason === null) job.fail(new Error('interrupted'));
-      await assert.rejects(async () => {
-        for (let event = await job.outbox.next(); event !== null; event = await job.outbox.next())
-          if (event.type === 'token' || event.type === 'reasoning') sent.push(event);
-        assert.ok(reason !== null);
-        throw new Error('interrupted');
-      });
-      choice.dispose();
-      const rest = await run(count);
-      assert.deepEqual(outputOf([...sent, ...rest]), outputOf(unbroken), `after ${count} tokens`);
-    }
+    const unbroken = await assertReplayed(begin, tokens, vocabulary);
+    assert.equal(unbroken.reasoning, 'Hm, 東? Red.');
+    assert.equal(unbroken.text, '{"color": "');
     const { choice } = begin();
     const [digit = 0] = model.tokenize('7', false);
     assert.throws(() => choice.replay(digit, vocabulary), { code: 'invalid_value' });

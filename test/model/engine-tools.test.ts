@@ -12,6 +12,7 @@ import { HERMES } from '../../src/engine/llama/tool-calls/hermes.ts';
 import type { OutputPart } from '../../src/engine/llama/tool-calls/part-collector.ts';
 import { SILENT } from '../../src/log.ts';
 import { chat, complete, file, SKIP } from './embedded-engine.ts';
+import { assertReplayed } from './replay.ts';
 import { assertCall, callsOf, COLOR, OFF } from './lamp-tools.ts';
 
 describe('tool calls of the embedded engine', SKIP, () => {
@@ -161,6 +162,35 @@ describe('tool calls of the embedded engine', SKIP, () => {
     assert.equal(text, 'Is 1 <tool> 2? Sure.');
     // The last token can end in the start of the opening.
     assert.ok(tokens === text || tokens === `${text}<`, tokens);
+  });
+
+  test('text before a call, and the call, continue after any token', async () => {
+    const { model, vocabulary } = loaded;
+    const begin = () => {
+      const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: true }, [
+        new Uint32Array(1),
+      ]);
+      const { output, guide } = freeAnswer();
+      const choice = new JobChoice({
+        job,
+        index: 0,
+        prompt: new Uint32Array(1),
+        first: true,
+        limit: 200,
+        echo: '',
+        text: new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
+        chat: { output, constraint: guide },
+        constraint: null,
+        grammarField: 'tools',
+        createSampler: () => model.sampler({ temperature: 0, seed: 1 }, guide.initial()),
+      });
+      return { job, choice };
+    };
+    const reply =
+      'Is 1 <tool> 2? Sure.<tool_call>\n{"name": "set_color", "arguments": {"color": "red", "level": 2}}\n</tool_call>';
+    const output = await assertReplayed(begin, [...model.tokenize(reply, false)], vocabulary);
+    assert.equal(output.text, 'Is 1 <tool> 2? Sure.');
+    assert.deepEqual(output.calls, ['set_color{"color": "red", "level": 2}']);
   });
 
   test('without tools, or with none to choose, there are no calls', async () => {

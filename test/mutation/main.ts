@@ -128,7 +128,7 @@ function draw(all: readonly Mutant[], count: number, random: Random): Mutant[] {
   return picked;
 }
 
-/** Returns the name of the first test file that fails with this mutant, or null if all pass. */
+/** Returns the name of the first test file that fails with this mutant; null: all pass. */
 async function killedBy(mutant: Mutant, area: Area): Promise<string | null> {
   const source = readFileSync(join(root, mutant.file), 'utf8');
   const target = join(copy, mutant.file);

@@ -108,6 +108,7 @@ const generations: fc.Arbitrary<Generation> = fc
         n: choices,
         stream: true,
         stream_options,
+        return_token_ids: tokenIds !== null,
         ...(logprobs ? { logprobs, top_logprobs: 20 } : {}),
       };
       // Without counts, every log probability, or else every delta, counts as a token.

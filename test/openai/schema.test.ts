@@ -34,7 +34,7 @@ const ChatRequest = schemas['ChatRequest'] ?? {};
 const bodies = new SchemaBodies(schemas, isValid).of(ChatRequest) as fc.Arbitrary<Record<string, unknown>>;
 const RUNS = { numRuns: 500 };
 
-/** Returns why the parser refuses a body, or null if it accepts the body. */
+/** Returns why the parser refuses a body; null: it does not. */
 function refusalOf(body: Record<string, unknown>): ServiceError | null {
   try {
     parseChatRequest(body, CALLER);

@@ -296,3 +296,19 @@ test('log probabilities in non-streaming responses', () => {
     text_offset: [0, 2],
   });
 });
+
+test('token IDs are only sent if the request asks for them', () => {
+  const { request } = chat({ stream: true });
+  const event: GenerationEvent = {
+    type: 'token',
+    choice: 0,
+    text: 'a',
+    completionTokens: 1,
+    logprobs: null,
+    tokenIds: [5],
+  };
+  const chunkOf = (tokenIds: boolean) =>
+    new StreamFormatter(CHAT_IDENTITY, { ...request, tokenIds }).format(event);
+  assert.match(chunkOf(true), /"token_ids":\[5\]/);
+  assert.doesNotMatch(chunkOf(false), /token_ids/);
+});

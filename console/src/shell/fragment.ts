@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react';
 
 /**
- * Returns the secret in the URL fragment of a link, or an empty string without one. Fragments do not reach server logs. The secret is
+ * Returns the secret in the URL fragment of a link; empty: none. Fragments do not reach server logs. The secret is
  * removed from the URL immediately, so that it does not stay in the browser history, and is lost on reload.
  */
 export function useFragmentToken(): string {

@@ -19,6 +19,8 @@ export interface Settlement extends RunningCounts {
   endedAt: number;
   /** Replicas that the request was sent to, including those that refused it. */
   attempts: number;
+  /** Completion tokens after which another replica continued the response; null: it was not continued. */
+  continuedAfter: number | null;
   finishReason: FinishReason | null;
   /** Code of the error, or `hung_up` if the client disconnected; null if the request completed. */
   errorCode: string | null;

@@ -70,7 +70,7 @@ export async function readRequests(
   }
 }
 
-/** Returns the ID of the oldest row that the next query may scan, or null if it may scan all remaining rows. */
+/** Returns the ID of the oldest row that the next query may scan; null: it may scan all remaining rows. */
 async function windowEnd(
   database: Database,
   filter: RequestFilter,

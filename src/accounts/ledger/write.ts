@@ -90,8 +90,8 @@ export type SettledValues = readonly [id: string, ttft: number | null, speed: nu
 
 export function settledValues(id: string, opened: RowStart, ended: Settlement): SettledValues {
   const { ttft, speed } = latencies(opened, ended);
-  const { endedAt, attempts, billed, finishReason, errorCode, httpStatus, delivered } = ended;
-  const row = { endedAt, attempts, billed, finishReason, errorCode, httpStatus, delivered };
+  const { endedAt, attempts, continuedAfter, billed, finishReason, errorCode, httpStatus, delivered } = ended;
+  const row = { endedAt, attempts, continuedAfter, billed, finishReason, errorCode, httpStatus, delivered };
   const costPico = billed ? costOf(ended.usage, opened.price) : 0n;
   return [id, ttft, speed, ...endedValues({ state: 'settled', ...countsOf(ended), costPico, ...row })];
 }
@@ -147,6 +147,7 @@ function emptyValues(id: string, state: LedgerState, endedAt: number): SettledVa
     ...counts,
     endedAt,
     attempts: 0,
+    continuedAfter: null,
     delivered: null,
     ...WAIVED_ROW,
   };

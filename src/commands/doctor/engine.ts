@@ -65,7 +65,7 @@ export async function checkPip(env: NodeJS.ProcessEnv): Promise<Finding> {
     status: 'note',
     found: 'not found',
     advice:
-      'pip is only needed to download the default model when the Hugging Face Hub is unreachable. It is part of Python.',
+      'Only needed to download the default model when the Hugging Face Hub is unreachable. Install Python to get it.',
   };
 }
 

@@ -49,7 +49,7 @@ export function checkRunningService(home: string): Finding[] {
   } catch (error) {
     if (!(error instanceof DatabaseError)) throw error;
     const advice =
-      'The service refuses requests until this is fixed. See docs/databases.md for the data that may be lost.';
+      'The service refuses requests until this is fixed. docs/databases.md explains what is lost.';
     return [{ subject, status: 'fault', found: error.message, advice }];
   }
   return [{ subject, status: 'good', found: `running: ${describeService(service)}`, advice: null }];

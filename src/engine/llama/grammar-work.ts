@@ -82,7 +82,7 @@ function initialWork(
 function workError({ path, containers }: SchemaPosition) {
   const message =
     containers.size > 1
-      ? 'Too many alternatives start the same way. Use fewer alternatives, or start each with a required property that has a different name or a different `const`.'
+      ? 'Too many alternatives start the same way. Start each with a different required property, or with one that has a different `const`, or use fewer alternatives.'
       : 'The text can continue in too many ways here. Use fewer optional properties in a row.';
   return schemaError('invalid_value', path, message);
 }

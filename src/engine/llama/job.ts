@@ -184,8 +184,7 @@ export class JobChoice {
     const { chat } = this.#options;
     const constraint = chat === null ? this.#options.constraint : chat.constraint;
     if (constraint !== null && !vocabulary.ends(token) && !constraint.advance(token)) {
-      const message =
-        'The generation cannot continue after these tokens, because the format of the response does not allow them.';
+      const message = 'The format of the response does not allow the tokens to continue after.';
       throw new ServiceError('invalid_value', message, { param: 'continue_token_ids' });
     }
     this.#isReplaying = true;

@@ -141,7 +141,7 @@ export class ScriptedEngine implements LocalEngine {
       for (const { choice, tokens, reason } of completions) {
         const token = tokens[step];
         if (token !== undefined) {
-          await this.#injectFault(directive, usage.completionTokens - from, pause);
+          await this.#injectFault(directive, usage.completionTokens, pause);
           this.#tokens.completionTokens++;
           const event = eventOf(token, choice, usage.completionTokens + 1, request.logprobs);
           if (request.tokenIds) event.tokenIds = [tokenId(token)];
@@ -151,7 +151,7 @@ export class ScriptedEngine implements LocalEngine {
         if (step === Math.max(from, tokens.length - 1)) yield { type: 'finish', choice, reason };
       }
     }
-    await this.#injectFault(directive, usage.completionTokens - from, pause);
+    await this.#injectFault(directive, usage.completionTokens, pause);
   }
 
   #tokenMs(directive: Directive): number {

@@ -12,7 +12,7 @@ export function injectFaults(request: GenerationRequest, response: ServerRespons
   if (directive?.status !== undefined) {
     response.writeHead(directive.status, { 'Content-Type': 'application/json' }).end(directive.body ?? '');
   } else if (directive && request.stream) {
-    injectFrameFaults(directive, response);
+    injectFrameFaults(directive, response, request.continuation?.tokenIds.length ?? 0);
   }
 }
 
@@ -25,13 +25,14 @@ function readDirective(request: GenerationRequest): Directive | null {
   }
 }
 
-function injectFrameFaults(directive: Directive, response: ServerResponse): void {
+/** `earlierFrames`: the frames of the response that this one continues. */
+function injectFrameFaults(directive: Directive, response: ServerResponse, earlierFrames: number): void {
   const { garbageAfter, cutAfter, endAfter, noUsage } = directive;
   if (garbageAfter === undefined && cutAfter === undefined && endAfter === undefined && !noUsage) return;
   const write = response.write.bind(response);
   const end = response.end.bind(response);
   const wire = response.req.headers.accept === EVENT_FRAMES ? JSON_LINES : SERVER_SENT_EVENTS;
-  let frames = 0;
+  let frames = earlierFrames;
 
   /** Writes the changed frames. Returns whether the response has ended. */
   const send = (text: string): boolean => {

@@ -46,8 +46,8 @@ export interface ScriptedCall {
 }
 
 /**
- * The text, speed and faults of one request to a scripted engine. Counts of faults start at 0 for each request, also if
- * it continues another.
+ * The text, speed and faults of one request to a scripted engine. Counts start at 0 for each request; if it continues
+ * another one, they include the tokens of that one.
  */
 export interface Directive {
   /** Number of tokens of the completion. */
@@ -66,6 +66,8 @@ export interface Directive {
   startMs?: number;
   /** Number of prompt tokens reported as cached, at most the prompt tokens. Overrides the modelled cache. */
   cachedTokens?: number;
+  /** Whether the faults do not apply to a request that continues another. */
+  once?: boolean;
   /** Refuses the request with this code. */
   error?: ErrorCode;
   /** Fails with `internal_error` after this many tokens. */
@@ -102,6 +104,7 @@ const FIELDS: Record<keyof Directive, (value: unknown) => boolean> = {
   prefillMs: isCount,
   startMs: isCount,
   cachedTokens: isCount,
+  once: (value) => typeof value === 'boolean',
   error: (value) => isString(value) && Object.hasOwn(ERRORS, value),
   errorAfter: isCount,
   dieAfter: isCount,
@@ -114,6 +117,19 @@ const FIELDS: Record<keyof Directive, (value: unknown) => boolean> = {
   status: (value) => isCount(value) && value >= 200 && value <= 599,
   body: isString,
 };
+
+/** The fields that are faults. */
+const FAULTS: readonly (keyof Directive)[] = [
+  'error',
+  'errorAfter',
+  'dieAfter',
+  'hangAfter',
+  'freezeAfter',
+  'garbageAfter',
+  'cutAfter',
+  'endAfter',
+  'status',
+];
 
 /** Maximum calls that a replica may send for a choice. */
 const MAX_CALLS = 128;
@@ -130,6 +146,9 @@ export function parseDirective(request: GenerationRequest): Directive {
   const at = text.lastIndexOf(PREFIX);
   if (at === -1) return NONE;
   const directive = checked(JSON.parse(text.slice(at + PREFIX.length)));
+  if (directive.once === true && request.continuation !== null) {
+    for (const fault of FAULTS) delete directive[fault];
+  }
   switch (request.kind) {
     case 'chat':
       return directive;

@@ -19,7 +19,7 @@ export function checkCaller({ access }: Endpoint, principal: Principal | null): 
 }
 
 /**
- * Returns the ID of the account that a call is for, or null for all accounts. Throws a `ServiceError` `owner_required` or
+ * Returns the ID of the account that a call is for; null: all accounts. Throws a `ServiceError` `owner_required` or
  * `missing_required_parameter`, or the error of `missing` if the principal has no access to the account.
  */
 export function authorizedAccount(

@@ -26,6 +26,7 @@ export function requestJson(record: LedgerRecord): RequestJson {
     plan: record.plan,
     replica: record.replica,
     attempts: record.attempts,
+    continued_after: record.continuedAfter,
     started_at: iso(record.startedAt),
     slot_at: iso(record.slotAt),
     first_token_at: iso(record.firstTokenAt),

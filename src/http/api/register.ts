@@ -115,7 +115,7 @@ async function respond(
       accountId,
     });
   });
-  // Applies changes immediately on this instance. If this fails, the next poll applies them.
+  // Applies changes at once on this instance. If this fails, the next poll applies them.
   if (endpoint.method !== 'GET') await context.keys.refresh().catch(() => {});
   const exchange = takeOver(request, reply);
   if (endpoint.response === null) sendEmpty(exchange, endpoint.status, responseHeaders);

@@ -62,7 +62,7 @@ const MINUTE_MS = 60_000;
 
 type LimitStatusJson = z.input<typeof limitStatus>;
 
-/** Returns the usage of the last minute that counts towards a limit per minute, and null for other limits. */
+/** Returns the usage of the last minute that counts towards a limit; null: it is not a limit per minute. */
 function lastMinute(
   { scope, model, limit, perMinute }: LimitStatus,
   recent: readonly RecentUsage[],

@@ -70,6 +70,7 @@ export function settlement(with_: Partial<Settlement> = {}): Settlement {
     ...counts(10, 5),
     endedAt: Date.now(),
     attempts: 1,
+    continuedAfter: null,
     finishReason: 'stop',
     errorCode: null,
     httpStatus: 200,

@@ -62,7 +62,7 @@ describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres },
   const databases = testDatabases().find(({ name }) => name === 'PostgreSQL');
   assert.ok(databases);
 
-  test('refuses new requests immediately, keeps settlements, and recovers', async () => {
+  test('refuses new requests at once, keeps settlements, and recovers', async () => {
     await using database = await databases.open();
     await using proxy = await startProxy(database);
     await using ledger = await open(proxy.database, { settleWaitMs: 100 });

@@ -46,7 +46,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('a key works immediately, only for its models, until it is revoked', async () => {
+    test('a key works at once, for its models, until it is revoked', async () => {
       const { id: accountId } = await account();
       const limits = {
         requests_per_minute: 60,
@@ -114,7 +114,7 @@ for (const kind of testDatabases()) {
       assert.equal((await managed.generate(created.key)).status, 429, 'the limits of its account apply');
     });
 
-    test('changes of plans, limits and statuses take effect immediately', async () => {
+    test('changes of plans, limits and statuses take effect at once', async () => {
       const { id } = await account();
       const { key: text, id: keyId } = await key({ account_id: id });
       assert.equal((await managed.generate(text)).status, 200);

@@ -8,7 +8,7 @@ export interface ExampleContext {
   accountId: string;
 }
 
-/** Returns a short valid body for the operation, or null if it has none. */
+/** Returns a short valid body for the operation; null: no body. */
 export function exampleBody(
   entry: Entry,
   schemas: ApiDocument['components']['schemas'],

@@ -77,7 +77,7 @@ function peel(schema: Schema, schemas: Schemas) {
   return { inner, nullable, description: whole.description ?? inner.description ?? null };
 }
 
-/** Returns the element schema of an array or map, or null for other types. */
+/** Returns the element schema of an array or map; null: neither. */
 function elementsOf(schema: Schema, schemas: Schemas): { schema: Schema; options: readonly Schema[] } | null {
   const { additionalProperties } = schema;
   const content = schema.items ?? (typeof additionalProperties === 'object' ? additionalProperties : null);

@@ -67,8 +67,7 @@ function Consequences({ target }: { target: Key }) {
         )}
       </p>
       <p>
-        Within a second, new requests with this key are refused and running requests end. This cannot be
-        undone.
+        Within a second, new requests with this key are refused and running ones end. This cannot be undone.
       </p>
     </>
   );

@@ -14,7 +14,7 @@ export function withSample(samples: readonly Sample[], one: Sample): Sample[] {
   return [...samples.filter(({ atMs }) => atMs >= one.atMs - SPAN_MS), one];
 }
 
-/** Returns the rate in bytes per second, or null without enough samples. */
+/** Returns the rate in bytes per second; null: not enough samples. */
 export function rateOf(samples: readonly Sample[]): number | null {
   const [first] = samples;
   const last = samples.at(-1);

@@ -51,7 +51,7 @@ export function SubjectName({ entry, names }: { entry: Entry; names: Names }) {
   );
 }
 
-/** Returns the console path of a subject, or null if it has no page. */
+/** Returns the console path of a subject; null: it has no page. */
 function pathOf(kind: string, id: string, accountId: string | null): string | null {
   switch (kind) {
     case 'account':

@@ -16,7 +16,7 @@ export function orUnknown<Value>(value: Value | null, write: (value: Value) => R
   return value === null ? <span className="text-ink-3">—</span> : write(value);
 }
 
-/** Returns the share of prompt tokens found in the prefix cache, 0 to 1. Null if not reported, or before the first prompt. */
+/** Returns the share of prompt tokens found in the prefix cache, 0 to 1; null: not reported, or no prompt yet. */
 export function cacheShare({ prompt_tokens: prompt, cached_tokens: cached }: Engine): number | null {
   return prompt === null || cached === null || prompt === 0 ? null : cached / prompt;
 }
@@ -28,7 +28,7 @@ function cacheCounts({ prompt_tokens: prompt, cached_tokens: cached }: Engine): 
     : `${whole(cached)} of ${whole(prompt)} prompt tokens`;
 }
 
-/** Returns the time since the replica became ready, in milliseconds, or null if not reported. */
+/** Returns the time since the replica became ready, in milliseconds; null: not reported. */
 export function uptimeMs({ started_at: startedAt }: Engine): number | null {
   return startedAt === null ? null : Math.max(0, Date.now() - Date.parse(startedAt));
 }

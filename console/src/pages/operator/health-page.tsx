@@ -48,7 +48,7 @@ function Checks({ checks }: { checks: readonly Check[] }) {
     <>
       {unhealthy > 0 && (
         <Notice tone="bad" title={unhealthy === 1 ? '1 check failed' : `${unhealthy} checks failed`}>
-          Each failed check suggests a fix.
+          Each failed check shows how to fix it.
         </Notice>
       )}
       <Card flush>

@@ -51,8 +51,8 @@ export function LoadModels({ everyMs }: { everyMs: number }) {
       title="Models"
       hint={
         <>
-          Requests running on replicas, and requests waiting for a slot. The page{' '}
-          <TextLink to="/operator/engines">Engines</TextLink> shows each replica.
+          Requests running on replicas, and requests waiting for a slot. See{' '}
+          <TextLink to="/operator/engines">Engines</TextLink> for each replica.
         </>
       }
       flush

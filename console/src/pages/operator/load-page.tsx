@@ -49,8 +49,8 @@ function Now({ load }: { load: ResponseOf<'readLoad'> }) {
     <>
       {load.instances !== null && load.instances > 1 && (
         <Notice>
-          Showing 1 of {load.instances} instances: <strong>{load.instance}</strong>. Reloading the page may
-          show another instance.
+          Showing 1 of {load.instances} instances: <strong>{load.instance}</strong>. A reload may show another
+          instance.
         </Notice>
       )}
       <Figures>

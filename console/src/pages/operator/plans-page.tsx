@@ -81,7 +81,7 @@ function PlanCard({ plan, limits }: { plan: Plan; limits: Limits }) {
       ))}
       {plan.default && (
         <p className="mt-4 text-xs leading-5 text-ink-3">
-          Used by accounts without an assigned plan. To use another plan, set <Mono>defaultPlan</Mono>.
+          Used by accounts without an assigned plan. Set <Mono>defaultPlan</Mono> to change it.
         </p>
       )}
     </Card>

@@ -106,7 +106,7 @@ export function faultOf(error: ApiError, nowMs = Date.now()): Fault {
   return { message, code, param, requestId, retryAtMs: retryAfterMs === null ? null : nowMs + retryAfterMs };
 }
 
-/** Returns the tokens per second after the first token, as the service computes it, or null if unknown. */
+/** Returns the tokens per second after the first token, as the service computes it; null: unknown. */
 export function speedOf({ usage, ttftMs, totalMs }: Answer): number | null {
   if (usage === null || ttftMs === null || totalMs === null) return null;
   if (usage.completionTokens < 2 || totalMs <= ttftMs) return null;

@@ -29,7 +29,7 @@ export class LiveAnswers {
   #published: ReadonlyMap<string, Answer> = new Map();
   #frame: number | null = null;
 
-  /** Returns the last published state of a response, or undefined if it is not in progress. */
+  /** Returns the last published state of a response; undefined: not in progress. */
   read(id: string): Answer | undefined {
     return this.#published.get(id);
   }

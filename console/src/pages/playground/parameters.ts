@@ -81,7 +81,7 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'top_k',
     label: 'Top K',
-    hint: 'Number of most likely tokens to sample from; 0 for all.',
+    hint: 'Samples from this many of the most likely tokens; 0 for all.',
     modes: BOTH,
     whole: true,
     min: 0,
@@ -92,7 +92,7 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'min_p',
     label: 'Min P',
-    hint: "Excludes tokens whose probability is below this fraction of the most likely token's.",
+    hint: 'Excludes tokens whose probability is below this fraction of the most likely one.',
     modes: BOTH,
     whole: false,
     min: 0,

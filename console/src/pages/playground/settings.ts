@@ -39,7 +39,7 @@ export interface Settings {
 /** With `function:`, the name of a function that the model must call. */
 export type ToolChoice = 'auto' | 'none' | 'required' | `function:${string}`;
 
-/** Returns the name of the function that the model must call, or null for other choices. */
+/** Returns the name of the function that the model must call; null: another choice. */
 export function chosenFunction(choice: ToolChoice): string | null {
   return choice.startsWith('function:') ? choice.slice('function:'.length) : null;
 }

@@ -63,9 +63,7 @@ export function ToolSection() {
         >
           Parallel calls
         </Switch>
-        <p className="mt-1 text-xs leading-5 text-ink-3">
-          Allows several calls in one response. Default: on.
-        </p>
+        <p className="mt-1 text-xs leading-5 text-ink-3">A response may have several calls. Default: on.</p>
       </div>
     </Section>
   );

@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { usePlayground } from './context.ts';
 
-/** Returns the service's error for this field in the last response. Null if there is none, or if the value was edited since. */
+/** Returns the service's error for this field in the last response; null: none, or the value was edited since. */
 export function useRefusal(field: string, value: string): string | null {
   const { draft } = usePlayground();
   const refusal =

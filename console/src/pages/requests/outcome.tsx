@@ -65,6 +65,6 @@ export function RequestStatus({ request }: { request: Request }) {
   );
 }
 
-/** Returns the milliseconds between two times, or null if one of them is unknown. */
+/** Returns the milliseconds between two times; null: one of them is unknown. */
 export const between = (from: string | null, to: string | null): number | null =>
   from === null || to === null ? null : Math.max(0, Date.parse(to) - Date.parse(from));

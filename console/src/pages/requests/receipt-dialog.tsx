@@ -130,6 +130,9 @@ function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
                 ? whole(request.attempts)
                 : `${whole(request.attempts)} (${whole(retries)} failed)`,
           },
+          ...(request.continued_after === null
+            ? []
+            : [{ label: 'Continued after', value: `${whole(request.continued_after)} tokens` }]),
         ]}
       />
     </Part>

@@ -25,7 +25,7 @@ export function Password() {
       hint={
         person.has_password
           ? 'Changing the password signs you out everywhere else.'
-          : 'You sign in with a provider. Set a password to be able to sign in without the provider.'
+          : 'You sign in with a provider. Set a password to also sign in without it.'
       }
     >
       <form

@@ -17,7 +17,7 @@ export function keepFirstKey(kept: FirstKey): void {
   }
 }
 
-/** Returns the kept key, if any. */
+/** Returns the kept key; null: none. */
 export function keptFirstKey(): FirstKey | null {
   try {
     return JSON.parse(sessionStorage.getItem(KEY) ?? 'null') as FirstKey | null; // Written above.

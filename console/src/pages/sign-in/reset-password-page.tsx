@@ -63,7 +63,7 @@ function NoLink({ used }: { used: boolean }) {
       title={used ? 'This link is no longer valid' : 'Open your password reset link'}
       hint={
         used
-          ? 'It has expired, was already used, or was replaced by a newer link.'
+          ? 'It was used, replaced by a newer one, or has expired.'
           : 'Open the link in your password reset email again.'
       }
     >

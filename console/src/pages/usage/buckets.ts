@@ -20,7 +20,7 @@ export function timesOf({ from, to }: Days, unit: 'hour' | 'day'): number[] {
 /** Returns the end of the hour or day that starts at `time`, in Unix seconds. */
 export const endOf = (time: number, unit: 'hour' | 'day'): number => time + LENGTH[unit];
 
-/** Returns the index of the hour or day of a time (ISO 8601), or undefined if it is not among them. */
+/** Returns the index of the hour or day of a time (ISO 8601); undefined: it is not among them. */
 export function indexNow(times: readonly number[], unit: 'hour' | 'day', now: string): number | undefined {
   const seconds = Date.parse(now) / 1000;
   const index = times.findIndex((time) => time <= seconds && seconds < endOf(time, unit));
@@ -87,11 +87,11 @@ export const rest = (all: readonly number[], parts: readonly (readonly number[])
     ),
   );
 
-/** Returns a percentile of the time to first token per time. Null where there is no data. */
+/** Returns a percentile of the time to first token per time; null: no data. */
 export const ttftAt = (over: OverTime, share: 'p50' | 'p95'): (number | null)[] =>
   over.map((sums) => sums?.ttft_ms?.[share] ?? null);
 
-/** Returns a percentile of the tokens per second per time. Null where there is no data. */
+/** Returns a percentile of the tokens per second per time; null: no data. */
 export const speedAt = (over: OverTime, share: 'p50' | 'p5'): (number | null)[] =>
   over.map((sums) => sums?.tokens_per_second?.[share] ?? null);
 

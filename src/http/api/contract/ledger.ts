@@ -28,6 +28,11 @@ export const request = component(
     attempts: z
       .int()
       .describe('Number of replicas that the request was sent to, including those that refused it.'),
+    continued_after: tokens
+      .nullable()
+      .describe(
+        'Completion tokens after which another replica, or the restarted engine, continued the response. Null: it was not continued.',
+      ),
     started_at: time,
     slot_at: time.nullable().describe('When the request got a slot.'),
     first_token_at: time.nullable(),

@@ -182,7 +182,7 @@ const health = component(
     recommended_model: recommendedModel
       .nullable()
       .describe(
-        'Catalog model that is better than the default model and fits this machine. Null if no better model fits, or if the configuration is not limited to the default model.',
+        'A model of the catalog that is better than the default one and fits this machine; null: another model is served, or none fits.',
       ),
   }),
 );

@@ -53,7 +53,7 @@ describe('text around calls', () => {
     );
   });
 
-  it('is returned immediately, except for what may begin a call', () => {
+  it('is returned at once, except for what may begin a call', () => {
     const parser = createParser({ format: HERMES });
     assert.deepEqual(parser.push('a < b'), [{ type: 'text', text: 'a < b' }]);
     assert.deepEqual(parser.push(' <tool'), []);

@@ -1,0 +1,162 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { canContinue, canContinueAt, type OutputPosition } from '../engine/continuation.ts';
+import { DIALECT_TRAITS } from '../engine/dialects.ts';
+import type { Engine } from '../engine/engine.ts';
+import { Deadline } from '../deadline.ts';
+import { ServiceError } from '../errors.ts';
+import {
+  totalChoices,
+  type Continuation,
+  type FinishReason,
+  type GenerationEvent,
+  type GenerationRequest,
+  type Usage,
+} from '../generation.ts';
+
+/** How responses continue after their replica has failed. */
+export interface RecoveryLimits {
+  /** How long a response waits for a replica, in milliseconds. */
+  maxWaitMs: number;
+  /** How often one response may be continued. */
+  maxAttempts: number;
+}
+
+/** Time between two attempts to find a replica, in milliseconds. */
+const RETRY_MS = 200;
+
+/** A replica failed after the caller had received events, and no other has taken over yet. */
+export class Interruption {
+  /** The error that the caller gets if no replica can continue. */
+  readonly error: ServiceError;
+  readonly failed: Engine;
+  readonly #untilMs: number;
+  #tries = 0;
+
+  constructor(error: ServiceError, failed: Engine, maxWaitMs: number) {
+    this.error = error;
+    this.failed = failed;
+    this.#untilMs = performance.now() + maxWaitMs;
+  }
+
+  /**
+   * Calls `acquire` until it returns, first without the failed replica, which may be an embedded engine that restarts.
+   * Throws the error of the interruption after the maximum wait, or the reason of the signal.
+   */
+  async acquire<Lease>(
+    acquire: (failures: ReadonlyMap<Engine, ServiceError>, signal: AbortSignal) => Lease | Promise<Lease>,
+    signal: AbortSignal,
+  ): Promise<Lease> {
+    const waited = new AbortController();
+    using _ = new Deadline(Math.max(0, this.#untilMs - performance.now()), () => waited.abort(this.error));
+    const either = AbortSignal.any([signal, waited.signal]);
+    for (;;) {
+      const isFirst = this.#tries++ === 0;
+      if (!isFirst) {
+        await sleep(RETRY_MS, undefined, { signal: either }).catch(() => either.throwIfAborted());
+      }
+      try {
+        return await acquire(isFirst ? new Map([[this.failed, this.error]]) : new Map(), either);
+      } catch (error) {
+        if (!(error instanceof ServiceError) || either.aborted) throw error;
+      }
+    }
+  }
+}
+
+/**
+ * What one response has sent, so that another replica can continue it. Keeps the token IDs, at most those of the
+ * context, only for a response that can be continued.
+ */
+export class Recovery {
+  readonly #request: GenerationRequest;
+  readonly #limits: RecoveryLimits;
+  #attempts = 0;
+  /** Null before the first output. */
+  #position: OutputPosition | null = null;
+  #promptTokenIds: readonly number[] | null = null;
+  readonly #tokenIds: number[] = [];
+  #continuation: Continuation | null = null;
+
+  constructor(request: GenerationRequest, limits: RecoveryLimits) {
+    this.#request = request;
+    this.#limits = limits;
+  }
+
+  get maxWaitMs(): number {
+    return this.#limits.maxWaitMs;
+  }
+
+  /** Whether the response has output, which must not be repeated. */
+  get hasOutput(): boolean {
+    return this.#position !== null;
+  }
+
+  /** The request to send to this replica. */
+  requestFor({ dialect }: Engine): GenerationRequest {
+    const tokenIds = this.#limits.maxAttempts > 0 && canContinue(this.#request, dialect);
+    if (!tokenIds && this.#continuation === null) return this.#request;
+    return { ...this.#request, tokenIds, continuation: this.#continuation };
+  }
+
+  /** Records an event that is sent to the caller. */
+  add(event: GenerationEvent): void {
+    switch (event.type) {
+      case 'token':
+        if (this.#position !== 'call') this.#position = 'text';
+        break;
+      case 'reasoning':
+        if (this.#position !== 'call') this.#position = 'reasoning';
+        break;
+      case 'tool-call':
+      case 'tool-arguments':
+        this.#position = 'call';
+        break;
+      case 'started':
+        this.#promptTokenIds = event.promptTokenIds ?? null;
+        return;
+      case 'finish':
+      case 'end':
+        return;
+    }
+    const { tokenIds } = event;
+    if (tokenIds === undefined) return;
+    for (let index = 0; index < tokenIds.length; index++) this.#tokenIds.push(tokenIds[index] as number);
+  }
+
+  /**
+   * Prepares to continue after `failed`, whose events had this usage. Returns whether the response can be continued:
+   * the IDs of all its tokens are known, and the number of attempts is not reached. A response without output is
+   * generated again, which any replica can do.
+   */
+  begin({ dialect }: Engine, usage: Usage): boolean {
+    if (this.#attempts >= this.#limits.maxAttempts) return false;
+    if (this.#position !== null) {
+      if (!canContinue(this.#request, dialect) || !canContinueAt(this.#position, dialect)) return false;
+      if (this.#tokenIds.length !== usage.completionTokens) return false;
+      if (DIALECT_TRAITS[dialect].continues === 'text' && this.#promptTokenIds === null) return false;
+      const promptTokenIds = this.#promptTokenIds;
+      this.#continuation = { promptTokenIds, tokenIds: [...this.#tokenIds], usage: { ...usage } };
+    }
+    this.#attempts++;
+    return true;
+  }
+
+  /** Whether a replica can take over. Any can generate the response again, but only one with the same tokens continues it. */
+  suits(engine: Engine, failed: Engine): boolean {
+    return (
+      this.#continuation === null || (engine.dialect === failed.dialect && engine.model === failed.model)
+    );
+  }
+
+  /**
+   * Returns the last events of a response whose output is complete although the replica has failed; null if it is not.
+   * `usage` and `finishReason` are those so far.
+   */
+  missingEvents(usage: Usage, finishReason: FinishReason | null): GenerationEvent[] | null {
+    if (this.#limits.maxAttempts === 0 || totalChoices(this.#request) > 1) return null;
+    const end: GenerationEvent = { type: 'end', usage, usageSource: 'estimated' };
+    if (finishReason !== null) return [end];
+    if (usage.completionTokens < (this.#request.maxTokens ?? Infinity)) return null;
+    return [{ type: 'finish', choice: 0, reason: 'length' }, end];
+  }
+}

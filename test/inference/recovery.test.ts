@@ -1,0 +1,288 @@
+import assert from 'node:assert/strict';
+import { randomUUIDv7 } from 'node:crypto';
+import { after, test } from 'node:test';
+import { EngineCrashed, type Engine, type EngineState } from '../../src/engine/engine.ts';
+import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
+import type { Directive } from '../../src/engine/scripted/options.ts';
+import { ServiceError } from '../../src/errors.ts';
+import type { Dialect, GenerationEvent, GenerationRequest } from '../../src/generation.ts';
+import { SILENT } from '../../src/log.ts';
+import { ClientDisconnected, complete } from '../../src/inference/complete.ts';
+import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
+import { GenerationRecord } from '../../src/inference/record.ts';
+import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
+import { Router } from '../../src/routing/router.ts';
+import { openScripted } from '../engine/replicas.ts';
+import { chat, collect, MODEL, text, textOf } from '../engine/requests.ts';
+import { openAccounting } from './fixture.ts';
+
+const accounting = await openAccounting();
+after(() => accounting[Symbol.asyncDispose]());
+
+const first = await openScripted({ slots: 2 }, { name: 'first' });
+const second = await openScripted({ slots: 2 }, { name: 'second' });
+after(() => Promise.all([first[Symbol.asyncDispose](), second[Symbol.asyncDispose]()]));
+
+interface Run {
+  events: AsyncIterableIterator<GenerationEvent, undefined>;
+  record: GenerationRecord;
+  requestId: string;
+  stop: AbortController;
+  router: Router;
+}
+
+const READY: EngineState = { state: 'ready' };
+
+interface Options {
+  engines?: readonly Engine[];
+  state?: () => EngineState;
+  maxAttempts?: number;
+  maxWaitMs?: number;
+  crashSuspects?: CrashSuspects;
+}
+
+function run(request: GenerationRequest, options: Options = {}): Run {
+  const { engines = [first, second], state = () => READY, maxAttempts = 2, maxWaitMs = 60_000 } = options;
+  const router = new Router({
+    queue: { maxRequests: 100, maxWaitMs: 600_000 },
+    log: SILENT,
+    clock: SYSTEM_CLOCK,
+  });
+  router.serve(
+    {
+      id: MODEL,
+      required: false,
+      dialects: ['sluice'],
+      price: { prompt: 1, completion: 2 },
+      card: () => null,
+    },
+    engines.map((engine) => ({ engine, state, report: () => EMPTY_REPORT })),
+  );
+  const { crashSuspects = new CrashSuspects(SILENT) } = options;
+  const inference = {
+    accounting,
+    crashSuspects,
+    checkpointTokens: 256,
+    recovery: { maxAttempts, maxWaitMs },
+  };
+  const [stop, record, requestId] = [new AbortController(), new GenerationRecord(), randomUUIDv7()];
+  const identity = { requestId, clientRequestId: null, caller: accounting.caller };
+  const events = complete(inference, router.model(MODEL), identity, request, stop, record);
+  return { events, record, requestId, stop, router };
+}
+
+const partsOf = (events: readonly GenerationEvent[]) =>
+  events.flatMap((event) => ('text' in event ? [[event.type, event.text, event.completionTokens]] : []));
+
+async function assertReleased({ router }: Run): Promise<void> {
+  const [model] = router.overview();
+  assert.ok(model?.replicas.every(({ inFlight }) => inFlight === 0));
+  assert.equal(await accounting.inFlight(), 0);
+}
+
+async function failsWith({ events }: Run, code: string): Promise<GenerationEvent[]> {
+  const received: GenerationEvent[] = [];
+  const error = await (async () => {
+    for await (const event of events) received.push(event);
+  })().then(
+    () => assert.fail('the response is complete'),
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof ServiceError, String(error));
+  assert.equal(error.code, code);
+  return received;
+}
+
+const FAULTS: readonly Directive[] = [
+  { errorAfter: 4 },
+  { cutAfter: 4 },
+  { endAfter: 5 },
+  { garbageAfter: 3 },
+];
+
+for (const fault of FAULTS) {
+  test(`another replica continues a response after ${JSON.stringify(fault)}`, async () => {
+    const directive = { reasoning: 'Hm, well', text: 'one two three four five', cachedTokens: 3 };
+    const unbroken = await collect(run(chat(directive)).events);
+    for (const stream of [true, false]) {
+      const request = chat({ ...directive, ...fault, once: true }, { stream });
+      const running = run(request);
+      const events = await collect(running.events);
+      assert.deepEqual(partsOf(events), partsOf(unbroken));
+      assert.equal(events.filter(({ type }) => type === 'started').length, 1);
+      assert.deepEqual(events.slice(-2), [
+        { type: 'finish', choice: 0, reason: 'stop' },
+        { ...unbroken.at(-1), usage: running.record.usage },
+      ]);
+      assert.equal(running.record.attempts, 2);
+      const row = await accounting.row(running.requestId);
+      const sent = running.record.continuedAfter;
+      assert.ok(sent !== null && sent > 0);
+      assert.deepEqual(
+        [row?.state, row?.billed, row?.attempts, row?.continued_after, row?.error_code],
+        ['settled', 1, 2, sent, null],
+      );
+      assert.deepEqual([row?.completion_tokens, row?.reasoning_tokens], [7, 2]);
+      assert.equal(row?.usage_source, 'engine');
+      await assertReleased(running);
+    }
+  });
+}
+
+test('a response is continued several times, at most `maxAttempts`', async () => {
+  const request = (errorAfter: number) => chat({ text: 'a b c d', errorAfter });
+  // The fault occurs again in each attempt.
+  const failed = run(request(2));
+  assert.equal(textOf(await failsWith(failed, 'internal_error')), 'a b');
+  assert.equal(failed.record.attempts, 3);
+  const row = await accounting.row(failed.requestId);
+  assert.deepEqual([row?.billed, row?.completion_tokens, row?.attempts], [0, 2, 3]);
+  const off = run(request(2), { maxAttempts: 0 });
+  assert.equal(textOf(await failsWith(off, 'internal_error')), 'a b');
+  assert.equal(off.record.attempts, 1);
+  await assertReleased(failed);
+});
+
+test('a response waits until its engine has restarted', async () => {
+  let state: EngineState = READY;
+  const running = run(chat({ text: 'a b c', errorAfter: 2, once: true }), {
+    engines: [first],
+    state: () => state,
+  });
+  const received: GenerationEvent[] = [];
+  for (let tokens = 0; tokens < 2;) {
+    const { value } = await running.events.next();
+    assert.ok(value);
+    received.push(value);
+    if (value.type === 'token') tokens++;
+  }
+  state = { state: 'loading', fraction: 0 };
+  const next = running.events.next();
+  await new Promise(setImmediate);
+  state = READY;
+  const { value } = await next;
+  assert.ok(value);
+  received.push(value, ...(await collect(running.events)));
+  assert.equal(textOf(received), 'a b c');
+});
+
+test('a response ends with the error of its replica if none can continue it in time', async () => {
+  let state: EngineState = READY;
+  const running = run(chat({ text: 'a b c', cutAfter: 3, once: true }), {
+    engines: [first],
+    state: () => state,
+    maxWaitMs: 0,
+  });
+  await running.events.next();
+  state = { state: 'down', reason: 'killed', retryInMs: 1000 };
+  const received = await failsWith(running, 'engine_unavailable');
+  assert.equal(textOf(received), 'a b');
+  assert.equal((await accounting.row(running.requestId))?.billed, 0);
+  await assertReleased(running);
+});
+
+test('a client that disconnects while its response waits pays for the tokens so far', async () => {
+  let state: EngineState = READY;
+  const running = run(chat({ text: 'a b c', errorAfter: 2, once: true }), {
+    engines: [first],
+    state: () => state,
+  });
+  while (running.record.usage.completionTokens < 2) await running.events.next();
+  state = { state: 'loading', fraction: 0 };
+  const next = running.events.next();
+  await new Promise(setImmediate);
+  const gone = new ClientDisconnected();
+  running.stop.abort(gone);
+  await assert.rejects(next, gone);
+  const row = await accounting.row(running.requestId);
+  assert.deepEqual([row?.billed, row?.completion_tokens, row?.error_code], [1, 2, 'hung_up']);
+  await assertReleased(running);
+});
+
+const TOOL = { name: 'f', description: null, parameters: { type: 'object' }, strict: false };
+
+for (const [name, request] of [
+  ['several choices', chat({ text: 'a b c', errorAfter: 2, once: true }, { choices: 2 })],
+  ['log probabilities', chat({ text: 'a b c', errorAfter: 2, once: true }, { logprobs: 0 })],
+  ['an echoed prompt', text({ text: 'a b c', errorAfter: 2, once: true }, { echo: true })],
+  [
+    'a tool call',
+    chat({ calls: [{ name: 'f', arguments: {} }], errorAfter: 1, once: true }, { tools: [TOOL] }),
+  ],
+] as const) {
+  test(`a response with ${name} ends with the error`, async () => {
+    const running = run(request);
+    await failsWith(running, 'internal_error');
+    assert.equal(running.record.attempts, 1);
+  });
+}
+
+/** The replica of another server, or with another model. */
+const otherReplica = (engine: Engine, more: { dialect?: Dialect; model?: string }): Engine => ({
+  name: 'other',
+  dialect: engine.dialect,
+  model: engine.model,
+  generate: () => assert.fail('the replica was used'),
+  health: (signal) => engine.health(signal),
+  describe: (signal) => engine.describe(signal),
+  [Symbol.asyncDispose]: async () => {},
+  ...more,
+});
+
+test('a response without text is generated again, whatever it asks for', async () => {
+  const failing: Engine = {
+    ...otherReplica(first, { dialect: 'tgi' }),
+    async *generate() {
+      yield { type: 'started', promptTokens: 999, cachedTokens: 0 };
+      throw new ServiceError('internal_error', 'The engine failed.');
+    },
+  };
+  for (const more of [{ choices: 2 }, { logprobs: 0 }, { maxTokens: 2 }]) {
+    const running = run(chat({ text: 'a b c' }, more), { engines: [failing, first] });
+    const events = await collect(running.events);
+    assert.equal(events.filter(({ type }) => type === 'started').length, 1);
+    assert.equal(textOf(events), more.maxTokens === 2 ? 'a b' : 'a b c');
+    const { attempts, continuedAfter, usage } = running.record;
+    assert.deepEqual([attempts, continuedAfter], [2, null]);
+    assert.ok(usage.promptTokens < 999, 'the prompt is counted by the replica that generated the text');
+  }
+});
+
+test('only a replica of the same type and model continues a response', async () => {
+  for (const more of [{ dialect: 'vllm' }, { model: 'another' }] as const) {
+    const running = run(chat({ text: 'a b c', errorAfter: 2, once: true }), {
+      engines: [first, otherReplica(first, more)],
+    });
+    assert.equal(textOf(await collect(running.events)), 'a b c');
+    assert.equal(running.record.replica, 'first');
+  }
+});
+
+test('a response whose end was lost is complete', async () => {
+  const whole = run(chat({ text: 'a b', cutAfter: 4 }));
+  const events = await collect(whole.events);
+  assert.equal(textOf(events), 'a b');
+  assert.equal(whole.record.attempts, 1);
+  assert.deepEqual(events.at(-1), { type: 'end', usage: whole.record.usage, usageSource: 'estimated' });
+  const limited = run(chat({ text: 'a b c', cutAfter: 3 }, { maxTokens: 2 }));
+  assert.deepEqual((await collect(limited.events)).slice(-2, -1), [
+    { type: 'finish', choice: 0, reason: 'length' },
+  ]);
+});
+
+test('a request that was running during two crashes is not sent a third time', async () => {
+  const crashSuspects = new CrashSuspects(SILENT);
+  let starts = 0;
+  const crashing: Engine = {
+    ...otherReplica(first, {}),
+    async *generate() {
+      const start = ++starts;
+      yield { type: 'started', promptTokens: 1, cachedTokens: 0 };
+      throw new EngineCrashed(start, new Error('killed'));
+    },
+  };
+  const running = run(chat({}), { engines: [crashing], crashSuspects, maxAttempts: 5 });
+  await failsWith(running, 'engine_unavailable');
+  assert.equal(starts, 2);
+  await failsWith(run(chat({}), { engines: [crashing], crashSuspects }), 'request_crashed_engine');
+});

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import type { Job, JobChoice } from '../../src/engine/llama/job.ts';
+import type { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
+import type { FinishReason, GenerationEvent } from '../../src/generation.ts';
+
+/** What a choice has generated. */
+export interface Output {
+  text: string;
+  reasoning: string;
+  /** The name and the arguments of each call. */
+  calls: string[];
+  /** The last two events: the finish and the usage. */
+  end: GenerationEvent[];
+}
+
+/** Begins a choice whose job has token IDs. */
+type Begin = () => { job: Job; choice: JobChoice };
+
+/**
+ * Interrupts a choice after each of these tokens and continues it in another one. Asserts that the output is the same as
+ * without an interruption, and returns it.
+ */
+export async function assertReplayed(
+  begin: Begin,
+  tokens: readonly number[],
+  vocabulary: Vocabulary,
+): Promise<Output> {
+  const unbroken = outputOf(await run(begin, [], tokens, vocabulary));
+  for (let count = 0; count <= tokens.length; count++) {
+    const sent = await run(begin, [], tokens.slice(0, count), vocabulary);
+    const parts = sent.filter(({ type }) => !['started', 'finish', 'end'].includes(type));
+    const rest = await run(begin, tokens.slice(0, count), tokens.slice(count), vocabulary);
+    assert.deepEqual(outputOf([...parts, ...rest]), unbroken, `after ${count} tokens`);
+  }
+  return unbroken;
+}
+
+/** Replays and then accepts tokens, until the choice ends. Returns its events. */
+async function run(
+  begin: Begin,
+  replayed: readonly number[],
+  accepted: readonly number[],
+  vocabulary: Vocabulary,
+): Promise<GenerationEvent[]> {
+  const { job, choice } = begin();
+  let reason: FinishReason | null = null;
+  for (const token of replayed) reason ??= choice.replay(token, vocabulary);
+  for (const token of accepted) reason ??= choice.accept(token, null, vocabulary);
+  choice.dispose();
+  job.outbox.close();
+  const events: GenerationEvent[] = [];
+  for (let event = await job.outbox.next(); event !== null; event = await job.outbox.next())
+    events.push(event);
+  return events;
+}
+
+function outputOf(events: readonly GenerationEvent[]): Output {
+  const output: Output = { text: '', reasoning: '', calls: [], end: events.slice(-2) };
+  for (const event of events) {
+    if (event.type === 'token') output.text += event.text;
+    else if (event.type === 'reasoning') output.reasoning += event.text;
+    else if (event.type === 'tool-call') output.calls[event.call] = event.name;
+    else if (event.type === 'tool-arguments') output.calls[event.call] += event.text;
+  }
+  return output;
+}
