@@ -12,7 +12,7 @@ import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
 import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
 import { Router } from '../../src/routing/router.ts';
-import { openScripted } from '../engine/replicas.ts';
+import { HttpReplica, openScripted } from '../engine/replicas.ts';
 import { chat, collect, MODEL, text, textOf } from '../engine/requests.ts';
 import { openAccounting } from './fixture.ts';
 
@@ -285,4 +285,53 @@ test('a request that was running during two crashes is not sent a third time', a
   await failsWith(running, 'engine_unavailable');
   assert.equal(starts, 2);
   await failsWith(run(chat({}), { engines: [crashing], crashSuspects }), 'request_crashed_engine');
+});
+
+/** Text of tokens 21 to 25, as chunks of vLLM. */
+const WORDS = ['The', ' sky', ' is', ' very', ' blue'];
+
+/** A replica with vLLM's protocol that closes the connection after `cutAfter` tokens; null: never. */
+function openVllm(name: string, cutAfter: number | null, field = 'content'): Promise<HttpReplica> {
+  return HttpReplica.listen(
+    (response, { url }, body) => {
+      const isChat = url === '/v1/chat/completions';
+      const prompt = isChat ? [11, 12, 13] : (body['prompt'] as number[]);
+      const earlier = prompt.length - 3;
+      const send = (choice: object, tokens: number, more = {}) =>
+        response.write(
+          `data: ${JSON.stringify({
+            ...more,
+            choices: [{ index: 0, finish_reason: null, ...choice }],
+            usage: { prompt_tokens: prompt.length, completion_tokens: tokens, total_tokens: 0 },
+          })}\n\n`,
+        );
+      if (isChat) send({ delta: { role: 'assistant', content: '' } }, 0, { prompt_token_ids: prompt });
+      for (let index = earlier; index < WORDS.length; index++) {
+        if (index === cutAfter) return setImmediate(() => response.destroy());
+        const part = isChat ? { delta: { [field]: WORDS[index] } } : { text: WORDS[index] };
+        send({ ...part, token_ids: [21 + index] }, index + 1 - earlier);
+      }
+      send({ ...(isChat ? { delta: {} } : { text: '' }), finish_reason: 'stop' }, WORDS.length - earlier);
+      return response.end('data: [DONE]\n\n');
+    },
+    { name, dialect: 'vllm', contextTokens: 100 },
+  );
+}
+
+test('another vLLM server continues a text, but not reasoning', async () => {
+  await using cut = await openVllm('cut', 3);
+  await using whole = await openVllm('whole', null);
+  const running = run(chat({}, { maxTokens: 50 }), { engines: [cut.engine, whole.engine] });
+  const events = await collect(running.events);
+  assert.equal(textOf(events), 'The sky is very blue');
+  assert.deepEqual(whole.paths, ['/v1/completions']);
+  assert.deepEqual(whole.bodies[0]?.['prompt'], [11, 12, 13, 21, 22, 23]);
+  assert.equal(whole.bodies[0]?.['max_tokens'], 47);
+  const { attempts, continuedAfter, usage, usageSource } = running.record;
+  assert.deepEqual([attempts, continuedAfter, usageSource], [2, 3, 'engine']);
+  assert.deepEqual([usage.promptTokens, usage.completionTokens], [3, 5]);
+
+  await using reasoning = await openVllm('reasoning', 3, 'reasoning');
+  await failsWith(run(chat(), { engines: [reasoning.engine, whole.engine] }), 'engine_unavailable');
+  assert.equal(whole.paths.length, 1);
 });
