@@ -95,7 +95,11 @@ describe('charts and the live log', WITH_BROWSER, () => {
   test('charts redraw in the colors of the dark scheme', async () => {
     await page.goto('/usage');
     await page.locator('canvas').first().waitFor();
-    const pixels = () => page.evaluate<string | undefined>("document.querySelector('canvas')?.toDataURL()");
+    // The page notices the other scheme when it renders a frame, which a busy browser may not do by itself.
+    const pixels = () =>
+      page.evaluate<string | undefined>(
+        "new Promise((resolve) => requestAnimationFrame(() => resolve(document.querySelector('canvas')?.toDataURL())))",
+      );
     const light = await pixels();
     await page.emulateMedia({ colorScheme: 'dark' });
     await until(async () => ((await pixels()) ?? light) !== light);
