@@ -153,8 +153,8 @@ test('a chosen function must be among the tools, unless there are none', () => {
 
 test('a warning names models that do not have a capability or may not have it', () => {
   const model = { id: 'acme/one', tools: null, reasoning: false };
-  assert.match(capabilityWarning(model, 'tools') ?? '', /unknown whether one calls tools/);
-  assert.match(capabilityWarning(model, 'reasoning') ?? '', /one does not reason/);
+  assert.match(capabilityWarning(model, 'tools') ?? '', /unknown whether one supports tools/);
+  assert.match(capabilityWarning(model, 'reasoning') ?? '', /one does not support reasoning/);
   assert.equal(capabilityWarning({ ...model, tools: true }, 'tools'), null);
 });
 
