@@ -6,11 +6,11 @@
  *
  *   npm run bench:routing
  *
- * vllm-router and smg run if they are on the PATH, or at the paths in `--vllm-router` and `--smg`. `--only 'sluice cost,smg'`
+ * vllm-router and smg run if they are on the PATH, or at the paths in `--vllm-router` and `--smg`. `--only sluice,smg`
  * selects routers, and `--load conversations,fairness` loads. `--seed` changes the load.
  */
 import { parseArgs } from 'node:util';
-import { peerArms, sluiceArms, type Arm } from './routing/arms.ts';
+import { peerArms, SLUICE, type Arm } from './routing/arms.ts';
 import { MIXES, type Mix } from './routing/load.ts';
 import { measureFairness, measureMix } from './routing/measurements.ts';
 
@@ -24,7 +24,7 @@ const { values: options } = parseArgs({
   },
 });
 
-const arms = selected('--only', options.only, [...sluiceArms(), ...peerArms(options)]);
+const arms = selected('--only', options.only, [SLUICE, ...peerArms(options)]);
 const loads = selected('--load', options.load, [
   ...MIXES.map((mix) => ({ name: mix.name, measure: (arm: Arm) => mixResult(arm, mix) })),
   { name: 'fairness', measure: fairnessResult },

@@ -1,7 +1,6 @@
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/key-table.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { POLICIES } from '../../src/routing/policy.ts';
 import { findProgram, startRouter } from '../gateway/peers.ts';
 import { startSluice, type Server } from '../servers.ts';
 import type { Target } from './client.ts';
@@ -13,19 +12,16 @@ export interface Arm {
   start(engines: readonly string[]): Promise<{ target: Target; server: Server }>;
 }
 
-/** Returns an arm for each policy of Sluice. */
-export function sluiceArms(): Arm[] {
-  return Object.keys(POLICIES).map((policy) => ({
-    name: `sluice ${policy}`,
-    async start(engines) {
-      const keys: string[] = [];
-      const server = await startSluice(configuration(engines, policy), {}, async (home) => {
-        keys.push(...(await createKeys(home)));
-      });
-      return { server, target: { url: server.url, keys } };
-    },
-  }));
-}
+export const SLUICE: Arm = {
+  name: 'sluice',
+  async start(engines) {
+    const keys: string[] = [];
+    const server = await startSluice(configuration(engines), {}, async (home) => {
+      keys.push(...(await createKeys(home)));
+    });
+    return { server, target: { url: server.url, keys } };
+  },
+};
 
 /** Creates the accounts. Returns a key of each. */
 async function createKeys(home: string): Promise<string[]> {
@@ -41,7 +37,7 @@ async function createKeys(home: string): Promise<string[]> {
   return keys;
 }
 
-function configuration(engines: readonly string[], policy: string): string {
+function configuration(engines: readonly string[]): string {
   return `
 models:
   - id: bench/model
@@ -49,7 +45,6 @@ models:
 plans: {bench: {}}
 defaultPlan: bench
 queue: {maxRequests: 10000, maxWaitMs: 120000}
-routing: {policy: ${policy}}
 `;
 }
 
