@@ -60,7 +60,7 @@ export class GenerationRecord implements RunningCounts {
     this.usageSource = null;
   }
 
-  /** Continues the response on another replica. The counts go on. */
+  /** Continues the response on another replica, and keeps the counts. */
   continueOn(replica: string): void {
     this.replica = replica;
     this.attempts++;

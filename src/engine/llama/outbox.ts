@@ -100,7 +100,7 @@ function withIdsOf<Event extends TextEvent | ToolEvent>(
   event: Event,
 ): Event {
   if (tokenIds === undefined || event.tokenIds === undefined) return event;
-  // Extends the array, because copying it for every token would cost too much. Nobody has read it.
+  // Extends the array, because copying it for every token would cost too much. It has no other reader yet.
   const joined = tokenIds as number[];
   for (const id of event.tokenIds) joined.push(id);
   event.tokenIds = joined;

@@ -40,7 +40,7 @@ export interface KeyedGenerationOptions {
 /**
  * A generation with an idempotency key, and its response. The response is written once and sent to any number of
  * readers, each at its own pace. While there is memory for the whole response, readers never delay the generation or each
- * other. Otherwise, the response is no longer shared: nobody can join, and the generation continues at the pace of the
+ * other. Otherwise, the response is no longer shared: no request can join, and the generation continues at the pace of the
  * reader that began first. A reader that is too far behind then gets an error.
  */
 export class KeyedGeneration implements GenerationOutput, FrameOutput {
