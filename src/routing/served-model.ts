@@ -74,9 +74,10 @@ export class ServedModel implements ConfiguredModel {
   }
 
   /**
-   * Selects a ready replica that is not in `failed` and that `suits` the request, and counts the request there until the lease is released. A
-   * request that has failed elsewhere is not used as the trial of a paused replica. If all replicas are paused,
-   * selects the one whose pause ends first, because a breaker must not refuse a request that a replica might serve.
+   * Selects a ready replica that is not in `failed` and that `suits` the request, and counts the request there until the
+   * lease is released. A request that has failed elsewhere is not used as the trial of a paused replica. If all replicas
+   * are paused, selects the one whose pause ends first, because a breaker must not refuse a request that a replica might
+   * serve.
    *
    * Throws 503 `engine_unavailable` if none is ready, or the last error in `failed` if none is left.
    */

@@ -356,6 +356,10 @@ export function limitScripts(clock = STORE_CLOCK): Scripts {
 }
 
 function script(clock: string, body: string): Script {
-  const text = clock + PRELUDE + body;
+  return scriptOf(clock + PRELUDE + body);
+}
+
+/** Returns a Lua script with its checksum, by which the store calls it. */
+export function scriptOf(text: string): Script {
   return { text, sha: createHash('sha1').update(text).digest('hex') };
 }

@@ -1,10 +1,10 @@
-import { createHash, hash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import {
   StoreUnavailableError,
   ValkeyConnection,
   type ValkeyTiming,
 } from '../../accounts/limits/valkey-connection.ts';
-import type { Script } from '../../accounts/limits/valkey-scripts.ts';
+import { scriptOf } from '../../accounts/limits/valkey-scripts.ts';
 import type { Log } from '../../log.ts';
 import type { Secret } from '../../secret.ts';
 
@@ -50,26 +50,26 @@ const TIMING: ValkeyTiming = { heartbeatMs: 1000, responseMs: 1000, leaseMs: 15_
 const RUNNING_MS = 60_000;
 
 /** Keys: the claim. Arguments: its value, milliseconds until it expires, a value that may be replaced. */
-const CLAIM = script(`
+const CLAIM = scriptOf(`
 local held = redis.call('GET', KEYS[1])
 if held and held ~= ARGV[3] then return held end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return false`);
 
 /** Keys: the claim. Arguments: the start of this claimant's values, the new value, milliseconds; 0: deletes the claim. */
-const UPDATE = script(`
+const UPDATE = scriptOf(`
 local held = redis.call('GET', KEYS[1])
 if held and string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then return 0 end
 if ARGV[3] == '0' then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
 return 1`);
 
 /** Keys: the instance. Arguments: milliseconds until it counts as gone; 0: at once. */
-const HEARTBEAT = script(`
+const HEARTBEAT = scriptOf(`
 if ARGV[1] == '0' then return redis.call('DEL', KEYS[1]) end
 return redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])`);
 
 /** Keys: an instance. Returns whether it is alive. */
-const ALIVE = script(`return redis.call('EXISTS', KEYS[1])`);
+const ALIVE = scriptOf(`return redis.call('EXISTS', KEYS[1])`);
 
 /**
  * Claims in Valkey or Redis. A value is `<instance> <request ID> <fingerprint> <running|kept>`. The claims of an instance
@@ -191,8 +191,4 @@ function instanceKey(instance: string): string {
 function nullIfUnavailable(error: unknown): null {
   if (error instanceof StoreUnavailableError) return null;
   throw error;
-}
-
-function script(text: string): Script {
-  return { text, sha: createHash('sha1').update(text).digest('hex') };
 }
