@@ -3,14 +3,13 @@ import { after, before, describe, test } from 'node:test';
 import type { ResponseFormat } from '../../src/generation.ts';
 import { ChatOutput } from '../../src/engine/llama/chat-output.ts';
 import { GrammarCache } from '../../src/engine/llama/grammar.ts';
-import { Job, JobChoice } from '../../src/engine/llama/job.ts';
+import { Job } from '../../src/engine/llama/job.ts';
 import { loadModel, type LoadedModel } from '../../src/engine/llama/load-model.ts';
 import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
-import { TextStream } from '../../src/engine/llama/text-stream.ts';
 import { HERMES } from '../../src/engine/llama/tool-calls/hermes.ts';
 import { SILENT } from '../../src/log.ts';
 import { file, SKIP } from './embedded-engine.ts';
-import { assertReplayed } from './replay.ts';
+import { assertReplayed, chatChoice } from './replay.ts';
 import { assertCall, COLOR } from './lamp-tools.ts';
 
 const THINK = { open: '<think>', close: '</think>' };
@@ -121,16 +120,8 @@ describe('reasoning before a constrained answer', SKIP, () => {
       const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: true }, [
         new Uint32Array(1),
       ]);
-      const choice = new JobChoice({
-        job,
-        index: 0,
-        prompt: new Uint32Array(1),
-        first: true,
-        limit: 200,
-        echo: '',
-        text: new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
+      const choice = chatChoice(job, vocabulary, {
         chat: { output, constraint: new OutputConstraint(model, vocabulary, grammars, output) },
-        constraint: null,
         grammarField: 'response_format',
         createSampler: () => model.sampler({ temperature: 0, seed: 1 }),
       });

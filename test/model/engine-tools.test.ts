@@ -4,15 +4,14 @@ import type { ChatRequest, Tool } from '../../src/generation.ts';
 import { ChatOutput } from '../../src/engine/llama/chat-output.ts';
 import { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import { GrammarCache } from '../../src/engine/llama/grammar.ts';
-import { Job, JobChoice } from '../../src/engine/llama/job.ts';
+import { Job } from '../../src/engine/llama/job.ts';
 import { loadModel, type LoadedModel } from '../../src/engine/llama/load-model.ts';
 import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
-import { TextStream } from '../../src/engine/llama/text-stream.ts';
 import { HERMES } from '../../src/engine/llama/tool-calls/hermes.ts';
 import type { OutputPart } from '../../src/engine/llama/tool-calls/part-collector.ts';
 import { SILENT } from '../../src/log.ts';
 import { chat, complete, file, SKIP } from './embedded-engine.ts';
-import { assertReplayed } from './replay.ts';
+import { assertReplayed, chatChoice } from './replay.ts';
 import { assertCall, callsOf, COLOR, OFF } from './lamp-tools.ts';
 
 describe('tool calls of the embedded engine', SKIP, () => {
@@ -133,16 +132,8 @@ describe('tool calls of the embedded engine', SKIP, () => {
     const { output } = freeAnswer();
     const job = new Job({ cacheScope: null, logprobs: 0, choices: 1, tokenIds: false }, [new Uint32Array(1)]);
     const { guide } = freeAnswer();
-    const choice = new JobChoice({
-      job,
-      index: 0,
-      prompt: new Uint32Array(1),
-      first: true,
-      limit: 200,
-      echo: '',
-      text: new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
+    const choice = chatChoice(job, vocabulary, {
       chat: { output, constraint: guide },
-      constraint: null,
       grammarField: 'tools',
       createSampler: () => model.sampler({ temperature: 0, seed: 1 }),
     });
@@ -171,16 +162,8 @@ describe('tool calls of the embedded engine', SKIP, () => {
         new Uint32Array(1),
       ]);
       const { output, guide } = freeAnswer();
-      const choice = new JobChoice({
-        job,
-        index: 0,
-        prompt: new Uint32Array(1),
-        first: true,
-        limit: 200,
-        echo: '',
-        text: new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
+      const choice = chatChoice(job, vocabulary, {
         chat: { output, constraint: guide },
-        constraint: null,
         grammarField: 'tools',
         createSampler: () => model.sampler({ temperature: 0, seed: 1 }, guide.initial()),
       });

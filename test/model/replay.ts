@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import type { Job, JobChoice } from '../../src/engine/llama/job.ts';
+import { JobChoice, type Job } from '../../src/engine/llama/job.ts';
 import type { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
 import type { FinishReason, GenerationEvent } from '../../src/generation.ts';
+import { TextStream } from '../../src/engine/llama/text-stream.ts';
 
 /** What a choice has generated. */
 export interface Output {
@@ -63,4 +64,23 @@ function outputOf(events: readonly GenerationEvent[]): Output {
     else if (event.type === 'tool-arguments') output.calls[event.call] += event.text;
   }
   return output;
+}
+
+/** Creates the only choice of a job, for a chat of at most 200 tokens. */
+export function chatChoice(
+  job: Job,
+  vocabulary: Vocabulary,
+  options: Pick<ConstructorParameters<typeof JobChoice>[0], 'chat' | 'grammarField' | 'createSampler'>,
+): JobChoice {
+  return new JobChoice({
+    ...options,
+    job,
+    index: 0,
+    prompt: new Uint32Array(1),
+    first: true,
+    limit: 200,
+    echo: '',
+    text: new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
+    constraint: null,
+  });
 }
