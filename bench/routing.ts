@@ -6,7 +6,7 @@
  *
  *   npm run bench:routing
  *
- * vllm-router and smg run if they are on the PATH, or at the paths in `--vllm-router` and `--smg`. `--only sluice,smg`
+ * vllm-router and smg run if they are on the PATH, or at the paths in `--vllm-router` and `--smg`. `--only "sluice cost,smg"`
  * selects routers, and `--load conversations,fairness` loads. `--seed` changes the load.
  */
 import { parseArgs } from 'node:util';
@@ -24,7 +24,7 @@ const { values: options } = parseArgs({
   },
 });
 
-const arms = selected('--only', options.only, [SLUICE, ...peerArms(options)]);
+const arms = selected('--only', options.only, [...SLUICE, ...peerArms(options)]);
 const loads = selected('--load', options.load, [
   ...MIXES.map((mix) => ({ name: mix.name, measure: (arm: Arm) => mixResult(arm, mix) })),
   { name: 'fairness', measure: fairnessResult },

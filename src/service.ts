@@ -107,7 +107,7 @@ export class Service implements AsyncDisposable {
         afterRefresh: (known) => generations.abort(keyInvalidated(), (caller) => known.isLive(caller)),
       }),
     );
-    const router = new Router({ queue: config.file.queue, log, clock: SYSTEM_CLOCK });
+    const router = new Router({ ...config.file, log, clock: SYSTEM_CLOCK });
     const embeddedReplicas = await serveModels({ config, secrets, env, log, router, owned });
     const limits = owned.use(await openLimits(config, database, log, clock));
     const plans = new Plans(config.file);

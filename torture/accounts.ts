@@ -28,7 +28,11 @@ export async function createAccounts(location: DatabaseOptions): Promise<Torture
   const by = { id: 'cli:torture', ip: null };
   const callers: TortureCaller[] = [];
   for (const { plan, keys, weight } of ACCOUNTS) {
-    const account = await createAccount(database, { name: plan, plan: { name: plan, limits: {} } }, by);
+    const account = await createAccount(
+      database,
+      { name: plan, plan: { name: plan, limits: {}, weight: 1 } },
+      by,
+    );
     for (let index = 0; index < keys; index++) {
       const limits = index === 0 ? null : KEY_LIMITS;
       const settings = { name: `${plan}-${index}`, accountId: account.id, limits };

@@ -1,6 +1,7 @@
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/key-table.ts';
 import { openDatabase } from '../../src/database/database.ts';
+import { POLICIES, type PolicyName } from '../../src/routing/policy.ts';
 import { findProgram, startRouter } from '../gateway/peers.ts';
 import { startSluice, type Server } from '../servers.ts';
 import type { Target } from './client.ts';
@@ -12,16 +13,17 @@ export interface Arm {
   start(engines: readonly string[]): Promise<{ target: Target; server: Server }>;
 }
 
-export const SLUICE: Arm = {
-  name: 'sluice',
+/** An arm for each policy. */
+export const SLUICE: readonly Arm[] = (Object.keys(POLICIES) as PolicyName[]).map((policy) => ({
+  name: `sluice ${policy}`,
   async start(engines) {
     const keys: string[] = [];
-    const server = await startSluice(configuration(engines), {}, async (home) => {
+    const server = await startSluice(configuration(engines, policy), {}, async (home) => {
       keys.push(...(await createKeys(home)));
     });
     return { server, target: { url: server.url, keys } };
   },
-};
+}));
 
 /** Creates the accounts. Returns a key of each. */
 async function createKeys(home: string): Promise<string[]> {
@@ -37,7 +39,7 @@ async function createKeys(home: string): Promise<string[]> {
   return keys;
 }
 
-function configuration(engines: readonly string[]): string {
+function configuration(engines: readonly string[], policy: PolicyName): string {
   return `
 models:
   - id: bench/model
@@ -45,6 +47,7 @@ models:
 plans: {bench: {}}
 defaultPlan: bench
 queue: {maxRequests: 10000, maxWaitMs: 120000}
+routing: {policy: ${policy}}
 `;
 }
 

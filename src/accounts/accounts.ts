@@ -84,6 +84,8 @@ export interface PlanUsage {
   accounts: number;
   /** Null: the plan is missing from the configuration, so requests of its accounts are refused. */
   limits: PlanLimits | null;
+  /** Null with `limits`. */
+  weight: number | null;
 }
 
 /** Returns the configured plans in order, then missing plans that accounts still have. */
@@ -96,13 +98,15 @@ export async function listPlanUsage(database: Database, plans: Plans): Promise<P
     .orderBy('plan')
     .execute();
   const counts = new Map(rows.map(({ plan, count }) => [plan, count]));
-  const known: PlanUsage[] = plans.list().map(({ name, limits }) => {
+  const known: PlanUsage[] = plans.list().map(({ name, limits, weight }) => {
     const isDefault = name === plans.defaultName;
     const accounts = (counts.get(name) ?? 0) + (isDefault ? (counts.get(null) ?? 0) : 0);
-    return { name, isDefault, accounts, limits };
+    return { name, isDefault, accounts, limits, weight };
   });
   const missing: PlanUsage[] = [...counts].flatMap(([name, accounts]) =>
-    name === null || plans.of(name) !== null ? [] : [{ name, isDefault: false, accounts, limits: null }],
+    name === null || plans.of(name) !== null
+      ? []
+      : [{ name, isDefault: false, accounts, limits: null, weight: null }],
   );
   return [...known, ...missing];
 }

@@ -8,7 +8,8 @@ import type { Plans } from './plans.ts';
 const LAST_PLANS = 'plans';
 
 interface ConfiguredPlans {
-  plans: Readonly<Record<string, PlanLimits>>;
+  /** The weight is left out if it is 1. */
+  plans: Readonly<Record<string, PlanLimits & { weight?: number }>>;
   defaultPlan: string;
 }
 
@@ -19,7 +20,9 @@ interface ConfiguredPlans {
  */
 export async function recordPlans(database: Database, plans: Plans): Promise<void> {
   const current: ConfiguredPlans = {
-    plans: Object.fromEntries(plans.list().map(({ name, limits }) => [name, limits])),
+    plans: Object.fromEntries(
+      plans.list().map(({ name, limits, weight }) => [name, weight === 1 ? limits : { ...limits, weight }]),
+    ),
     defaultPlan: plans.defaultName,
   };
   const value = JSON.stringify(current);

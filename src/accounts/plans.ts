@@ -6,6 +6,8 @@ import type { Log } from '../log.ts';
 export interface Plan {
   readonly name: string;
   readonly limits: PlanLimits;
+  /** Share of its accounts when requests wait for a model, relative to other plans. */
+  readonly weight: number;
 }
 
 type PlansFile = Pick<ConfigFile, 'plans' | 'defaultPlan'>;
@@ -16,7 +18,9 @@ interface PlanTable {
 }
 
 function buildPlanTable({ plans, defaultPlan }: PlansFile): PlanTable {
-  const byName = new Map(Object.entries(plans).map(([name, limits]) => [name, { name, limits }]));
+  const byName = new Map(
+    Object.entries(plans).map(([name, { weight = 1, ...limits }]) => [name, { name, limits, weight }]),
+  );
   // The schema requires the default to be one of the plans.
   return { byName, defaultPlan: byName.get(defaultPlan) as Plan };
 }

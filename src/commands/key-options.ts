@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander';
-import { modelId, planSchema, type PlanLimits } from '../config/plan.ts';
+import { limitsSchema, modelId, type PlanLimits } from '../config/plan.ts';
 
 /** A change of one limit, from `--limit` or `--budget`. */
 export interface LimitEdit {
@@ -10,7 +10,7 @@ export interface LimitEdit {
 }
 
 /** The names that `--limit` accepts. */
-export const LIMIT_NAMES: readonly string[] = Object.keys(planSchema.shape).flatMap((name) => {
+export const LIMIT_NAMES: readonly string[] = Object.keys(limitsSchema.shape).flatMap((name) => {
   if (name === 'models') return [];
   return name === 'burst' ? ['burst.requests', 'burst.tokens'] : [name];
 });
@@ -37,7 +37,7 @@ export function parseBudget(text: string): LimitEdit {
 export function editLimits(current: PlanLimits | null, edits: readonly LimitEdit[]): PlanLimits | null {
   const limits: Tree = structuredClone(current ?? {});
   for (const { path, value } of edits) setAt(limits, path, value);
-  return Object.keys(limits).length === 0 ? null : planSchema.parse(limits);
+  return Object.keys(limits).length === 0 ? null : limitsSchema.parse(limits);
 }
 
 type Tree = { [name: string]: unknown };
@@ -65,7 +65,7 @@ function valueOf(name: string, text: string): string | number | null {
 function checked(edit: LimitEdit): LimitEdit {
   const limits: Tree = {};
   setAt(limits, edit.path, edit.value);
-  const { error } = planSchema.safeParse(limits);
+  const { error } = limitsSchema.safeParse(limits);
   if (error === undefined) return edit;
   const [issue] = error.issues;
   throw new InvalidArgumentError(`${issue?.path.join('.')}: ${issue?.message}.`);

@@ -12,7 +12,7 @@ export function register(program: Command): void {
     .description('List the plans and the number of accounts on each.')
     .command('list')
     .description('List the plans, their limits and the number of accounts on each.')
-    .option('--json', 'print a JSON array of {"default","name","accounts","limits"}')
+    .option('--json', 'print a JSON array of {"default","name","accounts","limits","weight"}')
     .addHelpText(
       'after',
       `\nPlans are defined in the configuration file, under \`plans\`. Closed accounts are not counted.\n\nExample:\n  $ ${PROGRAM} plans list`,
@@ -26,10 +26,11 @@ async function list(flags: { json?: true }): Promise<void> {
   const rows = await listPlanUsage(database, plans);
   if (flags.json) return printJson(rows.map(({ isDefault, ...row }) => ({ default: isDefault, ...row })));
   printTable(
-    ['PLAN', 'ACCOUNTS', 'LIMITS'],
-    rows.map(({ name, isDefault, accounts, limits }) => [
+    ['PLAN', 'ACCOUNTS', 'WEIGHT', 'LIMITS'],
+    rows.map(({ name, isDefault, accounts, limits, weight }) => [
       isDefault ? `${name} (default)` : name,
       String(accounts),
+      weight === null ? '—' : String(weight),
       limits === null
         ? 'not in the configuration; requests of its accounts are refused'
         : describeLimits(limits),

@@ -36,7 +36,7 @@ const limitFields = {
 };
 
 /** Limits of a plan or a key: for all models together, and for individual models. */
-export const planSchema = z.strictObject({
+export const limitsSchema = z.strictObject({
   ...limitFields,
   models: z
     .record(modelId, z.strictObject(limitFields))
@@ -44,4 +44,15 @@ export const planSchema = z.strictObject({
     .describe('Additional limits for individual models, by model ID, with the same fields.'),
 });
 
-export type PlanLimits = z.output<typeof planSchema>;
+export type PlanLimits = z.output<typeof limitsSchema>;
+
+export const planSchema = limitsSchema.extend({
+  weight: z
+    .number()
+    .min(0.01)
+    .max(100)
+    .optional()
+    .describe(
+      'Share of an account when requests of several accounts wait for a model. An account with weight 2 gets twice as many tokens as one with weight 1. Default: 1.',
+    ),
+});

@@ -70,6 +70,14 @@ export const replicaSchema = z
       .describe(
         'Whether accounts may share the prefix cache of a server that cannot separate it by account. False disables the cache on llama-server; for `tgi` and `openai`, Sluice only logs a warning.',
       ),
+    maxInFlight: z
+      .int()
+      .min(1)
+      .max(100_000)
+      .optional()
+      .describe(
+        'Maximum number of choices that this instance sends to the server at a time; further requests wait in the queue. Default: from its number of slots (`sluice`, `llama-server`) or of waiting requests (`vllm`, `sglang`), or unlimited.',
+      ),
     exactCounts: z
       .boolean()
       .default(false)

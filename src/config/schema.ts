@@ -6,6 +6,7 @@ import { idempotencySchema } from './idempotency.ts';
 import { modelId, planSchema } from './plan.ts';
 import { replicaSchema } from './replica.ts';
 import { recoverySchema } from './recovery.ts';
+import { retrySchema, routingSchema } from './routing.ts';
 import { recommendedSampling } from './sampling.ts';
 import { httpUrl, uniqueIds } from './values.ts';
 
@@ -242,14 +243,16 @@ const configFields = z.strictObject({
         .max(100_000)
         .default(256)
         .describe(
-          'Maximum number of requests waiting for a slot of one model. Further requests get 503 `queue_full`.',
+          'Maximum number of requests of one model that wait until a replica has room. Further requests get 503 `queue_full`.',
         ),
       maxWaitMs: milliseconds(60_000, 1).describe(
-        'How long a request may wait in the queue, in milliseconds; after that, 503 `queue_full`. The wait ends when the request gets a slot. If the server does not report slots, it ends when the request is sent.',
+        'How long a request may wait in the queue, in milliseconds; after that, 503 `queue_full`. The wait ends when the request is sent to a replica.',
       ),
     })
     .prefault({})
     .describe('The queue of each model.'),
+  routing: routingSchema,
+  retry: retrySchema,
   recovery: recoverySchema,
   limits: z
     .strictObject({

@@ -5,7 +5,7 @@ import type { Log, LogLevel } from '../log.ts';
 import type { OnProgress } from '../models/progress.ts';
 import type { ChildSettings } from './child.ts';
 import { ReplicaClient } from './replica-client.ts';
-import type { Engine, EngineDescription, EngineState } from './engine.ts';
+import type { Engine, EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
 import type { LlamaOptions } from './llama/load-model.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './scripted/options.ts';
 import { EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
@@ -63,6 +63,10 @@ export class EmbeddedReplica implements AsyncDisposable {
 
   state(): EngineState {
     return this.#supervisor?.state ?? this.#fetchState;
+  }
+
+  capacity(): ReplicaCapacity | null {
+    return this.#supervisor?.capacity ?? null;
   }
 
   report(): ReplicaReport {

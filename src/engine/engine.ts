@@ -30,6 +30,9 @@ export interface EngineHealth {
   memoryBytes: number | null;
 }
 
+/** What limits the requests that a replica can take; see `EngineHealth`. */
+export type ReplicaCapacity = Pick<EngineHealth, 'slots' | 'queued'>;
+
 /**
  * `sent` is the first event of servers that do not report when a request gets a slot. It means that the request was
  * sent; from then on, the request is considered to have a slot. With `whole`, the response arrives only when it is
@@ -97,6 +100,17 @@ export class AccessDenied extends ServiceError {
   constructor({ code, message, cause, retryAfterMs = 1000 }: ServiceError) {
     super(code, message, { cause, retryAfterMs });
     this.name = 'AccessDenied';
+  }
+}
+
+/** The connection to a replica was lost after the request was sent; the replica may have crashed. */
+export class ConnectionLost extends ServiceError {
+  constructor(cause: unknown) {
+    super('engine_unavailable', 'The replica of this model failed to respond.', {
+      cause,
+      retryAfterMs: 1000,
+    });
+    this.name = 'ConnectionLost';
   }
 }
 

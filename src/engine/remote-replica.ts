@@ -2,7 +2,7 @@ import type { ConfigFile, ModelConfig, ReplicaConfig } from '../config/schema.ts
 import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
-import type { Engine, EngineDescription, EngineState } from './engine.ts';
+import type { Engine, EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
 import { DIALECT_TRAITS, type HealthCheck } from './dialects.ts';
 import { ReplicaClient } from './replica-client.ts';
 import { HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
@@ -43,12 +43,13 @@ export function createRemoteReplica(
     silenceMs,
     log,
   });
-  return new RemoteReplica(engine, log);
+  return new RemoteReplica(engine, replica.maxInFlight, log);
 }
 
 /** A replica on another server. Checks its health periodically, so that failures are detected before a request is sent. */
 class RemoteReplica implements AsyncDisposable {
   readonly engine: Engine;
+  readonly maxInFlight: number | undefined;
   readonly #log: Log;
   readonly #healthCheck: HealthCheck;
   #state: EngineState = { state: 'loading', fraction: 0 };
@@ -57,8 +58,9 @@ class RemoteReplica implements AsyncDisposable {
   #nextCheck: NodeJS.Timeout | undefined;
   readonly #stop = new AbortController();
 
-  constructor(engine: Engine, log: Log) {
+  constructor(engine: Engine, maxInFlight: number | undefined, log: Log) {
     this.engine = engine;
+    this.maxInFlight = maxInFlight;
     this.#log = log.with({ replica: engine.name });
     this.#healthCheck = DIALECT_TRAITS[engine.dialect].healthCheck;
   }
@@ -67,9 +69,12 @@ class RemoteReplica implements AsyncDisposable {
     return this.#state;
   }
 
+  capacity(): ReplicaCapacity | null {
+    return this.#health.last;
+  }
+
   report(): ReplicaReport {
-    const { last: health, tokensPerSecond } = this.#health;
-    return { ...EMPTY_REPORT, health, tokensPerSecond };
+    return { ...EMPTY_REPORT, health: this.#health.last, tokensPerSecond: this.#health.tokensPerSecond };
   }
 
   /** The replica's model; null until the replica is healthy for the first time. */

@@ -10,7 +10,7 @@ import type { DialectTraits } from './dialects.ts';
 import { EventFrameReader } from './event-frame.ts';
 import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
 import { streamReader, usageMeter } from './replica-reader.ts';
-import { AccessDenied, EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
+import { AccessDenied, ConnectionLost, EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
 
 /** Unread bytes at which the connection is paused. */
 const MAX_UNREAD_BYTES = 262_144;
@@ -227,10 +227,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     // Without a controller, the request was never sent.
     else if (!this.#controller) this.#fail(new ReplicaRefused(error));
     else if (this.#settings.starts) this.#fail(new EngineCrashed(this.#starts, error));
-    else
-      this.#fail(
-        unavailable(this.#status === 0 ? 'no response received' : 'the response was cut off', error),
-      );
+    else {
+      const reason = this.#status === 0 ? 'no response received' : 'the response was cut off';
+      this.#fail(new ConnectionLost(new Error(reason, { cause: error })));
+    }
     this.#finish();
   }
 

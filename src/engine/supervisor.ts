@@ -3,7 +3,13 @@ import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { logLineOf, type Log } from '../log.ts';
-import type { EngineDescription, EngineReport, EngineState, LocalEngineHealth } from './engine.ts';
+import type {
+  EngineDescription,
+  EngineReport,
+  EngineState,
+  LocalEngineHealth,
+  ReplicaCapacity,
+} from './engine.ts';
 import { HealthHistory, type ReplicaReport } from './replica-report.ts';
 
 // Importing a built-in module reads all of its properties, which would load Node's `fetch`.
@@ -64,7 +70,7 @@ export class Supervisor implements AsyncDisposable {
   #unresponsiveMs = 0;
   /** Time with responses to health checks since the engine was ready. */
   #healthyMs = 0;
-  #ready: { startedAt: number; backend: string } | null = null;
+  #ready: { startedAt: number; backend: string; capacity: ReplicaCapacity } | null = null;
   readonly #health = new HealthHistory();
   #nextStart: NodeJS.Timeout | undefined;
   /** Timer that kills the engine if it does not exit in time for a restart. Undefined if no restart is in progress. */
@@ -84,6 +90,11 @@ export class Supervisor implements AsyncDisposable {
   /** The engine's model; null until the engine has been ready once. */
   get description(): EngineDescription | null {
     return this.#description;
+  }
+
+  /** Null if the engine is not ready. */
+  get capacity(): ReplicaCapacity | null {
+    return this.#ready?.capacity ?? null;
   }
 
   get report(): ReplicaReport {
@@ -205,8 +216,9 @@ export class Supervisor implements AsyncDisposable {
       return;
     }
     this.#description = report.description;
-    this.#ready = { startedAt: Date.now(), backend: report.backend };
-    this.#log.info('engine ready', { pid: this.pid, slots: report.slots, backend: report.backend });
+    const { slots, backend } = report;
+    this.#ready = { startedAt: Date.now(), backend, capacity: { slots, queued: null } };
+    this.#log.info('engine ready', { pid: this.pid, slots, backend });
     this.#state = { state: 'ready' };
   }
 

@@ -1,5 +1,10 @@
-import { Deadline } from '../deadline.ts';
-import { EngineCrashed, ReplicaRefused, type Engine, type ReplicaEvent } from '../engine/engine.ts';
+import {
+  ConnectionLost,
+  EngineCrashed,
+  ReplicaRefused,
+  type Engine,
+  type ReplicaEvent,
+} from '../engine/engine.ts';
 import { ServiceError } from '../errors.ts';
 import {
   estimatedPromptTokens,
@@ -9,7 +14,7 @@ import {
 } from '../generation.ts';
 import type { RequestResult } from '../routing/breaker.ts';
 import type { QueueEntry } from '../routing/queue.ts';
-import type { Lease } from '../routing/replica.ts';
+import type { Lease } from '../routing/lease.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import { RequestAccounting, type RequestIdentity, type SettlementOutcome } from './request-accounting.ts';
 import type { CrashSuspects } from './crash-suspects.ts';
@@ -32,11 +37,15 @@ export class ClientDisconnected extends Error {
  */
 const MAX_FAILED_ATTEMPTS = 3;
 
+/** Maximum number of replicas that may close the connection to one request, because the request may crash them. */
+const MAX_LOST_CONNECTIONS = 2;
+
 /**
  * Runs one generation: waits in the queue, reserves limits, opens the ledger row, streams a replica's events, and
  * releases everything at the end. Updates `record` meanwhile. A request that fails on a replica before its first event
- * is sent to the next one. After that, another replica continues the response where possible (`recovery.ts`). The replica works while the row is written: the first event of a stream waits for it. The
- * iteration ends only after the row is settled.
+ * is sent to the next one. After that, another replica continues the response where possible (`recovery.ts`). The
+ * replica works while the row is written: the first event of a stream waits for it. The iteration ends only after the
+ * row is settled.
  *
  * Throws a `ServiceError`, or `stop.signal.reason` if the client disconnected. Aborts `stop` if the request waited too
  * long for a slot.
@@ -69,6 +78,8 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   readonly #failures = new Map<Engine, ServiceError>();
   /** Failures other than refusals. */
   #failedAttempts = 0;
+  /** Those of them that closed the connection. */
+  #lostConnections = 0;
   /** Whether the caller has received an event. */
   #hasEmitted = false;
   readonly #recovery: Recovery;
@@ -79,8 +90,8 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   readonly #checkpointTokens: number;
   /** Completion tokens at which the next checkpoint is due. */
   #checkpointAt: number;
+  /** Null before admission. */
   #queueEntry: QueueEntry | null = null;
-  #queueTimeout: Deadline | undefined;
   #lease: Lease | null = null;
   #events: AsyncIterator<ReplicaEvent, undefined> | null = null;
   #ended = false;
@@ -140,31 +151,39 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   /** Enters the queue, reserves limits and opens the row. */
   async #admit(): Promise<void> {
     this.#crashSuspects.check(this.#request);
-    const { queue } = this.#model;
-    const { maxWaitMs } = queue.limits;
-    this.#queueEntry = queue.enter();
-    this.#queueTimeout = new Deadline(maxWaitMs, () => this.#stop.abort(waitedTooLong(maxWaitMs)));
+    this.#queueEntry = this.#model.enter();
     await this.#accounting.open(this.#request);
     this.#accounting.opened?.catch((error: unknown) => this.#stop.abort(error));
     this.#stop.signal.throwIfAborted();
   }
 
-  /** Sends the request to the next replica. */
+  /** Sends the request to a replica, when one has room. */
   async #sendToReplica(): Promise<AsyncIterator<ReplicaEvent, undefined>> {
-    const interruption = this.#interruption;
-    const lease =
-      interruption === null
-        ? this.#model.acquire(this.#failures)
-        : await interruption.acquire(
-            (failures) =>
-              this.#model.acquire(failures, (engine) => this.#recovery.suits(engine, interruption.failed)),
-            this.#stop.signal,
-          );
+    const lease = await this.#acquire();
     this.#lease = lease;
+    this.#queueEntry?.leave();
     if (this.#recovery.hasOutput) this.#record.continueOn(lease.engine.name);
     else this.#record.attempt(lease.engine.name);
     const request = this.#recovery.requestFor(lease.engine);
     return lease.engine.generate(request, this.#stop.signal)[Symbol.asyncIterator]();
+  }
+
+  #acquire(): Lease | Promise<Lease> {
+    const interruption = this.#interruption;
+    const routed = {
+      request: this.#request,
+      accountId: this.#identity.caller.accountId,
+      weight: this.#accounting.weight,
+      failures: this.#failures,
+      charged: this.#lease?.charged ?? 0,
+      signal: this.#stop.signal,
+    };
+    if (interruption === null) return this.#model.acquire(routed);
+    const suits = (engine: Engine): boolean => this.#recovery.suits(engine, interruption.failed);
+    return interruption.acquire(
+      (failures, signal) => this.#model.acquire({ ...routed, failures, signal, suits }),
+      this.#stop.signal,
+    );
   }
 
   readonly #onEvent = (step: IteratorResult<ReplicaEvent, undefined>): EventResult | Promise<EventResult> => {
@@ -174,16 +193,15 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     // The caller has received these events from the first replica.
     if (this.#recovery.hasOutput && (value.type === 'sent' || value.type === 'started')) return this.next();
     if (value.type === 'sent') {
-      this.#leaveQueue();
       this.#isWholeResponse = value.whole;
       this.#record.sent(this.#estimate());
       return this.next();
     }
-    if (value.type === 'started') this.#leaveQueue();
-    else if (this.#record.firstTokenAtMs === null) this.#lease?.responseStarted();
+    if (value.type !== 'started' && this.#record.firstTokenAtMs === null) this.#lease?.responseStarted();
     const isFirst = !this.#hasEmitted;
     this.#hasEmitted = true;
     this.#record.update(value, this.#estimate);
+    this.#lease?.charge(this.#record.usage);
     this.#recovery.add(value);
     if (!isFirst && value.type === 'started') return this.next();
     // `sent` was handled above.
@@ -227,14 +245,21 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     if (this.#stop.signal.aborted || !this.#lease) return this.#end(error);
     // Another replica may refuse to continue, which the caller has not caused.
     if (!isReplicaFailure(error)) return this.#end(this.#interruption?.error ?? error);
-    const { engine } = this.#lease;
+    const { engine, replica } = this.#lease;
     if (error instanceof EngineCrashed && this.#hasEmitted && this.#interruption === null)
       this.#crashSuspects.record(this.#request, this.#identity, `${engine.name} start ${error.starts}`);
     const refused = error instanceof ReplicaRefused;
     this.#lease.release(refused && error.rateLimited ? 'inconclusive' : 'failed', error);
     if (this.#hasEmitted) return this.#recover(error, engine);
-    if (!refused) this.#failedAttempts++;
-    if (this.#failedAttempts >= MAX_FAILED_ATTEMPTS) return this.#end(error);
+    if (!refused) {
+      this.#failedAttempts++;
+      if (error instanceof ConnectionLost || error instanceof EngineCrashed) this.#lostConnections++;
+      if (this.#lostConnections >= MAX_LOST_CONNECTIONS) {
+        replica.warnCrashSuspect(this.#identity.requestId);
+        return this.#end(error);
+      }
+      if (this.#failedAttempts >= MAX_FAILED_ATTEMPTS || !this.#model.takeRetry()) return this.#end(error);
+    }
     this.#failures.set(engine, error);
     this.#events = null;
     return this.next();
@@ -319,14 +344,9 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     this.#accounting.estimateCompletion(tokens * totalChoices(this.#request));
   }
 
-  #leaveQueue(): void {
-    this.#queueTimeout?.[Symbol.dispose]();
-    this.#queueEntry?.leave();
-  }
-
   #release(result: RequestResult): void {
     this.#ended = true;
-    this.#leaveQueue();
+    this.#queueEntry?.leave();
     this.#lease?.release(result);
     this.#record.endedAtMs = performance.now();
   }
@@ -365,13 +385,4 @@ function outcomeOf(error: unknown): SettlementOutcome {
   const { code, status } =
     error instanceof ServiceError ? error : { code: 'internal_error' as const, status: 500 };
   return { code, status, billed: code === 'invalid_api_key', delivered: true };
-}
-
-function waitedTooLong(maxWaitMs: number): ServiceError {
-  const seconds = Math.ceil(maxWaitMs / 1000);
-  return new ServiceError(
-    'queue_full',
-    `The request waited ${seconds} s for a free slot of this model. Try again later.`,
-    { retryAfterMs: 1000 },
-  );
 }

@@ -45,6 +45,8 @@ export class RequestAccounting {
   #worst: WorstCase | null = null;
   #reservation: Reservation | null = null;
   #opened: Promise<void> | null = null;
+  /** Of the plan. Set by `open`. */
+  weight = 1;
 
   constructor(
     accounting: Accounting,
@@ -84,6 +86,7 @@ export class RequestAccounting {
         'The plan of this account no longer exists. Contact the operator of this service.',
       );
     }
+    this.weight = plan.weight;
     const decision = await limits.admit({
       ...limitQuery(caller, plan, request.model),
       requestId,

@@ -49,6 +49,7 @@ export class CircuitBreaker {
   #pauseMs = 0;
   /** Trials that are running. */
   #trials = 0;
+  #closedAtMs = -Infinity;
   /** Number of pauses so far. Results of requests from before the latest one are ignored. */
   #pauses = 0;
   #reason = '';
@@ -79,6 +80,11 @@ export class CircuitBreaker {
     return this.#pausedUntilMs;
   }
 
+  /** When the latest pause ended, on the clock. */
+  get closedAtMs(): number {
+    return this.#closedAtMs;
+  }
+
   /** Lets a request through. Returns its ticket, for `responseStarted` and `recordResult`. */
   admit(): number {
     if (this.#paused) this.#trials++;
@@ -91,6 +97,7 @@ export class CircuitBreaker {
     this.#paused = false;
     this.#trials = 0;
     this.#failures = MAX_FAILURES - 1;
+    this.#closedAtMs = this.#clock.now();
     this.#log.info('replica responds again');
   }
 

@@ -1,8 +1,10 @@
 /** A replica that can take the request. */
 export interface Candidate {
-  /** Requests that were sent to the replica and have not ended. */
+  /** Whether the request can be sent now; otherwise, it waits. */
+  readonly hasRoom: boolean;
+  /** Requests that were sent to the replica and have not ended, and those that wait for it. */
   readonly inFlight: number;
-  /** Estimated prompt tokens that its requests in flight still have to process before their first tokens. */
+  /** Estimated prompt tokens that these requests still have to process before their first tokens. */
   readonly outstandingPrefillTokens: number;
   /** Estimated prompt tokens of this request that are not in the prefix cache of the replica. */
   readonly uncachedPromptTokens: number;
@@ -22,9 +24,12 @@ export type Policy = (candidates: readonly Candidate[], last: number) => number;
  */
 const IN_FLIGHT_TOKENS = 128;
 
+/** Added to the score of a replica without room, so that it is selected only if no other has room. */
+const FULL = 1e9;
+
 /** The policies, by their names in the configuration. */
 export const POLICIES = {
-  /** The least estimated work before the first token. */
+  /** The least estimated work before the first token. A request can wait for a replica whose cache has its prompt. */
   cost: smallest(
     (candidate) =>
       (candidate.uncachedPromptTokens +
@@ -33,11 +38,18 @@ export const POLICIES = {
       candidate.warmth,
   ),
   /** The fewest requests in flight. Needs no estimates, and sends fewer requests to slow replicas. */
-  'least-requests': smallest(({ inFlight, warmth }) => (inFlight + 1) / warmth),
-  'round-robin': smallest(() => 0),
+  'least-requests': smallest(
+    ({ hasRoom, inFlight, warmth }) => (hasRoom ? 0 : FULL) + (inFlight + 1) / warmth,
+  ),
+  'round-robin': smallest(({ hasRoom }) => (hasRoom ? 0 : FULL)),
 } satisfies Record<string, Policy>;
 
 export type PolicyName = keyof typeof POLICIES;
+
+/** Whether a policy considers `uncachedPromptTokens`. */
+export function usesPrompts(policy: PolicyName): boolean {
+  return policy === 'cost';
+}
 
 /** Returns a policy that selects the candidate with the smallest score. */
 function smallest(score: (candidate: Candidate) => number): Policy {

@@ -3,6 +3,9 @@ import { promptTexts, type GenerationRequest } from '../generation.ts';
 /** Length of a block in UTF-8, in bytes. */
 export const BLOCK_BYTES = 256;
 
+/** Average length of a token, for estimates. */
+export const BYTES_PER_TOKEN = 4;
+
 /** The prompt of a request as blocks. */
 export interface PromptBlocks {
   /**

@@ -1,26 +1,30 @@
 import { ServiceError } from '../errors.ts';
 
 export interface QueueLimits {
-  /** Requests that may wait for a slot of one model. */
+  /** Requests that may wait for a replica of one model. */
   maxRequests: number;
   maxWaitMs: number;
 }
 
-/** Counts the requests of one model that wait for a slot. The engines keep their order. */
+/** Bounds the requests of one model that were accepted but not yet sent to a replica. */
 export class Queue {
   readonly limits: QueueLimits;
-  waiting = 0;
+  /** Requests that have entered and were not sent yet, whether or not they have to wait. */
+  entered = 0;
 
   constructor(limits: QueueLimits) {
     this.limits = limits;
   }
 
-  /** Enters the queue. Throws 503 `queue_full` if it is full. */
-  enter(): QueueEntry {
-    if (this.waiting >= this.limits.maxRequests) {
+  /**
+   * Enters the queue. Throws 503 `queue_full` if `maxRequests` would have to wait. `free`: how many requests could be
+   * sent to replicas now.
+   */
+  enter(free: number): QueueEntry {
+    if (this.entered >= this.limits.maxRequests + free) {
       throw new ServiceError(
         'queue_full',
-        `The queue of this model is full: ${this.waiting} requests are waiting. Try again later.`,
+        `The queue of this model is full: ${this.limits.maxRequests} requests are waiting. Try again later.`,
         { retryAfterMs: 1000 },
       );
     }
@@ -33,12 +37,12 @@ export class QueueEntry {
 
   constructor(queue: Queue) {
     this.#queue = queue;
-    queue.waiting++;
+    queue.entered++;
   }
 
   /** Leaves the queue. Idempotent. */
   leave(): void {
-    if (this.#queue) this.#queue.waiting--;
+    if (this.#queue) this.#queue.entered--;
     this.#queue = null;
   }
 }

@@ -1,19 +1,25 @@
-import { AccessDenied, type Engine, type EngineState } from '../engine/engine.ts';
+import type { AccessDenied, Engine, EngineState, ReplicaCapacity } from '../engine/engine.ts';
 import type { ReplicaReport } from '../engine/replica-report.ts';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, Usage } from '../generation.ts';
 import type { Log } from '../log.ts';
-import { CircuitBreaker, type BreakerClock, type RequestResult } from './breaker.ts';
+import { CircuitBreaker, type BreakerClock } from './breaker.ts';
+import { PrefixIndex } from './prefix-index.ts';
+import { Room } from './room.ts';
 
 /** The client and the state of one server of a model. */
 export interface ReplicaEntry {
   engine: Engine;
   /** Called for every request, so it must be fast. */
   state(): EngineState;
+  /** Null if it is unknown. A new object after each health check that reports it. */
+  capacity(): ReplicaCapacity | null;
   /** Further details for operators. */
   report(): ReplicaReport;
   /** Restarts the engine process. Missing for other servers. */
   restart?(): void;
+  /** The configured maximum number of choices in flight; undefined: derived from the health checks. */
+  readonly maxInFlight?: number | undefined;
 }
 
 /** The state of the engine, or `paused` if it is ready and the breaker is open. */
@@ -35,13 +41,36 @@ const WARNING_MS = 60_000;
 /** Weight of the latest measurement in a replica's average speed. */
 const SPEED_SHARE = 0.1;
 
+/** Blocks of prompts that are remembered for a replica: 2 million tokens. */
+const MAX_BLOCKS = 31_250;
+
+/** Time in which a new or recovered replica works up to its full share of the requests, in milliseconds. */
+const WARM_UP_MS = 10_000;
+
+/** The share with which it starts. */
+const FIRST_SHARE = 0.1;
+
 /** A replica with its load and its circuit breaker. */
 export class RoutedReplica {
   readonly engine: Engine;
   readonly breaker: CircuitBreaker;
+  /** Requests from this instance that run there or wait for room there. */
+  assigned = 0;
+  /** Estimated prompt tokens that these still have to process. */
+  outstandingPrefillTokens = 0;
+  /** Those of them that were sent. */
   inFlight = 0;
+  /** The choices of those. */
+  choicesInFlight = 0;
+  /** Empty while the model has only one replica. */
+  readonly prefixes = new PrefixIndex(MAX_BLOCKS);
+  readonly #room: Room;
   /** Average completion tokens per millisecond and choice, from when a request gets its slot to its end; null: unknown. */
   tokensPerMs: number | null = null;
+  /** As of the last check. */
+  #wasReady = false;
+  /** When the engine was first seen ready since it last was not. */
+  #readyAtMs = -Infinity;
   readonly #entry: ReplicaEntry;
   readonly #log: Log;
   readonly #clock: BreakerClock;
@@ -54,6 +83,12 @@ export class RoutedReplica {
     this.#log = log.with({ replica: entry.engine.name });
     this.#clock = clock;
     this.breaker = new CircuitBreaker(this.#log, clock);
+    this.#room = new Room(entry.maxInFlight);
+  }
+
+  /** How many more choices it can take now; 0 or less: none. Infinity if its capacity is unknown. */
+  get free(): number {
+    return this.#room.limit(this.#entry.capacity(), this.choicesInFlight) - this.choicesInFlight;
   }
 
   /** Adds the speed of a completed request to the moving average. */
@@ -74,6 +109,11 @@ export class RoutedReplica {
     this.#warn('replica returned invalid tool calls', { calls });
   }
 
+  /** Logs a request that is not retried, because it may have crashed two replicas. */
+  warnCrashSuspect(requestId: string): void {
+    this.#log.warn('request not retried: two replicas closed its connection', { requestId });
+  }
+
   /** Logs that the replica denied access, which only the operator can fix. Logs at most once a minute. */
   warnAccessDenied({ cause }: AccessDenied): void {
     this.#warn('replica denied access to this service', {
@@ -90,7 +130,25 @@ export class RoutedReplica {
 
   /** Whether its engine can take a request, paused or not. */
   get ready(): boolean {
-    return this.#entry.state().state === 'ready';
+    const ready = this.#entry.state().state === 'ready';
+    if (ready !== this.#wasReady) this.#readyChanged(ready);
+    return ready;
+  }
+
+  #readyChanged(ready: boolean): void {
+    this.#wasReady = ready;
+    if (!ready) return;
+    this.#readyAtMs = this.#clock.now();
+    this.prefixes.clear();
+  }
+
+  /**
+   * Above 0, up to 1: its share of the requests relative to other replicas. A server that has just started, or was
+   * paused by its breaker, may still load or compile, so it gets few requests at first.
+   */
+  get warmth(): number {
+    const sinceMs = Math.max(this.#readyAtMs, this.breaker.closedAtMs);
+    return Math.min(1, Math.max(FIRST_SHARE, (this.#clock.now() - sinceMs) / WARM_UP_MS));
   }
 
   get state(): ReplicaState {
@@ -125,36 +183,5 @@ export class RoutedReplica {
   /** Restarts the engine process; running requests have a few seconds to finish. */
   restart(): void {
     this.#entry.restart?.();
-  }
-}
-
-/** One request on one replica, counted as load until released. */
-export class Lease {
-  readonly replica: RoutedReplica;
-  readonly #ticket: number;
-  #released = false;
-
-  constructor(replica: RoutedReplica) {
-    this.replica = replica;
-    this.#ticket = replica.breaker.admit();
-    replica.inFlight++;
-  }
-
-  get engine(): Engine {
-    return this.replica.engine;
-  }
-
-  /** Records that the replica started to respond. */
-  responseStarted(): void {
-    this.replica.breaker.responseStarted(this.#ticket);
-  }
-
-  /** Records the result of the request; `error` is its failure. Idempotent. */
-  release(result: RequestResult, error?: unknown): void {
-    if (this.#released) return;
-    this.#released = true;
-    this.replica.inFlight--;
-    if (error instanceof AccessDenied) this.replica.warnAccessDenied(error);
-    this.replica.breaker.recordResult(this.#ticket, result, error);
   }
 }

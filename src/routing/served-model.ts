@@ -1,17 +1,15 @@
-import type { Engine } from '../engine/engine.ts';
 import type { ReplicaReport } from '../engine/replica-report.ts';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, ModelCard } from '../generation.ts';
 import type { Log } from '../log.ts';
 import type { BreakerClock } from './breaker.ts';
-import { Queue, type QueueLimits } from './queue.ts';
-import {
-  Lease,
-  RoutedReplica,
-  type ReplicaEntry,
-  type ReplicaState,
-  type ReplicaSummary,
-} from './replica.ts';
+import { Dispatcher } from './dispatcher.ts';
+import type { Lease } from './lease.ts';
+import type { PolicyName } from './policy.ts';
+import { Queue, type QueueEntry, type QueueLimits } from './queue.ts';
+import { RoutedReplica, type ReplicaEntry, type ReplicaSummary } from './replica.ts';
+import { RetryBudget, type RetryLimits } from './retry-budget.ts';
+import { isRetry, type RoutedRequest } from './routed-request.ts';
 
 /** A configured model. Its card is null until its context is known. */
 export interface ConfiguredModel {
@@ -26,9 +24,17 @@ export interface ConfiguredModel {
 export interface ModelOverview {
   id: string;
   required: boolean;
-  /** Requests that wait for a slot. */
+  /** Requests that wait until a replica has room. */
   waiting: number;
   replicas: ReplicaSummary[];
+}
+
+/** An account with running or waiting requests. */
+export interface QueuedAccount {
+  accountId: string;
+  waiting: number;
+  running: number;
+  weight: number;
 }
 
 export interface ReplicaOverview extends ReplicaReport, ReplicaSummary {
@@ -37,7 +43,9 @@ export interface ReplicaOverview extends ReplicaReport, ReplicaSummary {
 
 /** Settings shared by all models of a router. */
 export interface RoutingOptions {
+  routing: { policy: PolicyName };
   queue: QueueLimits;
+  retry: RetryLimits;
   log: Log;
   clock: BreakerClock;
 }
@@ -48,56 +56,68 @@ export class ServedModel implements ConfiguredModel {
   readonly required: boolean;
   readonly dialects: readonly Dialect[];
   readonly price: ConfiguredModel['price'];
-  readonly queue: Queue;
+  readonly #queue: Queue;
+  readonly #retries: RetryBudget;
   readonly #model: ConfiguredModel;
   readonly #replicas: readonly RoutedReplica[];
-  /** The last choice, so that equal replicas take turns. */
-  #last: RoutedReplica | undefined;
+  readonly #dispatcher: Dispatcher;
+  readonly #clock: BreakerClock;
 
   /** `replicas` must not be empty. */
   constructor(
     model: ConfiguredModel,
     replicas: readonly ReplicaEntry[],
-    { queue, log, clock }: RoutingOptions,
+    { routing, queue, retry, log, clock }: RoutingOptions,
   ) {
     this.id = model.id;
     this.required = model.required;
     this.dialects = model.dialects;
     this.price = model.price;
-    this.queue = new Queue(queue);
+    this.#queue = new Queue(queue);
+    this.#retries = new RetryBudget(retry);
     this.#model = model;
+    this.#clock = clock;
     this.#replicas = replicas.map((entry) => new RoutedReplica(entry, log, clock));
+    this.#dispatcher = new Dispatcher(this.#replicas, { ...routing, maxWaitMs: queue.maxWaitMs, clock });
   }
 
   card(): ModelCard | null {
     return this.#model.card();
   }
 
-  /**
-   * Selects a ready replica that is not in `failed` and that `suits` the request, and counts the request there until the
-   * lease is released. A request that has failed elsewhere is not used as the trial of a paused replica. If all replicas
-   * are paused, selects the one whose pause ends first, because a breaker must not refuse a request that a replica might
-   * serve.
-   *
-   * Throws 503 `engine_unavailable` if none is ready, or the last error in `failed` if none is left.
-   */
-  acquire(failed: ReadonlyMap<Engine, ServiceError>, suits: (engine: Engine) => boolean = () => true): Lease {
-    const able = this.#replicas.filter(({ engine, ready }) => ready && !failed.has(engine) && suits(engine));
-    const open = able.filter(({ breaker }) => !breaker.paused || (breaker.trialDue && failed.size === 0));
-    const last = open.findIndex((replica) => replica === this.#last);
-    const chosen = open[fewestInFlight(open, last === -1 ? open.length - 1 : last)] ?? firstToResume(able);
-    if (!chosen) throw [...failed.values()].at(-1) ?? this.#unavailable();
-    this.#last = chosen;
-    return new Lease(chosen);
+  /** Enters the queue, before anything is reserved for a request. Throws 503 `queue_full`. */
+  enter(): QueueEntry {
+    let free = 0;
+    for (const replica of this.#replicas) if (replica.ready) free += Math.max(0, replica.free);
+    return this.#queue.enter(free);
+  }
+
+  /** Sends a request to a replica, when one has room; see `Dispatcher.acquire`. */
+  acquire(routed: RoutedRequest): Lease | Promise<Lease> {
+    if (!isRetry(routed)) this.#retries.countRequest(this.#clock.now());
+    return this.#dispatcher.acquire(routed);
+  }
+
+  /** Whether a failed request may be sent again. Counts it if so. */
+  takeRetry(): boolean {
+    return this.#retries.take(this.#clock.now());
   }
 
   overview(): ModelOverview {
     return {
       id: this.id,
       required: this.required,
-      waiting: this.queue.waiting,
+      waiting: this.#dispatcher.waiting,
       replicas: this.#replicas.map((replica) => replica.summary()),
     };
+  }
+
+  /** Returns the accounts with running or waiting requests, those with the most waiting requests first. */
+  accounts(): QueuedAccount[] {
+    return this.#dispatcher.shares
+      .active()
+      .map(({ accountId, waiting, running, weight }) => ({ accountId, waiting, running, weight }))
+      .toSorted((a, b) => b.waiting - a.waiting || b.running - a.running);
   }
 
   /** Returns every replica with its metrics, for operators. */
@@ -115,44 +135,4 @@ export class ServedModel implements ConfiguredModel {
     if (found) return found;
     throw new ServiceError('not_found', 'The model has no replica with this name.', { param: 'name' });
   }
-
-  #unavailable(): ServiceError {
-    const waits = this.#replicas.map(({ state }) => retryAfterMs(state));
-    return new ServiceError('engine_unavailable', 'No replica of this model is available. Try again later.', {
-      retryAfterMs: Math.min(...waits),
-    });
-  }
-}
-
-function firstToResume(replicas: readonly RoutedReplica[]): RoutedReplica | undefined {
-  return replicas.toSorted((a, b) => a.breaker.pausedUntilMs - b.breaker.pausedUntilMs)[0];
-}
-
-function retryAfterMs(state: ReplicaState): number {
-  switch (state.state) {
-    case 'downloading':
-      return 10_000;
-    case 'loading':
-    case 'ready':
-    case 'paused':
-      return 1000;
-    case 'down':
-      return Math.min(Math.max(state.retryInMs ?? 60_000, 1000), 60_000);
-  }
-}
-
-/**
- * Selects the replica with the fewest requests in flight ("least connections"), and among equals the next one after
- * `last`. It needs no information from the replicas, and sends fewer requests to slow ones. Returns an index, or -1
- * without replicas.
- */
-export function fewestInFlight(replicas: readonly { inFlight: number }[], last: number): number {
-  let best = -1;
-  for (let step = 1; step <= replicas.length; step++) {
-    const index = (last + step) % replicas.length;
-    const candidate = replicas[index];
-    const chosen = replicas[best];
-    if (candidate && (!chosen || candidate.inFlight < chosen.inFlight)) best = index;
-  }
-  return best;
 }

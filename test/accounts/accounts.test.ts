@@ -135,9 +135,9 @@ for (const kind of testDatabases()) {
       await changeAccount(database, id, { status: 'closed' }, by);
       const lost = new Plans({ plans: { big: { tokensPerDay: 5 }, free: {} }, defaultPlan: 'big' });
       assert.deepEqual(await listPlanUsage(database, lost), [
-        { name: 'big', isDefault: true, accounts: 1, limits: { tokensPerDay: 5 } },
-        { name: 'free', isDefault: false, accounts: 2, limits: {} },
-        { name: 'standard', isDefault: false, accounts: 1, limits: null },
+        { name: 'big', isDefault: true, accounts: 1, limits: { tokensPerDay: 5 }, weight: 1 },
+        { name: 'free', isDefault: false, accounts: 2, limits: {}, weight: 1 },
+        { name: 'standard', isDefault: false, accounts: 1, limits: null, weight: null },
       ]);
     });
 

@@ -99,7 +99,12 @@ for (const kind of testDatabases()) {
       const caller = await it.manager.caller();
       using stream = await it.stream(caller);
       const limit = async () => (await it.complete(caller)).header('x-ratelimit-limit-requests');
-      await changeAccount(it.otherProcess, caller.accountId, { plan: { name: 'low', limits: {} } }, SERVICE);
+      await changeAccount(
+        it.otherProcess,
+        caller.accountId,
+        { plan: { name: 'low', limits: {}, weight: 1 } },
+        SERVICE,
+      );
       t.mock.timers.tick(POLL_MS - 1);
       assert.equal(await limit(), '1000');
       t.mock.timers.tick(1);

@@ -40,9 +40,16 @@ after(() => accounting[Symbol.asyncDispose]());
 const gone = new ReplicaClient({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
 after(() => gone[Symbol.asyncDispose]());
 
-function routerTo(engines: readonly Engine[], queue: Partial<QueueLimits> = {}, log: Log = SILENT): Router {
+/** `maxInFlight`: of each replica. */
+function routerTo(
+  engines: readonly Engine[],
+  queue: Partial<QueueLimits> = {},
+  { log = SILENT, maxInFlight }: { log?: Log; maxInFlight?: number } = {},
+): Router {
   const router = new Router({
     queue: { maxRequests: 100, maxWaitMs: 600_000, ...queue },
+    routing: { policy: 'cost' },
+    retry: { share: 1, minPerMinute: 1000 },
     log,
     clock: SYSTEM_CLOCK,
   });
@@ -54,7 +61,13 @@ function routerTo(engines: readonly Engine[], queue: Partial<QueueLimits> = {}, 
       price: PRICE,
       card: () => null,
     },
-    engines.map((engine) => ({ engine, state: () => ({ state: 'ready' }), report: () => EMPTY_REPORT })),
+    engines.map((engine) => ({
+      engine,
+      state: () => ({ state: 'ready' }),
+      report: () => EMPTY_REPORT,
+      capacity: () => null,
+      maxInFlight,
+    })),
   );
   return router;
 }
@@ -245,8 +258,8 @@ test('a request whose client disconnects while a replica refuses it is not sent 
   assertReleased(router);
 });
 
-test('a request stays in the queue until the engine assigns a slot', async () => {
-  const router = routerTo([engine]);
+test('a request waits in the queue until the replica has room', async () => {
+  const router = routerTo([engine], {}, { maxInFlight: 2 });
   const waiting = () => router.overview()[0]?.waiting;
   const running = await Promise.all(
     [0, 1].map(async () => {
@@ -259,14 +272,50 @@ test('a request stays in the queue until the engine assigns a slot', async () =>
   assert.equal(waiting(), 0);
   const third = run(router, chat({ text: 'late' }));
   const collected = collect(third);
-  await until(async () => (await engine.health(AbortSignal.timeout(5000))).queued === 1);
-  assert.equal(waiting(), 1);
+  await until(() => waiting() === 1);
+  assert.equal((await engine.health(AbortSignal.timeout(5000))).queued, 0);
   for (const { generation, events } of running) {
     const next = events.next().then(() => events.next());
     generation.stop.abort(new Error('enough'));
     await assert.rejects(next, /enough/);
   }
   assert.equal(textOf(await collected), 'late');
+  assertReleased(router);
+  await slotsAreFree();
+});
+
+test('a request that waits longer than maxWaitMs is queue_full with a retry-after', async () => {
+  const router = routerTo([engine], { maxWaitMs: 100 }, { maxInFlight: 1 });
+  const endless = run(router, chat({ tokens: 9, tokenMs: FOREVER }));
+  const events = endless[Symbol.asyncIterator]();
+  await events.next();
+  const generation = run(router, chat());
+  const refused = await failsWith(generation, 'queue_full');
+  assert.equal(refused.message, 'The request waited 1 s for a free slot of this model. Try again later.');
+  assert.equal(refused.retryAfterMs, 1000);
+  assert.deepEqual([generation.record.slotAtMs, generation.record.attempts], [null, 0]);
+  const next = events.next().then(() => events.next());
+  endless.stop.abort(new Error('enough'));
+  await assert.rejects(next, /enough/);
+  assertReleased(router);
+  await slotsAreFree();
+});
+
+test('a request whose client disconnects while it waits leaves the queue', async () => {
+  const router = routerTo([engine], {}, { maxInFlight: 1 });
+  const endless = run(router, chat({ tokens: 9, tokenMs: FOREVER }));
+  const events = endless[Symbol.asyncIterator]();
+  await events.next();
+  const generation = run(router, chat());
+  const collected = collect(generation);
+  await until(() => router.overview()[0]?.waiting === 1);
+  const reason = new ClientDisconnected();
+  generation.stop.abort(reason);
+  await assert.rejects(collected, reason);
+  assert.equal(router.overview()[0]?.waiting, 0);
+  const next = events.next().then(() => events.next());
+  endless.stop.abort(new Error('enough'));
+  await assert.rejects(next, /enough/);
   assertReleased(router);
   await slotsAreFree();
 });
@@ -290,17 +339,6 @@ test('a request leaves the queue when it is sent to a server that does not repor
     for (const events of await Promise.all(running)) assert.equal(events.at(-1)?.type, 'end');
     assertReleased(router);
   }
-});
-
-test('a request that waits for a slot longer than maxWaitMs is queue_full with a retry-after', async () => {
-  const router = routerTo([engine], { maxWaitMs: 100 });
-  const generation = run(router, chat({ startMs: FOREVER }));
-  const refused = await failsWith(generation, 'queue_full');
-  assert.equal(refused.message, 'The request waited 1 s for a free slot of this model. Try again later.');
-  assert.equal(refused.retryAfterMs, 1000);
-  assert.equal(generation.record.slotAtMs, null);
-  assertReleased(router);
-  await slotsAreFree();
 });
 
 test('maxWaitMs does not limit the generation itself', async (context) => {
@@ -516,7 +554,7 @@ test('a replica that reports impossible usage charges no more than was reserved,
       with: () => log,
       warn: (message, fields) => warnings.push([message, fields]),
     };
-    const router = routerTo([liar.engine], {}, log);
+    const router = routerTo([liar.engine], {}, { log });
     for (const stream of [true, false]) {
       const generation = run(router, chat({}, { messages, stream, maxTokens: 5 }));
       const end = (await collect(generation)).at(-1);

@@ -45,6 +45,8 @@ function run(request: GenerationRequest, options: Options = {}): Run {
   const { engines = [first, second], state = () => READY, maxAttempts = 2, maxWaitMs = 60_000 } = options;
   const router = new Router({
     queue: { maxRequests: 100, maxWaitMs: 600_000 },
+    routing: { policy: 'cost' },
+    retry: { share: 1, minPerMinute: 1000 },
     log: SILENT,
     clock: SYSTEM_CLOCK,
   });
@@ -56,7 +58,7 @@ function run(request: GenerationRequest, options: Options = {}): Run {
       price: { prompt: 1, completion: 2 },
       card: () => null,
     },
-    engines.map((engine) => ({ engine, state, report: () => EMPTY_REPORT })),
+    engines.map((engine) => ({ engine, state, capacity: () => null, report: () => EMPTY_REPORT })),
   );
   const { crashSuspects = new CrashSuspects(SILENT) } = options;
   const inference = {

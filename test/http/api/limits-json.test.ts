@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { planSchema } from '../../../src/config/plan.ts';
+import { limitsSchema } from '../../../src/config/plan.ts';
 import { LIMIT_NAMES, limits } from '../../../src/http/api/contract/limits.ts';
 import { limitsJson, limitsFromJson } from '../../../src/http/api/limits-json.ts';
 
@@ -9,7 +9,7 @@ import { limitsJson, limitsFromJson } from '../../../src/http/api/limits-json.ts
 const snake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 test('every limit of the configuration is in the management API, in snake case', () => {
-  assert.deepEqual(Object.keys(limits.shape), Object.keys(planSchema.shape).map(snake));
+  assert.deepEqual(Object.keys(limits.shape), Object.keys(limitsSchema.shape).map(snake));
   for (const [name, word] of Object.entries(LIMIT_NAMES)) assert.equal(word, snake(name));
 });
 

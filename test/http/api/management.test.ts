@@ -174,10 +174,11 @@ for (const kind of testDatabases()) {
             name: 'free',
             default: false,
             accounts: 0,
+            weight: 1,
             limits: { requests_per_minute: 1000, models: { [MODEL]: { usd_per_month: '100000' } } },
           },
-          { name: 'tiny', default: false, accounts: 0, limits: { tokens_per_day: 1 } },
-          { name: 'big', default: true, accounts: 0, limits: {} },
+          { name: 'tiny', default: false, accounts: 0, weight: 1, limits: { tokens_per_day: 1 } },
+          { name: 'big', default: true, accounts: 0, weight: 1, limits: {} },
         ],
       );
       assert.ok(first(data.slice(2)).accounts >= 1);

@@ -71,6 +71,9 @@ function PlanCard({ plan, limits }: { plan: Plan; limits: Limits }) {
       actions={plan.default && <Badge tone="accent">Default</Badge>}
     >
       <LimitList limits={limits} />
+      {plan.weight !== null && plan.weight !== 1 && (
+        <p className="mt-1.5 text-sm">Weight {plan.weight} when requests wait for a model</p>
+      )}
       {Object.entries(models).map(([model, own]) => (
         <section key={model} className="mt-4 border-t border-line pt-4">
           <h3 className="mb-2 truncate text-xs font-medium text-ink-2" title={model}>

@@ -24,6 +24,12 @@ const planInUse = component(
       .describe(
         'Null: the plan is no longer in the configuration, and requests of its accounts are refused.',
       ),
+    weight: z
+      .number()
+      .nullable()
+      .describe(
+        'Share of an account when requests of several accounts wait for a model, relative to other plans; null with `limits`.',
+      ),
   }),
 );
 

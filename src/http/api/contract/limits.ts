@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { modelId, planSchema, type PlanLimits } from '../../../config/plan.ts';
+import { limitsSchema, modelId, type PlanLimits } from '../../../config/plan.ts';
 import { component } from './schemas.ts';
 
-const { shape } = planSchema;
+const { shape } = limitsSchema;
 
 /** The limit fields of the configuration, in snake case. */
 const fields = {

@@ -1,0 +1,71 @@
+/** An account's use of a model. */
+export class AccountShare {
+  readonly accountId: string;
+  /** Its share of a contended model, relative to other accounts. Above 0. */
+  weight = 1;
+  /** Requests that are running. */
+  running = 0;
+  /** Requests that are waiting. */
+  waiting = 0;
+  /** Work done for the account, in prompt tokens divided by its weight. Only grows. */
+  counter = 0;
+
+  constructor(accountId: string) {
+    this.accountId = accountId;
+  }
+
+  /** Adds work that was done for the account, in prompt tokens. */
+  charge(work: number): void {
+    this.counter += work / this.weight;
+  }
+
+  get isActive(): boolean {
+    return this.running > 0 || this.waiting > 0;
+  }
+}
+
+/** Inactive accounts are forgotten when there are more accounts than this. */
+const MAX_SHARES = 4096;
+
+/** The accounts that use a model. */
+export class AccountShares {
+  readonly #shares = new Map<string, AccountShare>();
+  /** The counter of the account that was served last. Only grows. */
+  #served = 0;
+
+  /** The accounts with running or waiting requests. */
+  active(): AccountShare[] {
+    return [...this.#shares.values()].filter((share) => share.isActive);
+  }
+
+  /** Returns the share of an account, with its current weight. */
+  of(accountId: string, weight: number): AccountShare {
+    let share = this.#shares.get(accountId);
+    if (!share) {
+      if (this.#shares.size >= MAX_SHARES) this.#forgetInactive();
+      share = new AccountShare(accountId);
+      share.counter = this.#served;
+      this.#shares.set(accountId, share);
+    }
+    share.weight = weight;
+    return share;
+  }
+
+  /**
+   * Called before a request of the account waits. An account without waiting requests gets at least the smallest
+   * counter of those that wait, so that it cannot save up its share while it sends nothing. `smallest`: that counter;
+   * null if no account waits.
+   */
+  lift(share: AccountShare, smallest: number | null): void {
+    if (share.waiting === 0) share.counter = Math.max(share.counter, smallest ?? this.#served);
+  }
+
+  /** Called when the next request of a waiting account is sent. */
+  serve({ counter }: AccountShare): void {
+    this.#served = Math.max(this.#served, counter);
+  }
+
+  #forgetInactive(): void {
+    for (const [accountId, share] of this.#shares) if (!share.isActive) this.#shares.delete(accountId);
+  }
+}

@@ -1,0 +1,220 @@
+import { Deadline, tickEvery } from '../deadline.ts';
+import { ServiceError } from '../errors.ts';
+import { estimatedPromptTokens, totalChoices } from '../generation.ts';
+import { AccountShares, type AccountShare } from './account-shares.ts';
+import type { Assignment } from './assignment.ts';
+import type { BreakerClock } from './breaker.ts';
+import { FairQueue } from './fair-queue.ts';
+import { Lease } from './lease.ts';
+import { canTake, Placement } from './placement.ts';
+import type { PolicyName } from './policy.ts';
+import type { PromptBlocks } from './prefix-index.ts';
+import type { ReplicaState, RoutedReplica } from './replica.ts';
+import { isRetry, type RoutedRequest } from './routed-request.ts';
+
+/** Interval at which waiting requests are checked for room that no request of this instance has made, in milliseconds. */
+const TICK_MS = 250;
+
+/**
+ * How long a request waits only for the replica that was chosen for it, in milliseconds; after that, any replica may take
+ * it. Without this wait, a busy model has room at one replica at a time, so no request gets the replica with its prefix.
+ */
+const PATIENCE_MS = 1000;
+
+/** A request that waits for room. */
+interface Waiter {
+  readonly routed: RoutedRequest;
+  readonly prompt: PromptBlocks | null;
+  readonly share: AccountShare;
+  readonly isRetry: boolean;
+  readonly sinceMs: number;
+  readonly lease: PromiseWithResolvers<Lease>;
+  assignment: Assignment;
+}
+
+export interface DispatcherOptions {
+  policy: PolicyName;
+  maxWaitMs: number;
+  clock: BreakerClock;
+}
+
+/** Sends the requests of one model to its replicas: when they have room, fair between accounts. */
+export class Dispatcher {
+  readonly shares = new AccountShares();
+  /** The requests that wait for room at each replica. */
+  readonly #queues: ReadonlyMap<RoutedReplica, FairQueue<Waiter>>;
+  readonly #placement: Placement;
+  readonly #maxWaitMs: number;
+  readonly #clock: BreakerClock;
+  /** Runs while requests wait. */
+  #ticks: Disposable | null = null;
+
+  /** `replicas` must not be empty. */
+  constructor(replicas: readonly RoutedReplica[], { policy, maxWaitMs, clock }: DispatcherOptions) {
+    this.#queues = new Map(replicas.map((replica) => [replica, new FairQueue<Waiter>()]));
+    this.#placement = new Placement(replicas, policy);
+    this.#maxWaitMs = maxWaitMs;
+    this.#clock = clock;
+  }
+
+  /** Number of waiting requests. */
+  get waiting(): number {
+    let sum = 0;
+    for (const { size } of this.#queues.values()) sum += size;
+    return sum;
+  }
+
+  /**
+   * Chooses a replica for a request, and counts the request there until the lease is released. Waits while the replica
+   * has no room. The replica is chosen again if it fails meanwhile.
+   *
+   * Throws, or rejects with, 503 `engine_unavailable` if no replica is ready, the last error in `failures` if none is
+   * left, 503 `queue_full` after `maxWaitMs`, and the reason of the signal.
+   */
+  acquire(routed: RoutedRequest): Lease | Promise<Lease> {
+    const prompt = this.#placement.prompt(routed);
+    const assignment = this.#placement.choose(routed, prompt);
+    if (!assignment) throw this.#unavailable(routed);
+    const share = this.shares.of(routed.accountId, routed.weight);
+    const { replica } = assignment;
+    if (replica.free > 0 && this.#queue(replica).size === 0) return this.#lease(routed, share, assignment);
+    return this.#wait(routed, prompt, share, assignment);
+  }
+
+  async #wait(
+    routed: RoutedRequest,
+    prompt: PromptBlocks | null,
+    share: AccountShare,
+    assignment: Assignment,
+  ): Promise<Lease> {
+    const { signal } = routed;
+    const waiter: Waiter = {
+      routed,
+      prompt,
+      share,
+      assignment,
+      isRetry: isRetry(routed),
+      sinceMs: this.#clock.now(),
+      lease: Promise.withResolvers<Lease>(),
+    };
+    const leave = (reason: unknown): void => {
+      if (!this.#queue(waiter.assignment.replica).remove(waiter)) return;
+      waiter.assignment.end();
+      waiter.lease.reject(reason);
+    };
+    const onAbort = () => leave(signal.reason);
+    this.shares.lift(share, this.#smallestCounter());
+    this.#queue(assignment.replica).add(waiter);
+    signal.addEventListener('abort', onAbort);
+    if (signal.aborted) onAbort();
+    using _ = new Deadline(this.#maxWaitMs, () => leave(waitedTooLong(this.#maxWaitMs)));
+    this.#ticks ??= tickEvery(TICK_MS, () => this.tick());
+    try {
+      return await waiter.lease.promise;
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      if (this.waiting === 0) this.#stopTicks();
+    }
+  }
+
+  #stopTicks(): void {
+    this.#ticks?.[Symbol.dispose]();
+    this.#ticks = null;
+  }
+
+  #queue(replica: RoutedReplica): FairQueue<Waiter> {
+    return this.#queues.get(replica) as FairQueue<Waiter>;
+  }
+
+  #smallestCounter(): number | null {
+    let smallest: number | null = null;
+    for (const { smallestCounter } of this.#queues.values()) {
+      if (smallestCounter !== null) smallest = Math.min(smallest ?? Infinity, smallestCounter);
+    }
+    return smallest;
+  }
+
+  /** Sends waiting requests to a replica that may have room: those assigned to it, then those that lost patience. */
+  dispatchTo(replica: RoutedReplica): void {
+    if (this.#ticks === null) return;
+    while (replica.free > 0 && this.#placement.accepts(replica)) {
+      const waiter = this.#queue(replica).take() ?? this.#takeOver(replica);
+      if (!waiter) return;
+      this.shares.serve(waiter.share);
+      const { routed, share, assignment, lease } = waiter;
+      lease.resolve(this.#lease(routed, share, assignment, estimatedWork(waiter)));
+    }
+  }
+
+  /** Removes and returns the next request that has lost patience and can be sent to this replica. */
+  #takeOver(replica: RoutedReplica): Waiter | undefined {
+    if (replica.breaker.paused) return undefined;
+    const untilMs = this.#clock.now() - PATIENCE_MS;
+    for (const queue of this.#queues.values()) {
+      const waiter = queue.take(({ sinceMs, routed }) => sinceMs <= untilMs && canTake(replica, routed));
+      if (!waiter) continue;
+      waiter.assignment.end();
+      waiter.assignment = this.#placement.assign(replica, waiter.prompt);
+      return waiter;
+    }
+    return undefined;
+  }
+
+  #lease(routed: RoutedRequest, share: AccountShare, assignment: Assignment, work = 0): Lease {
+    return new Lease(this, assignment, share, totalChoices(routed.request), routed.charged, work);
+  }
+
+  /** Moves requests away from replicas that have failed, and sends requests to replicas that have room. */
+  tick(): void {
+    for (const [replica, queue] of this.#queues) {
+      if (queue.size === 0 || this.#placement.accepts(replica)) continue;
+      for (const waiter of queue.clear()) this.#assignAgain(waiter);
+    }
+    for (const replica of this.#queues.keys()) this.dispatchTo(replica);
+  }
+
+  #assignAgain(waiter: Waiter): void {
+    waiter.assignment.end();
+    const assignment = this.#placement.choose(waiter.routed, waiter.prompt);
+    if (assignment) {
+      waiter.assignment = assignment;
+      this.#queue(assignment.replica).add(waiter);
+    } else waiter.lease.reject(this.#unavailable(waiter.routed));
+  }
+
+  #unavailable({ failures }: RoutedRequest): ServiceError {
+    const last = [...failures.values()].at(-1);
+    if (last) return last;
+    const waits = [...this.#queues.keys()].map(({ state }) => retryAfterMs(state));
+    return new ServiceError('engine_unavailable', 'No replica of this model is available. Try again later.', {
+      retryAfterMs: Math.min(...waits),
+    });
+  }
+}
+
+/** The work that an account is charged before the replica reports any tokens, in prompt tokens. */
+function estimatedWork({ prompt, assignment, routed }: Waiter): number {
+  return prompt === null ? estimatedPromptTokens(routed.request) : assignment.prefillTokens;
+}
+
+function waitedTooLong(maxWaitMs: number): ServiceError {
+  const seconds = Math.ceil(maxWaitMs / 1000);
+  return new ServiceError(
+    'queue_full',
+    `The request waited ${seconds} s for a free slot of this model. Try again later.`,
+    { retryAfterMs: 1000 },
+  );
+}
+
+function retryAfterMs(state: ReplicaState): number {
+  switch (state.state) {
+    case 'downloading':
+      return 10_000;
+    case 'loading':
+    case 'ready':
+    case 'paused':
+      return 1000;
+    case 'down':
+      return Math.min(Math.max(state.retryInMs ?? 60_000, 1000), 60_000);
+  }
+}

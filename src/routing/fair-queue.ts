@@ -1,0 +1,146 @@
+import type { AccountShare } from './account-shares.ts';
+
+/** A request that waits. */
+export interface QueuedRequest {
+  readonly share: AccountShare;
+  /** Whether it has failed on a replica. It goes before the others of its account. */
+  readonly isRetry: boolean;
+}
+
+/** The waiting requests of one account. */
+interface Line<Request> {
+  readonly share: AccountShare;
+  /** First come, first served. */
+  readonly first: Set<Request>;
+  readonly retries: Set<Request>;
+  /** The account's counter when the line was last placed in the heap. */
+  counter: number;
+  /** When the account began to wait, as a sequence number. */
+  readonly order: number;
+}
+
+/**
+ * The requests that wait for one replica, fair between accounts: the account with the smallest counter goes next
+ * ("virtual token counter", Sheng et al., OSDI 2024, https://arxiv.org/abs/2401.00588). Within an account, first come,
+ * first served. Each operation takes O(log accounts).
+ */
+export class FairQueue<Request extends QueuedRequest> {
+  readonly #lines = new Map<AccountShare, Line<Request>>();
+  /** A binary heap of the lines. Counters may have grown since the lines were placed; empty lines are removed late. */
+  readonly #heap: Line<Request>[] = [];
+  #order = 0;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The smallest counter of an account that waits here; null if none does. */
+  get smallestCounter(): number | null {
+    return this.#top()?.share.counter ?? null;
+  }
+
+  add(request: Request): void {
+    const { share } = request;
+    let line = this.#lines.get(share);
+    if (!line) {
+      line = { share, first: new Set(), retries: new Set(), counter: share.counter, order: this.#order++ };
+      this.#lines.set(share, line);
+      this.#push(line);
+    }
+    (request.isRetry ? line.retries : line.first).add(request);
+    share.waiting++;
+    this.#size++;
+  }
+
+  /** Removes a request. Returns whether it was waiting here. */
+  remove(request: Request): boolean {
+    const line = this.#lines.get(request.share);
+    const removed = line !== undefined && (line.first.delete(request) || line.retries.delete(request));
+    if (removed) {
+      request.share.waiting--;
+      this.#size--;
+    }
+    return removed;
+  }
+
+  /**
+   * Removes and returns the next request that `accepts` accepts, or undefined. Only the first request of each account
+   * is offered.
+   */
+  take(accepts: (request: Request) => boolean = () => true): Request | undefined {
+    const skipped: Line<Request>[] = [];
+    let taken: Request | undefined;
+    for (let line = this.#top(); line && !taken; line = this.#top()) {
+      const [request] = line.retries.size > 0 ? line.retries : line.first;
+      if (request && accepts(request)) taken = request;
+      else skipped.push(this.#pop());
+    }
+    for (const line of skipped) this.#push(line);
+    if (taken) this.remove(taken);
+    return taken;
+  }
+
+  /** Removes and returns all requests, those that came first before the others of their account. */
+  clear(): Request[] {
+    const requests = [...this.#lines.values()].flatMap(({ retries, first }) => [...retries, ...first]);
+    for (const request of requests) this.remove(request);
+    return requests;
+  }
+
+  /** Returns the line of the account with the smallest counter, after updating the heap. */
+  #top(): Line<Request> | undefined {
+    for (let top = this.#heap[0]; top; top = this.#heap[0]) {
+      if (top.first.size + top.retries.size === 0) this.#lines.delete(this.#pop().share);
+      else if (top.share.counter > top.counter) {
+        top.counter = top.share.counter;
+        this.#siftDown(0);
+      } else return top;
+    }
+    return undefined;
+  }
+
+  #push(line: Line<Request>): void {
+    let index = this.#heap.push(line) - 1;
+    while (index > 0) {
+      const parent = (index - 1) >> 1;
+      if (!this.#isBefore(index, parent)) break;
+      this.#swap(index, parent);
+      index = parent;
+    }
+  }
+
+  /** Removes the first line of the heap, which must not be empty. */
+  #pop(): Line<Request> {
+    this.#swap(0, this.#heap.length - 1);
+    const line = this.#heap.pop() as Line<Request>;
+    this.#siftDown(0);
+    return line;
+  }
+
+  #siftDown(from: number): void {
+    let index = from;
+    for (;;) {
+      const left = 2 * index + 1;
+      let first = index;
+      if (left < this.#heap.length && this.#isBefore(left, first)) first = left;
+      if (left + 1 < this.#heap.length && this.#isBefore(left + 1, first)) first = left + 1;
+      if (first === index) return;
+      this.#swap(index, first);
+      index = first;
+    }
+  }
+
+  /** Among equal counters, the account that began to wait last is first, because the others were served meanwhile. */
+  #isBefore(index: number, other: number): boolean {
+    const a = this.#heap[index] as Line<Request>;
+    const b = this.#heap[other] as Line<Request>;
+    return a.counter === b.counter ? a.order > b.order : a.counter < b.counter;
+  }
+
+  #swap(index: number, other: number): void {
+    const line = this.#heap[index] as Line<Request>;
+    this.#heap[index] = this.#heap[other] as Line<Request>;
+    this.#heap[other] = line;
+  }
+}

@@ -1,0 +1,95 @@
+import { AccessDenied, type Engine } from '../engine/engine.ts';
+import type { Usage } from '../generation.ts';
+import type { RequestResult } from './breaker.ts';
+import type { AccountShare } from './account-shares.ts';
+import type { Assignment } from './assignment.ts';
+import type { RoutedReplica } from './replica.ts';
+
+/** Sends waiting requests to a replica that may have room. */
+interface Dispatcher {
+  dispatchTo(replica: RoutedReplica): void;
+}
+
+/**
+ * Weight of a completion token relative to an uncached prompt token, when the work for accounts is compared. OpenAI and
+ * others charge two to five times as much for it.
+ */
+const COMPLETION_WEIGHT = 2;
+
+/** One request on one replica, counted as load until released. */
+export class Lease {
+  readonly #dispatcher: Dispatcher;
+  readonly #assignment: Assignment;
+  readonly #share: AccountShare;
+  readonly #choices: number;
+  readonly #ticket: number;
+  /** Work that the account was charged for the request so far, in prompt tokens. */
+  #charged: number;
+  #released = false;
+
+  /** `charged`: for earlier attempts of the request. `work`: what is charged before the replica reports any tokens. */
+  constructor(
+    dispatcher: Dispatcher,
+    assignment: Assignment,
+    share: AccountShare,
+    choices: number,
+    charged: number,
+    work: number,
+  ) {
+    const { replica } = assignment;
+    this.#dispatcher = dispatcher;
+    this.#assignment = assignment;
+    this.#share = share;
+    this.#choices = choices;
+    this.#charged = charged;
+    this.#ticket = replica.breaker.admit();
+    replica.inFlight++;
+    replica.choicesInFlight += choices;
+    share.running++;
+    this.#chargeUpTo(work);
+  }
+
+  get replica(): RoutedReplica {
+    return this.#assignment.replica;
+  }
+
+  /** Work that the account was charged for the request so far, in prompt tokens. */
+  get charged(): number {
+    return this.#charged;
+  }
+
+  get engine(): Engine {
+    return this.replica.engine;
+  }
+
+  /** Records that the replica started to respond. */
+  responseStarted(): void {
+    this.#assignment.prefillEnded();
+    this.replica.breaker.responseStarted(this.#ticket);
+  }
+
+  /** Charges the account for the tokens so far. */
+  charge({ promptTokens, cachedTokens, completionTokens }: Usage): void {
+    this.#chargeUpTo(promptTokens - cachedTokens + COMPLETION_WEIGHT * completionTokens);
+  }
+
+  #chargeUpTo(work: number): void {
+    if (work <= this.#charged) return;
+    this.#share.charge(work - this.#charged);
+    this.#charged = work;
+  }
+
+  /** Records the result of the request; `error` is its failure. Idempotent. */
+  release(result: RequestResult, error?: unknown): void {
+    if (this.#released) return;
+    this.#released = true;
+    const { replica } = this;
+    this.#assignment.end();
+    replica.inFlight--;
+    replica.choicesInFlight -= this.#choices;
+    this.#share.running--;
+    if (error instanceof AccessDenied) replica.warnAccessDenied(error);
+    replica.breaker.recordResult(this.#ticket, result, error);
+    this.#dispatcher.dispatchTo(replica);
+  }
+}

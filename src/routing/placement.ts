@@ -1,0 +1,95 @@
+import { Assignment } from './assignment.ts';
+import { POLICIES, usesPrompts, type Candidate, type PolicyName } from './policy.ts';
+import { BYTES_PER_TOKEN, promptBlocks, type PromptBlocks } from './prefix-index.ts';
+import type { RoutedReplica } from './replica.ts';
+import type { RoutedRequest } from './routed-request.ts';
+
+/** Chooses replicas for the requests of one model. */
+export class Placement {
+  readonly #replicas: readonly RoutedReplica[];
+  readonly #policy: PolicyName;
+  /** The last choice, so that equal replicas take turns. */
+  #last: RoutedReplica | undefined;
+
+  /** `replicas` must not be empty. */
+  constructor(replicas: readonly RoutedReplica[], policy: PolicyName) {
+    this.#replicas = replicas;
+    this.#policy = policy;
+  }
+
+  /** Returns the prompt as the policy needs it; null if it does not. */
+  prompt({ request }: RoutedRequest): PromptBlocks | null {
+    return this.#replicas.length > 1 && usesPrompts(this.#policy) ? promptBlocks(request) : null;
+  }
+
+  /**
+   * Chooses a replica, whether or not it has room: a request can wait for the replica that has its prompt in the cache.
+   * Undefined if none can take the request. Replicas paused by their breaker are used as described at `#usable`.
+   */
+  choose(routed: RoutedRequest, prompt: PromptBlocks | null): Assignment | undefined {
+    const [only] = this.#replicas;
+    if (only && this.#replicas.length === 1) {
+      return canTake(only, routed) ? new Assignment(only, 0) : undefined;
+    }
+    const replicas = this.#usable(routed);
+    const last = replicas.findIndex((replica) => replica === this.#last);
+    const candidates = replicas.map((replica) => candidateOf(replica, prompt));
+    const chosen = replicas[POLICIES[this.#policy](candidates, last === -1 ? replicas.length - 1 : last)];
+    return chosen && this.assign(chosen, prompt);
+  }
+
+  /** Assigns a request to a replica, which must be able to take it. */
+  assign(replica: RoutedReplica, prompt: PromptBlocks | null): Assignment {
+    this.#last = replica;
+    if (prompt === null) return new Assignment(replica, 0);
+    const { uncachedPromptTokens } = candidateOf(replica, prompt);
+    replica.prefixes.record(prompt);
+    return new Assignment(replica, uncachedPromptTokens);
+  }
+
+  /** Whether requests that wait for the replica can be sent there now, as far as its health is concerned. */
+  accepts({ ready, breaker }: RoutedReplica): boolean {
+    if (!ready) return false;
+    return (
+      !breaker.paused ||
+      breaker.trialDue ||
+      !this.#replicas.some((other) => other.ready && !other.breaker.paused)
+    );
+  }
+
+  /**
+   * Returns the replicas to choose from. A request that has failed elsewhere is not used as the trial of a paused
+   * replica. If all replicas are paused, returns the one whose pause ends first, because a breaker must not refuse a
+   * request that a replica might serve.
+   */
+  #usable(routed: RoutedRequest): RoutedReplica[] {
+    const able = this.#replicas.filter((replica) => canTake(replica, routed));
+    const isTrial = routed.failures.size === 0;
+    const open = able.filter(({ breaker }) => !breaker.paused || (isTrial && breaker.trialDue));
+    return open.length > 0 || able.length === 0 ? open : [firstToResume(able)];
+  }
+}
+
+/** Whether the replica is ready, and the request may be sent to it. */
+export function canTake(replica: RoutedReplica, { failures, suits }: RoutedRequest): boolean {
+  return replica.ready && !failures.has(replica.engine) && suits?.(replica.engine) !== false;
+}
+
+function candidateOf(replica: RoutedReplica, prompt: PromptBlocks | null): Candidate {
+  const { assigned, free, outstandingPrefillTokens, warmth } = replica;
+  const uncachedBytes = prompt === null ? 0 : prompt.bytes - replica.prefixes.cachedBytes(prompt);
+  return {
+    hasRoom: free > 0,
+    inFlight: assigned,
+    outstandingPrefillTokens,
+    uncachedPromptTokens: uncachedBytes / BYTES_PER_TOKEN,
+    warmth,
+  };
+}
+
+/** `replicas` must not be empty. */
+function firstToResume(replicas: readonly RoutedReplica[]): RoutedReplica {
+  return replicas.reduce((first, each) =>
+    each.breaker.pausedUntilMs < first.breaker.pausedUntilMs ? each : first,
+  );
+}

@@ -1,0 +1,314 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import * as fc from 'fast-check';
+import type { EngineState } from '../../src/engine/engine.ts';
+import { ReplicaClient } from '../../src/engine/replica-client.ts';
+import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
+import { ServiceError } from '../../src/errors.ts';
+import { SILENT } from '../../src/log.ts';
+import { Dispatcher } from '../../src/routing/dispatcher.ts';
+import { Lease } from '../../src/routing/lease.ts';
+import type { PolicyName } from '../../src/routing/policy.ts';
+import { RoutedReplica } from '../../src/routing/replica.ts';
+import type { RoutedRequest } from '../../src/routing/routed-request.ts';
+import { REPLICA } from '../engine/replicas.ts';
+import { chat } from '../engine/requests.ts';
+
+const READY: EngineState = { state: 'ready' };
+
+const engines = ['a', 'b', 'c'].map((name) => new ReplicaClient({ ...REPLICA, name }));
+after(() => Promise.all(engines.map((engine) => engine[Symbol.asyncDispose]())));
+
+const BROKEN = new ServiceError('internal_error', 'The engine failed to answer the request.');
+
+/** Aborted after the tests, so that requests that still wait keep no timer. */
+const ended = new AbortController();
+after(() => ended.abort());
+
+interface Bed {
+  readonly dispatcher: Dispatcher;
+  readonly replicas: readonly RoutedReplica[];
+  readonly states: EngineState[];
+  readonly clock: { ms: number };
+}
+
+/** A dispatcher to `count` replicas, with room for `room` choices each. */
+function bed(
+  count: number,
+  {
+    room = 1,
+    policy = 'cost',
+    maxWaitMs = 600_000,
+  }: { room?: number; policy?: PolicyName; maxWaitMs?: number } = {},
+): Bed {
+  const clock = { ms: 60_000, now: () => clock.ms, random: () => 0 };
+  const states = engines.slice(0, count).map(() => READY);
+  const replicas = states.map(
+    (_, index) =>
+      new RoutedReplica(
+        {
+          engine: engines[index] as ReplicaClient,
+          state: () => states[index] as EngineState,
+          capacity: () => null,
+          report: () => EMPTY_REPORT,
+          maxInFlight: room,
+        },
+        SILENT,
+        clock,
+      ),
+  );
+  // The replicas have been ready for a minute.
+  assert.ok(replicas.every(({ ready }) => ready));
+  clock.ms += 60_000;
+  return {
+    dispatcher: new Dispatcher(replicas, { policy, maxWaitMs, clock }),
+    replicas,
+    states,
+    clock,
+  };
+}
+
+function routed(accountId: string, more: Partial<RoutedRequest> & { text?: string } = {}): RoutedRequest {
+  const { text = 'hello', ...rest } = more;
+  return {
+    request: {
+      ...chat({}, { messages: [{ role: 'user', content: text }] }),
+      cacheScope: accountId,
+    },
+    accountId,
+    weight: 1,
+    failures: new Map(),
+    charged: 0,
+    signal: ended.signal,
+    ...rest,
+  };
+}
+
+function sent(lease: Lease | Promise<Lease>): Lease {
+  assert.ok(lease instanceof Lease, 'the request waits');
+  return lease;
+}
+
+/** Records the account of each waiting request when it is sent. */
+function recordOrder(waiting: readonly [string, Lease | Promise<Lease>][]): string[] {
+  const order: string[] = [];
+  for (const [name, lease] of waiting)
+    void Promise.resolve(lease).then(
+      () => order.push(name),
+      () => {},
+    );
+  return order;
+}
+
+const turn = () => new Promise<void>((resolve) => queueMicrotask(resolve));
+const settled = async () => {
+  for (let i = 0; i < 20; i++) await turn();
+};
+
+test('a request waits while its replica has no room, and is sent when another request ends', async () => {
+  const { dispatcher } = bed(1);
+  const first = sent(dispatcher.acquire(routed('x')));
+  const second = dispatcher.acquire(routed('x'));
+  assert.ok(second instanceof Promise);
+  assert.equal(dispatcher.waiting, 1);
+  first.release('succeeded');
+  assert.equal(dispatcher.waiting, 0);
+  assert.equal((await second).engine.name, 'a');
+});
+
+test('while one account has many requests waiting, the request of another account is sent next', async () => {
+  const { dispatcher } = bed(1);
+  const running = sent(dispatcher.acquire(routed('flood')));
+  running.charge({ promptTokens: 100, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 });
+  const waiting: [string, Lease | Promise<Lease>][] = Array.from({ length: 10 }, () => [
+    'flood',
+    dispatcher.acquire(routed('flood')),
+  ]);
+  waiting.push(['other', dispatcher.acquire(routed('other'))]);
+  const order = recordOrder(waiting);
+  running.release('succeeded');
+  await settled();
+  (await waiting.at(-1)?.[1])?.release('succeeded');
+  await settled();
+  assert.deepEqual(order, ['other', 'flood']);
+});
+
+test('a request waits for the replica that has its prompt cached, and others use the one that is free', async () => {
+  const { dispatcher } = bed(2);
+  const text = 'a long conversation '.repeat(200);
+  const first = sent(dispatcher.acquire(routed('x', { text })));
+  first.responseStarted();
+  const next = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
+  assert.ok(next instanceof Promise, 'it waits although another replica is free');
+  const other = sent(dispatcher.acquire(routed('y', { text: 'something else' })));
+  assert.notEqual(other.engine.name, first.engine.name);
+  first.release('succeeded');
+  assert.equal((await next).engine, first.engine);
+});
+
+test('a request that has waited for a second is sent to any replica with room', async () => {
+  const { dispatcher, clock } = bed(2);
+  const text = 'a long conversation '.repeat(200);
+  const first = sent(dispatcher.acquire(routed('x', { text })));
+  first.responseStarted();
+  const next = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
+  clock.ms += 999;
+  dispatcher.tick();
+  assert.equal(dispatcher.waiting, 1);
+  clock.ms += 1;
+  dispatcher.tick();
+  assert.notEqual((await next).engine.name, first.engine.name);
+});
+
+test('requests that wait for a replica that fails are sent to another', async () => {
+  const { dispatcher, states } = bed(2);
+  const text = 'a long conversation '.repeat(200);
+  const first = sent(dispatcher.acquire(routed('x', { text })));
+  first.responseStarted();
+  const next = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
+  states[engines.indexOf(first.engine as ReplicaClient)] = { state: 'down', reason: 'gone', retryInMs: null };
+  dispatcher.tick();
+  assert.notEqual((await next).engine.name, first.engine.name);
+});
+
+test('requests that wait fail when no replica is left', async () => {
+  const { dispatcher, states, replicas } = bed(1);
+  sent(dispatcher.acquire(routed('x')));
+  const next = dispatcher.acquire(routed('x'));
+  states[0] = { state: 'down', reason: 'gone', retryInMs: 5000 };
+  dispatcher.tick();
+  await assert.rejects(Promise.resolve(next), { code: 'engine_unavailable', retryAfterMs: 5000 });
+  assert.deepEqual([dispatcher.waiting, replicas[0]?.assigned], [0, 1]);
+});
+
+test('a request whose client disconnects while it waits leaves no trace', async () => {
+  const { dispatcher, replicas } = bed(1);
+  sent(dispatcher.acquire(routed('x')));
+  const stop = new AbortController();
+  const waiting = Promise.resolve(dispatcher.acquire(routed('y', { signal: stop.signal })));
+  assert.equal(dispatcher.waiting, 1);
+  const reason = new Error('gone');
+  stop.abort(reason);
+  await assert.rejects(waiting, reason);
+  assertOneRunning(dispatcher, replicas);
+  const already = Promise.resolve(dispatcher.acquire(routed('y', { signal: stop.signal })));
+  await assert.rejects(already, reason);
+  assertOneRunning(dispatcher, replicas);
+});
+
+test('a request that waits too long is queue_full and leaves no trace', async () => {
+  const { dispatcher, replicas } = bed(1, { maxWaitMs: 20 });
+  sent(dispatcher.acquire(routed('x')));
+  const waiting = Promise.resolve(dispatcher.acquire(routed('y')));
+  await assert.rejects(waiting, { code: 'queue_full', retryAfterMs: 1000 });
+  assertOneRunning(dispatcher, replicas);
+});
+
+/** Asserts that only one request of the account `x` is counted. */
+function assertOneRunning(dispatcher: Dispatcher, replicas: readonly RoutedReplica[]): void {
+  assert.equal(dispatcher.waiting, 0);
+  assert.deepEqual([replicas[0]?.assigned, replicas[0]?.inFlight], [1, 1]);
+  const active = dispatcher.shares.active();
+  assert.deepEqual(
+    active.map(({ accountId, running, waiting }) => [accountId, running, waiting]),
+    [['x', 1, 0]],
+  );
+}
+
+test('a retry goes before the other requests of its account', async () => {
+  const { dispatcher } = bed(2, { policy: 'least-requests' });
+  const running = [sent(dispatcher.acquire(routed('x'))), sent(dispatcher.acquire(routed('x')))];
+  const first = dispatcher.acquire(routed('x'));
+  const failures = new Map([[engines[0] as ReplicaClient, BROKEN]]);
+  const retry = dispatcher.acquire(routed('x', { failures }));
+  const order = recordOrder([
+    ['first', first],
+    ['retry', retry],
+  ]);
+  running.find(({ engine }) => engine.name === 'b')?.release('succeeded');
+  await settled();
+  assert.deepEqual(order, ['retry']);
+});
+
+test('a retried request that was charged for its first attempt is not charged twice', () => {
+  const { dispatcher } = bed(2);
+  const usage = { promptTokens: 100, cachedTokens: 0, completionTokens: 50, reasoningTokens: 0 };
+  const first = sent(dispatcher.acquire(routed('x')));
+  first.charge(usage);
+  first.release('failed', BROKEN);
+  const [share] = [dispatcher.shares.of('x', 1)];
+  assert.equal(share.counter, 200);
+  const failures = new Map([[first.engine, BROKEN]]);
+  const second = sent(dispatcher.acquire(routed('x', { failures, charged: first.charged })));
+  second.charge(usage);
+  assert.equal(share.counter, 200);
+  second.charge({ ...usage, completionTokens: 60 });
+  assert.equal(share.counter, 220);
+});
+
+test('after any sequence of requests, every counter is back at 0 and no request is lost', async () => {
+  const step = fc.oneof(
+    fc.record({ acquire: fc.constantFrom('x', 'y', 'z'), prompt: fc.nat(3) }),
+    fc.record({ release: fc.nat(20), failed: fc.boolean() }),
+    fc.record({ abort: fc.nat(20) }),
+    fc.record({ toggle: fc.nat(2) }),
+    fc.record({ wait: fc.nat(3000) }),
+  );
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(step, { maxLength: 60 }),
+      fc.constantFrom<PolicyName[]>('cost', 'least-requests', 'round-robin'),
+      async (steps, policy) => {
+        const { dispatcher, replicas, states, clock } = bed(3, { room: 2, policy });
+        const leases: Lease[] = [];
+        const stops: AbortController[] = [];
+        const outcomes: Promise<void>[] = [];
+        let rejected = 0;
+        for (const each of steps) {
+          if ('acquire' in each) {
+            const stop = new AbortController();
+            stops.push(stop);
+            const request = routed(each.acquire, {
+              text: 'word '.repeat(300 * each.prompt),
+              signal: stop.signal,
+            });
+            const attempt = async () => {
+              try {
+                leases.push(await dispatcher.acquire(request));
+              } catch {
+                rejected++;
+              }
+            };
+            outcomes.push(attempt());
+          } else if ('release' in each) {
+            leases[each.release]?.release(each.failed ? 'failed' : 'succeeded', BROKEN);
+          } else if ('abort' in each) stops[each.abort]?.abort();
+          else if ('toggle' in each) {
+            const down: EngineState = { state: 'down', reason: 'gone', retryInMs: null };
+            states[each.toggle] = states[each.toggle] === READY ? down : READY;
+          } else {
+            clock.ms += each.wait;
+            dispatcher.tick();
+          }
+          await settled();
+          for (const { choicesInFlight } of replicas) assert.ok(choicesInFlight <= 2);
+        }
+        for (const index of states.keys()) states[index] = READY;
+        for (let index = 0; leases.length + rejected < outcomes.length || index < leases.length; index++) {
+          leases[index]?.release('succeeded');
+          clock.ms += 1000;
+          dispatcher.tick();
+          await settled();
+        }
+        await Promise.all(outcomes);
+        assert.equal(leases.length + rejected, outcomes.length);
+        assert.equal(dispatcher.waiting, 0);
+        for (const { assigned, inFlight, choicesInFlight, outstandingPrefillTokens } of replicas) {
+          assert.deepEqual([assigned, inFlight, choicesInFlight], [0, 0, 0]);
+          assert.ok(Math.abs(outstandingPrefillTokens) < 1e-6);
+        }
+        assert.deepEqual(dispatcher.shares.active(), []);
+      },
+    ),
+  );
+});
