@@ -322,6 +322,11 @@ export function engineHealth({ service }: TestService): Promise<EngineHealth> {
   return model.engine.health(AbortSignal.timeout(5000));
 }
 
+/** Waits until this number of requests waits for a replica of the first model. */
+export async function untilWaiting({ service }: TestService, count: number): Promise<void> {
+  await until(() => service.router.overview()[0]?.waiting === count);
+}
+
 /** Waits until no request is queued or running, in the service and in all its engines. */
 export async function untilIdle({ service }: TestService): Promise<void> {
   await until(async () => {

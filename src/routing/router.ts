@@ -5,6 +5,7 @@ import type { ReplicaEntry } from './replica.ts';
 import {
   ServedModel,
   type ModelOverview,
+  type QueuedAccount,
   type ConfiguredModel,
   type ReplicaOverview,
   type RoutingOptions,
@@ -48,6 +49,13 @@ export class Router {
   /** Returns every model with the states of its replicas, for `/readyz` and operators. */
   overview(): ModelOverview[] {
     return [...this.#models.values()].map((model) => model.overview());
+  }
+
+  /** Returns the accounts with running or waiting requests of every model, those with the most waiting requests first. */
+  accounts(): QueuedAccount[] {
+    return [...this.#models.values()]
+      .flatMap((model) => model.accounts())
+      .toSorted((a, b) => b.waiting - a.waiting || b.running - a.running);
   }
 
   /** Returns every replica of every model with its metrics, for operators. */

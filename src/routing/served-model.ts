@@ -31,9 +31,10 @@ export interface ModelOverview {
 
 /** An account with running or waiting requests. */
 export interface QueuedAccount {
+  model: string;
   accountId: string;
-  waiting: number;
   running: number;
+  waiting: number;
   weight: number;
 }
 
@@ -112,12 +113,15 @@ export class ServedModel implements ConfiguredModel {
     };
   }
 
-  /** Returns the accounts with running or waiting requests, those with the most waiting requests first. */
+  /** Returns the accounts with running or waiting requests. */
   accounts(): QueuedAccount[] {
-    return this.#dispatcher.shares
-      .active()
-      .map(({ accountId, waiting, running, weight }) => ({ accountId, waiting, running, weight }))
-      .toSorted((a, b) => b.waiting - a.waiting || b.running - a.running);
+    return this.#dispatcher.shares.active().map(({ accountId, running, waiting, weight }) => ({
+      model: this.id,
+      accountId,
+      running,
+      waiting,
+      weight,
+    }));
   }
 
   /** Returns every replica with its metrics, for operators. */

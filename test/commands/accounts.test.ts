@@ -138,21 +138,21 @@ test('plans are listed with their limits and accounts, including removed plans',
   assert.equal(
     table.stdout,
     [
-      'PLAN           ACCOUNTS  LIMITS',
-      'small          2         requestsPerMinute 5, burst of 2 requests; a/b: usdPerMonth 1.5',
-      'big (default)  2         none',
+      'PLAN           ACCOUNTS  WEIGHT  LIMITS',
+      'small          2         1       requestsPerMinute 5, burst of 2 requests; a/b: usdPerMonth 1.5',
+      'big (default)  2         1       none',
       '',
     ].join('\n'),
   );
   writeFileSync(file, plans('big: {}'));
   const { stdout } = await run(['plans', 'list', '--json'], env);
   assert.deepEqual(JSON.parse(stdout), [
-    { name: 'big', default: true, accounts: 2, limits: {} },
-    { name: 'small', default: false, accounts: 2, limits: null },
+    { name: 'big', default: true, accounts: 2, limits: {}, weight: 1 },
+    { name: 'small', default: false, accounts: 2, limits: null, weight: null },
   ]);
   assert.match(
     (await run(['plans', 'list'], env)).stdout,
-    /^small +2 +not in the configuration; requests of its accounts are refused$/m,
+    /^small +2 +— +not in the configuration; requests of its accounts are refused$/m,
   );
 });
 

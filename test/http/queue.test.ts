@@ -3,6 +3,7 @@ import { after, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import {
   untilIdle,
+  untilWaiting,
   chat,
   engineHealth,
   requestLog,
@@ -34,18 +35,14 @@ async function ask(directive: Directive, stream = false): Promise<Wire> {
 async function holdSlot(): Promise<Wire> {
   const wire = await ask({ tokenMs: FOREVER }, true);
   await until(async () => (await engineHealth(service)).slotsInUse === 1);
-  // The service counts the request as waiting until the replica has responded.
-  await untilWaiting(0);
   return wire;
 }
-
-const untilWaiting = (count: number) => until(() => service.service.router.overview()[0]?.waiting === count);
 
 test('a request that exceeds the queue is refused with queue_full at once, and the others are served', async () => {
   const first = await holdSlot();
   using second = await ask({ text: 'second' });
   using third = await ask({ text: 'third' }, true);
-  await untilWaiting(2);
+  await untilWaiting(service, 2);
   for (const stream of [true, false]) {
     using fourth = await ask({ text: 'fourth' }, stream);
     const refused = await fourth.response();
@@ -87,9 +84,9 @@ test('a request that waits longer than maxWaitMs ends with queue_full, as a stat
 test('a request whose slot became free while the service was suspended is served', async () => {
   using first = await ask({ tokens: 2, tokenMs: 500 }, true);
   assert.equal((await first.head()).status, 200);
-  await untilWaiting(0);
+  await untilWaiting(service, 0);
   using second = await ask({ text: 'second' });
-  await untilWaiting(1);
+  await untilWaiting(service, 1);
   blockProcess(2500);
   assert.match((await second.response()).body, /"content":"second"/);
   await untilIdle(service);
@@ -100,10 +97,10 @@ test('queued clients that disconnect leave the queue', async () => {
   for (let round = 0; round < 3; round++) {
     using second = await ask({ text: 'never' });
     using third = await ask({ text: 'never' }, true);
-    await untilWaiting(2);
+    await untilWaiting(service, 2);
     second.socket.destroy();
     third.socket.destroy();
-    await untilWaiting(0);
+    await untilWaiting(service, 0);
   }
   first[Symbol.dispose]();
   await untilIdle(service);

@@ -3,6 +3,7 @@ import { after, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import {
   untilIdle,
+  untilWaiting,
   chat,
   engineHealth,
   MODEL,
@@ -136,9 +137,9 @@ test('a queued client that disconnects leaves the queue, and the running request
   for (const stream of [true, false]) {
     using second = await Wire.open(service.url);
     second.send(request({ text: 'never generated' }, { stream }));
-    await until(async () => (await engineHealth(service)).queued === 1);
+    await untilWaiting(service, 1);
     second.socket.destroy();
-    await until(async () => (await engineHealth(service)).queued === 0);
+    await untilWaiting(service, 0);
   }
   await first.head();
   await chunksThrough(first, '"delta":{"content":');
@@ -147,7 +148,7 @@ test('a queued client that disconnects leaves the queue, and the running request
 test('a client that disconnects ends all requests of its pipeline', async () => {
   using wire = await Wire.open(service.url);
   wire.send(streamed({ tokenMs: FOREVER }) + streamed({ tokenMs: FOREVER }));
-  await until(async () => (await engineHealth(service)).queued === 1);
+  await untilWaiting(service, 1);
   wire.socket.destroy();
   await untilIdle(service);
   await assertServes();

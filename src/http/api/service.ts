@@ -1,6 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { z } from 'zod';
+import { accountNames } from '../../accounts/accounts.ts';
 import { recordAudit } from '../../accounts/audit.ts';
 import { countInstances } from '../../accounts/ledger/instance.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
@@ -9,7 +10,7 @@ import type { Router } from '../../routing/router.ts';
 import type { ReplicaState } from '../../routing/replica.ts';
 import type { ModelOverview, ReplicaOverview } from '../../routing/served-model.ts';
 import type { HttpContext } from '../context.ts';
-import { serviceOperations, type replica, type servedModel } from './contract/service.ts';
+import { serviceOperations, type accountLoad, type replica, type servedModel } from './contract/service.ts';
 import { endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
 import { perMillionText } from './ledger-json.ts';
@@ -43,6 +44,7 @@ export const serviceEndpoints = endpoints(serviceOperations, {
       instances: await nullIfUnavailable(countInstances(database)),
       in_flight: models.reduce((sum, model) => sum + inFlight(model), 0),
       waiting: models.reduce((sum, { waiting }) => sum + waiting, 0),
+      accounts: await accountsJson(database, context.router),
       seconds: context.load.lastSeconds().map((second) => ({
         at: iso(second.atMs),
         requests: second.requests,
@@ -90,6 +92,25 @@ export const serviceEndpoints = endpoints(serviceOperations, {
     };
   },
 });
+
+const MAX_ACCOUNTS = 100;
+
+async function accountsJson(
+  database: AccountDatabase,
+  router: Router,
+): Promise<z.input<typeof accountLoad>[]> {
+  const accounts = router.accounts().slice(0, MAX_ACCOUNTS);
+  const ids = [...new Set(accounts.map(({ accountId }) => accountId))];
+  const names = await nullIfUnavailable(accountNames(database, ids));
+  return accounts.map(({ model, accountId, running, waiting, weight }) => ({
+    model,
+    account_id: accountId,
+    account_name: names?.get(accountId) ?? null,
+    running,
+    waiting,
+    weight,
+  }));
+}
 
 const TIMEOUT_MS = 2000;
 

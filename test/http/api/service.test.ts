@@ -139,6 +139,10 @@ for (const kind of testDatabases()) {
         management.call('POST', '/api/engines/restart', { model, name });
       const running = post(service, '/v1/chat/completions', chat('hello', { max_tokens: 100 }));
       await until(async () => (await load()).in_flight === 1);
+      const { accounts } = await load();
+      const [{ account_id: accountId, ...shown } = {}] = accounts;
+      assert.deepEqual(shown, { model: MODEL, account_name: 'Default', running: 1, waiting: 0, weight: 1 });
+      assert.equal((await management.call('GET', `/api/accounts/${accountId}`)).name, 'Default');
       assert.equal((await restart(before?.model, before?.name)).state, 'loading');
       assert.equal((await running).status, 200);
       await until(async () => (await engines()).data[0]?.state === 'ready');
@@ -169,7 +173,7 @@ for (const kind of testDatabases()) {
       assert.ok(
         now.seconds.some(({ ttft_ms: ttft }) => ttft !== null && ttft.p50 > 0 && ttft.p50 <= ttft.p95),
       );
-      assert.deepEqual([now.instances, now.waiting], [1, 0]);
+      assert.deepEqual([now.instances, now.waiting, now.accounts], [1, 0, []]);
       assert.match(now.instance, /:\d+$/);
     });
 

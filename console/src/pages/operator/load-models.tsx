@@ -51,7 +51,7 @@ export function LoadModels({ everyMs }: { everyMs: number }) {
       title="Models"
       hint={
         <>
-          Requests running on replicas, and requests waiting for a slot. See{' '}
+          Requests running on replicas, and requests waiting until a replica has room. See{' '}
           <TextLink to="/operator/engines">Engines</TextLink> for each replica.
         </>
       }

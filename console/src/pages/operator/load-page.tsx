@@ -9,6 +9,7 @@ import { duration } from '../../format/time.ts';
 import { Live } from './live.tsx';
 import { ChartSpace, LoadCharts } from './load-charts.tsx';
 import { recent } from './load-figures.ts';
+import { LoadAccounts } from './load-accounts.tsx';
 import { LoadModels } from './load-models.tsx';
 
 const EVERY_MS = 1000;
@@ -36,6 +37,7 @@ export default function LoadPage() {
           <Now load={load.data} />
         )}
         <LoadModels everyMs={2 * EVERY_MS} />
+        {load.data !== undefined && <LoadAccounts accounts={load.data.accounts} />}
       </div>
     </Page>
   );
@@ -55,7 +57,7 @@ function Now({ load }: { load: ResponseOf<'readLoad'> }) {
       )}
       <Figures>
         <Figure label="In flight" value={whole(load.in_flight)} note="on replicas now" />
-        <Figure label="Waiting" value={whole(load.waiting)} note="for a slot now" />
+        <Figure label="Waiting" value={whole(load.waiting)} note="for a replica with room" />
         <Figure
           label="Requests"
           value={oneDecimal(rates.requestsPerSecond)}

@@ -30,7 +30,7 @@ export const servedModel = component(
       .describe(
         'Whether the service counts as ready only when this model is ready. If no model is required, any ready model is enough.',
       ),
-    waiting: count.describe('Requests that are waiting for a slot.'),
+    waiting: count.describe('Requests that are waiting until a replica has room.'),
     in_flight: count.describe('Requests that are being processed by replicas.'),
     replicas: count,
     replicas_ready: count,
@@ -122,6 +122,15 @@ const second = z.object({
 
 const instances = nullableCount.describe('Number of running instances; null: unknown.');
 
+export const accountLoad = z.object({
+  model: z.string(),
+  account_id: z.string(),
+  account_name: z.string().nullable().describe('Null: unknown, because the database does not respond.'),
+  running: count.describe('Requests that replicas are processing.'),
+  waiting: count.describe('Requests that are waiting until a replica has room.'),
+  weight: z.number().describe("`weight` of the account's plan, as of its last request."),
+});
+
 /** The load of this instance. */
 const load = component(
   'Load',
@@ -129,7 +138,12 @@ const load = component(
     instance: z.string().describe('ID of the instance that sent this response.'),
     instances,
     in_flight: count.describe('Requests of this instance that replicas are processing.'),
-    waiting: count.describe('Requests of this instance that are waiting for a slot.'),
+    waiting: count.describe('Requests of this instance that are waiting until a replica has room.'),
+    accounts: z
+      .array(accountLoad)
+      .describe(
+        'Accounts with running or waiting requests, per model, those with the most waiting requests first; at most 100.',
+      ),
     seconds: z.array(second).describe('The last 300 full seconds of this instance, oldest first.'),
   }),
 );
@@ -218,7 +232,8 @@ export const serviceOperations = operations({
   },
   readLoad: {
     route: 'GET /api/load',
-    summary: 'Get the current load of this instance, and its load over the last five minutes.',
+    summary:
+      'Get the current load of this instance, the accounts that cause it, and its load over the last five minutes.',
     access: 'operator',
     response: load,
   },
