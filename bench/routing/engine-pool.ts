@@ -26,7 +26,7 @@ export class EnginePool implements AsyncDisposable {
     const server = await startPeer(
       process.execPath,
       (port) => [script, ...[port, ...others].map(String)],
-      '/health',
+      '/counts',
     );
     return new EnginePool(server, [server.url, ...others.map((port) => `http://127.0.0.1:${port}`)]);
   }
@@ -61,7 +61,7 @@ export class EnginePool implements AsyncDisposable {
   #health(): Promise<LocalEngineHealth[]> {
     return Promise.all(
       this.urls.map(async (url) => {
-        const response = await fetch(`${url}/health`);
+        const response = await fetch(`${url}/counts`);
         return (await response.json()) as LocalEngineHealth; // From `engines.ts`.
       }),
     );

@@ -1,6 +1,6 @@
 /**
  * Scripted engines with a modelled prefix cache, which look like vLLM servers to a router. Arguments: the ports.
- * `GET /health` returns their token counts.
+ * `GET /counts` returns their token counts.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { json } from 'node:stream/consumers';
@@ -45,7 +45,8 @@ function startEngine(port: number): void {
     const { method, url } = request;
     if (method === 'POST' && url === '/v1/chat/completions') void generate(request, response);
     else if (method === 'POST' && url === '/v1/chat/completions/render') void render(request, response);
-    else if (url === '/health') sendJson(response, 200, JSON.stringify(engine.health()));
+    else if (url === '/health') sendJson(response, 200, '{}');
+    else if (url === '/counts') sendJson(response, 200, JSON.stringify(engine.health()));
     else if (url === '/v1/models') sendJson(response, 200, MODELS);
     else if (url === '/metrics') response.end(metrics(engine));
     else sendJson(request.resume() && response, 404, '{}');

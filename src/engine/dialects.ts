@@ -2,6 +2,7 @@ import type { Dialect, GenerationRequest } from '../generation.ts';
 import { asList, jsonObject, type JsonObject } from '../openai/values.ts';
 import { readCount } from '../openai/usage.ts';
 import type { EngineDescription, EngineHealth } from './engine.ts';
+import type { GaugeSource } from './gauges.ts';
 
 /** The properties of a replica type, except request fields (`openai/fields.ts`). */
 export interface DialectTraits {
@@ -39,6 +40,8 @@ export interface DialectTraits {
   /** Whether a request is sent again without a field that the server refused by name (`openai/refused-field.ts`). */
   adaptsFields: boolean;
   healthCheck: HealthCheck;
+  /** Where the server reports its load; null: in its health, or nowhere. */
+  gauges: GaugeSource | null;
   /** Paths to request in order until one reports the context length. */
   describePaths: readonly string[];
   readDescription(body: JsonObject, model: string): Partial<EngineDescription>;
@@ -69,6 +72,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     continues: 'output',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
+    gauges: null,
     describePaths: ['/v1/models'],
     readDescription: (body, model) => {
       const element = modelElement(body, model);
@@ -95,6 +99,16 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     continues: 'text',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
+    gauges: {
+      path: '/metrics',
+      names: {
+        slotsInUse: ['vllm:num_requests_running'],
+        queued: ['vllm:num_requests_waiting'],
+        cacheUsage: ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc'],
+        promptTokens: ['vllm:prompt_tokens_total'],
+        completionTokens: ['vllm:generation_tokens_total'],
+      },
+    },
     describePaths: ['/v1/models'],
     readDescription: (body, model) => ({
       contextTokens: readCount(modelElement(body, model)['max_model_len']),
@@ -117,6 +131,16 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     continues: 'nothing',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
+    gauges: {
+      path: '/metrics',
+      names: {
+        slotsInUse: ['sglang:num_running_reqs'],
+        queued: ['sglang:num_queue_reqs'],
+        cacheUsage: ['sglang:token_usage'],
+        promptTokens: ['sglang:prompt_tokens_total'],
+        completionTokens: ['sglang:generation_tokens_total'],
+      },
+    },
     describePaths: ['/v1/models', '/get_server_info'],
     readDescription: (body, model) => ({
       contextTokens:
@@ -138,6 +162,16 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     continues: 'nothing',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
+    gauges: {
+      path: '/metrics',
+      names: {
+        slotsInUse: ['llamacpp:requests_processing'],
+        queued: ['llamacpp:requests_deferred'],
+        cacheUsage: ['llamacpp:kv_cache_usage_ratio'],
+        promptTokens: ['llamacpp:prompt_tokens_total'],
+        completionTokens: ['llamacpp:tokens_predicted_total'],
+      },
+    },
     describePaths: ['/props', '/v1/models'],
     readDescription: (body, model) => {
       const meta = jsonObject(modelElement(body, model)['meta']);
@@ -145,6 +179,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
         // The context of a slot. `n_ctx_train` of the model may be larger.
         contextTokens:
           readCount(jsonObject(body['default_generation_settings'])['n_ctx']) ?? readCount(meta['n_ctx']),
+        slots: readCount(body['total_slots']),
       };
     },
   },
@@ -162,6 +197,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     continues: 'nothing',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
+    gauges: null,
     describePaths: ['/info'],
     readDescription: (body) => ({ contextTokens: readCount(body['max_total_tokens']) }),
   },
@@ -182,6 +218,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     continues: 'nothing',
     adaptsFields: true,
     healthCheck: { path: '/v1/models', intervalMs: 30_000, retryMs: 5000, timeoutMs: 10_000 },
+    gauges: null,
     describePaths: ['/v1/models'],
     readDescription: (body, model) => {
       const element = listedModel(body, model) ?? {};
@@ -200,7 +237,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   },
 };
 
-/** Reads the response of `GET /health`. Only Sluice reports more than the status. */
+/** Reads the response of `GET /health`. Only Sluice reports more than the status there. */
 export function readHealth(body: JsonObject): EngineHealth {
   return {
     slots: readCount(body['slots']),

@@ -10,6 +10,8 @@ export interface EngineDescription {
   quantization: string | null;
   tokenizer: string | null;
   instructType: string | null;
+  /** Number of requests that the server can process at the same time. Absent if its health reports it. */
+  slots?: number | null;
   /** Absent if the engine cannot report it. */
   recommendedSampling?: RecommendedSampling | null;
 }
@@ -20,6 +22,8 @@ export interface EngineHealth {
   slotsInUse: number | null;
   /** Requests that wait for a slot in the engine. */
   queued: number | null;
+  /** Share of the KV cache that is in use, 0 to 1. Absent if the engine cannot report it. */
+  cacheUsage?: number | null;
   /** Time since the last decode step, in milliseconds. Null also if the engine is idle. */
   lastStepAgeMs: number | null;
   /** Token counts since the engine started; `cachedTokens` are part of `promptTokens`. */

@@ -2,8 +2,9 @@ import type { ConfigFile, ModelConfig, ReplicaConfig } from '../config/schema.ts
 import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
-import type { Engine, EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
+import type { EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
 import { DIALECT_TRAITS, type HealthCheck } from './dialects.ts';
+import type { Gauges } from './gauges.ts';
 import { ReplicaClient } from './replica-client.ts';
 import { HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 
@@ -46,19 +47,28 @@ export function createRemoteReplica(
   return new RemoteReplica(engine, replica.maxInFlight, log);
 }
 
+/** Interval at which the load of a replica is read, and the interval after a failure, in milliseconds. */
+const GAUGES_MS = 1000;
+const GAUGES_RETRY_MS = 30_000;
+
 /** A replica on another server. Checks its health periodically, so that failures are detected before a request is sent. */
 class RemoteReplica implements AsyncDisposable {
-  readonly engine: Engine;
+  readonly engine: ReplicaClient;
   readonly maxInFlight: number | undefined;
   readonly #log: Log;
   readonly #healthCheck: HealthCheck;
   #state: EngineState = { state: 'loading', fraction: 0 };
   #description: EngineDescription | null = null;
   readonly #health = new HealthHistory();
+  /** Null: not reported. */
+  #gauges: Gauges | null = null;
+  #capacity: ReplicaCapacity | null = null;
+  #reportsLoad = true;
   #nextCheck: NodeJS.Timeout | undefined;
+  #nextGauges: NodeJS.Timeout | undefined;
   readonly #stop = new AbortController();
 
-  constructor(engine: Engine, maxInFlight: number | undefined, log: Log) {
+  constructor(engine: ReplicaClient, maxInFlight: number | undefined, log: Log) {
     this.engine = engine;
     this.maxInFlight = maxInFlight;
     this.#log = log.with({ replica: engine.name });
@@ -70,7 +80,7 @@ class RemoteReplica implements AsyncDisposable {
   }
 
   capacity(): ReplicaCapacity | null {
-    return this.#health.last;
+    return this.#capacity;
   }
 
   report(): ReplicaReport {
@@ -85,27 +95,41 @@ class RemoteReplica implements AsyncDisposable {
   /** Starts the health checks. Resolves after the first one. */
   async start(): Promise<void> {
     await this.#check();
+    void this.#readGauges();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     clearTimeout(this.#nextCheck);
+    clearTimeout(this.#nextGauges);
     await this.engine[Symbol.asyncDispose]();
   }
 
-  async #check(): Promise<void> {
-    const { timeoutMs, intervalMs, retryMs } = this.#healthCheck;
+  /** Calls `run` with a signal that aborts after the timeout of a check, or when the replica is disposed. */
+  async #withTimeout<T>(run: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { timeoutMs } = this.#healthCheck;
     const timeout = new AbortController();
     using _ = new Deadline(timeoutMs, () => timeout.abort(new Error(`no response within ${timeoutMs} ms`)));
-    const signal = AbortSignal.any([this.#stop.signal, timeout.signal]);
+    return await run(AbortSignal.any([this.#stop.signal, timeout.signal]));
+  }
+
+  async #check(): Promise<void> {
+    const { intervalMs, retryMs } = this.#healthCheck;
     try {
-      this.#health.add(await this.engine.health(signal));
-      this.#description ??= await this.engine.describe(signal);
+      await this.#withTimeout(async (signal) => {
+        const health = await this.engine.health(signal);
+        // A server that was down may have been started with other settings.
+        if (this.#state.state !== 'ready') this.#description = await this.engine.describe(signal);
+        this.#health.add({ ...health, ...this.#gauges });
+        if (this.#gauges === null) this.#updateCapacity();
+      });
       if (this.#state.state !== 'ready') this.#log.info('replica is healthy');
       this.#state = { state: 'ready' };
     } catch (error) {
       if (this.#stop.signal.aborted) return;
       this.#health.clear();
+      this.#gauges = null;
+      this.#capacity = null;
       if (this.#state.state !== 'down') {
         this.#log.warn('replica is unhealthy', { error: error instanceof Error ? error : String(error) });
       }
@@ -119,6 +143,42 @@ class RemoteReplica implements AsyncDisposable {
       () => void this.#check(),
       this.#state.state === 'ready' ? intervalMs : retryMs,
     ).unref();
+  }
+
+  /** Reads the load of the server now, and from then on periodically. */
+  async #readGauges(): Promise<void> {
+    let delayMs = GAUGES_MS;
+    if (this.#state.state === 'ready') {
+      try {
+        const gauges = await this.#withTimeout((signal) => this.engine.gauges(signal));
+        if (gauges === null) return;
+        this.#addGauges(gauges);
+        this.#reportsLoad = true;
+      } catch (error) {
+        if (this.#stop.signal.aborted) return;
+        if (this.#reportsLoad)
+          this.#log.info('replica does not report its load', { cause: messageOf(error) });
+        this.#reportsLoad = false;
+        this.#gauges = null;
+        this.#updateCapacity();
+        delayMs = GAUGES_RETRY_MS;
+      }
+    }
+    this.#nextGauges = setTimeout(() => void this.#readGauges(), delayMs).unref();
+  }
+
+  #addGauges(gauges: Gauges): void {
+    const { last } = this.#health;
+    // The server went down meanwhile.
+    if (last === null) return;
+    this.#gauges = gauges;
+    this.#health.add({ ...last, ...gauges });
+    this.#updateCapacity();
+  }
+
+  #updateCapacity(): void {
+    const { slots = null, queued = null } = this.#health.last ?? {};
+    this.#capacity = { slots: slots ?? this.#description?.slots ?? null, queued };
   }
 }
 

@@ -17,6 +17,7 @@ import {
   type ReplicaEvent,
 } from './engine.ts';
 import { EVENT_FRAMES } from './event-frame.ts';
+import { readGauges, type Gauges } from './gauges.ts';
 import { ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
 
 export interface ReplicaOptions {
@@ -158,6 +159,15 @@ export class ReplicaClient implements Engine {
     return readHealth({});
   }
 
+  /** Null if servers of this type do not report their load. Rejects if this one does not. */
+  async gauges(signal: AbortSignal): Promise<Gauges | null> {
+    const { gauges } = this.#streams.traits;
+    if (gauges === null) return null;
+    const { status, text } = await this.#getText(gauges.path, signal);
+    if (status !== 200) throw new ReplicaRefused(new Error(`${gauges.path} returned status ${status}`));
+    return readGauges(text, gauges);
+  }
+
   async describe(signal: AbortSignal): Promise<EngineDescription> {
     const { traits } = this.#streams;
     let description: EngineDescription = {
@@ -229,11 +239,7 @@ export class ReplicaClient implements Engine {
       });
   }
 
-  /**
-   * Requests an endpoint. Returns a JSON array as the field `data` of an object, and an empty object for anything but
-   * an array or object.
-   */
-  async #get(path: string, signal: AbortSignal): Promise<{ status: number; body: JsonObject }> {
+  async #getText(path: string, signal: AbortSignal): Promise<{ status: number; text: string }> {
     const { statusCode, body } = await this.#request(path, signal);
     let text = '';
     body.setEncoding('utf8');
@@ -241,8 +247,17 @@ export class ReplicaClient implements Engine {
       text += String(part);
       if (text.length > MAX_METADATA_CHARACTERS) throw tooLarge(path);
     }
+    return { status: statusCode, text };
+  }
+
+  /**
+   * Requests an endpoint. Returns a JSON array as the field `data` of an object, and an empty object for anything but
+   * an array or object.
+   */
+  async #get(path: string, signal: AbortSignal): Promise<{ status: number; body: JsonObject }> {
+    const { status, text } = await this.#getText(path, signal);
     // Together's API lists its models in an array.
-    return { status: statusCode, body: parseJsonObject(text.startsWith('[') ? `{"data":${text}}` : text) };
+    return { status, body: parseJsonObject(text.startsWith('[') ? `{"data":${text}}` : text) };
   }
 }
 

@@ -31,9 +31,9 @@ export class Room {
   /** `inFlight`: choices of this instance that are there now. */
   limit(capacity: ReplicaCapacity | null, inFlight: number): number {
     if (this.#configured !== undefined) return this.#configured;
-    if (capacity !== null && capacity !== this.#capacity) {
+    if (capacity !== this.#capacity) {
       this.#capacity = capacity;
-      this.#limit = this.#learned(capacity, inFlight);
+      this.#limit = capacity === null ? Infinity : this.#learned(capacity, inFlight);
     }
     return this.#limit;
   }

@@ -214,6 +214,7 @@ function replicaJson(overview: ReplicaOverview): z.input<typeof replica> {
     slots: health?.slots ?? null,
     slots_in_use: health?.slotsInUse ?? null,
     queued: health?.queued ?? null,
+    cache_usage: health?.cacheUsage ?? null,
     tokens_per_second: tokensPerSecond === null ? null : Math.round(tokensPerSecond * 10) / 10,
     prompt_tokens: health?.promptTokens ?? null,
     cached_tokens: health?.cachedTokens ?? null,

@@ -139,9 +139,9 @@ function State({ engine }: { engine: Engine }) {
   );
 }
 
-/** The slots in use, as a bar and as numbers. */
+/** The slots in use, as a bar and as numbers, or only a number if the server does not report how many it has. */
 function Slots({ engine: { slots, slots_in_use: used } }: { engine: Engine }) {
-  if (slots === null || used === null) return orUnknown(null, String);
+  if (slots === null || used === null) return orUnknown(used, whole);
   return (
     <span className="flex items-center gap-2.5 whitespace-nowrap">
       <span className="h-1.5 w-12 overflow-hidden rounded-full bg-sunken sm:w-16" aria-hidden="true">

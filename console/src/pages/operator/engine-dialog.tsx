@@ -64,6 +64,7 @@ function Details({ engine }: { engine: Engine }) {
           { label: 'Slots', value: orUnknown(slots, whole) },
           { label: 'Slots in use', value: orUnknown(used, whole) },
           { label: 'Queue', value: orUnknown(engine.queued, whole) },
+          { label: 'KV cache in use', value: orUnknown(engine.cache_usage, percent) },
           {
             label: 'Throughput',
             value: orUnknown(engine.tokens_per_second, (speed) => `${oneDecimal(speed)} tokens/s`),

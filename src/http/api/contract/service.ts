@@ -82,6 +82,10 @@ export const replica = component(
     ),
     slots_in_use: nullableCount.describe(NOT_REPORTED),
     queued: nullableCount.describe(`Requests that are waiting for a slot in the replica. ${NOT_REPORTED}`),
+    cache_usage: z
+      .number()
+      .nullable()
+      .describe(`Share of the KV cache that is in use, 0 to 1. ${NOT_REPORTED}`),
     tokens_per_second: z
       .number()
       .nullable()

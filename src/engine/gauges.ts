@@ -1,0 +1,54 @@
+import type { EngineHealth } from './engine.ts';
+
+/** What a server reports about its load in Prometheus's text format. */
+export type Gauges = Pick<
+  EngineHealth,
+  'slotsInUse' | 'queued' | 'cacheUsage' | 'promptTokens' | 'completionTokens'
+>;
+
+/** Where a server reports its load: the names of its metrics, in order of preference. */
+export interface GaugeSource {
+  path: string;
+  names: Readonly<Record<keyof Gauges, readonly string[]>>;
+}
+
+/** Larger values are not plausible, and sums of them would not be exact. */
+const MAX_VALUE = 1e15;
+
+/**
+ * Reads the gauges from Prometheus's text format (https://prometheus.io/docs/instrumenting/exposition_formats). Adds up
+ * the series of a metric, such as those of several engines, except the cache usage, of which it returns the highest.
+ * Null: missing, or not a plausible number.
+ */
+export function readGauges(metrics: string, { names }: GaugeSource): Gauges {
+  const wanted = new Set(Object.values(names).flat());
+  const values = new Map<string, number[]>();
+  for (let start = 0; start < metrics.length;) {
+    const newline = metrics.indexOf('\n', start);
+    const end = newline === -1 ? metrics.length : newline;
+    const line = metrics.slice(start, end);
+    start = end + 1;
+    const name = /^[\w:]+/.exec(line)?.[0];
+    if (name === undefined || !wanted.has(name)) continue;
+    const [text = ''] = line
+      .slice(Math.max(name.length, line.lastIndexOf('}') + 1))
+      .trim()
+      .split(/\s+/);
+    const value = text === '' ? NaN : Number(text);
+    if (value >= 0 && value <= MAX_VALUE) values.set(name, [...(values.get(name) ?? []), value]);
+  }
+  const series = (gauge: keyof Gauges) =>
+    names[gauge].map((name) => values.get(name)).find((found) => found !== undefined);
+  const sum = (gauge: keyof Gauges) => {
+    const total = series(gauge)?.reduce((all, value) => all + value, 0);
+    return total === undefined ? null : Math.round(total);
+  };
+  const usage = series('cacheUsage');
+  return {
+    slotsInUse: sum('slotsInUse'),
+    queued: sum('queued'),
+    cacheUsage: usage === undefined ? null : Math.min(1, Math.max(...usage)),
+    promptTokens: sum('promptTokens'),
+    completionTokens: sum('completionTokens'),
+  };
+}

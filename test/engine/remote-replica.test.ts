@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ReplicaConfig } from '../../src/config/schema.ts';
+import { createRemoteReplica } from '../../src/engine/remote-replica.ts';
+import type { Log } from '../../src/log.ts';
+import { SILENT } from '../../src/log.ts';
+import { until } from '../harness.ts';
+import { HttpReplica } from './replicas.ts';
+
+const timeouts = { firstByteMs: 10_000, silenceMs: 10_000 };
+
+interface Fake {
+  dialect: ReplicaConfig['dialect'];
+  /** Responses by path; a missing path is 404. */
+  bodies: Record<string, string | undefined>;
+}
+
+/** Starts a server with these responses, and a replica for it. */
+async function start({ dialect, bodies }: Fake) {
+  await using owned = new AsyncDisposableStack();
+  const requests: string[] = [];
+  const server = owned.use(
+    await HttpReplica.listen((response, { url = '' }) => {
+      requests.push(url);
+      const body = bodies[url];
+      response.writeHead(body === undefined ? 404 : 200).end(body ?? '{}');
+    }),
+  );
+  const messages: string[] = [];
+  const log: Log = { ...SILENT, with: () => log, info: (message) => messages.push(message) };
+  const replica = owned.use(
+    createRemoteReplica(
+      { id: 'acme/large', contextTokens: 4096 } as Parameters<typeof createRemoteReplica>[0],
+      { url: server.url, dialect, sharedPrefixCache: false, exactCounts: false },
+      0,
+      { secrets: new Map(), timeouts: timeouts as never, log },
+    ),
+  );
+  await replica.start();
+  const moved = owned.move();
+  return { replica, requests, messages, [Symbol.asyncDispose]: () => moved.disposeAsync() };
+}
+
+const metrics = (running: number, waiting: number) =>
+  `vllm:num_requests_running{engine="0"} ${running}\nvllm:num_requests_waiting{engine="0"} ${waiting}\nvllm:kv_cache_usage_perc{engine="0"} 0.5\n`;
+
+test('the load of a vLLM server is read again and again', async () => {
+  const bodies = { '/health': '', '/v1/models': '{"data":[]}', '/metrics': metrics(3, 1) };
+  await using bed = await start({ dialect: 'vllm', bodies });
+  const { replica } = bed;
+  await until(() => replica.capacity()?.queued === 1);
+  const first = replica.capacity();
+  assert.deepEqual(first, { slots: null, queued: 1 });
+  const { health } = replica.report();
+  assert.deepEqual([health?.slotsInUse, health?.queued, health?.cacheUsage], [3, 1, 0.5]);
+  bodies['/metrics'] = metrics(8, 5);
+  await until(() => replica.capacity()?.queued === 5);
+  assert.notEqual(replica.capacity(), first);
+});
+
+test('llama-server reports its slots in its properties', async () => {
+  const bodies = {
+    '/health': '{"status":"ok"}',
+    '/props': '{"default_generation_settings":{"n_ctx":2048},"total_slots":6}',
+    '/metrics': 'llamacpp:requests_processing 2\nllamacpp:requests_deferred 4\n',
+  };
+  await using bed = await start({ dialect: 'llama-server', bodies });
+  await until(() => bed.replica.capacity()?.queued === 4);
+  assert.deepEqual(bed.replica.capacity(), { slots: 6, queued: 4 });
+});
+
+test('a server without metrics has no queue, which the log reports once', async () => {
+  const bodies = { '/health': '', '/v1/models': '{"data":[]}' };
+  await using bed = await start({ dialect: 'vllm', bodies });
+  await until(() => bed.messages.includes('replica does not report its load'));
+  assert.deepEqual(bed.replica.capacity(), { slots: null, queued: null });
+  assert.equal(bed.replica.state().state, 'ready');
+});
+
+test('no metrics are requested from servers that have none', async () => {
+  const bodies = { '/health': '', '/info': '{"max_total_tokens":4096}' };
+  await using bed = await start({ dialect: 'tgi', bodies });
+  assert.equal(bed.replica.state().state, 'ready');
+  assert.ok(!bed.requests.includes('/metrics'));
+});
