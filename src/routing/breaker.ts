@@ -1,7 +1,13 @@
 import type { Log } from '../log.ts';
+import { WindowCount } from './window-count.ts';
 
 /** Consecutive failures that pause a replica. */
 const MAX_FAILURES = 5;
+
+/** A replica is also paused if this share of its requests failed within this time, if there were at least so many. */
+const WINDOW_MS = 30_000;
+const MAX_FAILED_SHARE = 0.5;
+const MIN_REQUESTS = 20;
 
 /** The first and the longest pause, in milliseconds. Each failed trial doubles the pause. */
 const FIRST_PAUSE_MS = 1000;
@@ -34,8 +40,8 @@ export interface BreakerPause {
 }
 
 /**
- * Circuit breaker of one replica. Pauses it after 5 consecutive failures, then lets one trial request through at a
- * time. A trial that starts to respond ends the pause; a trial that fails starts a longer pause. Without a breaker, a
+ * Circuit breaker of one replica. Pauses it after 5 consecutive failures, or if half of at least 20 requests within 30
+ * seconds failed. Then lets one trial request through at a time. A trial that starts to respond ends the pause; a trial that fails starts a longer pause. Without a breaker, a
  * replica that fails fast looks idle and attracts the traffic.
  */
 export class CircuitBreaker {
@@ -53,6 +59,9 @@ export class CircuitBreaker {
   /** Number of pauses so far. Results of requests from before the latest one are ignored. */
   #pauses = 0;
   #reason = '';
+  /** Requests that succeeded or failed, and those of them that failed. */
+  readonly #recentRequests = new WindowCount(WINDOW_MS);
+  readonly #recentFailures = new WindowCount(WINDOW_MS);
 
   constructor(log: Log, clock: BreakerClock) {
     this.#log = log;
@@ -104,27 +113,41 @@ export class CircuitBreaker {
   /** Records the result of a request; `error` is its failure. Call once per ticket. */
   recordResult(ticket: number, result: RequestResult, error?: unknown): void {
     if (ticket !== this.#pauses) return;
+    if (result !== 'inconclusive') this.#recentRequests.add(this.#clock.now());
     if (result === 'succeeded') {
       this.responseStarted(ticket);
       this.#failures = 0;
       this.#pauseMs = 0;
     } else if (result === 'failed') {
       this.#failures++;
-      if (this.#paused || this.#failures >= MAX_FAILURES) this.#open(error);
+      this.#recentFailures.add(this.#clock.now());
+      const failures = this.#tooManyFailures();
+      if (failures !== null) this.#open(failures, error);
     } else if (this.#paused) this.#trials--;
   }
 
-  #open(error: unknown): void {
+  /** Why the replica must be paused; null if it need not be. */
+  #tooManyFailures(): string | null {
+    if (this.#paused || this.#failures >= MAX_FAILURES) return `${this.#failures} consecutive failures`;
+    const requests = this.#recentRequests.total(this.#clock.now());
+    const failures = this.#recentFailures.total(this.#clock.now());
+    if (requests < MIN_REQUESTS || failures < MAX_FAILED_SHARE * requests) return null;
+    return `${failures} of ${requests} requests within ${WINDOW_MS / 1000} s failed`;
+  }
+
+  #open(failures: string, error: unknown): void {
     const wasPaused = this.#paused;
     this.#pauseMs = Math.min(Math.max(this.#pauseMs * 2, FIRST_PAUSE_MS), LONGEST_PAUSE_MS);
     this.#pausedUntilMs = this.#clock.now() + this.#pauseMs * (1 - JITTER * this.#clock.random());
     this.#paused = true;
     this.#pauses++;
     this.#trials = 0;
-    this.#reason = `${this.#failures} consecutive failures; last: ${reasonOf(error)}`;
+    this.#reason = `${failures}; last: ${reasonOf(error)}`;
+    this.#recentRequests.clear();
+    this.#recentFailures.clear();
     if (wasPaused) return;
-    this.#log.warn('replica paused after consecutive failures', {
-      failures: this.#failures,
+    this.#log.warn('replica paused', {
+      reason: failures,
       pauseMs: this.#pauseMs,
       cause: reasonOf(error),
     });

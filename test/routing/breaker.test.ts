@@ -27,6 +27,64 @@ test('the 5th consecutive failure pauses, and a success resets the count', () =>
   assert.equal(breaker.paused, true);
 });
 
+/** Records these results in turn, 100 ms apart. */
+function record(
+  { breaker, clock }: ReturnType<typeof breakerAt>,
+  results: readonly ('succeeded' | 'failed' | 'inconclusive')[],
+): void {
+  for (const result of results) {
+    clock.ms += 100;
+    breaker.recordResult(breaker.admit(), result, ERROR);
+  }
+}
+
+const ALTERNATING = Array.from({ length: 20 }, (_, index) =>
+  index % 2 === 0 ? ('succeeded' as const) : ('failed' as const),
+);
+
+test('a replica is paused if half of at least 20 requests within 30 s failed', () => {
+  const bed = breakerAt();
+  record(bed, ALTERNATING.slice(0, 18));
+  record(
+    bed,
+    Array.from({ length: 10 }, () => 'inconclusive'),
+  );
+  record(bed, ['succeeded']);
+  assert.equal(bed.breaker.paused, false, 'only 19 requests succeeded or failed');
+  record(bed, ['failed']);
+  assert.equal(
+    bed.breaker.pause?.reason,
+    '10 of 20 requests within 30 s failed; last: the replica responded with 500',
+  );
+});
+
+test('failures of more than 30 s ago do not pause a replica', () => {
+  const bed = breakerAt();
+  record(bed, ALTERNATING.slice(0, 19));
+  bed.clock.ms += 30_000;
+  record(bed, ['failed']);
+  assert.equal(bed.breaker.paused, false);
+});
+
+test('a replica is not paused while less than half of its requests fail and no 5 in a row', () => {
+  fc.assert(
+    fc.property(fc.array(fc.boolean(), { maxLength: 200 }), (outcomes) => {
+      const bed = breakerAt();
+      const seen: boolean[] = [];
+      for (const failed of outcomes) {
+        record(bed, [failed ? 'failed' : 'succeeded']);
+        seen.push(failed);
+        const inRow = seen.length - 1 - seen.lastIndexOf(false);
+        const failures = seen.filter(Boolean).length;
+        const expected = failed && (inRow >= 5 || (seen.length >= 20 && failures * 2 >= seen.length));
+        assert.equal(bed.breaker.paused, expected);
+        if (expected) return;
+      }
+    }),
+    { examples: [[Array.from({ length: 200 }, (_, index) => index % 3 === 0)]] },
+  );
+});
+
 test('an inconclusive request neither pauses the replica nor resets its failures', () => {
   const { breaker } = breakerAt();
   fail(breaker, 4);
@@ -155,8 +213,5 @@ test('the log has one line when a replica is paused, and one when it responds ag
   }
   clock.ms += 60_000;
   breaker.recordResult(breaker.admit(), 'succeeded');
-  assert.deepEqual(lines, [
-    'replica paused after consecutive failures: the replica responded with 500',
-    'replica responds again',
-  ]);
+  assert.deepEqual(lines, ['replica paused: the replica responded with 500', 'replica responds again']);
 });
