@@ -21,6 +21,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   receipt: ['Show one request in detail.', () => import('./commands/receipt.ts')],
   audit: ['Show who changed accounts, keys, plans and users.', () => import('./commands/audit.ts')],
   database: ['Migrate or back up the database.', () => import('./commands/database.ts')],
+  secrets: ['Change the key that encrypts secrets.', () => import('./commands/secrets.ts')],
   config: ['Check or print the configuration.', () => import('./commands/config.ts')],
   doctor: [
     'Check this machine and the configuration, and suggest fixes.',

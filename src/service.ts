@@ -18,6 +18,7 @@ import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
 import type { Secrets } from './config/load.ts';
 import { openDatabase, type Database } from './database/database.ts';
 import { FIRST_MIGRATION } from './database/migrations.ts';
+import { SecretKeys } from './database/secret-keys.ts';
 import { ServiceLock } from './database/service-lock.ts';
 import { EmbeddedReplica } from './engine/embedded-replica.ts';
 import { recommendedModel, type RecommendedModel } from './engine/llama/recommended-model.ts';
@@ -30,6 +31,7 @@ import { LoadHistory } from './http/load-history.ts';
 import { buildServer } from './http/server.ts';
 import { Identity } from './identity/identity.ts';
 import type { PasswordHasher } from './identity/password.ts';
+import { prepareSecrets } from './identity/stored-secrets.ts';
 import { createSetupLink } from './identity/setup.ts';
 import { openInference } from './inference/inference.ts';
 import type { Log } from './log.ts';
@@ -99,6 +101,9 @@ export class Service implements AsyncDisposable {
         onMigration: logMigrations(log),
       }),
     );
+    const secretKeys = new SecretKeys({ home: config.home, text: config.secretKey });
+    const encrypted = await prepareSecrets(database, secretKeys);
+    if (encrypted > 0) log.info('encrypted the secrets of second factors', { rows: encrypted });
     const generations = new RunningGenerations();
     const keys = owned.use(
       await KeyStore.open(database, log, {
@@ -125,7 +130,7 @@ export class Service implements AsyncDisposable {
     const idempotency = owned.use(await openIdempotency({ config, generations, ledger, log }));
     const publicUrl = () => config.file.publicUrl ?? addressOf(app, config.host);
     const identity = owned.use(
-      new Identity({ database, config: config.file, secrets, publicUrl, log, passwords }),
+      new Identity({ database, config: config.file, secrets, secretKeys, publicUrl, log, passwords }),
     );
     // Computed once, so that the console and the startup message recommend the same model.
     const recommended = recommendedModel(config.file.models);

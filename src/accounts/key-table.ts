@@ -65,6 +65,34 @@ export async function createKey(
   return { key, record: toRecord(row) };
 }
 
+/** How long an expired playground key is kept, in milliseconds, so that recent requests show its name. */
+const KEEP_EXPIRED_MS = 7 * 86_400_000;
+
+/** Deletes playground keys that expired more than seven days before `now`. Resolves to the number of deleted keys. */
+export async function deleteExpiredPlaygroundKeys(
+  { background }: Pick<Database, 'background'>,
+  now: number,
+): Promise<number> {
+  const expired = await background
+    .selectFrom('keys')
+    .select('id')
+    .where('purpose', '=', 'playground')
+    .where('expires_at', '<', now - KEEP_EXPIRED_MS)
+    .limit(1000)
+    .execute();
+  // Even a deletion of no rows would increase the access revision on PostgreSQL.
+  if (expired.length === 0) return 0;
+  await background
+    .deleteFrom('keys')
+    .where(
+      'id',
+      'in',
+      expired.map(({ id }) => id),
+    )
+    .execute();
+  return expired.length;
+}
+
 /** Returns all keys, including revoked ones, oldest first. */
 export async function listKeys(database: Database): Promise<KeyRecord[]> {
   const rows = await database.kysely

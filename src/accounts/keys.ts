@@ -10,7 +10,7 @@ import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
 import { hashKey, isWellFormed, KEY_LENGTH } from './key-format.ts';
 import { readLimits, readModels, type KeyKind, type KeyRecord } from './key-record.ts';
-import { createKey, listKeys, revokeKey, type NewKey } from './key-table.ts';
+import { createKey, deleteExpiredPlaygroundKeys, listKeys, revokeKey, type NewKey } from './key-table.ts';
 
 /** The key of a request and what it may use. */
 export interface AuthenticatedKey {
@@ -89,6 +89,7 @@ export class KeyStore implements AsyncDisposable {
         this.#polling ??= this.#poll().finally(() => (this.#polling = null));
       }, POLL_MS).unref(),
       setInterval(() => void this.writeLastUsed(), LAST_USED_MS).unref(),
+      setInterval(() => void this.deleteExpired(), DELETE_EXPIRED_MS).unref(),
     ];
   }
 
@@ -106,6 +107,7 @@ export class KeyStore implements AsyncDisposable {
       store.#stop();
       throw error;
     }
+    await store.deleteExpired();
     return store;
   }
 
@@ -193,6 +195,15 @@ export class KeyStore implements AsyncDisposable {
    */
   async refreshLastUsed(): Promise<void> {
     if (this.#clock.elapsed() - this.#writtenAt >= REFRESH_MS) await this.writeLastUsed();
+  }
+
+  /** Deletes expired playground keys. If this fails, the next call retries. */
+  async deleteExpired(): Promise<void> {
+    try {
+      await writeBetweenOthers(() => deleteExpiredPlaygroundKeys(this.#database, this.#clock.now()));
+    } catch (error) {
+      this.#log.warn('cannot delete expired playground keys; will retry', { error: error as Error });
+    }
   }
 
   async #writeLastUsed(): Promise<void> {
@@ -316,6 +327,7 @@ type LiveRow = Pick<
 /** Interval between polls of the revision, in milliseconds. */
 const POLL_MS = 250;
 const LAST_USED_MS = 60_000;
+const DELETE_EXPIRED_MS = 3_600_000;
 /** Minimum interval between writes by `refreshLastUsed`. */
 const REFRESH_MS = 1000;
 /** Keys per statement, because SQLite limits the number of parameters. */

@@ -88,6 +88,7 @@ function format(config: Config): string {
     `# SLUICE_HOME=${config.home}`,
     `# SLUICE_DATABASE_URL=${String(config.databaseUrl ?? '')}`,
     `# SLUICE_VALKEY_URL=${String(config.valkeyUrl ?? '')}`,
+    `# SLUICE_SECRET_KEY=${String(config.secretKey ?? '')}`,
   ];
   return `${environment.join('\n')}\n${withoutCredentials(stringify(config.file)).trimEnd()}`;
 }

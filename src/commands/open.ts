@@ -2,8 +2,9 @@ import { userInfo } from 'node:os';
 import type { Actor } from '../accounts/audit.ts';
 import { Plans } from '../accounts/plans.ts';
 import { prepareHome } from '../config/home.ts';
-import { databaseOf, loadConfig } from '../config/load.ts';
+import { databaseOf, loadConfig, secretKeyOf } from '../config/load.ts';
 import { openDatabase, type Database } from '../database/database.ts';
+import { SecretKeys } from '../database/secret-keys.ts';
 
 /**
  * Opens the database that the environment variables name. Does not read the configuration file, so that keys can be
@@ -13,6 +14,11 @@ export async function openConfiguredDatabase(): Promise<Database> {
   const location = databaseOf(process.env);
   if (location.url === null) await prepareHome(location.home);
   return await openDatabase(location);
+}
+
+/** Returns the keys for secrets in the database. Throws a `ConfigError`. */
+export function configuredSecretKeys(): SecretKeys {
+  return new SecretKeys({ home: databaseOf(process.env).home, text: secretKeyOf(process.env) });
 }
 
 /** Loads the plans from the configuration file. Rejects with a `ConfigError`. */

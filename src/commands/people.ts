@@ -7,7 +7,7 @@ import { Identity } from '../identity/identity.ts';
 import { createResetLink } from '../identity/reset.ts';
 import { resetSecondFactor } from '../identity/settings.ts';
 import { SILENT } from '../log.ts';
-import { commandLineActor, openConfiguredDatabase, loadPublicUrl } from './open.ts';
+import { commandLineActor, configuredSecretKeys, openConfiguredDatabase, loadPublicUrl } from './open.ts';
 import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
@@ -102,7 +102,9 @@ async function passwordLink(idOrEmail: string, { url }: { url?: string }): Promi
 /** Creates an `Identity` without sign-in providers or email. */
 function identityOf(database: Database, publicUrl: string): Identity {
   const config = { signIn: { providers: [], allowUnknownUsers: false }, smtp: undefined };
-  return new Identity({ database, config, secrets: new Map(), publicUrl: () => publicUrl, log: SILENT });
+  const secretKeys = configuredSecretKeys();
+  const secrets = new Map();
+  return new Identity({ database, config, secrets, secretKeys, publicUrl: () => publicUrl, log: SILENT });
 }
 
 function failUnknownUser(): void {

@@ -35,6 +35,7 @@ Settings come from environment variables and the configuration file:
 
   SLUICE_DATABASE_URL  PostgreSQL database (default: SQLite in the data directory)
   SLUICE_VALKEY_URL    Valkey or Redis that shares limits between instances (default: in memory)
+  SLUICE_SECRET_KEY    encrypts secrets in the database (default: secret.key in the data directory)
 
 Signals: the first SIGTERM or SIGINT stops the service after running requests finish; a second one
 stops it immediately. SIGHUP reloads the configuration, as does a change to the file. Changes to

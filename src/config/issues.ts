@@ -38,6 +38,7 @@ const VARIABLES: ReadonlyMap<string, string> = new Map([
   ['databaseUrl', 'SLUICE_DATABASE_URL'],
   ['valkeyUrl', 'SLUICE_VALKEY_URL'],
   ['redisUrl', 'SLUICE_VALKEY_URL'],
+  ['secretKey', 'SLUICE_SECRET_KEY'],
 ]);
 
 function unknownField(path: readonly PropertyKey[], file: YamlFile): ConfigIssue {

@@ -25,10 +25,11 @@ export async function loadConfig(env: NodeJS.ProcessEnv): Promise<Config> {
   const home = homeOf(env);
   const databaseUrl = readDatabaseUrl(env, issues);
   const valkeyUrl = readUrl('SLUICE_VALKEY_URL', ['redis', 'rediss', 'valkey', 'valkeys'], env, issues);
+  const secretKey = readSecretKey(env, issues);
   const configPath = env.SLUICE_CONFIG ? resolve(env.SLUICE_CONFIG) : null;
   const file = configPath === null ? configSchema.parse({}) : await loadFile(configPath, env, issues);
   if (file === null || issues.length > 0) throw new ConfigError(configPath, issues);
-  return { file, configPath, host, port, home, databaseUrl, valkeyUrl };
+  return { file, configPath, host, port, home, databaseUrl, valkeyUrl, secretKey };
 }
 
 /** Returns the location of the database without reading the configuration file. Throws a `ConfigError`. */
@@ -37,6 +38,14 @@ export function databaseOf(env: NodeJS.ProcessEnv): { home: string; url: Secret 
   const url = readDatabaseUrl(env, issues);
   if (issues.length > 0) throw new ConfigError(null, issues);
   return { home: homeOf(env), url };
+}
+
+/** Returns the keys for secrets in the database; null: they are in a file. Throws a `ConfigError`. */
+export function secretKeyOf(env: NodeJS.ProcessEnv): Secret | null {
+  const issues: ConfigIssue[] = [];
+  const key = readSecretKey(env, issues);
+  if (issues.length > 0) throw new ConfigError(null, issues);
+  return key;
 }
 
 /** Reads the secrets that the configuration refers to. `loadConfig` has checked that they are set. */
@@ -209,6 +218,18 @@ function readPort(text: string, issues: ConfigIssue[]): number {
 
 function readDatabaseUrl(env: NodeJS.ProcessEnv, issues: ConfigIssue[]): Secret | null {
   return readUrl('SLUICE_DATABASE_URL', ['postgres', 'postgresql'], env, issues);
+}
+
+/** Reads up to 20 keys, as `database/secret-keys.ts` parses them. Issues do not repeat the value. */
+function readSecretKey(env: NodeJS.ProcessEnv, issues: ConfigIssue[]): Secret | null {
+  const text = env.SLUICE_SECRET_KEY?.trim();
+  if (!text) return null;
+  if (!/^[0-9a-f]{64}([\s,]+[0-9a-f]{64}){0,19}$/i.test(text)) {
+    const expected = '64 hexadecimal digits, such as the output of `openssl rand -hex 32`';
+    const found = 'its value has another format; separate several keys by commas, the newest first';
+    issues.push(environmentIssue('SLUICE_SECRET_KEY', expected, found));
+  }
+  return new Secret(text);
 }
 
 /** Reads the URL of a server. Issues do not repeat it, because it may contain a password. */

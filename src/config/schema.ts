@@ -384,4 +384,6 @@ export interface Config {
   databaseUrl: Secret | null;
   /** URL of Valkey or Redis for limits; null for limits in memory. May contain a password. */
   valkeyUrl: Secret | null;
+  /** Keys that encrypt secrets in the database; null: they are in a file of the data directory. */
+  secretKey: Secret | null;
 }

@@ -12,6 +12,8 @@ export type DatabaseFault =
   | 'replaced'
   /** A newer version of Sluice has migrated the tables. */
   | 'newer_schema'
+  /** The key that encrypts secrets in the database is missing, or an encrypted secret is damaged. */
+  | 'secret_key'
   /** No space is left on the device. */
   | 'full'
   /** The database was locked for longer than the wait allowed. */

@@ -2,6 +2,7 @@ import { appendAudit, recordAudit } from '../accounts/audit.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
 import { AUTH_SECRET } from '../database/schema.ts';
+import type { SecretKeys } from '../database/secret-keys.ts';
 import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
 import type { Auth } from './auth.ts';
@@ -16,6 +17,8 @@ export interface IdentityOptions {
   database: Database;
   config: Pick<ConfigFile, 'signIn' | 'smtp'>;
   secrets: ReadonlyMap<string, Secret>;
+  /** Encrypts the secrets of second factors. */
+  secretKeys: SecretKeys;
   /** Returns the URL that callers use, without `/v1`. A function, because the port may be assigned later. */
   publicUrl: () => string;
   log: Log;
@@ -35,10 +38,12 @@ export class Identity implements AsyncDisposable {
   readonly publicUrl: () => string;
   readonly log: Log;
   readonly passwords: PasswordHasher;
+  readonly secretKeys: SecretKeys;
   readonly #secrets: ReadonlyMap<string, Secret>;
   #auth: Promise<Auth> | null = null;
 
-  constructor({ database, config, secrets, publicUrl, log, passwords = SCRYPT }: IdentityOptions) {
+  constructor(options: IdentityOptions) {
+    const { database, config, secrets, publicUrl, log, passwords = SCRYPT } = options;
     const { smtp } = config;
     const password = smtp?.passwordEnv === undefined ? undefined : secrets.get(smtp.passwordEnv);
     this.database = database;
@@ -47,6 +52,7 @@ export class Identity implements AsyncDisposable {
     this.publicUrl = publicUrl;
     this.log = log;
     this.passwords = passwords;
+    this.secretKeys = options.secretKeys;
     this.#secrets = secrets;
   }
 

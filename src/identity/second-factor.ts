@@ -1,6 +1,8 @@
 import type { Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
+import type { SecretKeys } from '../database/secret-keys.ts';
 import type { Schema } from '../database/schema.ts';
+import { secondFactorPlace } from './stored-secrets.ts';
 import { hashToken } from './token.ts';
 import { matchingStep, newTotpSecret, randomBase32, totpUri } from './totp.ts';
 
@@ -20,9 +22,11 @@ export interface NewSecondFactor {
 /** Creates a second factor, which the user must confirm. Replaces an unconfirmed one. Null: already enabled. */
 export async function beginSecondFactor(
   database: Database,
+  secretKeys: SecretKeys,
   person: { id: string; email: string },
 ): Promise<NewSecondFactor | null> {
-  const secret = newTotpSecret();
+  const plain = newTotpSecret();
+  const secret = await secretKeys.encrypt(plain, secondFactorPlace(person.id));
   return await database.kysely.transaction().execute(async (transaction) => {
     const now = Date.now();
     const { numInsertedOrUpdatedRows = 0n } = await transaction
@@ -37,7 +41,7 @@ export async function beginSecondFactor(
       .executeTakeFirst();
     if (numInsertedOrUpdatedRows === 0n) return null;
     const recoveryCodes = await createRecoveryCodes(transaction, person.id);
-    return { uri: totpUri(secret, 'Sluice', person.email), recoveryCodes };
+    return { uri: totpUri(plain, 'Sluice', person.email), recoveryCodes };
   });
 }
 
@@ -47,6 +51,7 @@ export async function beginSecondFactor(
  */
 export async function consumeTotp(
   { kysely }: Pick<Database, 'kysely'>,
+  secretKeys: SecretKeys,
   personId: string,
   code: string,
   confirmed: boolean,
@@ -57,8 +62,10 @@ export async function consumeTotp(
     .where('person_id', '=', personId)
     .where('confirmed', '=', confirmed ? 1 : 0)
     .executeTakeFirst();
-  const step = row && matchingStep(row.secret, code, Date.now());
-  if (row === undefined || step === null || step === undefined) return false;
+  if (row === undefined) return false;
+  const secret = await secretKeys.decrypt(row.secret, secondFactorPlace(personId));
+  const step = matchingStep(secret, code, Date.now());
+  if (step === null) return false;
   const { numUpdatedRows } = await kysely
     .updateTable('second_factors')
     .set({ last_step: step, confirmed: 1 })

@@ -16,6 +16,7 @@ import {
 } from './second-factor.ts';
 import { endSessions } from './sessions.ts';
 import type { PersonSession } from './sessions.ts';
+import { assertSharedKeys } from './stored-secrets.ts';
 import { personActor, type BrowserRequest } from './browser-request.ts';
 
 /** A change that a signed-in user makes to their own user account. */
@@ -62,13 +63,15 @@ export async function deleteMe(change: OwnChange, password: string | undefined):
   await deletePerson(identity.database, session.person.id, personActor(session.person.id, request));
 }
 
-/** Creates a second factor, which must be confirmed. Rejects like `confirm`, and with `conflict`. */
+/** Creates a second factor, which must be confirmed. Rejects like `confirm`, and with `conflict` or `not_configured`. */
 export async function beginTwoFactor(
   change: OwnChange,
   password: string | undefined,
 ): Promise<NewSecondFactor> {
   await confirm(change, password);
-  const created = await beginSecondFactor(change.identity.database, change.session.person);
+  const { database, secretKeys } = change.identity;
+  await assertSharedKeys(database, secretKeys);
+  const created = await beginSecondFactor(database, secretKeys, change.session.person);
   if (created !== null) return created;
   throw new ServiceError('conflict', 'Two-factor authentication is already enabled. Disable it first.');
 }
@@ -78,7 +81,7 @@ export async function confirmTwoFactor(change: OwnChange, code: string): Promise
   const { identity, session } = change;
   await countAttempt(identity.database, 'secondFactor', { ip: change.request.ip, person: session.person.id });
   await withAudit(change, 'person.begin_two_factor', async (transaction, id) => {
-    if (!(await consumeTotp({ kysely: transaction }, id, code, false))) {
+    if (!(await consumeTotp({ kysely: transaction }, identity.secretKeys, id, code, false))) {
       throw new ServiceError('wrong_credentials', 'This code is incorrect or was already used.', {
         param: 'code',
       });

@@ -73,7 +73,7 @@ export async function signInSecondFactor(
   await countAttempt(database, 'secondFactor', source);
   const valid =
     kind === 'totp'
-      ? await consumeTotp(database, personId, code, true)
+      ? await consumeTotp(database, identity.secretKeys, personId, code, true)
       : await consumeRecoveryCode(database, personId, code);
   if (!valid) {
     await recordFailedSignIn(identity, request, personId, kind);

@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { changeAccount, createAccount } from '../../src/accounts/accounts.ts';
 import { listAudit, type Actor } from '../../src/accounts/audit.ts';
-import { changeKey, createKey, getKey, listKeyPage, revokeKey } from '../../src/accounts/key-table.ts';
+import {
+  changeKey,
+  createKey,
+  deleteExpiredPlaygroundKeys,
+  getKey,
+  listKeyPage,
+  revokeKey,
+} from '../../src/accounts/key-table.ts';
 import { everyItem } from '../../src/accounts/page.ts';
 import { testDatabases } from '../servers.ts';
 import { refused } from './refused.ts';
@@ -29,6 +36,22 @@ for (const kind of testDatabases()) {
       assert.deepEqual(await getKey(database, record.id), record);
       const none = await createKey(database, { name: 'a', limits: {} }, by);
       assert.deepEqual([none.record.limits, none.record.allowedModels], [null, null]);
+    });
+
+    test('playground keys are deleted seven days after they expired, and other keys never', async () => {
+      await using database = await kind.open();
+      const now = Date.now();
+      const expiresAt = now + 60_000;
+      const week = 7 * 86_400_000;
+      const playground = await createKey(database, { name: 'p', purpose: 'playground', expiresAt }, by);
+      const api = await createKey(database, { name: 'a', expiresAt }, by);
+      assert.equal(await deleteExpiredPlaygroundKeys(database, expiresAt + week), 0);
+      assert.deepEqual(await getKey(database, playground.record.id), playground.record);
+      const revision = await database.accessRevision();
+      assert.equal(await deleteExpiredPlaygroundKeys(database, expiresAt + week + 1), 1);
+      assert.ok((await database.accessRevision()) > revision);
+      await assert.rejects(getKey(database, playground.record.id), { code: 'not_found' });
+      assert.deepEqual(await getKey(database, api.record.id), api.record);
     });
 
     test('a key is changed field by field, and the audit log has the old and new values', async () => {

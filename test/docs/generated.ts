@@ -14,6 +14,7 @@ import { readPage, ROOT } from './markdown.ts';
 const COMMAND_PAGES: readonly (readonly [string, string])[] = [
   ['sluice engine', 'docs/cli-engine.md'],
   ['sluice database', 'docs/databases.md'],
+  ['sluice secrets', 'docs/databases.md'],
   ['sluice accounts', 'docs/cli-accounts.md'],
   ['sluice keys', 'docs/cli-accounts.md'],
   ['sluice plans', 'docs/cli-accounts.md'],

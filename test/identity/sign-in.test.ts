@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { SecretKeys } from '../../src/database/secret-keys.ts';
 import { Identity } from '../../src/identity/identity.ts';
 import { SCRYPT } from '../../src/identity/password.ts';
 import { createSetupLink } from '../../src/identity/setup.ts';
@@ -156,7 +157,15 @@ for (const kind of testDatabases()) {
       await using database = await kind.open();
       const config = { signIn: { providers: [], allowUnknownUsers: false }, smtp: undefined };
       const secrets = new Map<string, never>();
-      await using identity = new Identity({ database, config, secrets, publicUrl: () => '', log: SILENT });
+      const secretKeys = new SecretKeys({ home: 'unused', text: null });
+      await using identity = new Identity({
+        database,
+        config,
+        secrets,
+        secretKeys,
+        publicUrl: () => '',
+        log: SILENT,
+      });
       assert.equal(identity.passwords, SCRYPT);
     });
 
