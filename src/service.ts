@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -7,9 +7,7 @@ import type { FastifyInstance } from 'fastify';
 import { KeyStore, type KeyClock } from './accounts/keys.ts';
 import { picoPerToken, type TokenPrice } from './accounts/ledger/cost.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
-import { openUsageHistory } from './accounts/ledger/history.ts';
-import type { Limits } from './accounts/limits/limits.ts';
-import { MemoryLimits, type LimitsClock } from './accounts/limits/memory.ts';
+import { openLimits } from './accounts/limits/open-limits.ts';
 import { hasOperator } from './accounts/operators.ts';
 import { Plans, warnAboutMissingPlans } from './accounts/plans.ts';
 import { recordPlans } from './accounts/plan-history.ts';
@@ -28,7 +26,9 @@ import { ServiceError } from './errors.ts';
 import { openIdempotency } from './http/idempotency/open-store.ts';
 import { RunningGenerations } from './http/running-generations.ts';
 import { LoadHistory } from './http/load-history.ts';
+import { serveMetrics, type MetricsServer } from './http/metrics-endpoint.ts';
 import { buildServer } from './http/server.ts';
+import { ServiceMetrics } from './http/service-metrics.ts';
 import { Identity } from './identity/identity.ts';
 import type { PasswordHasher } from './identity/password.ts';
 import { prepareSecrets } from './identity/stored-secrets.ts';
@@ -134,15 +134,18 @@ export class Service implements AsyncDisposable {
     );
     // Computed once, so that the console and the startup message recommend the same model.
     const recommended = recommendedModel(config.file.models);
+    const accounting = { plans, limits, ledger };
+    const metrics = owned.use(new ServiceMetrics(router, accounting));
     const app = buildServer({
       router,
-      inference: openInference({ plans, limits, ledger }, config.file, log),
+      inference: openInference(accounting, config.file, log),
       keys,
       accounts: new AccountStore(database),
       identity,
       generations,
       idempotency,
       load: new LoadHistory(),
+      metrics,
       installation: {
         instance: `${hostname()}:${process.pid}`,
         startedAt: Date.now(),
@@ -163,22 +166,12 @@ export class Service implements AsyncDisposable {
     });
     owned.defer(() => app.close());
     await app.listen({ host: config.host, port: config.port });
+    const metricsServer = owned.use(await serveMetrics(config.file.metrics, metrics, log));
     if (database.location.kind === 'sqlite')
       lock?.listening(addressOf(app, config.host), database.location.files);
     for (const replica of embeddedReplicas) replica.start();
-    const parts = {
-      config,
-      database,
-      plans,
-      log,
-      router,
-      keys,
-      embeddedReplicas,
-      recommended,
-      generations,
-      app,
-    };
-    return new Service(parts, owned.move());
+    const parts = { config, database, plans, log, router, keys, generations, app, metricsServer };
+    return new Service({ ...parts, embeddedReplicas, recommended }, owned.move());
   }
 
   /** The URL for callers, without `/v1`: `publicUrl`, or the listening address. */
@@ -189,6 +182,11 @@ export class Service implements AsyncDisposable {
   /** The URL of the listening address. */
   get localUrl(): string {
     return addressOf(this.#parts.app, this.#parts.config.host);
+  }
+
+  /** The URL of the metrics without a key; null: `metrics.port` is not set. */
+  get metricsUrl(): string | null {
+    return this.#parts.metricsServer?.url ?? null;
   }
 
   get hasConsole(): boolean {
@@ -260,21 +258,6 @@ function logMigrations(log: Log): (migration: string) => void {
   };
 }
 
-/** Opens limits in Valkey or Redis, which all instances share, or else in memory. */
-async function openLimits(
-  config: Config,
-  database: Database,
-  log: Log,
-  clock: LimitsClock | undefined,
-): Promise<Limits> {
-  const history = openUsageHistory(database);
-  const { reservedShare, whenStoreUnavailable } = config.file.limits;
-  if (config.valkeyUrl === null) return new MemoryLimits({ history, reservedShare, clock });
-  const { openValkeyLimits } = await import('./accounts/limits/valkey.ts');
-  const options = { url: config.valkeyUrl, history, log, whenStoreUnavailable, reservedShare };
-  return await openValkeyLimits({ ...options, instanceId: randomUUID() });
-}
-
 interface ServiceParts {
   config: Config;
   database: Database;
@@ -286,6 +269,7 @@ interface ServiceParts {
   recommended: RecommendedModel | null;
   generations: RunningGenerations;
   app: FastifyInstance;
+  metricsServer: MetricsServer | null;
 }
 
 interface ModelContext {

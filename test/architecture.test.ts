@@ -17,7 +17,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   identity: ['accounts', 'database'],
   routing: ['engine'],
   inference: ['routing', 'accounts', 'engine'],
-  http: ['inference', 'openai', 'accounts', 'identity', 'routing'],
+  metrics: [],
+  http: ['inference', 'openai', 'accounts', 'identity', 'routing', 'metrics'],
   commands: [
     'openai',
     'models',

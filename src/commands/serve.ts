@@ -5,6 +5,7 @@ import { loadConfig, loadSecrets } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { watchFile } from '../config/watch.ts';
 import { DatabaseError } from '../database/errors.ts';
+import { MetricsListenError } from '../http/metrics-endpoint.ts';
 import { openLog, type Log } from '../log.ts';
 import { isReady } from '../routing/readiness.ts';
 import { Service } from '../service.ts';
@@ -202,12 +203,13 @@ function watchSignals(): AbortSignal {
   return stop.signal;
 }
 
+/** Errors whose message says everything that the operator needs. */
+const EXPLAINED = [ConfigError, HomeError, DatabaseError, MetricsListenError];
+
 /** Returns the message of a startup error, with advice, or its stack if it is unexpected. */
 async function explain(error: unknown): Promise<string> {
-  if (error instanceof ConfigError || error instanceof HomeError || error instanceof DatabaseError) {
-    return error.message;
-  }
   if (!(error instanceof Error)) return String(error);
+  if (EXPLAINED.some((type) => error instanceof type)) return error.message;
   const code = 'code' in error ? error.code : undefined;
   if (code === 'EADDRINUSE') {
     // Node adds the address and port to this error.

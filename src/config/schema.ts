@@ -5,6 +5,7 @@ import { consoleSchema, signInSchema, smtpSchema } from './sign-in.ts';
 import { idempotencySchema } from './idempotency.ts';
 import { modelId, planSchema } from './plan.ts';
 import { replicaSchema } from './replica.ts';
+import { metricsSchema } from './metrics.ts';
 import { recoverySchema } from './recovery.ts';
 import { retrySchema, routingSchema } from './routing.ts';
 import { recommendedSampling } from './sampling.ts';
@@ -352,6 +353,7 @@ const configFields = z.strictObject({
     })
     .prefault({})
     .describe('Timeouts of engines and replicas.'),
+  metrics: metricsSchema,
   console: consoleSchema,
   signIn: signInSchema,
   smtp: smtpSchema,

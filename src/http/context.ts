@@ -9,6 +9,7 @@ import type { WriteQueue } from '../event-stream.ts';
 import type { IdempotencyStore } from './idempotency/store.ts';
 import type { RunningGenerations } from './running-generations.ts';
 import type { LoadHistory } from './load-history.ts';
+import type { ServiceMetrics } from './service-metrics.ts';
 import type { Principal } from './principal.ts';
 
 /** Details of this installation, for operators. */
@@ -37,6 +38,7 @@ export interface HttpContext {
   generations: RunningGenerations;
   idempotency: IdempotencyStore;
   load: LoadHistory;
+  metrics: ServiceMetrics;
   installation: Installation;
   limits: ConfigFile['limits'];
   stream: ConfigFile['stream'];

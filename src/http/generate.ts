@@ -98,6 +98,7 @@ export async function runGeneration(
   } finally {
     body?.release();
     logRequest(context.log, exchange, summary, record);
+    context.metrics.record(summary, record);
     context.load.record({
       failed: summary.code !== null && summary.code !== 'hung_up',
       promptTokens: record.usage.promptTokens,

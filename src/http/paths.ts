@@ -8,6 +8,7 @@ export const PATHS = [
   ['/v1/models/*', ['GET', 'HEAD']],
   ['/healthz', ['GET', 'HEAD']],
   ['/readyz', ['GET', 'HEAD']],
+  ['/metrics', ['GET', 'HEAD']],
   ['/openapi.json', ['GET', 'HEAD']],
 ] as const satisfies readonly (readonly [path: string, methods: readonly string[]])[];
 

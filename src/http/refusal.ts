@@ -5,7 +5,7 @@ import { sendError, type Exchange } from './exchange.ts';
 
 /** Sends and logs the error of a request before a generation begins. `path` is that of the endpoint. */
 export function refuse(
-  { log, limits }: HttpContext,
+  { log, limits, metrics }: HttpContext,
   exchange: Exchange,
   error: unknown,
   path: string | undefined,
@@ -13,6 +13,7 @@ export function refuse(
   const { requestId } = exchange;
   const fault = error instanceof ServiceError ? error : unexpectedError(error, requestId, log);
   if (fault.status !== 401) log.info('request refused', { requestId, code: fault.code, path });
+  metrics.recordRefusal(path, fault);
   sendError(exchange, fault, limits.drainBytes);
 }
 

@@ -20,6 +20,7 @@ import { modelNotAllowed } from './generate.ts';
 import { GenerationEndpoint, generationKind } from './generation-endpoint.ts';
 import { serveHalfClosed } from './half-close.ts';
 import { registerHealth } from './health.ts';
+import { registerMetrics } from './metrics-endpoint.ts';
 import { methodsOf } from './paths.ts';
 import { refuse } from './refusal.ts';
 import { violation } from './strict.ts';
@@ -81,6 +82,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   }
   registerModels(app, context);
   registerHealth(app, context);
+  registerMetrics(app, context);
   registerApi(app, context);
   registerOpenApi(app, context);
   if (context.consoleEnabled) registerConsole(app);

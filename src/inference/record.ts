@@ -1,4 +1,4 @@
-import type { RateLimitHeaders } from '../accounts/limits/limits.ts';
+import type { LimitName, RateLimitHeaders } from '../accounts/limits/limits.ts';
 import type { RunningCounts } from '../accounts/ledger/ledger.ts';
 import {
   countTokens,
@@ -28,6 +28,8 @@ export class GenerationRecord implements RunningCounts {
    * not continued.
    */
   continuedAfter: number | null = null;
+  /** Times that another replica continued the response. */
+  continuations = 0;
   usage: Usage = { ...NO_USAGE };
   usageSource: UsageSource | null = null;
   /** Of the choice that finished last; null: not completed. */
@@ -36,6 +38,10 @@ export class GenerationRecord implements RunningCounts {
   toolCalls: ToolCallCounts | null = null;
   /** Whether its ledger row is on disk. No response may be sent before. */
   isRowWritten = false;
+  /** The limit that denied the request; null: none. */
+  deniedBy: LimitName | null = null;
+  /** What the caller is charged, in pico-dollars. Set when the row is settled. */
+  costPico = 0n;
   /** The `x-ratelimit-*` headers, after admission. */
   limitHeaders: RateLimitHeaders = [];
 
@@ -65,6 +71,7 @@ export class GenerationRecord implements RunningCounts {
     this.replica = replica;
     this.attempts++;
     this.continuedAfter = this.usage.completionTokens;
+    this.continuations++;
   }
 
   /** Records that the request was sent to a server that does not report slots. */

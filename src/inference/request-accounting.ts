@@ -95,7 +95,8 @@ export class RequestAccounting {
     });
     this.#record.limitHeaders = decision.headers;
     if (!decision.admitted) {
-      const { code, message, retryAfterMs } = decision.denial;
+      const { code, limit, message, retryAfterMs } = decision.denial;
+      this.#record.deniedBy = limit;
       throw new ServiceError(code, message, retryAfterMs === null ? {} : { retryAfterMs });
     }
     const { reservation } = decision;
@@ -178,7 +179,8 @@ export class RequestAccounting {
       if (outcome.billed) {
         const { usage } = record;
         const tokens = usage.promptTokens + usage.completionTokens;
-        actual = { tokens, pico: costOf(usage, this.#model.price), request: true };
+        record.costPico = costOf(usage, this.#model.price);
+        actual = { tokens, pico: record.costPico, request: true };
       }
     } finally {
       if (this.#reservation) limits.settle(this.#reservation, actual);

@@ -70,6 +70,17 @@ export function openApiDocument(
           },
         }),
       },
+      '/metrics': {
+        get: {
+          operationId: 'metrics',
+          summary: "Get metrics in Prometheus' text format, with an admin key.",
+          security: [{ key: [] }],
+          responses: {
+            200: { description: 'The metrics.', content: { 'text/plain': { schema: { type: 'string' } } } },
+            ...errorResponses([...HTTP_ERRORS, 'invalid_api_key', 'admin_required', 'storage_unavailable']),
+          },
+        },
+      },
       '/openapi.json': { get: publicOperation('document', 'Get this document.') },
       ...part.paths,
     },

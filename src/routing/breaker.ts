@@ -72,6 +72,11 @@ export class CircuitBreaker {
     return this.#paused;
   }
 
+  /** Number of pauses so far, including those after failed trials. */
+  get pauses(): number {
+    return this.#pauses;
+  }
+
   /** Null while the replica is not paused. */
   get pause(): BreakerPause | null {
     if (!this.#paused) return null;

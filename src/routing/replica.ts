@@ -31,6 +31,8 @@ export interface ReplicaSummary {
   /** Requests from this instance. */
   inFlight: number;
   state: ReplicaState;
+  /** Times that its circuit breaker has paused it. */
+  pauses: number;
   /** Whether it is an engine process of this service. */
   restartable: boolean;
 }
@@ -160,7 +162,8 @@ export class RoutedReplica {
   summary(): ReplicaSummary {
     const { name, dialect } = this.engine;
     const restartable = this.#entry.restart !== undefined;
-    return { name, dialect, inFlight: this.inFlight, state: this.state, restartable };
+    const { inFlight, state, breaker } = this;
+    return { name, dialect, inFlight, state, pauses: breaker.pauses, restartable };
   }
 
   report(): ReplicaReport {

@@ -1,5 +1,5 @@
 /**
- * The generated parts of the documentation: the tables of request fields and the help of every command, between
+ * The generated parts of the documentation: the tables of request fields and of metrics, and the help of every command, between
  * `<!-- generated: name -->` and `<!-- end -->`. A test compares them with the code. To generate them:
  * `node test/docs/generated.ts && npm run format`.
  */
@@ -7,6 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import type { Field } from '../../src/openai/field.ts';
+import { METRICS, type Metric } from '../../src/metrics/table.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
 import { readPage, ROOT } from './markdown.ts';
 
@@ -33,7 +34,10 @@ export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<
   );
   const pageOf = (name: string) =>
     COMMAND_PAGES.find(([command]) => `${name} `.startsWith(`${command} `))?.[1] ?? 'docs/cli.md';
-  const pages = new Map<string, ReadonlyMap<string, string>>([['docs/api.md', fieldTables()]]);
+  const pages = new Map<string, ReadonlyMap<string, string>>([
+    ['docs/api.md', fieldTables()],
+    ['docs/metrics.md', metricTables()],
+  ]);
   for (const page of new Set(['docs/cli.md', ...COMMAND_PAGES.map(([, other]) => other)])) {
     pages.set(page, new Map(help.filter(([name]) => pageOf(name) === page)));
   }
@@ -65,6 +69,21 @@ function fieldTables(): Map<string, string> {
       'fields between service and engine',
       table(['field', 'in', 'description'], FIELDS.filter((field) => field.internal).map(brief)),
     ],
+  ]);
+}
+
+function metricTables(): Map<string, string> {
+  const metrics: readonly Metric[] = Object.values(METRICS);
+  const rows = metrics.map(({ name, type, labels, help }) => {
+    const names = labels.map((label) => `\`${label}\``).join(', ');
+    return [`\`${name}\``, type, names, help];
+  });
+  const histograms = metrics.flatMap(({ name, buckets }) =>
+    buckets ? [[`\`${name}\``, buckets.join(', ')]] : [],
+  );
+  return new Map([
+    ['metrics', table(['metric', 'type', 'labels', 'description'], rows)],
+    ['buckets', table(['histogram', 'upper bounds, in seconds'], histograms)],
   ]);
 }
 

@@ -51,6 +51,7 @@ function run(replica: Engine, ledger: Partial<Ledger>, directive: object, stream
     settle: (id, settlement) => real.settle(id, settlement),
     undelivered: (id) => real.undelivered(id),
     health: { writable: true },
+    writes: real.writes,
     async [Symbol.asyncDispose]() {},
     ...ledger,
   };

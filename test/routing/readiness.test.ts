@@ -17,6 +17,7 @@ const model = (states: readonly EngineState[], required = false): ModelOverview 
     name: 'replica',
     dialect: 'sluice',
     inFlight: 0,
+    pauses: 0,
     state,
     restartable: false,
   })),

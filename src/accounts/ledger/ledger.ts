@@ -58,6 +58,20 @@ export interface Ledger extends AsyncDisposable {
   undelivered(id: string): void;
   /** Whether the ledger can be written, for admission and `/readyz`; `reason` is for operators. */
   readonly health: LedgerHealth;
+  /** The writes so far. */
+  readonly writes: Readonly<LedgerWrites>;
+}
+
+/** The writes of a ledger since it was opened. Each is one transaction, with the rows of many requests. */
+export interface LedgerWrites {
+  /** Including those that failed. */
+  count: number;
+  failures: number;
+  /** Rows that were opened, settled or updated. */
+  rows: number;
+  totalMs: number;
+  /** When the current write began, on the clock of `performance.now`; null: there is none. */
+  currentSinceMs: number | null;
 }
 
 export type LedgerHealth =

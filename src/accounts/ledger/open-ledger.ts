@@ -5,6 +5,7 @@ import type { Log } from '../../log.ts';
 import { asError, Instance } from './instance.ts';
 import { Journal } from './journal.ts';
 import type { Ledger } from './ledger.ts';
+import { MeasuredStore } from './measured-store.ts';
 import { RETRY_PAUSES } from './outage.ts';
 import { SqliteStore } from './sqlite-store.ts';
 import type { LedgerStore } from './store.ts';
@@ -38,9 +39,9 @@ export async function startLedger(
 ): Promise<Ledger> {
   const { leaseMs, settleWaitMs, keepDays, checkpointMs } = settings;
   await using owned = new AsyncDisposableStack();
-  owned.use(store);
+  const measured = owned.use(new MeasuredStore(store));
   const journal = new Journal({
-    store,
+    store: measured,
     log,
     leaseMs,
     settleWaitMs,
@@ -70,6 +71,7 @@ export async function startLedger(
     get health() {
       return journal.health;
     },
+    writes: measured.writes,
     async [Symbol.asyncDispose]() {
       clearInterval(checkpoints);
       await journal.close();

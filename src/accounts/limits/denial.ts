@@ -62,15 +62,36 @@ function* denialsIn(
   const month = { period: 'month', ends: endOfMonth(context.nowMs) } as const;
   if (dayTokens !== null) {
     const used = { settled: daySettled, reserved: dayReserved, requested: tokens };
-    yield* calendarDenial({ ...all, ...day, bound: dayTokens, ...used, format: tokensText });
+    yield* calendarDenial({
+      ...all,
+      ...day,
+      limit: 'tokensPerDay',
+      bound: dayTokens,
+      ...used,
+      format: tokensText,
+    });
   }
   if (monthTokens !== null) {
     const used = { settled: monthSettled, reserved: monthReserved, requested: tokens };
-    yield* calendarDenial({ ...all, ...month, bound: monthTokens, ...used, format: tokensText });
+    yield* calendarDenial({
+      ...all,
+      ...month,
+      limit: 'tokensPerMonth',
+      bound: monthTokens,
+      ...used,
+      format: tokensText,
+    });
   }
   if (monthNano !== null) {
     const used = { settled: nanoSettled, reserved: nanoReserved, requested: nano };
-    yield* calendarDenial({ ...all, ...month, bound: monthNano, ...used, format: usdText });
+    yield* calendarDenial({
+      ...all,
+      ...month,
+      limit: 'usdPerMonth',
+      bound: monthNano,
+      ...used,
+      format: usdText,
+    });
   }
 }
 
@@ -87,7 +108,8 @@ function* minuteDenials(
     const retryAfterMs = bucketWaitMs(requests, counts.requestsSpent, amounts.weight);
     const burst = requests.capacity === requests.perMinute ? '' : ` (burst ${requests.capacity})`;
     const message = `${who} ${plural(requests.perMinute, 'request')} per minute${burst}${model}, and all are used. Try again in ${formatDuration(retryAfterMs)}.`;
-    if (retryAfterMs > 0) yield { code: 'requests_per_minute', message, retryAfterMs };
+    if (retryAfterMs > 0)
+      yield { code: 'requests_per_minute', limit: 'requestsPerMinute', message, retryAfterMs };
   }
   if (tokens !== null) {
     const reserved = reservedTokens(tokens, amounts);
@@ -95,15 +117,17 @@ function* minuteDenials(
     const left = bucketLeft(tokens, counts.tokensSpent);
     const burst = tokens.capacity === tokens.perMinute ? '' : ` (burst ${tokens.capacity})`;
     const message = `${who} ${plural(tokens.perMinute, 'token')} per minute${burst}${model}. ${left} are left, and this request reserves ${reserved}. Try again in ${formatDuration(retryAfterMs)}.`;
-    if (retryAfterMs > 0) yield { code: 'tokens_per_minute', message, retryAfterMs };
+    if (retryAfterMs > 0)
+      yield { code: 'tokens_per_minute', limit: 'tokensPerMinute', message, retryAfterMs };
   }
   if (inFlight !== null && !mayRun(inFlight, counts.running, amounts.weight)) {
     const message = `${who} ${plural(inFlight, 'concurrent request')}${model}, and ${counts.running} ${counts.running === 1 ? 'is' : 'are'} running. Try again when one has ended.`;
-    yield { code: 'concurrent_requests', message, retryAfterMs: RUNNING_WAIT_MS };
+    yield { code: 'concurrent_requests', limit: 'requestsInFlight', message, retryAfterMs: RUNNING_WAIT_MS };
   }
 }
 
 interface CalendarLimit {
+  limit: 'tokensPerDay' | 'tokensPerMonth' | 'usdPerMonth';
   who: string;
   bound: number;
   settled: number;
@@ -118,14 +142,14 @@ interface CalendarLimit {
   ends: number;
 }
 
-function* calendarDenial(limit: CalendarLimit): Iterable<Denial> {
-  const { who, bound, settled, reserved, requested, weight, nowMs, format, period, ends } = limit;
+function* calendarDenial(calendar: CalendarLimit): Iterable<Denial> {
+  const { limit, who, bound, settled, reserved, requested, weight, nowMs, format, period, ends } = calendar;
   if (settled + (reserved + requested) * weight <= bound) return;
   const code = 'insufficient_quota';
   const allows = `${who} ${format(bound)} per UTC ${period}`;
   if (requested > bound) {
     const message = `${allows}, and this request may use up to ${format(requested)}. Lower \`max_tokens\`.`;
-    yield { code, message, retryAfterMs: null };
+    yield { code, limit, message, retryAfterMs: null };
     return;
   }
   const used = `${format(settled)} used, ${format(reserved)} reserved for running requests, and this request may use up to ${format(requested)}.`;
@@ -133,11 +157,11 @@ function* calendarDenial(limit: CalendarLimit): Iterable<Denial> {
   // period does.
   if (settled + requested <= bound) {
     const message = `${allows}: ${used} Lower \`max_tokens\`, or try again when a running request has ended.`;
-    yield { code, message, retryAfterMs: RUNNING_WAIT_MS };
+    yield { code, limit, message, retryAfterMs: RUNNING_WAIT_MS };
     return;
   }
   const message = `${allows}: ${used} The limit resets at ${new Date(ends).toISOString()}.`;
-  yield { code, message, retryAfterMs: ends - nowMs };
+  yield { code, limit, message, retryAfterMs: ends - nowMs };
 }
 
 function subject({ scope }: ScopeLimits, plan: string): string {

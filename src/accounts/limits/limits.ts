@@ -35,6 +35,7 @@ type DenialCode = 'requests_per_minute' | 'tokens_per_minute' | 'concurrent_requ
 /** The limit that denied a request: a value, not an error. */
 export interface Denial {
   code: DenialCode;
+  limit: LimitName;
   /** Shown to the caller: the limit, its bound and what was requested. */
   message: string;
   /** Milliseconds until the request would be admitted if no others arrived; null: waiting does not help. */

@@ -53,7 +53,9 @@ async function begin(
     idempotency.settle(generation, generation.fault === null && hasContent);
   } else {
     const { requestId, kind } = exchange;
-    log.info('request refused', { requestId, code: conflict.code, path: ENDPOINTS[kind].path });
+    const { path } = ENDPOINTS[kind];
+    log.info('request refused', { requestId, code: conflict.code, path });
+    context.metrics.recordRefusal(path, conflict);
     exchange.record = { limitHeaders: await limitHeaders(inference.accounting, caller) };
     generation.fail(conflict);
     idempotency.settle(generation, false);

@@ -28,6 +28,7 @@ for (const kind of KINDS) {
       await fleet.run(ask, 1);
       const denial = await fleet.denied(ask, 2);
       assert.equal(denial.code, 'requests_per_minute');
+      assert.equal(denial.limit, 'requestsPerMinute');
       assert.match(
         denial.message,
         /^The plan "standard" allows 2 requests per minute, and all are used\. Try again in /,
@@ -44,6 +45,7 @@ for (const kind of KINDS) {
       await fleet.run(ask, 1);
       const denial = await fleet.denied(ask, 2);
       assert.equal(denial.code, 'tokens_per_minute');
+      assert.equal(denial.limit, 'tokensPerMinute');
       assert.match(denial.message, /allows 100 tokens per minute\. 0 are left, and this request reserves 50/);
       assert.ok(
         denial.retryAfterMs !== null && denial.retryAfterMs > 20_000 && denial.retryAfterMs <= 30_000,
@@ -69,6 +71,7 @@ for (const kind of KINDS) {
       await fleet.run(ask, 1);
       const denial = await fleet.denied(ask, 2);
       assert.equal(denial.code, 'concurrent_requests');
+      assert.equal(denial.limit, 'requestsInFlight');
       assert.equal(
         denial.message,
         'The plan "standard" allows 2 concurrent requests, and 2 are running. Try again when one has ended.',
@@ -84,6 +87,7 @@ for (const kind of KINDS) {
       await (await fleet.run(ask, 0)).end(50);
       const denial = await fleet.denied(ask, 0);
       assert.equal(denial.code, 'insufficient_quota');
+      assert.equal(denial.limit, 'tokensPerDay');
       const untilMidnight = 86_400_000 - (Date.now() % 86_400_000);
       assert.ok(denial.retryAfterMs !== null && Math.abs(denial.retryAfterMs - untilMidnight) < 10_000);
       assert.match(
@@ -106,6 +110,7 @@ for (const kind of KINDS) {
       const ofMoney = await fleet.denied(money);
       assert.ok(Math.abs((ofMoney.retryAfterMs ?? 0) + Date.now() - end) < 10_000);
       assert.equal(ofMoney.code, 'insufficient_quota');
+      assert.deepEqual([ofTokens.limit, ofMoney.limit], ['tokensPerMonth', 'usdPerMonth']);
       assert.match(ofMoney.message, /allows \$0\.000003 per UTC month: \$0\.000001501 used, \$0 reserved/);
       await fleet.run({ ...money, worstPico: 1_499_000n });
     });

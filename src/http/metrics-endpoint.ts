@@ -1,0 +1,95 @@
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import type { ConfigFile } from '../config/schema.ts';
+import type { Log } from '../log.ts';
+import type { HttpContext } from './context.ts';
+import { acceptKey, invalidKey } from './authenticate.ts';
+import { operatorRequired } from './api/access.ts';
+import { commonHeaders, takeOver } from './exchange.ts';
+import type { ServiceMetrics } from './service-metrics.ts';
+
+// An `import` would read all properties of the module, and one of them loads Node's `fetch`.
+const { createServer } = process.getBuiltinModule('node:http');
+
+const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
+
+/** Connections to `metrics.port`, which needs few. */
+const MAX_CONNECTIONS = 16;
+
+/** `GET /metrics`, for admin keys, also while the service stops. */
+export function registerMetrics(app: FastifyInstance, context: HttpContext): void {
+  app.get('/metrics', { onRequest: acceptKey(context) }, (request, reply) => {
+    const { caller } = request;
+    if (caller === null) throw invalidKey(undefined);
+    if (caller.kind !== 'admin') throw operatorRequired('This endpoint');
+    const exchange = takeOver(request, reply);
+    const text = context.metrics.expose();
+    const headers = [...commonHeaders(exchange), 'content-type', CONTENT_TYPE];
+    exchange.response.writeHead(200, [...headers, 'content-length', String(Buffer.byteLength(text))]);
+    exchange.response.end(text);
+  });
+}
+
+/** `metrics.port` cannot be used. */
+export class MetricsListenError extends Error {
+  constructor(host: string, port: number, cause: unknown) {
+    super(
+      `Cannot serve metrics on ${host}, port ${port}: ${messageOf(cause)}. Check metrics.host and metrics.port.`,
+      { cause },
+    );
+    this.name = 'MetricsListenError';
+  }
+}
+
+/** The server of `metrics.port`, which is listening. */
+export interface MetricsServer extends AsyncDisposable {
+  readonly url: string;
+}
+
+/**
+ * Serves `GET /metrics` on `metrics.port`, without authentication. Resolves to null if it is not set. Rejects with a
+ * `MetricsListenError`.
+ */
+export async function serveMetrics(
+  { host, port }: ConfigFile['metrics'],
+  metrics: ServiceMetrics,
+  log: Log,
+): Promise<MetricsServer | null> {
+  if (port === undefined) return null;
+  const server = createServer({ maxHeaderSize: 8192, requestTimeout: 10_000 }, (request, response) => {
+    const { method, url } = request;
+    const isKnown = url === '/metrics' || url?.startsWith('/metrics?') === true;
+    if (isKnown && (method === 'GET' || method === 'HEAD')) {
+      const text = metrics.expose();
+      response.writeHead(200, {
+        'content-type': CONTENT_TYPE,
+        'content-length': Buffer.byteLength(text),
+      });
+      response.end(text);
+    } else {
+      response.writeHead(isKnown ? 405 : 404, { 'content-type': 'text/plain' });
+      response.end('Only GET /metrics is served here.\n');
+    }
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error) => reject(new MetricsListenError(host, port, error)));
+    server.listen(port, host, resolve);
+  });
+  // A server that listens on a port has an address of this type.
+  const { address, family, port: listening } = server.address() as AddressInfo;
+  const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${listening}/metrics`;
+  log.info('serving metrics', { url });
+  return {
+    url,
+    async [Symbol.asyncDispose]() {
+      const closed = new Promise((done) => server.close(done));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
