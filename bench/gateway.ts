@@ -10,7 +10,8 @@
  * `--shared` adds Sluice with PostgreSQL and Valkey or Redis, whose CPU time is not included. vllm-router, smg, nginx,
  * Portkey and LiteLLM are added if they are on the PATH, or at the paths in `--vllm-router`, `--smg`, `--nginx`,
  * `--portkey` (its `start-server.js`) and `--litellm`. `--only sluice,smg` selects proxies; the minimal proxy always runs.
- * `--measure memory,cpu,chunk,latency,allocation` selects metrics.
+ * `--measure memory,cpu,chunk,latency,allocation,metrics` selects metrics. `--scraped` adds Sluice with its metrics scraped
+ * every 100 ms, which is more than a hundred times as often as usual.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -24,6 +25,7 @@ import {
   requestTime,
   streamMemory,
 } from './gateway/measurements.ts';
+import { printMetricsCost } from './gateway/metrics-cost.ts';
 import { findProgram, PEERS, type BenchProxy } from './gateway/peers.ts';
 import { startPeer, startSluice } from './servers.ts';
 import { freePort, startPostgres, startValkey } from '../test/server-process.ts';
@@ -42,7 +44,8 @@ const { values: options } = parseArgs({
     portkey: { type: 'string' },
     litellm: { type: 'string' },
     only: { type: 'string' },
-    measure: { type: 'string', default: 'memory,cpu,chunk,latency,allocation' },
+    measure: { type: 'string', default: 'memory,cpu,chunk,latency,allocation,metrics' },
+    scraped: { type: 'boolean', default: false },
     shared: { type: 'boolean', default: false },
   },
 });
@@ -127,9 +130,9 @@ const METRICS: Readonly<
 };
 
 const measured = options.measure.split(',');
-const unknown = measured.find((name) => !(name in METRICS));
+const unknown = measured.find((name) => name !== 'metrics' && !(name in METRICS));
 if (unknown !== undefined)
-  throw new Error(`--measure: ${unknown} is not one of ${Object.keys(METRICS).join(', ')}`);
+  throw new Error(`--measure: ${unknown} is not one of ${Object.keys(METRICS).join(', ')}, metrics`);
 
 const script = (file: string) => join(import.meta.dirname, 'gateway', file);
 const node = process.execPath;
@@ -167,14 +170,19 @@ running.defer(() => rm(folder, { recursive: true, force: true }));
 const only = options.only?.split(',');
 const isSelected = (name: string): boolean => only?.includes(name) !== false;
 
-async function addSluice(name: string, env: NodeJS.ProcessEnv): Promise<void> {
+async function addSluice(name: string, env: NodeJS.ProcessEnv, more = ''): Promise<void> {
   const inspectPort = await freePort();
   const settings = { ...env, NODE_OPTIONS: `--inspect-port=${inspectPort}` };
-  const server = running.use(await startSluice(config, settings));
+  const server = running.use(await startSluice(config + more, settings));
   proxies.push({ name, isPeer: false, server, headers: {}, requestDivisor: 1, inspectPort });
 }
 
 if (isSelected('sluice')) await addSluice('sluice', {});
+if (options.scraped) {
+  const port = await freePort();
+  await addSluice('scraped', {}, `metrics: {port: ${port}}\n`);
+  setInterval(() => void fetch(`http://127.0.0.1:${port}/metrics`).then((response) => response.text()), 100);
+}
 if (options.shared) {
   const postgres = running.use(await startPostgres());
   const valkey = running.use(await startValkey());
@@ -188,6 +196,7 @@ for (const name of ['vllm-router', 'smg', 'nginx', 'portkey', 'litellm'] as cons
   proxies.push(proxy);
 }
 
+if (measured.includes('metrics')) printMetricsCost();
 const comparison = new Comparison(proxies);
 const warmedUp = new Set<string | null>([null]);
 for (const [name, { warmUp, metrics }] of Object.entries(METRICS)) {

@@ -23,6 +23,7 @@ import { recommendedModel, type RecommendedModel } from './engine/llama/recommen
 import { createRemoteReplica } from './engine/remote-replica.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
+import { exposeGauges } from './http/gauges.ts';
 import { openIdempotency } from './http/idempotency/open-store.ts';
 import { RunningGenerations } from './http/running-generations.ts';
 import { LoadHistory } from './http/load-history.ts';
@@ -135,7 +136,7 @@ export class Service implements AsyncDisposable {
     // Computed once, so that the console and the startup message recommend the same model.
     const recommended = recommendedModel(config.file.models);
     const accounting = { plans, limits, ledger };
-    const metrics = owned.use(new ServiceMetrics(router, accounting));
+    const metrics = owned.use(new ServiceMetrics(() => exposeGauges(router, accounting)));
     const app = buildServer({
       router,
       inference: openInference(accounting, config.file, log),

@@ -1,13 +1,10 @@
 import { usdText } from '../accounts/ledger/cost.ts';
 import type { ServiceError } from '../errors.ts';
-import type { Accounting } from '../inference/request-accounting.ts';
 import type { GenerationRecord } from '../inference/record.ts';
 import { Counter, Histogram, sample, SeriesTable } from '../metrics/series.ts';
 import { METRICS } from '../metrics/table.ts';
 import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
-import type { Router } from '../routing/router.ts';
 import { EventLoopDelay } from './event-loop-delay.ts';
-import { exposeGauges } from './gauges.ts';
 import type { RequestSummary } from './request-log.ts';
 
 /** The label `model` of requests that were refused before their model was known. */
@@ -22,8 +19,7 @@ const GENERATION_PATHS: ReadonlySet<string | undefined> = new Set(
  * other objects when they are scraped.
  */
 export class ServiceMetrics implements Disposable {
-  readonly #router: Router;
-  readonly #accounting: Accounting;
+  readonly #exposeGauges: () => string;
   readonly #requests = new Counter(METRICS.requests);
   readonly #timeToFirstToken = new Histogram(METRICS.timeToFirstToken);
   readonly #interToken = new Histogram(METRICS.interToken);
@@ -38,9 +34,9 @@ export class ServiceMetrics implements Disposable {
   readonly #denials = new Counter(METRICS.denials);
   readonly #eventLoopDelay = new EventLoopDelay();
 
-  constructor(router: Router, accounting: Accounting) {
-    this.#router = router;
-    this.#accounting = accounting;
+  /** `exposeGauges` returns the metrics that other objects count. */
+  constructor(exposeGauges: () => string) {
+    this.#exposeGauges = exposeGauges;
   }
 
   /** Records a generation that has ended. */
@@ -94,7 +90,7 @@ export class ServiceMetrics implements Disposable {
       this.#retries.expose(),
       this.#continuations.expose(),
       this.#denials.expose(),
-      exposeGauges(this.#router, this.#accounting),
+      this.#exposeGauges(),
       this.#eventLoopDelay.expose(),
     ].join('');
   }
