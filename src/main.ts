@@ -20,7 +20,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   ledger: ['Export the request ledger.', () => import('./commands/ledger.ts')],
   receipt: ['Show one request in detail.', () => import('./commands/receipt.ts')],
   audit: ['Show who changed accounts, keys, plans and users.', () => import('./commands/audit.ts')],
-  database: ['Migrate or back up the database.', () => import('./commands/database.ts')],
+  database: ['Migrate, back up or restore the database.', () => import('./commands/database.ts')],
   secrets: ['Change the key that encrypts secrets.', () => import('./commands/secrets.ts')],
   config: ['Check or print the configuration.', () => import('./commands/config.ts')],
   doctor: [

@@ -16,7 +16,7 @@ import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
 import type { Secrets } from './config/load.ts';
 import { openDatabase, type Database } from './database/database.ts';
 import { FIRST_MIGRATION } from './database/migrations.ts';
-import { SecretKeys } from './database/secret-keys.ts';
+import { ScheduledBackups } from './database/scheduled-backups.ts';
 import { ServiceLock } from './database/service-lock.ts';
 import { EmbeddedReplica } from './engine/embedded-replica.ts';
 import { recommendedModel, type RecommendedModel } from './engine/llama/recommended-model.ts';
@@ -32,7 +32,7 @@ import { buildServer } from './http/server.ts';
 import { ServiceMetrics } from './http/service-metrics.ts';
 import { Identity } from './identity/identity.ts';
 import type { PasswordHasher } from './identity/password.ts';
-import { prepareSecrets } from './identity/stored-secrets.ts';
+import { openSecretKeys } from './identity/stored-secrets.ts';
 import { createSetupLink } from './identity/setup.ts';
 import { openInference } from './inference/inference.ts';
 import type { Log } from './log.ts';
@@ -102,9 +102,8 @@ export class Service implements AsyncDisposable {
         onMigration: logMigrations(log),
       }),
     );
-    const secretKeys = new SecretKeys({ home: config.home, text: config.secretKey });
-    const encrypted = await prepareSecrets(database, secretKeys);
-    if (encrypted > 0) log.info('encrypted the secrets of second factors', { rows: encrypted });
+    const secretKeys = await openSecretKeys(config, database, log);
+    const backups = owned.use(ScheduledBackups.open(config, database, log));
     const generations = new RunningGenerations();
     const keys = owned.use(
       await KeyStore.open(database, log, {
@@ -154,6 +153,7 @@ export class Service implements AsyncDisposable {
         mail: config.file.smtp !== undefined,
         providers: config.file.signIn.providers.map(({ name }) => name),
         recommendedModel: recommended,
+        backups,
       },
       limits: config.file.limits,
       stream: config.file.stream,
@@ -171,6 +171,7 @@ export class Service implements AsyncDisposable {
     if (database.location.kind === 'sqlite')
       lock?.listening(addressOf(app, config.host), database.location.files);
     for (const replica of embeddedReplicas) replica.start();
+    void backups?.runIfDue();
     const parts = { config, database, plans, log, router, keys, generations, app, metricsServer };
     return new Service({ ...parts, embeddedReplicas, recommended }, owned.move());
   }

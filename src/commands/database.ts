@@ -2,16 +2,17 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { prepareHome } from '../config/home.ts';
 import { databaseOf } from '../config/load.ts';
-import { backupSqlite } from '../database/backup.ts';
+import { backupPostgres, backupSqlite } from '../database/backup.ts';
 import { openDatabase, sqlitePath } from '../database/database.ts';
+import { restoreDatabase } from '../database/restore.ts';
 import { note } from './output.ts';
 import { bar } from './progress-bar.ts';
 import { Terminal } from './terminal.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice database migrate|backup`: migrates or copies the database, with or without a running service. */
+/** `sluice database …`: migrates, copies or restores the database. Only `restore` needs the service to be stopped. */
 export function register(program: Command): void {
-  const database = program.command('database').description('Migrate or back up the database.');
+  const database = program.command('database').description('Migrate, back up or restore the database.');
   database
     .command('migrate')
     .description(
@@ -21,10 +22,29 @@ export function register(program: Command): void {
     .action(migrate);
   database
     .command('backup')
-    .description('Copy the SQLite database to a new file. Works while the service is running.')
+    .description(
+      'Copy the database to a new file: a SQLite database, also if the source is PostgreSQL. Works while the service is running. Secrets in it can only be read with the key in secret.key or SLUICE_SECRET_KEY, so back up that too.',
+    )
     .argument('<file>', 'path of the backup; must not exist yet. Only its owner can read it.')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} database backup /var/backups/sluice.db`)
     .action(backup);
+  database
+    .command('restore')
+    .description(
+      'Replace the database by a backup of this or an earlier Sluice version, after checking it. Stop the service first. A backup of either kind of database can be restored to SQLite and PostgreSQL.',
+    )
+    .argument('<file>', 'path of the backup')
+    .option('--overwrite', 'replace existing data')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} database restore /var/backups/sluice.db`)
+    .action(restore);
+}
+
+async function restore(file: string, { overwrite = false }: { overwrite?: boolean }): Promise<void> {
+  const location = databaseOf(process.env);
+  await prepareHome(location.home);
+  await restoreDatabase(resolve(file), { ...location, overwrite });
+  note(`Restored ${resolve(file)}.`);
+  note(`Keys that were revoked since the backup are valid again: see \`${PROGRAM} keys list\`.`);
 }
 
 async function migrate(): Promise<void> {
@@ -43,12 +63,6 @@ async function migrate(): Promise<void> {
 
 async function backup(file: string): Promise<void> {
   const { home, url } = databaseOf(process.env);
-  if (url !== null) {
-    note('The database is PostgreSQL. Back it up with its own tool:');
-    note('  pg_dump --format=custom --file=sluice.dump "$SLUICE_DATABASE_URL"');
-    process.exitCode = 1;
-    return;
-  }
   const target = resolve(file);
   const stop = new AbortController();
   // When aborted, `backupSqlite` deletes the incomplete copy.
@@ -56,7 +70,10 @@ async function backup(file: string): Promise<void> {
   for (const signal of SIGNALS) process.once(signal, interrupt);
   const progress = progressBar();
   try {
-    await backupSqlite(sqlitePath(home), target, { signal: stop.signal, onProgress: progress.update });
+    const options = { signal: stop.signal, onProgress: progress.update };
+    // Not migrated, because this version may be the one to upgrade to.
+    if (url === null) await backupSqlite(sqlitePath(home), target, options);
+    else await backupPostgres(url, target, options);
   } catch (error) {
     if (!stop.signal.aborted) throw error;
     progress.stop();

@@ -116,7 +116,14 @@ async function loadFile(
   }
   issues.push(...invalidSecrets(parsed.data, env, yaml));
   const base = dirname(configPath);
-  return { ...parsed.data, models: parsed.data.models.map((model) => withAbsolutePath(model, base)) };
+  const { backup } = parsed.data;
+  return {
+    ...parsed.data,
+    models: parsed.data.models.map((model) => withAbsolutePath(model, base)),
+    ...(backup?.directory !== undefined && {
+      backup: { ...backup, directory: resolve(base, backup.directory) },
+    }),
+  };
 }
 
 /**

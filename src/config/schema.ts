@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import type { Secret } from '../secret.ts';
+import { backupSchema } from './backup.ts';
 import { consoleSchema, signInSchema, smtpSchema } from './sign-in.ts';
 import { idempotencySchema } from './idempotency.ts';
 import { modelId, planSchema } from './plan.ts';
@@ -255,6 +256,7 @@ const configFields = z.strictObject({
   routing: routingSchema,
   retry: retrySchema,
   recovery: recoverySchema,
+  backup: backupSchema,
   limits: z
     .strictObject({
       bodyBytes: z
@@ -370,6 +372,7 @@ export type ModelConfig = ConfigFile['models'][number];
 export type EngineConfig = NonNullable<ModelConfig['engine']>;
 export type ProviderConfig = ConfigFile['signIn']['providers'][number];
 export type SmtpConfig = NonNullable<ConfigFile['smtp']>;
+export type BackupConfig = NonNullable<ConfigFile['backup']>;
 export type ReplicaConfig = NonNullable<ModelConfig['replicas']>[number];
 
 /** All settings of the service, from the file and the environment. */

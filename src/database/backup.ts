@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
+import type { Secret } from '../secret.ts';
 import { asDatabaseError, DatabaseError } from './errors.ts';
 
 /** Pages copied per step. At the default page size of SQLite, this is 16 MiB. */
@@ -23,16 +24,40 @@ export interface BackupOptions {
  */
 export async function backupSqlite(path: string, file: string, options: BackupOptions = {}): Promise<void> {
   if (!existsSync(path)) throw new DatabaseError('unwritable', `No database found at ${path}.`);
+  await writeBackup(file, options, (partial) => copy(path, partial, options));
+}
+
+/**
+ * Copies a snapshot of a PostgreSQL database to a new `file`, as a SQLite database. Does not migrate the source. Otherwise
+ * like `backupSqlite`.
+ */
+export async function backupPostgres(url: Secret, file: string, options: BackupOptions = {}): Promise<void> {
+  // Loaded on demand, so that a service on SQLite starts without loading it.
+  const [{ openPostgresReader }, { copyPostgres }] = await Promise.all([
+    import('./postgres.ts'),
+    import('./postgres-backup.ts'),
+  ]);
+  await using source = await openPostgresReader(url);
+  await writeBackup(file, options, (partial) => copyPostgres(source.reports, partial, options));
+}
+
+/** Calls `write` with the path of an empty file, which gets the name `file` when it is complete and on disk. */
+async function writeBackup(
+  file: string,
+  options: BackupOptions,
+  write: (partial: string) => Promise<void>,
+): Promise<void> {
   assertAbsent(file);
   const partial = `${file}.partial`;
   try {
     await createPrivate(partial);
-    await copy(path, partial, options);
+    await write(partial);
+    await syncPath(partial);
     assertAbsent(file);
     await rename(partial, file);
-    await sync(dirname(file));
+    await syncPath(dirname(file));
   } catch (error) {
-    for (const leftover of [partial, `${partial}-journal`]) await rm(leftover, { force: true });
+    for (const suffix of ['', '-journal', '-wal', '-shm']) await rm(`${partial}${suffix}`, { force: true });
     options.signal?.throwIfAborted();
     throw asBackupError(error, file);
   }
@@ -72,9 +97,9 @@ async function createPrivate(file: string): Promise<void> {
   }
 }
 
-/** Syncs the directory, so that the rename is durable. */
-async function sync(directory: string): Promise<void> {
-  const handle = await open(directory, 'r');
+/** Writes a file, or a directory with its new names, to disk. */
+export async function syncPath(path: string): Promise<void> {
+  const handle = await open(path, 'r');
   try {
     await handle.sync();
   } finally {

@@ -85,6 +85,12 @@ async function applied(
   if (found.rows.length === 0) return new Set();
   const { rows } = await sql<{ name: string }>`select name from migrations order by name`.execute(database);
   const names = rows.map((row) => row.name);
+  assertKnownMigrations(names, name);
+  return new Set(names);
+}
+
+/** Throws a `DatabaseError` `newer_schema` if the database `name` has a migration of a newer version. */
+export function assertKnownMigrations(names: readonly string[], name: string): void {
   const unknown = names.filter((migration) => !MIGRATIONS.has(migration));
   if (unknown.length > 0) {
     throw new DatabaseError(
@@ -93,5 +99,4 @@ async function applied(
         'Start that version, or restore a backup from before the upgrade.',
     );
   }
-  return new Set(names);
 }

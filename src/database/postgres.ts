@@ -73,6 +73,26 @@ export async function openPostgres(url: Secret, onMigration?: (name: string) => 
 }
 
 /**
+ * Opens read-only connections without migrating the database. Rejects with a `DatabaseError`, also if an earlier version
+ * of Sluice uses the database.
+ */
+export async function openPostgresReader(
+  url: Secret,
+): Promise<{ reports: Kysely<Schema> } & AsyncDisposable> {
+  const name = nameOf(url);
+  await using owned = new AsyncDisposableStack();
+  const reports = connect(url, REPORTS, owned);
+  if (!(await isMigrated(reports, 'postgres', name))) {
+    throw new DatabaseError(
+      'failed',
+      `The database ${name} is new, or belongs to an earlier version of Sluice. Use that version to back it up, or migrate it first.`,
+    );
+  }
+  const resources = owned.move();
+  return { reports, [Symbol.asyncDispose]: () => resources.disposeAsync() };
+}
+
+/**
  * Returns the options of every connection. 64-bit integers are read as numbers; a value that is not a safe integer
  * throws, so money is cast to text. On PostgreSQL, `sum` of integers has the type `numeric`, which is read as text
  * unless it is cast. TCP keep-alive detects that a server has disappeared.

@@ -26,6 +26,17 @@ interface Installation {
   providers: readonly string[];
   /** A model that is better than the default one; null: another model is served, or none fits this machine. */
   recommendedModel: { id: string; sizeBytes: number; memoryBytes: number } | null;
+  /** Scheduled backups; null: off. */
+  backups: { readonly status: BackupStatus } | null;
+}
+
+/** Times are Unix milliseconds. */
+interface BackupStatus {
+  everyHours: number;
+  keep: number;
+  lastAt: number | null;
+  failedAt: number | null;
+  reason: string | null;
 }
 
 /** The dependencies of the routes, created once by the composition root. */

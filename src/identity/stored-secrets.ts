@@ -1,12 +1,22 @@
 import { sql } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
-import type { SecretKeys } from '../database/secret-keys.ts';
+import { SecretKeys } from '../database/secret-keys.ts';
+import type { Config } from '../config/schema.ts';
 import { ServiceError } from '../errors.ts';
+import type { Log } from '../log.ts';
 
 /** Returns the place of a user's second factor for `SecretKeys`. */
 export function secondFactorPlace(personId: string): string {
   return `second_factors.secret:${personId}`;
+}
+
+/** Opens the keys for secrets in the database of a service. Rejects like `prepareSecrets`. */
+export async function openSecretKeys(config: Config, database: Database, log: Log): Promise<SecretKeys> {
+  const keys = new SecretKeys({ home: config.home, text: config.secretKey });
+  const encrypted = await prepareSecrets(database, keys);
+  if (encrypted > 0) log.info('encrypted the secrets of second factors', { rows: encrypted });
+  return keys;
 }
 
 /**

@@ -53,11 +53,3 @@ test('database backup copies a database of an older version without migrating it
     ['settings'],
   );
 });
-
-test('database backup prints instructions for PostgreSQL, without the password', async (t) => {
-  const env = { SLUICE_HOME: folder(t), SLUICE_DATABASE_URL: 'postgres://me:hush@localhost/sluice' };
-  const { code, stdout, stderr } = await run(['database', 'backup', 'x'], env);
-  assert.deepEqual([code, stdout], [1, '']);
-  assert.match(stderr, /pg_dump --format=custom/);
-  assert.doesNotMatch(stderr, /hush/);
-});

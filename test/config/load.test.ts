@@ -11,7 +11,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { stringify } from 'yaml';
@@ -466,8 +466,8 @@ test('loading any bytes succeeds or fails with a ConfigError', async () => {
 
 test('an invalid value of any type in any field is reported with its path and line', async () => {
   const leaves = configFields().filter(
-    // Most fields of `smtp` accept any text, and none is valid alone.
-    (field) => !/\[\]|^smtp\.|^(models|publicUrl|defaultPlan)$/.test(field.path),
+    // Most fields of `smtp` accept any text, and neither they nor those of `backup` are valid alone.
+    (field) => !/\[\]|^smtp\.|^backup\.(keep|directory)$|^(models|publicUrl|defaultPlan)$/.test(field.path),
   );
   await fc.assert(
     fc.asyncProperty(
@@ -502,6 +502,28 @@ test('server URLs are checked, kept as secrets, and not repeated in errors', asy
   await assert.rejects(loadConfig({ SLUICE_VALKEY_URL: 'http://u:secret-two@h' }), (error: Error) => {
     assert.match(error.message, /SLUICE_VALKEY_URL: expected a URL such as redis:/);
     assert.doesNotMatch(error.message, /secret-two/);
+    return true;
+  });
+});
+
+test('backups need an interval, and their directory is relative to the configuration file', async () => {
+  const [missing] = await issues('backup: {keep: 3}\n');
+  assert.equal(missing?.path, 'backup.everyHours');
+  const { file, configPath } = await load('backup: {everyHours: 24, directory: copies}\n');
+  assert.deepEqual(file.backup, {
+    everyHours: 24,
+    keep: 7,
+    directory: join(dirname(configPath ?? ''), 'copies'),
+  });
+});
+
+test('the key for secrets is checked, and not repeated in errors', async () => {
+  const key = 'ab'.repeat(32);
+  const config = await loadConfig({ SLUICE_SECRET_KEY: `${key}, ${key}` });
+  assert.equal(config.secretKey?.reveal(), `${key}, ${key}`);
+  await assert.rejects(loadConfig({ SLUICE_SECRET_KEY: `${key}ab` }), (error: Error) => {
+    assert.match(error.message, /SLUICE_SECRET_KEY: expected 64 hexadecimal digits/);
+    assert.equal(error.message.includes(key), false);
     return true;
   });
 });

@@ -144,6 +144,14 @@ describe('load figures', () => {
 });
 
 describe('health checks', () => {
+  const BACKUP = {
+    every_hours: 24,
+    keep: 7,
+    last_at: '2026-11-21T16:11:48.000Z',
+    failed_at: null,
+    reason: null,
+  };
+
   const HEALTHY: Health = {
     version: '1.0.0',
     node_version: '26.10.0',
@@ -155,6 +163,7 @@ describe('health checks', () => {
     refused_requests: [],
     limits_store: { kind: 'memory', reachable: true },
     disk: { free_bytes: 50 * 1024 ** 3, total_bytes: 100 * 1024 ** 3 },
+    backup: BACKUP,
     mail: true,
     providers: ['Google'],
     recommended_model: null,
@@ -193,6 +202,7 @@ describe('health checks', () => {
         ledger: { writable: false, failing_for_ms: 4000, waiting: 2, reason: 'the disk is full' },
         refused_requests: [REFUSED, { ...REFUSED, request_id: 'request-2' }],
         disk: { free_bytes: 1024, total_bytes: 100 * 1024 ** 3 },
+        backup: { ...BACKUP, failed_at: BACKUP.last_at, reason: 'the disk is full' },
         mail: false,
         providers: [],
       },
@@ -206,6 +216,7 @@ describe('health checks', () => {
       Disk: 'unhealthy',
       Models: 'unhealthy',
       'Engine crashes': 'warning',
+      Backups: 'unhealthy',
       Email: 'off',
       'Sign-in': 'off',
     });
@@ -221,6 +232,7 @@ describe('health checks', () => {
         ledger: { writable: false, failing_for_ms: null, waiting: 1, reason: null },
         refused_requests: [REFUSED],
         disk: { free_bytes: 1024, total_bytes: null },
+        backup: null,
         mail: false,
         providers: [],
       },

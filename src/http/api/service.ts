@@ -82,6 +82,7 @@ export const serviceEndpoints = endpoints(serviceOperations, {
         free_bytes: disk && disk.bavail * disk.bsize,
         total_bytes: disk && disk.blocks * disk.bsize,
       },
+      backup: installation.backups && backupJson(installation.backups.status),
       mail: installation.mail,
       providers: [...installation.providers],
       recommended_model: installation.recommendedModel && {
@@ -92,6 +93,16 @@ export const serviceEndpoints = endpoints(serviceOperations, {
     };
   },
 });
+
+function backupJson(status: NonNullable<HttpContext['installation']['backups']>['status']) {
+  return {
+    every_hours: status.everyHours,
+    keep: status.keep,
+    last_at: iso(status.lastAt),
+    failed_at: iso(status.failedAt),
+    reason: status.reason,
+  };
+}
 
 const MAX_ACCOUNTS = 100;
 

@@ -1,6 +1,6 @@
 import type { ResponseOf, ItemOf } from '../../api/client.ts';
 import { bytes, whole } from '../../format/number.ts';
-import { duration } from '../../format/time.ts';
+import { dateTime, duration } from '../../format/time.ts';
 
 type Health = ResponseOf<'readHealth'>;
 type Model = ItemOf<'listServedModels'>;
@@ -26,6 +26,7 @@ export function checksOf(health: Health, models: readonly Model[] | undefined): 
     disk(health.disk),
     ...(models === undefined ? [] : [modelsCheck(models)]),
     crashes(health.refused_requests),
+    backups(health.backup),
     mail(health.mail),
     providers(health.providers),
   ];
@@ -157,6 +158,29 @@ function crashes(refused: Health['refused_requests']): Check {
     what: `${refused.length === 1 ? 'A request was' : `${whole(refused.length)} requests were`} running during two engine crashes. Latest: ${named.join('; ')}`,
     advice:
       'Identical requests are refused for 10 minutes after the last crash. Revoke the key if its requests keep crashing engines. See docs/operations.md, "Health".',
+  };
+}
+
+function backups(backup: Health['backup']): Check {
+  const name = 'Backups';
+  if (backup === null)
+    return {
+      name,
+      state: 'off',
+      word: 'Not scheduled',
+      what: 'This service does not back up its database',
+      advice: 'Set backup in the configuration file. See docs/databases.md, "Scheduled backups".',
+    };
+  const every = backup.every_hours === 1 ? 'Every hour' : `Every ${whole(backup.every_hours)} hours`;
+  const last = backup.last_at === null ? 'none yet' : `latest ${dateTime(backup.last_at)}`;
+  if (backup.failed_at === null)
+    return { name, state: 'healthy', word: 'Healthy', what: `${every}; ${last}`, advice: null };
+  return {
+    name,
+    state: 'unhealthy',
+    word: 'Failed',
+    what: `${every}; ${last}. Failed at ${dateTime(backup.failed_at)}: ${backup.reason ?? 'see the service log'}`,
+    advice: 'The service tries again every 5 minutes. See docs/databases.md, "Scheduled backups".',
   };
 }
 

@@ -195,6 +195,18 @@ const health = component(
     disk: z
       .object({ free_bytes: nullableCount, total_bytes: nullableCount })
       .describe('Disk of the data directory.'),
+    backup: z
+      .object({
+        every_hours: count,
+        keep: count.describe('Number of backups to keep.'),
+        last_at: time.nullable().describe('When the latest backup was made; ISO 8601 in UTC; null: never.'),
+        failed_at: time
+          .nullable()
+          .describe('When the latest attempt failed; ISO 8601 in UTC; null: it succeeded.'),
+        reason: z.string().nullable().describe('Why the latest attempt failed; null: it succeeded.'),
+      })
+      .nullable()
+      .describe('Scheduled backups of this instance; null: off.'),
     mail: z.boolean().describe('Whether an SMTP server is configured.'),
     providers: z.array(z.string()).describe('Names of the configured sign-in providers.'),
     recommended_model: recommendedModel

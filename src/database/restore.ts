@@ -1,0 +1,82 @@
+import { existsSync } from 'node:fs';
+import { mkdtemp, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import type { Secret } from '../secret.ts';
+import { backupSqlite, syncPath } from './backup.ts';
+import { openDatabase, sqlitePath } from './database.ts';
+import { convertingErrors, DatabaseError } from './errors.ts';
+import { assertKnownMigrations } from './migrations.ts';
+import { ServiceLock } from './service-lock.ts';
+
+export interface RestoreOptions {
+  /** The data directory. */
+  home: string;
+  /** URL of the PostgreSQL database; null for SQLite in `home`. */
+  url: Secret | null;
+  /** Whether existing data is replaced. */
+  overwrite: boolean;
+}
+
+/**
+ * Replaces the database by a backup, after checking it and migrating a copy of it. Changes nothing if it rejects.
+ * Rejects with a `DatabaseError`: `not_a_database` if the backup is damaged or of another program, `newer_schema`, `in_use`
+ * if a service uses the database, or `unwritable` if there is a database and `overwrite` is false.
+ */
+export async function restoreDatabase(backup: string, options: RestoreOptions): Promise<void> {
+  const { home, url, overwrite } = options;
+  checkBackup(backup);
+  // No service can start on the data directory while the lock is held.
+  using _lock = url === null ? await ServiceLock.take(home) : null;
+  const path = sqlitePath(home);
+  if (url === null && !overwrite && existsSync(path)) {
+    throw new DatabaseError(
+      'unwritable',
+      `There is already a database: ${path}. To replace it, pass --overwrite.`,
+    );
+  }
+  // In the data directory, so that the copy can be renamed to the database.
+  const folder = await mkdtemp(join(home, 'restore-'));
+  try {
+    const copy = sqlitePath(folder);
+    await backupSqlite(backup, copy);
+    const migrated = await openDatabase({ home: folder, url: null });
+    await migrated[Symbol.asyncDispose]();
+    if (url === null) await replaceFile(copy, path);
+    else await (await import('./postgres-restore.ts')).fillPostgres(copy, url, overwrite);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Throws a `DatabaseError` if the file is not an intact backup of this or an earlier version. */
+function checkBackup(path: string): void {
+  if (!existsSync(path)) throw new DatabaseError('unwritable', `The backup ${path} does not exist.`);
+  convertingErrors(path, () => {
+    using database = new DatabaseSync(path, { readOnly: true });
+    const result = database.prepare('pragma integrity_check(1)').get()?.integrity_check;
+    if (result !== 'ok') {
+      throw new DatabaseError('not_a_database', `The backup ${path} is damaged: ${String(result)}.`);
+    }
+    const tables = database.prepare("select name from sqlite_schema where name = 'migrations'").all();
+    const rows = tables.length === 0 ? [] : database.prepare('select name from migrations').all();
+    if (rows.length === 0) {
+      throw new DatabaseError('not_a_database', `The file ${path} is not a backup of a Sluice database.`);
+    }
+    assertKnownMigrations(
+      rows.map(({ name }) => String(name)),
+      path,
+    );
+    const [violation] = database.prepare('pragma foreign_key_check').all();
+    if (violation === undefined) return;
+    const table = String(violation.table);
+    throw new DatabaseError('not_a_database', `The backup ${path} is damaged: rows of ${table} lack others.`);
+  });
+}
+
+/** Replaces a database. Its write-ahead log is deleted first, because SQLite would apply it to the new file. */
+async function replaceFile(copy: string, path: string): Promise<void> {
+  for (const suffix of ['-wal', '-shm']) await rm(`${path}${suffix}`, { force: true });
+  await rename(copy, path);
+  await syncPath(dirname(path));
+}

@@ -1,0 +1,117 @@
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { BackupConfig, Config } from '../config/schema.ts';
+import type { Log } from '../log.ts';
+import { backupPostgres, backupSqlite } from './backup.ts';
+import type { Database } from './database.ts';
+
+/** Names of backups, with the time at which they were started. */
+const NAME = /^sluice-(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})-(\d{2})Z\.db$/;
+
+const HOUR_MS = 3_600_000;
+/** Interval at which it is checked whether a backup is due, in milliseconds. A failed backup is retried after it. */
+const CHECK_MS = 300_000;
+
+interface BackupStatus {
+  everyHours: number;
+  keep: number;
+  /** When the latest backup in the directory was started, in Unix milliseconds; null: none. */
+  lastAt: number | null;
+  /** When the latest attempt failed, in Unix milliseconds; null: it succeeded. */
+  failedAt: number | null;
+  /** Why the latest attempt failed; null: it succeeded. */
+  reason: string | null;
+}
+
+interface ScheduledBackupsOptions {
+  location: Database['location'];
+  directory: string;
+  settings: BackupConfig;
+  log: Log;
+  /** Returns the time in Unix milliseconds. Default: the system clock. */
+  now?: () => number;
+}
+
+/** Backs up the database regularly and deletes old backups. The names of the files in the directory are the schedule. */
+export class ScheduledBackups implements AsyncDisposable {
+  readonly #options: ScheduledBackupsOptions;
+  readonly #status: BackupStatus;
+  readonly #stop = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+  #running: Promise<void> = Promise.resolve();
+
+  /** Returns the backups that a configuration schedules; null: none. */
+  static open({ file, home }: Config, { location }: Database, log: Log): ScheduledBackups | null {
+    const settings = file.backup;
+    if (settings === undefined) return null;
+    const directory = settings.directory ?? join(home, 'backups');
+    return new ScheduledBackups({ location, directory, settings, log });
+  }
+
+  constructor(options: ScheduledBackupsOptions) {
+    const { everyHours, keep } = options.settings;
+    this.#options = options;
+    this.#status = { everyHours, keep, lastAt: null, failedAt: null, reason: null };
+    this.#timer = setInterval(() => void this.runIfDue(), CHECK_MS).unref();
+  }
+
+  get status(): Readonly<BackupStatus> {
+    return this.#status;
+  }
+
+  /** Makes a backup if the latest one is older than `everyHours`. Failures are logged and are in the status. */
+  runIfDue(): Promise<void> {
+    this.#running = this.#running.then(() => this.#runIfDue());
+    return this.#running;
+  }
+
+  /** Interrupts a running backup. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer);
+    this.#stop.abort(new Error('the service is stopping'));
+    await this.#running;
+  }
+
+  async #runIfDue(): Promise<void> {
+    if (this.#stop.signal.aborted) return;
+    const { directory, settings, log, now = Date.now } = this.#options;
+    const startedAt = now();
+    try {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      // Read each time, because other instances may use the same directory.
+      const existing = await listBackups(directory);
+      this.#status.lastAt = existing.at(-1)?.at ?? null;
+      if (startedAt - (this.#status.lastAt ?? -Infinity) < settings.everyHours * HOUR_MS) return;
+      const file = join(directory, nameAt(startedAt));
+      await this.#backup(file);
+      Object.assign(this.#status, { lastAt: startedAt, failedAt: null, reason: null });
+      log.info('database backed up', { file });
+      const old = existing.slice(0, Math.max(0, existing.length + 1 - settings.keep));
+      for (const { name } of old) await rm(join(directory, name), { force: true });
+    } catch (error) {
+      if (this.#stop.signal.aborted) return;
+      const reason = error instanceof Error ? error.message : String(error);
+      Object.assign(this.#status, { failedAt: startedAt, reason });
+      log.error('the scheduled backup failed; will retry in 5 minutes', { directory, error: reason });
+    }
+  }
+
+  async #backup(file: string): Promise<void> {
+    const { location } = this.#options;
+    const { signal } = this.#stop;
+    if (location.kind === 'sqlite') await backupSqlite(location.path, file, { signal });
+    else await backupPostgres(location.url, file, { signal });
+  }
+}
+
+/** Returns the backups in a directory, oldest first. */
+async function listBackups(directory: string): Promise<{ name: string; at: number }[]> {
+  return (await readdir(directory)).toSorted().flatMap((name) => {
+    const [, day, hour, minute, second] = NAME.exec(name) ?? [];
+    return day === undefined ? [] : [{ name, at: Date.parse(`${day}T${hour}:${minute}:${second}Z`) }];
+  });
+}
+
+function nameAt(atMs: number): string {
+  return `sluice-${new Date(atMs).toISOString().slice(0, 19).replaceAll(':', '-')}Z.db`;
+}
