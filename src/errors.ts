@@ -43,6 +43,7 @@ export const ERRORS = {
     409,
     'The change conflicts with the current state; for example, the email address is already in use.',
   ],
+  not_enough_memory: [409, 'The model does not fit into the available memory.'],
   idempotency_in_flight: [
     409,
     'A request with this `Idempotency-Key` is running or has ended, and its response is not available from this instance.',

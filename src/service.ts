@@ -1,26 +1,22 @@
-import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { KeyStore, type KeyClock } from './accounts/keys.ts';
-import { picoPerToken, type TokenPrice } from './accounts/ledger/cost.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
 import { openLimits } from './accounts/limits/open-limits.ts';
 import { hasOperator } from './accounts/operators.ts';
 import { Plans, warnAboutMissingPlans } from './accounts/plans.ts';
 import { recordPlans } from './accounts/plan-history.ts';
 import { AccountStore } from './accounts/store.ts';
-import type { Config, ModelConfig, ReplicaConfig } from './config/schema.ts';
-import type { Secrets } from './config/load.ts';
+import type { Config } from './config/schema.ts';
+import { replicaSecrets, type Secrets } from './config/load.ts';
 import { openDatabase, type Database } from './database/database.ts';
 import { FIRST_MIGRATION } from './database/migrations.ts';
 import { ScheduledBackups } from './database/scheduled-backups.ts';
 import { ServiceLock } from './database/service-lock.ts';
-import { EmbeddedReplica } from './engine/embedded-replica.ts';
+import type { EmbeddedReplica } from './engine/embedded-replica.ts';
 import { recommendedModel, type RecommendedModel } from './engine/llama/recommended-model.ts';
-import { createRemoteReplica } from './engine/remote-replica.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
 import { exposeGauges } from './http/gauges.ts';
@@ -36,11 +32,10 @@ import { openSecretKeys } from './identity/stored-secrets.ts';
 import { createSetupLink } from './identity/setup.ts';
 import { openInference } from './inference/inference.ts';
 import type { Log } from './log.ts';
-import { withCatalog } from './models/catalog-defaults.ts';
 import { ModelStore } from './models/store.ts';
-import { cardSource } from './routing/card.ts';
 import { SYSTEM_CLOCK } from './routing/breaker.ts';
 import { Router } from './routing/router.ts';
+import { Models } from './serving/models.ts';
 import { VERSION } from './version.ts';
 import { WriteQueue } from './event-stream.ts';
 
@@ -66,7 +61,6 @@ export interface ServiceOptions {
 export class Service implements AsyncDisposable {
   readonly router: Router;
   readonly keys: KeyStore;
-  readonly embeddedReplicas: readonly EmbeddedReplica[];
   /**
    * A model that is better than the default one and fits into the memory that was free at startup; null if there is
    * none.
@@ -78,7 +72,6 @@ export class Service implements AsyncDisposable {
   private constructor(parts: ServiceParts, owned: AsyncDisposableStack) {
     this.router = parts.router;
     this.keys = parts.keys;
-    this.embeddedReplicas = parts.embeddedReplicas;
     this.recommendedModel = parts.recommended;
     this.#parts = parts;
     this.#owned = owned;
@@ -113,7 +106,7 @@ export class Service implements AsyncDisposable {
       }),
     );
     const router = new Router({ ...config.file, log, clock: SYSTEM_CLOCK });
-    const embeddedReplicas = await serveModels({ config, secrets, env, log, router, owned });
+    const models = owned.use(await openModels({ config, secrets, env, log }, database, router));
     const limits = owned.use(await openLimits(config, database, log, clock));
     const plans = new Plans(config.file);
     await recordPlans(database, plans);
@@ -138,6 +131,7 @@ export class Service implements AsyncDisposable {
     const metrics = owned.use(new ServiceMetrics(() => exposeGauges(router, accounting)));
     const app = buildServer({
       router,
+      models,
       inference: openInference(accounting, config.file, log),
       keys,
       accounts: new AccountStore(database),
@@ -170,10 +164,14 @@ export class Service implements AsyncDisposable {
     const metricsServer = owned.use(await serveMetrics(config.file.metrics, metrics, log));
     if (database.location.kind === 'sqlite')
       lock?.listening(addressOf(app, config.host), database.location.files);
-    for (const replica of embeddedReplicas) replica.start();
+    models.start();
     void backups?.runIfDue();
     const parts = { config, database, plans, log, router, keys, generations, app, metricsServer };
-    return new Service({ ...parts, embeddedReplicas, recommended }, owned.move());
+    return new Service({ ...parts, models, recommended }, owned.move());
+  }
+
+  get embeddedReplicas(): readonly EmbeddedReplica[] {
+    return this.#parts.models.embeddedReplicas;
   }
 
   /** The URL for callers, without `/v1`: `publicUrl`, or the listening address. */
@@ -242,7 +240,7 @@ export class Service implements AsyncDisposable {
 
   /** Kills the engines. Called when the process exits without disposing of the service. */
   killEngines(): void {
-    for (const replica of this.embeddedReplicas) replica.kill();
+    this.#parts.models.kill();
   }
 
   /** Stops everything immediately. Call `drain()` first to let requests finish. */
@@ -260,6 +258,22 @@ function logMigrations(log: Log): (migration: string) => void {
   };
 }
 
+/** Creates the models, which are not started yet. */
+async function openModels(
+  { config, secrets, env, log }: ServiceOptions,
+  database: Database,
+  router: Router,
+): Promise<Models> {
+  return await Models.open(database, {
+    config,
+    secrets: new Map([...replicaSecrets(env), ...secrets]),
+    store: new ModelStore({ home: config.home, log, env }),
+    sockets: await socketDirectory(config.home),
+    log,
+    router,
+  });
+}
+
 interface ServiceParts {
   config: Config;
   database: Database;
@@ -267,95 +281,11 @@ interface ServiceParts {
   log: Log;
   router: Router;
   keys: KeyStore;
-  embeddedReplicas: EmbeddedReplica[];
+  models: Models;
   recommended: RecommendedModel | null;
   generations: RunningGenerations;
   app: FastifyInstance;
   metricsServer: MetricsServer | null;
-}
-
-interface ModelContext {
-  config: Config;
-  log: Log;
-  router: Router;
-  owned: AsyncDisposableStack;
-}
-
-/** Serves every configured model. Returns the embedded replicas, which are not started yet. */
-async function serveModels(
-  context: ModelContext & Pick<ServiceOptions, 'secrets' | 'env'>,
-): Promise<EmbeddedReplica[]> {
-  const { config, log, env } = context;
-  const run = await socketDirectory(config.home);
-  const store = new ModelStore({ home: config.home, log, env });
-  const embedded: EmbeddedReplica[] = [];
-  for (const configured of config.file.models) {
-    const model = withCatalog(configured);
-    if (model.replicas) serveReplicas(model, model.replicas, context);
-    else embedded.push(serveEmbedded(model, { ...context, store, run }));
-  }
-  return embedded;
-}
-
-function serveEmbedded(
-  model: ModelConfig,
-  { config, store, run, log, router, owned }: ModelContext & { store: ModelStore; run: string },
-): EmbeddedReplica {
-  const name = createHash('sha256').update(model.id).digest('hex').slice(0, 12);
-  const engine = model.engine ?? { gpuLayers: 'auto' };
-  const replica = owned.use(
-    new EmbeddedReplica({
-      modelId: model.id,
-      engine,
-      socketPath: join(run, `${process.pid}-${name}.sock`),
-      maxChoices: config.file.limits.choices,
-      timeouts: config.file.engine,
-      logLevel: config.file.logLevel,
-      async fetch(onProgress, signal) {
-        const { file } = await store.pull(engine.file ?? model.id, { signal, onProgress });
-        return file;
-      },
-      log,
-    }),
-  );
-  const card = cardSource(model, [replica], () => replica.created);
-  router.serve(
-    {
-      id: model.id,
-      required: model.required,
-      price: priceOf(model),
-      dialects: ['sluice'],
-      card: () => (replica.description ? card() : null),
-    },
-    [replica],
-  );
-  return replica;
-}
-
-function serveReplicas(
-  model: ModelConfig,
-  replicas: readonly ReplicaConfig[],
-  { config, secrets, log, router, owned }: ModelContext & { secrets: Secrets },
-): void {
-  const created = Math.floor(Date.now() / 1000);
-  const remotes = replicas.map((replica, index) =>
-    owned.use(createRemoteReplica(model, replica, index, { secrets, timeouts: config.file.engine, log })),
-  );
-  router.serve(
-    {
-      id: model.id,
-      required: model.required,
-      price: priceOf(model),
-      dialects: [...new Set(replicas.map(({ dialect }) => dialect))],
-      card: cardSource(model, remotes, () => created),
-    },
-    remotes,
-  );
-  for (const remote of remotes) void remote.start();
-}
-
-function priceOf({ pricing }: ModelConfig): TokenPrice {
-  return { prompt: picoPerToken(pricing.prompt), completion: picoPerToken(pricing.completion) };
 }
 
 /** The error of a running generation whose key was revoked or has expired, or whose account was suspended. */

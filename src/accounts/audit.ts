@@ -49,7 +49,14 @@ export type AuditAction =
   | 'plan.change'
   | 'plan.remove'
   | 'plan.make_default'
-  | 'engine.restart';
+  | 'engine.restart'
+  | 'model.add'
+  | 'model.update'
+  | 'model.load'
+  | 'model.unload'
+  | 'model.remove'
+  | 'replica.add'
+  | 'replica.remove';
 
 /** An entry to append to the audit log. */
 export interface AuditNote {

@@ -54,6 +54,7 @@ export class StartDisplay implements Disposable {
 function describeState(state: ReplicaState): string | null {
   switch (state.state) {
     case 'downloading':
+    case 'unloaded':
       return null;
     case 'loading':
       return 'Loading';

@@ -58,6 +58,18 @@ export function loadSecrets(config: Config, env: NodeJS.ProcessEnv): Secrets {
   );
 }
 
+/** Replicas that are added to a running service can only use variables with this prefix. */
+const REPLICA_SECRET_PREFIX = 'SLUICE_REPLICA_';
+
+/** Returns the variables that replicas can use without being named in the configuration. */
+export function replicaSecrets(env: NodeJS.ProcessEnv): Secrets {
+  return new Map(
+    Object.entries(env).flatMap(([name, text]) =>
+      text && name.startsWith(REPLICA_SECRET_PREFIX) ? [[name, new Secret(text)] as const] : [],
+    ),
+  );
+}
+
 interface SecretVariable {
   /** Path of the field that names the variable. */
   path: PropertyKey[];

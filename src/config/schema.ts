@@ -69,7 +69,7 @@ const engine = z.strictObject({
     ),
 });
 
-const model = z
+export const modelSchema = z
   .strictObject({
     id: modelId.describe('Model ID that callers send, `<namespace>/<model_name>`.'),
     required: z
@@ -184,16 +184,10 @@ const configFields = z.strictObject({
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
     .default('info')
     .describe('Minimum level of log lines.'),
-  logFormat: z
-    .enum(['json', 'human'])
-    .optional()
-    .describe(
-      'Format of the log: JSON lines, or short lines for people. Default: `human` if standard error is a terminal, otherwise `json`.',
-    ),
   models: z
-    .array(model)
+    .array(modelSchema)
     .min(1)
-    .default([model.parse({ id: DEFAULT_MODEL_ID, engine: {} })])
+    .default([modelSchema.parse({ id: DEFAULT_MODEL_ID, engine: {} })])
     .superRefine(uniqueIds('expected a unique model ID'))
     .describe(`Models to serve. Default: \`${DEFAULT_MODEL_ID}\`, embedded.`),
   plans: z

@@ -25,6 +25,7 @@ export interface Schema {
   usage_days: UsageDaysTable;
   latency_days: LatencyDaysTable;
   audit: AuditTable;
+  models: ModelsTable;
 }
 
 type Fixed<T> = ColumnType<T, T, never>;
@@ -258,6 +259,18 @@ interface AuditTable {
   detail: Fixed<string>;
 }
 
+/** Models that were added to a running service. Those of the configuration file are not in the database. */
+interface ModelsTable {
+  id: Fixed<string>;
+  /** The instance that runs the model's engine, on PostgreSQL; empty: every instance serves the model. */
+  node: Fixed<string>;
+  /** An element of `models` in the configuration, in JSON. */
+  definition: string;
+  /** 0: an operator has unloaded it. */
+  loaded: number;
+  created_at: Fixed<number>;
+}
+
 /** The default account of new keys; created by the first migration. */
 export const DEFAULT_ACCOUNT_ID = 'default';
 
@@ -266,6 +279,9 @@ export const CACHE_SCOPE_SECRET = 'cache_scope_secret';
 
 /** Row of `settings`: a number that triggers increase with every change of access rights. */
 export const ACCESS_REVISION = 'access_revision';
+
+/** Row of `settings`: a number that increases with every change of the table `models`. */
+export const MODELS_REVISION = 'models_revision';
 
 /** Row of `settings`: 256 random bits in hexadecimal that sign the console's cookies. */
 export const AUTH_SECRET = 'auth_secret';

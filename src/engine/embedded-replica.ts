@@ -40,19 +40,30 @@ export class EmbeddedReplica implements AsyncDisposable {
    */
   created = Math.floor(Date.now() / 1000);
   readonly #options: EmbeddedOptions;
-  readonly #stop = new AbortController();
-  #fetchState: EngineState = { state: 'downloading', pull: null };
+  #engineConfig: EngineConfig;
+  /** Ends the current run. */
+  #stop = new AbortController();
+  /** The state while there is no supervisor. */
+  #stateWithoutEngine: EngineState = { state: 'downloading', pull: null };
   #supervisor: Supervisor | null = null;
-  #starting: Promise<void> | null = null;
+  /** The start that is in progress, or the last one. */
+  #starting = Promise.resolve();
+  /** Resolves when the engine of the previous run has exited. */
+  #exited = Promise.resolve();
+  /** Starts by the supervisors of previous runs. */
+  #earlierStarts = 0;
+  /** The description that remains while the model is unloaded and a request would load it. */
+  #lastDescription: EngineDescription | null = null;
 
   constructor(options: EmbeddedOptions) {
     this.#options = options;
+    this.#engineConfig = options.engine;
     this.engine = new ReplicaClient({
       name: `embedded:${options.modelId}`,
       dialect: 'sluice',
       url: 'http://engine',
       socketPath: options.socketPath,
-      starts: () => this.#supervisor?.starts ?? 0,
+      starts: () => this.#earlierStarts + (this.#supervisor?.starts ?? 0),
       model: options.modelId,
       sharedPrefixCache: false,
       firstByteMs: options.timeouts.firstByteMs,
@@ -62,7 +73,7 @@ export class EmbeddedReplica implements AsyncDisposable {
   }
 
   state(): EngineState {
-    return this.#supervisor?.state ?? this.#fetchState;
+    return this.#supervisor?.state ?? this.#stateWithoutEngine;
   }
 
   capacity(): ReplicaCapacity | null {
@@ -73,9 +84,9 @@ export class EmbeddedReplica implements AsyncDisposable {
     return this.#supervisor?.report ?? EMPTY_REPORT;
   }
 
-  /** The engine's model; null until the engine has been ready once. */
+  /** The engine's model; null until the engine has been ready once, and after an operator has unloaded it. */
   get description(): EngineDescription | null {
-    return this.#supervisor?.description ?? null;
+    return this.#supervisor?.description ?? this.#lastDescription;
   }
 
   /** Process ID of the engine; null if it is not running. */
@@ -85,20 +96,48 @@ export class EmbeddedReplica implements AsyncDisposable {
 
   /** Downloads the file and starts the engine, in the background. `state()` shows the progress. */
   start(): void {
-    this.#starting = this.#run().catch((error: unknown) => {
+    this.#stop = new AbortController();
+    const { signal } = this.#stop;
+    this.#stateWithoutEngine = { state: 'downloading', pull: null };
+    this.#starting = this.#run(signal).catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error);
-      if (this.#stop.signal.aborted) return;
+      if (signal.aborted) return;
       this.#options.log.error('cannot start the model', { model: this.#options.modelId, reason });
-      this.#fetchState = { state: 'down', reason, retryInMs: null };
+      this.#stateWithoutEngine = { state: 'down', reason, retryInMs: null };
     });
+  }
+
+  /** Changes the settings of the engine, from its next start on. */
+  configure(engine: EngineConfig): void {
+    this.#engineConfig = engine;
+  }
+
+  /** Loads the model if it is unloaded or could not be started, like `start`. */
+  wake(): void {
+    const { state } = this.state();
+    if (this.#supervisor === null && (state === 'unloaded' || state === 'down')) this.start();
+  }
+
+  /**
+   * Stops the engine, or the download, which resumes with the next `wake`. Running requests have a few seconds to finish.
+   * `wakes`: whether the next request loads the model. Resolves when the engine has exited.
+   */
+  async unload(wakes: boolean): Promise<void> {
+    const supervisor = this.#supervisor;
+    const starting = this.#starting;
+    this.#lastDescription = wakes ? this.description : null;
+    this.#stop.abort(new Error('the model was unloaded'));
+    this.#earlierStarts += supervisor?.starts ?? 0;
+    this.#supervisor = null;
+    this.#stateWithoutEngine = { state: 'unloaded', wakes };
+    this.#exited = Promise.all([this.#exited, starting, supervisor?.finish()]).then(() => {});
+    await this.#exited;
   }
 
   /** Like `Supervisor.restart`. Also retries a failed download, and does nothing during a download. */
   restart(): void {
     if (this.#supervisor) return this.#supervisor.restart();
-    if (this.#fetchState.state !== 'down') return;
-    this.#fetchState = { state: 'downloading', pull: null };
-    this.start();
+    if (this.#stateWithoutEngine.state === 'down') this.start();
   }
 
   /** Kills the engine before this process exits. */
@@ -110,14 +149,16 @@ export class EmbeddedReplica implements AsyncDisposable {
     this.#stop.abort(new Error('the service is stopping'));
     await this.#starting;
     await this.#supervisor?.[Symbol.asyncDispose]();
+    await this.#exited;
     await this.engine[Symbol.asyncDispose]();
   }
 
-  async #run(): Promise<void> {
+  async #run(signal: AbortSignal): Promise<void> {
+    await this.#exited;
     const { modelId, socketPath, maxChoices, logLevel, timeouts, log } = this.#options;
-    const scripted = SCRIPTED_FILE.exec(this.#options.engine.file ?? '');
-    const engine = scripted ? this.#scriptedOptions(scripted[1]) : await this.#llamaOptions();
-    if (this.#stop.signal.aborted) return;
+    const scripted = SCRIPTED_FILE.exec(this.#engineConfig.file ?? '');
+    const engine = scripted ? this.#scriptedOptions(scripted[1]) : await this.#llamaOptions(signal);
+    if (signal.aborted) return;
     const argument = { socketPath, modelId, maxChoices, engine, logLevel };
     this.#supervisor = new Supervisor({
       name: modelId,
@@ -131,18 +172,18 @@ export class EmbeddedReplica implements AsyncDisposable {
   }
 
   /** Downloads the model's file if necessary. */
-  async #llamaOptions(): Promise<LlamaOptions> {
+  async #llamaOptions(signal: AbortSignal): Promise<LlamaOptions> {
     const file = await this.#options.fetch((pull) => {
-      this.#fetchState = { state: 'downloading', pull };
-    }, this.#stop.signal);
+      if (!signal.aborted) this.#stateWithoutEngine = { state: 'downloading', pull };
+    }, signal);
     this.created = Math.floor((await stat(file)).mtimeMs / 1000);
-    const { slots = null, contextTokens = null, threads = null, gpuLayers } = this.#options.engine;
+    const { slots = null, contextTokens = null, threads = null, gpuLayers } = this.#engineConfig;
     return { file, slots, contextTokens, threads, gpuLayers };
   }
 
   #scriptedOptions(json = '{}'): ScriptedOptions {
     const { slots = SCRIPTED_DEFAULTS.slots, contextTokens = SCRIPTED_DEFAULTS.contextTokens } =
-      this.#options.engine;
+      this.#engineConfig;
     // The engine validates the options.
     const overrides = JSON.parse(json) as Partial<ScriptedOptions>;
     return { ...SCRIPTED_DEFAULTS, slots, contextTokens, ...overrides };

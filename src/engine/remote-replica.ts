@@ -52,7 +52,7 @@ const GAUGES_MS = 1000;
 const GAUGES_RETRY_MS = 30_000;
 
 /** A replica on another server. Checks its health periodically, so that failures are detected before a request is sent. */
-class RemoteReplica implements AsyncDisposable {
+export class RemoteReplica implements AsyncDisposable {
   readonly engine: ReplicaClient;
   readonly maxInFlight: number | undefined;
   readonly #log: Log;

@@ -144,8 +144,18 @@ export class Supervisor implements AsyncDisposable {
     this.#child?.kill('SIGKILL');
   }
 
-  /** Stops the engine with SIGTERM, then SIGKILL. Resolves when it has exited. */
+  /** Stops the engine immediately. Resolves when it has exited. */
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stop(EXIT_TIMEOUT_MS);
+  }
+
+  /** Stops the engine for good. Running requests have `RESTART_TIMEOUT_MS` to finish. Resolves when it has exited. */
+  async finish(): Promise<void> {
+    await this.#stop(RESTART_TIMEOUT_MS);
+  }
+
+  /** Sends SIGTERM, then SIGKILL. */
+  async #stop(graceMs: number): Promise<void> {
     this.#stopping = true;
     clearTimeout(this.#nextStart);
     clearTimeout(this.#restarting);
@@ -154,7 +164,7 @@ export class Supervisor implements AsyncDisposable {
     if (child && child.exitCode === null && child.signalCode === null) {
       const exited = new Promise((resolve) => child.once('exit', resolve));
       child.kill('SIGTERM');
-      const timer = setTimeout(() => child.kill('SIGKILL'), EXIT_TIMEOUT_MS);
+      const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
       await exited;
       clearTimeout(timer);
     }

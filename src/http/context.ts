@@ -5,6 +5,7 @@ import type { Identity } from '../identity/identity.ts';
 import type { Log } from '../log.ts';
 import type { Inference } from '../inference/inference.ts';
 import type { Router } from '../routing/router.ts';
+import type { Models } from '../serving/models.ts';
 import type { WriteQueue } from '../event-stream.ts';
 import type { IdempotencyStore } from './idempotency/store.ts';
 import type { RunningGenerations } from './running-generations.ts';
@@ -42,6 +43,7 @@ interface BackupStatus {
 /** The dependencies of the routes, created once by the composition root. */
 export interface HttpContext {
   router: Router;
+  models: Models;
   inference: Inference;
   keys: KeyStore;
   accounts: AccountStore;

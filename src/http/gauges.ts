@@ -10,6 +10,7 @@ const STATES = [
   'loading',
   'ready',
   'paused',
+  'unloaded',
   'down',
 ] as const satisfies readonly ReplicaState['state'][];
 

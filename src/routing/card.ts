@@ -54,7 +54,10 @@ export function cardSource(
   let known: (EngineDescription | null)[] | null = null;
   let card: ModelCard | null = null;
   return () => {
-    if (known === null || replicas.some(({ description }, index) => description !== known?.[index])) {
+    if (
+      known?.length !== replicas.length ||
+      replicas.some(({ description }, index) => description !== known?.[index])
+    ) {
       known = replicas.map(({ description }) => description);
       card = cardOf(
         config,

@@ -42,19 +42,41 @@ export interface DispatcherOptions {
 export class Dispatcher {
   readonly shares = new AccountShares();
   /** The requests that wait for room at each replica. */
-  readonly #queues: ReadonlyMap<RoutedReplica, FairQueue<Waiter>>;
+  readonly #queues: Map<RoutedReplica, FairQueue<Waiter>>;
   readonly #placement: Placement;
   readonly #maxWaitMs: number;
   readonly #clock: BreakerClock;
   /** Runs while requests wait. */
   #ticks: Disposable | null = null;
 
-  /** `replicas` must not be empty. */
+  /** Replicas that are added to, or removed from, `replicas` later must be passed to `add` and `remove`. */
   constructor(replicas: readonly RoutedReplica[], { policy, maxWaitMs, clock }: DispatcherOptions) {
     this.#queues = new Map(replicas.map((replica) => [replica, new FairQueue<Waiter>()]));
     this.#placement = new Placement(replicas, policy);
     this.#maxWaitMs = maxWaitMs;
     this.#clock = clock;
+  }
+
+  add(replica: RoutedReplica): void {
+    this.#queues.set(replica, new FairQueue<Waiter>());
+    this.dispatchTo(replica);
+  }
+
+  /** Chooses other replicas for the requests that wait for this one. */
+  remove(replica: RoutedReplica): void {
+    const waiters = this.#queue(replica).clear();
+    this.#queues.delete(replica);
+    for (const waiter of waiters) this.#assignAgain(waiter);
+  }
+
+  /** Removes all replicas and refuses the waiting requests with `reason`. */
+  close(reason: ServiceError): void {
+    const waiters = [...this.#queues.values()].flatMap((queue) => queue.clear());
+    this.#queues.clear();
+    for (const { assignment, lease } of waiters) {
+      assignment.end();
+      lease.reject(reason);
+    }
   }
 
   /** Number of waiting requests. */
@@ -98,7 +120,7 @@ export class Dispatcher {
       lease: Promise.withResolvers<Lease>(),
     };
     const leave = (reason: unknown): void => {
-      if (!this.#queue(waiter.assignment.replica).remove(waiter)) return;
+      if (this.#queues.get(waiter.assignment.replica)?.remove(waiter) !== true) return;
       waiter.assignment.end();
       waiter.lease.reject(reason);
     };
@@ -136,7 +158,8 @@ export class Dispatcher {
 
   /** Sends waiting requests to a replica that may have room: those assigned to it, then those that lost patience. */
   dispatchTo(replica: RoutedReplica): void {
-    if (this.#ticks === null) return;
+    // A request of a removed replica may end.
+    if (this.#ticks === null || !this.#queues.has(replica)) return;
     while (replica.free > 0 && this.#placement.accepts(replica)) {
       const waiter = this.#queue(replica).take() ?? this.#takeOver(replica);
       if (!waiter) return;
@@ -187,7 +210,7 @@ export class Dispatcher {
     if (last) return last;
     const waits = [...this.#queues.keys()].map(({ state }) => retryAfterMs(state));
     return new ServiceError('engine_unavailable', 'No replica of this model is available. Try again later.', {
-      retryAfterMs: Math.min(...waits),
+      retryAfterMs: Math.min(60_000, ...waits),
     });
   }
 }
@@ -214,6 +237,8 @@ function retryAfterMs(state: ReplicaState): number {
     case 'ready':
     case 'paused':
       return 1000;
+    case 'unloaded':
+      return state.wakes ? 1000 : 60_000;
     case 'down':
       return Math.min(Math.max(state.retryInMs ?? 60_000, 1000), 60_000);
   }

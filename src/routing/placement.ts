@@ -11,7 +11,7 @@ export class Placement {
   /** The last choice, so that equal replicas take turns. */
   #last: RoutedReplica | undefined;
 
-  /** `replicas` must not be empty. */
+  /** `replicas` may change later. */
   constructor(replicas: readonly RoutedReplica[], policy: PolicyName) {
     this.#replicas = replicas;
     this.#policy = policy;

@@ -9,12 +9,16 @@ export interface ReplicaProgress {
 
 /**
  * Whether every required model can generate, or any model if none is required. A paused replica counts, because
- * it gets requests that no other replica can take.
+ * it gets requests that no other replica can take. An unloaded model counts if a request loads it.
  */
 export function isReady(models: readonly ModelOverview[]): boolean {
-  const able = (model: ModelOverview) => model.replicas.some(({ state }) => phase(state) === null);
+  const able = (model: ModelOverview) => model.replicas.some(({ state }) => canGenerate(state));
   const required = models.filter((model) => model.required);
   return required.length > 0 ? required.every(able) : models.some(able);
+}
+
+function canGenerate(state: ReplicaState): boolean {
+  return state.state === 'unloaded' ? state.wakes : phase(state) === null;
 }
 
 /** Returns the progress of all replicas that are not ready, without names or reasons. */
@@ -33,6 +37,7 @@ function phase(state: ReplicaState): ReplicaProgress | null {
       return { phase: 'loading', fraction: state.fraction };
     case 'ready':
     case 'paused':
+    case 'unloaded':
       return null;
     case 'down':
       return { phase: 'down', fraction: null };

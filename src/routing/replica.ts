@@ -175,7 +175,9 @@ export class RoutedReplica {
     if (this.#entry.restart === undefined) {
       throw new ServiceError('conflict', 'Only engine processes of this service can be restarted.');
     }
-    if (this.#entry.state().state === 'downloading') {
+    const { state } = this.#entry.state();
+    if (state === 'unloaded') throw new ServiceError('conflict', 'The model is not loaded.');
+    if (state === 'downloading') {
       throw new ServiceError(
         'conflict',
         'The model is being downloaded. The engine starts when the download is complete.',

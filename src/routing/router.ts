@@ -1,7 +1,7 @@
 import { ServiceError } from '../errors.ts';
 import type { ModelCard } from '../generation.ts';
 import { rankNames } from '../nearest.ts';
-import type { ReplicaEntry } from './replica.ts';
+import type { ReplicaEntry, RoutedReplica } from './replica.ts';
 import {
   ServedModel,
   type ModelOverview,
@@ -21,8 +21,22 @@ export class Router {
   }
 
   /** Adds a model; `replicas` must not be empty. */
-  serve(model: ConfiguredModel, replicas: readonly ReplicaEntry[]): void {
-    this.#models.set(model.id, new ServedModel(model, replicas, this.#options));
+  serve(model: ConfiguredModel, replicas: readonly ReplicaEntry[]): ServedModel {
+    const served = new ServedModel(model, replicas, this.#options);
+    this.#models.set(model.id, served);
+    return served;
+  }
+
+  /** Removes a model, and returns its replicas. Its waiting requests get 404 `model_not_found`; its running ones go on. */
+  remove(id: string): readonly RoutedReplica[] {
+    const replicas = this.#models.get(id)?.close() ?? [];
+    this.#models.delete(id);
+    return replicas;
+  }
+
+  /** Whether a model with this ID is served. */
+  has(id: string): boolean {
+    return this.#models.has(id);
   }
 
   /**

@@ -15,7 +15,6 @@ import { isRetry, type RoutedRequest } from './routed-request.ts';
 export interface ConfiguredModel {
   readonly id: string;
   readonly required: boolean;
-  readonly dialects: readonly Dialect[];
   /** Pico-dollars per token. */
   readonly price: { readonly prompt: number; readonly completion: number };
   card(): ModelCard | null;
@@ -55,12 +54,13 @@ export interface RoutingOptions {
 export class ServedModel implements ConfiguredModel {
   readonly id: string;
   readonly required: boolean;
-  readonly dialects: readonly Dialect[];
-  readonly price: ConfiguredModel['price'];
+  /** Those of its replicas. */
+  dialects: readonly Dialect[] = [];
   readonly #queue: Queue;
   readonly #retries: RetryBudget;
-  readonly #model: ConfiguredModel;
-  readonly #replicas: readonly RoutedReplica[];
+  #model: ConfiguredModel;
+  readonly #replicas: RoutedReplica[];
+  readonly #log: Log;
   readonly #dispatcher: Dispatcher;
   readonly #clock: BreakerClock;
 
@@ -72,14 +72,53 @@ export class ServedModel implements ConfiguredModel {
   ) {
     this.id = model.id;
     this.required = model.required;
-    this.dialects = model.dialects;
-    this.price = model.price;
     this.#queue = new Queue(queue);
     this.#retries = new RetryBudget(retry);
     this.#model = model;
     this.#clock = clock;
+    this.#log = log;
     this.#replicas = replicas.map((entry) => new RoutedReplica(entry, log, clock));
     this.#dispatcher = new Dispatcher(this.#replicas, { ...routing, maxWaitMs: queue.maxWaitMs, clock });
+    this.#updateDialects();
+  }
+
+  get price(): ConfiguredModel['price'] {
+    return this.#model.price;
+  }
+
+  /** Replaces the price and the card. Requests that run keep the price that they were admitted with. */
+  update(model: Pick<ConfiguredModel, 'price' | 'card'>): void {
+    this.#model = { ...this.#model, ...model };
+  }
+
+  addReplica(entry: ReplicaEntry): void {
+    const replica = new RoutedReplica(entry, this.#log, this.#clock);
+    this.#replicas.push(replica);
+    this.#dispatcher.add(replica);
+    this.#updateDialects();
+  }
+
+  /**
+   * Removes a replica, and returns it. The requests that run there go on; those that wait for it are sent to others, or
+   * refused.
+   */
+  removeReplica(name: string): RoutedReplica {
+    const replica = this.replica(name);
+    this.#replicas.splice(this.#replicas.indexOf(replica), 1);
+    this.#dispatcher.remove(replica);
+    this.#updateDialects();
+    return replica;
+  }
+
+  /** Removes all replicas, and returns them. Refuses the requests that wait. */
+  close(): RoutedReplica[] {
+    const replicas = this.#replicas.splice(0);
+    this.#dispatcher.close(new ServiceError('model_not_found', 'The model was removed.', { param: 'model' }));
+    return replicas;
+  }
+
+  #updateDialects(): void {
+    this.dialects = [...new Set(this.#replicas.map(({ engine }) => engine.dialect))];
   }
 
   card(): ModelCard | null {

@@ -57,7 +57,6 @@ function routerTo(
     {
       id: MODEL,
       required: false,
-      dialects: ['sluice'],
       price: PRICE,
       card: () => null,
     },

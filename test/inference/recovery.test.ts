@@ -54,7 +54,6 @@ function run(request: GenerationRequest, options: Options = {}): Run {
     {
       id: MODEL,
       required: false,
-      dialects: ['sluice'],
       price: { prompt: 1, completion: 2 },
       card: () => null,
     },

@@ -41,7 +41,7 @@ function run(replica: Engine, ledger: Partial<Ledger>, directive: object, stream
     clock: SYSTEM_CLOCK,
   });
   const price = { prompt: 1, completion: 2 };
-  router.serve({ id: MODEL, required: false, dialects: ['sluice'], price, card: () => null }, [
+  router.serve({ id: MODEL, required: false, price, card: () => null }, [
     { engine: replica, state: () => ({ state: 'ready' }), report: () => EMPTY_REPORT, capacity: () => null },
   ]);
   const { plans, limits, ledger: real, caller } = accounting;

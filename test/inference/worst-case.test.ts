@@ -11,7 +11,7 @@ import { chat, text } from '../engine/requests.ts';
 function modelOf(context: number, most: number, price: ConfiguredModel['price']): ConfiguredModel {
   // Only these two fields of a card are read.
   const card = { context_length: context, max_completion_tokens: most } as ModelCard;
-  return { id: 'a/b', required: false, dialects: ['sluice'], price, card: () => card };
+  return { id: 'a/b', required: false, price, card: () => card };
 }
 
 const cases = fc.record({

@@ -35,7 +35,7 @@ const OPTIONS: RoutingOptions = {
 function modelOf(states: readonly EngineState[], maxInFlight?: number): ServedModel {
   const router = new Router(OPTIONS);
   router.serve(
-    { id: ID, required: false, dialects: ['sluice'], price: { prompt: 1, completion: 2 }, card: () => null },
+    { id: ID, required: false, price: { prompt: 1, completion: 2 }, card: () => null },
     states.map((state, index) => ({
       engine: engineAt(index),
       state: () => state,
@@ -197,10 +197,9 @@ test('without a ready replica, retry-after is the time until the first may be re
 function routerOf(ids: readonly string[]): Router {
   const router = new Router(OPTIONS);
   for (const id of ids) {
-    router.serve(
-      { id, required: false, dialects: ['sluice'], price: { prompt: 1, completion: 2 }, card: () => null },
-      [{ engine: engineAt(0), state: () => READY, capacity: () => null, report: () => EMPTY_REPORT }],
-    );
+    router.serve({ id, required: false, price: { prompt: 1, completion: 2 }, card: () => null }, [
+      { engine: engineAt(0), state: () => READY, capacity: () => null, report: () => EMPTY_REPORT },
+    ]);
   }
   return router;
 }

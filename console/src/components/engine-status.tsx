@@ -8,6 +8,7 @@ const STATES: Readonly<Record<State['state'], { word: string; tone: Tone }>> = {
   ready: { word: 'Ready', tone: 'good' },
   loading: { word: 'Loading', tone: 'accent' },
   downloading: { word: 'Downloading', tone: 'accent' },
+  unloaded: { word: 'Not loaded', tone: 'neutral' },
   paused: { word: 'Paused', tone: 'warn' },
   down: { word: 'Down', tone: 'bad' },
 };

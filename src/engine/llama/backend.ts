@@ -65,6 +65,13 @@ export function packagesOf(platform: NodeJS.Platform, arch: string): string[] {
   return (names[`${platform}-${arch}`] ?? []).map((name) => `@node-llama-cpp/${name}`);
 }
 
+/** Whether a package with GPU support is installed; the GPU itself may be missing. On macOS, it uses the machine's memory. */
+export function hasGpuPackage(): boolean {
+  return packagesOf(process.platform, process.arch).some(
+    (name) => /-(cuda|vulkan)$/.test(name) && binariesFolder(name) !== null,
+  );
+}
+
 /**
  * Returns the default number of threads for a decode: the physical performance cores, as far as CPU affinity and cgroup
  * quota allow.

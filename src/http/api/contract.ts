@@ -3,6 +3,7 @@ import type { auditOperations } from './contract/audit.ts';
 import type { invitationOperations } from './contract/invitations.ts';
 import type { keyOperations } from './contract/keys.ts';
 import type { meOperations } from './contract/me.ts';
+import type { modelOperations } from './contract/models.ts';
 import type { BodyOf, Operation, Params, QueryOf, Wire } from './contract/operation.ts';
 import type { peopleOperations } from './contract/people.ts';
 import type { requestOperations } from './contract/requests.ts';
@@ -16,6 +17,7 @@ type All = typeof accountOperations &
   typeof invitationOperations &
   typeof keyOperations &
   typeof meOperations &
+  typeof modelOperations &
   typeof peopleOperations &
   typeof requestOperations &
   typeof serviceOperations &

@@ -4,6 +4,7 @@ import type { Endpoint } from './endpoint.ts';
 import { invitationEndpoints } from './invitations.ts';
 import { keyEndpoints } from './keys.ts';
 import { meEndpoints } from './me.ts';
+import { modelEndpoints } from './models.ts';
 import { peopleEndpoints } from './people.ts';
 import { requestEndpoints } from './requests.ts';
 import { serviceEndpoints } from './service.ts';
@@ -22,6 +23,7 @@ export const API_ENDPOINTS: readonly Endpoint[] = [
   ...meEndpoints,
   ...auditEndpoints,
   ...serviceEndpoints,
+  ...modelEndpoints,
 ];
 
 /** Their paths, with parameters in braces, and methods. */

@@ -19,9 +19,7 @@ export const serviceEndpoints = endpoints(serviceOperations, {
   listServedModels: async ({ context, principal }) => {
     const mayUse = ({ id }: ModelOverview) => principal.key?.models?.has(id) !== false;
     const items = context.router.overview().filter(mayUse);
-    return pageJson({ items, nextCursor: null }, (model) =>
-      modelJson(context.router, model, principal.operator),
-    );
+    return pageJson({ items, nextCursor: null }, (model) => modelJson(context, model, principal.operator));
   },
   listEngines: async ({ context }) =>
     pageJson({ items: context.router.reports(), nextCursor: null }, replicaJson),
@@ -156,6 +154,8 @@ function progressOf(state: Exclude<ReplicaState, PausedState>): Progress {
         total_bytes: totalBytes,
       };
     }
+    case 'unloaded':
+      return { ...PROGRESS, state: 'unloaded' };
     case 'down':
       return { ...PROGRESS, state: 'down', reason: state.reason, retry_in_ms: state.retryInMs };
   }
@@ -164,10 +164,15 @@ function progressOf(state: Exclude<ReplicaState, PausedState>): Progress {
 const READY = { state: 'ready' } as const;
 
 /** The state of a model is that of the replica that has progressed furthest. */
-const BY_PROGRESS = ['ready', 'loading', 'downloading', 'down'] as const;
+const BY_PROGRESS = ['ready', 'loading', 'downloading', 'unloaded', 'down'] as const;
 
-function modelJson(router: Router, overview: ModelOverview, operator: boolean): z.input<typeof servedModel> {
+export function modelJson(
+  { router, models }: HttpContext,
+  overview: ModelOverview,
+  operator: boolean,
+): z.input<typeof servedModel> {
   const model = router.model(overview.id);
+  const { source, ...details } = models.details(overview.id);
   const { price } = model;
   const card = model.card();
   // A paused replica still gets requests if no other is ready.
@@ -190,6 +195,8 @@ function modelJson(router: Router, overview: ModelOverview, operator: boolean): 
     modality: card?.architecture.modality ?? null,
     instruct_type: card?.architecture.instruct_type ?? null,
     recommended_sampling: samplingJson(card?.recommendedSampling ?? {}),
+    ...details,
+    source: operator ? source : null,
     tools: card?.tools ?? null,
     reasoning: card?.reasoning ?? null,
   };

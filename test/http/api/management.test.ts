@@ -574,7 +574,17 @@ for (const kind of testDatabases()) {
 
     test('every endpoint that accepts keys was called, and its response matched the schema', async () => {
       for (const path of ['models', 'engines', 'load', 'health']) await ok('GET', `/api/${path}`);
+      await ok('GET', '/api/catalog');
+      const replicas = [{ url: 'http://127.0.0.1:9', dialect: 'vllm' }];
+      await ok('POST', '/api/models', { body: { id: 'test/far', replicas } });
+      const replica = { url: 'http://127.0.0.1:1', dialect: 'vllm' };
+      await ok('POST', '/api/replicas', { body: { model: 'test/far', replica } });
+      await ok('POST', '/api/replicas/remove', { body: { model: 'test/far', name: 'test/far#0' } });
+      await ok('POST', '/api/models/update', { body: { model: 'test/far', context_tokens: 4096 } });
+      await ok('POST', '/api/models/remove', { body: { model: 'test/far' } });
+      await ok('POST', '/api/models/load', { body: { model: MODEL } });
       await ok('POST', '/api/engines/restart', { body: { model: MODEL, name: `embedded:${MODEL}` } });
+      await ok('POST', '/api/models/unload', { body: { model: MODEL } });
       const withKeys = API_ENDPOINTS.filter(({ access }) => access !== 'open' && access !== 'signed-in');
       const all = withKeys.map(({ method, path }) => `${method} ${path}`);
       assert.deepEqual([...managed.called].sort(), all.sort());

@@ -68,6 +68,9 @@ for (const kind of testDatabases()) {
         modality: 'text->text',
         instruct_type: null,
         recommended_sampling: {},
+        origin: 'file',
+        embedded: true,
+        source: `scripted:${JSON.stringify({ tokens: 100_000, tokenMs: 5 })}`,
         tools: null,
         reasoning: null,
       });

@@ -31,6 +31,7 @@ const TITLES: Readonly<Record<string, string>> = {
   endOtherSessions: 'End other sessions',
   listAudit: 'List audit log',
   listServedModels: 'List model status',
+  listCatalog: 'List model catalog',
   readLoad: 'Get load',
   readHealth: 'Get health',
 };

@@ -26,6 +26,7 @@ export function ModelProgress({ model, atMs }: { model: Model; atMs: number }) {
     case 'down':
       return <Down model={model} />;
     case 'ready':
+    case 'unloaded':
       return null;
   }
 }

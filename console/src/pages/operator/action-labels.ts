@@ -37,6 +37,13 @@ export const ACTION_LABELS = {
   'plan.remove': 'Removed plan',
   'plan.make_default': 'Set default plan',
   'engine.restart': 'Restarted engine of',
+  'model.add': 'Added model',
+  'model.update': 'Changed model',
+  'model.load': 'Loaded model',
+  'model.unload': 'Unloaded model',
+  'model.remove': 'Removed model',
+  'replica.add': 'Added replica of',
+  'replica.remove': 'Removed replica of',
 } as const;
 
 /** Returns the label of an action; its name if it is unknown. */

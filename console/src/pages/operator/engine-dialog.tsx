@@ -33,7 +33,7 @@ export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClo
             {engine.restartable && (
               <Button
                 icon={<RotateCw className="size-4" aria-hidden="true" />}
-                disabled={engine.state === 'downloading'}
+                disabled={engine.state === 'downloading' || engine.state === 'unloaded'}
                 onClick={() => setAsking(true)}
               >
                 Restart
@@ -98,6 +98,7 @@ function Readiness({ engine }: { engine: Engine }) {
   } = engine;
   switch (state) {
     case 'ready':
+    case 'unloaded':
       return null;
     case 'loading':
       return (

@@ -7,9 +7,9 @@ import { component, filterText, pageOf, time } from './schemas.ts';
 const count = z.int();
 const nullableCount = z.int().nullable();
 
-/** State of a model or a replica. */
+/** State of a model or a replica. `unloaded`: the model is not in memory. */
 const stateFields = {
-  state: z.enum(['ready', 'loading', 'downloading', 'down']),
+  state: z.enum(['ready', 'loading', 'downloading', 'unloaded', 'down']),
   fraction: z.number().nullable().describe('Progress of the download or of loading, 0 to 1; null: unknown.'),
   received_bytes: nullableCount.describe('Downloaded bytes.'),
   total_bytes: nullableCount.describe('Size of the download; null: unknown.'),
@@ -52,6 +52,18 @@ export const servedModel = component(
       })
       .describe(
         'Parameters that the publisher of the model recommends. They are not applied automatically; send them in each request.',
+      ),
+    origin: z
+      .enum(['file', 'added'])
+      .describe('`file`: defined in the configuration file, and cannot be changed at run time.'),
+    embedded: z
+      .boolean()
+      .describe('Whether it runs on an engine of the service, so that it can be unloaded.'),
+    source: z
+      .string()
+      .nullable()
+      .describe(
+        'Its ID in the catalog, or the source of its file; null: it runs on other servers. For operators only.',
       ),
     tools: z.boolean().nullable().describe('Whether the model calls tools; null: unknown.'),
     reasoning: z
@@ -221,7 +233,7 @@ const health = component(
 export const serviceOperations = operations({
   listServedModels: {
     route: 'GET /api/models',
-    summary: 'List all configured models, ready or not. A key only sees the models that it may use.',
+    summary: 'List all models, ready or not. A key only sees the models that it may use.',
     access: 'any',
     response: pageOf('ServedModelPage', servedModel),
   },

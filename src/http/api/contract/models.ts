@@ -1,0 +1,172 @@
+import { z } from 'zod';
+import { modelId } from '../../../config/plan.ts';
+import { DIALECTS } from '../../../generation.ts';
+import { operations } from './operation.ts';
+import { component, deleted, filterText, line } from './schemas.ts';
+import { servedModel } from './service.ts';
+
+const count = z.int();
+const model = filterText.describe('ID of the model.');
+const url = line(2048);
+
+const price = z
+  .string()
+  .regex(/^\d{1,9}(\.\d{1,6})?$/, 'expected a decimal string with at most 6 decimals, such as "0.15"')
+  .optional()
+  .describe('USD per million tokens, a decimal string.');
+
+const pricing = z.strictObject({ prompt: price, completion: price }).optional();
+
+const contextTokens = z
+  .int()
+  .min(128)
+  .max(1_048_576)
+  .optional()
+  .describe('Context length of a request, in tokens: prompt and completion together.');
+
+const newReplica = z.strictObject({
+  url: url.describe('Base URL of an OpenAI-compatible server, with or without `/v1`.'),
+  dialect: z.enum(DIALECTS).describe('Server software; `openai` for any other server or provider.'),
+  model: line(200).optional().describe('Model name on the server. Default: the ID of the model.'),
+  api_key_env: z
+    .string()
+    .regex(
+      /^SLUICE_REPLICA_[A-Z0-9_]{1,64}$/,
+      'expected the name of a variable that starts with SLUICE_REPLICA_',
+    )
+    .optional()
+    .describe(
+      'Name of the environment variable with the API key for this server. It must start with `SLUICE_REPLICA_`, so that no other secret of the service can be sent. Default: no key is sent.',
+    ),
+  max_in_flight: z
+    .int()
+    .min(1)
+    .max(100_000)
+    .optional()
+    .describe('Maximum number of choices that an instance sends to the server at a time.'),
+});
+
+const catalogModel = component(
+  'CatalogModel',
+  z.object({
+    id: z.string(),
+    summary: z.string(),
+    license: z.string(),
+    quantization: z.string(),
+    context_length: count.describe('Context length that the model was trained with, in tokens.'),
+    size_bytes: count.describe('Size of the download.'),
+    memory_bytes: count.describe('Memory that it needs with the default slots and context.'),
+    fits: z.boolean().describe('Whether that much memory is available now.'),
+    downloaded: z.boolean().describe('Whether its file is on this machine.'),
+    tools: z.boolean().describe('Whether the model calls tools.'),
+    reasoning: z.boolean().describe('Whether the model can reason before it answers.'),
+  }),
+);
+
+const onlyModel = component('ModelReference', z.strictObject({ model }));
+
+/** Changes of the served models, without a restart. */
+export const modelOperations = operations({
+  listCatalog: {
+    route: 'GET /api/catalog',
+    summary: 'List the models that can be added by ID, with the memory that they need and that is available.',
+    access: 'operator',
+    response: component(
+      'Catalog',
+      z.object({
+        available_memory_bytes: count.describe('Memory that is available on the machine of this instance.'),
+        data: z.array(catalogModel),
+      }),
+    ),
+  },
+  addModel: {
+    route: 'POST /api/models',
+    summary:
+      'Add a model. The service downloads and loads it; `listServedModels` shows the progress. With several instances, a model with `source` runs on this instance only, and one with `replicas` is served by all.',
+    access: 'operator',
+    status: 201,
+    body: component(
+      'NewModel',
+      z.strictObject({
+        id: modelId
+          .optional()
+          .describe('Model ID that callers send. Default: derived from `source`. Required with `replicas`.'),
+        source: line(2048)
+          .optional()
+          .describe(
+            'A model of the catalog, `hf:owner/repo/file.gguf[@revision]`, an `https://` address, or an absolute path on the machine of the service. Either this or `replicas` is required.',
+          ),
+        replicas: z.array(newReplica).min(1).max(100).optional().describe('Servers that run this model.'),
+        pricing,
+        context_tokens: contextTokens,
+        slots: z
+          .int()
+          .min(1)
+          .max(64)
+          .optional()
+          .describe('Number of requests that generate at the same time. Default: depends on the memory.'),
+      }),
+    ),
+    response: servedModel,
+    errors: ['conflict', 'not_enough_memory'],
+  },
+  updateModel: {
+    route: 'POST /api/models/update',
+    summary:
+      'Change the price or the context length of an added model. A changed context length restarts its engine.',
+    access: 'operator',
+    body: component('ModelUpdate', z.strictObject({ model, pricing, context_tokens: contextTokens })),
+    response: servedModel,
+    errors: ['model_not_found', 'conflict'],
+  },
+  loadModel: {
+    route: 'POST /api/models/load',
+    summary: 'Load a model, or resume its download.',
+    access: 'operator',
+    body: onlyModel,
+    response: servedModel,
+    errors: ['model_not_found', 'conflict', 'not_enough_memory'],
+  },
+  unloadModel: {
+    route: 'POST /api/models/unload',
+    summary:
+      'Unload a model, or cancel its download. Running requests have 10 seconds to finish. Models of the configuration file are loaded again when the service starts.',
+    access: 'operator',
+    body: onlyModel,
+    response: servedModel,
+    errors: ['model_not_found', 'conflict'],
+  },
+  removeModel: {
+    route: 'POST /api/models/remove',
+    summary: 'Remove an added model and delete its downloaded file.',
+    access: 'operator',
+    body: component(
+      'ModelRemoval',
+      z.strictObject({
+        model,
+        keep_file: z.boolean().optional().describe('Keep the downloaded file. Default: false.'),
+      }),
+    ),
+    response: deleted,
+    errors: ['model_not_found', 'conflict'],
+  },
+  addReplica: {
+    route: 'POST /api/replicas',
+    summary: 'Add a server to a model that was added with `replicas`.',
+    access: 'operator',
+    body: component('ReplicaAddition', z.strictObject({ model, replica: newReplica })),
+    response: servedModel,
+    errors: ['model_not_found', 'conflict'],
+  },
+  removeReplica: {
+    route: 'POST /api/replicas/remove',
+    summary: 'Remove a server from a model that was added with `replicas`. Requests that run there finish.',
+    access: 'operator',
+    body: component(
+      'ReplicaRemoval',
+      z.strictObject({ model, name: filterText.describe('Name of the replica, as in the list of engines.') }),
+    ),
+    response: servedModel,
+    errors: ['model_not_found', 'not_found', 'conflict'],
+  },
+});

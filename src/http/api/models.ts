@@ -1,0 +1,72 @@
+import type { HttpContext } from '../context.ts';
+import { modelOperations } from './contract/models.ts';
+import { endpoints } from './endpoint.ts';
+import { modelJson } from './service.ts';
+
+export const modelEndpoints = endpoints(modelOperations, {
+  listCatalog: async ({ context }) => {
+    const { models, availableBytes } = await context.models.catalog();
+    return {
+      available_memory_bytes: availableBytes,
+      data: models.map(({ model, memoryBytes, fits, downloaded }) => ({
+        id: model.id,
+        summary: model.summary,
+        license: model.license,
+        quantization: model.quantization,
+        context_length: model.contextTokens,
+        size_bytes: Math.round(model.sizeBytes ?? model.sizeGb * 1e9),
+        memory_bytes: Math.round(memoryBytes),
+        fits,
+        downloaded,
+        tools: model.tools,
+        reasoning: model.reasoning,
+      })),
+    };
+  },
+  addModel: async ({ context, actor, body }) => {
+    const { id, source, replicas, pricing, context_tokens: contextTokens, slots } = body;
+    const added = { id, source, replicas: replicas?.map(replicaOf), pricing, contextTokens, slots };
+    return served(context, await context.models.add(added, actor));
+  },
+  updateModel: async ({ context, actor, body }) => {
+    const { model, pricing, context_tokens: contextTokens } = body;
+    await context.models.update(model, { pricing, contextTokens }, actor);
+    return served(context, model);
+  },
+  loadModel: async ({ context, actor, body: { model } }) => {
+    await context.models.load(model, actor);
+    return served(context, model);
+  },
+  unloadModel: async ({ context, actor, body: { model } }) => {
+    await context.models.unload(model, actor);
+    return served(context, model);
+  },
+  removeModel: async ({ context, actor, body }) => {
+    await context.models.remove(body.model, body.keep_file === true, actor);
+    return { id: body.model, deleted: true };
+  },
+  addReplica: async ({ context, actor, body: { model, replica } }) => {
+    await context.models.addReplica(model, replicaOf(replica), actor);
+    return served(context, model);
+  },
+  removeReplica: async ({ context, actor, body: { model, name } }) => {
+    await context.models.removeReplica(model, name, actor);
+    return served(context, model);
+  },
+});
+
+interface ReplicaBody {
+  url: string;
+  dialect: string;
+  model?: string | undefined;
+  api_key_env?: string | undefined;
+  max_in_flight?: number | undefined;
+}
+
+function replicaOf({ url, dialect, model, api_key_env: apiKeyEnv, max_in_flight: maxInFlight }: ReplicaBody) {
+  return { url, dialect, model, apiKeyEnv, maxInFlight };
+}
+
+function served(context: HttpContext, id: string) {
+  return modelJson(context, context.router.model(id).overview(), true);
+}

@@ -1,0 +1,102 @@
+import type { EngineConfig } from '../config/schema.ts';
+import { hasGpuPackage } from '../engine/llama/backend.ts';
+import { availableMemory, planMemory, totalBytes, type PlannedModel } from '../engine/llama/memory.ts';
+import { ServiceError } from '../errors.ts';
+import { CATALOG, findModel, plannedModel, type CatalogModel } from '../models/catalog.ts';
+import { readGguf } from '../models/gguf.ts';
+import type { ModelStore } from '../models/store.ts';
+
+/** A loaded model, which could be unloaded. */
+export interface LoadedEngine {
+  id: string;
+  memoryBytes: number;
+}
+
+/**
+ * Throws `not_enough_memory`, with what would fit, if the model needs more memory than is available. Does nothing if the
+ * need is not known before the download, or if a GPU may hold part of the model; the engine checks these cases when it
+ * loads the model.
+ */
+export async function checkFit(
+  id: string,
+  engine: EngineConfig,
+  store: ModelStore,
+  loaded: readonly LoadedEngine[],
+): Promise<void> {
+  if (hasGpuPackage() && engine.gpuLayers !== 0) return;
+  const model = await plannedOf(id, engine, store);
+  if (model === null) return;
+  const available = availableMemory().bytes;
+  const needed = neededBytes(model, engine, available);
+  if (needed > available) throw doesNotFit(id, needed, available, loaded);
+}
+
+/** Returns the memory that a catalog model needs in the default configuration when this much is available, in bytes. */
+export function catalogMemory(model: CatalogModel, availableBytes: number): number {
+  return neededBytes(plannedModel(model), {}, availableBytes);
+}
+
+/** Returns the available memory in bytes. */
+export function freeMemory(): number {
+  return availableMemory().bytes;
+}
+
+function neededBytes(
+  model: PlannedModel,
+  { slots, contextTokens }: Pick<EngineConfig, 'slots' | 'contextTokens'>,
+  availableBytes: number,
+): number {
+  const options = { slots: slots ?? null, contextTokens: contextTokens ?? null };
+  return totalBytes(planMemory(model, options, { availableBytes, gpu: false }));
+}
+
+async function plannedOf(
+  id: string,
+  { file }: EngineConfig,
+  store: ModelStore,
+): Promise<PlannedModel | null> {
+  if (file?.startsWith('scripted:')) return null;
+  const local = await store.resolve(id, file).catch(() => null);
+  if (local !== null) return await readGguf(local).catch(() => null);
+  const listed = findModel(file ?? id);
+  return listed && plannedModel(listed);
+}
+
+/** Most models that the message suggests. */
+const MAX_SUGGESTED = 3;
+
+/** The error with suggestions: engines to unload, and models of the catalog that fit. */
+function doesNotFit(
+  id: string,
+  needed: number,
+  available: number,
+  loaded: readonly LoadedEngine[],
+): ServiceError {
+  const others = loaded
+    .filter((engine) => available + engine.memoryBytes >= needed)
+    .toSorted((a, b) => a.memoryBytes - b.memoryBytes)
+    .slice(0, MAX_SUGGESTED);
+  const smaller = CATALOG.filter((model) => catalogMemory(model, available) <= available)
+    .toSorted((a, b) => b.sizeGb - a.sizeGb)
+    .slice(0, MAX_SUGGESTED);
+  const advice = [
+    ...(others.length > 0
+      ? [`It fits after one of these is unloaded: ${others.map(nameWithMemory).join(', ')}.`]
+      : []),
+    ...(smaller.length > 0
+      ? [`Models of the catalog that fit now: ${smaller.map((model) => `\`${model.id}\``).join(', ')}.`]
+      : []),
+  ];
+  return new ServiceError(
+    'not_enough_memory',
+    [
+      `\`${id}\` needs ${megabytes(needed)} of memory; ${megabytes(available)} are available.`,
+      ...advice,
+    ].join(' '),
+    { param: 'model' },
+  );
+}
+
+const nameWithMemory = ({ id, memoryBytes }: LoadedEngine): string => `\`${id}\` (${megabytes(memoryBytes)})`;
+
+const megabytes = (bytes: number): string => `${Math.round(bytes / 1e6).toLocaleString('en-US')} MB`;

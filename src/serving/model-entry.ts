@@ -1,0 +1,219 @@
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { picoPerToken, type TokenPrice } from '../accounts/ledger/cost.ts';
+import type { Config, ModelConfig, ReplicaConfig } from '../config/schema.ts';
+import { EmbeddedReplica } from '../engine/embedded-replica.ts';
+import { createRemoteReplica, type RemoteReplica } from '../engine/remote-replica.ts';
+import type { Log } from '../log.ts';
+import { withCatalog } from '../models/catalog-defaults.ts';
+import type { ModelStore } from '../models/store.ts';
+import { cardSource } from '../routing/card.ts';
+import type { RoutedReplica } from '../routing/replica.ts';
+import type { Router } from '../routing/router.ts';
+import type { ServedModel } from '../routing/served-model.ts';
+import type { Secret } from '../secret.ts';
+
+export interface EntryContext {
+  config: Config;
+  /** By the name of their environment variable. */
+  secrets: ReadonlyMap<string, Secret>;
+  store: ModelStore;
+  /** Folder of the engines' sockets. */
+  sockets: string;
+  log: Log;
+  router: Router;
+}
+
+/** A served model with its replicas. Both kinds have the same methods where both can do it. */
+export type ModelEntry = EmbeddedEntry | RemoteEntry;
+
+/** A model on an engine of this service. */
+export class EmbeddedEntry {
+  readonly kind = 'embedded';
+  readonly replica: EmbeddedReplica;
+  #config: ModelConfig;
+  readonly #served: ServedModel;
+  readonly #router: Router;
+
+  constructor(config: ModelConfig, context: EntryContext) {
+    const { store, sockets, log, router } = context;
+    const settings = context.config.file;
+    const name = createHash('sha256').update(config.id).digest('hex').slice(0, 12);
+    this.#router = router;
+    this.#config = withCatalog(config);
+    const engine = engineOf(this.#config);
+    this.replica = new EmbeddedReplica({
+      modelId: config.id,
+      engine,
+      socketPath: join(sockets, `${process.pid}-${name}.sock`),
+      maxChoices: settings.limits.choices,
+      timeouts: settings.engine,
+      logLevel: settings.logLevel,
+      async fetch(onProgress, signal) {
+        const { file } = await store.pull(engine.file ?? config.id, { signal, onProgress });
+        return file;
+      },
+      log,
+    });
+    const { id, required } = config;
+    this.#served = router.serve({ id, required, ...this.#offer() }, [this.replica]);
+  }
+
+  get config(): ModelConfig {
+    return this.#config;
+  }
+
+  /** Starts the engine, or leaves the model unloaded. */
+  start(loaded: boolean): void {
+    if (loaded) this.replica.start();
+    else void this.replica.unload(false);
+  }
+
+  /** Applies a changed definition. An engine with other settings is restarted. Resolves when it has exited. */
+  async apply(config: ModelConfig): Promise<void> {
+    const before = engineOf(this.#config);
+    this.#config = withCatalog(config);
+    this.#served.update(this.#offer());
+    if (isDeepStrictEqual(before, engineOf(this.#config))) return;
+    this.replica.configure(engineOf(this.#config));
+    if (this.replica.state().state === 'unloaded') return;
+    const exited = this.replica.unload(false);
+    this.replica.wake();
+    await exited;
+  }
+
+  /** Stops serving the model. Running requests have a few seconds to finish. Resolves when the engine has exited. */
+  async withdraw(): Promise<void> {
+    this.#router.remove(this.#config.id);
+    await this.replica.unload(false);
+    await this[Symbol.asyncDispose]();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.replica[Symbol.asyncDispose]();
+  }
+
+  #offer() {
+    const card = cardSource(this.#config, [this.replica], () => this.replica.created);
+    return { price: priceOf(this.#config), card: () => (this.replica.description ? card() : null) };
+  }
+}
+
+/** A model on other servers. */
+class RemoteEntry {
+  readonly kind = 'remote';
+  #config: ModelConfig;
+  readonly #context: EntryContext;
+  readonly #served: ServedModel;
+  readonly #replicas: RemoteReplica[];
+  /** By the name of the replica. */
+  readonly #settings = new Map<string, ReplicaConfig>();
+  /** The number in the name of the next replica. */
+  #next = 0;
+  readonly #created = Math.floor(Date.now() / 1000);
+
+  constructor(config: ModelConfig, context: EntryContext) {
+    this.#config = withCatalog(config);
+    this.#context = context;
+    this.#replicas = (config.replicas ?? []).map((replica) => this.#create(replica));
+    const { id, required } = config;
+    this.#served = context.router.serve({ id, required, ...this.#offer() }, this.#replicas);
+  }
+
+  get config(): ModelConfig {
+    return this.#config;
+  }
+
+  /** Starts the health checks of the replicas. */
+  start(): void {
+    for (const replica of this.#replicas) void replica.start();
+  }
+
+  /** Returns the settings of a replica; undefined: there is no replica with this name. */
+  replica(name: string): ReplicaConfig | undefined {
+    return this.#settings.get(name);
+  }
+
+  /** Applies a changed definition. Resolves when the connections to removed replicas are closed. */
+  async apply(config: ModelConfig): Promise<void> {
+    this.#config = withCatalog(config);
+    const removed = [...this.#settings].filter(
+      ([, settings]) => !config.replicas?.some((replica) => isDeepStrictEqual(replica, settings)),
+    );
+    const known = [...this.#settings.values()];
+    for (const settings of config.replicas ?? []) {
+      if (known.some((replica) => isDeepStrictEqual(replica, settings))) continue;
+      const replica = this.#create(settings);
+      this.#replicas.push(replica);
+      this.#served.addReplica(replica);
+      void replica.start();
+    }
+    const closed = removed.map(([name]) => this.#remove(name));
+    this.#served.update(this.#offer());
+    await Promise.all(closed);
+  }
+
+  /** Stops serving the model. Running requests have `drainMs` to finish. Resolves when the connections are closed. */
+  async withdraw(): Promise<void> {
+    const { config, router } = this.#context;
+    await untilIdle(router.remove(this.#config.id), config.file.drainMs);
+    await this[Symbol.asyncDispose]();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#replicas.map((replica) => replica[Symbol.asyncDispose]()));
+  }
+
+  #create(settings: ReplicaConfig): RemoteReplica {
+    const { config, secrets, log } = this.#context;
+    const replica = createRemoteReplica(this.#config, settings, this.#next++, {
+      secrets,
+      timeouts: config.file.engine,
+      log,
+    });
+    this.#settings.set(replica.engine.name, settings);
+    return replica;
+  }
+
+  async #remove(name: string): Promise<void> {
+    const index = this.#replicas.findIndex(({ engine }) => engine.name === name);
+    const [replica] = this.#replicas.splice(index, 1);
+    this.#settings.delete(name);
+    const routed = this.#served.removeReplica(name);
+    await untilIdle([routed], this.#context.config.file.drainMs);
+    await replica?.[Symbol.asyncDispose]();
+  }
+
+  #offer() {
+    return {
+      price: priceOf(this.#config),
+      card: cardSource(this.#config, this.#replicas, () => this.#created),
+    };
+  }
+}
+
+/** Creates the entry of a model, which is not started yet. */
+export function createEntry(config: ModelConfig, context: EntryContext): ModelEntry {
+  return config.replicas ? new RemoteEntry(config, context) : new EmbeddedEntry(config, context);
+}
+
+/** Interval at which the requests of removed replicas are counted, in milliseconds. */
+const IDLE_CHECK_MS = 100;
+
+/** Resolves when no request runs on the replicas, or after `maxMs`. */
+async function untilIdle(replicas: readonly RoutedReplica[], maxMs: number): Promise<void> {
+  const end = performance.now() + maxMs;
+  while (replicas.some(({ inFlight }) => inFlight > 0) && performance.now() < end) {
+    await setTimeout(IDLE_CHECK_MS, undefined, { ref: false });
+  }
+}
+
+function engineOf(config: ModelConfig) {
+  return config.engine ?? { gpuLayers: 'auto' as const };
+}
+
+function priceOf({ pricing }: ModelConfig): TokenPrice {
+  return { prompt: picoPerToken(pricing.prompt), completion: picoPerToken(pricing.completion) };
+}

@@ -1,0 +1,388 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Actor, AuditNote } from '../accounts/audit.ts';
+import type { ModelConfig } from '../config/schema.ts';
+import type { Database } from '../database/database.ts';
+import { DatabaseError } from '../database/errors.ts';
+import type { EmbeddedReplica } from '../engine/embedded-replica.ts';
+import { ServiceError } from '../errors.ts';
+import { CATALOG, type CatalogModel } from '../models/catalog.ts';
+import { PullError } from '../models/pull-error.ts';
+import { defineModel, nodeOf, validModel, type NewModel, type NewReplica } from './definition.ts';
+import { catalogMemory, checkFit, freeMemory, type LoadedEngine } from './memory-fit.ts';
+import { createEntry, type EmbeddedEntry, type EntryContext, type ModelEntry } from './model-entry.ts';
+import { ModelTable, type StoredModel } from './model-table.ts';
+
+/** Interval at which changes by other processes are noticed, in milliseconds. */
+const POLL_MS = 1000;
+
+/** What operators see of a model, in addition to its state. */
+export interface ModelDetails {
+  /** Where it is defined. Those of the file cannot be changed at run time. */
+  origin: 'file' | 'added';
+  embedded: boolean;
+  /** `engine.file`, or the ID in the catalog; null for models on other servers. */
+  source: string | null;
+}
+
+/** Changes of an added model. */
+export interface ModelChange {
+  pricing?: { prompt?: string | undefined; completion?: string | undefined } | undefined;
+  contextTokens?: number | undefined;
+}
+
+/** A model of the catalog on this machine. */
+export interface CatalogState {
+  model: CatalogModel;
+  memoryBytes: number;
+  fits: boolean;
+  downloaded: boolean;
+}
+
+interface Served {
+  entry: ModelEntry;
+  /** Null for a model of the configuration file. */
+  stored: StoredModel | null;
+}
+
+/**
+ * The models of a running service: those of the configuration, and those in the database, which can be changed at run
+ * time by any process on the same database. A model of the configuration wins over one in the database with the same ID.
+ */
+export class Models implements AsyncDisposable {
+  readonly #context: EntryContext;
+  readonly #table: ModelTable;
+  readonly #served = new Map<string, Served>();
+  /** Models in the database that the configuration hides. */
+  #hidden: ReadonlySet<string> = new Set();
+  #revision = -1;
+  /** Changes run one at a time. */
+  #last: Promise<unknown> = Promise.resolve();
+  /** Engines and connections that are being closed. */
+  readonly #closing = new Set<Promise<void>>();
+  readonly #stop = new AbortController();
+  #failing = false;
+
+  private constructor(context: EntryContext, table: ModelTable) {
+    this.#context = context;
+    this.#table = table;
+  }
+
+  /** Creates the models, which are not started yet. Rejects with a `DatabaseError`. */
+  static async open(database: Database, context: EntryContext): Promise<Models> {
+    const { config, log } = context;
+    const models = new Models(context, new ModelTable(database, nodeOf(config), log));
+    for (const model of config.file.models) {
+      models.#served.set(model.id, { entry: createEntry(model, context), stored: null });
+    }
+    await models.#apply(false);
+    return models;
+  }
+
+  /** Starts the engines and health checks, and from then on notices changes by other processes. */
+  start(): void {
+    for (const { entry, stored } of this.#served.values()) entry.start(stored?.loaded ?? true);
+    void this.#poll();
+  }
+
+  get embeddedReplicas(): EmbeddedReplica[] {
+    return [...this.#served.values()].flatMap(({ entry }) =>
+      entry.kind === 'embedded' ? entry.replica : [],
+    );
+  }
+
+  /** Returns the details of a served model. */
+  details(id: string): ModelDetails {
+    const { entry, stored } = this.#find(id);
+    const embedded = entry.kind === 'embedded';
+    return {
+      origin: stored === null ? 'file' : 'added',
+      embedded,
+      source: embedded ? (entry.config.engine?.file ?? id) : null,
+    };
+  }
+
+  /** Returns the catalog, and the memory that is available on this machine, in bytes. */
+  async catalog(): Promise<{ models: CatalogState[]; availableBytes: number }> {
+    const availableBytes = freeMemory();
+    const local = new Set((await this.#context.store.list()).map(({ id }) => id));
+    const models = CATALOG.map((model) => {
+      const memoryBytes = catalogMemory(model, availableBytes);
+      return { model, memoryBytes, fits: memoryBytes <= availableBytes, downloaded: local.has(model.id) };
+    });
+    return { models, availableBytes };
+  }
+
+  /**
+   * Adds a model and starts to download and load it. Rejects with `invalid_value`, `missing_required_parameter`,
+   * `conflict` if the ID is used, or `not_enough_memory`.
+   */
+  async add(model: NewModel, by: Actor): Promise<string> {
+    return await this.#change(async () => {
+      const config = await defineModel(model, this.#context.store);
+      const { id } = config;
+      if (this.#served.has(id)) throw conflict(`The model \`${id}\` already exists.`, 'id');
+      this.#checkVariables(config);
+      if (config.engine) await this.#checkFit(config);
+      const node = config.replicas ? '' : nodeOf(this.#context.config);
+      const { prompt, completion } = config.pricing;
+      const detail = config.replicas
+        ? { replicas: config.replicas.map(({ url }) => url), prompt, completion }
+        : { source: config.engine?.file ?? id, prompt, completion };
+      await this.#table.insert({ config, node, loaded: true }, by, note('model.add', id, detail));
+      return id;
+    });
+  }
+
+  /** Changes the price or the context length of an added model. A changed context length restarts its engine. */
+  async update(id: string, { pricing, contextTokens }: ModelChange, by: Actor): Promise<void> {
+    await this.#change(async () => {
+      const stored = this.#added(id);
+      const { config } = stored;
+      const changed = validModel({
+        ...config,
+        pricing: { ...config.pricing, ...JSON.parse(JSON.stringify(pricing ?? {})) },
+        ...(contextTokens !== undefined &&
+          (config.engine ? { engine: { ...config.engine, contextTokens } } : { contextTokens })),
+      });
+      const detail = { pricing, contextTokens };
+      await this.#table.update({ ...stored, config: changed }, by, note('model.update', id, detail));
+    });
+  }
+
+  /** Loads an embedded model. Rejects with `conflict` or `not_enough_memory`. */
+  async load(id: string, by: Actor): Promise<void> {
+    await this.#change(async () => {
+      const { entry, stored } = this.#embedded(id);
+      const { state } = entry.replica.state();
+      if (state === 'unloaded' || state === 'down') await this.#checkFit(entry.config);
+      await this.#setLoaded(stored, true, by, note('model.load', id));
+      entry.replica.wake();
+    });
+  }
+
+  /**
+   * Unloads an embedded model, or cancels its download, until it is loaded. A model of the configuration is loaded again
+   * when the service starts. Running requests have a few seconds to finish. Rejects with `conflict`.
+   */
+  async unload(id: string, by: Actor): Promise<void> {
+    await this.#change(async () => {
+      const { entry, stored } = this.#embedded(id);
+      await this.#setLoaded(stored, false, by, note('model.unload', id));
+      this.#close(entry.replica.unload(false));
+    });
+  }
+
+  /**
+   * Removes an added model. Unless `keepFile`, deletes its file from the models folder if no other model uses it, after
+   * running requests had a few seconds to finish. Rejects with `conflict`.
+   */
+  async remove(id: string, keepFile: boolean, by: Actor): Promise<void> {
+    const file = await this.#change(async () => {
+      const stored = this.#added(id);
+      await this.#table.delete(stored, by, note('model.remove', id, { keepFile }));
+      return stored.config.engine ? fileOf(stored.config) : null;
+    });
+    if (file === null || keepFile) return;
+    await this.#closed();
+    const used = [...this.#served.values()].some(
+      ({ entry }) => entry.kind === 'embedded' && fileOf(entry.config) === file,
+    );
+    if (!used) await this.#deleteFile(file);
+  }
+
+  /** Adds a replica to an added model. Rejects with `invalid_value` or `conflict`. */
+  async addReplica(id: string, replica: NewReplica, by: Actor): Promise<void> {
+    await this.#change(async () => {
+      const { stored, replicas } = this.#remote(id);
+      if (replicas.some(({ url }) => url === replica.url)) {
+        throw conflict('The model already has a replica with this URL.', 'url');
+      }
+      const config = validModel({ ...stored.config, replicas: [...replicas, replica] });
+      this.#checkVariables(config);
+      await this.#table.update({ ...stored, config }, by, note('replica.add', id, { url: replica.url }));
+    });
+  }
+
+  /** Removes a replica by its name. Requests that run there finish. Rejects with `not_found` or `conflict`. */
+  async removeReplica(id: string, name: string, by: Actor): Promise<void> {
+    await this.#change(async () => {
+      const { entry, stored, replicas } = this.#remote(id);
+      const settings = entry.replica(name);
+      if (!settings) {
+        throw new ServiceError('not_found', 'The model has no replica with this name.', { param: 'name' });
+      }
+      const rest = replicas.filter(({ url }) => url !== settings.url);
+      if (rest.length === 0) {
+        throw conflict('This is the last replica of the model. Remove the model instead.', 'name');
+      }
+      const config = { ...stored.config, replicas: rest };
+      await this.#table.update({ ...stored, config }, by, note('replica.remove', id, { url: settings.url }));
+    });
+  }
+
+  /** Kills the engines before this process exits. */
+  kill(): void {
+    for (const replica of this.embeddedReplicas) replica.kill();
+  }
+
+  /** Stops all engines and connections immediately. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#last;
+    await Promise.all([...this.#served.values()].map(({ entry }) => entry[Symbol.asyncDispose]()));
+    await this.#closed();
+  }
+
+  /** Runs a change after all earlier ones, then applies the database. */
+  async #change<T>(work: () => Promise<T>): Promise<T> {
+    const changed = this.#last.then(async () => {
+      this.#stop.signal.throwIfAborted();
+      const result = await work();
+      await this.#apply(true);
+      return result;
+    });
+    this.#last = changed.catch(() => {});
+    return await changed;
+  }
+
+  async #poll(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      await pause(POLL_MS, undefined, { ref: false, signal: this.#stop.signal }).catch(() => {});
+      if (this.#stop.signal.aborted) return;
+      try {
+        if ((await this.#table.revision()) !== this.#revision) await this.#change(async () => {});
+        this.#failing = false;
+      } catch (error) {
+        if (!(error instanceof DatabaseError) && !this.#stop.signal.aborted) throw error;
+        if (!this.#failing) this.#context.log.warn('cannot read the added models', { error: String(error) });
+        this.#failing = true;
+      }
+    }
+  }
+
+  /** Applies the models in the database. `start`: whether new models are started. */
+  async #apply(start: boolean): Promise<void> {
+    const { revision, models } = await this.#table.read();
+    const wanted = new Map(models.map((stored) => [stored.config.id, stored]));
+    this.#logHidden(wanted);
+    for (const [id, { entry, stored }] of this.#served) {
+      if (stored === null) continue;
+      const next = wanted.get(id);
+      const sameKind = (next?.config.replicas === undefined) === (entry.kind === 'embedded');
+      if (next && sameKind) continue;
+      this.#served.delete(id);
+      this.#close(entry.withdraw());
+    }
+    for (const [id, next] of wanted) {
+      const known = this.#served.get(id);
+      if (known === undefined) this.#serve(next, start);
+      else if (known.stored !== null) {
+        const before = known.stored;
+        known.stored = next;
+        this.#close(known.entry.apply(next.config));
+        if (known.entry.kind === 'embedded' && before.loaded !== next.loaded) {
+          if (next.loaded) known.entry.replica.wake();
+          else this.#close(known.entry.replica.unload(false));
+        }
+      }
+    }
+    this.#revision = revision;
+  }
+
+  #serve(stored: StoredModel, start: boolean): void {
+    const entry = createEntry(stored.config, this.#context);
+    this.#served.set(stored.config.id, { entry, stored });
+    if (start) entry.start(stored.loaded);
+  }
+
+  #logHidden(wanted: ReadonlyMap<string, StoredModel>): void {
+    const hidden = [...wanted.keys()].filter((id) => this.#served.get(id)?.stored === null);
+    for (const id of hidden) {
+      if (this.#hidden.has(id)) continue;
+      this.#context.log.warn('an added model is hidden by the one in the configuration', { model: id });
+    }
+    this.#hidden = new Set(hidden);
+  }
+
+  #find(id: string): Served {
+    // Throws for an unknown model, with the names of others.
+    this.#context.router.model(id);
+    return this.#served.get(id) as Served;
+  }
+
+  #added(id: string): StoredModel {
+    const { stored } = this.#find(id);
+    if (stored !== null) return stored;
+    throw conflict(`\`${id}\` is defined in the configuration and cannot be changed here.`);
+  }
+
+  #embedded(id: string): { entry: EmbeddedEntry; stored: StoredModel | null } {
+    const { entry, stored } = this.#find(id);
+    if (entry.kind === 'embedded') return { entry, stored };
+    throw conflict(`\`${id}\` runs on other servers, so this service cannot load or unload it.`);
+  }
+
+  #remote(id: string) {
+    const stored = this.#added(id);
+    const { entry } = this.#find(id);
+    if (entry.kind === 'remote') return { entry, stored, replicas: stored.config.replicas ?? [] };
+    throw conflict(`\`${id}\` runs on the embedded engine, so it has no other replicas.`);
+  }
+
+  async #setLoaded(stored: StoredModel | null, loaded: boolean, by: Actor, entry: AuditNote): Promise<void> {
+    if (stored !== null) return await this.#table.update({ ...stored, loaded }, by, entry);
+    await this.#table.note(by, entry);
+  }
+
+  async #checkFit({ id, engine }: ModelConfig): Promise<void> {
+    // An engine that is stopping still has its memory.
+    await this.#closed();
+    const loaded = [...this.#served].flatMap(([other, { entry }]): LoadedEngine[] => {
+      const memoryBytes = entry.kind === 'embedded' ? entry.replica.report().health?.memoryBytes : null;
+      return memoryBytes && other !== id ? [{ id: other, memoryBytes }] : [];
+    });
+    if (engine) await checkFit(id, engine, this.#context.store, loaded);
+  }
+
+  #checkVariables({ replicas = [] }: ModelConfig): void {
+    for (const { apiKeyEnv } of replicas) {
+      if (apiKeyEnv === undefined || this.#context.secrets.has(apiKeyEnv)) continue;
+      throw new ServiceError('invalid_value', `The environment variable \`${apiKeyEnv}\` is not set.`, {
+        param: 'api_key_env',
+      });
+    }
+  }
+
+  async #deleteFile(file: string): Promise<void> {
+    const { store, log } = this.#context;
+    try {
+      const files = await store.remove(file);
+      log.info('model file deleted', { files });
+    } catch (error) {
+      if (!(error instanceof PullError)) throw error;
+      // Not downloaded, a path outside the models folder, or in use by another process.
+      log.info('model file not deleted', { reason: error.message });
+    }
+  }
+
+  #close(closed: Promise<void>): void {
+    const tracked = closed.finally(() => this.#closing.delete(tracked));
+    this.#closing.add(tracked);
+  }
+
+  async #closed(): Promise<void> {
+    await Promise.all(this.#closing);
+  }
+}
+
+function fileOf({ id, engine }: ModelConfig): string {
+  return engine?.file ?? id;
+}
+
+function conflict(message: string, param = 'model'): ServiceError {
+  return new ServiceError('conflict', message, { param });
+}
+
+function note(action: AuditNote['action'], id: string, detail: AuditNote['detail'] = {}): AuditNote {
+  return { action, subject: `model:${id}`, detail };
+}

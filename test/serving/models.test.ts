@@ -1,0 +1,279 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { Contract } from '../../src/http/api/contract.ts';
+import { chat, MODEL, post, startService, until, type TestService } from '../harness.ts';
+import { Management } from '../management.ts';
+import { buildGguf } from '../models/gguf-builder.ts';
+import { addressOf, listen } from '../models/fake-hub.ts';
+import { testDatabases } from '../servers.ts';
+
+type Model = Contract['addModel']['response'];
+
+const SECOND = 'test/second';
+const scripted = (options: object = {}) => `scripted:${JSON.stringify(options)}`;
+
+for (const kind of testDatabases()) {
+  describe(kind.name, () => {
+    let disposal: AsyncDisposableStack;
+    let env: NodeJS.ProcessEnv;
+    let service: TestService;
+    let management: Management;
+    before(async () => {
+      await using owned = new AsyncDisposableStack();
+      ({ env } = owned.use(await kind.location()));
+      service = owned.use(await startService(undefined, env));
+      management = await Management.of(service);
+      disposal = owned.move();
+    });
+    after(() => disposal.disposeAsync());
+
+    const list = async ({ url, admin } = management) => {
+      const response = await fetch(`${url}/api/models`, { headers: { authorization: `Bearer ${admin}` } });
+      return ((await response.json()) as Contract['listServedModels']['response']).data;
+    };
+    const stateOf = async (id: string) => (await list()).find((model) => model.id === id)?.state;
+    const ask = async (model: string) =>
+      await post(service, '/v1/chat/completions', chat('1 2 3', { model }));
+    const refusal = async (path: string, body: object) => {
+      const response = await fetch(management.url + path, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${management.admin}` },
+        body: JSON.stringify(body),
+      });
+      const { error } = (await response.json()) as {
+        error: { code: string; param: string; message: string };
+      };
+      return { status: response.status, ...error };
+    };
+
+    test('a model is added, used, unloaded, loaded and removed without a restart', async () => {
+      const added = (await management.call('POST', '/api/models', {
+        id: SECOND,
+        source: scripted(),
+        pricing: { prompt: '0.5' },
+      })) as unknown as Model;
+      assert.deepEqual(
+        [added.id, added.origin, added.embedded, added.source, added.pricing],
+        [SECOND, 'added', true, scripted(), { prompt: '0.5', completion: '0' }],
+      );
+      await until(async () => (await stateOf(SECOND)) === 'ready');
+      assert.equal((await ask(SECOND)).status, 200);
+
+      await management.call('POST', '/api/models/unload', { model: SECOND });
+      assert.equal(await stateOf(SECOND), 'unloaded');
+      assert.equal((await ask(SECOND)).status, 503);
+      const listed = (await (await fetch(`${service.url}/v1/models`)).json()) as { data: { id: string }[] };
+      assert.deepEqual(
+        listed.data.map(({ id }) => id),
+        [MODEL],
+      );
+
+      await management.call('POST', '/api/models/load', { model: SECOND });
+      await until(async () => (await stateOf(SECOND)) === 'ready');
+      assert.equal((await ask(SECOND)).status, 200);
+
+      await management.call('POST', '/api/models/remove', { model: SECOND });
+      assert.equal(await stateOf(SECOND), undefined);
+      assert.equal((await ask(SECOND)).status, 404);
+    });
+
+    test('a changed price applies to the next request, and a changed context restarts the engine', async () => {
+      await management.call('POST', '/api/models', { id: SECOND, source: scripted() });
+      await until(async () => (await stateOf(SECOND)) === 'ready');
+      const model = { model: SECOND };
+      await management.call('POST', '/api/models/update', { ...model, pricing: { completion: '2' } });
+      const first = (await list()).find(({ id }) => id === SECOND);
+      assert.deepEqual([first?.pricing, first?.state], [{ prompt: '0', completion: '2' }, 'ready']);
+      await management.call('POST', '/api/models/update', { ...model, context_tokens: 512 });
+      await until(async () => {
+        const now = (await list()).find(({ id }) => id === SECOND);
+        return now?.state === 'ready' && now.context_length === 512;
+      });
+      await management.call('POST', '/api/models/update', { ...model, pricing: { prompt: '1' } });
+      const last = (await list()).find(({ id }) => id === SECOND);
+      assert.deepEqual([last?.pricing, last?.context_length], [{ prompt: '1', completion: '2' }, 512]);
+      await management.call('POST', '/api/models/update', { ...model, pricing: { prompt: '0' } });
+      await management.call('POST', '/api/models/remove', model);
+    });
+
+    test('replicas are added and removed at run time, and the last one stays', async () => {
+      await using other = await startService();
+      const replica = { url: other.url, dialect: 'openai', model: MODEL };
+      const away = { url: 'http://127.0.0.1:9', dialect: 'vllm' };
+      await management.call('POST', '/api/models', { id: SECOND, replicas: [away] });
+      assert.equal((await ask(SECOND)).status, 503);
+      const two = (await management.call('POST', '/api/replicas', {
+        model: SECOND,
+        replica,
+      })) as unknown as Model;
+      assert.equal(two.replicas, 2);
+      await until(async () => (await stateOf(SECOND)) === 'ready');
+      await management.call('POST', '/api/replicas/remove', { model: SECOND, name: `${SECOND}#0` });
+      const [only, ...others] = (
+        (await management.call('GET', '/api/engines')) as unknown as Contract['listEngines']['response']
+      ).data.filter(({ model }) => model === SECOND);
+      assert.deepEqual([only?.name, others], [`${SECOND}#1`, []]);
+      const last = await refusal('/api/replicas/remove', { model: SECOND, name: `${SECOND}#1` });
+      assert.deepEqual([last.status, last.code, last.param], [409, 'conflict', 'name']);
+      const unknown = await refusal('/api/replicas/remove', { model: SECOND, name: `${SECOND}#0` });
+      assert.deepEqual([unknown.status, unknown.code], [404, 'not_found']);
+      const unload = await refusal('/api/models/unload', { model: SECOND });
+      assert.deepEqual([unload.status, unload.code], [409, 'conflict']);
+      await management.call('POST', '/api/models/remove', { model: SECOND });
+    });
+
+    test('invalid changes are refused with the field', async () => {
+      for (const [body, code, param] of [
+        [{}, 'missing_required_parameter', 'source'],
+        [{ source: 'Qwen/Qwen3-0.5B' }, 'invalid_value', 'source'],
+        [{ source: 'relative.gguf' }, 'invalid_value', 'source'],
+        [{ source: scripted() }, 'missing_required_parameter', 'id'],
+        [{ source: scripted(), id: MODEL }, 'conflict', 'id'],
+        [{ id: SECOND, replicas: [{ url: 'ftp://a', dialect: 'vllm' }] }, 'invalid_value', 'replicas[0].url'],
+        [
+          {
+            id: SECOND,
+            replicas: [{ url: 'http://a', dialect: 'vllm', api_key_env: 'SLUICE_DATABASE_URL' }],
+          },
+          'invalid_value',
+          'replicas[0].api_key_env',
+        ],
+        [
+          {
+            id: SECOND,
+            replicas: [{ url: 'http://a', dialect: 'vllm', api_key_env: 'SLUICE_REPLICA_NONE' }],
+          },
+          'invalid_value',
+          'api_key_env',
+        ],
+      ] as const) {
+        const refused = await refusal('/api/models', body);
+        assert.deepEqual([refused.code, refused.param], [code, param], JSON.stringify(body));
+      }
+      const fixed = await refusal('/api/models/remove', { model: MODEL });
+      assert.deepEqual([fixed.status, fixed.code], [409, 'conflict']);
+      const unknown = await refusal('/api/models/load', { model: 'test/script' });
+      assert.equal(unknown.code, 'model_not_found');
+      assert.match(unknown.message, /Did you mean `test\/scripted`/);
+    });
+
+    test('an added model is served again after a restart, and an unloaded one stays unloaded', async () => {
+      await using location = await kind.location();
+      {
+        await using first = await startService(undefined, location.env);
+        const operator = await Management.of(first);
+        await operator.call('POST', '/api/models', { id: SECOND, source: scripted() });
+        await operator.call('POST', '/api/models', { id: 'test/third', source: scripted() });
+        await operator.call('POST', '/api/models/unload', { model: 'test/third' });
+      }
+      await using again = await startService(undefined, location.env);
+      const operator = await Management.of(again);
+      await until(async () =>
+        (await list(operator)).every(({ state }) => state === 'ready' || state === 'unloaded'),
+      );
+      assert.deepEqual(
+        (await list(operator)).map(({ id, state, origin }) => [id, state, origin]),
+        [
+          [MODEL, 'ready', 'file'],
+          [SECOND, 'ready', 'added'],
+          ['test/third', 'unloaded', 'added'],
+        ],
+      );
+    });
+
+    test('a model of the configuration hides the added one with its ID', async () => {
+      await using location = await kind.location();
+      {
+        await using first = await startService(undefined, location.env);
+        const operator = await Management.of(first);
+        await operator.call('POST', '/api/models', { id: SECOND, source: scripted() });
+      }
+      const yaml = `models:\n  - id: ${SECOND}\n    engine: { file: 'scripted:' }\n`;
+      await using again = await startService(yaml, location.env);
+      const models = await list(await Management.of(again));
+      assert.deepEqual(
+        models.map(({ id, origin, source }) => [id, origin, source]),
+        [[SECOND, 'file', 'scripted:']],
+      );
+      assert.match(again.log(), /hidden by the one in the configuration/);
+    });
+  });
+}
+
+test('instances on one database share models on other servers, and each has its own engines', async (context) => {
+  const kind = testDatabases().find(({ name }) => name === 'PostgreSQL');
+  if (!kind) return context.skip('PostgreSQL is not available');
+  await using location = await kind.location();
+  const { SLUICE_DATABASE_URL: url } = location.env;
+  await using a = await startService(undefined, { SLUICE_DATABASE_URL: url });
+  await using b = await startService(undefined, { SLUICE_DATABASE_URL: url });
+  const operator = await Management.of(a);
+  const replicas = [{ url: 'http://127.0.0.1:9', dialect: 'vllm' }];
+  await operator.call('POST', '/api/models', { id: 'test/far', replicas });
+  await operator.call('POST', '/api/models', { id: SECOND, source: scripted() });
+  await until(() => b.service.router.has('test/far'));
+  assert.deepEqual([a.service.router.has(SECOND), b.service.router.has(SECOND)], [true, false]);
+  await fetch(`${b.url}/api/models/remove`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${operator.admin}` },
+    body: JSON.stringify({ model: 'test/far' }),
+  });
+  await until(() => !a.service.router.has('test/far'));
+});
+
+test('a download shows its progress, is canceled and resumed, and its file is deleted with the model', async () => {
+  const file = buildGguf();
+  const half = Math.floor(file.length / 2);
+  const ranges: (string | undefined)[] = [];
+  const server = await listen((request, response) => {
+    if (request.method === 'HEAD') {
+      response.writeHead(200, { 'content-length': file.length, 'accept-ranges': 'bytes', etag: '"a"' }).end();
+      return;
+    }
+    const { range } = request.headers;
+    ranges.push(range);
+    const start = Number(/bytes=(\d+)-/.exec(range ?? '')?.[1] ?? 0);
+    const headers = { 'content-length': file.length - start, 'accept-ranges': 'bytes', etag: '"a"' };
+    if (start > 0) {
+      const contentRange = `bytes ${start}-${file.length - 1}/${file.length}`;
+      response.writeHead(206, { ...headers, 'content-range': contentRange });
+      response.end(file.subarray(start));
+    } else {
+      // The rest never arrives.
+      response.writeHead(200, headers).write(file.subarray(0, half));
+    }
+  });
+  try {
+    await using service = await startService();
+    const management = await Management.of(service);
+    const model = 'local/tiny';
+    const details = async () =>
+      (
+        (await management.call('GET', '/api/models')) as unknown as Contract['listServedModels']['response']
+      ).data.find(({ id }) => id === model);
+    await management.call('POST', '/api/models', { source: `${addressOf(server)}/tiny.gguf` });
+    await until(async () => (await details())?.received_bytes === half);
+    const downloading = await details();
+    assert.deepEqual([downloading?.state, downloading?.total_bytes], ['downloading', file.length]);
+    await management.call('POST', '/api/models/unload', { model });
+    assert.equal((await details())?.state, 'unloaded');
+    await management.call('POST', '/api/models/load', { model });
+    // The file has no weights, so the engine cannot load it.
+    await until(async () => (await details())?.state === 'down');
+    assert.equal(ranges.at(-1), `bytes=${half}-`);
+    await management.call('POST', '/api/models/remove', { model });
+    assert.match(service.log(), /model file deleted/);
+    const files = await readdir(join(service.home, 'models'), { recursive: true });
+    assert.deepEqual(
+      files.filter((name) => name.includes('tiny')),
+      [],
+    );
+  } finally {
+    server.closeAllConnections();
+    server.close();
+    await once(server, 'close');
+  }
+});
