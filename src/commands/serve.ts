@@ -2,11 +2,11 @@ import { InvalidArgumentError, Option, type Command } from 'commander';
 import { ConfigError } from '../config/errors.ts';
 import { HomeError, prepareHome } from '../config/home.ts';
 import { loadConfig, loadSecrets } from '../config/load.ts';
-import type { Config } from '../config/schema.ts';
+import type { Config, ConfigFile } from '../config/schema.ts';
 import { watchFile } from '../config/watch.ts';
 import { DatabaseError } from '../database/errors.ts';
 import { MetricsListenError } from '../http/metrics-endpoint.ts';
-import { openLog, type Log } from '../log.ts';
+import { openLog, type Log, type LogDestination } from '../log.ts';
 import { isReady } from '../routing/readiness.ts';
 import { Service } from '../service.ts';
 import { VERSION } from '../version.ts';
@@ -73,8 +73,8 @@ async function serve(): Promise<void> {
 }
 
 async function run(config: Config, stop: AbortSignal): Promise<number> {
-  const output = openOutput();
-  const log = openLog(config.file.logLevel, output.terminalLog ?? undefined);
+  const output = openOutput(config.file.logFormat);
+  const log = openLog(config.file.logLevel, output.logDestination);
   if (config.file.console.enabled) await buildConsoleIfMissing((line) => console.log(line));
   await using service = await Service.open({
     config,
@@ -109,18 +109,26 @@ function stoppedEarly(service: Service, stop: AbortSignal): number {
 interface Output {
   /** Standard output; null if it is not a terminal. */
   terminal: Terminal | null;
-  /** Formats the log. Null if standard error is not a terminal; the log is then JSON. */
+  /** Formats the log for people; null: the log is JSON. */
   terminalLog: TerminalLog | null;
+  /** Undefined: standard error. */
+  logDestination: LogDestination | undefined;
 }
 
-function openOutput(): Output {
+function openOutput(format: ConfigFile['logFormat']): Output {
   const { stdout, stderr } = process;
   const terminal = stdout.isTTY ? new Terminal(stdout) : null;
+  // On a terminal, lines are printed above the progress bar.
+  const shared = stderr.isTTY ? terminal : null;
   const print = (line: string): void => {
-    if (terminal) terminal.print(line);
+    if (shared) shared.print(line);
     else stderr.write(`${line}\n`);
   };
-  return { terminal, terminalLog: stderr.isTTY ? new TerminalLog(print, stderr.hasColors()) : null };
+  const human = format === undefined ? stderr.isTTY : format === 'human';
+  // `hasColors` is false if `NO_COLOR` is set.
+  const terminalLog = human ? new TerminalLog(print, stderr.isTTY && stderr.hasColors()) : null;
+  const aboveBar = shared === null ? undefined : { write: (line: string) => print(line.trimEnd()) };
+  return { terminal, terminalLog, logDestination: terminalLog ?? aboveBar };
 }
 
 /** Reloads the configuration on SIGHUP and when its file changes. An invalid file changes nothing. */

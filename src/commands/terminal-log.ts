@@ -2,7 +2,10 @@ import { basename } from 'node:path';
 import { styleText } from 'node:util';
 import { logLineOf, type LogFields } from '../log.ts';
 
-/** Formats log lines for a terminal: one line per event, with the time of day. A destination for `openLog`. */
+/**
+ * Formats log lines for people: one line per event, with the time of day, and in color if `colored`. A destination for
+ * `openLog`.
+ */
 export class TerminalLog {
   readonly #print: (line: string) => void;
   readonly #colored: boolean;
@@ -25,9 +28,14 @@ export class TerminalLog {
     const text = format ? format(get) : describe(event.message, event.fields, get);
     if (text === null) return;
     if (START_FAILURES.has(event.message)) this.#printed.add(text);
-    const style = LABELS[event.level];
-    const label = style === undefined ? '' : `${this.#colored ? styleText(...style) : style[1]}  `;
-    this.#print(`${timeOfDay(new Date())}  ${label}${text}`);
+    const label = LABELS[event.level];
+    const time = this.#paint('dim', timeOfDay(new Date()));
+    const start = label === undefined ? time : `${time}  ${this.#paint(...label)}`;
+    this.#print(`${start}  ${this.#paint(colorOf(event.message, event.fields), text)}`);
+  }
+
+  #paint(color: Color, text: string): string {
+    return this.#colored && color !== null ? styleText(color, text, { validateStream: false }) : text;
   }
 
   /** Removes from the error message of a failed start the lines that the log has already printed. */
@@ -50,10 +58,20 @@ const START_FAILURES: ReadonlySet<string> = new Set([
 
 const SOURCE_FAILED = 'Could not download from ';
 
-const LABELS: Partial<Record<string, Parameters<typeof styleText>>> = {
-  warn: ['yellow', 'warning', { validateStream: false }],
-  error: ['red', 'error', { validateStream: false }],
+type Color = 'dim' | 'yellow' | 'red' | null;
+
+const LABELS: Partial<Record<string, [Color, string]>> = {
+  warn: ['yellow', 'warning'],
+  error: ['red', 'error'],
+  debug: ['dim', 'debug'],
 };
+
+/** Returns the color of the text: that of a request shows whether it failed. */
+function colorOf(message: string, { status }: LogFields): Color {
+  if (message === 'request refused') return 'yellow';
+  if (message !== 'request' || typeof status !== 'number' || status < 400) return null;
+  return status < 500 ? 'yellow' : 'red';
+}
 
 /** Returns the first line of a field, or an empty string if the field is null or missing. */
 type Get = (name: string) => string;
@@ -71,6 +89,7 @@ const EVENT_TEXTS: Partial<Record<string, (get: Get) => string | null>> = {
   'cannot start the model': (get) => `Cannot serve ${get('model')}: ${get('reason')}`,
   'the engine cannot start': (get) => `Cannot serve ${get('engine')}: ${get('reason')}`,
   request: describeRequest,
+  'request refused': (get) => joinPresent(['Refused', get('path'), get('code')]),
 };
 
 /** Formats a request, such as `POST /v1/chat/completions  200  acme/model  12 + 34 tokens  1.2 s`. */

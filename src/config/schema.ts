@@ -184,6 +184,12 @@ const configFields = z.strictObject({
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
     .default('info')
     .describe('Minimum level of log lines.'),
+  logFormat: z
+    .enum(['json', 'human'])
+    .optional()
+    .describe(
+      'Format of the log: JSON lines, or short lines for people. Default: `human` if standard error is a terminal, otherwise `json`.',
+    ),
   models: z
     .array(modelSchema)
     .min(1)

@@ -8,7 +8,7 @@ import { openLog } from '../../src/log.ts';
 import { until } from '../harness.ts';
 import { FakeHub } from '../models/fake-hub.ts';
 import { buildGguf } from '../models/gguf-builder.ts';
-import { folder } from './program.ts';
+import { folder, runAlone } from './program.ts';
 import { NEEDS_PTY, startOnTerminal, terminal } from './terminals.ts';
 
 test('lines are printed above the status line, which is cut to the width of the terminal', () => {
@@ -55,6 +55,32 @@ describe('the log on a terminal', () => {
     ]);
   });
 
+  test('colors the time, the level and failed requests, only if colors are enabled', () => {
+    const request = { path: '/v1/completions', code: null, model: 'a', promptTokens: 1, completionTokens: 2 };
+    const write = (colored: boolean): string[] => {
+      const lines: string[] = [];
+      const log = openLog('debug', new TerminalLog((line) => lines.push(line), colored));
+      log.warn('email not sent');
+      log.debug('checked');
+      log.info('request', { ...request, status: 200, totalMs: 100 });
+      log.info('request', { ...request, status: 503, code: 'queue_full', totalMs: 100 });
+      log.info('request refused', { requestId: 'x', path: '/v1/completions', code: 'invalid_json' });
+      return lines.map((line) => line.replace(/\d\d:\d\d:\d\d/, 'T'));
+    };
+    const [dim, yellow, red] = ['\x1b[2mT\x1b[22m', '\x1b[33m', '\x1b[31m'];
+    assert.deepEqual(write(true), [
+      `${dim}  ${yellow}warning\x1b[39m  email not sent`,
+      `${dim}  \x1b[2mdebug\x1b[22m  checked`,
+      `${dim}  POST /v1/completions  200  a  1 + 2 tokens  0.1 s`,
+      `${dim}  ${red}POST /v1/completions  503 queue_full  a  1 + 2 tokens  0.1 s\x1b[39m`,
+      `${dim}  ${yellow}Refused  /v1/completions  invalid_json\x1b[39m`,
+    ]);
+    assert.deepEqual(
+      write(false),
+      write(true).map((line) => stripVTControlCharacters(line)),
+    );
+  });
+
   test('is not repeated in the error message of a failed start', () => {
     const { lines, format, log } = openTerminalLog();
     const reason =
@@ -97,16 +123,57 @@ describe('serve on a terminal', NEEDS_PTY, () => {
   });
 });
 
-async function serve(context: Parameters<typeof folder>[0], hub: FakeHub) {
+for (const [name, logFormat, pattern] of [
+  ['JSON lines on a terminal', 'json', /^\{"level":"warn",.*"message":"download source failed"\}\r$/m],
+  [
+    'lines for people, without colors if NO_COLOR is set',
+    'human',
+    /^\d\d:\d\d:\d\d {2}warning {2}Could not/m,
+  ],
+] as const) {
+  test(`logFormat: ${logFormat} writes ${name}`, NEEDS_PTY, async (context) => {
+    await using hub = await FakeHub.open();
+    hub.status = 404;
+    using service = await serve(context, hub, `logFormat: ${logFormat}\n`, { NO_COLOR: '1' });
+    assert.equal(await service.ended, 1);
+    assert.match(service.text().replaceAll('\r\x1b[2K', '\n'), pattern);
+  });
+}
+
+test('logFormat: human writes lines for people to a file', async (context) => {
+  await using hub = await FakeHub.open();
+  hub.status = 404;
   const home = folder(context);
   const config = join(home, 'sluice.yaml');
-  const yaml =
-    'console: {enabled: false}\nmodels: [{id: test/model, engine: {file: hf:owner/repo/tiny.gguf}}]\n';
-  await writeFile(config, yaml);
+  await writeFile(config, `logFormat: human\n${YAML}`);
+  const env = {
+    SLUICE_HOME: join(home, 'data'),
+    SLUICE_PORT: '0',
+    SLUICE_CONFIG: config,
+    HF_ENDPOINT: hub.endpoint,
+  };
+  const { code, stderr } = await runAlone(['serve'], env);
+  assert.equal(code, 1);
+  assert.match(stderr, /^\d\d:\d\d:\d\d {2}warning {2}Could not download from/m);
+});
+
+const YAML =
+  'console: {enabled: false}\nmodels: [{id: test/model, engine: {file: hf:owner/repo/tiny.gguf}}]\n';
+
+async function serve(
+  context: Parameters<typeof folder>[0],
+  hub: FakeHub,
+  yaml = '',
+  env: NodeJS.ProcessEnv = {},
+) {
+  const home = folder(context);
+  const config = join(home, 'sluice.yaml');
+  await writeFile(config, yaml + YAML);
   return startOnTerminal(['serve'], {
     SLUICE_HOME: join(home, 'data'),
     SLUICE_PORT: '0',
     SLUICE_CONFIG: config,
     HF_ENDPOINT: hub.endpoint,
+    ...env,
   });
 }
