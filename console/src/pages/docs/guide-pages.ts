@@ -35,6 +35,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
       { slug: 'configuration', title: 'Configuration' },
       { slug: 'models', title: 'Models' },
       { slug: 'replicas', title: 'Replicas' },
+      { slug: 'routing', title: 'Routing' },
       { slug: 'recovery', title: 'Recovery of responses' },
       { slug: 'databases', title: 'Databases' },
       { slug: 'operations', title: 'Operations' },
