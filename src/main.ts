@@ -20,6 +20,10 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   ledger: ['Export the request ledger.', () => import('./commands/ledger.ts')],
   receipt: ['Show one request in detail.', () => import('./commands/receipt.ts')],
   audit: ['Show who changed accounts, keys, plans and users.', () => import('./commands/audit.ts')],
+  replicas: [
+    'List the replicas of models, and take them out of service for maintenance.',
+    () => import('./commands/replicas.ts'),
+  ],
   database: ['Migrate, back up or restore the database.', () => import('./commands/database.ts')],
   secrets: ['Change the key that encrypts secrets.', () => import('./commands/secrets.ts')],
   config: ['Check or print the configuration.', () => import('./commands/config.ts')],

@@ -30,6 +30,7 @@ import { Identity } from './identity/identity.ts';
 import type { PasswordHasher } from './identity/password.ts';
 import { openSecretKeys } from './identity/stored-secrets.ts';
 import { createSetupLink } from './identity/setup.ts';
+import { ReplicaDrains } from './inference/replica-drains.ts';
 import { openInference } from './inference/inference.ts';
 import type { Log } from './log.ts';
 import { ModelStore } from './models/store.ts';
@@ -132,6 +133,7 @@ export class Service implements AsyncDisposable {
     const app = buildServer({
       router,
       models,
+      drains: owned.use(await ReplicaDrains.open(database, router)),
       inference: openInference(accounting, config.file, log),
       keys,
       accounts: new AccountStore(database),

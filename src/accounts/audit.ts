@@ -56,7 +56,9 @@ export type AuditAction =
   | 'model.unload'
   | 'model.remove'
   | 'replica.add'
-  | 'replica.remove';
+  | 'replica.remove'
+  | 'replica.drain'
+  | 'replica.resume';
 
 /** An entry to append to the audit log. */
 export interface AuditNote {

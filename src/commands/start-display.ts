@@ -61,6 +61,8 @@ function describeState(state: ReplicaState): string | null {
     case 'ready':
     case 'paused':
       return 'Ready:';
+    case 'drained':
+      return 'Drained:';
     case 'down':
       return state.retryInMs === null ? 'Cannot serve' : `Retrying (${state.reason}):`;
   }

@@ -26,6 +26,7 @@ export interface Schema {
   latency_days: LatencyDaysTable;
   audit: AuditTable;
   models: ModelsTable;
+  drained_replicas: DrainedReplicasTable;
 }
 
 type Fixed<T> = ColumnType<T, T, never>;
@@ -191,6 +192,15 @@ export type KeyPurpose = 'api' | 'playground';
 interface SettingsTable {
   name: Fixed<string>;
   value: string;
+}
+
+/** Replicas that get no new requests, because an operator has drained them. */
+interface DrainedReplicasTable {
+  /** ID of the model. */
+  model: Fixed<string>;
+  /** Name of the replica. */
+  replica: Fixed<string>;
+  drained_at: Fixed<number>;
 }
 
 /** Instances of the service. Only a live one may write its rows of the ledger. */

@@ -4,6 +4,7 @@ import type { ConfigFile, EngineConfig } from '../config/schema.ts';
 import type { Log, LogLevel } from '../log.ts';
 import type { OnProgress } from '../models/progress.ts';
 import type { ChildSettings } from './child.ts';
+import { embeddedName } from './replica-name.ts';
 import { ReplicaClient } from './replica-client.ts';
 import type { Engine, EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
 import type { LlamaOptions } from './llama/load-model.ts';
@@ -59,7 +60,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     this.#options = options;
     this.#engineConfig = options.engine;
     this.engine = new ReplicaClient({
-      name: `embedded:${options.modelId}`,
+      name: embeddedName(options.modelId),
       dialect: 'sluice',
       url: 'http://engine',
       socketPath: options.socketPath,

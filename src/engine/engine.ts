@@ -35,7 +35,7 @@ export interface EngineHealth {
 }
 
 /** What limits the requests that a replica can take; see `EngineHealth`. */
-export type ReplicaCapacity = Pick<EngineHealth, 'slots' | 'queued'>;
+export type ReplicaCapacity = Pick<EngineHealth, 'slots' | 'slotsInUse' | 'queued'>;
 
 /**
  * `sent` is the first event of servers that do not report when a request gets a slot. It means that the request was

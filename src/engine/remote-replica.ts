@@ -5,6 +5,7 @@ import type { Secret } from '../secret.ts';
 import type { EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
 import { DIALECT_TRAITS, type HealthCheck } from './dialects.ts';
 import type { Gauges } from './gauges.ts';
+import { replicaName } from './replica-name.ts';
 import { ReplicaClient } from './replica-client.ts';
 import { HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 
@@ -30,7 +31,7 @@ export function createRemoteReplica(
     if (value !== undefined) headers.set(header, value);
   }
   const engine = new ReplicaClient({
-    name: `${model.id}#${index}`,
+    name: replicaName(model.id, index),
     dialect,
     url,
     apiKey: apiKeyEnv === undefined ? undefined : secrets.get(apiKeyEnv),
@@ -177,8 +178,8 @@ export class RemoteReplica implements AsyncDisposable {
   }
 
   #updateCapacity(): void {
-    const { slots = null, queued = null } = this.#health.last ?? {};
-    this.#capacity = { slots: slots ?? this.#description?.slots ?? null, queued };
+    const { slots = null, slotsInUse = null, queued = null } = this.#health.last ?? {};
+    this.#capacity = { slots: slots ?? this.#description?.slots ?? null, slotsInUse, queued };
   }
 }
 

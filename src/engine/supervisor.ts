@@ -227,7 +227,7 @@ export class Supervisor implements AsyncDisposable {
     }
     this.#description = report.description;
     const { slots, backend } = report;
-    this.#ready = { startedAt: Date.now(), backend, capacity: { slots, queued: null } };
+    this.#ready = { startedAt: Date.now(), backend, capacity: { slots, slotsInUse: null, queued: null } };
     this.#log.info('engine ready', { pid: this.pid, slots, backend });
     this.#state = { state: 'ready' };
   }

@@ -3,6 +3,7 @@ import type { AccountStore } from '../accounts/store.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Identity } from '../identity/identity.ts';
 import type { Log } from '../log.ts';
+import type { ReplicaDrains } from '../inference/replica-drains.ts';
 import type { Inference } from '../inference/inference.ts';
 import type { Router } from '../routing/router.ts';
 import type { Models } from '../serving/models.ts';
@@ -44,6 +45,7 @@ interface BackupStatus {
 export interface HttpContext {
   router: Router;
   models: Models;
+  drains: ReplicaDrains;
   inference: Inference;
   keys: KeyStore;
   accounts: AccountStore;

@@ -232,6 +232,7 @@ function waitedTooLong(maxWaitMs: number): ServiceError {
 function retryAfterMs(state: ReplicaState): number {
   switch (state.state) {
     case 'downloading':
+    case 'drained':
       return 10_000;
     case 'loading':
     case 'ready':

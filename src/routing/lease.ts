@@ -65,6 +65,7 @@ export class Lease {
   /** Records that the replica started to respond. */
   responseStarted(): void {
     this.#assignment.prefillEnded();
+    this.replica.responseStarted();
     this.replica.breaker.responseStarted(this.#ticket);
   }
 

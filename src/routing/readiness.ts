@@ -39,6 +39,7 @@ function phase(state: ReplicaState): ReplicaProgress | null {
     case 'paused':
     case 'unloaded':
       return null;
+    case 'drained':
     case 'down':
       return { phase: 'down', fraction: null };
   }

@@ -22,8 +22,11 @@ export interface ReplicaEntry {
   readonly maxInFlight?: number | undefined;
 }
 
-/** The state of the engine, or `paused` if it is ready and the breaker is open. */
-export type ReplicaState = EngineState | { state: 'paused'; reason: string; retryInMs: number };
+/** The state of the engine, or `paused` if it is ready and the breaker is open, or `drained` if it is ready and drained. */
+export type ReplicaState =
+  | EngineState
+  | { state: 'paused'; reason: string; retryInMs: number }
+  | { state: 'drained' };
 
 export interface ReplicaSummary {
   name: string;
@@ -64,6 +67,8 @@ export class RoutedReplica {
   inFlight = 0;
   /** The choices of those. */
   choicesInFlight = 0;
+  /** Whether it gets no new requests, because an operator has drained it. */
+  drained = false;
   /** Empty while the model has only one replica. */
   readonly prefixes = new PrefixIndex(MAX_BLOCKS);
   readonly #room: Room;
@@ -91,6 +96,11 @@ export class RoutedReplica {
   /** How many more choices it can take now; 0 or less: none. Infinity if its capacity is unknown. */
   get free(): number {
     return this.#room.limit(this.#entry.capacity(), this.choicesInFlight) - this.choicesInFlight;
+  }
+
+  /** Called when a request gets its first token. */
+  responseStarted(): void {
+    this.#room.responseStarted(this.choicesInFlight);
   }
 
   /** Adds the speed of a completed request to the moving average. */
@@ -130,9 +140,9 @@ export class RoutedReplica {
     this.#log.warn(message, fields);
   }
 
-  /** Whether its engine can take a request, paused or not. */
+  /** Whether it can take a request, paused or not. */
   get ready(): boolean {
-    const ready = this.#entry.state().state === 'ready';
+    const ready = !this.drained && this.#entry.state().state === 'ready';
     if (ready !== this.#wasReady) this.#readyChanged(ready);
     return ready;
   }
@@ -155,6 +165,7 @@ export class RoutedReplica {
 
   get state(): ReplicaState {
     const state = this.#entry.state();
+    if (state.state === 'ready' && this.drained) return { state: 'drained' };
     const pause = state.state === 'ready' ? this.breaker.pause : null;
     return pause === null ? state : { state: 'paused', ...pause };
   }

@@ -1,28 +1,31 @@
 import type { ReplicaCapacity } from '../engine/engine.ts';
 
-/** Waiting choices in a server without slots up to which its limit does not fall. */
-const HEADROOM = 2;
-
 /**
  * Servers with fewer slots than this get one choice more than they have slots. With more slots, one that is idle for a
  * round trip costs less than a request that waits out of turn.
  */
 const MANY_SLOTS = 8;
 
-/** Growth of a learned limit per health check, as a share of the limit. */
-const GROWTH = 0.1;
+/** The first limit of a server that reports how many requests wait there, but not its slots. */
+const FIRST_LIMIT = 32;
+
+/** Choices that may wait in such a server, so that it never idles between two requests. */
+const HEADROOM = 2;
 
 /**
- * How many choices a replica can take at a time. It is the configured maximum, or about the number of its slots.
- * For servers without slots it is learned from the number of
- * requests that wait there: it falls to what the server can run, and grows slowly while nothing waits. Without any of
- * this, it is unlimited.
+ * How many choices a replica can take at a time: the configured maximum, or about the number of its slots. For servers
+ * that report only how many requests run and wait there, it is learned: it grows with each response while none waits
+ * there, and falls to what runs there when requests keep waiting. Without any of this, it is unlimited.
  */
 export class Room {
   readonly #configured: number | undefined;
   /** The latest report that was considered. */
   #capacity: ReplicaCapacity | null = null;
   #limit = Infinity;
+  /** Whether the limit is learned, and no request waited at the latest report. */
+  #grows = false;
+  /** Whether requests waited at the latest report. One report is not enough, because requests may just have arrived. */
+  #isFull = false;
 
   constructor(configured: number | undefined) {
     this.#configured = configured;
@@ -33,16 +36,30 @@ export class Room {
     if (this.#configured !== undefined) return this.#configured;
     if (capacity !== this.#capacity) {
       this.#capacity = capacity;
-      this.#limit = capacity === null ? Infinity : this.#learned(capacity, inFlight);
+      this.#consider(capacity, inFlight);
     }
     return this.#limit;
   }
 
-  #learned({ slots, queued }: ReplicaCapacity, inFlight: number): number {
-    if (slots !== null) return slots > 1 && slots < MANY_SLOTS ? slots + 1 : slots;
-    if (queued === null) return Infinity;
-    if (queued > HEADROOM) return Math.max(1, Math.min(this.#limit, inFlight) - (queued - HEADROOM));
-    const isUsed = queued === 0 && inFlight >= this.#limit;
-    return isUsed ? this.#limit + Math.max(1, Math.ceil(this.#limit * GROWTH)) : this.#limit;
+  /** Called when a request gets its first token. */
+  responseStarted(inFlight: number): void {
+    if (this.#grows && inFlight >= this.#limit) this.#limit++;
+  }
+
+  #consider(capacity: ReplicaCapacity | null, inFlight: number): void {
+    const { slots = null, slotsInUse: running = null, queued = null } = capacity ?? {};
+    this.#grows = false;
+    if (slots !== null) this.#limit = slots > 1 && slots < MANY_SLOTS ? slots + 1 : slots;
+    else if (queued === null) this.#limit = Infinity;
+    else {
+      const wasFull = this.#isFull;
+      this.#isFull = queued > HEADROOM;
+      this.#grows = queued === 0;
+      if (this.#limit === Infinity) this.#limit = FIRST_LIMIT;
+      // Other instances send their share.
+      const share = Math.min(1, inFlight / (queued + (running ?? 0)));
+      const served = running === null ? inFlight - queued : running * share;
+      if (wasFull && this.#isFull) this.#limit = Math.max(1, Math.round(served) + HEADROOM);
+    }
   }
 }

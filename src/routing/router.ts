@@ -65,6 +65,14 @@ export class Router {
     return [...this.#models.values()].map((model) => model.overview());
   }
 
+  /** Sets which replicas are drained. Unknown ones are ignored. */
+  setDrained(drained: readonly { readonly model: string; readonly replica: string }[]): void {
+    const names = new Set(drained.map(({ model, replica }) => `${model} ${replica}`));
+    for (const model of this.#models.values()) {
+      model.setDrained((replica) => names.has(`${model.id} ${replica}`));
+    }
+  }
+
   /** Returns the accounts with running or waiting requests of every model, those with the most waiting requests first. */
   accounts(): QueuedAccount[] {
     return [...this.#models.values()]

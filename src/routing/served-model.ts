@@ -172,6 +172,11 @@ export class ServedModel implements ConfiguredModel {
     }));
   }
 
+  /** Sets which replicas get no new requests, by their names. */
+  setDrained(isDrained: (replica: string) => boolean): void {
+    for (const replica of this.#replicas) replica.drained = isDrained(replica.engine.name);
+  }
+
   /** Returns a replica by its name. Throws 404 `not_found`. */
   replica(name: string): RoutedReplica {
     const found = this.#replicas.find(({ engine }) => engine.name === name);

@@ -50,7 +50,7 @@ test('the load of a vLLM server is read again and again', async () => {
   const { replica } = bed;
   await until(() => replica.capacity()?.queued === 1);
   const first = replica.capacity();
-  assert.deepEqual(first, { slots: null, queued: 1 });
+  assert.deepEqual(first, { slots: null, slotsInUse: 3, queued: 1 });
   const { health } = replica.report();
   assert.deepEqual([health?.slotsInUse, health?.queued, health?.cacheUsage], [3, 1, 0.5]);
   bodies['/metrics'] = metrics(8, 5);
@@ -66,14 +66,14 @@ test('llama-server reports its slots in its properties', async () => {
   };
   await using bed = await start({ dialect: 'llama-server', bodies });
   await until(() => bed.replica.capacity()?.queued === 4);
-  assert.deepEqual(bed.replica.capacity(), { slots: 6, queued: 4 });
+  assert.deepEqual(bed.replica.capacity(), { slots: 6, slotsInUse: 2, queued: 4 });
 });
 
 test('a server without metrics has no queue, which the log reports once', async () => {
   const bodies = { '/health': '', '/v1/models': '{"data":[]}' };
   await using bed = await start({ dialect: 'vllm', bodies });
   await until(() => bed.messages.includes('replica does not report its load'));
-  assert.deepEqual(bed.replica.capacity(), { slots: null, queued: null });
+  assert.deepEqual(bed.replica.capacity(), { slots: null, slotsInUse: null, queued: null });
   assert.equal(bed.replica.state().state, 'ready');
 });
 

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Room } from '../../src/routing/room.ts';
 
-const slots = (count: number) => ({ slots: count, queued: null });
-const queued = (count: number) => ({ slots: null, queued: count });
+const slots = (count: number) => ({ slots: count, slotsInUse: null, queued: null });
+const load = (running: number | null, queued: number) => ({ slots: null, slotsInUse: running, queued });
 
 test('a replica has room for its slots, and for one choice more if it has 2 to 7', () => {
   for (const [count, limit] of [
@@ -22,32 +22,55 @@ test('the configured maximum counts, whatever the server reports', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 100 }), fc.nat(200), fc.nat(200), (maximum, count, inFlight) => {
       assert.equal(new Room(maximum).limit(slots(count), inFlight), maximum);
-      assert.equal(new Room(maximum).limit(queued(count), inFlight), maximum);
+      assert.equal(new Room(maximum).limit(load(null, count), inFlight), maximum);
     }),
   );
 });
 
 test('without slots or a queue, room is unlimited', () => {
   assert.equal(new Room(undefined).limit(null, 1000), Infinity);
-  assert.equal(new Room(undefined).limit({ slots: null, queued: null }, 1000), Infinity);
+  assert.equal(new Room(undefined).limit({ slots: null, slotsInUse: null, queued: null }, 1000), Infinity);
 });
 
-test('the room of a server without slots falls to what it runs, and grows again while nothing waits there', () => {
+test('the room of a server without slots grows with each response while nothing waits there', () => {
   const room = new Room(undefined);
-  assert.equal(room.limit(queued(0), 50), Infinity, 'nothing waits');
-  assert.equal(room.limit(queued(20), 50), 32, '30 run, and 2 may wait');
-  const report = queued(2);
-  assert.equal(room.limit(report, 32), 32);
-  assert.equal(room.limit(report, 32), 32, 'one report is considered once');
-  assert.equal(room.limit(queued(0), 32), 36);
-  assert.equal(room.limit(queued(0), 20), 36, 'it grows only when it is used');
+  assert.equal(room.limit(load(0, 0), 0), 32);
+  room.responseStarted(31);
+  assert.equal(room.limit(load(31, 0), 31), 32, 'it was not full');
+  for (let inFlight = 32; inFlight < 100; inFlight++) room.responseStarted(inFlight);
+  const report = load(100, 0);
+  assert.equal(room.limit(report, 100), 100);
+  assert.equal(room.limit(load(98, 2), 100), 100);
+  room.responseStarted(100);
+  assert.equal(room.limit(load(98, 2), 100), 100, 'requests wait there');
+});
+
+test('the room of a server without slots falls to what runs there when requests keep waiting', () => {
+  const room = new Room(undefined);
+  assert.equal(room.limit(load(0, 0), 0), 32);
+  assert.equal(room.limit(load(0, 32), 32), 32, 'they have just arrived');
+  const report = load(16, 16);
+  assert.equal(room.limit(report, 32), 18, '16 run, and 2 may wait');
+  assert.equal(room.limit(report, 18), 18, 'one report is considered once');
+  assert.equal(room.limit(load(16, 2), 18), 18);
+  assert.equal(room.limit(load(16, 3), 18), 18, 'only for a moment');
+  assert.equal(room.limit(load(16, 0), 18), 18);
+});
+
+test('with several instances, the room of each is its share of what runs there', () => {
+  const room = new Room(undefined);
+  for (const report of [load(20, 20), load(20, 20)]) room.limit(report, 10);
+  assert.equal(room.limit(load(20, 0), 10), 7, 'a quarter of 20, and 2');
 });
 
 test('the room of a server without slots is always at least 1', () => {
   fc.assert(
-    fc.property(fc.array(fc.tuple(fc.nat(500), fc.nat(500))), (reports) => {
+    fc.property(fc.array(fc.tuple(fc.nat(500), fc.nat(500), fc.nat(500))), (reports) => {
       const room = new Room(undefined);
-      for (const [waiting, inFlight] of reports) assert.ok(room.limit(queued(waiting), inFlight) >= 1);
+      for (const [running, waiting, inFlight] of reports) {
+        assert.ok(room.limit(load(running, waiting), inFlight) >= 1);
+        assert.ok(room.limit(load(null, waiting), inFlight) >= 1);
+      }
     }),
   );
 });

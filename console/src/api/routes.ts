@@ -35,6 +35,8 @@ export const ROUTES: { readonly [Op in keyof Contract]: Contract[Op]['route'] } 
   removeReplica: 'POST /api/replicas/remove',
   listEngines: 'GET /api/engines',
   restartEngine: 'POST /api/engines/restart',
+  drainReplica: 'POST /api/engines/drain',
+  resumeReplica: 'POST /api/engines/resume',
   readLoad: 'GET /api/load',
   readHealth: 'GET /api/health',
   readUsage: 'GET /api/usage',

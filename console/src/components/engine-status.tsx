@@ -2,7 +2,7 @@ import type { ItemOf } from '../api/client.ts';
 import { Status, type Tone } from './badge.tsx';
 import { percent } from '../format/number.ts';
 
-type State = Pick<ItemOf<'listEngines'>, 'state' | 'fraction'>;
+type State = Pick<ItemOf<'listEngines'>, 'state' | 'fraction' | 'in_flight'>;
 
 const STATES: Readonly<Record<State['state'], { word: string; tone: Tone }>> = {
   ready: { word: 'Ready', tone: 'good' },
@@ -10,11 +10,19 @@ const STATES: Readonly<Record<State['state'], { word: string; tone: Tone }>> = {
   downloading: { word: 'Downloading', tone: 'accent' },
   unloaded: { word: 'Not loaded', tone: 'neutral' },
   paused: { word: 'Paused', tone: 'warn' },
+  drained: { word: 'Drained', tone: 'neutral' },
   down: { word: 'Down', tone: 'bad' },
 };
 
 /** The state of a replica or model, with the progress of loading or downloading. */
-export function EngineStatus({ engine: { state, fraction } }: { engine: State }) {
+export function EngineStatus({ engine: { state, fraction, in_flight: running } }: { engine: State }) {
+  if (state === 'drained' && running > 0) {
+    return (
+      <Status tone="accent" live>
+        Draining
+      </Status>
+    );
+  }
   const { word, tone } = STATES[state];
   const underWay = state === 'loading' || state === 'downloading';
   return (

@@ -2,6 +2,7 @@ import { statfs } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { z } from 'zod';
 import { accountNames } from '../../accounts/accounts.ts';
+import { drainReplica, resumeReplica } from '../../accounts/drained-replicas.ts';
 import { recordAudit } from '../../accounts/audit.ts';
 import { countInstances } from '../../accounts/ledger/instance.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
@@ -34,6 +35,20 @@ export const serviceEndpoints = endpoints(serviceOperations, {
     });
     target.restart();
     return replicaJson({ model: model.id, ...target.summary(), ...target.report() });
+  },
+  drainReplica: async ({ database, context, actor, body: { model: id, name } }) => {
+    const model = context.router.model(id);
+    const target = model.replica(name);
+    await drainReplica(database, { model: id, replica: name }, actor);
+    await context.drains.refresh();
+    return replicaJson({ model: id, ...target.summary(), ...target.report() });
+  },
+  resumeReplica: async ({ database, context, actor, body: { model: id, name } }) => {
+    const model = context.router.model(id);
+    const target = model.replica(name);
+    await resumeReplica(database, { model: id, replica: name }, actor);
+    await context.drains.refresh();
+    return replicaJson({ model: id, ...target.summary(), ...target.report() });
   },
   readLoad: async ({ database, context }) => {
     const models = context.router.overview();
@@ -128,7 +143,7 @@ async function nullIfUnavailable<T>(check: Promise<T>): Promise<T | null> {
   return await Promise.race([check.catch(() => null), pause(TIMEOUT_MS, null, { ref: false })]);
 }
 
-type PausedState = Extract<ReplicaState, { state: 'paused' }>;
+type UnpausedState = Exclude<ReplicaState, { state: 'paused' | 'drained' }>;
 
 type Progress = Pick<
   z.input<typeof servedModel>,
@@ -137,7 +152,7 @@ type Progress = Pick<
 
 const PROGRESS = { fraction: null, received_bytes: null, total_bytes: null, reason: null, retry_in_ms: null };
 
-function progressOf(state: Exclude<ReplicaState, PausedState>): Progress {
+function progressOf(state: UnpausedState): Progress {
   switch (state.state) {
     case 'ready':
       return { ...PROGRESS, state: 'ready' };
@@ -162,6 +177,20 @@ function progressOf(state: Exclude<ReplicaState, PausedState>): Progress {
 }
 
 const READY = { state: 'ready' } as const;
+const DRAINED = { state: 'down', reason: 'drained', retryInMs: null } as const;
+
+/** Returns what the state of a replica means for its model. */
+function modelStateOf(state: ReplicaState): UnpausedState {
+  switch (state.state) {
+    // A paused replica still gets requests if no other is ready.
+    case 'paused':
+      return READY;
+    case 'drained':
+      return DRAINED;
+    default:
+      return state;
+  }
+}
 
 /** The state of a model is that of the replica that has progressed furthest. */
 const BY_PROGRESS = ['ready', 'loading', 'downloading', 'unloaded', 'down'] as const;
@@ -175,8 +204,7 @@ export function modelJson(
   const { source, ...details } = models.details(overview.id);
   const { price } = model;
   const card = model.card();
-  // A paused replica still gets requests if no other is ready.
-  const states = overview.replicas.map(({ state }) => (state.state === 'paused' ? READY : state));
+  const states = overview.replicas.map(({ state }) => modelStateOf(state));
   const furthest = BY_PROGRESS.flatMap((name) => states.find(({ state }) => state === name) ?? [])[0];
   const progress = progressOf(furthest ?? { state: 'down', reason: 'no replicas', retryInMs: null });
   return {
@@ -216,8 +244,15 @@ function inFlight({ replicas }: ModelOverview): number {
   return replicas.reduce((sum, replica) => sum + replica.inFlight, 0);
 }
 
-function pausedJson({ reason, retryInMs }: PausedState) {
-  return { ...PROGRESS, state: 'paused' as const, reason, retry_in_ms: retryInMs };
+function replicaStateJson(state: ReplicaState) {
+  switch (state.state) {
+    case 'paused':
+      return { ...PROGRESS, state: state.state, reason: state.reason, retry_in_ms: state.retryInMs };
+    case 'drained':
+      return { ...PROGRESS, state: state.state };
+    default:
+      return progressOf(state);
+  }
 }
 
 function replicaJson(overview: ReplicaOverview): z.input<typeof replica> {
@@ -226,7 +261,7 @@ function replicaJson(overview: ReplicaOverview): z.input<typeof replica> {
     model: overview.model,
     name: overview.name,
     dialect: overview.dialect,
-    ...(overview.state.state === 'paused' ? pausedJson(overview.state) : progressOf(overview.state)),
+    ...replicaStateJson(overview.state),
     restartable: overview.restartable,
     in_flight: overview.inFlight,
     slots: health?.slots ?? null,

@@ -66,6 +66,8 @@ export const ACCESS_TABLE: Readonly<Record<keyof Contract, Case>> = {
   revokeKey: [MEMBER, async ({ key }) => ({ params: { id: await key() } })],
   createPlaygroundKey: [MEMBER, ({ accountId }) => ({ body: { account_id: accountId } })],
   restartEngine: [OPERATOR, () => ({ body: { model: 'no/model', name: 'none' } })],
+  drainReplica: [OPERATOR, () => ({ body: { model: 'no/model', name: 'none' } })],
+  resumeReplica: [OPERATOR, () => ({ body: { model: 'no/model', name: 'none' } })],
   readUsage: [MEMBER, inQuery],
   readLimits: [MEMBER, inQuery],
   listRequests: [MEMBER, inQuery],

@@ -583,7 +583,10 @@ for (const kind of testDatabases()) {
       await ok('POST', '/api/models/update', { body: { model: 'test/far', context_tokens: 4096 } });
       await ok('POST', '/api/models/remove', { body: { model: 'test/far' } });
       await ok('POST', '/api/models/load', { body: { model: MODEL } });
-      await ok('POST', '/api/engines/restart', { body: { model: MODEL, name: `embedded:${MODEL}` } });
+      const embedded = { model: MODEL, name: `embedded:${MODEL}` };
+      await ok('POST', '/api/engines/drain', { body: embedded });
+      await ok('POST', '/api/engines/resume', { body: embedded });
+      await ok('POST', '/api/engines/restart', { body: embedded });
       await ok('POST', '/api/models/unload', { body: { model: MODEL } });
       const withKeys = API_ENDPOINTS.filter(({ access }) => access !== 'open' && access !== 'signed-in');
       const all = withKeys.map(({ method, path }) => `${method} ${path}`);

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { SERVICE } from '../../../src/accounts/audit.ts';
+import { drainReplica, resumeReplica } from '../../../src/accounts/drained-replicas.ts';
+import { openDatabase } from '../../../src/database/database.ts';
 import type { Contract } from '../../../src/http/api/contract.ts';
 import { untilIdle, chat, MODEL, post, startService, until, type TestService } from '../../harness.ts';
+import { Secret } from '../../../src/secret.ts';
 import { Management } from '../../management.ts';
 import { testDatabases } from '../../servers.ts';
 
@@ -27,9 +31,12 @@ for (const kind of testDatabases()) {
     let disposal: AsyncDisposableStack;
     let service: TestService;
     let management: Management;
+    let databaseUrl: Secret | null;
     before(async () => {
       await using owned = new AsyncDisposableStack();
       const { env } = owned.use(await kind.location());
+      const { SLUICE_DATABASE_URL: url } = env;
+      databaseUrl = url === undefined ? null : new Secret(url);
       service = owned.use(await startService(YAML, env));
       management = await Management.of(service);
       disposal = owned.move();
@@ -156,6 +163,43 @@ for (const kind of testDatabases()) {
       await assert.rejects(restart(remote?.model, remote?.name), /: 409 .*Only engine processes/);
       await assert.rejects(restart(MODEL, 'x'), /: 404 .*no replica with this name/);
       await assert.rejects(restart('no/model', 'x'), /: 404 .*model_not_found/);
+    });
+
+    test('a drained replica finishes its requests and gets no new ones until it is resumed', async () => {
+      const replica = { model: MODEL, name: `embedded:${MODEL}` };
+      const call = (action: 'drain' | 'resume', body: object = replica) =>
+        management.call('POST', `/api/engines/${action}`, body);
+      const running = post(service, '/v1/chat/completions', chat('hello', { max_tokens: 100 }));
+      await until(async () => (await load()).in_flight === 1);
+      assert.equal((await call('drain')).state, 'drained');
+      assert.equal((await call('drain')).state, 'drained', 'draining it again changes nothing');
+      assert.equal((await running).status, 200);
+      const refused = await post(service, '/v1/chat/completions', chat('hello'));
+      assert.equal(refused.status, 503);
+      assert.equal(refused.headers.get('retry-after'), '10');
+      assert.match(await refused.text(), /"engine_unavailable"/);
+      assert.equal((await fetch(`${service.url}/readyz`)).status, 503);
+      const [model] = (await models(management.admin)).data;
+      assert.deepEqual([model?.state, model?.reason], ['down', 'drained']);
+      assert.equal((await call('resume')).state, 'ready');
+      assert.equal((await post(service, '/v1/chat/completions', chat('hello'))).status, 200);
+      const audit = await management.call('GET', '/api/audit?action=replica.drain');
+      const entries = (audit as unknown as ResponseOf<'listAudit'>).data;
+      assert.deepEqual(
+        entries.map(({ subject, detail }) => [subject, detail]),
+        [[`engine:${MODEL}`, { replica: replica.name }]],
+      );
+      await assert.rejects(call('drain', { ...replica, name: 'x' }), /: 404 .*no replica with this name/);
+    });
+
+    test('replicas that another process drains are drained within a second', async () => {
+      const replica = { model: MODEL, replica: `embedded:${MODEL}` };
+      await using database = await openDatabase({ home: service.home, url: databaseUrl });
+      await drainReplica(database, replica, SERVICE);
+      await until(async () => (await engines()).data[0]?.state === 'drained');
+      assert.equal(await resumeReplica(database, replica, SERVICE), true);
+      assert.equal(await resumeReplica(database, replica, SERVICE), false);
+      await until(async () => (await engines()).data[0]?.state === 'ready');
     });
 
     test('the load contains each request in the second in which it ended', async () => {

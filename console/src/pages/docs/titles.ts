@@ -32,6 +32,8 @@ const TITLES: Readonly<Record<string, string>> = {
   listAudit: 'List audit log',
   listServedModels: 'List model status',
   listCatalog: 'List model catalog',
+  drainReplica: 'Drain a replica',
+  resumeReplica: 'Resume a replica',
   readLoad: 'Get load',
   readHealth: 'Get health',
 };

@@ -44,6 +44,8 @@ export const ACTION_LABELS = {
   'model.remove': 'Removed model',
   'replica.add': 'Added replica of',
   'replica.remove': 'Removed replica of',
+  'replica.drain': 'Drained a replica of',
+  'replica.resume': 'Resumed a replica of',
 } as const;
 
 /** Returns the label of an action; its name if it is unknown. */

@@ -1,5 +1,6 @@
-import { RotateCw } from 'lucide-react';
+import { CircleSlash, Play, RotateCw } from 'lucide-react';
 import { useState } from 'react';
+import { useAction } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
@@ -11,12 +12,17 @@ import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { cacheShare, orUnknown, locationOf, uptimeMs, type Engine } from './engine-columns.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
+import { DrainReplica } from './drain-replica.tsx';
 import { RestartEngine } from './restart-engine.tsx';
 import { TextLink } from '../../shell/link.tsx';
 
 /** The details of one replica; null: closed. */
 export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClose: () => void }) {
-  const [asking, setAsking] = useState(false);
+  const [asking, setAsking] = useState<'restart' | 'drain' | null>(null);
+  const resume = useAction('resumeReplica', {
+    changes: ['listEngines', 'listServedModels'],
+    done: 'The replica gets requests again',
+  });
   return (
     <Dialog
       side
@@ -34,9 +40,25 @@ export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClo
               <Button
                 icon={<RotateCw className="size-4" aria-hidden="true" />}
                 disabled={engine.state === 'downloading' || engine.state === 'unloaded'}
-                onClick={() => setAsking(true)}
+                onClick={() => setAsking('restart')}
               >
                 Restart
+              </Button>
+            )}
+            {engine.state === 'drained' ? (
+              <Button
+                icon={<Play className="size-4" aria-hidden="true" />}
+                busy={resume.isPending}
+                onClick={() => resume.mutate({ body: { model: engine.model, name: engine.name } })}
+              >
+                Resume
+              </Button>
+            ) : (
+              <Button
+                icon={<CircleSlash className="size-4" aria-hidden="true" />}
+                onClick={() => setAsking('drain')}
+              >
+                Drain
               </Button>
             )}
           </>
@@ -44,7 +66,12 @@ export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClo
       }
     >
       {engine && <Details engine={engine} />}
-      {engine && <RestartEngine engine={engine} open={asking} onClose={() => setAsking(false)} />}
+      {engine && (
+        <>
+          <RestartEngine engine={engine} open={asking === 'restart'} onClose={() => setAsking(null)} />
+          <DrainReplica engine={engine} open={asking === 'drain'} onClose={() => setAsking(null)} />
+        </>
+      )}
     </Dialog>
   );
 }
@@ -100,6 +127,14 @@ function Readiness({ engine }: { engine: Engine }) {
     case 'ready':
     case 'unloaded':
       return null;
+    case 'drained':
+      return (
+        <Notice title="No new requests are sent to this replica">
+          {engine.in_flight === 0
+            ? 'No requests are running on it.'
+            : `${whole(engine.in_flight)} ${engine.in_flight === 1 ? 'request of this instance is' : 'requests of this instance are'} still running on it.`}
+        </Notice>
+      );
     case 'loading':
       return (
         <Progress

@@ -83,8 +83,10 @@ export const replica = component(
     dialect: z.enum(DIALECTS),
     ...stateFields,
     state: z
-      .enum([...stateFields.state.options, 'paused'])
-      .describe('`paused`: ready, but its last requests failed, so it gets few or no requests for a while.'),
+      .enum([...stateFields.state.options, 'paused', 'drained'])
+      .describe(
+        '`paused`: ready, but requests failed, so it gets few or no requests for a while. `drained`: ready, but it gets no new requests until it is resumed.',
+      ),
     restartable: z
       .boolean()
       .describe('Whether it can be restarted, because it is an engine process of this instance.'),
@@ -229,6 +231,14 @@ const health = component(
   }),
 );
 
+const replicaReference = component(
+  'ReplicaReference',
+  z.strictObject({
+    model: filterText.describe('ID of the model.'),
+    name: filterText.describe('Name of the replica, as in the list of engines.'),
+  }),
+);
+
 /** Models, engines, load and health of the service. */
 export const serviceOperations = operations({
   listServedModels: {
@@ -248,15 +258,26 @@ export const serviceOperations = operations({
     summary:
       'Restart an engine process of this instance. Running requests have 10 seconds to finish; new ones are sent to other replicas or refused until it is ready.',
     access: 'operator',
-    body: component(
-      'EngineRestart',
-      z.strictObject({
-        model: filterText.describe('ID of the model.'),
-        name: filterText.describe('Name of the replica, as in the list of engines.'),
-      }),
-    ),
+    body: replicaReference,
     response: replica,
     errors: ['model_not_found', 'not_found', 'conflict'],
+  },
+  drainReplica: {
+    route: 'POST /api/engines/drain',
+    summary:
+      'Send a replica no new requests, on all instances. Running requests finish. Other instances apply this within a second.',
+    access: 'operator',
+    body: replicaReference,
+    response: replica,
+    errors: ['model_not_found', 'not_found'],
+  },
+  resumeReplica: {
+    route: 'POST /api/engines/resume',
+    summary: 'Send a drained replica requests again.',
+    access: 'operator',
+    body: replicaReference,
+    response: replica,
+    errors: ['model_not_found', 'not_found'],
   },
   readLoad: {
     route: 'GET /api/load',

@@ -1,0 +1,69 @@
+import type { Database } from '../database/database.ts';
+import { appendAudit, type Actor } from './audit.ts';
+
+/** A replica as operators refer to it. */
+export interface ReplicaReference {
+  /** ID of the model. */
+  model: string;
+  /** Name of the replica, as in the list of engines. */
+  replica: string;
+}
+
+export interface DrainedReplica extends ReplicaReference {
+  /** Unix milliseconds. */
+  drainedAt: number;
+}
+
+/** Returns the replicas that get no new requests, of all instances. */
+export async function listDrainedReplicas({ kysely }: Database): Promise<DrainedReplica[]> {
+  const rows = await kysely
+    .selectFrom('drained_replicas')
+    .selectAll()
+    .orderBy('model')
+    .orderBy('replica')
+    .execute();
+  return rows.map(({ model, replica, drained_at: drainedAt }) => ({ model, replica, drainedAt }));
+}
+
+/** Drains a replica. Does nothing if it is drained. */
+export async function drainReplica(
+  database: Database,
+  { model, replica }: ReplicaReference,
+  by: Actor,
+): Promise<void> {
+  await database.kysely.transaction().execute(async (transaction) => {
+    const { numInsertedOrUpdatedRows: count } = await transaction
+      .insertInto('drained_replicas')
+      .values({ model, replica, drained_at: Date.now() })
+      .onConflict((conflict) => conflict.columns(['model', 'replica']).doNothing())
+      .executeTakeFirst();
+    if (!count) return;
+    await appendAudit(transaction, by, {
+      action: 'replica.drain',
+      subject: `engine:${model}`,
+      detail: { replica },
+    });
+  });
+}
+
+/** Lets a drained replica get requests again. Returns whether it was drained. */
+export async function resumeReplica(
+  database: Database,
+  { model, replica }: ReplicaReference,
+  by: Actor,
+): Promise<boolean> {
+  return await database.kysely.transaction().execute(async (transaction) => {
+    const { numDeletedRows: count } = await transaction
+      .deleteFrom('drained_replicas')
+      .where('model', '=', model)
+      .where('replica', '=', replica)
+      .executeTakeFirst();
+    if (!count) return false;
+    await appendAudit(transaction, by, {
+      action: 'replica.resume',
+      subject: `engine:${model}`,
+      detail: { replica },
+    });
+    return true;
+  });
+}

@@ -1,0 +1,117 @@
+import type { Command } from 'commander';
+import { drainReplica, listDrainedReplicas, resumeReplica } from '../accounts/drained-replicas.ts';
+import { loadConfig } from '../config/load.ts';
+import type { Database } from '../database/database.ts';
+import { embeddedName, replicaName } from '../engine/replica-name.ts';
+import { ServiceError } from '../errors.ts';
+import { SILENT } from '../log.ts';
+import { nodeOf } from '../serving/definition.ts';
+import { ModelTable } from '../serving/model-table.ts';
+import { PROGRAM } from '../program-name.ts';
+import { commandLineActor, openConfiguredDatabase } from './open.ts';
+import { isoTime, note, printJson, printTable, shortTime } from './output.ts';
+
+/** `sluice replicas …`: changes the database directly. A running service applies the changes within a second. */
+export function register(program: Command): void {
+  const replicas = program
+    .command('replicas')
+    .description('List the replicas of models, and take them out of service for maintenance.');
+  replicas
+    .command('list')
+    .description('List the replicas of all models, and whether they are drained.')
+    .option('--json', 'print a JSON array of {"model","name","server","drained_at"}, with ISO 8601 times')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} replicas list`)
+    .action(list);
+  replicas
+    .command('drain')
+    .description(
+      'Send a replica no new requests, on all instances. Running requests finish. Applies within a second.',
+    )
+    .argument('<model>', 'ID of the model')
+    .argument('<replica>', 'name of the replica, as shown by `replicas list`')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} replicas drain acme/large acme/large#0`)
+    .action(drain);
+  replicas
+    .command('resume')
+    .description('Send a drained replica requests again. Applies within a second.')
+    .argument('<model>', 'ID of the model')
+    .argument('<replica>', 'name of the replica, as shown by `replicas list`')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} replicas resume acme/large acme/large#0`)
+    .action(resume);
+}
+
+interface ListedReplica {
+  model: string;
+  name: string;
+  /** Its URL, or `embedded`. */
+  server: string;
+}
+
+/** Returns the replicas of the configuration and of the models in the database. */
+async function everyReplica(database: Database): Promise<ListedReplica[]> {
+  const config = await loadConfig(process.env);
+  const { models: stored } = await new ModelTable(database, nodeOf(config), SILENT).read();
+  const configured = config.file.models;
+  const added = stored.filter(({ config: { id } }) => !configured.some((model) => model.id === id));
+  return [...configured, ...added.map((model) => model.config)].flatMap(({ id, replicas }): ListedReplica[] =>
+    replicas === undefined
+      ? [{ model: id, name: embeddedName(id), server: 'embedded' }]
+      : replicas.map(({ url }, index) => ({ model: id, name: replicaName(id, index), server: url })),
+  );
+}
+
+async function list(flags: { json?: true }): Promise<void> {
+  await using database = await openConfiguredDatabase();
+  const replicas = await everyReplica(database);
+  const drained = await listDrainedReplicas(database);
+  const rows = replicas.map((each) => ({
+    ...each,
+    drainedAt: drained.find(({ model, replica }) => model === each.model && replica === each.name)?.drainedAt,
+  }));
+  if (flags.json) {
+    return printJson(
+      rows.map(({ drainedAt, ...row }) => ({
+        ...row,
+        drained_at: drainedAt === undefined ? null : isoTime(drainedAt),
+      })),
+    );
+  }
+  printTable(
+    ['MODEL', 'NAME', 'SERVER', 'DRAINED SINCE'],
+    rows.map(({ model, name, server, drainedAt }) => [
+      model,
+      name,
+      server,
+      drainedAt === undefined ? '-' : shortTime(drainedAt),
+    ]),
+  );
+}
+
+async function drain(model: string, replica: string): Promise<void> {
+  await using database = await openConfiguredDatabase();
+  const replicas = (await everyReplica(database)).filter((each) => each.model === model);
+  if (!replicas.some(({ name }) => name === replica)) throw noSuchReplica(model, replicas);
+  await drainReplica(database, { model, replica }, commandLineActor());
+  note(`Drained ${replica}. Running requests finish; the Engines page shows how many are left.`);
+  const drained = await listDrainedReplicas(database);
+  const left = replicas.filter(
+    ({ name }) => !drained.some((each) => each.model === model && each.replica === name),
+  );
+  if (left.length === 0) note(`All replicas of ${model} are drained now: its requests get 503.`);
+}
+
+async function resume(model: string, replica: string): Promise<void> {
+  await using database = await openConfiguredDatabase();
+  const resumed = await resumeReplica(database, { model, replica }, commandLineActor());
+  note(resumed ? `Resumed ${replica}.` : `${replica} is not drained.`);
+}
+
+function noSuchReplica(model: string, replicas: readonly ListedReplica[]): ServiceError {
+  const names = replicas.map(({ name }) => name).join(', ');
+  return new ServiceError(
+    'not_found',
+    replicas.length === 0
+      ? `There is no model ${model}.`
+      : `The model ${model} has no replica with this name. Its replicas: ${names}.`,
+  );
+}

@@ -1,0 +1,18 @@
+import { sql, type Transaction } from 'kysely';
+import type { Schema } from '../schema.ts';
+import { columnTypes, type DatabaseKind } from './column-types.ts';
+
+/** Adds the replicas that get no new requests. */
+export async function createDrainedReplicas(
+  database: Transaction<Schema>,
+  kind: DatabaseKind,
+): Promise<void> {
+  const { text, integer, strictByKey } = columnTypes(kind);
+  await sql`
+    create table drained_replicas (
+      model ${text} not null,
+      replica ${text} not null,
+      drained_at ${integer} not null,
+      primary key (model, replica)
+    ) ${strictByKey}`.execute(database);
+}
