@@ -10,7 +10,10 @@ import { PROGRAM } from './program-name.ts';
  */
 const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   serve: ['Start the service.', () => import('./commands/serve.ts')],
-  models: ['Download, list, verify and remove model files.', () => import('./commands/models.ts')],
+  models: [
+    'Add, list, load, unload and remove models, and manage their files.',
+    () => import('./commands/models.ts'),
+  ],
   accounts: ['Create, list, suspend and close accounts.', () => import('./commands/accounts.ts')],
   people: ['List users, manage operators and reset lost passwords.', () => import('./commands/people.ts')],
   'setup-link': ['Print the setup link for the first operator.', () => import('./commands/setup-link.ts')],

@@ -1,11 +1,15 @@
-import type { Command } from 'commander';
+import { InvalidArgumentError, type Command } from 'commander';
 import { homeOf, prepareHome } from '../config/home.ts';
+import { databaseOf } from '../config/load.ts';
+import { sqlitePath } from '../database/database.ts';
+import { fileSize } from '../models/disk.ts';
 import { SILENT } from '../log.ts';
 import { planMemory, totalBytes } from '../engine/llama/memory.ts';
 import { CATALOG, plannedModel, type CatalogModel } from '../models/catalog.ts';
 import { PullError } from '../models/pull-error.ts';
 import { describeSource } from '../models/source.ts';
 import { ModelStore, type LocalModel } from '../models/store.ts';
+import { addModel, listAdded, removeAdded, setLoaded, type AddFlags } from './added-models.ts';
 import { note, print, printJson, printTable } from './output.ts';
 import { describeProgress, formatBytes, ProgressBar } from './progress-bar.ts';
 import { Terminal } from './terminal.ts';
@@ -18,9 +22,40 @@ The model is one of:
   a URL                     https://host/file.gguf
   a path                    ./file.gguf`;
 
-/** `sluice models …`: manages the model files in the data directory, with or without a running service. */
+/** `sluice models …`: manages model files and added models in the data directory, with or without a running service. */
 export function register(program: Command): void {
-  const models = program.command('models').description('Download, list, verify and remove model files.');
+  const models = program
+    .command('models')
+    .description('Add, list, load, unload and remove models, and manage their files.');
+  models
+    .command('add')
+    .description('Download a model and serve it, also by the service that runs on this data directory.')
+    .argument('<model>', 'model to add')
+    .option('--id <id>', 'ID that callers send (default: derived from the model)')
+    .option('--prompt-price <usd>', 'USD per million prompt tokens (default: 0)')
+    .option('--completion-price <usd>', 'USD per million completion tokens (default: 0)')
+    .option('--context-tokens <number>', 'context length of each request', wholeNumber)
+    .option('--slots <number>', 'requests that generate at the same time', wholeNumber)
+    .addHelpText(
+      'after',
+      `${NAMES}\n\nA catalog ID can be shortened to the name after the slash.\n\nExample:\n  $ ${PROGRAM} models add qwen3-0.6b`,
+    )
+    .action(add);
+  for (const [name, description, loaded] of [
+    ['load', 'Load an added model that was unloaded.', true],
+    [
+      'unload',
+      'Unload an added model until it is loaded. Running requests have 10 seconds to finish.',
+      false,
+    ],
+  ] as const) {
+    models
+      .command(name)
+      .description(description)
+      .argument('<model>', 'ID of the model')
+      .addHelpText('after', `\nExample:\n  $ ${PROGRAM} models ${name} Qwen/Qwen3-0.6B`)
+      .action((id: string) => setLoaded(id, loaded));
+  }
   models
     .command('pull')
     .description('Download a model, or resume an interrupted download.')
@@ -38,15 +73,16 @@ Example:
     .action(pull);
   models
     .command('list')
-    .description('List the downloaded models, or the catalog.')
+    .description('List the downloaded models, the added ones, or the catalog.')
     .option('--available', 'list the catalog: models that can be downloaded by ID')
+    .option('--added', 'list the models that were added to the service')
     .option('--json', 'print a JSON array')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} models list --available`)
     .action(list);
   models
     .command('remove')
     .description(
-      'Delete the files of a model, including partial downloads. A running service keeps using the model until it stops.',
+      'Remove an added model, or the files of a model that was downloaded, including partial downloads. A running service keeps using the files of a configured model until it stops.',
     )
     .argument('<model>', 'model to remove')
     .addHelpText('after', `${NAMES}\n\nExample:\n  $ ${PROGRAM} models remove Qwen/Qwen3-0.6B`)
@@ -60,21 +96,38 @@ Example:
     .action(verify);
 }
 
-async function pull(name: string, flags: { json?: true }): Promise<void> {
+async function add(source: string, flags: AddFlags): Promise<void> {
   await interruptible(async (signal) => {
     const store = await openStore();
-    const failed: string[] = [];
-    using bar = openBar((line) => failed.push(line));
-    const model = await store.pull(name, { signal, onProgress: bar.update }).catch((error: unknown) => {
-      throw withoutPrinted(error, failed);
+    await addModel(source, flags, store, async (name) => {
+      await download(store, name, signal);
     });
-    bar[Symbol.dispose]();
+  });
+}
+
+async function download(store: ModelStore, name: string, signal: AbortSignal): Promise<LocalModel> {
+  const failed: string[] = [];
+  using bar = openBar((line) => failed.push(line));
+  return await store.pull(name, { signal, onProgress: bar.update }).catch((error: unknown) => {
+    throw withoutPrinted(error, failed);
+  });
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
+  return Number(text);
+}
+
+async function pull(name: string, flags: { json?: true }): Promise<void> {
+  await interruptible(async (signal) => {
+    const model = await download(await openStore(), name, signal);
     if (flags.json) printJson(asJson(model));
     else print(model.file);
   });
 }
 
-async function list(flags: { available?: true; json?: true }): Promise<void> {
+async function list(flags: { available?: true; added?: true; json?: true }): Promise<void> {
+  if (flags.added) return await listAdded(flags.json === true);
   const models = await (await openStore()).list();
   if (flags.available) {
     listCatalog(new Set(models.map((model) => model.id)), flags.json === true);
@@ -130,7 +183,29 @@ function listCatalog(pulled: ReadonlySet<string | null>, json: boolean): void {
 }
 
 async function remove(name: string): Promise<void> {
-  for (const file of await (await openStore()).remove(name)) note(`Removed ${file}`);
+  const store = await openStore();
+  const added = (await hasDatabase()) ? await removeAdded(name) : null;
+  if (added === null) {
+    for (const file of await store.remove(name)) note(`Removed ${file}`);
+  } else if (added.source !== null) {
+    await removeFiles(store, added.source);
+  }
+}
+
+/** Deletes the files of an added model. Files outside the models folder stay. */
+async function removeFiles(store: ModelStore, source: string): Promise<void> {
+  try {
+    for (const file of await store.remove(source)) note(`Removed ${file}`);
+  } catch (error) {
+    if (!(error instanceof PullError)) throw error;
+    note(error.message);
+  }
+}
+
+/** Whether a model can have been added. */
+async function hasDatabase(): Promise<boolean> {
+  const { home, url } = databaseOf(process.env);
+  return url !== null || (await fileSize(sqlitePath(home))) !== null;
 }
 
 async function verify(name: string | undefined, flags: { json?: true }): Promise<void> {

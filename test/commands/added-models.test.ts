@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { MODEL, runCli, startService, until, type TestService } from '../harness.ts';
+import { buildGguf } from '../models/gguf-builder.ts';
+
+const ID = 'local/tiny';
+
+async function startWithFile(): Promise<
+  TestService & { file: string; stateOf: (id: string) => string | null }
+> {
+  const service = await startService();
+  const file = join(service.home, 'tiny.gguf');
+  await writeFile(file, buildGguf());
+  const stateOf = (id: string) =>
+    service.service.router.overview().find((model) => model.id === id)?.replicas[0]?.state.state ?? null;
+  return { ...service, file, stateOf };
+}
+
+test('models add, unload, load and remove change the running service', async () => {
+  await using running = await startWithFile();
+  const { env, file, stateOf } = running;
+  const added = await runCli(['models', 'add', file, '--prompt-price', '0.5'], env);
+  assert.deepEqual([added.code, added.stdout], [0, `${ID}\n`], added.stderr);
+  await until(() => stateOf(ID) !== null);
+  const listed = await runCli(['models', 'list', '--added', '--json'], env);
+  assert.deepEqual(JSON.parse(listed.stdout), [
+    { id: ID, loaded: true, prompt: '0.5', completion: '0', source: file },
+  ]);
+  assert.equal((await runCli(['models', 'unload', ID], env)).code, 0);
+  await until(() => stateOf(ID) === 'unloaded');
+  assert.match((await runCli(['models', 'list', '--added'], env)).stdout, /local\/tiny +no +0\.5 +0 +\//);
+  assert.equal((await runCli(['models', 'load', ID], env)).code, 0);
+  await until(() => stateOf(ID) !== 'unloaded');
+  const removed = await runCli(['models', 'remove', ID], env);
+  assert.equal(removed.code, 0, removed.stderr);
+  // The file is not in the models folder.
+  assert.match(removed.stderr, /was not removed/);
+  await until(() => stateOf(ID) === null);
+});
+
+test('models add refuses models that exist, and unknown sources', async () => {
+  await using running = await startWithFile();
+  const { env, file } = running;
+  for (const [args, message] of [
+    [[file, '--id', MODEL], /The model test\/scripted is already in the configuration/],
+    [['qwen3-0.5b.gguf'], /no such file/],
+    [['Qwen/Qwen3-0.5B'], /is not in the catalog/],
+    [[file, '--slots', 'two'], /Expected a whole number/],
+    [[file, '--prompt-price', 'free'], /pricing\.prompt/],
+  ] as const) {
+    const { code, stderr } = await runCli(['models', 'add', ...args], env);
+    assert.notEqual(code, 0);
+    assert.match(stderr, message);
+  }
+  const unknown = await runCli(['models', 'load', 'no/model'], env);
+  assert.deepEqual(
+    [unknown.code, /No model no\/model with an engine was added/.test(unknown.stderr)],
+    [1, true],
+  );
+  assert.equal((await runCli(['models', 'add', file], env)).code, 0);
+  assert.match((await runCli(['models', 'add', file], env)).stderr, /was already added/);
+});
