@@ -23,6 +23,7 @@ export async function startFalseUsageReplica(port: number): Promise<AsyncDisposa
         return response.end(
           JSON.stringify({ data: [{ id: FALSE_USAGE_MODEL, max_model_len: CONTEXT_TOKENS }] }),
         );
+      if (request.method === 'GET') return response.writeHead(404).end();
       // The service sends JSON objects.
       const body = JSON.parse(Buffer.concat(parts).toString()) as RequestBody;
       const script = parseScript(body.prompt ?? body.messages?.at(-1)?.content ?? '');

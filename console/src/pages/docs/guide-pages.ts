@@ -39,6 +39,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
       { slug: 'recovery', title: 'Recovery of responses' },
       { slug: 'databases', title: 'Databases' },
       { slug: 'operations', title: 'Operations' },
+      { slug: 'metrics', title: 'Metrics' },
       { slug: 'performance', title: 'Performance' },
       { slug: 'troubleshooting', title: 'Troubleshooting' },
       { slug: 'torture', title: 'Torture test' },
