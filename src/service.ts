@@ -8,6 +8,7 @@ import { openLimits } from './accounts/limits/open-limits.ts';
 import { hasOperator } from './accounts/operators.ts';
 import { Plans, warnAboutMissingPlans } from './accounts/plans.ts';
 import { recordPlans } from './accounts/plan-history.ts';
+import { RefusalCounts } from './accounts/refusals.ts';
 import { AccountStore } from './accounts/store.ts';
 import type { Config } from './config/schema.ts';
 import { replicaSecrets, type Secrets } from './config/load.ts';
@@ -141,6 +142,7 @@ export class Service implements AsyncDisposable {
       generations,
       idempotency,
       load: new LoadHistory(),
+      refusals: owned.use(new RefusalCounts(database, log)),
       metrics,
       installation: {
         instance: `${hostname()}:${process.pid}`,

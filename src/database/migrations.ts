@@ -10,6 +10,7 @@ import { addReasoningTokens } from './migrations/0006-reasoning-tokens.ts';
 import { addContinuedAfter } from './migrations/0007-continued-responses.ts';
 import { createModels } from './migrations/0008-models.ts';
 import { createDrainedReplicas } from './migrations/0009-drained-replicas.ts';
+import { createRefusals } from './migrations/0010-refusals.ts';
 import type { Schema } from './schema.ts';
 
 /** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
@@ -29,6 +30,7 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0007_continued_responses', addContinuedAfter],
   ['0008_models', createModels],
   ['0009_drained_replicas', createDrainedReplicas],
+  ['0010_refusals', createRefusals],
 ]);
 
 /** ID of the advisory lock that instances take to migrate. On PostgreSQL, such a lock applies to one database. */

@@ -27,6 +27,7 @@ export interface Schema {
   audit: AuditTable;
   models: ModelsTable;
   drained_replicas: DrainedReplicasTable;
+  refusals: RefusalsTable;
 }
 
 type Fixed<T> = ColumnType<T, T, never>;
@@ -279,6 +280,23 @@ interface ModelsTable {
   /** 0: an operator has unloaded it. */
   loaded: number;
   created_at: Fixed<number>;
+}
+
+/** Refused requests, which are not in the ledger: counts per minute, kept for 7 days. */
+interface RefusalsTable {
+  /** Minutes since 1970-01-01. */
+  minute: Fixed<number>;
+  /** Empty: the request had no valid key. */
+  account_id: Fixed<string>;
+  key_id: Fixed<string>;
+  /** An error code, or `other` for further kinds of refusals in the same minute. */
+  code: Fixed<string>;
+  /** Path of the invalid field, without indices; empty: none. */
+  param: Fixed<string>;
+  count: number;
+  last_at: number;
+  /** Message of the last one. */
+  message: string;
 }
 
 /** The default account of new keys; created by the first migration. */

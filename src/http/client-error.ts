@@ -2,8 +2,8 @@ import { randomUUIDv7 } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { ServerResponse } from 'node:http';
 import { ServiceError } from '../errors.ts';
-import type { Accounting } from '../inference/request-accounting.ts';
 import { errorBody } from '../openai/error-body.ts';
+import type { HttpContext } from './context.ts';
 import { authenticatedRequests, limitHeaders } from './limit-headers.ts';
 
 // An `import` would read all properties of the module, and one of them loads Node's `fetch`.
@@ -11,35 +11,36 @@ const { STATUS_CODES } = process.getBuiltinModule('node:http');
 
 /** Responds to a request that Node's HTTP parser rejected. */
 export async function respondToClientError(
-  accounting: Accounting,
+  context: HttpContext,
   error: Error & { code?: string },
   socket: Socket,
 ): Promise<void> {
   if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-  else await refuseConnection(accounting, translate(error.code), socket);
+  else await refuseConnection(context, translate(error.code), socket);
 }
 
 /** Responds 405 to `CONNECT`, for which Node passes only the connection. */
-export function refuseConnect(accounting: Accounting, socket: Socket): Promise<void> {
+export function refuseConnect(context: HttpContext, socket: Socket): Promise<void> {
   const fault = new ServiceError('method_not_allowed', 'CONNECT is not supported: this is not a proxy.');
-  return refuseConnection(accounting, fault, socket);
+  return refuseConnection(context, fault, socket);
 }
 
 /** Responds 408 to a request that did not arrive in time. */
-export function refuseLateRequest(accounting: Accounting, socket: Socket): Promise<void> {
+export function refuseLateRequest(context: HttpContext, socket: Socket): Promise<void> {
   const fault = new ServiceError('request_timeout', 'The request did not arrive in time.');
-  return refuseConnection(accounting, fault, socket);
+  return refuseConnection(context, fault, socket);
 }
 
 /** Sends an error response unless a response has begun, then closes the connection. */
-async function refuseConnection(accounting: Accounting, fault: ServiceError, socket: Socket): Promise<void> {
+async function refuseConnection(context: HttpContext, fault: ServiceError, socket: Socket): Promise<void> {
   const response = currentResponse(socket);
   const request = response ? authenticatedRequests.get(response.req) : undefined;
-  const limits = await limitHeaders(accounting, request?.caller ?? null);
+  const limits = await limitHeaders(context.inference.accounting, request?.caller ?? null);
   if (!socket.writable || currentResponse(socket)?.headersSent) {
     socket.destroy();
     return;
   }
+  context.refusals.record(request?.caller ?? null, fault);
   const body = errorBody(fault);
   const head = [
     `HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status] ?? ''}`,

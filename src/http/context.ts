@@ -1,4 +1,5 @@
 import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
+import type { RefusalCounts } from '../accounts/refusals.ts';
 import type { AccountStore } from '../accounts/store.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Identity } from '../identity/identity.ts';
@@ -53,6 +54,7 @@ export interface HttpContext {
   generations: RunningGenerations;
   idempotency: IdempotencyStore;
   load: LoadHistory;
+  refusals: RefusalCounts;
   metrics: ServiceMetrics;
   installation: Installation;
   limits: ConfigFile['limits'];

@@ -18,7 +18,7 @@ import { commonHeaders, sendError, sendJson, type GenerationExchange } from './e
 import type { FrameOutput, GenerationOutput } from './generation-output.ts';
 import { probeStreamWith } from './half-close.ts';
 import { limitHeaders } from './limit-headers.ts';
-import { internalError, unexpectedError } from './refusal.ts';
+import { countRefusal, internalError, unexpectedError } from './refusal.ts';
 import { clientRequestId, logRequest, type RequestSummary } from './request-log.ts';
 import type { HttpContext } from './context.ts';
 
@@ -91,6 +91,9 @@ export async function runGeneration(
   } catch (error) {
     const fault = asServiceError(error, requestId, context.log);
     recordFault(summary, fault);
+    if (!record.isRowWritten && fault instanceof ServiceError) {
+      countRefusal(context, request, fault, caller);
+    }
     if (record.limitHeaders.length === 0 && !response.headersSent) {
       record.limitHeaders = await limitHeaders(context.inference.accounting, caller, summary.model);
     }

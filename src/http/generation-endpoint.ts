@@ -69,7 +69,7 @@ export class GenerationEndpoint {
     } catch (error) {
       const { accounting } = this.#context.inference;
       exchange.record = { limitHeaders: await limitHeaders(accounting, exchange.caller) };
-      refuse(this.#context, exchange, error, ENDPOINTS[kind].path);
+      refuse(this.#context, exchange, error, ENDPOINTS[kind].path, exchange.caller);
       return;
     }
     const { idempotencyKey } = exchange;

@@ -22,7 +22,7 @@ import { serveHalfClosed } from './half-close.ts';
 import { registerHealth } from './health.ts';
 import { registerMetrics } from './metrics-endpoint.ts';
 import { methodsOf } from './paths.ts';
-import { refuse } from './refusal.ts';
+import { countRefusal, refuse } from './refusal.ts';
 import { violation } from './strict.ts';
 
 // An `import` would read all properties of the module, and one of them loads Node's `fetch`.
@@ -54,8 +54,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
         if (kind === undefined) serveWithFastify(request, response);
         else void generations.serve(kind, request, response);
       }),
-    clientErrorHandler: (error, socket) =>
-      void respondToClientError(context.inference.accounting, error, socket),
+    clientErrorHandler: (error, socket) => void respondToClientError(context, error, socket),
     frameworkErrors: (error, request, reply) => respondToError(context, error, request, reply),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1000 },
   });
@@ -90,22 +89,23 @@ export function buildServer(context: HttpContext): FastifyInstance {
 }
 
 /** Creates Node's server, with the timeouts and the strictness of every endpoint. */
-function openServer({ limits, stream, inference }: HttpContext, serve: RequestListener): Server {
-  const { accounting } = inference;
+function openServer(context: HttpContext, serve: RequestListener): Server {
+  const { limits, stream } = context;
   // `violation` refuses a missing `Host`, in the usual error format.
   const server = createServer({ maxHeaderSize: limits.headerBytes, requireHostHeader: false }, serve);
   server.maxConnections = limits.connections;
   watchConnections(
     server,
     { requestMs: limits.bodyMs, stallMs: stream.stallMs, idleMs: limits.idleConnectionMs },
-    (socket) => void refuseLateRequest(accounting, socket),
+    (socket) => void refuseLateRequest(context, socket),
   );
   serveHalfClosed(server, currentResponse);
   // Connections of an HTTP server are `net.Socket`s.
-  server.on('connect', (_request, socket) => void refuseConnect(accounting, socket as Socket));
+  server.on('connect', (_request, socket) => void refuseConnect(context, socket as Socket));
   server.on('checkExpectation', (request, response) => {
     const exchange = { request, response, requestId: randomUUIDv7() };
     const fault = new ServiceError('expectation_failed', 'The `Expect` header must be `100-continue`.');
+    countRefusal(context, request, fault, null);
     sendError(exchange, fault, limits.drainBytes);
   });
   return server;
@@ -151,7 +151,7 @@ function respondToError(
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
-  refuse(context, takeOver(request, reply), translate(error), request.routeOptions.url);
+  refuse(context, takeOver(request, reply), translate(error), request.routeOptions.url, request.caller);
 }
 
 function translate(error: unknown): unknown {
@@ -172,6 +172,7 @@ function refuseUnknown(context: HttpContext, request: FastifyRequest, reply: Fas
       'unknown_url',
       `Unknown endpoint: ${request.method} ${path.slice(0, 200)}.`,
     );
+    countRefusal(context, request.raw, fault, null);
     sendError(exchange, fault, context.limits.drainBytes);
     return;
   }
@@ -183,6 +184,7 @@ function refuseUnknown(context: HttpContext, request: FastifyRequest, reply: Fas
     'method_not_allowed',
     `${path} supports ${methods.join(', ')}, not ${request.method}.`,
   );
+  countRefusal(context, request.raw, fault, null);
   sendError(exchange, fault, context.limits.drainBytes, ['allow', [...methods, 'OPTIONS'].join(', ')]);
 }
 

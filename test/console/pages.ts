@@ -32,6 +32,7 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'key-revoke', path: '/keys', by: 'operator', into: askToRevoke },
   { name: 'usage', path: '/usage', by: 'operator' },
   { name: 'requests', path: '/requests', by: 'operator' },
+  { name: 'refused', path: '/requests?view=refused&scope=all', by: 'operator' },
   { name: 'receipt', path: '/requests', by: 'operator', into: dialogOfFirstRow },
   { name: 'playground', path: '/playground', by: 'operator' },
   { name: 'playground-compare', path: '/playground', by: 'operator', into: compare },

@@ -45,6 +45,7 @@ export async function seed(
   await seedPeople(database, now);
   await seedKeys(database, random.fork('keys'), now);
   await seedAudit(database, random.fork('audit'), operatorId, now);
+  await seedRefusals(database, now);
   await using store = new SqliteStore(database.location.path);
   return await seedLedger(store, random.fork('traffic'), requests, now);
 }
@@ -57,6 +58,59 @@ async function seedAccounts({ kysely }: Database, now: number): Promise<void> {
     const insert = kysely.insertInto('accounts').values(row);
     await insert.onConflict((conflict) => conflict.column('id').doUpdateSet(changed)).execute();
   }
+}
+
+/** Error code, parameter, message, number of requests, and minutes before now. The first three have no valid key. */
+const REFUSALS = [
+  [
+    'invalid_api_key',
+    '',
+    'The API key is not valid: it is mistyped, revoked or expired, or its account is not active. Send a valid one as `Authorization: Bearer sk-sluice-…`.',
+    418,
+    2,
+  ],
+  ['unknown_url', '', 'Unknown endpoint: POST /chat/completions.', 36, 55],
+  ['headers_too_large', '', 'The headers of the request are too large.', 3, 700],
+  ['tokens_per_minute', '', 'Rate limit reached: 60,000 tokens per minute. Try again in 12 s.', 1240, 1],
+  [
+    'model_not_found',
+    'model',
+    'The model `gpt-4o` does not exist. Available models: `acme/support-8b`.',
+    57,
+    14,
+  ],
+  ['invalid_value', 'messages[].content', '`messages[3].content` must not be empty.', 8, 120],
+  [
+    'unsupported_parameter',
+    'logit_bias',
+    '`logit_bias` is not supported by the engine of this model.',
+    2,
+    300,
+  ],
+] as const;
+
+async function seedRefusals({ kysely }: Database, now: number): Promise<void> {
+  const keys = await kysely
+    .selectFrom('keys')
+    .select(['id', 'account_id'])
+    .where('purpose', '=', 'api')
+    .execute();
+  const rows = REFUSALS.map(([code, param, message, count, minutesAgo], index) => {
+    const key = index < 3 ? undefined : keys[index % keys.length];
+    const last_at = now - minutesAgo * 60_000;
+    const minute = Math.floor(last_at / 60_000);
+    return {
+      minute,
+      account_id: key?.account_id ?? '',
+      key_id: key?.id ?? '',
+      code,
+      param,
+      count,
+      last_at,
+      message,
+    };
+  });
+  await kysely.insertInto('refusals').values(rows).execute();
 }
 
 async function seedPeople({ kysely }: Database, now: number): Promise<void> {

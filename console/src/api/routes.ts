@@ -22,6 +22,7 @@ export const ROUTES: { readonly [Op in keyof Contract]: Contract[Op]['route'] } 
   setMember: 'PUT /api/accounts/{id}/members/{person_id}',
   removeMember: 'DELETE /api/accounts/{id}/members/{person_id}',
   listRequests: 'GET /api/requests',
+  listRefusals: 'GET /api/refusals',
   getReceipt: 'GET /api/receipts/{id}',
   listReceipts: 'GET /api/receipts',
   listServedModels: 'GET /api/models',

@@ -1,12 +1,15 @@
 import { UUID } from '../../accounts/bounds.ts';
 import { readReceipt, readReceiptsOf } from '../../accounts/ledger/receipt.ts';
 import { readRequests } from '../../accounts/ledger/requests.ts';
+import { readRefusals } from '../../accounts/refusals.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import { ServiceError } from '../../errors.ts';
 import { requestOperations } from './contract/requests.ts';
 import { accountInQuery, endpoints } from './endpoint.ts';
-import { pageJson } from './json.ts';
+import { iso, pageJson } from './json.ts';
 import { receiptJson, requestJson } from './ledger-json.ts';
+
+const MAX_REFUSALS = 500;
 
 export const requestEndpoints = endpoints(requestOperations, {
   listRequests: {
@@ -25,6 +28,24 @@ export const requestEndpoints = endpoints(requestOperations, {
       };
       const page = await readRequests(database, filter, { limit: query.limit, before: query.cursor ?? null });
       return pageJson({ items: page.requests, nextCursor: page.next }, requestJson);
+    },
+  },
+  listRefusals: {
+    account: accountInQuery,
+    handle: async ({ database, context, accountId, query }) => {
+      await context.refusals.flush();
+      const fromMs = Date.now() - query.hours * 3_600_000;
+      const filter = { accountId, keyId: query.key_id, fromMs, limit: MAX_REFUSALS };
+      const items = await readRefusals(database, filter);
+      return pageJson({ items, nextCursor: null }, (item) => ({
+        account_id: item.accountId,
+        key_id: item.keyId,
+        code: item.code,
+        param: item.param,
+        count: item.count,
+        last_at: iso(item.lastAt),
+        message: item.message,
+      }));
     },
   },
   getReceipt: {

@@ -84,7 +84,7 @@ async function join(
     if (!generation.shared) throw tooLargeToShare();
   } catch (error) {
     exchange.record = { limitHeaders: await limitHeaders(inference.accounting, caller) };
-    refuse(context, exchange, error, path);
+    refuse(context, exchange, error, path, caller);
     return;
   }
   const { ended, requestId } = generation;

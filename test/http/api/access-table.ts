@@ -71,6 +71,7 @@ export const ACCESS_TABLE: Readonly<Record<keyof Contract, Case>> = {
   readUsage: [MEMBER, inQuery],
   readLimits: [MEMBER, inQuery],
   listRequests: [MEMBER, inQuery],
+  listRefusals: [MEMBER, inQuery],
   getReceipt: [ACCOUNT, ({ requestId }) => ({ params: { id: requestId } })],
   listReceipts: [ACCOUNT, ({ accountId }) => ({ query: { account_id: accountId, client_request_id: 'a' } })],
   listPeople: [OPERATOR],

@@ -53,7 +53,7 @@ export function Found({ scope, id, receiptOf, onClear, children }: FoundProps) {
     >
       {scope.all
         ? 'Select an account to search by client request ID.'
-        : 'Enter the x-request-id of a response, or the x-client-request-id that was sent. Rejected requests are not logged.'}
+        : 'Enter the x-request-id of a response, or the x-client-request-id that was sent. Refused requests are on the Refused tab, without their IDs.'}
     </EmptyState>
   );
 }

@@ -11,6 +11,7 @@ import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
 import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { ListFooter, Table } from '../../components/table.tsx';
+import { Tabs } from '../../components/tabs.tsx';
 import { NoAccount } from '../../shell/no-account.tsx';
 import { useHrefWithAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
@@ -21,9 +22,12 @@ import { FindField } from './find-field.tsx';
 import { Found } from './found.tsx';
 import { logColumns } from './log-columns.tsx';
 import type { Request } from './outcome.tsx';
+import { Refused } from './refused.tsx';
 import { ReceiptDialog } from './receipt-dialog.tsx';
 import { StatusFilter } from './status-filter.tsx';
 import { useLogPage } from './use-log-page.ts';
+
+const REFUSED = 'refused';
 
 /** The request log. A row opens its receipt in a drawer. */
 export default function RequestsPage() {
@@ -41,20 +45,8 @@ export default function RequestsPage() {
   const rows = (requests: readonly Request[]) => (
     <Rows scope={scope} requests={requests} openId={id} receiptOf={receiptOf} />
   );
-  return (
-    <Page
-      wide
-      title="Requests"
-      hint="Log of accepted requests. Prompts and completions are never stored."
-      actions={
-        <>
-          <ScopeSwitch />
-          <Switch checked={live} onChange={(on) => change({ live: on ? '1' : null })}>
-            Live
-          </Switch>
-        </>
-      }
-    >
+  const accepted = (
+    <>
       <Toolbar scope={scope} filters={filters} />
       <Card flush>
         {find === null ? (
@@ -67,6 +59,39 @@ export default function RequestsPage() {
           </Found>
         )}
       </Card>
+    </>
+  );
+  return (
+    <Page
+      wide
+      title="Requests"
+      hint="Accepted and refused requests. Prompts and completions are never stored."
+      actions={
+        <>
+          <ScopeSwitch />
+          <Switch checked={live} onChange={(on) => change({ live: on ? '1' : null })}>
+            Live
+          </Switch>
+        </>
+      }
+    >
+      <Tabs
+        label="Requests"
+        value={query.get('view') === REFUSED ? REFUSED : 'accepted'}
+        onChange={(view) => change({ view: view === REFUSED ? REFUSED : null })}
+        tabs={[
+          { value: 'accepted', label: 'Accepted', content: <div className="pt-4">{accepted}</div> },
+          {
+            value: REFUSED,
+            label: 'Refused',
+            content: (
+              <div className="pt-4">
+                <Refused scope={scope} live={live} />
+              </div>
+            ),
+          },
+        ]}
+      />
       <ReceiptDialog
         id={id ?? null}
         scope={scope}

@@ -3,7 +3,22 @@ import { DEFAULT_PAGE, MAX_REQUESTS_PAGE } from '../../../accounts/bounds.ts';
 import { REQUEST_OUTCOMES } from '../../../accounts/ledger/dimensions.ts';
 import { receipt, request } from './ledger.ts';
 import { operations } from './operation.ts';
-import { filterText, id, moment, newestPageQuery, pageOf } from './schemas.ts';
+import { component, filterText, id, moment, newestPageQuery, pageOf, time } from './schemas.ts';
+
+const refusal = component(
+  'Refusal',
+  z.object({
+    account_id: z.string().nullable().describe('Null: the requests had no valid API key.'),
+    key_id: z.string().nullable(),
+    code: z
+      .string()
+      .describe('Error code; `other`: further kinds of refusals, beyond the number that is kept per minute.'),
+    param: z.string().nullable().describe('The invalid field, without indices.'),
+    count: z.int().describe('Number of requests.'),
+    last_at: time.describe('Time of the last one; ISO 8601 in UTC.'),
+    message: z.string().describe('Error message of the last one.'),
+  }),
+);
 
 export const requestOperations = operations({
   listRequests: {
@@ -43,6 +58,26 @@ export const requestOperations = operations({
         .describe('Maximum number of elements on a page.'),
     }),
     response: pageOf('RequestPage', request),
+    errors: ['missing_required_parameter', 'not_found'],
+  },
+  listRefusals: {
+    route: 'GET /api/refusals',
+    summary: 'List refused requests by account, key, error code and parameter, latest first, at most 500.',
+    access: 'member',
+    query: z.strictObject({
+      account_id: id
+        .optional()
+        .describe('Default: all accounts and requests without a valid key, for operators only.'),
+      key_id: id.optional(),
+      hours: z.coerce
+        .number<number>()
+        .int()
+        .min(1)
+        .max(168)
+        .default(24)
+        .describe('Only requests of the last hours. Counts are kept for 7 days.'),
+    }),
+    response: pageOf('RefusalPage', refusal),
     errors: ['missing_required_parameter', 'not_found'],
   },
   getReceipt: {

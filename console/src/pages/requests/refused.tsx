@@ -1,0 +1,140 @@
+import { ShieldCheck } from 'lucide-react';
+import type { ItemOf } from '../../api/client.ts';
+import { useAccountNames, useKeyNames } from '../../api/names.ts';
+import { useRead } from '../../api/queries.ts';
+import { Card } from '../../components/card.tsx';
+import { Select } from '../../components/select.tsx';
+import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Table, type Column } from '../../components/table.tsx';
+import { whole } from '../../format/number.ts';
+import { dateTime, logTime, utc } from '../../format/time.ts';
+import { useQueryState } from '../../shell/query.ts';
+import type { Scope } from '../../shell/scope.tsx';
+import { KeyFilter } from './filter-selects.tsx';
+
+type Refusal = ItemOf<'listRefusals'>;
+
+const DEFAULT_HOURS = '24';
+const HOURS = [
+  { value: '1', label: 'Last hour' },
+  { value: DEFAULT_HOURS, label: 'Last 24 hours' },
+  { value: '168', label: 'Last 7 days' },
+];
+
+/** Live lists are read again after this many milliseconds. */
+const LIVE_MS = 5000;
+
+/** Requests that were refused before they reached a model, by key and error. */
+export function Refused({ scope, live }: { scope: Scope; live: boolean }) {
+  const [query, change] = useQueryState();
+  const key = query.get('key');
+  const given = query.get('hours');
+  const hours = HOURS.find(({ value }) => value === given)?.value ?? DEFAULT_HOURS;
+  const read = useRead(
+    'listRefusals',
+    { query: { ...scope.query, hours: Number(hours), ...(key !== null && { key_id: key }) } },
+    live ? { everyMs: LIVE_MS } : {},
+  );
+  return (
+    <>
+      <div className="mb-4 flex flex-wrap items-center gap-2">
+        <Select
+          label="Time"
+          small
+          value={hours}
+          choices={HOURS}
+          onChange={(value) => change({ hours: value === DEFAULT_HOURS ? null : value })}
+        />
+        <KeyFilter scope={scope} value={key} onChange={(value) => change({ key: value })} />
+      </div>
+      <Card flush>
+        {read.data ? (
+          <Rows scope={scope} refusals={read.data.data} />
+        ) : read.error ? (
+          <ErrorState error={read.error} retry={() => void read.refetch()} />
+        ) : (
+          <SkeletonRows rows={6} />
+        )}
+      </Card>
+    </>
+  );
+}
+
+function Rows({ scope, refusals }: { scope: Scope; refusals: readonly Refusal[] }) {
+  const ids = refusals.flatMap(({ key_id }) => (key_id === null ? [] : [key_id]));
+  const key = useKeyNames(scope.query, ids);
+  const account = useAccountNames(scope.all);
+  if (refusals.length === 0) {
+    return (
+      <EmptyState icon={ShieldCheck} title="No refused requests">
+        Requests that are refused because of their key, a limit or an invalid field appear here, with the last
+        error message.
+      </EmptyState>
+    );
+  }
+  return (
+    <Table
+      label="Refused requests"
+      columns={columnsOf(key, scope.all ? account : null)}
+      rows={refusals}
+      keyOf={({ account_id, key_id, code, param }) => [account_id, key_id, code, param].join(' ')}
+    />
+  );
+}
+
+/** `account` is null if all rows belong to one account. */
+function columnsOf(key: (id: string) => string, account: ((id: string) => string) | null): Column<Refusal>[] {
+  const keyName = ({ account_id: owner, key_id: id }: Refusal): string =>
+    id !== null ? key(id) : owner === null ? 'No valid key' : 'All keys';
+  const columns: Column<Refusal>[] = [
+    {
+      name: 'error',
+      heading: 'Error',
+      grow: true,
+      cell: (row) => (
+        <>
+          <span className="block truncate font-mono text-xs font-medium text-ink" title={row.code}>
+            {row.param === null ? row.code : `${row.code} · ${row.param}`}
+          </span>
+          <span className="block text-xs text-ink-3 max-sm:line-clamp-3 sm:truncate" title={row.message}>
+            {row.message}
+          </span>
+          <span className="block truncate text-xs text-ink-3 md:hidden">{keyName(row)}</span>
+        </>
+      ),
+    },
+    {
+      name: 'key',
+      heading: 'Key',
+      from: 'md',
+      cell: (row) => <span className="block max-w-40 truncate">{keyName(row)}</span>,
+    },
+    {
+      name: 'count',
+      heading: 'Requests',
+      numeric: true,
+      cell: ({ count }) => whole(count),
+    },
+    {
+      name: 'last',
+      heading: 'Last',
+      from: 'sm',
+      cell: ({ last_at: at }) => (
+        <time className="whitespace-nowrap tabular-nums" dateTime={at} title={`${dateTime(at)} (${utc(at)})`}>
+          {logTime(at)}
+        </time>
+      ),
+    },
+  ];
+  if (account !== null) {
+    columns.splice(2, 0, {
+      name: 'account',
+      heading: 'Account',
+      from: 'xl',
+      cell: ({ account_id: id }) => (
+        <span className="block max-w-36 truncate">{id === null ? '—' : account(id)}</span>
+      ),
+    });
+  }
+  return columns;
+}

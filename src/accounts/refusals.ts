@@ -1,0 +1,264 @@
+import { sql } from 'kysely';
+import type { Database } from '../database/database.ts';
+import type { ServiceError } from '../errors.ts';
+import type { Log } from '../log.ts';
+
+const MINUTE_MS = 60_000;
+const KEEP_MS = 7 * 86_400_000;
+const FLUSH_MS = 10_000;
+const DELETE_MS = 3_600_000;
+
+/** Maximum kinds of refusals per minute, of all accounts and of one. Further ones are counted as `other`. */
+const MAX_PER_MINUTE = 100;
+const MAX_PER_ACCOUNT = 20;
+/** Maximum rows in memory while the database is unavailable. Further refusals are not counted. */
+const MAX_WAITING = 2000;
+/** Rows per statement, because a statement blocks the event loop on SQLite. */
+const ROWS = 100;
+
+const MAX_PARAM = 100;
+const MAX_MESSAGE = 300;
+
+const OTHER = { code: 'other', message: 'Further kinds of refused requests in the same minute.' };
+
+/** The key of a refused request. */
+export interface RefusedCaller {
+  readonly id: string;
+  readonly accountId: string;
+}
+
+interface Row {
+  minute: number;
+  account_id: string;
+  key_id: string;
+  code: string;
+  param: string;
+  count: number;
+  last_at: number;
+  message: string;
+}
+
+/**
+ * Counts refused requests by minute, account, key, error code and parameter. Memory and rows are bounded, whatever callers
+ * send. Rows are written in the background; a request never waits for the database.
+ */
+export class RefusalCounts implements AsyncDisposable {
+  readonly #database: Pick<Database, 'background'>;
+  readonly #log: Log;
+  readonly #now: () => number;
+  readonly #timers: readonly NodeJS.Timeout[];
+  /** Rows that are not written yet, by their primary key. */
+  #waiting = new Map<string, Row>();
+  /** Rows of the current minute by account, and of all accounts. Includes rows that are already written. */
+  readonly #kinds = new Map<string, Set<string>>();
+  #kindsOfMinute = 0;
+  #minute = 0;
+  #writing: Promise<void> = Promise.resolve();
+  #failing = false;
+
+  /** `now` returns Unix milliseconds. */
+  constructor(database: Pick<Database, 'background'>, log: Log, now: () => number = Date.now) {
+    this.#database = database;
+    this.#log = log;
+    this.#now = now;
+    this.#timers = [
+      setInterval(() => void this.flush(), FLUSH_MS).unref(),
+      setInterval(() => void this.deleteOld(), DELETE_MS).unref(),
+    ];
+  }
+
+  /** Counts one refused request. Takes about a microsecond and never throws. `caller` is null without a valid key. */
+  record(caller: RefusedCaller | null, { code, param, message }: ServiceError): void {
+    const now = this.#now();
+    const minute = Math.floor(now / MINUTE_MS);
+    if (minute !== this.#minute) this.#startMinute(minute);
+    const account = caller?.accountId ?? '';
+    const field = param === null ? '' : fieldOf(param);
+    const kind = `${caller?.id ?? ''} ${code} ${field}`;
+    if (this.#admit(account, kind)) {
+      this.#add(`${minute} ${account} ${kind}`, now, () => ({
+        minute,
+        account_id: account,
+        key_id: caller?.id ?? '',
+        code,
+        param: field,
+        count: 0,
+        last_at: now,
+        message,
+      })).message = message;
+      return;
+    }
+    // If even the accounts are too many, the rest is counted without an account.
+    const owner = this.#admit(account, OTHER.code) ? account : '';
+    this.#add(`${minute} ${owner} ${OTHER.code}`, now, () => ({
+      minute,
+      account_id: owner,
+      key_id: '',
+      param: '',
+      count: 0,
+      last_at: now,
+      ...OTHER,
+    }));
+  }
+
+  /** Writes the counts so far. If this fails, they are kept for the next call. */
+  flush(): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#flush());
+    return this.#writing;
+  }
+
+  /** Deletes counts that are older than 7 days. */
+  async deleteOld(): Promise<void> {
+    const before = Math.floor((this.#now() - KEEP_MS) / MINUTE_MS);
+    try {
+      await this.#database.background.deleteFrom('refusals').where('minute', '<', before).execute();
+    } catch (error) {
+      this.#log.warn('cannot delete old counts of refused requests; will retry', { error: error as Error });
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    await this.flush();
+  }
+
+  #startMinute(minute: number): void {
+    this.#minute = minute;
+    this.#kinds.clear();
+    this.#kindsOfMinute = 0;
+  }
+
+  /** Whether this kind of refusal may have its own row in the current minute. */
+  #admit(account: string, kind: string): boolean {
+    let kinds = this.#kinds.get(account);
+    if (kinds?.has(kind)) return true;
+    const own = kind === OTHER.code ? MAX_PER_ACCOUNT + 1 : MAX_PER_ACCOUNT;
+    if (this.#kindsOfMinute >= MAX_PER_MINUTE || (kinds?.size ?? 0) >= own) return false;
+    if (kinds === undefined) this.#kinds.set(account, (kinds = new Set()));
+    kinds.add(kind);
+    this.#kindsOfMinute += 1;
+    return true;
+  }
+
+  #add(key: string, now: number, create: () => Row): Row {
+    let row = this.#waiting.get(key);
+    if (row === undefined) {
+      row = create();
+      if (this.#waiting.size < MAX_WAITING) this.#waiting.set(key, row);
+    }
+    row.count += 1;
+    row.last_at = now;
+    return row;
+  }
+
+  async #flush(): Promise<void> {
+    while (this.#waiting.size > 0) {
+      const batch = [...this.#waiting].slice(0, ROWS);
+      for (const [key] of batch) this.#waiting.delete(key);
+      try {
+        await this.#write(batch.map(([, row]) => row));
+        this.#failing = false;
+      } catch (error) {
+        for (const [key, row] of batch) this.#putBack(key, row);
+        if (!this.#failing) {
+          this.#log.warn('cannot save counts of refused requests; will retry', { error: error as Error });
+        }
+        this.#failing = true;
+        return;
+      }
+    }
+  }
+
+  async #write(rows: readonly Row[]): Promise<void> {
+    const values = rows.map((row) => ({ ...row, message: messageOf(row.message) }));
+    await this.#database.background
+      .insertInto('refusals')
+      .values(values)
+      .onConflict((conflict) =>
+        conflict.columns(['minute', 'account_id', 'key_id', 'code', 'param']).doUpdateSet({
+          count: sql`refusals.count + excluded.count`,
+          last_at: sql`excluded.last_at`,
+          message: sql`excluded.message`,
+        }),
+      )
+      .execute();
+  }
+
+  #putBack(key: string, row: Row): void {
+    const newer = this.#waiting.get(key);
+    if (newer !== undefined) newer.count += row.count;
+    else if (this.#waiting.size < MAX_WAITING) this.#waiting.set(key, row);
+  }
+}
+
+/** Removes indices from a path, so that `messages[3].content` and `messages[4].content` have one row. */
+function fieldOf(param: string): string {
+  const short = param.length > MAX_PARAM ? param.slice(0, MAX_PARAM) : param;
+  const field = short.includes('[') ? short.replaceAll(/\[\d+\]/g, '[]') : short;
+  return storable(field);
+}
+
+/** Removes API keys that callers sent in the wrong place, such as the path. */
+function messageOf(message: string): string {
+  return storable(message.replaceAll(/sk-[\w-]+/g, 'sk-…').slice(0, MAX_MESSAGE));
+}
+
+/** PostgreSQL accepts neither NUL nor half of a surrogate pair. */
+function storable(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '�');
+}
+
+export interface Refusal {
+  /** Null: the requests had no valid key. */
+  accountId: string | null;
+  keyId: string | null;
+  code: string;
+  param: string | null;
+  count: number;
+  /** Unix milliseconds. */
+  lastAt: number;
+  message: string;
+}
+
+export interface RefusalFilter {
+  /** Null: all accounts, and requests without a valid key. */
+  accountId: string | null;
+  keyId: string | undefined;
+  /** Unix milliseconds; rounded down to a minute. */
+  fromMs: number;
+  limit: number;
+}
+
+/** Returns the refused requests since a time by account, key, code and parameter, latest first. */
+export async function readRefusals({ reports }: Database, filter: RefusalFilter): Promise<Refusal[]> {
+  const { rows } = await sql<{
+    account_id: string;
+    key_id: string;
+    code: string;
+    param: string;
+    total: number;
+    last_at: number;
+    message: string;
+  }>`
+    select account_id, key_id, code, param, total, last_at, message from (
+      select account_id, key_id, code, param, last_at, message,
+        cast(sum(count) over (partition by account_id, key_id, code, param) as bigint) as total,
+        row_number() over (partition by account_id, key_id, code, param order by last_at desc) as newest
+      from refusals
+      where minute >= ${Math.floor(filter.fromMs / MINUTE_MS)}
+      ${filter.accountId === null ? sql`` : sql`and account_id = ${filter.accountId}`}
+      ${filter.keyId === undefined ? sql`` : sql`and key_id = ${filter.keyId}`}
+    ) as kinds
+    where newest = 1 order by last_at desc, account_id, key_id, code, param limit ${filter.limit}`.execute(
+    reports,
+  );
+  return rows.map((row) => ({
+    accountId: row.account_id === '' ? null : row.account_id,
+    keyId: row.key_id === '' ? null : row.key_id,
+    code: row.code,
+    param: row.param === '' ? null : row.param,
+    count: row.total,
+    lastAt: row.last_at,
+    message: row.message,
+  }));
+}

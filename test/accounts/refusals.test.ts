@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import * as fc from 'fast-check';
+import { readRefusals, RefusalCounts } from '../../src/accounts/refusals.ts';
+import { DatabaseError } from '../../src/database/errors.ts';
+import { ServiceError, type ErrorCode } from '../../src/errors.ts';
+import { openLog, SILENT } from '../../src/log.ts';
+import { testDatabases, type TestDatabase } from '../servers.ts';
+
+const MINUTE = 60_000;
+const ALL = { accountId: null, keyId: undefined, fromMs: 0, limit: 10_000 };
+const zoe = { id: 'key_z', accountId: 'acct_z' };
+
+function error(code: ErrorCode, param: string | null = null, message = 'No.'): ServiceError {
+  return new ServiceError(code, message, { param });
+}
+
+for (const kind of testDatabases()) {
+  describe(kind.name, () => {
+    test('refusals are counted by account, key, code, parameter and minute, with the last message', async () => {
+      await using database = await kind.open();
+      await using here = counts(database);
+      await using other = counts(database);
+      const { refusals } = here;
+      refusals.record(zoe, error('invalid_value', 'messages[3].content', 'First.'));
+      refusals.record(zoe, error('invalid_value', 'messages[12].content', 'Second.'));
+      await refusals.flush();
+      here.clock.now += MINUTE;
+      other.clock.now = here.clock.now + 1;
+      refusals.record(null, error('invalid_api_key'));
+      other.refusals.record(zoe, error('invalid_value', 'messages[0].content', 'Third.'));
+      await refusals.flush();
+      await other.refusals.flush();
+      const expected = {
+        accountId: 'acct_z',
+        keyId: 'key_z',
+        code: 'invalid_value',
+        param: 'messages[].content',
+        count: 3,
+        lastAt: other.clock.now,
+        message: 'Third.',
+      };
+      const [own, anonymous] = await readRefusals(database, ALL);
+      assert.deepEqual(own, expected);
+      assert.deepEqual(anonymous?.accountId, null);
+      assert.deepEqual(await readRefusals(database, { ...ALL, accountId: 'acct_z', keyId: 'key_z' }), [
+        expected,
+      ]);
+      assert.deepEqual(await readRefusals(database, { ...ALL, accountId: 'acct_y' }), []);
+      const later = await readRefusals(database, { ...ALL, accountId: 'acct_z', fromMs: here.clock.now });
+      assert.equal(later[0]?.count, 1);
+    });
+
+    test('any refusals need at most 101 rows per minute, and all are counted', async () => {
+      await using database = await kind.open();
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(
+            fc.tuple(
+              fc.integer({ min: -1, max: 30 }),
+              fc.string({ unit: 'binary' }),
+              fc.string({ unit: 'binary' }),
+            ),
+            { minLength: 1, maxLength: 400 },
+          ),
+          async (requests) => {
+            await using here = counts(database);
+            await database.kysely.deleteFrom('refusals').execute();
+            for (const [account, param, message] of requests) {
+              const caller = account < 0 ? null : { id: `key_${account}`, accountId: `acct_${account}` };
+              here.refusals.record(caller, error('unsupported_parameter', param, message));
+            }
+            await here.refusals.flush();
+            const rows = await readRefusals(database, ALL);
+            assert.ok(rows.length <= 101, String(rows.length));
+            assert.equal(
+              rows.reduce((sum, { count }) => sum + count, 0),
+              requests.length,
+            );
+          },
+        ),
+        { numRuns: 30 },
+      );
+    });
+
+    test('one account with many kinds of refusals does not hide those of others', async () => {
+      await using database = await kind.open();
+      await using here = counts(database);
+      for (let i = 0; i < 500; i++) here.refusals.record(zoe, error('unsupported_parameter', `field_${i}`));
+      here.refusals.record({ id: 'key_y', accountId: 'acct_y' }, error('model_not_found', 'model'));
+      await here.refusals.flush();
+      const rows = await readRefusals(database, ALL);
+      assert.equal(rows.filter(({ accountId }) => accountId === 'acct_z').length, 21);
+      assert.equal(rows.find(({ code }) => code === 'other')?.count, 480);
+      assert.equal(rows.find(({ accountId }) => accountId === 'acct_y')?.code, 'model_not_found');
+    });
+
+    test('API keys in messages are removed', async () => {
+      await using database = await kind.open();
+      await using here = counts(database);
+      here.refusals.record(
+        null,
+        error('unknown_url', null, `Unknown endpoint: GET /sk-sluice-${'x'.repeat(40)}.`),
+      );
+      await here.refusals.flush();
+      assert.equal((await readRefusals(database, ALL))[0]?.message, 'Unknown endpoint: GET /sk-….');
+    });
+
+    test('counts are deleted after 7 days', async () => {
+      await using database = await kind.open();
+      await using here = counts(database);
+      here.refusals.record(zoe, error('invalid_json'));
+      await here.refusals.flush();
+      here.clock.now += 7 * 24 * 60 * MINUTE;
+      await here.refusals.deleteOld();
+      assert.equal((await readRefusals(database, ALL)).length, 1);
+      here.clock.now += MINUTE;
+      await here.refusals.deleteOld();
+      assert.deepEqual(await readRefusals(database, ALL), []);
+    });
+
+    test('while the database is unavailable, counts wait in bounded memory, and one warning is logged', async () => {
+      await using database = await kind.open();
+      const lines: string[] = [];
+      const log = openLog('info', { write: (line) => void lines.push(line) });
+      const away = { available: false };
+      const background = new Proxy(database.background, {
+        get(target, name) {
+          if (name === 'insertInto' && !away.available) throw new DatabaseError('full', 'The disk is full.');
+          const value: unknown = Reflect.get(target, name);
+          return typeof value === 'function' ? value.bind(target) : value;
+        },
+      });
+      const clock = { now: Date.UTC(2026, 10, 23) };
+      await using refusals = new RefusalCounts({ background }, log, () => clock.now);
+      for (let minute = 0; minute < 60; minute++) {
+        clock.now += MINUTE;
+        for (let i = 0; i < 200; i++)
+          refusals.record({ id: `key_${i}`, accountId: `acct_${i}` }, error('invalid_json'));
+        await refusals.flush();
+      }
+      assert.equal(lines.length, 1, lines.join(''));
+      away.available = true;
+      await refusals.flush();
+      const rows = await database.kysely.selectFrom('refusals').select('count').execute();
+      assert.equal(rows.length, 2000);
+    });
+  });
+}
+
+function counts(database: TestDatabase) {
+  const clock = { now: Date.UTC(2026, 10, 23) };
+  const refusals = new RefusalCounts(database, SILENT, () => clock.now);
+  return { clock, refusals, [Symbol.asyncDispose]: () => refusals[Symbol.asyncDispose]() };
+}
