@@ -79,6 +79,7 @@ export class Management {
 export interface Receipt {
   request: {
     state: 'open' | 'settled' | 'interrupted';
+    model: string;
     error_code: string | null;
     http_status: number | null;
     prompt_tokens: number;

@@ -56,3 +56,18 @@ export const planSchema = limitsSchema.extend({
       'Share of an account when requests of several accounts wait for a model. An account with weight 2 gets twice as many tokens as one with weight 1. Default: 1.',
     ),
 });
+
+/**
+ * The plans if the configuration has none. The default plan, `standard`, is generous, for use on a personal machine.
+ */
+export const DEFAULT_PLANS = {
+  free: {
+    requestsPerMinute: 20,
+    tokensPerMinute: 20_000,
+    requestsInFlight: 4,
+    tokensPerDay: 500_000,
+    usdPerMonth: '5',
+  },
+  standard: { requestsPerMinute: 6000, tokensPerMinute: 100_000_000, requestsInFlight: 1000 },
+  unlimited: {},
+};

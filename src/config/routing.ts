@@ -1,4 +1,24 @@
 import { z } from 'zod';
+import { modelId } from './plan.ts';
+
+/** Maximum number of aliases. */
+const MAX_ALIASES = 1000;
+
+export const aliasesSchema = z
+  .record(
+    z
+      .string()
+      .regex(
+        /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}$/,
+        'expected a name of at most 200 letters, digits, ".", "_", "-", ":" and "/"',
+      ),
+    modelId,
+  )
+  .default({})
+  .refine((aliases) => Object.keys(aliases).length <= MAX_ALIASES, `expected at most ${MAX_ALIASES} aliases`)
+  .describe(
+    'Other names of models: `gpt-4o-mini: Qwen/Qwen3-4B` lets a program with a fixed model name use that model. Responses, limits, receipts and usage have the ID of the model. A key must be allowed to use the model.',
+  );
 
 export const routingSchema = z
   .strictObject({

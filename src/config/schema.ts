@@ -4,11 +4,11 @@ import type { Secret } from '../secret.ts';
 import { backupSchema } from './backup.ts';
 import { consoleSchema, signInSchema, smtpSchema } from './sign-in.ts';
 import { idempotencySchema } from './idempotency.ts';
-import { modelId, planSchema } from './plan.ts';
+import { DEFAULT_PLANS, modelId, planSchema } from './plan.ts';
 import { replicaSchema } from './replica.ts';
 import { metricsSchema } from './metrics.ts';
 import { recoverySchema } from './recovery.ts';
-import { retrySchema, routingSchema } from './routing.ts';
+import { aliasesSchema, retrySchema, routingSchema } from './routing.ts';
 import { recommendedSampling } from './sampling.ts';
 import { httpUrl, uniqueIds } from './values.ts';
 
@@ -145,21 +145,6 @@ export const modelSchema = z
       : value,
   );
 
-/**
- * The plans if the configuration has none. The default plan, `standard`, is generous, for use on a personal machine.
- */
-const DEFAULT_PLANS = {
-  free: {
-    requestsPerMinute: 20,
-    tokensPerMinute: 20_000,
-    requestsInFlight: 4,
-    tokensPerDay: 500_000,
-    usdPerMonth: '5',
-  },
-  standard: { requestsPerMinute: 6000, tokensPerMinute: 100_000_000, requestsInFlight: 1000 },
-  unlimited: {},
-};
-
 /** The default model: small and openly licensed. */
 export const DEFAULT_MODEL_ID = 'HuggingFaceTB/SmolLM2-135M-Instruct';
 
@@ -196,6 +181,7 @@ const configFields = z.strictObject({
     .default([modelSchema.parse({ id: DEFAULT_MODEL_ID, engine: {} })])
     .superRefine(uniqueIds('expected a unique model ID'))
     .describe(`Models to serve. Default: \`${DEFAULT_MODEL_ID}\`, embedded.`),
+  aliases: aliasesSchema,
   plans: z
     .record(
       z
@@ -367,10 +353,21 @@ const configFields = z.strictObject({
   smtp: smtpSchema,
 });
 
-export const configSchema = configFields.refine((file) => file.defaultPlan in file.plans, {
-  error: 'expected the name of a plan in `plans`',
-  path: ['defaultPlan'],
-});
+export const configSchema = configFields
+  .refine((file) => file.defaultPlan in file.plans, {
+    error: 'expected the name of a plan in `plans`',
+    path: ['defaultPlan'],
+  })
+  .superRefine(({ models, aliases }, context) => {
+    for (const { id } of models) {
+      if (!Object.hasOwn(aliases, id)) continue;
+      context.addIssue({
+        code: 'custom',
+        message: 'expected a name that is not the ID of a model',
+        path: ['aliases', id],
+      });
+    }
+  });
 
 /** The parsed file, with defaults. */
 export type ConfigFile = z.output<typeof configSchema>;

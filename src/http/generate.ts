@@ -171,6 +171,8 @@ export function parse(
   const parsed = parseRequest(exchange.kind, body, options);
   const model = context.router.model(parsed.request.model, caller.models);
   if (caller.models?.has(model.id) === false) throw modelNotAllowed(model.id);
+  // The name in the request may be an alias.
+  parsed.request.model = model.id;
   refuseUnsupported(parsed, model.dialects);
   return { model, parsed: parsed.request };
 }

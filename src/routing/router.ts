@@ -14,10 +14,12 @@ import {
 /** The served models, by ID. */
 export class Router {
   readonly #options: RoutingOptions;
+  readonly #aliases: ReadonlyMap<string, string>;
   readonly #models = new Map<string, ServedModel>();
 
   constructor(options: RoutingOptions) {
     this.#options = options;
+    this.#aliases = new Map(Object.entries(options.aliases ?? {}));
   }
 
   /** Adds a model; `replicas` must not be empty. */
@@ -40,11 +42,11 @@ export class Router {
   }
 
   /**
-   * Returns a model. Throws 404 `model_not_found`, with a message that lists models, the nearest names first. The
+   * Returns a model by its ID or an alias. Throws 404 `model_not_found`, with a message that lists models, the nearest names first. The
    * message lists only models in `allowed`; null: all.
    */
   model(id: string, allowed: ReadonlySet<string> | null = null): ServedModel {
-    const model = this.#models.get(id);
+    const model = this.#models.get(id) ?? this.#models.get(this.#aliases.get(id) ?? '');
     if (model) return model;
     const visible = [...this.#models.keys()].filter((known) => allowed?.has(known) !== false);
     const name = id.slice(0, MAX_NAME).toWellFormed();

@@ -44,6 +44,8 @@ export interface ReplicaOverview extends ReplicaReport, ReplicaSummary {
 /** Settings shared by all models of a router. */
 export interface RoutingOptions {
   routing: { policy: PolicyName };
+  /** IDs of models by their other names. */
+  aliases?: Readonly<Record<string, string>>;
   queue: QueueLimits;
   retry: RetryLimits;
   log: Log;
