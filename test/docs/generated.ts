@@ -13,6 +13,7 @@ import { readPage, ROOT } from './markdown.ts';
 
 /** Pages of commands that are not in `docs/cli.md`. */
 const COMMAND_PAGES: readonly (readonly [string, string])[] = [
+  ['sluice models', 'docs/cli-models.md'],
   ['sluice engine', 'docs/cli-engine.md'],
   ['sluice database', 'docs/databases.md'],
   ['sluice secrets', 'docs/databases.md'],
