@@ -53,8 +53,6 @@ export class EmbeddedReplica implements AsyncDisposable {
   #exited = Promise.resolve();
   /** Starts by the supervisors of previous runs. */
   #earlierStarts = 0;
-  /** The description that remains while the model is unloaded and a request would load it. */
-  #lastDescription: EngineDescription | null = null;
 
   constructor(options: EmbeddedOptions) {
     this.#options = options;
@@ -85,9 +83,9 @@ export class EmbeddedReplica implements AsyncDisposable {
     return this.#supervisor?.report ?? EMPTY_REPORT;
   }
 
-  /** The engine's model; null until the engine has been ready once, and after an operator has unloaded it. */
+  /** The engine's model; null until the engine has been ready once, and while the model is unloaded. */
   get description(): EngineDescription | null {
-    return this.#supervisor?.description ?? this.#lastDescription;
+    return this.#supervisor?.description ?? null;
   }
 
   /** Process ID of the engine; null if it is not running. */
@@ -121,16 +119,15 @@ export class EmbeddedReplica implements AsyncDisposable {
 
   /**
    * Stops the engine, or the download, which resumes with the next `wake`. Running requests have a few seconds to finish.
-   * `wakes`: whether the next request loads the model. Resolves when the engine has exited.
+   * Resolves when the engine has exited.
    */
-  async unload(wakes: boolean): Promise<void> {
+  async unload(): Promise<void> {
     const supervisor = this.#supervisor;
     const starting = this.#starting;
-    this.#lastDescription = wakes ? this.description : null;
     this.#stop.abort(new Error('the model was unloaded'));
     this.#earlierStarts += supervisor?.starts ?? 0;
     this.#supervisor = null;
-    this.#stateWithoutEngine = { state: 'unloaded', wakes };
+    this.#stateWithoutEngine = { state: 'unloaded' };
     this.#exited = Promise.all([this.#exited, starting, supervisor?.finish()]).then(() => {});
     await this.#exited;
   }

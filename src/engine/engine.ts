@@ -139,7 +139,7 @@ export type EngineState =
   /** `fraction` of the model loaded, 0 to 1. */
   | { state: 'loading'; fraction: number }
   | { state: 'ready' }
-  /** `wakes`: the next request loads the model. Otherwise, an operator has unloaded it. */
-  | { state: 'unloaded'; wakes: boolean }
+  /** An operator has unloaded the model. */
+  | { state: 'unloaded' }
   /** `reason` is for operators. `retryInMs`: null if there is no automatic retry. */
   | { state: 'down'; reason: string; retryInMs: number | null };

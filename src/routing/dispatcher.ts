@@ -239,7 +239,7 @@ function retryAfterMs(state: ReplicaState): number {
     case 'paused':
       return 1000;
     case 'unloaded':
-      return state.wakes ? 1000 : 60_000;
+      return 60_000;
     case 'down':
       return Math.min(Math.max(state.retryInMs ?? 60_000, 1000), 60_000);
   }

@@ -9,7 +9,7 @@ export interface ReplicaProgress {
 
 /**
  * Whether every required model can generate, or any model if none is required. A paused replica counts, because
- * it gets requests that no other replica can take. An unloaded model counts if a request loads it.
+ * it gets requests that no other replica can take.
  */
 export function isReady(models: readonly ModelOverview[]): boolean {
   const able = (model: ModelOverview) => model.replicas.some(({ state }) => canGenerate(state));
@@ -18,7 +18,7 @@ export function isReady(models: readonly ModelOverview[]): boolean {
 }
 
 function canGenerate(state: ReplicaState): boolean {
-  return state.state === 'unloaded' ? state.wakes : phase(state) === null;
+  return state.state === 'ready' || state.state === 'paused';
 }
 
 /** Returns the progress of all replicas that are not ready, without names or reasons. */

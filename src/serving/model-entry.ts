@@ -68,7 +68,7 @@ export class EmbeddedEntry {
   /** Starts the engine, or leaves the model unloaded. */
   start(loaded: boolean): void {
     if (loaded) this.replica.start();
-    else void this.replica.unload(false);
+    else void this.replica.unload();
   }
 
   /** Applies a changed definition. An engine with other settings is restarted. Resolves when it has exited. */
@@ -79,7 +79,7 @@ export class EmbeddedEntry {
     if (isDeepStrictEqual(before, engineOf(this.#config))) return;
     this.replica.configure(engineOf(this.#config));
     if (this.replica.state().state === 'unloaded') return;
-    const exited = this.replica.unload(false);
+    const exited = this.replica.unload();
     this.replica.wake();
     await exited;
   }
@@ -87,7 +87,7 @@ export class EmbeddedEntry {
   /** Stops serving the model. Running requests have a few seconds to finish. Resolves when the engine has exited. */
   async withdraw(): Promise<void> {
     this.#router.remove(this.#config.id);
-    await this.replica.unload(false);
+    await this.replica.unload();
     await this[Symbol.asyncDispose]();
   }
 

@@ -168,7 +168,7 @@ export class Models implements AsyncDisposable {
     await this.#change(async () => {
       const { entry, stored } = this.#embedded(id);
       await this.#setLoaded(stored, false, by, note('model.unload', id));
-      this.#close(entry.replica.unload(false));
+      this.#close(entry.replica.unload());
     });
   }
 
@@ -282,7 +282,7 @@ export class Models implements AsyncDisposable {
         this.#close(known.entry.apply(next.config));
         if (known.entry.kind === 'embedded' && before.loaded !== next.loaded) {
           if (next.loaded) known.entry.replica.wake();
-          else this.#close(known.entry.replica.unload(false));
+          else this.#close(known.entry.replica.unload());
         }
       }
     }
