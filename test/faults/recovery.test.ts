@@ -71,6 +71,7 @@ test('streams and other responses continue after their engine was killed, and ea
   };
   const answers = await Promise.all([readStream(first, kill), readStream(second, kill)]);
   const response = await whole.response();
+  assert.equal(response.status, 200, response.body);
   assert.notEqual(replica?.pid, pid);
   for (const { text, usage } of answers) {
     assert.equal(text, unbroken.text);
