@@ -88,6 +88,18 @@ describe('claims in Valkey', { skip: withoutValkey }, () => {
     assert.equal(await two.claim(a), null);
   });
 
+  test('a heartbeat while an instance stops does not restore its claims', async () => {
+    await using two = await open();
+    for (let i = 0; i < 100; i++) {
+      const a = claimant(`a${i}`);
+      {
+        await using one = await open({ timing: { ...TIMING, heartbeatMs: 1 } });
+        await one.claim(a);
+      }
+      assert.equal(await two.claim(a), null);
+    }
+  });
+
   test('an instance that could not release its claim of a key can claim the key again', async () => {
     await using one = await open();
     await one.claim(claimant('a'));

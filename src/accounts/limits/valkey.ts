@@ -85,6 +85,7 @@ class ValkeyLimits implements Limits {
   #instanceId: string;
   #incarnation = 0;
   #ready = false;
+  #closing = false;
   /** Whether the store may lack usage. Initially true, because the previous process may not have reported all of it. */
   #missedUsage = true;
   #generation = 0;
@@ -161,7 +162,8 @@ class ValkeyLimits implements Limits {
 
   async [Symbol.asyncDispose](): Promise<void> {
     // Responses arrive in order, so earlier settlements have arrived.
-    if (this.#connection.open) await this.#sendHeartbeat(0).catch(() => {});
+    this.#closing = true;
+    if (this.#connection.open) await this.#sendHeartbeat().catch(() => {});
     await this.#connection[Symbol.asyncDispose]();
   }
 
@@ -327,8 +329,12 @@ class ValkeyLimits implements Limits {
     if (due || this.#generation !== before) await this.#restoreReservations('');
   }
 
-  /** Raises the generation if usage was missed, so that settled usage is read again. */
-  async #sendHeartbeat(forMs = this.#timing.heartbeatMs + 2 * this.#timing.responseMs): Promise<void> {
+  /**
+   * Raises the generation if usage was missed, so that settled usage is read again. While closing, tells the store that
+   * this instance is gone: a timed heartbeat can follow that of the disposal.
+   */
+  async #sendHeartbeat(): Promise<void> {
+    const forMs = this.#closing ? 0 : this.#timing.heartbeatMs + 2 * this.#timing.responseMs;
     const raise = this.#missedUsage;
     this.#missedUsage = false;
     try {

@@ -83,6 +83,7 @@ export class ValkeyClaims implements IdempotencyClaims {
   readonly #connection: ValkeyConnection;
   readonly #running = new Map<string, Claimant>();
   #renewedAtMs = performance.now();
+  #closing = false;
 
   private constructor({ url, log, instanceId, timing, runningMs }: ValkeyClaimsOptions) {
     this.#instanceId = instanceId;
@@ -124,7 +125,8 @@ export class ValkeyClaims implements IdempotencyClaims {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#connection.open) await this.#sendHeartbeat(0).catch(nullIfUnavailable);
+    this.#closing = true;
+    if (this.#connection.open) await this.#sendHeartbeat().catch(nullIfUnavailable);
     await this.#connection[Symbol.asyncDispose]();
   }
 
@@ -153,11 +155,11 @@ export class ValkeyClaims implements IdempotencyClaims {
 
   async #connected(): Promise<void> {
     await this.#connection.load([CLAIM, UPDATE, HEARTBEAT, ALIVE]);
-    await this.#sendHeartbeat(this.#timing.leaseMs);
+    await this.#sendHeartbeat();
   }
 
   async #heartbeat(): Promise<void> {
-    await this.#sendHeartbeat(this.#timing.leaseMs);
+    await this.#sendHeartbeat();
     if (performance.now() - this.#renewedAtMs < this.#runningMs / 3) return;
     this.#renewedAtMs = performance.now();
     await Promise.all(
@@ -165,7 +167,9 @@ export class ValkeyClaims implements IdempotencyClaims {
     );
   }
 
-  async #sendHeartbeat(ms: number): Promise<void> {
+  /** While closing, tells the store that this instance is gone: a timed heartbeat can follow that of the disposal. */
+  async #sendHeartbeat(): Promise<void> {
+    const ms = this.#closing ? 0 : this.#timing.leaseMs;
     await this.#connection.evaluate(HEARTBEAT, [instanceKey(this.#instanceId)], [String(ms)]);
   }
 
