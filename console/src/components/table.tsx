@@ -46,7 +46,8 @@ function edges<Row>(column: Column<Row>, columns: readonly Column<Row>[]): strin
 
 /** Longer tables render only the visible rows. */
 const MANY = 100;
-const ROW_HEIGHT = 52;
+/** In CSS pixels, with the border. */
+const ROW_HEIGHT = 53;
 
 /** A table. Virtualizes long lists. */
 export function Table<Row>(props: TableProps<Row>) {
