@@ -1,12 +1,12 @@
 import type { Database } from '../database/database.ts';
 import { appendAudit, type Actor } from './audit.ts';
 
-/** A replica as operators refer to it. */
+/** A replica. Its name is not used, because it changes with the position in the configuration. */
 export interface ReplicaReference {
   /** ID of the model. */
   model: string;
-  /** Name of the replica, as in the list of engines. */
-  replica: string;
+  /** URL of the server, or the name of an embedded engine. */
+  server: string;
 }
 
 export interface DrainedReplica extends ReplicaReference {
@@ -20,28 +20,28 @@ export async function listDrainedReplicas({ kysely }: Database): Promise<Drained
     .selectFrom('drained_replicas')
     .selectAll()
     .orderBy('model')
-    .orderBy('replica')
+    .orderBy('server')
     .execute();
-  return rows.map(({ model, replica, drained_at: drainedAt }) => ({ model, replica, drainedAt }));
+  return rows.map(({ model, server, drained_at: drainedAt }) => ({ model, server, drainedAt }));
 }
 
 /** Drains a replica. Does nothing if it is drained. */
 export async function drainReplica(
   database: Database,
-  { model, replica }: ReplicaReference,
+  { model, server }: ReplicaReference,
   by: Actor,
 ): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
     const { numInsertedOrUpdatedRows: count } = await transaction
       .insertInto('drained_replicas')
-      .values({ model, replica, drained_at: Date.now() })
-      .onConflict((conflict) => conflict.columns(['model', 'replica']).doNothing())
+      .values({ model, server, drained_at: Date.now() })
+      .onConflict((conflict) => conflict.columns(['model', 'server']).doNothing())
       .executeTakeFirst();
     if (!count) return;
     await appendAudit(transaction, by, {
       action: 'replica.drain',
       subject: `engine:${model}`,
-      detail: { replica },
+      detail: { server },
     });
   });
 }
@@ -49,20 +49,20 @@ export async function drainReplica(
 /** Lets a drained replica get requests again. Returns whether it was drained. */
 export async function resumeReplica(
   database: Database,
-  { model, replica }: ReplicaReference,
+  { model, server }: ReplicaReference,
   by: Actor,
 ): Promise<boolean> {
   return await database.kysely.transaction().execute(async (transaction) => {
     const { numDeletedRows: count } = await transaction
       .deleteFrom('drained_replicas')
       .where('model', '=', model)
-      .where('replica', '=', replica)
+      .where('server', '=', server)
       .executeTakeFirst();
     if (!count) return false;
     await appendAudit(transaction, by, {
       action: 'replica.resume',
       subject: `engine:${model}`,
-      detail: { replica },
+      detail: { server },
     });
     return true;
   });

@@ -43,7 +43,7 @@ export function register(program: Command): void {
 interface ListedReplica {
   model: string;
   name: string;
-  /** Its URL, or `embedded`. */
+  /** Its URL, or its name if it is embedded. */
   server: string;
 }
 
@@ -55,7 +55,7 @@ async function everyReplica(database: Database): Promise<ListedReplica[]> {
   const added = stored.filter(({ config: { id } }) => !configured.some((model) => model.id === id));
   return [...configured, ...added.map((model) => model.config)].flatMap(({ id, replicas }): ListedReplica[] =>
     replicas === undefined
-      ? [{ model: id, name: embeddedName(id), server: 'embedded' }]
+      ? [{ model: id, name: embeddedName(id), server: embeddedName(id) }]
       : replicas.map(({ url }, index) => ({ model: id, name: replicaName(id, index), server: url })),
   );
 }
@@ -66,7 +66,7 @@ async function list(flags: { json?: true }): Promise<void> {
   const drained = await listDrainedReplicas(database);
   const rows = replicas.map((each) => ({
     ...each,
-    drainedAt: drained.find(({ model, replica }) => model === each.model && replica === each.name)?.drainedAt,
+    drainedAt: drained.find(({ model, server }) => model === each.model && server === each.server)?.drainedAt,
   }));
   if (flags.json) {
     return printJson(
@@ -90,25 +90,29 @@ async function list(flags: { json?: true }): Promise<void> {
 async function drain(model: string, replica: string): Promise<void> {
   await using database = await openConfiguredDatabase();
   const replicas = (await everyReplica(database)).filter((each) => each.model === model);
-  if (!replicas.some(({ name }) => name === replica)) throw noSuchReplica(model, replicas);
-  await drainReplica(database, { model, replica }, commandLineActor());
+  const target = find(replicas, model, replica);
+  await drainReplica(database, target, commandLineActor());
   note(`Drained ${replica}. Running requests finish; the Engines page shows how many are left.`);
   const drained = await listDrainedReplicas(database);
   const left = replicas.filter(
-    ({ name }) => !drained.some((each) => each.model === model && each.replica === name),
+    ({ server }) => !drained.some((each) => each.model === model && each.server === server),
   );
   if (left.length === 0) note(`All replicas of ${model} are drained now: its requests get 503.`);
 }
 
 async function resume(model: string, replica: string): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const resumed = await resumeReplica(database, { model, replica }, commandLineActor());
+  const replicas = (await everyReplica(database)).filter((each) => each.model === model);
+  const resumed = await resumeReplica(database, find(replicas, model, replica), commandLineActor());
   note(resumed ? `Resumed ${replica}.` : `${replica} is not drained.`);
 }
 
-function noSuchReplica(model: string, replicas: readonly ListedReplica[]): ServiceError {
-  const names = replicas.map(({ name }) => name).join(', ');
-  return new ServiceError(
+/** Returns the replica of the model with this name. */
+function find(replicas: readonly ListedReplica[], model: string, name: string): ListedReplica {
+  const found = replicas.find((replica) => replica.name === name);
+  if (found) return found;
+  const names = replicas.map((replica) => replica.name).join(', ');
+  throw new ServiceError(
     'not_found',
     replicas.length === 0
       ? `There is no model ${model}.`

@@ -199,8 +199,8 @@ interface SettingsTable {
 interface DrainedReplicasTable {
   /** ID of the model. */
   model: Fixed<string>;
-  /** Name of the replica. */
-  replica: Fixed<string>;
+  /** URL of the server, or the name of an embedded engine. */
+  server: Fixed<string>;
   drained_at: Fixed<number>;
 }
 

@@ -45,7 +45,7 @@ export function createRemoteReplica(
     silenceMs,
     log,
   });
-  return new RemoteReplica(engine, replica.maxInFlight, log);
+  return new RemoteReplica(engine, replica, log);
 }
 
 /** Interval at which the load of a replica is read, and the interval after a failure, in milliseconds. */
@@ -56,6 +56,7 @@ const GAUGES_RETRY_MS = 30_000;
 export class RemoteReplica implements AsyncDisposable {
   readonly engine: ReplicaClient;
   readonly maxInFlight: number | undefined;
+  readonly address: string;
   readonly #log: Log;
   readonly #healthCheck: HealthCheck;
   #state: EngineState = { state: 'loading', fraction: 0 };
@@ -69,8 +70,9 @@ export class RemoteReplica implements AsyncDisposable {
   #nextGauges: NodeJS.Timeout | undefined;
   readonly #stop = new AbortController();
 
-  constructor(engine: ReplicaClient, maxInFlight: number | undefined, log: Log) {
+  constructor(engine: ReplicaClient, { url, maxInFlight }: ReplicaConfig, log: Log) {
     this.engine = engine;
+    this.address = url;
     this.maxInFlight = maxInFlight;
     this.#log = log.with({ replica: engine.name });
     this.#healthCheck = DIALECT_TRAITS[engine.dialect].healthCheck;

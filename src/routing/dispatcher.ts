@@ -209,7 +209,11 @@ export class Dispatcher {
     const last = [...failures.values()].at(-1);
     if (last) return last;
     const waits = [...this.#queues.keys()].map(({ state }) => retryAfterMs(state));
-    return new ServiceError('engine_unavailable', 'No replica of this model is available. Try again later.', {
+    const isDrained = [...this.#queues.keys()].every(({ drained }) => drained);
+    const reason = isDrained
+      ? 'This model is out of service for maintenance.'
+      : 'No replica of this model is available.';
+    return new ServiceError('engine_unavailable', `${reason} Try again later.`, {
       retryAfterMs: Math.min(60_000, ...waits),
     });
   }

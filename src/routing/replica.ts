@@ -18,6 +18,8 @@ export interface ReplicaEntry {
   report(): ReplicaReport;
   /** Restarts the engine process. Missing for other servers. */
   restart?(): void;
+  /** URL of the server; undefined: an engine process of this service. */
+  readonly address?: string | undefined;
   /** The configured maximum number of choices in flight; undefined: derived from the health checks. */
   readonly maxInFlight?: number | undefined;
 }
@@ -34,6 +36,8 @@ export interface ReplicaSummary {
   /** Requests from this instance. */
   inFlight: number;
   state: ReplicaState;
+  /** Whether it gets no new requests, because an operator has drained it. */
+  drained: boolean;
   /** Times that its circuit breaker has paused it. */
   pauses: number;
   /** Whether it is an engine process of this service. */
@@ -101,6 +105,11 @@ export class RoutedReplica {
   /** Called when a request gets its first token. */
   responseStarted(): void {
     this.#room.responseStarted(this.choicesInFlight);
+  }
+
+  /** Identifies it wherever its name may change: its URL, or its name if it is an engine process of this service. */
+  get server(): string {
+    return this.#entry.address ?? this.engine.name;
   }
 
   /** Adds the speed of a completed request to the moving average. */
@@ -173,8 +182,8 @@ export class RoutedReplica {
   summary(): ReplicaSummary {
     const { name, dialect } = this.engine;
     const restartable = this.#entry.restart !== undefined;
-    const { inFlight, state, breaker } = this;
-    return { name, dialect, inFlight, state, pauses: breaker.pauses, restartable };
+    const { inFlight, state, drained, breaker } = this;
+    return { name, dialect, inFlight, state, drained, pauses: breaker.pauses, restartable };
   }
 
   report(): ReplicaReport {

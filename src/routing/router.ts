@@ -68,10 +68,10 @@ export class Router {
   }
 
   /** Sets which replicas are drained. Unknown ones are ignored. */
-  setDrained(drained: readonly { readonly model: string; readonly replica: string }[]): void {
-    const names = new Set(drained.map(({ model, replica }) => `${model} ${replica}`));
+  setDrained(drained: readonly { readonly model: string; readonly server: string }[]): void {
+    const servers = new Set(drained.map(({ model, server }) => `${model} ${server}`));
     for (const model of this.#models.values()) {
-      model.setDrained((replica) => names.has(`${model.id} ${replica}`));
+      model.setDrained((server) => servers.has(`${model.id} ${server}`));
     }
   }
 

@@ -174,9 +174,9 @@ export class ServedModel implements ConfiguredModel {
     }));
   }
 
-  /** Sets which replicas get no new requests, by their names. */
-  setDrained(isDrained: (replica: string) => boolean): void {
-    for (const replica of this.#replicas) replica.drained = isDrained(replica.engine.name);
+  /** Sets which replicas get no new requests. */
+  setDrained(isDrained: (server: string) => boolean): void {
+    for (const replica of this.#replicas) replica.drained = isDrained(replica.server);
   }
 
   /** Returns a replica by its name. Throws 404 `not_found`. */

@@ -24,7 +24,7 @@ test('replicas are listed, drained and resumed', async (t) => {
   assert.deepEqual(await list(), [
     { model: 'acme/large', name: 'acme/large#0', server: 'http://10.0.0.11:8000', drained_at: null },
     { model: 'acme/large', name: 'acme/large#1', server: 'http://10.0.0.12:8000', drained_at: null },
-    { model: 'acme/small', name: 'embedded:acme/small', server: 'embedded', drained_at: null },
+    { model: 'acme/small', name: 'embedded:acme/small', server: 'embedded:acme/small', drained_at: null },
   ]);
   const first = await run(['replicas', 'drain', 'acme/large', 'acme/large#0'], env);
   assert.deepEqual(
@@ -36,7 +36,7 @@ test('replicas are listed, drained and resumed', async (t) => {
   assert.match(last.stderr, /\nAll replicas of acme\/large are drained now: its requests get 503\.\n$/);
   const { stdout: table } = await run(['replicas', 'list'], env);
   assert.match(table, /^MODEL +NAME +SERVER +DRAINED SINCE\n/);
-  assert.match(table, /^acme\/small +embedded:acme\/small +embedded +-$/m);
+  assert.match(table, /^acme\/small +embedded:acme\/small +embedded:acme\/small +-$/m);
   const resume = () => run(['replicas', 'resume', 'acme/large', 'acme/large#0'], env);
   assert.equal((await resume()).stderr, 'Resumed acme/large#0.\n');
   assert.equal((await resume()).stderr, 'acme/large#0 is not drained.\n');

@@ -19,6 +19,7 @@ const model = (states: readonly EngineState[], required = false): ModelOverview 
     inFlight: 0,
     pauses: 0,
     state,
+    drained: false,
     restartable: false,
   })),
 });

@@ -11,8 +11,8 @@ export async function createDrainedReplicas(
   await sql`
     create table drained_replicas (
       model ${text} not null,
-      replica ${text} not null,
+      server ${text} not null,
       drained_at ${integer} not null,
-      primary key (model, replica)
+      primary key (model, server)
     ) ${strictByKey}`.execute(database);
 }

@@ -39,14 +39,14 @@ export const serviceEndpoints = endpoints(serviceOperations, {
   drainReplica: async ({ database, context, actor, body: { model: id, name } }) => {
     const model = context.router.model(id);
     const target = model.replica(name);
-    await drainReplica(database, { model: id, replica: name }, actor);
+    await drainReplica(database, { model: id, server: target.server }, actor);
     await context.drains.refresh();
     return replicaJson({ model: id, ...target.summary(), ...target.report() });
   },
   resumeReplica: async ({ database, context, actor, body: { model: id, name } }) => {
     const model = context.router.model(id);
     const target = model.replica(name);
-    await resumeReplica(database, { model: id, replica: name }, actor);
+    await resumeReplica(database, { model: id, server: target.server }, actor);
     await context.drains.refresh();
     return replicaJson({ model: id, ...target.summary(), ...target.report() });
   },
@@ -262,6 +262,7 @@ function replicaJson(overview: ReplicaOverview): z.input<typeof replica> {
     name: overview.name,
     dialect: overview.dialect,
     ...replicaStateJson(overview.state),
+    drained: overview.drained,
     restartable: overview.restartable,
     in_flight: overview.inFlight,
     slots: health?.slots ?? null,

@@ -171,13 +171,14 @@ for (const kind of testDatabases()) {
         management.call('POST', `/api/engines/${action}`, body);
       const running = post(service, '/v1/chat/completions', chat('hello', { max_tokens: 100 }));
       await until(async () => (await load()).in_flight === 1);
-      assert.equal((await call('drain')).state, 'drained');
+      const drained = await call('drain');
+      assert.deepEqual([drained.state, drained.drained], ['drained', true]);
       assert.equal((await call('drain')).state, 'drained', 'draining it again changes nothing');
       assert.equal((await running).status, 200);
       const refused = await post(service, '/v1/chat/completions', chat('hello'));
       assert.equal(refused.status, 503);
       assert.equal(refused.headers.get('retry-after'), '10');
-      assert.match(await refused.text(), /"engine_unavailable"/);
+      assert.match(await refused.text(), /This model is out of service for maintenance\. Try again later\./);
       assert.equal((await fetch(`${service.url}/readyz`)).status, 503);
       const [model] = (await models(management.admin)).data;
       assert.deepEqual([model?.state, model?.reason], ['down', 'drained']);
@@ -187,13 +188,13 @@ for (const kind of testDatabases()) {
       const entries = (audit as unknown as ResponseOf<'listAudit'>).data;
       assert.deepEqual(
         entries.map(({ subject, detail }) => [subject, detail]),
-        [[`engine:${MODEL}`, { replica: replica.name }]],
+        [[`engine:${MODEL}`, { server: replica.name }]],
       );
       await assert.rejects(call('drain', { ...replica, name: 'x' }), /: 404 .*no replica with this name/);
     });
 
     test('replicas that another process drains are drained within a second', async () => {
-      const replica = { model: MODEL, replica: `embedded:${MODEL}` };
+      const replica = { model: MODEL, server: `embedded:${MODEL}` };
       await using database = await openDatabase({ home: service.home, url: databaseUrl });
       await drainReplica(database, replica, SERVICE);
       await until(async () => (await engines()).data[0]?.state === 'drained');

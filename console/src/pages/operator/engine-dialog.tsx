@@ -45,7 +45,7 @@ export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClo
                 Restart
               </Button>
             )}
-            {engine.state === 'drained' ? (
+            {engine.drained ? (
               <Button
                 icon={<Play className="size-4" aria-hidden="true" />}
                 busy={resume.isPending}

@@ -87,6 +87,9 @@ export const replica = component(
       .describe(
         '`paused`: ready, but requests failed, so it gets few or no requests for a while. `drained`: ready, but it gets no new requests until it is resumed.',
       ),
+    drained: z
+      .boolean()
+      .describe('Whether it gets no new requests, because an operator has drained it, whatever its state.'),
     restartable: z
       .boolean()
       .describe('Whether it can be restarted, because it is an engine process of this instance.'),
