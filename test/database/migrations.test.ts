@@ -103,6 +103,7 @@ for (const databases of testDatabases()) {
         { name: 'access_revision', value: '1' },
         { name: 'auth_secret', value: secret },
         { name: 'cache_scope_secret', value: '5'.repeat(64) },
+        { name: 'models_revision', value: '0' },
       ]);
     });
 

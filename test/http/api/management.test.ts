@@ -574,6 +574,7 @@ for (const kind of testDatabases()) {
 
     test('every endpoint that accepts keys was called, and its response matched the schema', async () => {
       for (const path of ['models', 'engines', 'load', 'health']) await ok('GET', `/api/${path}`);
+      await ok('GET', '/api/refusals');
       await ok('GET', '/api/catalog');
       const replicas = [{ url: 'http://127.0.0.1:9', dialect: 'vllm' }];
       await ok('POST', '/api/models', { body: { id: 'test/far', replicas } });

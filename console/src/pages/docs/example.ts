@@ -26,6 +26,7 @@ export function exampleBody(
   if (entry.id === 'createCompletion') {
     return { model: context.model, prompt: 'The capital of France is', max_tokens: 16, temperature: 0 };
   }
+  if (entry.id === 'addModel') return { source: 'qwen3-4b' };
   const { properties = {}, required = [] } = resolve(entry.body, schemas);
   // Update operations have only optional fields: show the first one.
   const [first] = Object.keys(properties);
@@ -45,6 +46,7 @@ const BY_NAME: Readonly<Record<string, string>> = {
   code: '123456',
   password: 'correct horse battery staple',
   new_password: 'correct horse battery staple',
+  url: 'http://10.0.0.11:8000',
 };
 
 function exampleOf(
@@ -71,7 +73,12 @@ function exampleOf(
         ? []
         : [exampleOf(name, resolve(schema.items, schemas), schemas, context)];
     case 'object':
-      return {};
+      return Object.fromEntries(
+        (schema.required ?? []).map((field) => [
+          field,
+          exampleOf(field, resolve(schema.properties?.[field] ?? {}, schemas), schemas, context),
+        ]),
+      );
     default:
       return schema.format === 'date-time' ? '2030-01-01T00:00:00Z' : (BY_NAME[name] ?? '…');
   }
