@@ -181,6 +181,20 @@ describe('operator pages', WITH_BROWSER, () => {
       .waitFor();
   });
 
+  test('a replica is drained after confirmation, and resumed', async () => {
+    await page.goto('/operator/engines');
+    await page.getByRole('table', { name: 'Engines' }).getByRole('button', { name: MODEL }).click();
+    const dialog = page.getByRole('dialog', { name: MODEL });
+    await dialog.getByRole('button', { name: 'Drain' }).click();
+    const asked = page.getByRole('alertdialog', { name: `Drain this replica of ${MODEL}?` });
+    await asked.getByRole('button', { name: 'Drain replica' }).click();
+    await dialog.getByText('No new requests are sent to this replica').waitFor();
+    await dialog.getByText('Drained', { exact: true }).first().waitFor();
+    await dialog.getByRole('button', { name: 'Resume' }).click();
+    await dialog.getByRole('button', { name: 'Drain' }).waitFor();
+    await dialog.getByText('Ready', { exact: true }).first().waitFor();
+  });
+
   test('queue, speed and memory of replicas are also shown on a phone', async () => {
     await using phone = await stage.stranger({ width: 360 });
     await phone.context.addCookies(await stage.operator.context.cookies());
