@@ -143,7 +143,7 @@ for (const databases of testDatabases()) {
       const rows = await database.kysely.selectFrom('settings').select('name').orderBy('name').execute();
       assert.deepEqual(
         rows.map((row) => row.name),
-        ['a', 'access_revision', 'auth_secret', 'c', 'cache_scope_secret'],
+        ['a', 'access_revision', 'auth_secret', 'c', 'cache_scope_secret', 'models_revision'],
       );
     });
 

@@ -244,7 +244,8 @@ function assertLabels(metrics: ReadonlyMap<string, ExposedMetric>): void {
     status: (value) => /^\d{3}$/.test(value),
     code: (value) => ['ok', 'hung_up'].includes(value) || Object.hasOwn(ERRORS, value),
     replica: (value) => service.service.router.reports().some(({ name }) => name === value),
-    state: (value) => ['downloading', 'loading', 'ready', 'paused', 'unloaded', 'down'].includes(value),
+    state: (value) =>
+      ['downloading', 'loading', 'ready', 'paused', 'drained', 'unloaded', 'down'].includes(value),
     limit: (value) => value === 'requestsPerMinute',
     type: (value) => ['resident', 'heap_used', 'heap_total', 'external'].includes(value),
     le: (value) => value === '+Inf' || Number(value) > 0,

@@ -49,6 +49,7 @@ const MANAGEMENT_ERRORS: ReadonlySet<string> = new Set([
   'fresh_sign_in_required',
   'last_operator',
   'conflict',
+  'not_enough_memory',
   'too_many_attempts',
   'provider_unavailable',
 ]);
