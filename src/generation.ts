@@ -122,6 +122,8 @@ interface GenerationRequestBase {
   continuation: Continuation | null;
   /** Prefixes are only reused between requests with the same scope. If null, they are never reused. */
   cacheScope: string | null;
+  /** The header `traceparent` for the replica. Set by the service, never by callers; null or absent: not traced. */
+  traceparent?: string | null;
   /** The caller's end-user identifier, which is not logged. */
   user: string | null;
 }

@@ -38,6 +38,7 @@ import { ModelStore } from './models/store.ts';
 import { SYSTEM_CLOCK } from './routing/breaker.ts';
 import { Router } from './routing/router.ts';
 import { Models } from './serving/models.ts';
+import type { Tracer } from './tracing/tracer.ts';
 import { VERSION } from './version.ts';
 import { WriteQueue } from './event-stream.ts';
 
@@ -129,6 +130,7 @@ export class Service implements AsyncDisposable {
     );
     // Computed once, so that the console and the startup message recommend the same model.
     const recommended = recommendedModel(config.file.models);
+    const tracer = owned.use(await openTracer(config, log));
     const accounting = { plans, limits, ledger };
     const metrics = owned.use(new ServiceMetrics(() => exposeGauges(router, accounting)));
     const app = buildServer({
@@ -145,7 +147,7 @@ export class Service implements AsyncDisposable {
       refusals: owned.use(new RefusalCounts(database, log)),
       metrics,
       installation: {
-        instance: `${hostname()}:${process.pid}`,
+        instance: INSTANCE,
         startedAt: Date.now(),
         home: config.home,
         mail: config.file.smtp !== undefined,
@@ -153,6 +155,7 @@ export class Service implements AsyncDisposable {
         recommendedModel: recommended,
         backups,
       },
+      tracer,
       limits: config.file.limits,
       stream: config.file.stream,
       writes: new WriteQueue(),
@@ -251,6 +254,16 @@ export class Service implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#owned.disposeAsync();
   }
+}
+
+/** Identifies this process to operators. */
+const INSTANCE = `${hostname()}:${process.pid}`;
+
+/** Loads the tracer only if traces are sent. */
+async function openTracer({ tracing }: Config, log: Log): Promise<Tracer | null> {
+  if (tracing === null) return null;
+  const { Tracer } = await import('./tracing/tracer.ts');
+  return new Tracer(tracing, INSTANCE, log);
 }
 
 /** Logs migrations of an existing database, which can take minutes. */

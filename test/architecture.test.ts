@@ -19,7 +19,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   serving: ['routing', 'engine', 'models', 'database', 'accounts'],
   inference: ['routing', 'accounts', 'engine'],
   metrics: [],
-  http: ['inference', 'openai', 'accounts', 'identity', 'routing', 'serving', 'metrics'],
+  tracing: [],
+  http: ['inference', 'openai', 'accounts', 'identity', 'routing', 'serving', 'metrics', 'tracing'],
   commands: [
     'openai',
     'models',
@@ -50,6 +51,7 @@ const SHARED = new Set([
   'file-lock.ts',
   'config/schema.ts',
   'config/plan.ts',
+  'config/tracing.ts',
 ]);
 
 /** The composition roots, which may import everything. */

@@ -31,3 +31,8 @@ function describe(issue: ConfigIssue): string {
   const path = issue.path === '' ? [] : [issue.path];
   return [...position, ...path, issue.message].join(': ');
 }
+
+/** Returns an issue of an environment variable. */
+export function environmentIssue(name: string, expected: string, found: string): ConfigIssue {
+  return { path: name, line: null, column: null, expected, message: `expected ${expected}; ${found}` };
+}

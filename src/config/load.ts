@@ -3,12 +3,13 @@ import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { dirname, resolve } from 'node:path';
 import { Secret } from '../secret.ts';
-import { ConfigError, type ConfigIssue } from './errors.ts';
+import { ConfigError, environmentIssue, type ConfigIssue } from './errors.ts';
 import { formatPath } from './fields.ts';
 import { homeOf } from './home.ts';
 import { issuesOf } from './issues.ts';
 import { configSchema, type Config, type ConfigFile, type ModelConfig } from './schema.ts';
 import { HEADER_VALUE } from './values.ts';
+import { readTracing } from './tracing.ts';
 import { parseYaml, type YamlFile } from './yaml.ts';
 
 /** Keys and passwords for other servers, by the name of their environment variable. */
@@ -26,10 +27,11 @@ export async function loadConfig(env: NodeJS.ProcessEnv): Promise<Config> {
   const databaseUrl = readDatabaseUrl(env, issues);
   const valkeyUrl = readUrl('SLUICE_VALKEY_URL', ['redis', 'rediss', 'valkey', 'valkeys'], env, issues);
   const secretKey = readSecretKey(env, issues);
+  const tracing = readTracing(env, issues);
   const configPath = env.SLUICE_CONFIG ? resolve(env.SLUICE_CONFIG) : null;
   const file = configPath === null ? configSchema.parse({}) : await loadFile(configPath, env, issues);
   if (file === null || issues.length > 0) throw new ConfigError(configPath, issues);
-  return { file, configPath, host, port, home, databaseUrl, valkeyUrl, secretKey };
+  return { file, configPath, host, port, home, databaseUrl, valkeyUrl, secretKey, tracing };
 }
 
 /** Returns the location of the database without reading the configuration file. Throws a `ConfigError`. */
@@ -269,8 +271,4 @@ function readUrl(
   }
   // The client library only accepts Redis schemes.
   return new Secret(text.replace(/^valkey/, 'redis'));
-}
-
-function environmentIssue(name: string, expected: string, found: string): ConfigIssue {
-  return { path: name, line: null, column: null, expected, message: `expected ${expected}; ${found}` };
 }

@@ -10,6 +10,7 @@ import { metricsSchema } from './metrics.ts';
 import { recoverySchema } from './recovery.ts';
 import { aliasesSchema, retrySchema, routingSchema } from './routing.ts';
 import { recommendedSampling } from './sampling.ts';
+import type { TracingConfig } from './tracing.ts';
 import { httpUrl, uniqueIds } from './values.ts';
 
 /**
@@ -394,4 +395,6 @@ export interface Config {
   valkeyUrl: Secret | null;
   /** Keys that encrypt secrets in the database; null: they are in a file of the data directory. */
   secretKey: Secret | null;
+  /** Where traces are sent; null: nowhere. */
+  tracing: TracingConfig | null;
 }

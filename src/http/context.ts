@@ -13,6 +13,7 @@ import type { IdempotencyStore } from './idempotency/store.ts';
 import type { RunningGenerations } from './running-generations.ts';
 import type { LoadHistory } from './load-history.ts';
 import type { ServiceMetrics } from './service-metrics.ts';
+import type { Tracer } from '../tracing/tracer.ts';
 import type { Principal } from './principal.ts';
 
 /** Details of this installation, for operators. */
@@ -56,6 +57,8 @@ export interface HttpContext {
   load: LoadHistory;
   refusals: RefusalCounts;
   metrics: ServiceMetrics;
+  /** Null if no traces are sent. */
+  tracer: Tracer | null;
   installation: Installation;
   limits: ConfigFile['limits'];
   stream: ConfigFile['stream'];

@@ -73,6 +73,8 @@ export async function runGeneration(
   const { path } = ENDPOINTS[kind];
   const summary: RequestSummary = { path, status: 200, code: null, stream: false, model: null };
   const body = exchange.bodyMemory?.retain();
+  const trace = context.tracer?.begin(request.headers.traceparent);
+  record.traceparent = trace?.traceparent ?? null;
   try {
     const { model, parsed } = parse(context, exchange, caller);
     summary.stream = parsed.stream;
@@ -102,6 +104,7 @@ export async function runGeneration(
     body?.release();
     logRequest(context.log, exchange, summary, record);
     context.metrics.record(summary, record);
+    if (trace) context.tracer?.end(trace, { ...summary, requestId, kind }, record);
     context.load.record({
       failed: summary.code !== null && summary.code !== 'hung_up',
       promptTokens: record.usage.promptTokens,

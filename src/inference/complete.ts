@@ -108,7 +108,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     this.#identity = identity;
     this.#crashSuspects = crashSuspects;
     this.#accounting = new RequestAccounting(accounting, identity, model, record);
-    this.#request = requestFor(model, identity, request);
+    this.#request = { ...requestFor(model, identity, request), traceparent: record.traceparent };
     this.#recovery = new Recovery(this.#request, recovery);
     this.#stop = stop;
     this.#record = record;

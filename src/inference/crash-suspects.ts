@@ -121,6 +121,7 @@ function hashGeneration(request: GenerationRequest): string {
     tokenIds: undefined,
     continuation: undefined,
     cacheScope: undefined,
+    traceparent: undefined,
     user: undefined,
   };
   return hash('sha256', JSON.stringify(generation));

@@ -38,6 +38,8 @@ export class GenerationRecord implements RunningCounts {
   toolCalls: ToolCallCounts | null = null;
   /** Whether its ledger row is on disk. No response may be sent before. */
   isRowWritten = false;
+  /** The header `traceparent` for replicas; null: not traced. */
+  traceparent: string | null = null;
   /** The limit that denied the request; null: none. */
   deniedBy: LimitName | null = null;
   /** What the caller is charged, in pico-dollars. Set when the row is settled. */

@@ -1,5 +1,5 @@
 /**
- * The generated parts of the documentation: the tables of request fields and of metrics, and the help of every command, between
+ * The generated parts of the documentation: the tables of request fields, metrics and traces, and the help of every command, between
  * `<!-- generated: name -->` and `<!-- end -->`. A test compares them with the code. To generate them:
  * `node test/docs/generated.ts && npm run format`.
  */
@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import type { Field } from '../../src/openai/field.ts';
 import { METRICS, type Metric } from '../../src/metrics/table.ts';
+import { ATTRIBUTES, SPANS } from '../../src/tracing/names.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
 import { readPage, ROOT } from './markdown.ts';
 
@@ -38,6 +39,7 @@ export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<
   const pages = new Map<string, ReadonlyMap<string, string>>([
     ['docs/api.md', fieldTables()],
     ['docs/metrics.md', metricTables()],
+    ['docs/traces.md', traceTables()],
   ]);
   for (const page of new Set(['docs/cli.md', ...COMMAND_PAGES.map(([, other]) => other)])) {
     pages.set(page, new Map(help.filter(([name]) => pageOf(name) === page)));
@@ -85,6 +87,14 @@ function metricTables(): Map<string, string> {
   return new Map([
     ['metrics', table(['metric', 'type', 'labels', 'description'], rows)],
     ['buckets', table(['histogram', 'upper bounds, in seconds'], histograms)],
+  ]);
+}
+
+function traceTables(): Map<string, string> {
+  const code = ([name, meaning]: readonly [string, string]) => [`\`${name}\``, meaning];
+  return new Map([
+    ['spans', table(['span', 'time'], Object.entries(SPANS).map(code))],
+    ['attributes', table(['attribute', 'value'], Object.values(ATTRIBUTES).map(code))],
   ]);
 }
 

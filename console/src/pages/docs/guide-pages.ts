@@ -40,6 +40,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
       { slug: 'databases', title: 'Databases' },
       { slug: 'operations', title: 'Operations' },
       { slug: 'metrics', title: 'Metrics' },
+      { slug: 'traces', title: 'Traces' },
       { slug: 'performance', title: 'Performance' },
       { slug: 'troubleshooting', title: 'Troubleshooting' },
       { slug: 'torture', title: 'Torture test' },
