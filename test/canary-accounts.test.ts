@@ -69,6 +69,8 @@ for (const kind of testDatabases()) {
         ['/api/usage?by=day,model,key', caller.keyId],
         ['/api/keys', caller.keyId],
         ['/api/audit', caller.keyId],
+        // Writes the refusals to the database.
+        ['/api/refusals', caller.keyId],
       ];
       for (const [path, expected] of endpoints) {
         assertClean(JSON.stringify(await manager.call('GET', path)), path, expected);
@@ -114,7 +116,8 @@ async function generateMarked(service: ServiceProcess, caller: Caller, none: Cal
     for (const [key, status, directive, fields] of [
       [caller.key, stream ? 200 : 500, { ...marked, errorAfter: 1 }, {}],
       [caller.key, 500, { error: 'internal_error' }, {}],
-      [caller.key, 404, marked, { model: `test/${MARK}` }],
+      // Refusals are stored with their messages, which name the unknown model.
+      [caller.key, 404, marked, { model: 'test/unknown' }],
       [caller.key, 400, marked, { temperature: MARK }],
       [none.key, 429, marked, {}],
       [`${caller.key}x`, 401, marked, {}],
