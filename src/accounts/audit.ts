@@ -55,6 +55,7 @@ export type AuditAction =
   | 'model.load'
   | 'model.unload'
   | 'model.remove'
+  | 'model.set_default'
   | 'replica.add'
   | 'replica.remove'
   | 'replica.drain'

@@ -311,6 +311,9 @@ export const ACCESS_REVISION = 'access_revision';
 /** Row of `settings`: a number that increases with every change of the table `models`. */
 export const MODELS_REVISION = 'models_revision';
 
+/** Row of `settings`: the ID of the default model. Absent: the first model is the default. */
+export const DEFAULT_MODEL = 'default_model';
+
 /** Row of `settings`: 256 random bits in hexadecimal that sign the console's cookies. */
 export const AUTH_SECRET = 'auth_secret';
 

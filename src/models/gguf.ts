@@ -14,6 +14,8 @@ export interface GgufInfo {
   architecture: string;
   /** `general.name`. */
   name: string | null;
+  /** `general.license`, usually an SPDX identifier. */
+  license: string | null;
   /** Context length that the model was trained with. */
   contextTokens: number;
   /** Jinja source in `tokenizer.chat_template`; null for base models. */
@@ -71,6 +73,7 @@ export async function readGguf(path: string): Promise<GgufInfo> {
     path,
     architecture,
     name: metadata.text('general.name'),
+    license: metadata.text('general.license'),
     contextTokens: metadata.requiredNumber(`${architecture}.context_length`),
     chatTemplate: metadata.text('tokenizer.chat_template'),
     tokenizerFamily: tokenizerFamily(

@@ -80,8 +80,19 @@ export class ModelStore {
    * @throws PullError `unknown_model`; SourceError; ModelFileError for a local path that cannot be loaded
    */
   async resolve(id: string, engineFile?: string): Promise<string | null> {
-    const model = await this.#findLocal(this.#resolveName(engineFile ?? id));
+    const model = await this.find(engineFile ?? id);
     return model?.file ?? null;
+  }
+
+  /** Returns a model of this machine by its name; null if it is not downloaded. Throws and reads the same as `resolve`. */
+  async find(name: string): Promise<LocalModel | null> {
+    return await this.#findLocal(this.#resolveName(name));
+  }
+
+  /** Returns the path of the first file of a model, which may not be downloaded yet; null if it is not in the models folder. */
+  managedPath(name: string): string | null {
+    const [file] = this.#resolveName(name).files;
+    return file !== undefined && this.#isInFolder(file) ? file : null;
   }
 
   /**

@@ -16,6 +16,7 @@ export class Router {
   readonly #options: RoutingOptions;
   readonly #aliases: ReadonlyMap<string, string>;
   readonly #models = new Map<string, ServedModel>();
+  #default: string | null = null;
 
   constructor(options: RoutingOptions) {
     this.#options = options;
@@ -57,14 +58,26 @@ export class Router {
     );
   }
 
-  /** Returns the cards of the listed models, in the order of the configuration. */
-  cards(): ModelCard[] {
-    return [...this.#models.values()].map((model) => model.card()).filter((card) => card !== null);
+  /** Sets the default model, which is listed first. Null or a model that is not served: the first one of the configuration. */
+  setDefault(id: string | null): void {
+    this.#default = id;
   }
 
-  /** Returns every model with the states of its replicas, for `/readyz` and operators. */
+  /** The ID of the default model; null if there are no models. */
+  get defaultModel(): string | null {
+    return this.#listed()[0]?.id ?? null;
+  }
+
+  /** Returns the cards of the listed models: the default one, then the others in the order of the configuration. */
+  cards(): ModelCard[] {
+    return this.#listed()
+      .map((model) => model.card())
+      .filter((card) => card !== null);
+  }
+
+  /** Returns every model with the states of its replicas, for `/readyz` and operators, in the order of `cards`. */
   overview(): ModelOverview[] {
-    return [...this.#models.values()].map((model) => model.overview());
+    return this.#listed().map((model) => model.overview());
   }
 
   /** Sets which replicas are drained. Unknown ones are ignored. */
@@ -85,6 +98,12 @@ export class Router {
   /** Returns every replica of every model with its metrics, for operators. */
   reports(): ReplicaOverview[] {
     return [...this.#models.values()].flatMap((model) => model.reports());
+  }
+
+  #listed(): ServedModel[] {
+    const models = [...this.#models.values()];
+    const chosen = this.#models.get(this.#default ?? '');
+    return chosen ? [chosen, ...models.filter((model) => model !== chosen)] : models;
   }
 }
 

@@ -31,14 +31,31 @@ export async function checkFit(
   if (needed > available) throw doesNotFit(id, needed, available, loaded);
 }
 
-/** Returns the memory that a catalog model needs in the default configuration when this much is available, in bytes. */
-export function catalogMemory(model: CatalogModel, availableBytes: number): number {
-  return neededBytes(plannedModel(model), {}, availableBytes);
+/** A model of the catalog on this machine. */
+export interface CatalogState {
+  model: CatalogModel;
+  /** Memory that it needs in the default configuration. */
+  memoryBytes: number;
+  fits: boolean;
+  downloaded: boolean;
 }
 
-/** Returns the available memory in bytes. */
-export function freeMemory(): number {
-  return availableMemory().bytes;
+/** Returns the catalog, and the memory that is available on this machine, in bytes. */
+export async function readCatalog(
+  store: ModelStore,
+): Promise<{ models: CatalogState[]; availableBytes: number }> {
+  const availableBytes = availableMemory().bytes;
+  const local = new Set((await store.list()).map(({ id }) => id));
+  const models = CATALOG.map((model) => {
+    const memoryBytes = catalogMemory(model, availableBytes);
+    return { model, memoryBytes, fits: memoryBytes <= availableBytes, downloaded: local.has(model.id) };
+  });
+  return { models, availableBytes };
+}
+
+/** Returns the memory that a catalog model needs in the default configuration when this much is available, in bytes. */
+function catalogMemory(model: CatalogModel, availableBytes: number): number {
+  return neededBytes(plannedModel(model), {}, availableBytes);
 }
 
 function neededBytes(

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { appendAudit, recordAudit, type Actor, type AuditNote } from '../accounts/audit.ts';
 import { modelSchema, type ModelConfig } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
-import { MODELS_REVISION } from '../database/schema.ts';
+import { DEFAULT_MODEL, MODELS_REVISION } from '../database/schema.ts';
 import type { Log } from '../log.ts';
 
 /** A model in the database. */
@@ -18,6 +18,8 @@ export interface StoredModel {
 interface StoredModels {
   revision: number;
   models: readonly StoredModel[];
+  /** The ID of the default model, which may not be served; null: not chosen. */
+  defaultModel: string | null;
 }
 
 /** The models that were added to a running service. All methods reject with a `DatabaseError`. */
@@ -47,6 +49,11 @@ export class ModelTable {
   async read(): Promise<StoredModels> {
     // Read before the models, so that a change in between is noticed by the next comparison.
     const revision = await this.revision();
+    const chosen = await this.#database.kysely
+      .selectFrom('settings')
+      .select('value')
+      .where('name', '=', DEFAULT_MODEL)
+      .executeTakeFirst();
     const rows = await this.#database.kysely
       .selectFrom('models')
       .select(['id', 'node', 'definition', 'loaded'])
@@ -62,7 +69,11 @@ export class ModelTable {
     });
     // The engine of this instance wins over replicas that were added under the same ID on another one.
     const own = new Set(models.filter(({ node }) => node !== '').map(({ config }) => config.id));
-    return { revision, models: models.filter(({ config, node }) => node !== '' || !own.has(config.id)) };
+    return {
+      revision,
+      models: models.filter(({ config, node }) => node !== '' || !own.has(config.id)),
+      defaultModel: chosen?.value ?? null,
+    };
   }
 
   async insert({ config, node, loaded }: StoredModel, by: Actor, note: AuditNote): Promise<void> {
@@ -89,6 +100,22 @@ export class ModelTable {
   async delete({ config, node }: StoredModel, by: Actor, note: AuditNote): Promise<void> {
     await this.#change(by, note, async (database) => {
       await database.deleteFrom('models').where('id', '=', config.id).where('node', '=', node).execute();
+      await database
+        .deleteFrom('settings')
+        .where('name', '=', DEFAULT_MODEL)
+        .where('value', '=', config.id)
+        .execute();
+    });
+  }
+
+  /** Makes a model the default, for all instances. */
+  async setDefault(id: string, by: Actor, note: AuditNote): Promise<void> {
+    await this.#change(by, note, async (database) => {
+      await database
+        .insertInto('settings')
+        .values({ name: DEFAULT_MODEL, value: id })
+        .onConflict((conflict) => conflict.column('name').doUpdateSet({ value: id }))
+        .execute();
     });
   }
 

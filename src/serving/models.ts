@@ -5,37 +5,27 @@ import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
 import type { EmbeddedReplica } from '../engine/embedded-replica.ts';
 import { ServiceError } from '../errors.ts';
-import { CATALOG, type CatalogModel } from '../models/catalog.ts';
 import { PullError } from '../models/pull-error.ts';
 import { defineModel, nodeOf, validModel, type NewModel, type NewReplica } from './definition.ts';
-import { catalogMemory, checkFit, freeMemory, type LoadedEngine } from './memory-fit.ts';
+import { checkFit, readCatalog, type CatalogState, type LoadedEngine } from './memory-fit.ts';
+import {
+  managedPath,
+  ModelDetailsReader,
+  sourceOf,
+  type ModelDetails,
+  type ModelOrigin,
+} from './model-details.ts';
 import { createEntry, type EmbeddedEntry, type EntryContext, type ModelEntry } from './model-entry.ts';
 import { ModelTable, type StoredModel } from './model-table.ts';
 
 /** Interval at which changes by other processes are noticed, in milliseconds. */
 const POLL_MS = 1000;
 
-/** What operators see of a model, in addition to its state. */
-export interface ModelDetails {
-  /** Where it is defined. Those of the file cannot be changed at run time. */
-  origin: 'file' | 'added';
-  embedded: boolean;
-  /** `engine.file`, or the ID in the catalog; null for models on other servers. */
-  source: string | null;
-}
-
 /** Changes of an added model. */
 export interface ModelChange {
   pricing?: { prompt?: string | undefined; completion?: string | undefined } | undefined;
-  contextTokens?: number | undefined;
-}
-
-/** A model of the catalog on this machine. */
-export interface CatalogState {
-  model: CatalogModel;
-  memoryBytes: number;
-  fits: boolean;
-  downloaded: boolean;
+  /** Null: the default. */
+  contextTokens?: number | null | undefined;
 }
 
 interface Served {
@@ -51,6 +41,7 @@ interface Served {
 export class Models implements AsyncDisposable {
   readonly #context: EntryContext;
   readonly #table: ModelTable;
+  readonly #details: ModelDetailsReader;
   readonly #served = new Map<string, Served>();
   /** Models in the database that the configuration hides. */
   #hidden: ReadonlySet<string> = new Set();
@@ -65,6 +56,7 @@ export class Models implements AsyncDisposable {
   private constructor(context: EntryContext, table: ModelTable) {
     this.#context = context;
     this.#table = table;
+    this.#details = new ModelDetailsReader(context.store);
   }
 
   /** Creates the models, which are not started yet. Rejects with a `DatabaseError`. */
@@ -90,26 +82,26 @@ export class Models implements AsyncDisposable {
     );
   }
 
-  /** Returns the details of a served model. */
-  details(id: string): ModelDetails {
+  /** Returns where a served model is defined and runs. */
+  origin(id: string): ModelOrigin {
     const { entry, stored } = this.#find(id);
-    const embedded = entry.kind === 'embedded';
-    return {
-      origin: stored === null ? 'file' : 'added',
-      embedded,
-      source: embedded ? (entry.config.engine?.file ?? id) : null,
-    };
+    return { origin: stored === null ? 'file' : 'added', embedded: entry.kind === 'embedded' };
+  }
+
+  /** Returns the details of a served model for operators. */
+  async details(id: string): Promise<ModelDetails> {
+    const { entry, stored } = this.#find(id);
+    const aliases = Object.entries(this.#context.config.file.aliases).flatMap(([alias, model]) =>
+      model === id ? alias : [],
+    );
+    const deletesFile =
+      stored !== null && entry.kind === 'embedded' && this.#isOnlyUser(entry.config.id, sourceOf(entry));
+    return await this.#details.read(entry, aliases, deletesFile);
   }
 
   /** Returns the catalog, and the memory that is available on this machine, in bytes. */
   async catalog(): Promise<{ models: CatalogState[]; availableBytes: number }> {
-    const availableBytes = freeMemory();
-    const local = new Set((await this.#context.store.list()).map(({ id }) => id));
-    const models = CATALOG.map((model) => {
-      const memoryBytes = catalogMemory(model, availableBytes);
-      return { model, memoryBytes, fits: memoryBytes <= availableBytes, downloaded: local.has(model.id) };
-    });
-    return { models, availableBytes };
+    return await readCatalog(this.#context.store);
   }
 
   /**
@@ -133,6 +125,14 @@ export class Models implements AsyncDisposable {
     });
   }
 
+  /** Makes a model the default, which is listed first. */
+  async setDefault(id: string, by: Actor): Promise<void> {
+    await this.#change(async () => {
+      this.#find(id);
+      await this.#table.setDefault(id, by, note('model.set_default', id));
+    });
+  }
+
   /** Changes the price or the context length of an added model. A changed context length restarts its engine. */
   async update(id: string, { pricing, contextTokens }: ModelChange, by: Actor): Promise<void> {
     await this.#change(async () => {
@@ -141,8 +141,7 @@ export class Models implements AsyncDisposable {
       const changed = validModel({
         ...config,
         pricing: { ...config.pricing, ...JSON.parse(JSON.stringify(pricing ?? {})) },
-        ...(contextTokens !== undefined &&
-          (config.engine ? { engine: { ...config.engine, contextTokens } } : { contextTokens })),
+        ...(contextTokens !== undefined && withContext(config, contextTokens ?? undefined)),
       });
       const detail = { pricing, contextTokens };
       await this.#table.update({ ...stored, config: changed }, by, note('model.update', id, detail));
@@ -177,17 +176,15 @@ export class Models implements AsyncDisposable {
    * running requests had a few seconds to finish. Rejects with `conflict`.
    */
   async remove(id: string, keepFile: boolean, by: Actor): Promise<void> {
-    const file = await this.#change(async () => {
+    const source = await this.#change(async () => {
       const stored = this.#added(id);
+      const { entry } = this.#find(id);
       await this.#table.delete(stored, by, note('model.remove', id, { keepFile }));
-      return stored.config.engine ? fileOf(stored.config) : null;
+      return entry.kind === 'embedded' ? sourceOf(entry) : null;
     });
-    if (file === null || keepFile) return;
+    if (source === null || keepFile) return;
     await this.#closed();
-    const used = [...this.#served.values()].some(
-      ({ entry }) => entry.kind === 'embedded' && fileOf(entry.config) === file,
-    );
-    if (!used) await this.#deleteFile(file);
+    if (this.#isOnlyUser(id, source)) await this.#deleteFile(source);
   }
 
   /** Adds a replica to an added model. Rejects with `invalid_value` or `conflict`. */
@@ -262,7 +259,7 @@ export class Models implements AsyncDisposable {
 
   /** Applies the models in the database. `start`: whether new models are started. */
   async #apply(start: boolean): Promise<void> {
-    const { revision, models } = await this.#table.read();
+    const { revision, models, defaultModel } = await this.#table.read();
     const wanted = new Map(models.map((stored) => [stored.config.id, stored]));
     this.#logHidden(wanted);
     for (const [id, { entry, stored }] of this.#served) {
@@ -286,6 +283,7 @@ export class Models implements AsyncDisposable {
         }
       }
     }
+    this.#context.router.setDefault(defaultModel);
     this.#revision = revision;
   }
 
@@ -353,6 +351,17 @@ export class Models implements AsyncDisposable {
     }
   }
 
+  /** Whether the file of a model is in the models folder, and no other model uses it. */
+  #isOnlyUser(id: string, source: string): boolean {
+    const { store } = this.#context;
+    const path = managedPath(source, store);
+    const users = [...this.#served].filter(
+      ([other, { entry }]) =>
+        other !== id && entry.kind === 'embedded' && managedPath(sourceOf(entry), store) === path,
+    );
+    return path !== null && users.length === 0;
+  }
+
   async #deleteFile(file: string): Promise<void> {
     const { store, log } = this.#context;
     try {
@@ -360,7 +369,7 @@ export class Models implements AsyncDisposable {
       log.info('model file deleted', { files });
     } catch (error) {
       if (!(error instanceof PullError)) throw error;
-      // Not downloaded, a path outside the models folder, or in use by another process.
+      // Not downloaded, or in use by another process.
       log.info('model file not deleted', { reason: error.message });
     }
   }
@@ -375,8 +384,8 @@ export class Models implements AsyncDisposable {
   }
 }
 
-function fileOf({ id, engine }: ModelConfig): string {
-  return engine?.file ?? id;
+function withContext({ engine }: ModelConfig, contextTokens: number | undefined) {
+  return engine ? { engine: { ...engine, contextTokens } } : { contextTokens };
 }
 
 function conflict(message: string, param = 'model'): ServiceError {

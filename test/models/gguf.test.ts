@@ -47,6 +47,7 @@ describe('a GGUF file', () => {
         path: '',
         architecture: 'llama',
         name: 'Tiny',
+        license: null,
         contextTokens: 256,
         chatTemplate: '{{ messages[0].content }}',
         tokenizerFamily: 'Llama3',

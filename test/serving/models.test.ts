@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Contract } from '../../src/http/api/contract.ts';
 import { chat, MODEL, post, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
-import { buildGguf } from '../models/gguf-builder.ts';
+import { buildGguf, TINY_METADATA } from '../models/gguf-builder.ts';
 import { addressOf, listen } from '../models/fake-hub.ts';
 import { testDatabases } from '../servers.ts';
 
@@ -95,8 +95,46 @@ for (const kind of testDatabases()) {
       await management.call('POST', '/api/models/update', { ...model, pricing: { prompt: '1' } });
       const last = (await list()).find(({ id }) => id === SECOND);
       assert.deepEqual([last?.pricing, last?.context_length], [{ prompt: '1', completion: '2' }, 512]);
+      await management.call('POST', '/api/models/update', { ...model, context_tokens: null });
+      await until(async () => {
+        const now = (await list()).find(({ id }) => id === SECOND);
+        return now?.state === 'ready' && now.context_length !== 512 && now.context_tokens === null;
+      });
       await management.call('POST', '/api/models/update', { ...model, pricing: { prompt: '0' } });
       await management.call('POST', '/api/models/remove', model);
+    });
+
+    test('the default model is listed first until another one is chosen or it is removed', async () => {
+      const listed = async () => {
+        const response = await fetch(`${service.url}/v1/models`);
+        return ((await response.json()) as { data: { id: string }[] }).data.map(({ id }) => id);
+      };
+      const defaults = async () => (await list()).map(({ id, is_default: isDefault }) => [id, isDefault]);
+      await management.call('POST', '/api/models', { id: SECOND, source: scripted() });
+      await until(async () => (await stateOf(SECOND)) === 'ready');
+      assert.deepEqual(
+        [await listed(), (await defaults())[0]],
+        [
+          [MODEL, SECOND],
+          [MODEL, true],
+        ],
+      );
+      const chosen = (await management.call('POST', '/api/models/default', {
+        model: SECOND,
+      })) as unknown as Model;
+      assert.equal(chosen.is_default, true);
+      assert.deepEqual(await listed(), [SECOND, MODEL]);
+      assert.deepEqual(await defaults(), [
+        [SECOND, true],
+        [MODEL, false],
+      ]);
+      await management.call('POST', '/api/models/remove', { model: SECOND });
+      await management.call('POST', '/api/models', { id: SECOND, source: scripted() });
+      await until(async () => (await stateOf(SECOND)) === 'ready');
+      assert.deepEqual(await listed(), [MODEL, SECOND]);
+      await management.call('POST', '/api/models/remove', { model: SECOND });
+      const unknown = await refusal('/api/models/default', { model: SECOND });
+      assert.deepEqual([unknown.status, unknown.code], [404, 'model_not_found']);
     });
 
     test('replicas are added and removed at run time, and the last one stays', async () => {
@@ -160,7 +198,7 @@ for (const kind of testDatabases()) {
       assert.match(unknown.message, /Did you mean `test\/scripted`/);
     });
 
-    test('an added model is served again after a restart, and an unloaded one stays unloaded', async () => {
+    test('added models are served again after a restart; one that is unloaded or the default stays so', async () => {
       await using location = await kind.location();
       {
         await using first = await startService(undefined, location.env);
@@ -168,6 +206,7 @@ for (const kind of testDatabases()) {
         await operator.call('POST', '/api/models', { id: SECOND, source: scripted() });
         await operator.call('POST', '/api/models', { id: 'test/third', source: scripted() });
         await operator.call('POST', '/api/models/unload', { model: 'test/third' });
+        await operator.call('POST', '/api/models/default', { model: 'test/third' });
       }
       await using again = await startService(undefined, location.env);
       const operator = await Management.of(again);
@@ -177,9 +216,9 @@ for (const kind of testDatabases()) {
       assert.deepEqual(
         (await list(operator)).map(({ id, state, origin }) => [id, state, origin]),
         [
+          ['test/third', 'unloaded', 'added'],
           [MODEL, 'ready', 'file'],
           [SECOND, 'ready', 'added'],
-          ['test/third', 'unloaded', 'added'],
         ],
       );
     });
@@ -225,7 +264,7 @@ test('instances on one database share models on other servers, and each has its 
 });
 
 test('a download shows its progress, is canceled and resumed, and its file is deleted with the model', async () => {
-  const file = buildGguf();
+  const file = buildGguf({ metadata: { ...TINY_METADATA, 'general.license': 'MIT' } });
   const half = Math.floor(file.length / 2);
   const ranges: (string | undefined)[] = [];
   const server = await listen((request, response) => {
@@ -258,12 +297,20 @@ test('a download shows its progress, is canceled and resumed, and its file is de
     await until(async () => (await details())?.received_bytes === half);
     const downloading = await details();
     assert.deepEqual([downloading?.state, downloading?.total_bytes], ['downloading', file.length]);
+    assert.deepEqual([downloading?.downloaded, downloading?.license], [false, null]);
     await management.call('POST', '/api/models/unload', { model });
     assert.equal((await details())?.state, 'unloaded');
     await management.call('POST', '/api/models/load', { model });
     // The file has no weights, so the engine cannot load it.
     await until(async () => (await details())?.state === 'down');
     assert.equal(ranges.at(-1), `bytes=${half}-`);
+    const { downloaded, size_bytes: size, license, deletes_file: deletes } = (await details()) ?? {};
+    assert.deepEqual([downloaded, size, license, deletes], [true, file.length, 'MIT', true]);
+    // A second model with the same file keeps it.
+    await management.call('POST', '/api/models', { id: SECOND, source: `${addressOf(server)}/tiny.gguf` });
+    assert.equal((await details())?.deletes_file, false);
+    await management.call('POST', '/api/models/remove', { model: SECOND });
+    assert.equal((await details())?.deletes_file, true);
     await management.call('POST', '/api/models/remove', { model });
     assert.match(service.log(), /model file deleted/);
     const files = await readdir(join(service.home, 'models'), { recursive: true });

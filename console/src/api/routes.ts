@@ -29,6 +29,7 @@ export const ROUTES: { readonly [Op in keyof Contract]: Contract[Op]['route'] } 
   listCatalog: 'GET /api/catalog',
   addModel: 'POST /api/models',
   updateModel: 'POST /api/models/update',
+  setDefaultModel: 'POST /api/models/default',
   loadModel: 'POST /api/models/load',
   unloadModel: 'POST /api/models/unload',
   removeModel: 'POST /api/models/remove',

@@ -33,6 +33,10 @@ export const modelEndpoints = endpoints(modelOperations, {
     await context.models.update(model, { pricing, contextTokens }, actor);
     return served(context, model);
   },
+  setDefaultModel: async ({ context, actor, body: { model } }) => {
+    await context.models.setDefault(model, actor);
+    return served(context, model);
+  },
   loadModel: async ({ context, actor, body: { model } }) => {
     await context.models.load(model, actor);
     return served(context, model);
@@ -67,6 +71,6 @@ function replicaOf({ url, dialect, model, api_key_env: apiKeyEnv, max_in_flight:
   return { url, dialect, model, apiKeyEnv, maxInFlight };
 }
 
-function served(context: HttpContext, id: string) {
-  return modelJson(context, context.router.model(id).overview(), true);
+async function served(context: HttpContext, id: string) {
+  return await modelJson(context, context.router.model(id).overview(), true);
 }

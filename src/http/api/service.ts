@@ -20,7 +20,8 @@ export const serviceEndpoints = endpoints(serviceOperations, {
   listServedModels: async ({ context, principal }) => {
     const mayUse = ({ id }: ModelOverview) => principal.key?.models?.has(id) !== false;
     const items = context.router.overview().filter(mayUse);
-    return pageJson({ items, nextCursor: null }, (model) => modelJson(context, model, principal.operator));
+    const data = await Promise.all(items.map((model) => modelJson(context, model, principal.operator)));
+    return { data, next_cursor: null };
   },
   listEngines: async ({ context }) =>
     pageJson({ items: context.router.reports(), nextCursor: null }, replicaJson),
@@ -195,13 +196,16 @@ function modelStateOf(state: ReplicaState): UnpausedState {
 /** The state of a model is that of the replica that has progressed furthest. */
 const BY_PROGRESS = ['ready', 'loading', 'downloading', 'unloaded', 'down'] as const;
 
-export function modelJson(
+export async function modelJson(
   { router, models }: HttpContext,
   overview: ModelOverview,
   operator: boolean,
-): z.input<typeof servedModel> {
+): Promise<z.input<typeof servedModel>> {
   const model = router.model(overview.id);
-  const { source, ...details } = models.details(overview.id);
+  // Before the details are read, because the model may be removed in the meantime.
+  const origin = models.origin(overview.id);
+  const isDefault = router.defaultModel === overview.id;
+  const details = operator ? await models.details(overview.id) : null;
   const { price } = model;
   const card = model.card();
   const states = overview.replicas.map(({ state }) => modelStateOf(state));
@@ -223,8 +227,16 @@ export function modelJson(
     modality: card?.architecture.modality ?? null,
     instruct_type: card?.architecture.instruct_type ?? null,
     recommended_sampling: samplingJson(card?.recommendedSampling ?? {}),
-    ...details,
-    source: operator ? source : null,
+    is_default: isDefault,
+    ...origin,
+    source: details?.source ?? null,
+    aliases: [...(details?.aliases ?? [])],
+    context_tokens: details?.contextTokens ?? null,
+    size_bytes: details?.sizeBytes ?? null,
+    downloaded: details?.downloaded ?? null,
+    license: details?.license ?? null,
+    memory_bytes: details?.memoryBytes ?? null,
+    deletes_file: details?.deletesFile ?? null,
     tools: card?.tools ?? null,
     reasoning: card?.reasoning ?? null,
   };

@@ -126,6 +126,7 @@ export const ACCESS_TABLE: Readonly<Record<keyof Contract, Case>> = {
   listCatalog: [OPERATOR],
   addModel: [OPERATOR, () => ({ body: { source: 'no/model' } })],
   updateModel: [OPERATOR, () => ({ body: { model: 'no/model' } })],
+  setDefaultModel: [OPERATOR, () => ({ body: { model: 'no/model' } })],
   loadModel: [OPERATOR, () => ({ body: { model: 'no/model' } })],
   unloadModel: [OPERATOR, () => ({ body: { model: 'no/model' } })],
   removeModel: [OPERATOR, () => ({ body: { model: 'no/model' } })],

@@ -581,6 +581,7 @@ for (const kind of testDatabases()) {
       const replica = { url: 'http://127.0.0.1:1', dialect: 'vllm' };
       await ok('POST', '/api/replicas', { body: { model: 'test/far', replica } });
       await ok('POST', '/api/replicas/remove', { body: { model: 'test/far', name: 'test/far#0' } });
+      await ok('POST', '/api/models/default', { body: { model: 'test/far' } });
       await ok('POST', '/api/models/update', { body: { model: 'test/far', context_tokens: 4096 } });
       await ok('POST', '/api/models/remove', { body: { model: 'test/far' } });
       await ok('POST', '/api/models/load', { body: { model: MODEL } });

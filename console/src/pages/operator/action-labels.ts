@@ -42,6 +42,7 @@ export const ACTION_LABELS = {
   'model.load': 'Loaded model',
   'model.unload': 'Unloaded model',
   'model.remove': 'Removed model',
+  'model.set_default': 'Set default model',
   'replica.add': 'Added replica of',
   'replica.remove': 'Removed replica of',
   'replica.drain': 'Drained a replica of',

@@ -21,7 +21,6 @@ const contextTokens = z
   .int()
   .min(128)
   .max(1_048_576)
-  .optional()
   .describe('Context length of a request, in tokens: prompt and completion together.');
 
 const newReplica = z.strictObject({
@@ -98,7 +97,7 @@ export const modelOperations = operations({
           ),
         replicas: z.array(newReplica).min(1).max(100).optional().describe('Servers that run this model.'),
         pricing,
-        context_tokens: contextTokens,
+        context_tokens: contextTokens.optional(),
         slots: z
           .int()
           .min(1)
@@ -115,9 +114,28 @@ export const modelOperations = operations({
     summary:
       'Change the price or the context length of an added model. A changed context length restarts its engine.',
     access: 'operator',
-    body: component('ModelUpdate', z.strictObject({ model, pricing, context_tokens: contextTokens })),
+    body: component(
+      'ModelUpdate',
+      z.strictObject({
+        model,
+        pricing,
+        context_tokens: contextTokens
+          .nullable()
+          .optional()
+          .describe('Context length of a request, in tokens; null: the default.'),
+      }),
+    ),
     response: servedModel,
     errors: ['model_not_found', 'conflict'],
+  },
+  setDefaultModel: {
+    route: 'POST /api/models/default',
+    summary:
+      'Make a model the default: `GET /v1/models` lists it first, and the console preselects it. Requests still have to name a model.',
+    access: 'operator',
+    body: onlyModel,
+    response: servedModel,
+    errors: ['model_not_found'],
   },
   loadModel: {
     route: 'POST /api/models/load',

@@ -53,6 +53,9 @@ export const servedModel = component(
       .describe(
         'Parameters that the publisher of the model recommends. They are not applied automatically; send them in each request.',
       ),
+    is_default: z
+      .boolean()
+      .describe('Whether it is the default model: listed first, and preselected in the console.'),
     origin: z
       .enum(['file', 'added'])
       .describe('`file`: defined in the configuration file, and cannot be changed at run time.'),
@@ -64,6 +67,32 @@ export const servedModel = component(
       .nullable()
       .describe(
         'Its ID in the catalog, or the source of its file; null: it runs on other servers. For operators only.',
+      ),
+    aliases: z
+      .array(z.string())
+      .describe('Other names of the model in the configuration. For operators only.'),
+    context_tokens: nullableCount.describe(
+      'Configured context length, in tokens; null: not configured. For operators only.',
+    ),
+    size_bytes: nullableCount.describe(
+      'Size of its file; null: unknown, or it runs on other servers. For operators only.',
+    ),
+    downloaded: z
+      .boolean()
+      .nullable()
+      .describe('Whether its file is on this machine; null: it runs on other servers. For operators only.'),
+    license: z
+      .string()
+      .nullable()
+      .describe('From the catalog or its file; null: unknown. For operators only.'),
+    memory_bytes: nullableCount.describe(
+      'Memory of its engine; null: it is not loaded, or runs on other servers. For operators only.',
+    ),
+    deletes_file: z
+      .boolean()
+      .nullable()
+      .describe(
+        'Whether removing it deletes its downloaded file, because it is in the models folder and no other model uses it. For operators only.',
       ),
     tools: z.boolean().nullable().describe('Whether the model calls tools; null: unknown.'),
     reasoning: z

@@ -1,0 +1,110 @@
+import { stat } from 'node:fs/promises';
+import { findModel } from '../models/catalog.ts';
+import { readGguf } from '../models/gguf.ts';
+import type { ModelStore } from '../models/store.ts';
+import type { EmbeddedEntry, ModelEntry } from './model-entry.ts';
+
+/** What everyone may see of a model, in addition to its state. */
+export interface ModelOrigin {
+  /** Where it is defined. Those of the file cannot be changed at run time. */
+  origin: 'file' | 'added';
+  embedded: boolean;
+}
+
+/** What operators see of a model, in addition to its state. */
+export interface ModelDetails {
+  /** `engine.file`, or the ID in the catalog; null for models on other servers. */
+  source: string | null;
+  /** Other names in the configuration. */
+  aliases: readonly string[];
+  /** The configured context length; null: not configured. */
+  contextTokens: number | null;
+  /** Size of its files, downloaded or not; null: unknown, or on other servers. */
+  sizeBytes: number | null;
+  /** Whether its files are on this machine; null for models without files. */
+  downloaded: boolean | null;
+  /** From the catalog or its file; null: unknown. */
+  license: string | null;
+  /** Memory of its engine; null: not loaded, or on other servers. */
+  memoryBytes: number | null;
+  /** Whether its downloaded files are deleted when it is removed. */
+  deletesFile: boolean;
+}
+
+/** Returns the source of the file of an embedded model: `engine.file`, or its ID in the catalog. */
+export function sourceOf({ config }: EmbeddedEntry): string {
+  return config.engine?.file ?? config.id;
+}
+
+/**
+ * Returns the path of a downloaded file, or of one that is downloaded later; null: it is not in the models folder, so it
+ * must not be deleted.
+ */
+export function managedPath(source: string, store: ModelStore): string | null {
+  return isScripted(source) ? null : store.managedPath(source);
+}
+
+function isScripted(source: string): boolean {
+  return source.startsWith('scripted:');
+}
+
+interface FileDetails {
+  sizeBytes: number;
+  license: string | null;
+}
+
+/** Reads the details of models. Metadata of files is read once. */
+export class ModelDetailsReader {
+  readonly #store: ModelStore;
+  readonly #known = new WeakMap<
+    ModelEntry,
+    { source: string; path: string; mtimeMs: number; details: FileDetails }
+  >();
+
+  constructor(store: ModelStore) {
+    this.#store = store;
+  }
+
+  /** Returns the details of a model. `deletesFile`: whether removing the model deletes a file in the models folder. */
+  async read(entry: ModelEntry, aliases: readonly string[], deletesFile: boolean): Promise<ModelDetails> {
+    const { config } = entry;
+    const contextTokens = config.engine?.contextTokens ?? config.contextTokens ?? null;
+    const common = { aliases, contextTokens, deletesFile };
+    if (entry.kind === 'remote') {
+      const license = findModel(config.id)?.license ?? null;
+      return { ...common, source: null, sizeBytes: null, downloaded: null, license, memoryBytes: null };
+    }
+    const source = sourceOf(entry);
+    const file = await this.#file(entry, source);
+    const listed = findModel(source);
+    return {
+      ...common,
+      source,
+      sizeBytes: file?.sizeBytes ?? listed?.sizeBytes ?? (listed && Math.round(listed.sizeGb * 1e9)),
+      downloaded: isScripted(source) ? null : file !== null,
+      license: listed?.license ?? file?.license ?? null,
+      memoryBytes: entry.replica.report().health?.memoryBytes ?? null,
+    };
+  }
+
+  /** Returns null if the file is not downloaded, is missing or is not a model. */
+  async #file(entry: EmbeddedEntry, source: string): Promise<FileDetails | null> {
+    if (isScripted(source)) return null;
+    const known = this.#known.get(entry);
+    if (known?.source === source && known.mtimeMs === (await modifiedAt(known.path))) return known.details;
+    const local = await this.#store.find(source).catch(() => null);
+    const mtimeMs = local && (await modifiedAt(local.file));
+    if (local === null || mtimeMs === null) return null;
+    const info = await readGguf(local.file).catch(() => null);
+    const details = { sizeBytes: local.sizeBytes, license: info?.license ?? null };
+    this.#known.set(entry, { source, path: local.file, mtimeMs, details });
+    return details;
+  }
+}
+
+async function modifiedAt(path: string): Promise<number | null> {
+  return await stat(path).then(
+    ({ mtimeMs }) => mtimeMs,
+    () => null,
+  );
+}
