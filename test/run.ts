@@ -39,12 +39,12 @@ const env = { ...process.env };
 // Compiling TypeScript is most of the cost of starting Node, and the tests start hundreds of processes.
 env.NODE_COMPILE_CACHE ??= join(cache, 'compiled');
 env.SLUICE_TEST_MODEL ??= defaultModel();
-env.SLUICE_TEST_PYTHON ??= pythonWithClient();
+env.SLUICE_TEST_PYTHON ??= pythonWithPackages();
 env.SLUICE_TEST_TEMPLATES ??= chatTemplates();
 requireOrSkip(env.SLUICE_TEST_MODEL, 'The default model could not be downloaded. Its tests are skipped.');
 requireOrSkip(
   env.SLUICE_TEST_PYTHON,
-  'Python 3.11 or newer with venv and pip was not found, or the client could not be installed. Its tests are skipped.',
+  'Python 3.11 or newer with venv and pip was not found, or its packages could not be installed. Its tests are skipped.',
 );
 requireOrSkip(
   env.SLUICE_TEST_TEMPLATES,
@@ -135,11 +135,11 @@ function defaultModel(): string | undefined {
   return modelFile();
 }
 
-/** Creates a virtual environment with the official client. Returns the path of its Python, or undefined on failure. */
-function pythonWithClient(): string | undefined {
+/** Creates a virtual environment with the packages of the tests. Returns the path of its Python, or undefined on failure. */
+function pythonWithPackages(): string | undefined {
   const folder = join(cache, 'python');
   const python = join(folder, 'bin', 'python');
-  const requirementsFile = join(root, 'test/clients/requirements.txt');
+  const requirementsFile = join(root, 'test/requirements.txt');
   const requirements = readFileSync(requirementsFile, 'utf8');
   // Written after a successful installation.
   const marker = join(folder, 'requirements.txt');

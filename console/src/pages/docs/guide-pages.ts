@@ -38,6 +38,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
       { slug: 'routing', title: 'Routing' },
       { slug: 'recovery', title: 'Recovery of responses' },
       { slug: 'databases', title: 'Databases' },
+      { slug: 'deploy', title: 'Deploy' },
       { slug: 'operations', title: 'Operations' },
       { slug: 'metrics', title: 'Metrics' },
       { slug: 'traces', title: 'Traces' },

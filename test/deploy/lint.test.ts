@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { describe, test } from 'node:test';
+import { parse } from 'yaml';
+import { configSchema } from '../../src/config/schema.ts';
+import { VERSION } from '../../src/version.ts';
+import { blocksOf, readPage, ROOT } from '../docs/markdown.ts';
+
+const DEPLOY = join(ROOT, 'deploy');
+const CHART = join(DEPLOY, 'helm', 'sluice');
+const python = process.env.SLUICE_TEST_PYTHON;
+
+/** What the tests read of a manifest. */
+interface Manifest {
+  kind: string;
+  metadata: { name: string };
+  spec: {
+    replicas?: number;
+    strategy: { type: string };
+    template: {
+      spec: {
+        terminationGracePeriodSeconds: number;
+        containers: { image: string; env: { name: string }[]; args?: string[] }[];
+        volumes: { name: string; emptyDir?: object; persistentVolumeClaim?: object }[];
+      };
+    };
+    scaleTargetRef: { name: string };
+  };
+  data: { 'sluice.yaml': string };
+}
+
+/** The output of `render.py`. */
+interface Rendered {
+  dockerfile: string;
+  lint: unknown[];
+  manifests: Manifest[] | null;
+  error: string | null;
+  invalid: string[];
+}
+
+interface Service {
+  image: string;
+  command?: string[];
+  environment?: Record<string, string>;
+  stop_grace_period?: string;
+  read_only?: boolean;
+}
+
+interface Compose {
+  services: Record<string, Service>;
+  configs: { sluice: { content: string } };
+}
+
+const read = (path: string): string => readFileSync(join(DEPLOY, path), 'utf8');
+
+/** The environment variables in docs/configuration.md. */
+const documented = new Set(
+  readFileSync(join(ROOT, 'docs/configuration.md'), 'utf8').match(/\b(?:SLUICE_\w+|HF_TOKEN)\b/g),
+);
+
+function render(values: object): Rendered {
+  const { stdout, stderr } = spawnSync(python ?? '', [join(ROOT, 'test/deploy/render.py'), DEPLOY], {
+    input: JSON.stringify(values),
+    encoding: 'utf8',
+  });
+  assert.notEqual(stdout, '', stderr);
+  // `render.py` documents the shape.
+  return JSON.parse(stdout) as Rendered;
+}
+
+/** Renders the chart, and checks the configuration in it. */
+function manifestsOf(values: object): Manifest[] {
+  const { manifests, error, invalid } = render(values);
+  assert.deepEqual([error, invalid], [null, []]);
+  assert.ok(manifests !== null);
+  const config = manifests.find(({ kind }) => kind === 'ConfigMap');
+  configSchema.parse(parse(config?.data['sluice.yaml'] ?? ''));
+  return manifests;
+}
+
+function one(manifests: readonly Manifest[], kind: string): Manifest {
+  const [first, ...others] = manifests.filter((manifest) => manifest.kind === kind);
+  assert.ok(first !== undefined && others.length === 0, `${kind} is not there once`);
+  return first;
+}
+
+describe(
+  'the Helm chart and the Dockerfile',
+  { skip: python === undefined && 'SLUICE_TEST_PYTHON is not set' },
+  () => {
+    test('have no findings of their linters', () => {
+      const { dockerfile, lint } = render({});
+      assert.equal(dockerfile, '');
+      assert.deepEqual(lint, []);
+    });
+
+    for (const file of globSync('ci/*.yaml', { cwd: CHART })) {
+      test(`are valid for Kubernetes with ${basename(file)}`, () => {
+        const manifests = manifestsOf(parse(read(`helm/sluice/${file}`)) as object);
+        for (const { kind, spec } of manifests) {
+          if (kind !== 'Deployment' && kind !== 'Job') continue;
+          for (const { name } of spec.template.spec.containers.flatMap(({ env }) => env ?? [])) {
+            if (!name.startsWith('SLUICE_REPLICA_')) assert.ok(documented.has(name), name);
+          }
+        }
+      });
+    }
+
+    test('accept the values in the documentation', () => {
+      const [values = ''] = blocksOf(readPage('docs/deploy.md'), 'yml');
+      const kinds = manifestsOf(parse(values) as object).map(({ kind }) => kind);
+      assert.ok(kinds.includes('Job') && kinds.includes('Ingress'));
+    });
+
+    test('run one instance on a volume without PostgreSQL', () => {
+      const manifests = manifestsOf({});
+      const { spec } = one(manifests, 'Deployment');
+      assert.equal(spec.replicas, 1);
+      assert.equal(spec.strategy.type, 'Recreate');
+      assert.ok(spec.template.spec.volumes.some(({ persistentVolumeClaim: claim }) => claim !== undefined));
+      assert.equal(spec.template.spec.containers[0]?.image, `sluice:${VERSION}`);
+      const kinds = manifests.map(({ kind }) => kind);
+      assert.ok(!kinds.includes('Job') && !kinds.includes('PodDisruptionBudget'));
+    });
+
+    test('run several instances with PostgreSQL, after a migration', () => {
+      const manifests = manifestsOf({
+        replicaCount: 3,
+        database: { existingSecret: 'db' },
+        valkey: { existingSecret: 'store' },
+        persistence: { enabled: false },
+      });
+      const { spec } = one(manifests, 'Deployment');
+      assert.deepEqual([spec.replicas, spec.strategy.type], [3, 'RollingUpdate']);
+      one(manifests, 'PodDisruptionBudget');
+      const [migrate] = one(manifests, 'Job').spec.template.spec.containers;
+      assert.deepEqual(migrate?.args, ['database', 'migrate']);
+      assert.deepEqual(
+        migrate?.env.map(({ name }) => name),
+        ['SLUICE_DATABASE_URL', 'SLUICE_VALKEY_URL'],
+      );
+    });
+
+    test('leave the number of instances to the autoscaler', () => {
+      const values = parse(read('helm/sluice/ci/all-values.yaml')) as object;
+      const manifests = manifestsOf(values);
+      const deployment = one(manifests, 'Deployment');
+      assert.equal(deployment.spec.replicas, undefined);
+      assert.equal(
+        one(manifests, 'HorizontalPodAutoscaler').spec.scaleTargetRef.name,
+        deployment.metadata.name,
+      );
+    });
+
+    test('give pods more time to stop than running requests get', () => {
+      const manifests = manifestsOf({ drainSeconds: 300 });
+      const { terminationGracePeriodSeconds } = one(manifests, 'Deployment').spec.template.spec;
+      const { drainMs } = configSchema.parse(parse(one(manifests, 'ConfigMap').data['sluice.yaml']));
+      assert.equal(drainMs, 300_000);
+      assert.ok(terminationGracePeriodSeconds * 1000 >= drainMs + 10_000);
+    });
+
+    const several = { replicaCount: 2, persistence: { enabled: false } };
+    const database = { existingSecret: 'db' };
+    for (const [reason, values] of [
+      ['More than one instance needs PostgreSQL', several],
+      ['More than one instance needs Valkey', { ...several, database }],
+      ['ReadWriteOnce', { replicaCount: 2, database, valkey: { existingSecret: 'store' } }],
+      ['the database is on the persistent volume', { persistence: { enabled: false } }],
+      ["'replicas' not allowed", { replicas: 2 }],
+    ] as const) {
+      test(`refuse values with "${reason}"`, () => {
+        const { error } = render(values);
+        assert.ok(error?.includes(reason), String(error));
+      });
+    }
+
+    test('have the version of the package', () => {
+      const { version, appVersion } = parse(read('helm/sluice/Chart.yaml')) as Record<string, string>;
+      assert.deepEqual([version, appVersion], [VERSION, VERSION]);
+    });
+  },
+);
+
+describe('the Compose files', () => {
+  for (const file of ['compose.yaml', 'compose.cluster.yaml']) {
+    const { services, configs } = parse(read(file), { merge: true }) as Compose;
+    const instances = Object.values(services).filter(({ image }) => image === 'sluice');
+
+    test(`${file} has a valid configuration and only documented variables`, () => {
+      const { drainMs } = configSchema.parse(parse(configs.sluice.content));
+      assert.equal(instances.length, file === 'compose.yaml' ? 1 : 2);
+      for (const { environment = {}, stop_grace_period: grace = '', read_only: isReadOnly } of instances) {
+        for (const name of Object.keys(environment)) {
+          if (name !== 'PGPASSWORD') assert.ok(documented.has(name), name);
+        }
+        assert.ok(Number.parseInt(grace, 10) * 1000 > drainMs);
+        assert.equal(isReadOnly, true);
+      }
+    });
+  }
+
+  test('the proxy of the cluster knows every instance, and does not send a processed request again', () => {
+    const { services } = parse(read('compose.cluster.yaml'), { merge: true }) as Compose;
+    const names = Object.keys(services).filter((name) => services[name]?.image === 'sluice');
+    const proxy = read('haproxy.cfg');
+    const servers = [...proxy.matchAll(/^ {2}server \S+ (\S+):8080$/gm)].map(([, name]) => name);
+    assert.deepEqual(servers, names);
+    assert.match(proxy, /^ {2}retry-on conn-failure 503$/m);
+    assert.match(proxy, /^ {2}option httpchk GET \/readyz$/m);
+  });
+});
