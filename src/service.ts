@@ -129,7 +129,8 @@ export class Service implements AsyncDisposable {
       new Identity({ database, config: config.file, secrets, secretKeys, publicUrl, log, passwords }),
     );
     // Computed once, so that the console and the startup message recommend the same model.
-    const recommended = recommendedModel(config.file.models);
+    const hasAdded = router.overview().length > config.file.models.length;
+    const recommended = hasAdded ? null : recommendedModel(config.file.models);
     const tracer = owned.use(await openTracer(config, log));
     const accounting = { plans, limits, ledger };
     const metrics = owned.use(new ServiceMetrics(() => exposeGauges(router, accounting)));

@@ -1,10 +1,12 @@
 import { resolve } from 'node:path';
 import type { AuditNote } from '../accounts/audit.ts';
-import { loadConfig } from '../config/load.ts';
-import type { Database } from '../database/database.ts';
+import { databaseOf, loadConfig } from '../config/load.ts';
+import type { Config, ModelConfig } from '../config/schema.ts';
+import { sqlitePath, type Database } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { SILENT } from '../log.ts';
 import { findModel } from '../models/catalog.ts';
+import { fileSize } from '../models/disk.ts';
 import type { ModelStore } from '../models/store.ts';
 import { PROGRAM } from '../program-name.ts';
 import { defineModel, nodeOf } from '../serving/definition.ts';
@@ -22,21 +24,17 @@ export interface AddFlags {
   slots?: number;
 }
 
+type Pull = (name: string) => Promise<unknown>;
+
 /** Adds a model to the database after `pull` has downloaded its file. A running service loads it within a second or two. */
 export async function addModel(
   source: string,
   flags: AddFlags,
   store: ModelStore,
-  pull: (name: string) => Promise<void>,
+  pull: Pull,
 ): Promise<void> {
   const config = await loadConfig(process.env);
-  const { id, promptPrice: prompt, completionPrice: completion, contextTokens, slots } = flags;
-  // The service has another working directory.
-  const isPath = source.endsWith('.gguf') && !/^[a-z][a-z0-9+.-]+:/i.test(source) && !findModel(source);
-  const model = await defineModel(
-    { id, source: isPath ? resolve(source) : source, pricing: { prompt, completion }, contextTokens, slots },
-    store,
-  );
+  const model = await definitionOf(source, flags, store);
   if (config.file.models.some((configured) => configured.id === model.id)) {
     throw new ServiceError('conflict', `The model ${model.id} is already in the configuration.`);
   }
@@ -45,13 +43,58 @@ export async function addModel(
   if (await find(table, model.id)) {
     throw new ServiceError('conflict', `The model ${model.id} was already added.`);
   }
-  if (model.engine) await checkFit(model.id, model.engine, store, []);
-  await pull(model.engine?.file ?? model.id);
-  const detail = { source: model.engine?.file ?? model.id, ...model.pricing };
-  const stored = { config: model, node: nodeOf(config), loaded: true };
-  await table.insert(stored, commandLineActor(), noteOf('model.add', model.id, detail));
+  await insert(model, table, config, store, pull);
   note(`Added the model. A running service loads it now; otherwise, \`${PROGRAM} serve\` does. Its ID:`);
   print(model.id);
+}
+
+/**
+ * Adds a model like `addModel`, unless it was added or is in the configuration; loads it if it was unloaded; and makes it
+ * the default. Returns its ID.
+ */
+export async function ensureModel(
+  source: string,
+  config: Config,
+  store: ModelStore,
+  pull: Pull,
+): Promise<string> {
+  const model = await definitionOf(source, {}, store);
+  const { id } = model;
+  await using database = await openConfiguredDatabase();
+  const table = tableOf(database, config);
+  const stored = await find(table, id);
+  if (stored?.loaded === false) {
+    await table.update({ ...stored, loaded: true }, commandLineActor(), noteOf('model.load', id));
+  } else if (!stored && !config.file.models.some((configured) => configured.id === id)) {
+    await insert(model, table, config, store, pull);
+  }
+  await table.setDefault(id, commandLineActor(), noteOf('model.set_default', id));
+  return id;
+}
+
+async function definitionOf(source: string, flags: AddFlags, store: ModelStore): Promise<ModelConfig> {
+  const { id, promptPrice: prompt, completionPrice: completion, contextTokens, slots } = flags;
+  // The service has another working directory.
+  const isPath = source.endsWith('.gguf') && !/^[a-z][a-z0-9+.-]+:/i.test(source) && !findModel(source);
+  return await defineModel(
+    { id, source: isPath ? resolve(source) : source, pricing: { prompt, completion }, contextTokens, slots },
+    store,
+  );
+}
+
+async function insert(
+  model: ModelConfig,
+  table: ModelTable,
+  config: Config,
+  store: ModelStore,
+  pull: Pull,
+): Promise<void> {
+  const source = model.engine?.file ?? model.id;
+  if (model.engine) await checkFit(model.id, model.engine, store, []);
+  await pull(source);
+  const detail = { source, ...model.pricing };
+  const stored = { config: model, node: nodeOf(config), loaded: true };
+  await table.insert(stored, commandLineActor(), noteOf('model.add', model.id, detail));
 }
 
 /** Lists the models in the database that the service on this data directory serves. */
@@ -81,6 +124,20 @@ export async function listAdded(json: boolean): Promise<void> {
   );
 }
 
+/** Returns the definitions of the models in the database that the service on this data directory serves. */
+export async function readAdded(config: Config): Promise<ModelConfig[]> {
+  if (!(await hasDatabase())) return [];
+  await using database = await openConfiguredDatabase();
+  const { models } = await tableOf(database, config).read();
+  return models.map((stored) => stored.config);
+}
+
+/** Whether a model can have been added. */
+async function hasDatabase(): Promise<boolean> {
+  const { home, url } = databaseOf(process.env);
+  return url !== null || (await fileSize(sqlitePath(home))) !== null;
+}
+
 /** Loads or unloads an added model in the running service, or at its next start. */
 export async function setLoaded(id: string, loaded: boolean): Promise<void> {
   const config = await loadConfig(process.env);
@@ -100,6 +157,7 @@ export async function setLoaded(id: string, loaded: boolean): Promise<void> {
 
 /** Removes an added model from the database. Resolves to the source of its file; null if there is no such model. */
 export async function removeAdded(id: string): Promise<{ source: string | null } | null> {
+  if (!(await hasDatabase())) return null;
   const config = await loadConfig(process.env);
   await using database = await openConfiguredDatabase();
   const table = tableOf(database, config);

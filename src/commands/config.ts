@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { stringify } from 'yaml';
 import { loadConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
+import { DatabaseError } from '../database/errors.ts';
 import { didYouMean } from '../nearest.ts';
 import { note, print } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
@@ -26,17 +27,38 @@ export function register(program: Command): void {
   config
     .command('print')
     .description(
-      'Print the effective settings, including defaults, as a configuration file. Secrets are not shown.',
+      'Print the effective settings, including defaults, as a configuration file, with the models that were added to the service in a comment. Secrets are not shown.',
     )
     .argument('[file]', FILE)
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} config print > sluice.yaml`)
-    .action(async (file?: string) => print(format(await load(file))));
+    .action(printConfig);
 }
 
 const FILE = 'configuration file (default: the file in SLUICE_CONFIG)';
 
 const load = (file: string | undefined): Promise<Config> =>
   loadConfig(file === undefined ? process.env : { ...process.env, SLUICE_CONFIG: file });
+
+async function printConfig(file?: string): Promise<void> {
+  const config = await load(file);
+  print([format(config), ...(await addedModels(config))].join('\n'));
+}
+
+/** Returns the models in the database as comments. A model of the file hides an added one with the same ID. */
+async function addedModels(config: Config): Promise<string[]> {
+  const { readAdded } = await import('./added-models.ts');
+  const configured = new Set(config.file.models.map(({ id }) => id));
+  try {
+    const added = (await readAdded(config)).filter(({ id }) => !configured.has(id));
+    if (added.length === 0) return [];
+    const text = withoutCredentials(stringify({ models: added })).trimEnd();
+    return ['# Models that were added to the service:', ...text.split('\n').map((line) => `# ${line}`)];
+  } catch (error) {
+    if (!(error instanceof DatabaseError)) throw error;
+    note(`The models that were added to the service cannot be read: ${error.message}`);
+    return [];
+  }
+}
 
 async function check(file?: string): Promise<void> {
   const config = await load(file);

@@ -1,26 +1,14 @@
 import { InvalidArgumentError, type Command } from 'commander';
-import { homeOf, prepareHome } from '../config/home.ts';
-import { databaseOf } from '../config/load.ts';
-import { sqlitePath } from '../database/database.ts';
-import { fileSize } from '../models/disk.ts';
-import { SILENT } from '../log.ts';
 import { planMemory, totalBytes } from '../engine/llama/memory.ts';
 import { CATALOG, plannedModel, type CatalogModel } from '../models/catalog.ts';
 import { PullError } from '../models/pull-error.ts';
 import { describeSource } from '../models/source.ts';
-import { ModelStore, type LocalModel } from '../models/store.ts';
+import type { LocalModel, ModelStore } from '../models/store.ts';
 import { addModel, listAdded, removeAdded, setLoaded, type AddFlags } from './added-models.ts';
 import { note, print, printJson, printTable } from './output.ts';
-import { describeProgress, formatBytes, ProgressBar } from './progress-bar.ts';
-import { Terminal } from './terminal.ts';
+import { download, interruptible, MODEL_NAMES, openBar, openStore } from './download.ts';
+import { formatBytes } from './progress-bar.ts';
 import { PROGRAM } from '../program-name.ts';
-
-const NAMES = `
-The model is one of:
-  a catalog ID              HuggingFaceTB/SmolLM2-135M-Instruct  (see \`models list --available\`)
-  a file on the Hub         hf:owner/repo/file.gguf[@revision]
-  a URL                     https://host/file.gguf
-  a path                    ./file.gguf`;
 
 /** `sluice models …`: manages model files and added models in the data directory, with or without a running service. */
 export function register(program: Command): void {
@@ -38,7 +26,7 @@ export function register(program: Command): void {
     .option('--slots <number>', 'requests that generate at the same time', wholeNumber)
     .addHelpText(
       'after',
-      `${NAMES}\n\nA catalog ID can be shortened to the name after the slash.\n\nExample:\n  $ ${PROGRAM} models add qwen3-0.6b`,
+      `${MODEL_NAMES}\n\nA catalog ID can be shortened to the name after the slash.\n\nExample:\n  $ ${PROGRAM} models add qwen3-0.6b`,
     )
     .action(add);
   for (const [name, description, loaded] of [
@@ -63,7 +51,7 @@ export function register(program: Command): void {
     .option('--json', 'print the downloaded model as JSON')
     .addHelpText(
       'after',
-      `${NAMES}
+      `${MODEL_NAMES}
 
 Environment variables: HF_TOKEN for private and gated files, HF_ENDPOINT for a Hub mirror, HTTPS_PROXY for a proxy.
 
@@ -85,14 +73,14 @@ Example:
       'Remove an added model, or the files of a model that was downloaded, including partial downloads. A running service keeps using the files of a configured model until it stops.',
     )
     .argument('<model>', 'model to remove')
-    .addHelpText('after', `${NAMES}\n\nExample:\n  $ ${PROGRAM} models remove Qwen/Qwen3-0.6B`)
+    .addHelpText('after', `${MODEL_NAMES}\n\nExample:\n  $ ${PROGRAM} models remove Qwen/Qwen3-0.6B`)
     .action(remove);
   models
     .command('verify')
     .description('Check the SHA-256 of downloaded model files.')
     .argument('[model]', 'model to verify (default: all downloaded models)')
     .option('--json', 'print a JSON array')
-    .addHelpText('after', `${NAMES}\n\nExample:\n  $ ${PROGRAM} models verify`)
+    .addHelpText('after', `${MODEL_NAMES}\n\nExample:\n  $ ${PROGRAM} models verify`)
     .action(verify);
 }
 
@@ -102,14 +90,6 @@ async function add(source: string, flags: AddFlags): Promise<void> {
     await addModel(source, flags, store, async (name) => {
       await download(store, name, signal);
     });
-  });
-}
-
-async function download(store: ModelStore, name: string, signal: AbortSignal): Promise<LocalModel> {
-  const failed: string[] = [];
-  using bar = openBar((line) => failed.push(line));
-  return await store.pull(name, { signal, onProgress: bar.update }).catch((error: unknown) => {
-    throw withoutPrinted(error, failed);
   });
 }
 
@@ -184,7 +164,7 @@ function listCatalog(pulled: ReadonlySet<string | null>, json: boolean): void {
 
 async function remove(name: string): Promise<void> {
   const store = await openStore();
-  const added = (await hasDatabase()) ? await removeAdded(name) : null;
+  const added = await removeAdded(name);
   if (added === null) {
     for (const file of await store.remove(name)) note(`Removed ${file}`);
   } else if (added.source !== null) {
@@ -202,12 +182,6 @@ async function removeFiles(store: ModelStore, source: string): Promise<void> {
   }
 }
 
-/** Whether a model can have been added. */
-async function hasDatabase(): Promise<boolean> {
-  const { home, url } = databaseOf(process.env);
-  return url !== null || (await fileSize(sqlitePath(home))) !== null;
-}
-
 async function verify(name: string | undefined, flags: { json?: true }): Promise<void> {
   await interruptible(async (signal) => {
     const store = await openStore();
@@ -221,72 +195,6 @@ async function verify(name: string | undefined, flags: { json?: true }): Promise
     if (!flags.json && results.length === 0) note('No models to verify.');
     if (results.some(({ fault }) => fault !== null)) process.exitCode = 1;
   });
-}
-
-/** Opens the store without reading the configuration file, so that an error in it does not matter. */
-async function openStore(): Promise<ModelStore> {
-  const home = homeOf(process.env);
-  await prepareHome(home);
-  return new ModelStore({ home, log: SILENT, env: process.env });
-}
-
-/** Shows progress on standard error. Prints each reason why a source failed, and passes it to `onNote`. */
-function openBar(onNote?: (reason: string) => void): ProgressBar {
-  const terminal = process.stderr.isTTY ? new Terminal(process.stderr) : null;
-  const printLine = (line: string): void => (terminal ? terminal.print(line) : note(line));
-  return new ProgressBar({
-    terminal,
-    onMilestone: (progress) => printLine(describeProgress(progress)),
-    onNote(reason) {
-      onNote?.(reason);
-      printLine(`Could not download from ${reason}`);
-    },
-  });
-}
-
-/** Removes from the message of the error the reasons that were already printed. */
-function withoutPrinted(error: unknown, reasons: readonly string[]): unknown {
-  if (!(error instanceof PullError)) return error;
-  const lines = error.message.split('\n').filter((line) => !reasons.includes(line.replace(/^ {2}- /, '')));
-  return new PullError(error.fault, lines.join('\n'), { cause: error });
-}
-
-/** Aborts the work on the first signal, keeping partial downloads, and exits on the second. */
-async function interruptible(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
-  const stop = new AbortController();
-  const handlers = (
-    [
-      ['SIGINT', 130],
-      ['SIGTERM', 143],
-    ] as const
-  ).map(([signal, status]) => {
-    const handler = (): void => {
-      if (stop.signal.aborted) process.exit(status);
-      stop.abort(new Interrupted(status));
-    };
-    process.on(signal, handler);
-    return () => process.off(signal, handler);
-  });
-  try {
-    await work(stop.signal);
-  } catch (error) {
-    if (!(error instanceof Interrupted)) throw error;
-    note('\nInterrupted. Run the same command again to resume.');
-    // A pending DNS lookup cannot be canceled and would keep the process alive.
-    process.exit(error.status);
-  } finally {
-    for (const removeHandler of handlers) removeHandler();
-  }
-}
-
-class Interrupted extends Error {
-  readonly status: number;
-
-  constructor(status: number) {
-    super('interrupted');
-    this.name = 'Interrupted';
-    this.status = status;
-  }
 }
 
 function asJson(model: LocalModel): Record<string, unknown> {

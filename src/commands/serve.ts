@@ -42,7 +42,7 @@ Signals: the first SIGTERM or SIGINT stops the service after running requests fi
 stops it immediately. SIGHUP reloads the configuration, as does a change to the file. Changes to
 plans apply immediately; all other changes require a restart.`,
     )
-    .action(serve);
+    .action(() => serve());
   for (const [name, variable] of SETTINGS) {
     command.addOption(
       new Option(`--${name} <value>`).hideHelp().argParser(() => {
@@ -60,19 +60,34 @@ const SETTINGS = [
   ['config', 'SLUICE_CONFIG'],
 ] as const;
 
-async function serve(): Promise<void> {
+/** Runs the service until a signal stops it. `model`: the ID of the added model that `sluice run` starts it for. */
+export async function serve(model: string | null = null): Promise<void> {
   const stop = watchSignals();
   try {
-    const config = await loadConfig(process.env);
+    const load = async () => {
+      const config = await loadConfig(process.env);
+      return model === null ? config : withoutDefaultModel(config);
+    };
+    const config = await load();
     await prepareHome(config.home);
-    process.exitCode = await run(config, stop);
+    process.exitCode = await run(config, load, model, stop);
   } catch (error) {
     console.error(await explain(error));
     process.exitCode = 1;
   }
 }
 
-async function run(config: Config, stop: AbortSignal): Promise<number> {
+/** Without a configuration file, `sluice run` serves only models that were added. */
+function withoutDefaultModel(config: Config): Config {
+  return config.configPath === null ? { ...config, file: { ...config.file, models: [] } } : config;
+}
+
+async function run(
+  config: Config,
+  load: () => Promise<Config>,
+  model: string | null,
+  stop: AbortSignal,
+): Promise<number> {
   const output = openOutput(config.file.logFormat);
   const log = openLog(config.file.logLevel, output.logDestination);
   if (config.file.console.enabled) await buildConsoleIfMissing((line) => console.log(line));
@@ -83,13 +98,13 @@ async function run(config: Config, stop: AbortSignal): Promise<number> {
     log,
   });
   process.once('exit', () => service.killEngines());
-  using _reloading = reloadOnChange(service, config, log);
+  using _reloading = reloadOnChange(service, config, load, log);
   console.log(`Sluice ${VERSION} is listening on ${service.localUrl}`);
   if (!(await waitUntilReady(service, stop, output, log)))
     return stop.aborted ? stoppedEarly(service, stop) : 1;
   if (!stop.aborted) {
     log.info('ready', { url: service.url });
-    console.log(await welcome(service, config));
+    console.log(await welcome(service, model));
     await aborted(stop);
   }
   await service.drain();
@@ -132,10 +147,15 @@ function openOutput(format: ConfigFile['logFormat']): Output {
 }
 
 /** Reloads the configuration on SIGHUP and when its file changes. An invalid file changes nothing. */
-function reloadOnChange(service: Service, { configPath }: Config, log: Log): Disposable {
+function reloadOnChange(
+  service: Service,
+  { configPath }: Config,
+  load: () => Promise<Config>,
+  log: Log,
+): Disposable {
   const reload = async () => {
     try {
-      await service.reload(await loadConfig(process.env));
+      await service.reload(await load());
     } catch (error) {
       if (!(error instanceof ConfigError || error instanceof DatabaseError)) throw error;
       log.error('configuration not reloaded', { error: error.message });

@@ -1,4 +1,3 @@
-import type { Config } from '../config/schema.ts';
 import type { RecommendedModel } from '../engine/llama/recommended-model.ts';
 import { PROGRAM } from '../program-name.ts';
 import type { Service } from '../service.ts';
@@ -7,31 +6,40 @@ import { formatBytes } from './progress-bar.ts';
 /**
  * Returns the text that is printed when the service is ready. If there is no operator, the text contains the setup
  * link. If standard output is not a terminal, it contains the command that prints the link instead, because the link is
- * a secret and the output may be logged.
+ * a secret and the output may be logged. With `model`, the ID of the model that `sluice run` started, the text contains a
+ * request to it.
  */
-export async function welcome(service: Service, { configPath }: Config): Promise<string> {
-  const card = service.router.cards()[0];
+export async function welcome(service: Service, model: string | null): Promise<string> {
+  const cards = service.router.cards();
+  const card = cards.find(({ id }) => id === model) ?? cards[0];
   const lines = ['', `Ready. Base URL for client libraries: ${service.url}/v1`];
   if (card) {
     lines.push(`Model: ${card.id} (${card.quantization}, ${card.context_length} tokens per request)`);
   }
-  lines.push('', ...(await nextSteps(service)), '', ...betterModel(service.recommendedModel, configPath));
+  lines.push('', ...(await nextSteps(service)), '', ...betterModel(service.recommendedModel));
+  if (model !== null) lines.push(...firstRequest(service.url, model));
   return lines.join('\n');
 }
 
 /** Describes how to serve a better model. */
-export function betterModel(model: RecommendedModel | null, configPath: string | null): string[] {
+export function betterModel(model: RecommendedModel | null): string[] {
   if (model === null) return [];
   const { id, sizeBytes, memoryBytes } = model;
   return [
     `A better model fits this machine: ${id} (download ${formatBytes(sizeBytes)}, memory ${formatBytes(memoryBytes)}).`,
-    ...(configPath === null
-      ? [
-          'To use it, stop Sluice and run:',
-          `  echo 'models: [{id: ${id}}]' > sluice.yaml`,
-          `  SLUICE_CONFIG=sluice.yaml ${PROGRAM} serve`,
-        ]
-      : [`To use it, set \`models: [{id: ${id}}]\` in ${configPath} and restart Sluice.`]),
+    'To use it, stop Sluice and run:',
+    `  ${PROGRAM} run ${id}`,
+    '',
+  ];
+}
+
+/** Describes how to call a model. */
+export function firstRequest(url: string, model: string): string[] {
+  const body = { model, messages: [{ role: 'user', content: 'Hello' }] };
+  return [
+    'To call it from another terminal:',
+    `  export SLUICE_API_KEY=$(${PROGRAM} keys create --name my-app)`,
+    `  curl ${url}/v1/chat/completions -H "Authorization: Bearer $SLUICE_API_KEY" -d '${JSON.stringify(body)}'`,
     '',
   ];
 }

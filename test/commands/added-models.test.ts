@@ -62,3 +62,17 @@ test('models add refuses models that exist, and unknown sources', async () => {
   assert.equal((await runCli(['models', 'add', file], env)).code, 0);
   assert.match((await runCli(['models', 'add', file], env)).stderr, /was already added/);
 });
+
+test('config print lists added models in a comment, without those that the file hides', async () => {
+  await using running = await startWithFile();
+  const { env, file } = running;
+  const before = await runCli(['config', 'print'], env);
+  assert.ok(!before.stdout.includes('Models that were added'), before.stdout);
+  assert.equal((await runCli(['models', 'add', file], env)).code, 0);
+  const { code, stdout } = await runCli(['config', 'print'], env);
+  assert.equal(code, 0);
+  assert.match(stdout, /^# Models that were added to the service:\n# models:\n# {3}- id: local\/tiny\n/m);
+  await writeFile(env.SLUICE_CONFIG ?? '', `models:\n  - id: ${ID}\n    engine: {file: 'scripted:'}\n`);
+  const hidden = await runCli(['config', 'print'], env);
+  assert.ok(!hidden.stdout.includes('Models that were added'), hidden.stdout);
+});

@@ -1,0 +1,47 @@
+import type { Command } from 'commander';
+import { prepareHome } from '../config/home.ts';
+import { loadConfig } from '../config/load.ts';
+import { runningService } from '../database/service-lock.ts';
+import { PROGRAM } from '../program-name.ts';
+import { ensureModel } from './added-models.ts';
+import { download, interruptible, MODEL_NAMES, openStore } from './download.ts';
+import { note, print } from './output.ts';
+import { serve } from './serve.ts';
+import { firstRequest } from './welcome.ts';
+
+/** `sluice run`: downloads a model and serves it. */
+export function register(program: Command): void {
+  program
+    .command('run')
+    .description(
+      'Download a model and serve it. If a service runs on this data directory, it serves the model too; otherwise, this command starts one.',
+    )
+    .argument('<model>', 'model to serve')
+    .addHelpText(
+      'after',
+      `${MODEL_NAMES}
+
+A catalog ID can be shortened to the name after the slash. The model becomes the default model, and later services on this
+data directory serve it too: see \`models remove\`. Without SLUICE_CONFIG, a service that this command starts serves only
+models that were added. \`serve --help\` lists the environment variables.
+
+Example:
+  $ ${PROGRAM} run qwen3-0.6b`,
+    )
+    .action(run);
+}
+
+async function run(source: string): Promise<void> {
+  const config = await loadConfig(process.env);
+  await prepareHome(config.home);
+  let id = '';
+  await interruptible(async (signal) => {
+    const store = await openStore();
+    id = await ensureModel(source, config, store, (name) => download(store, name, signal));
+  });
+  // Several services can share PostgreSQL, so there this command always starts one.
+  const running = config.databaseUrl === null ? runningService(config.home) : null;
+  if (running === null) return await serve(id);
+  note(`The running service (process ${running.pid}) loads ${id} now.`);
+  if (running.url !== null) print(firstRequest(running.url, id).join('\n').trimEnd());
+}
