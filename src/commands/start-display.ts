@@ -55,6 +55,7 @@ function describeState(state: ReplicaState): string | null {
   switch (state.state) {
     case 'downloading':
     case 'unloaded':
+    case 'idle':
       return null;
     case 'loading':
       return 'Loading';

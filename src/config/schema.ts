@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Secret } from '../secret.ts';
 import { backupSchema } from './backup.ts';
 import { consoleSchema, signInSchema, smtpSchema } from './sign-in.ts';
+import { engineTimeoutsSchema } from './engine-timeouts.ts';
 import { idempotencySchema } from './idempotency.ts';
 import { DEFAULT_PLANS, modelId, planSchema } from './plan.ts';
 import { replicaSchema } from './replica.ts';
@@ -11,7 +12,7 @@ import { recoverySchema } from './recovery.ts';
 import { aliasesSchema, retrySchema, routingSchema } from './routing.ts';
 import { recommendedSampling } from './sampling.ts';
 import type { TracingConfig } from './tracing.ts';
-import { httpUrl, uniqueIds } from './values.ts';
+import { httpUrl, milliseconds, uniqueIds } from './values.ts';
 
 /**
  * The schema of the configuration file. `docs/configuration.md` repeats the descriptions. Field names end with their
@@ -22,8 +23,6 @@ const decimal = z
   .string()
   .regex(/^\d{1,9}(\.\d{1,6})?$/, 'expected a decimal string with at most 6 decimals, such as "0.15"')
   .describe('USD per million tokens, a decimal string with at most 6 decimals.');
-
-const milliseconds = (fallback: number, min = 0) => z.int().min(min).max(86_400_000).default(fallback);
 
 function isAddressOrBlock(text: string): boolean {
   const [address = '', bits, ...more] = text.split('/');
@@ -331,23 +330,7 @@ const configFields = z.strictObject({
     .prefault({})
     .describe('Server-sent events.'),
   idempotency: idempotencySchema,
-  engine: z
-    .strictObject({
-      stallMs: milliseconds(30_000, 1000).describe(
-        'How long a busy embedded engine may make no progress before it is killed and restarted, in milliseconds. For slow engines the limit is 20 times the median step time, if that is longer.',
-      ),
-      loadStallMs: milliseconds(300_000, 1000).describe(
-        'How long an embedded engine may load a model without progress before it is killed and restarted, in milliseconds.',
-      ),
-      firstByteMs: milliseconds(300_000, 1000).describe(
-        'How long a replica may take to send the first byte of a response, in milliseconds.',
-      ),
-      silenceMs: milliseconds(120_000, 1000).describe(
-        'How long a replica may pause in the middle of a response, in milliseconds.',
-      ),
-    })
-    .prefault({})
-    .describe('Timeouts of engines and replicas.'),
+  engine: engineTimeoutsSchema,
   metrics: metricsSchema,
   console: consoleSchema,
   signIn: signInSchema,

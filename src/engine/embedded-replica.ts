@@ -51,6 +51,8 @@ export class EmbeddedReplica implements AsyncDisposable {
   #starting = Promise.resolve();
   /** Resolves when the engine of the previous run has exited. */
   #exited = Promise.resolve();
+  /** The engine's model while it is idle, and until it is ready again; otherwise null. */
+  #idleDescription: EngineDescription | null = null;
   /** Starts by the supervisors of previous runs. */
   #earlierStarts = 0;
 
@@ -85,7 +87,21 @@ export class EmbeddedReplica implements AsyncDisposable {
 
   /** The engine's model; null until the engine has been ready once, and while the model is unloaded. */
   get description(): EngineDescription | null {
-    return this.#supervisor?.description ?? null;
+    return this.#supervisor?.description ?? this.#idleDescription;
+  }
+
+  /** Whether requests can call `wake` and wait: the model is idle, or could not be loaded since it was. */
+  get wakesUp(): boolean {
+    if (this.#idleDescription === null || this.#supervisor !== null) return false;
+    const { state } = this.#stateWithoutEngine;
+    return state === 'idle' || state === 'down';
+  }
+
+  /** Whether the model is being loaded since it was idle. */
+  get waking(): boolean {
+    if (this.#idleDescription === null || this.#supervisor?.description) return false;
+    const { state } = this.state();
+    return state === 'downloading' || state === 'loading';
   }
 
   /** Process ID of the engine; null if it is not running. */
@@ -111,10 +127,21 @@ export class EmbeddedReplica implements AsyncDisposable {
     this.#engineConfig = engine;
   }
 
-  /** Loads the model if it is unloaded or could not be started, like `start`. */
+  /** Loads the model if it is idle, unloaded or could not be started, like `start`. */
   wake(): void {
     const { state } = this.state();
-    if (this.#supervisor === null && (state === 'unloaded' || state === 'down')) this.start();
+    if (this.#supervisor === null && (state === 'idle' || state === 'unloaded' || state === 'down')) {
+      this.start();
+    }
+  }
+
+  /** Unloads the model until `wake`, and keeps its description. Resolves when the engine has exited. */
+  async sleep(): Promise<void> {
+    const { description } = this;
+    const exited = this.unload();
+    this.#idleDescription = description;
+    this.#stateWithoutEngine = { state: 'idle' };
+    await exited;
   }
 
   /**
@@ -127,6 +154,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     this.#stop.abort(new Error('the model was unloaded'));
     this.#earlierStarts += supervisor?.starts ?? 0;
     this.#supervisor = null;
+    this.#idleDescription = null;
     this.#stateWithoutEngine = { state: 'unloaded' };
     this.#exited = Promise.all([this.#exited, starting, supervisor?.finish()]).then(() => {});
     await this.#exited;

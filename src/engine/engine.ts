@@ -141,5 +141,7 @@ export type EngineState =
   | { state: 'ready' }
   /** An operator has unloaded the model. */
   | { state: 'unloaded' }
+  /** The model was unloaded because it was not used. It is loaded with the next request. */
+  | { state: 'idle' }
   /** `reason` is for operators. `retryInMs`: null if there is no automatic retry. */
   | { state: 'down'; reason: string; retryInMs: number | null };

@@ -11,6 +11,7 @@ const STATES = [
   'ready',
   'paused',
   'unloaded',
+  'idle',
   'drained',
   'down',
 ] as const satisfies readonly ReplicaState['state'][];

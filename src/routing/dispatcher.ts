@@ -88,19 +88,28 @@ export class Dispatcher {
 
   /**
    * Chooses a replica for a request, and counts the request there until the lease is released. Waits while the replica
-   * has no room. The replica is chosen again if it fails meanwhile.
+   * has no room, or while an idle model is loaded for the request. The replica is chosen again if it fails meanwhile.
    *
-   * Throws, or rejects with, 503 `engine_unavailable` if no replica is ready, the last error in `failures` if none is
+   * Throws, or rejects with, 503 `engine_unavailable` if no replica is ready or can be made so, the last error in `failures` if none is
    * left, 503 `queue_full` after `maxWaitMs`, and the reason of the signal.
    */
   acquire(routed: RoutedRequest): Lease | Promise<Lease> {
     const prompt = this.#placement.prompt(routed);
-    const assignment = this.#placement.choose(routed, prompt);
+    let assignment = this.#placement.choose(routed, prompt);
+    if (!assignment && this.#wake()) assignment = this.#placement.choose(routed, prompt);
     if (!assignment) throw this.#unavailable(routed);
     const share = this.shares.of(routed.accountId, routed.weight);
     const { replica } = assignment;
-    if (replica.free > 0 && this.#queue(replica).size === 0) return this.#lease(routed, share, assignment);
+    if (replica.free > 0 && !replica.waking && this.#queue(replica).size === 0)
+      return this.#lease(routed, share, assignment);
     return this.#wait(routed, prompt, share, assignment);
+  }
+
+  /** Starts to load a model that is idle. Returns whether requests can wait for it. */
+  #wake(): boolean {
+    let wakes = false;
+    for (const replica of this.#queues.keys()) wakes = replica.wake() || wakes;
+    return wakes;
   }
 
   async #wait(
@@ -129,7 +138,9 @@ export class Dispatcher {
     this.#queue(assignment.replica).add(waiter);
     signal.addEventListener('abort', onAbort);
     if (signal.aborted) onAbort();
-    using _ = new Deadline(this.#maxWaitMs, () => leave(waitedTooLong(this.#maxWaitMs)));
+    using _ = new Deadline(this.#maxWaitMs, () =>
+      leave(waitedTooLong(this.#maxWaitMs, waiter.assignment.replica.waking)),
+    );
     this.#ticks ??= tickEvery(TICK_MS, () => this.tick());
     try {
       return await waiter.lease.promise;
@@ -190,7 +201,7 @@ export class Dispatcher {
   /** Moves requests away from replicas that have failed, and sends requests to replicas that have room. */
   tick(): void {
     for (const [replica, queue] of this.#queues) {
-      if (queue.size === 0 || this.#placement.accepts(replica)) continue;
+      if (queue.size === 0 || replica.waking || this.#placement.accepts(replica)) continue;
       for (const waiter of queue.clear()) this.#assignAgain(waiter);
     }
     for (const replica of this.#queues.keys()) this.dispatchTo(replica);
@@ -224,8 +235,15 @@ function estimatedWork({ prompt, assignment, routed }: Waiter): number {
   return prompt === null ? estimatedPromptTokens(routed.request) : assignment.prefillTokens;
 }
 
-function waitedTooLong(maxWaitMs: number): ServiceError {
+function waitedTooLong(maxWaitMs: number, isLoading: boolean): ServiceError {
   const seconds = Math.ceil(maxWaitMs / 1000);
+  if (isLoading) {
+    return new ServiceError(
+      'engine_unavailable',
+      `The request waited ${seconds} s for this model to be loaded. Try again later.`,
+      { retryAfterMs: 10_000 },
+    );
+  }
   return new ServiceError(
     'queue_full',
     `The request waited ${seconds} s for a free slot of this model. Try again later.`,
@@ -241,6 +259,7 @@ function retryAfterMs(state: ReplicaState): number {
     case 'loading':
     case 'ready':
     case 'paused':
+    case 'idle':
       return 1000;
     case 'unloaded':
       return 60_000;

@@ -70,9 +70,11 @@ export class Placement {
   }
 }
 
-/** Whether the replica is ready, and the request may be sent to it. */
+/** Whether the replica is ready, or is being made so, and the request may be sent to it. */
 export function canTake(replica: RoutedReplica, { failures, suits }: RoutedRequest): boolean {
-  return replica.ready && !failures.has(replica.engine) && suits?.(replica.engine) !== false;
+  return (
+    (replica.ready || replica.waking) && !failures.has(replica.engine) && suits?.(replica.engine) !== false
+  );
 }
 
 function candidateOf(replica: RoutedReplica, prompt: PromptBlocks | null): Candidate {

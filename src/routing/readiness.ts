@@ -9,16 +9,17 @@ export interface ReplicaProgress {
 
 /**
  * Whether every required model can generate, or any model if none is required. A paused replica counts, because
- * it gets requests that no other replica can take.
+ * it gets requests that no other replica can take, and so does an idle model, which is loaded for the next request.
  */
 export function isReady(models: readonly ModelOverview[]): boolean {
-  const able = (model: ModelOverview) => model.replicas.some(({ state }) => canGenerate(state));
+  const able = (model: ModelOverview) =>
+    model.replicas.some(({ state, waking }) => waking || canGenerate(state));
   const required = models.filter((model) => model.required);
   return required.length > 0 ? required.every(able) : models.some(able);
 }
 
 function canGenerate(state: ReplicaState): boolean {
-  return state.state === 'ready' || state.state === 'paused';
+  return state.state === 'ready' || state.state === 'paused' || state.state === 'idle';
 }
 
 /** Returns the progress of all replicas that are not ready, without names or reasons. */
@@ -38,6 +39,7 @@ function phase(state: ReplicaState): ReplicaProgress | null {
     case 'ready':
     case 'paused':
     case 'unloaded':
+    case 'idle':
       return null;
     case 'drained':
     case 'down':

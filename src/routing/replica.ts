@@ -16,6 +16,12 @@ export interface ReplicaEntry {
   capacity(): ReplicaCapacity | null;
   /** Further details for operators. */
   report(): ReplicaReport;
+  /** Whether requests can call `wake` and wait until the model is loaded. */
+  readonly wakesUp?: boolean;
+  /** Whether the model is being loaded for requests that wait. */
+  readonly waking?: boolean;
+  /** Loads the model of an engine process of this service. */
+  wake?(): void;
   /** Restarts the engine process. Missing for other servers. */
   restart?(): void;
   /** URL of the server; undefined: an engine process of this service. */
@@ -38,6 +44,8 @@ export interface ReplicaSummary {
   state: ReplicaState;
   /** Whether it gets no new requests, because an operator has drained it. */
   drained: boolean;
+  /** Whether requests wait until it is ready, because its model is being loaded for them. */
+  waking: boolean;
   /** Times that its circuit breaker has paused it. */
   pauses: number;
   /** Whether it is an engine process of this service. */
@@ -156,6 +164,19 @@ export class RoutedReplica {
     return ready;
   }
 
+  /** Whether requests wait until it is ready, because its model is being loaded for them. */
+  get waking(): boolean {
+    return !this.drained && this.#entry.waking === true;
+  }
+
+  /** Loads its model for the next requests if it is idle. Returns whether requests can wait for it. */
+  wake(): boolean {
+    if (this.drained || this.#entry.wakesUp !== true) return false;
+    this.#log.info('loading an idle model for a request');
+    this.#entry.wake?.();
+    return true;
+  }
+
   #readyChanged(ready: boolean): void {
     this.#wasReady = ready;
     if (!ready) return;
@@ -182,8 +203,8 @@ export class RoutedReplica {
   summary(): ReplicaSummary {
     const { name, dialect } = this.engine;
     const restartable = this.#entry.restart !== undefined;
-    const { inFlight, state, drained, breaker } = this;
-    return { name, dialect, inFlight, state, drained, pauses: breaker.pauses, restartable };
+    const { inFlight, state, drained, waking, breaker } = this;
+    return { name, dialect, inFlight, state, drained, waking, pauses: breaker.pauses, restartable };
   }
 
   report(): ReplicaReport {
@@ -196,7 +217,8 @@ export class RoutedReplica {
       throw new ServiceError('conflict', 'Only engine processes of this service can be restarted.');
     }
     const { state } = this.#entry.state();
-    if (state === 'unloaded') throw new ServiceError('conflict', 'The model is not loaded.');
+    if (state === 'unloaded' || state === 'idle')
+      throw new ServiceError('conflict', 'The model is not loaded.');
     if (state === 'downloading') {
       throw new ServiceError(
         'conflict',

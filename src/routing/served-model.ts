@@ -65,6 +65,7 @@ export class ServedModel implements ConfiguredModel {
   readonly #log: Log;
   readonly #dispatcher: Dispatcher;
   readonly #clock: BreakerClock;
+  #lastUsedMs: number;
 
   /** `replicas` must not be empty. */
   constructor(
@@ -78,6 +79,7 @@ export class ServedModel implements ConfiguredModel {
     this.#retries = new RetryBudget(retry);
     this.#model = model;
     this.#clock = clock;
+    this.#lastUsedMs = clock.now();
     this.#log = log;
     this.#replicas = replicas.map((entry) => new RoutedReplica(entry, log, clock));
     this.#dispatcher = new Dispatcher(this.#replicas, { ...routing, maxWaitMs: queue.maxWaitMs, clock });
@@ -136,13 +138,24 @@ export class ServedModel implements ConfiguredModel {
 
   /** Sends a request to a replica, when one has room; see `Dispatcher.acquire`. */
   acquire(routed: RoutedRequest): Lease | Promise<Lease> {
-    if (!isRetry(routed)) this.#retries.countRequest(this.#clock.now());
+    this.#lastUsedMs = this.#clock.now();
+    if (!isRetry(routed)) this.#retries.countRequest(this.#lastUsedMs);
     return this.#dispatcher.acquire(routed);
   }
 
   /** Whether a failed request may be sent again. Counts it if so. */
   takeRetry(): boolean {
     return this.#retries.take(this.#clock.now());
+  }
+
+  /**
+   * Returns how long the model has been ready without a request, in milliseconds. Exact to the interval of the calls,
+   * because it does not record when requests end.
+   */
+  idleMs(): number {
+    const nowMs = this.#clock.now();
+    if (this.#replicas.some(({ ready, assigned }) => !ready || assigned > 0)) this.#lastUsedMs = nowMs;
+    return nowMs - this.#lastUsedMs;
   }
 
   overview(): ModelOverview {

@@ -36,12 +36,14 @@ export class EmbeddedEntry {
   #config: ModelConfig;
   readonly #served: ServedModel;
   readonly #router: Router;
+  readonly #log: Log;
 
   constructor(config: ModelConfig, context: EntryContext) {
     const { store, sockets, log, router } = context;
     const settings = context.config.file;
     const name = createHash('sha256').update(config.id).digest('hex').slice(0, 12);
     this.#router = router;
+    this.#log = log;
     this.#config = withCatalog(config);
     const engine = engineOf(this.#config);
     this.replica = new EmbeddedReplica({
@@ -69,6 +71,13 @@ export class EmbeddedEntry {
   start(loaded: boolean): void {
     if (loaded) this.replica.start();
     else void this.replica.unload();
+  }
+
+  /** Unloads the model until the next request, if it has been ready without one for this long. Resolves when the engine has exited. */
+  async sleepIfUnused(afterMs: number): Promise<void> {
+    if (this.#served.idleMs() < afterMs) return;
+    this.#log.info('unloading an unused model until its next request', { model: this.#config.id });
+    await this.replica.sleep();
   }
 
   /** Applies a changed definition. An engine with other settings is restarted. Resolves when it has exited. */

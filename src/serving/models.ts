@@ -7,6 +7,7 @@ import type { EmbeddedReplica } from '../engine/embedded-replica.ts';
 import { ServiceError } from '../errors.ts';
 import { PullError } from '../models/pull-error.ts';
 import { defineModel, nodeOf, validModel, type NewModel, type NewReplica } from './definition.ts';
+import { conflict, note, withContext, type ModelChange } from './change.ts';
 import { checkFit, readCatalog, type CatalogState, type LoadedEngine } from './memory-fit.ts';
 import {
   managedPath,
@@ -20,13 +21,6 @@ import { ModelTable, type StoredModel } from './model-table.ts';
 
 /** Interval at which changes by other processes are noticed, in milliseconds. */
 const POLL_MS = 1000;
-
-/** Changes of an added model. */
-export interface ModelChange {
-  pricing?: { prompt?: string | undefined; completion?: string | undefined } | undefined;
-  /** Null: the default. */
-  contextTokens?: number | null | undefined;
-}
 
 interface Served {
   entry: ModelEntry;
@@ -153,7 +147,7 @@ export class Models implements AsyncDisposable {
     await this.#change(async () => {
       const { entry, stored } = this.#embedded(id);
       const { state } = entry.replica.state();
-      if (state === 'unloaded' || state === 'down') await this.#checkFit(entry.config);
+      if (state === 'unloaded' || state === 'idle' || state === 'down') await this.#checkFit(entry.config);
       await this.#setLoaded(stored, true, by, note('model.load', id));
       entry.replica.wake();
     });
@@ -246,6 +240,7 @@ export class Models implements AsyncDisposable {
     while (!this.#stop.signal.aborted) {
       await pause(POLL_MS, undefined, { ref: false, signal: this.#stop.signal }).catch(() => {});
       if (this.#stop.signal.aborted) return;
+      this.#unloadUnused();
       try {
         if ((await this.#table.revision()) !== this.#revision) await this.#change(async () => {});
         this.#failing = false;
@@ -254,6 +249,14 @@ export class Models implements AsyncDisposable {
         if (!this.#failing) this.#context.log.warn('cannot read the added models', { error: String(error) });
         this.#failing = true;
       }
+    }
+  }
+
+  #unloadUnused(): void {
+    const { idleUnloadMs } = this.#context.config.file.engine;
+    if (idleUnloadMs === 0) return;
+    for (const { entry } of this.#served.values()) {
+      if (entry.kind === 'embedded') this.#close(entry.sleepIfUnused(idleUnloadMs));
     }
   }
 
@@ -382,16 +385,4 @@ export class Models implements AsyncDisposable {
   async #closed(): Promise<void> {
     await Promise.all(this.#closing);
   }
-}
-
-function withContext({ engine }: ModelConfig, contextTokens: number | undefined) {
-  return engine ? { engine: { ...engine, contextTokens } } : { contextTokens };
-}
-
-function conflict(message: string, param = 'model'): ServiceError {
-  return new ServiceError('conflict', message, { param });
-}
-
-function note(action: AuditNote['action'], id: string, detail: AuditNote['detail'] = {}): AuditNote {
-  return { action, subject: `model:${id}`, detail };
 }

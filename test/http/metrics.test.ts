@@ -245,7 +245,7 @@ function assertLabels(metrics: ReadonlyMap<string, ExposedMetric>): void {
     code: (value) => ['ok', 'hung_up'].includes(value) || Object.hasOwn(ERRORS, value),
     replica: (value) => service.service.router.reports().some(({ name }) => name === value),
     state: (value) =>
-      ['downloading', 'loading', 'ready', 'paused', 'drained', 'unloaded', 'down'].includes(value),
+      ['downloading', 'loading', 'ready', 'paused', 'drained', 'unloaded', 'idle', 'down'].includes(value),
     limit: (value) => value === 'requestsPerMinute',
     type: (value) => ['resident', 'heap_used', 'heap_total', 'external'].includes(value),
     le: (value) => value === '+Inf' || Number(value) > 0,

@@ -20,6 +20,7 @@ const model = (states: readonly EngineState[], required = false): ModelOverview 
     pauses: 0,
     state,
     drained: false,
+    waking: false,
     restartable: false,
   })),
 });

@@ -9,6 +9,7 @@ const STATES: Readonly<Record<State['state'], { word: string; tone: Tone }>> = {
   loading: { word: 'Loading', tone: 'accent' },
   downloading: { word: 'Downloading', tone: 'accent' },
   unloaded: { word: 'Not loaded', tone: 'neutral' },
+  idle: { word: 'Idle', tone: 'neutral' },
   paused: { word: 'Paused', tone: 'warn' },
   drained: { word: 'Drained', tone: 'neutral' },
   down: { word: 'Down', tone: 'bad' },

@@ -171,7 +171,8 @@ function progressOf(state: UnpausedState): Progress {
       };
     }
     case 'unloaded':
-      return { ...PROGRESS, state: 'unloaded' };
+    case 'idle':
+      return { ...PROGRESS, state: state.state };
     case 'down':
       return { ...PROGRESS, state: 'down', reason: state.reason, retry_in_ms: state.retryInMs };
   }
@@ -194,7 +195,7 @@ function modelStateOf(state: ReplicaState): UnpausedState {
 }
 
 /** The state of a model is that of the replica that has progressed furthest. */
-const BY_PROGRESS = ['ready', 'loading', 'downloading', 'unloaded', 'down'] as const;
+const BY_PROGRESS = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'] as const;
 
 export async function modelJson(
   { router, models }: HttpContext,

@@ -27,6 +27,7 @@ export function ModelProgress({ model, atMs }: { model: Model; atMs: number }) {
       return <Down model={model} />;
     case 'ready':
     case 'unloaded':
+    case 'idle':
       return null;
   }
 }

@@ -39,7 +39,7 @@ export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClo
             {engine.restartable && (
               <Button
                 icon={<RotateCw className="size-4" aria-hidden="true" />}
-                disabled={engine.state === 'downloading' || engine.state === 'unloaded'}
+                disabled={['downloading', 'unloaded', 'idle'].includes(engine.state)}
                 onClick={() => setAsking('restart')}
               >
                 Restart
@@ -127,6 +127,10 @@ function Readiness({ engine }: { engine: Engine }) {
     case 'ready':
     case 'unloaded':
       return null;
+    case 'idle':
+      return (
+        <Notice title="The model was unloaded because it was not used">The next request loads it.</Notice>
+      );
     case 'drained':
       return (
         <Notice title="No new requests are sent to this replica">

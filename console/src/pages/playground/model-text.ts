@@ -17,6 +17,8 @@ export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in
       return `Downloading, ${bytes(received_bytes)}${total_bytes === null ? '' : ` of ${bytes(total_bytes)}`}`;
     case 'unloaded':
       return 'Not loaded';
+    case 'idle':
+      return 'Idle, loaded with the next request';
     case 'down':
       return retry_in_ms === null ? 'Down' : `Down, retrying in ${wait(retry_in_ms)}`;
   }
@@ -55,7 +57,7 @@ export function capabilityWarning(
 }
 
 /** The states of a model, best first. */
-const STATES: readonly Model['state'][] = ['ready', 'loading', 'downloading', 'unloaded', 'down'];
+const STATES: readonly Model['state'][] = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'];
 
 /**
  * Returns the model that is closest to being ready, other than `other`. Returns `other` if it is the only model, and an

@@ -137,7 +137,7 @@ function requestTo(model: Model) {
   };
 }
 
-const STATE_ORDER = ['ready', 'loading', 'downloading', 'unloaded', 'down'];
+const STATE_ORDER = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'];
 
 /** Returns the first model that is closest to being ready. */
 function closestToReady(models: readonly Model[]): Model | undefined {

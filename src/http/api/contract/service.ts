@@ -7,9 +7,9 @@ import { component, filterText, pageOf, time } from './schemas.ts';
 const count = z.int();
 const nullableCount = z.int().nullable();
 
-/** State of a model or a replica. `unloaded`: the model is not in memory. */
+/** State of a model or a replica. `unloaded`: the model is not in memory. `idle`: it is loaded for the next request. */
 const stateFields = {
-  state: z.enum(['ready', 'loading', 'downloading', 'unloaded', 'down']),
+  state: z.enum(['ready', 'loading', 'downloading', 'unloaded', 'idle', 'down']),
   fraction: z.number().nullable().describe('Progress of the download or of loading, 0 to 1; null: unknown.'),
   received_bytes: nullableCount.describe('Downloaded bytes.'),
   total_bytes: nullableCount.describe('Size of the download; null: unknown.'),

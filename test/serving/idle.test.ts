@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { EngineState } from '../../src/engine/engine.ts';
+import { ReplicaClient } from '../../src/engine/replica-client.ts';
+import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
+import { SILENT } from '../../src/log.ts';
+import { Dispatcher } from '../../src/routing/dispatcher.ts';
+import { RoutedReplica } from '../../src/routing/replica.ts';
+import { REPLICA } from '../engine/replicas.ts';
+import { chat as chatRequest } from '../engine/requests.ts';
+import { chat, MODEL, post, scriptedYaml, startService, until, untilIdle } from '../harness.ts';
+import { Management } from '../management.ts';
+
+/** Models are unloaded as soon as they are not used. */
+const YAML = scriptedYaml(
+  { loadMs: 300 },
+  'engine: {idleUnloadMs: 1}\nstream: {holdMs: 10, keepAliveMs: 20}\n',
+);
+
+test('an unused model is unloaded, stays listed and ready, and is loaded for the next requests', async () => {
+  await using service = await startService(YAML);
+  const [replica] = service.service.embeddedReplicas;
+  assert.ok(replica);
+  const management = await Management.of(service);
+  await until(() => replica.state().state === 'idle' && replica.pid === null);
+  const models = (await (await fetch(`${service.url}/v1/models`)).json()) as { data: { id: string }[] };
+  assert.deepEqual(
+    models.data.map(({ id }) => id),
+    [MODEL],
+  );
+  assert.equal((await fetch(`${service.url}/readyz`)).status, 200);
+  const listed = (await management.call('GET', '/api/models')) as unknown as { data: { state: string }[] };
+  assert.deepEqual(
+    listed.data.map(({ state }) => state),
+    ['idle'],
+  );
+
+  const ask = (stream: boolean) => post(service, '/v1/chat/completions', chat('1 2 3', { stream }));
+  const answers = [ask(true), ask(false), ask(true)];
+  await until(() => replica.waking);
+  assert.equal((await fetch(`${service.url}/readyz`)).status, 200);
+  for (const response of await Promise.all(answers)) {
+    const body = await response.text();
+    assert.equal(response.status, 200, body);
+    if (body.startsWith('{')) continue;
+    assert.ok(body.startsWith(': '), 'the stream begins with a comment');
+    assert.ok(body.endsWith('data: [DONE]\n\n'), body);
+  }
+  await until(() => replica.state().state === 'idle');
+  assert.equal(service.log().match(/loading an idle model for a request/g)?.length, 1);
+});
+
+test('a caller that disconnects while an idle model is being loaded leaves nothing behind', async () => {
+  await using service = await startService(YAML);
+  const [replica] = service.service.embeddedReplicas;
+  await until(() => replica?.state().state === 'idle');
+  const stop = new AbortController();
+  const request = fetch(`${service.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${service.key}` },
+    body: JSON.stringify(chat('1 2 3')),
+    signal: stop.signal,
+  });
+  await until(() => service.service.router.overview()[0]?.waiting === 1);
+  stop.abort();
+  await assert.rejects(request, { name: 'AbortError' });
+  await until(() => service.service.router.overview()[0]?.waiting === 0);
+  await until(() => replica?.state().state === 'ready');
+  await untilIdle(service);
+});
+
+test('an operator can unload an idle model, which is then not loaded for requests', async () => {
+  await using service = await startService(YAML);
+  const [replica] = service.service.embeddedReplicas;
+  const management = await Management.of(service);
+  await until(() => replica?.state().state === 'idle');
+  await management.call('POST', '/api/models/unload', { model: MODEL });
+  assert.equal(replica?.state().state, 'unloaded');
+  assert.equal((await post(service, '/v1/chat/completions', chat('1 2 3'))).status, 503);
+  await management.call('POST', '/api/models/load', { model: MODEL });
+  await until(() => replica?.state().state === 'ready');
+});
+
+/** A dispatcher to one idle replica, whose loading the test controls. */
+function idleBed(maxWaitMs = 600_000) {
+  const engine = new ReplicaClient({ ...REPLICA, name: 'a' });
+  const bed = { state: { state: 'idle' } as EngineState, wakes: 0 };
+  const clock = { now: () => 60_000, random: () => 0 };
+  const replica = new RoutedReplica(
+    {
+      engine,
+      state: () => bed.state,
+      capacity: () => null,
+      report: () => EMPTY_REPORT,
+      maxInFlight: 8,
+      get wakesUp() {
+        return bed.state.state === 'idle' || bed.state.state === 'down';
+      },
+      get waking() {
+        return bed.state.state === 'loading';
+      },
+      wake() {
+        bed.wakes += 1;
+        bed.state = { state: 'loading', fraction: 0 };
+      },
+    },
+    SILENT,
+    clock,
+  );
+  const dispatcher = new Dispatcher([replica], { policy: 'cost', maxWaitMs, clock });
+  const acquire = () =>
+    dispatcher.acquire({
+      request: { ...chatRequest(), cacheScope: null },
+      accountId: 'x',
+      weight: 1,
+      failures: new Map(),
+      charged: 0,
+      signal: new AbortController().signal,
+    });
+  return { bed, dispatcher, replica, acquire, [Symbol.asyncDispose]: () => engine[Symbol.asyncDispose]() };
+}
+
+test('requests for an idle model wait until it is ready, and load it once', async () => {
+  await using idle = idleBed();
+  const { bed, dispatcher, acquire } = idle;
+  const waiting = [acquire(), acquire(), acquire()];
+  assert.deepEqual([bed.wakes, dispatcher.waiting], [1, 3]);
+  dispatcher.tick();
+  assert.equal(dispatcher.waiting, 3);
+  bed.state = { state: 'ready' };
+  dispatcher.tick();
+  for (const lease of waiting) (await lease).release('succeeded');
+});
+
+test('requests for an idle model that cannot be loaded are refused, and the next one tries again', async () => {
+  await using idle = idleBed();
+  const { bed, dispatcher, acquire } = idle;
+  const first = acquire();
+  bed.state = { state: 'down', reason: 'no memory', retryInMs: null };
+  dispatcher.tick();
+  await assert.rejects(async () => await first, { code: 'engine_unavailable' });
+  const second = acquire();
+  assert.equal(bed.wakes, 2);
+  bed.state = { state: 'ready' };
+  dispatcher.tick();
+  (await second).release('succeeded');
+});
+
+test('a request for an idle model is refused after the maximum wait, with the reason', async () => {
+  await using idle = idleBed(1);
+  await assert.rejects(async () => await idle.acquire(), {
+    code: 'engine_unavailable',
+    message: /waited 1 s for this model to be loaded/,
+  });
+});
+
+test('a drained replica is not loaded for requests', async () => {
+  await using idle = idleBed();
+  idle.replica.drained = true;
+  assert.throws(() => idle.acquire(), { code: 'engine_unavailable' });
+  assert.equal(idle.bed.wakes, 0);
+});
