@@ -1,4 +1,5 @@
 import type { RecommendedModel } from '../engine/llama/recommended-model.ts';
+import { findModel } from '../models/catalog.ts';
 import { PROGRAM } from '../program-name.ts';
 import type { Service } from '../service.ts';
 import { formatBytes } from './progress-bar.ts';
@@ -33,9 +34,11 @@ export function betterModel(model: RecommendedModel | null): string[] {
   ];
 }
 
-/** Describes how to call a model. */
+/** Describes how to call a model, with the sampling parameters that the catalog recommends. */
 export function firstRequest(url: string, model: string): string[] {
-  const body = { model, messages: [{ role: 'user', content: 'Hello' }] };
+  const { temperature, topP: top_p, topK: top_k, minP: min_p } = findModel(model)?.sampling ?? {};
+  const sampling = { temperature, top_p, top_k, min_p };
+  const body = { model, messages: [{ role: 'user', content: 'Hello' }], ...sampling };
   return [
     'To call it from another terminal:',
     `  export SLUICE_API_KEY=$(${PROGRAM} keys create --name my-app)`,

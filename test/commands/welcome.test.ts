@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { betterModel } from '../../src/commands/welcome.ts';
+import { betterModel, firstRequest } from '../../src/commands/welcome.ts';
 
 const better = { id: 'acme/better', sizeBytes: 680_000_000, memoryBytes: 1_290_000_000 };
 
@@ -12,4 +12,10 @@ test('the welcome text recommends a better model with the command that serves it
     '',
   ]);
   assert.deepEqual(betterModel(null), []);
+});
+
+test('the request to a model has the sampling parameters of the catalog', () => {
+  const curl = (model: string) => firstRequest('http://host:1', model)[2] ?? '';
+  assert.match(curl('Qwen/Qwen3-0.6B'), /"content":"Hello"\}\],"temperature":0\.\d+,"top_p":0\.\d+/);
+  assert.match(curl('local/tiny'), /"messages":\[\{"role":"user","content":"Hello"\}\]\}'$/);
 });

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { runCli, startService } from '../harness.ts';
+import { Management } from '../management.ts';
+
+/** More memory than any machine has: 64 slots with the whole context. */
+const HUGE = { source: 'Qwen/Qwen3-4B', slots: 64, context_tokens: 40_960 };
+
+test('a model that does not fit into memory is refused before its download, with models that fit', async () => {
+  await using service = await startService();
+  const management = await Management.of(service);
+  const response = await fetch(`${management.url}/api/models`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${management.admin}` },
+    body: JSON.stringify(HUGE),
+  });
+  const { error } = (await response.json()) as { error: { code: string; message: string } };
+  assert.deepEqual([response.status, error.code], [409, 'not_enough_memory'], error.message);
+  assert.match(error.message, /^`Qwen\/Qwen3-4B` needs [\d,]+ MB of memory; [\d,]+ MB are available\. /);
+  assert.match(error.message, /Models of the catalog that fit now: `[^`]+`/);
+  assert.equal(service.service.router.overview().length, 1);
+
+  const options = ['--slots', String(HUGE.slots), '--context-tokens', String(HUGE.context_tokens)];
+  const { code, stderr } = await runCli(['models', 'add', HUGE.source, ...options], service.env);
+  assert.equal(code, 1);
+  assert.match(stderr, /needs [\d,]+ MB of memory; [\d,]+ MB are available/);
+  assert.equal((await runCli(['models', 'list', '--added', '--json'], service.env)).stdout, '[]\n');
+});
