@@ -100,7 +100,7 @@ export async function runSessions(
   const startedAt = performance.now();
   await Promise.all(sessions.map((session) => runSession(target, session, result)));
   result.totalMs = performance.now() - startedAt;
-  result.flooded = (await flooding?.stop()) ?? 0;
+  result.flooded = (await flooding?.stop())?.length ?? 0;
   return result;
 }
 
@@ -122,17 +122,21 @@ async function runSession(target: Target, session: Session, result: LoadResult):
   }
 }
 
-/** Keeps `FLOOD_REQUESTS` requests of one account open until it is stopped. */
-export function startFlood(target: Target): { stop(): Promise<number> } {
+/**
+ * Keeps `FLOOD_REQUESTS` requests of one account open until it is stopped. `stop` resolves with the times from the first to the
+ * last text of the completed ones, in milliseconds.
+ */
+export function startFlood(target: Target): { stop(): Promise<readonly number[]> } {
   const random = new Random(2);
   const stopped = new AbortController();
-  let completed = 0;
+  const durationsMs: number[] = [];
   const caller = async (): Promise<void> => {
     while (!stopped.signal.aborted) {
       const messages = uniqueMessages(random, 200);
+      const startMs = performance.now();
       try {
-        await ask(target, FLOODING_ACCOUNT, messages, 64, stopped.signal);
-        completed++;
+        const { firstMs } = await ask(target, FLOODING_ACCOUNT, messages, 64, stopped.signal);
+        durationsMs.push(performance.now() - startMs - firstMs);
       } catch {
         // Refused or stopped.
         await sleep(100);
@@ -144,7 +148,7 @@ export function startFlood(target: Target): { stop(): Promise<number> } {
     async stop() {
       stopped.abort();
       await callers;
-      return completed;
+      return durationsMs;
     },
   };
 }

@@ -46,6 +46,8 @@ export interface FairnessResult {
   idleMs: number;
   /** While another account floods the router. */
   floodedMs: number;
+  /** The time from the first to the last text of a request of the flood. */
+  residualMs: number;
 }
 
 /** Measures how long the requests of one account take while another account floods a new router. */
@@ -60,8 +62,7 @@ export async function measureFairness(arm: Arm): Promise<FairnessResult> {
   const flood = startFlood(target);
   await sleep(5000);
   const floodedMs = median(await firstTimes(target, random, 8));
-  await flood.stop();
-  return { idleMs, floodedMs };
+  return { idleMs, floodedMs, residualMs: median(await flood.stop()) };
 }
 
 async function firstTimes(target: Target, random: Random, count: number): Promise<number[]> {

@@ -36,8 +36,14 @@ export function betterModel(model: RecommendedModel | null): string[] {
 
 /** Describes how to call a model, with the sampling parameters that the catalog recommends. */
 export function firstRequest(url: string, model: string): string[] {
-  const { temperature, topP: top_p, topK: top_k, minP: min_p } = findModel(model)?.sampling ?? {};
-  const sampling = { temperature, top_p, top_k, min_p };
+  const {
+    temperature,
+    topP: top_p,
+    topK: top_k,
+    minP: min_p,
+    repetitionPenalty: repetition_penalty,
+  } = findModel(model)?.sampling ?? {};
+  const sampling = { temperature, top_p, top_k, min_p, repetition_penalty };
   const body = { model, messages: [{ role: 'user', content: 'Hello' }], ...sampling };
   return [
     'To call it from another terminal:',
