@@ -26,7 +26,7 @@ export interface AddFlags {
 
 type Pull = (name: string) => Promise<unknown>;
 
-/** Adds a model to the database after `pull` has downloaded its file. A running service loads it within a second or two. */
+/** Adds a model to the database after `pull` has downloaded its file. A running service starts to load it within a second or two. */
 export async function addModel(
   source: string,
   flags: AddFlags,
@@ -132,7 +132,7 @@ export async function readAdded(config: Config): Promise<ModelConfig[]> {
   return models.map((stored) => stored.config);
 }
 
-/** Whether a model can have been added. */
+/** Whether the database exists, so that models can have been added. */
 async function hasDatabase(): Promise<boolean> {
   const { home, url } = databaseOf(process.env);
   return url !== null || (await fileSize(sqlitePath(home))) !== null;

@@ -23,7 +23,7 @@ export function register(program: Command): void {
   database
     .command('backup')
     .description(
-      'Copy the database to a new file: a SQLite database, also if the source is PostgreSQL. Works while the service is running. Secrets in it can only be read with the key in secret.key or SLUICE_SECRET_KEY, so back up that too.',
+      'Copy the database to a new file: a SQLite database, even if the source is PostgreSQL. Works while the service is running. Its secrets can only be read with the key in secret.key or SLUICE_SECRET_KEY, so back up that key too.',
     )
     .argument('<file>', 'path of the backup; must not exist yet. Only its owner can read it.')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} database backup /var/backups/sluice.db`)
@@ -31,7 +31,7 @@ export function register(program: Command): void {
   database
     .command('restore')
     .description(
-      'Replace the database by a backup of this or an earlier Sluice version, after checking it. Stop the service first. A backup of either kind of database can be restored to SQLite and PostgreSQL.',
+      'Replace the database with a backup from this or an earlier Sluice version, after checking it. Stop the service first. A backup of either kind of database can be restored to SQLite or PostgreSQL.',
     )
     .argument('<file>', 'path of the backup')
     .option('--overwrite', 'replace existing data')

@@ -17,13 +17,13 @@ export function register(program: Command): void {
     .description('Add, list, load, unload and remove models, and manage their files.');
   models
     .command('add')
-    .description('Download a model and serve it, also by the service that runs on this data directory.')
+    .description('Download a model and add it to the service. A running service starts to load it.')
     .argument('<model>', 'model to add')
     .option('--id <id>', 'ID that callers send (default: derived from the model)')
     .option('--prompt-price <usd>', 'USD per million prompt tokens (default: 0)')
     .option('--completion-price <usd>', 'USD per million completion tokens (default: 0)')
-    .option('--context-tokens <number>', 'context length of each request', wholeNumber)
-    .option('--slots <number>', 'requests that generate at the same time', wholeNumber)
+    .option('--context-tokens <number>', 'context length of each slot', wholeNumber)
+    .option('--slots <number>', 'number of requests that generate at the same time', wholeNumber)
     .addHelpText(
       'after',
       `${MODEL_NAMES}\n\nA catalog ID can be shortened to the name after the slash.\n\nExample:\n  $ ${PROGRAM} models add qwen3-0.6b`,
@@ -33,7 +33,7 @@ export function register(program: Command): void {
     ['load', 'Load an added model that was unloaded.', true],
     [
       'unload',
-      'Unload an added model until it is loaded. Running requests have 10 seconds to finish.',
+      'Unload an added model until `models load`. Running requests have 10 seconds to finish.',
       false,
     ],
   ] as const) {

@@ -79,7 +79,7 @@ function describeTokens(request: RequestJson): string {
   const source = {
     engine: 'counted by the engine',
     estimated: 'estimated',
-    clamped: 'reduced to the most the request could use',
+    clamped: 'reduced to the maximum that the request could use',
     null: 'not counted',
   };
   const prompt = `prompt ${request.prompt_tokens} (${request.cached_tokens} cached)`;

@@ -25,7 +25,7 @@ export function register(program: Command): void {
   replicas
     .command('drain')
     .description(
-      'Send a replica no new requests, on all instances. Running requests finish. Applies within a second.',
+      'Stop sending new requests to a replica, on all instances. Running requests finish. Applies within a second.',
     )
     .argument('<model>', 'ID of the model')
     .argument('<replica>', 'name of the replica, as shown by `replicas list`')
@@ -33,7 +33,7 @@ export function register(program: Command): void {
     .action(drain);
   replicas
     .command('resume')
-    .description('Send a drained replica requests again. Applies within a second.')
+    .description('Send requests to a drained replica again. Applies within a second.')
     .argument('<model>', 'ID of the model')
     .argument('<replica>', 'name of the replica, as shown by `replicas list`')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} replicas resume acme/large acme/large#0`)

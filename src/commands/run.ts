@@ -39,7 +39,7 @@ async function run(source: string): Promise<void> {
     const store = await openStore();
     id = await ensureModel(source, config, store, (name) => download(store, name, signal));
   });
-  // Several services can share PostgreSQL, so there this command always starts one.
+  // Several services can share a PostgreSQL database, so with PostgreSQL this command always starts one.
   const running = config.databaseUrl === null ? runningService(config.home) : null;
   if (running === null) return await serve(id);
   note(`The running service (process ${running.pid}) loads ${id} now.`);

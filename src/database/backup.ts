@@ -87,7 +87,7 @@ function assertAbsent(file: string): void {
   throw new DatabaseError('unwritable', `The file ${file} already exists. Choose another name.`);
 }
 
-/** Creates an empty file with mode 0600, which SQLite fills. */
+/** Creates an empty file with mode 0600 for SQLite to fill. */
 async function createPrivate(file: string): Promise<void> {
   const handle = await open(file, 'w', 0o600);
   try {
@@ -97,7 +97,7 @@ async function createPrivate(file: string): Promise<void> {
   }
 }
 
-/** Writes a file, or a directory with its new names, to disk. */
+/** Syncs a file, or a directory with its new entries, to disk. */
 export async function syncPath(path: string): Promise<void> {
   const handle = await open(path, 'r');
   try {

@@ -20,7 +20,7 @@ export async function copyPostgres(
   await migrated[Symbol.asyncDispose]();
   const target = new DatabaseSync(partial, { enableForeignKeyConstraints: false });
   try {
-    // The file is worthless unless the copy completes.
+    // The file is deleted unless the copy completes.
     target.exec('pragma journal_mode = delete; pragma synchronous = off');
     const tables = tablesOf(target);
     for (const table of tables) if (table !== 'audit') target.exec(`delete from ${table}`);

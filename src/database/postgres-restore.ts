@@ -10,7 +10,7 @@ import { tablesOf } from './sqlite-tables.ts';
 /** Rows per statement. */
 const ROWS = 500;
 
-/** Tables that have rows only if someone has used the database. */
+/** Tables that are empty in a new database. */
 const USED = ['keys', 'people', 'ledger', 'audit'] as const;
 
 /**

@@ -19,9 +19,10 @@ export interface RestoreOptions {
 }
 
 /**
- * Replaces the database by a backup, after checking it and migrating a copy of it. Changes nothing if it rejects.
- * Rejects with a `DatabaseError`: `not_a_database` if the backup is damaged or of another program, `newer_schema`, `in_use`
- * if a service uses the database, or `unwritable` if there is a database and `overwrite` is false.
+ * Replaces the database with a backup, after checking it and migrating a copy of it. Changes nothing if it rejects.
+ * Rejects with a `DatabaseError`: `not_a_database` if the backup is damaged or belongs to another program,
+ * `newer_schema`, `in_use` if a service uses the database, or `unwritable` if there is a database and `overwrite` is
+ * false.
  */
 export async function restoreDatabase(backup: string, options: RestoreOptions): Promise<void> {
   const { home, url, overwrite } = options;
@@ -70,7 +71,10 @@ function checkBackup(path: string): void {
     const [violation] = database.prepare('pragma foreign_key_check').all();
     if (violation === undefined) return;
     const table = String(violation.table);
-    throw new DatabaseError('not_a_database', `The backup ${path} is damaged: rows of ${table} lack others.`);
+    throw new DatabaseError(
+      'not_a_database',
+      `The backup ${path} is damaged: rows of ${table} refer to missing rows.`,
+    );
   });
 }
 

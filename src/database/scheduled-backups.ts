@@ -9,7 +9,7 @@ import type { Database } from './database.ts';
 const NAME = /^sluice-(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})-(\d{2})Z\.db$/;
 
 const HOUR_MS = 3_600_000;
-/** Interval at which it is checked whether a backup is due, in milliseconds. A failed backup is retried after it. */
+/** Interval between checks whether a backup is due, in milliseconds. Also the delay before a failed backup is retried. */
 const CHECK_MS = 300_000;
 
 interface BackupStatus {
@@ -32,7 +32,7 @@ interface ScheduledBackupsOptions {
   now?: () => number;
 }
 
-/** Backs up the database regularly and deletes old backups. The names of the files in the directory are the schedule. */
+/** Backs up the database regularly and deletes old backups. The file names in the directory determine when a backup is due. */
 export class ScheduledBackups implements AsyncDisposable {
   readonly #options: ScheduledBackupsOptions;
   readonly #status: BackupStatus;
@@ -40,7 +40,7 @@ export class ScheduledBackups implements AsyncDisposable {
   readonly #timer: NodeJS.Timeout;
   #running: Promise<void> = Promise.resolve();
 
-  /** Returns the backups that a configuration schedules; null: none. */
+  /** Returns the scheduled backups of a configuration; null: none are configured. */
   static open({ file, home }: Config, { location }: Database, log: Log): ScheduledBackups | null {
     const settings = file.backup;
     if (settings === undefined) return null;

@@ -2,7 +2,7 @@ import { ServiceError } from '../errors.ts';
 import { echoedPrompts, toolsOf, totalChoices, type Dialect, type GenerationRequest } from '../generation.ts';
 import { DIALECT_TRAITS } from './dialects.ts';
 
-/** What a response ends in: `call` if it has a tool call, even a complete one. */
+/** The kind of output at the end of a response: `call` if it has a tool call, even a complete one. */
 export type OutputPosition = 'text' | 'reasoning' | 'call';
 
 /**
@@ -33,7 +33,7 @@ export function canContinueAt(position: OutputPosition, dialect: Dialect): boole
   }
 }
 
-/** Throws `unsupported_parameter` for a request that has more than one output or log probabilities to continue. */
+/** Throws `unsupported_parameter` for a request to continue several choices, an echo or log probabilities. */
 export function refuseContinuation(request: GenerationRequest): void {
   if (request.continuation === null || hasOneOutput(request)) return;
   throw new ServiceError(
@@ -49,8 +49,8 @@ function hasOneOutput(request: GenerationRequest): boolean {
 
 /**
  * Whether the text depends only on the tokens before it. To the server, the earlier tokens are part of the prompt: it
- * would not find a stop sequence that begins in them, begin the format again, parse no calls, and not count the tokens
- * for penalties. (The repetition penalty counts the prompt.)
+ * would miss a stop sequence that begins in them, start the format again, parse no calls, and ignore the tokens for
+ * penalties. (The repetition penalty includes the prompt.)
  */
 function isPlainText(request: GenerationRequest): boolean {
   const { presencePenalty, frequencyPenalty } = request.sampling;

@@ -32,15 +32,15 @@ export interface DialectTraits {
   /** Tokens of the context that neither prompt nor completion can use. */
   reservedTokens: number;
   /**
-   * What the server can continue after the tokens of an interrupted generation (`continuation.ts`). `output`: text
-   * and reasoning of any request, because the engine restores the state of its parser and grammar. `text`: only plain
-   * text. `nothing`: there is no exact way.
+   * Output of an interrupted generation that the server can continue exactly after its tokens (`continuation.ts`).
+   * `output`: text and reasoning of any request, because the engine restores the state of its parser and grammar.
+   * `text`: only plain text. `nothing`: none.
    */
   continues: 'output' | 'text' | 'nothing';
   /** Whether a request is sent again without a field that the server refused by name (`openai/refused-field.ts`). */
   adaptsFields: boolean;
   healthCheck: HealthCheck;
-  /** Where the server reports its load; null: in its health, or nowhere. */
+  /** Where the server reports its load; null: in its health check, or not at all. */
   gauges: GaugeSource | null;
   /** Paths to request in order until one reports the context length. */
   describePaths: readonly string[];

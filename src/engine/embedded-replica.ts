@@ -90,14 +90,14 @@ export class EmbeddedReplica implements AsyncDisposable {
     return this.#supervisor?.description ?? this.#idleDescription;
   }
 
-  /** Whether requests can call `wake` and wait: the model is idle, or could not be loaded since it was. */
+  /** Whether requests can call `wake` and wait: the model is idle, or a later attempt to load it failed. */
   get wakesUp(): boolean {
     if (this.#idleDescription === null || this.#supervisor !== null) return false;
     const { state } = this.#stateWithoutEngine;
     return state === 'idle' || state === 'down';
   }
 
-  /** Whether the model is being loaded since it was idle. */
+  /** Whether the model is being loaded after it was idle. */
   get waking(): boolean {
     if (this.#idleDescription === null || this.#supervisor?.description) return false;
     const { state } = this.state();
@@ -122,7 +122,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     });
   }
 
-  /** Changes the settings of the engine, from its next start on. */
+  /** Changes the settings of the engine. They apply from its next start. */
   configure(engine: EngineConfig): void {
     this.#engineConfig = engine;
   }

@@ -34,7 +34,7 @@ export interface EngineHealth {
   memoryBytes: number | null;
 }
 
-/** What limits the requests that a replica can take; see `EngineHealth`. */
+/** The values that limit how many requests a replica can take; see `EngineHealth`. */
 export type ReplicaCapacity = Pick<EngineHealth, 'slots' | 'slotsInUse' | 'queued'>;
 
 /**

@@ -5,8 +5,9 @@ import { incompleteResponse, invalidResponse, parseObject } from '../openai/inva
 import { LineSplitter, SseParseError } from '../openai/sse.ts';
 
 /**
- * The wire between the service and its own engine processes: one line of JSON per event. Text without log probabilities
- * is an array, because it is sent for almost every token; other events are objects with the fields of `GenerationEvent`.
+ * The wire format between the service and its own engine processes: one line of JSON per event. Text without log
+ * probabilities is an array, to keep the most frequent event short; other events are objects with the fields of
+ * `GenerationEvent`.
  * Both ends run the same version of this file.
  */
 

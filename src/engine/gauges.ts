@@ -1,6 +1,6 @@
 import type { EngineHealth } from './engine.ts';
 
-/** What a server reports about its load in Prometheus's text format. */
+/** The load of a server, as it reports it in Prometheus' text format. */
 export type Gauges = Pick<
   EngineHealth,
   'slotsInUse' | 'queued' | 'cacheUsage' | 'promptTokens' | 'completionTokens'
@@ -16,9 +16,9 @@ export interface GaugeSource {
 const MAX_VALUE = 1e15;
 
 /**
- * Reads the gauges from Prometheus's text format (https://prometheus.io/docs/instrumenting/exposition_formats). Adds up
- * the series of a metric, such as those of several engines, except the cache usage, of which it returns the highest.
- * Null: missing, or not a plausible number.
+ * Reads the gauges from Prometheus' text format (https://prometheus.io/docs/instrumenting/exposition_formats). Adds
+ * up the series of a metric, such as those of several engines, but returns the highest cache usage. Null: missing, or
+ * not a plausible number.
  */
 export function readGauges(metrics: string, { names }: GaugeSource): Gauges {
   const wanted = new Set(Object.values(names).flat());

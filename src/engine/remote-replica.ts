@@ -172,7 +172,7 @@ export class RemoteReplica implements AsyncDisposable {
 
   #addGauges(gauges: Gauges): void {
     const { last } = this.#health;
-    // The server went down meanwhile.
+    // The server went down in the meantime.
     if (last === null) return;
     this.#gauges = gauges;
     this.#health.add({ ...last, ...gauges });

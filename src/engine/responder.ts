@@ -89,7 +89,7 @@ export class Responder {
   }
 }
 
-/** How the events of a stream are written. */
+/** The format of a stream. */
 interface StreamFormat {
   event(event: GenerationEvent): string;
   error(error: ServiceError): string;

@@ -6,7 +6,7 @@ import { authenticatedRequests } from './limit-headers.ts';
 
 type Hook = (request: FastifyRequest) => Promise<void>;
 
-/** Returns a hook that authenticates before the body is read, and refuses requests while the service stops. */
+/** Returns a hook that authenticates before the body is read, and refuses requests while the service is stopping. */
 export function requireKey(context: HttpContext): Hook {
   return (request) => authenticate(context, request);
 }
@@ -18,7 +18,7 @@ export function acceptKey({ keys }: HttpContext): Hook {
   };
 }
 
-/** Sets `request.caller`. Rejects like `callerOf`, and always while the service stops. */
+/** Sets `request.caller`. Rejects like `callerOf`, and always while the service is stopping. */
 export async function authenticate(context: HttpContext, request: FastifyRequest): Promise<void> {
   await setCaller(context.keys, request);
   refuseWhileStopping(context);
@@ -44,9 +44,9 @@ export function callerOf(
   return found;
 }
 
-/** Does not reveal why a key is invalid. */
+/** Returns an error that does not reveal why a key is invalid. */
 export function invalidKey(authorization: string | undefined): ServiceError {
-  // A client whose key is an empty variable sends the scheme alone.
+  // A client whose key variable is empty sends only the scheme.
   const missing = /^(Bearer)?\s*$/i.test(authorization ?? '');
   return new ServiceError(
     'invalid_api_key',

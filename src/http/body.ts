@@ -46,8 +46,8 @@ function accountOf({ caller, principal }: FastifyRequest): string {
 }
 
 /**
- * Limits the bytes of all bodies together to `limits.bodyBytesInMemory`, and those of one account to a share of it.
- * They are reserved before a body is read.
+ * Limits the total size of all bodies to `limits.bodyBytesInMemory`, and that of one account to a share of it. Memory
+ * is reserved before a body is read.
  */
 export class BodyMemory {
   readonly #maxBytes: number;
@@ -62,8 +62,8 @@ export class BodyMemory {
   }
 
   /**
-   * Returns a reservation of no bytes yet, or null for a request without a body. It is released when the response has
-   * closed and no handler retains it.
+   * Returns a reservation of 0 bytes, or null for a request without a body. The reservation is released when the
+   * response has closed and no handler retains it.
    */
   reservationFor(
     { headers }: IncomingMessage,
@@ -82,7 +82,7 @@ export class BodyMemory {
     if (ofAccount > this.#maxAccountBytes) {
       throw new ServiceError(
         'concurrent_body_bytes',
-        `The request bodies of your running requests may total at most ${this.#maxAccountBytes} bytes. Try again when one has ended.`,
+        `The bodies of your running requests may total at most ${this.#maxAccountBytes} bytes. Try again when one of them has ended.`,
         { retryAfterMs: 1000 },
       );
     }
@@ -105,7 +105,7 @@ export class BodyMemory {
   }
 }
 
-/** The reservation of one body, until its last user has released it. */
+/** The memory reserved for one body, until its last user has released it. */
 export class BodyReservation {
   readonly #memory: BodyMemory;
   readonly #account: string;
@@ -133,7 +133,7 @@ export class BodyReservation {
     if (--this.#users === 0) this.discard();
   }
 
-  /** Releases the bytes of a body that is not used: the response to a refused one can take a while to close. */
+  /** Releases the memory of a body that is not used, because the response to a refused request can take a while to close. */
   discard(): void {
     this.#memory.release(this.#account, this.#bytes);
     this.#bytes = 0;

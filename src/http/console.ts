@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
-/** The built console, both in a clone and in the installed package. */
+/** Directory of the built console, in a clone and in the installed package. */
 const CONSOLE_FOLDER = join(import.meta.dirname, '..', '..', 'console', 'dist');
 
 /** Whether the console is built. */
@@ -74,7 +74,7 @@ function filesOf(folder: string): ReadonlySet<string> {
   );
 }
 
-/** Paths that programs call. */
+/** Paths of the API and of assets, which never return a page of the console. */
 const API_PATHS = /^\/(?:v1|api|assets)(?:\/|$)|^\/(?:healthz|readyz|metrics|openapi\.json)$/;
 
 /** Whether this is a browser's request for a page of the console, which accepts HTML. */

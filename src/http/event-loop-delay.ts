@@ -5,8 +5,8 @@ import { METRICS } from '../metrics/table.ts';
 const INTERVAL_MS = 50;
 
 /**
- * Measures how late a timer runs. Node's own histogram of this has no buckets that could be added up over several
- * instances, and must be reset between scrapes.
+ * Measures how late a timer runs. Node's own histogram has no buckets that can be added up across instances, and must
+ * be reset between scrapes.
  */
 export class EventLoopDelay implements Disposable {
   readonly #histogram = new Histogram(METRICS.eventLoopDelay);

@@ -51,7 +51,7 @@ const EXPOSED = [
 /** Longest wait, in milliseconds, that OpenAI's Node client respects. It retries at once if the wait is longer. */
 const MAX_CLIENT_WAIT_MS = 60_000;
 
-/** Takes the response over from Fastify. */
+/** Takes over the response from Fastify. */
 export function takeOver(request: FastifyRequest, reply: FastifyReply): Exchange {
   reply.hijack();
   return { request: request.raw, response: reply.raw, requestId: request.id };

@@ -151,7 +151,7 @@ export function openEventStream(
   return out;
 }
 
-/** Sends an error, or closes the connection of a client that has disconnected. */
+/** Sends an error, or closes the connection if the client has disconnected. */
 export function sendFault(
   { limits }: HttpContext,
   exchange: GenerationExchange,

@@ -77,7 +77,7 @@ export class GenerationEndpoint {
     else await generateOnce(this.#context, exchange, caller, idempotencyKey);
   }
 
-  /** Sets the caller, whom it returns, the idempotency key and then the body. */
+  /** Sets the caller, the idempotency key and then the body of the exchange. Returns the caller. */
   async #receive(exchange: GenerationExchange): Promise<AuthenticatedKey> {
     const { request, response, requestId, ip } = exchange;
     const fault = violation(request);

@@ -8,10 +8,10 @@ const PROBE_MS = 100;
 const probes = new WeakMap<ServerResponse, () => void>();
 
 /**
- * Serves clients that close their side of a connection after sending the complete request. A disconnected client looks
- * the same, so the connection is probed with bytes that clients ignore. The operating system of a disconnected client
- * rejects them, which closes the response like any other disconnect. `current` returns the response that a connection
- * waits for.
+ * Serves clients that close their side of a connection after sending the complete request. A disconnected client
+ * looks the same, so the connection is probed with bytes that clients ignore. If the client has disconnected, its
+ * operating system rejects them, which closes the response like any other disconnect. `current` returns the pending
+ * response of a connection.
  */
 export function serveHalfClosed(server: Server, current: (socket: Socket) => ServerResponse | null): void {
   // This public property is missing from Node's types. Without it, Node ends the connection at once (`socketOnEnd` in
@@ -26,8 +26,8 @@ export function probeStreamWith(response: ServerResponse, write: () => void): vo
 }
 
 /**
- * Probes the connection until its response is complete. A disconnected client rejects the first bytes; the next write
- * fails.
+ * Probes the connection until its response is complete. The operating system of a disconnected client rejects the
+ * first bytes, and the next write fails.
  */
 function probe(socket: Socket, current: (socket: Socket) => ServerResponse | null): void {
   const response = current(socket);

@@ -4,7 +4,7 @@ import { isReady, progress } from '../routing/readiness.ts';
 import { RETRY_SOON, sendJson, takeOver } from './exchange.ts';
 import type { HttpContext } from './context.ts';
 
-/** `GET /healthz`: the process runs. `GET /readyz`: it can generate. */
+/** `GET /healthz`: the process is running. `GET /readyz`: it can generate. */
 export function registerHealth(app: FastifyInstance, context: HttpContext): void {
   const { router, keys, generations, inference } = context;
   const { ledger } = inference.accounting;

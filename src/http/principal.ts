@@ -5,7 +5,7 @@ import type { PersonSession } from '../identity/sessions.ts';
 interface PrincipalBase {
   /** For the audit log. */
   readonly actor: Actor;
-  /** Whether it can manage the whole service. */
+  /** Whether the caller can manage the whole service. */
   readonly operator: boolean;
   /** Roles by account ID; empty for a key. */
   readonly roles: PersonSession['roles'];

@@ -3,7 +3,7 @@ import type { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 import type { GenerationExchange } from './exchange.ts';
 
-/** How a request ended, in addition to its `GenerationRecord`. */
+/** The result of a request, in addition to its `GenerationRecord`. */
 export interface RequestSummary {
   /** Path of the endpoint. */
   path: string;

@@ -1,6 +1,6 @@
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 
-/** The running generations of this instance, which are ended when the service stops or their key is revoked. */
+/** The running generations of this instance. They are aborted when the service stops or their key is revoked. */
 export class RunningGenerations {
   readonly #running = new Map<AbortController, AuthenticatedKey | null>();
   #draining = false;

@@ -28,7 +28,7 @@ import { violation } from './strict.ts';
 // An `import` would read all properties of the module, and one of them loads Node's `fetch`.
 const { createServer } = process.getBuiltinModule('node:http');
 
-/** Builds the HTTP server, which does not listen yet. Closing it ends open connections. */
+/** Creates the HTTP server, without listening. Closing it ends open connections. */
 export function buildServer(context: HttpContext): FastifyInstance {
   const { limits } = context;
   const trustProxy =
@@ -88,7 +88,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   return app;
 }
 
-/** Creates Node's server, with the timeouts and the strictness of every endpoint. */
+/** Creates Node's server, with the timeouts and strict parsing for all endpoints. */
 function openServer(context: HttpContext, serve: RequestListener): Server {
   const { limits, stream } = context;
   // `violation` refuses a missing `Host`, in the usual error format.

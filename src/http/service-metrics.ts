@@ -15,8 +15,8 @@ const GENERATION_PATHS: ReadonlySet<string | undefined> = new Set(
 );
 
 /**
- * The metrics of one service: those of requests, which are recorded when a request ends, and those that are read from
- * other objects when they are scraped.
+ * The metrics of one service. Those of requests are recorded when a request ends; the others are read from other
+ * objects at each scrape.
  */
 export class ServiceMetrics implements Disposable {
   readonly #exposeGauges: () => string;

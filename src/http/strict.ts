@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../errors.ts';
 
-/** A bit for each header that may occur only once. Node keeps the first of several, and a proxy may use another. */
+/** A bit for each header that may occur only once. If there are several, Node uses the first, and a proxy may use another. */
 const SINGLE: ReadonlyMap<string, number> = new Map(
   ['host', 'authorization', 'content-length', 'transfer-encoding', 'content-encoding'].map((name, index) => [
     name,
@@ -11,9 +11,9 @@ const SINGLE: ReadonlyMap<string, number> = new Map(
 const SINGLE_LENGTHS = new Set(SINGLE.keys().map(({ length }) => length));
 
 /**
- * Returns an error for requests that servers interpret differently, to prevent request smuggling through a proxy:
- * repeated headers, `Transfer-Encoding` other than `chunked` or on HTTP/1.0, and HTTP/1.1 without `Host`. Also for a
- * `Content-Encoding`, because bodies are not decoded. Null: the request is valid.
+ * Returns an error for requests that servers may interpret differently, to prevent request smuggling through a proxy:
+ * repeated headers, `Transfer-Encoding` other than `chunked` or on HTTP/1.0, and HTTP/1.1 without `Host`. Also
+ * returns one for `Content-Encoding`, because bodies are not decoded. Returns null if the request is valid.
  */
 export function violation(request: IncomingMessage): ServiceError | null {
   const { rawHeaders, headers, httpVersion } = request;

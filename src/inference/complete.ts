@@ -78,12 +78,12 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   readonly #failures = new Map<Engine, ServiceError>();
   /** Failures other than refusals. */
   #failedAttempts = 0;
-  /** Those of them that closed the connection. */
+  /** Failures in which the replica closed the connection. */
   #lostConnections = 0;
   /** Whether the caller has received an event. */
   #hasEmitted = false;
   readonly #recovery: Recovery;
-  /** Set from the failure of a replica that had sent events to the first event of the next one. */
+  /** Set when a replica fails after sending events, until the first event of the next replica. */
   #interruption: Interruption | null = null;
   /** Whether the replica sends no events before the end. */
   #isWholeResponse = false;
@@ -243,7 +243,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
 
   readonly #onError = (error: unknown): Promise<EventResult> => {
     if (this.#stop.signal.aborted || !this.#lease) return this.#end(error);
-    // Another replica may refuse to continue, which the caller has not caused.
+    // Another replica may refuse to continue, which is not the caller's fault.
     if (!isReplicaFailure(error)) return this.#end(this.#interruption?.error ?? error);
     const { engine, replica } = this.#lease;
     if (error instanceof EngineCrashed && this.#hasEmitted && this.#interruption === null)

@@ -24,8 +24,8 @@ export class GenerationRecord implements RunningCounts {
   /** Replicas that it was sent to, including those that refused it or failed. */
   attempts = 0;
   /**
-   * Completion tokens that the caller had received when another replica continued the response, the last time; null: it was
-   * not continued.
+   * Completion tokens that the caller had received when the response was last continued by another replica; null: it
+   * was not continued.
    */
   continuedAfter: number | null = null;
   /** Times that another replica continued the response. */

@@ -13,11 +13,11 @@ import {
   type Usage,
 } from '../generation.ts';
 
-/** How responses continue after their replica has failed. */
+/** Limits on continuing responses after their replica has failed. */
 export interface RecoveryLimits {
   /** How long a response waits for a replica, in milliseconds. */
   maxWaitMs: number;
-  /** How often one response may be continued. */
+  /** Maximum number of times that one response may be continued. */
   maxAttempts: number;
 }
 
@@ -64,8 +64,8 @@ export class Interruption {
 }
 
 /**
- * What one response has sent, so that another replica can continue it. Keeps the token IDs, at most those of the
- * context, only for a response that can be continued.
+ * Records the output of one response, so that another replica can continue it. Keeps the token IDs, at most one
+ * context length of them, only if the response can be continued.
  */
 export class Recovery {
   readonly #request: GenerationRequest;
@@ -125,8 +125,8 @@ export class Recovery {
 
   /**
    * Prepares to continue after `failed`, whose events had this usage. Returns whether the response can be continued:
-   * the IDs of all its tokens are known, and the number of attempts is not reached. A response without output is
-   * generated again, which any replica can do.
+   * the IDs of all its tokens must be known, and attempts must be left. A response without output is generated again,
+   * which any replica can do.
    */
   begin({ dialect }: Engine, usage: Usage): boolean {
     if (this.#attempts >= this.#limits.maxAttempts) return false;
@@ -141,7 +141,7 @@ export class Recovery {
     return true;
   }
 
-  /** Whether a replica can take over. Any can generate the response again, but only one with the same tokens continues it. */
+  /** Whether a replica can take over. Any replica can generate the response again, but only one with the same tokens can continue it. */
   suits(engine: Engine, failed: Engine): boolean {
     return (
       this.#continuation === null || (engine.dialect === failed.dialect && engine.model === failed.model)

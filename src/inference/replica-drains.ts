@@ -5,12 +5,12 @@ import type { Router } from '../routing/router.ts';
 /** Interval at which drained replicas are read from the database, in milliseconds. */
 const POLL_MS = 1000;
 
-/** Applies the drained replicas of the database to the router, so that those drained by other processes count too. */
+/** Applies the drained replicas in the database to the router, including those drained by other processes. */
 export class ReplicaDrains implements AsyncDisposable {
   readonly #database: AccountDatabase;
   readonly #router: Router;
   readonly #timer: NodeJS.Timeout;
-  /** The last read, after which the next one starts, so that an older result never replaces a newer one. */
+  /** The latest read. The next one waits for it, so that an older result never replaces a newer one. */
   #last: Promise<void> = Promise.resolve();
 
   private constructor(database: AccountDatabase, router: Router) {

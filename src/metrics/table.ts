@@ -47,7 +47,7 @@ export const METRICS = {
   duration: {
     name: 'sluice_request_duration_seconds',
     type: 'histogram',
-    help: 'Time from the arrival of a request to its end, of requests that were sent to a replica.',
+    help: 'Time from the arrival of a request to its end. Only requests that were sent to a replica.',
     labels: ['model'],
     buckets: REQUEST_BUCKETS,
   },
@@ -85,7 +85,7 @@ export const METRICS = {
   retries: {
     name: 'sluice_retries_total',
     type: 'counter',
-    help: 'Times that a request was sent to another replica because a replica failed or refused it before any token.',
+    help: 'Times that a request was sent to another replica because the previous one failed or refused it before any token.',
     labels: ['model'],
   },
   continuations: {
@@ -109,7 +109,7 @@ export const METRICS = {
   waiting: {
     name: 'sluice_requests_waiting',
     type: 'gauge',
-    help: 'Requests that wait until a replica has room.',
+    help: 'Requests that are waiting until a replica has room.',
     labels: ['model'],
   },
   replicaState: {
@@ -139,13 +139,13 @@ export const METRICS = {
   slotsInUse: {
     name: 'sluice_replica_slots_in_use',
     type: 'gauge',
-    help: 'Slots of a replica that are in use, also by other instances. Missing for servers that do not report them.',
+    help: 'Slots of a replica that are in use, including those used by other instances. Missing for servers that do not report them.',
     labels: ['model', 'replica'],
   },
   replicaQueued: {
     name: 'sluice_replica_requests_queued',
     type: 'gauge',
-    help: 'Requests that wait inside a replica. Missing for servers that do not report them.',
+    help: 'Requests that are waiting inside a replica. Missing for servers that do not report them.',
     labels: ['model', 'replica'],
   },
   replicaMemory: {
@@ -157,31 +157,31 @@ export const METRICS = {
   engineRestarts: {
     name: 'sluice_engine_restarts_total',
     type: 'counter',
-    help: 'Restarts of the process of an embedded engine.',
+    help: 'Restarts of an embedded engine process.',
     labels: ['model', 'replica'],
   },
   ledgerWrites: {
     name: 'sluice_ledger_write_seconds',
     type: 'summary',
-    help: 'Duration of the writes of the ledger: each is one transaction with the rows of many requests.',
+    help: 'Duration of ledger writes: each is one transaction with the rows of many requests.',
     labels: [],
   },
   ledgerRows: {
     name: 'sluice_ledger_rows_total',
     type: 'counter',
-    help: 'Rows that the ledger has written: opened, settled, and checkpoints.',
+    help: 'Rows that the ledger has written: opened and settled requests, and checkpoints.',
     labels: [],
   },
   ledgerFailures: {
     name: 'sluice_ledger_write_failures_total',
     type: 'counter',
-    help: 'Writes of the ledger that failed or were refused by the database.',
+    help: 'Ledger writes that failed or were refused by the database.',
     labels: [],
   },
   ledgerLag: {
     name: 'sluice_ledger_lag_seconds',
     type: 'gauge',
-    help: 'Time since the current write of the ledger, or the current outage of the database, began; 0 if there is none.',
+    help: 'Time since the current ledger write, or the current outage of the database, began; 0 if there is none.',
     labels: [],
   },
   ledgerWritable: {
@@ -193,7 +193,7 @@ export const METRICS = {
   limitsReachable: {
     name: 'sluice_limits_store_reachable',
     type: 'gauge',
-    help: '0 if the Valkey or Redis server of the limits is unreachable, else 1.',
+    help: '1 if the Valkey or Redis server for limits is reachable, or none is configured; otherwise 0.',
     labels: [],
   },
   memory: {

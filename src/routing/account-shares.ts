@@ -53,7 +53,7 @@ export class AccountShares {
 
   /**
    * Called before a request of the account waits. An account without waiting requests gets at least the smallest
-   * counter of those that wait, so that it cannot save up its share while it sends nothing. `smallest`: that counter;
+   * counter of the waiting accounts, so that it cannot accumulate credit while it is inactive. `smallest`: that counter;
    * null if no account waits.
    */
   lift(share: AccountShare, smallest: number | null): void {

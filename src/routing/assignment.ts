@@ -19,7 +19,7 @@ export class Assignment {
     return this.#prefillTokens;
   }
 
-  /** Called when the prompt is processed. Idempotent. */
+  /** Called when the prompt has been processed. Idempotent. */
   prefillEnded(): void {
     this.replica.outstandingPrefillTokens -= this.#prefillTokens;
     this.#prefillTokens = 0;

@@ -4,7 +4,7 @@ import { WindowCount } from './window-count.ts';
 /** Consecutive failures that pause a replica. */
 const MAX_FAILURES = 5;
 
-/** A replica is also paused if this share of its requests failed within this time, if there were at least so many. */
+/** A replica is also paused if this share of its requests failed within this time, out of at least `MIN_REQUESTS`. */
 const WINDOW_MS = 30_000;
 const MAX_FAILED_SHARE = 0.5;
 const MIN_REQUESTS = 20;
@@ -41,8 +41,9 @@ export interface BreakerPause {
 
 /**
  * Circuit breaker of one replica. Pauses it after 5 consecutive failures, or if half of at least 20 requests within 30
- * seconds failed. Then lets one trial request through at a time. A trial that starts to respond ends the pause; a trial that fails starts a longer pause. Without a breaker, a
- * replica that fails fast looks idle and attracts the traffic.
+ * seconds failed. Then lets one trial request through at a time. A trial that starts to respond ends the pause; a
+ * trial that fails starts a longer one. Without a breaker, a replica that fails fast would look idle and attract more
+ * requests.
  */
 export class CircuitBreaker {
   readonly #log: Log;
@@ -59,7 +60,7 @@ export class CircuitBreaker {
   /** Number of pauses so far. Results of requests from before the latest one are ignored. */
   #pauses = 0;
   #reason = '';
-  /** Requests that succeeded or failed, and those of them that failed. */
+  /** Requests that succeeded or failed, and the failed ones. */
   readonly #recentRequests = new WindowCount(WINDOW_MS);
   readonly #recentFailures = new WindowCount(WINDOW_MS);
 

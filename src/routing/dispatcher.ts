@@ -12,12 +12,12 @@ import type { PromptBlocks } from './prefix-index.ts';
 import type { ReplicaState, RoutedReplica } from './replica.ts';
 import { isRetry, type RoutedRequest } from './routed-request.ts';
 
-/** Interval at which waiting requests are checked for room that no request of this instance has made, in milliseconds. */
+/** Interval at which to look for room that was freed by something other than a request of this instance, in milliseconds. */
 const TICK_MS = 250;
 
 /**
  * How long a request waits only for the replica that was chosen for it, in milliseconds; after that, any replica may take
- * it. Without this wait, a busy model has room at one replica at a time, so no request gets the replica with its prefix.
+ * it. Without this wait, requests for a busy model would rarely get the replica that has their prefix, because usually only one replica has room.
  */
 const PATIENCE_MS = 1000;
 
@@ -38,7 +38,7 @@ export interface DispatcherOptions {
   clock: BreakerClock;
 }
 
-/** Sends the requests of one model to its replicas: when they have room, fair between accounts. */
+/** Sends the requests of one model to its replicas when they have room, sharing them fairly between accounts. */
 export class Dispatcher {
   readonly shares = new AccountShares();
   /** The requests that wait for room at each replica. */
@@ -46,7 +46,7 @@ export class Dispatcher {
   readonly #placement: Placement;
   readonly #maxWaitMs: number;
   readonly #clock: BreakerClock;
-  /** Runs while requests wait. */
+  /** Set while requests wait. */
   #ticks: Disposable | null = null;
 
   /** Replicas that are added to, or removed from, `replicas` later must be passed to `add` and `remove`. */
@@ -90,8 +90,9 @@ export class Dispatcher {
    * Chooses a replica for a request, and counts the request there until the lease is released. Waits while the replica
    * has no room, or while an idle model is loaded for the request. The replica is chosen again if it fails meanwhile.
    *
-   * Throws, or rejects with, 503 `engine_unavailable` if no replica is ready or can be made so, the last error in `failures` if none is
-   * left, 503 `queue_full` after `maxWaitMs`, and the reason of the signal.
+   * Throws or rejects with: 503 `engine_unavailable` if no replica is ready or can be loaded; the last error in
+   * `failures` if the request has failed on every replica; 503 `queue_full` after `maxWaitMs`; the reason of the
+   * signal.
    */
   acquire(routed: RoutedRequest): Lease | Promise<Lease> {
     const prompt = this.#placement.prompt(routed);
@@ -167,9 +168,9 @@ export class Dispatcher {
     return smallest;
   }
 
-  /** Sends waiting requests to a replica that may have room: those assigned to it, then those that lost patience. */
+  /** Sends waiting requests to a replica that may have room: those assigned to it, then those that have waited too long. */
   dispatchTo(replica: RoutedReplica): void {
-    // A request of a removed replica may end.
+    // The replica may have been removed while its request was running.
     if (this.#ticks === null || !this.#queues.has(replica)) return;
     while (replica.free > 0 && this.#placement.accepts(replica)) {
       const waiter = this.#queue(replica).take() ?? this.#takeOver(replica);
@@ -180,7 +181,7 @@ export class Dispatcher {
     }
   }
 
-  /** Removes and returns the next request that has lost patience and can be sent to this replica. */
+  /** Removes and returns the next request that has waited too long and can be sent to this replica. */
   #takeOver(replica: RoutedReplica): Waiter | undefined {
     if (replica.breaker.paused) return undefined;
     const untilMs = this.#clock.now() - PATIENCE_MS;

@@ -1,9 +1,9 @@
 import type { AccountShare } from './account-shares.ts';
 
-/** A request that waits. */
+/** A waiting request. */
 export interface QueuedRequest {
   readonly share: AccountShare;
-  /** Whether it has failed on a replica. It goes before the others of its account. */
+  /** Whether it has failed on a replica. It then goes before the other requests of its account. */
   readonly isRetry: boolean;
 }
 
@@ -81,7 +81,7 @@ export class FairQueue<Request extends QueuedRequest> {
     return taken;
   }
 
-  /** Removes and returns all requests, those that came first before the others of their account. */
+  /** Removes and returns all requests. Those of one account are in the order in which they would be sent. */
   clear(): Request[] {
     const requests = [...this.#lines.values()].flatMap(({ retries, first }) => [...retries, ...first]);
     for (const request of requests) this.remove(request);

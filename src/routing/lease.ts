@@ -11,8 +11,8 @@ interface Dispatcher {
 }
 
 /**
- * Weight of a completion token relative to an uncached prompt token, when the work for accounts is compared. OpenAI and
- * others charge two to five times as much for it.
+ * Weight of a completion token relative to an uncached prompt token in an account's work. OpenAI and other providers
+ * charge two to five times as much for it.
  */
 const COMPLETION_WEIGHT = 2;
 

@@ -8,7 +8,7 @@ import type { RoutedRequest } from './routed-request.ts';
 export class Placement {
   readonly #replicas: readonly RoutedReplica[];
   readonly #policy: PolicyName;
-  /** The last choice, so that equal replicas take turns. */
+  /** The previous choice, so that equal replicas take turns. */
   #last: RoutedReplica | undefined;
 
   /** `replicas` may change later. */
@@ -17,7 +17,7 @@ export class Placement {
     this.#policy = policy;
   }
 
-  /** Returns the prompt as the policy needs it; null if it does not. */
+  /** Returns the hashed prompt for the policy; null if the policy does not need it. */
   prompt({ request }: RoutedRequest): PromptBlocks | null {
     return this.#replicas.length > 1 && usesPrompts(this.#policy) ? promptBlocks(request) : null;
   }
@@ -47,7 +47,7 @@ export class Placement {
     return new Assignment(replica, uncachedPromptTokens);
   }
 
-  /** Whether requests that wait for the replica can be sent there now, as far as its health is concerned. */
+  /** Whether the health of the replica allows sending it requests now. Ignores whether it has room. */
   accepts({ ready, breaker }: RoutedReplica): boolean {
     if (!ready) return false;
     return (
@@ -70,7 +70,7 @@ export class Placement {
   }
 }
 
-/** Whether the replica is ready, or is being made so, and the request may be sent to it. */
+/** Whether the replica is ready, or its model is being loaded, and the request may be sent to it. */
 export function canTake(replica: RoutedReplica, { failures, suits }: RoutedRequest): boolean {
   return (
     (replica.ready || replica.waking) && !failures.has(replica.engine) && suits?.(replica.engine) !== false

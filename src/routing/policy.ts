@@ -19,8 +19,9 @@ export interface Candidate {
 export type Policy = (candidates: readonly Candidate[], last: number) => number;
 
 /**
- * What a request in flight counts, in prompt tokens: it slows down the others. Fewer than 64 tokens put too many requests
- * on one replica if generating takes longer than the prompts; from 512 on, conversations move too often.
+ * Cost of a request in flight, in prompt tokens, because it slows down the others. With less than 64, too many
+ * requests go to one replica when generation takes longer than prompt processing; with 512 or more, conversations
+ * move between replicas too often.
  */
 const IN_FLIGHT_TOKENS = 128;
 

@@ -87,11 +87,11 @@ function mix(hash: number, value: number): number {
 
 /**
  * Estimates which prompts are in the prefix cache of one replica, from the prompts that were sent there. Remembers the
- * blocks that were used last: at most `maxBlocks`, and at least half as many. The estimate is not corrected by what the
- * replica reports: even if a prompt was evicted, the conversation should stay there, because a second replica would have
- * to evict another prompt for it.
+ * most recently used blocks: at most `maxBlocks`, and at least half as many. The cache hits that the replica reports do
+ * not correct the estimate: even if a prompt was evicted, the conversation should stay there, because another replica
+ * would have to evict another prompt for it.
  *
- * The blocks are in two generations, which takes less time than to keep them in order: when the recent one is full, it
+ * The blocks are in two generations, which is faster than keeping them in order: when the recent generation is full, it
  * replaces the older one.
  */
 export class PrefixIndex {

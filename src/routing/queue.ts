@@ -6,10 +6,10 @@ export interface QueueLimits {
   maxWaitMs: number;
 }
 
-/** Bounds the requests of one model that were accepted but not yet sent to a replica. */
+/** Bounds the number of requests of one model that were accepted but not yet sent to a replica. */
 export class Queue {
   readonly limits: QueueLimits;
-  /** Requests that have entered and were not sent yet, whether or not they have to wait. */
+  /** Requests that have entered and have not been sent yet, whether or not they have to wait. */
   entered = 0;
 
   constructor(limits: QueueLimits) {
@@ -17,8 +17,8 @@ export class Queue {
   }
 
   /**
-   * Enters the queue. Throws 503 `queue_full` if `maxRequests` would have to wait. `free`: how many requests could be
-   * sent to replicas now.
+   * Enters the queue. Throws 503 `queue_full` if `maxRequests` requests are already waiting. `free`: how many
+   * requests could be sent to replicas now.
    */
   enter(free: number): QueueEntry {
     if (this.entered >= this.limits.maxRequests + free) {

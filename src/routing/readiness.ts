@@ -9,7 +9,7 @@ export interface ReplicaProgress {
 
 /**
  * Whether every required model can generate, or any model if none is required. A paused replica counts, because
- * it gets requests that no other replica can take, and so does an idle model, which is loaded for the next request.
+ * it gets requests that no other replica can take. An idle model counts too, because the next request loads it.
  */
 export function isReady(models: readonly ModelOverview[]): boolean {
   const able = (model: ModelOverview) =>

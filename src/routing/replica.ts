@@ -26,7 +26,7 @@ export interface ReplicaEntry {
   restart?(): void;
   /** URL of the server; undefined: an engine process of this service. */
   readonly address?: string | undefined;
-  /** The configured maximum number of choices in flight; undefined: derived from the health checks. */
+  /** The configured maximum number of choices in flight; undefined: derived from what the server reports. */
   readonly maxInFlight?: number | undefined;
 }
 
@@ -64,20 +64,20 @@ const MAX_BLOCKS = 31_250;
 /** Time in which a new or recovered replica works up to its full share of the requests, in milliseconds. */
 const WARM_UP_MS = 10_000;
 
-/** The share with which it starts. */
+/** Share of the requests that a new or recovered replica starts with. */
 const FIRST_SHARE = 0.1;
 
 /** A replica with its load and its circuit breaker. */
 export class RoutedReplica {
   readonly engine: Engine;
   readonly breaker: CircuitBreaker;
-  /** Requests from this instance that run there or wait for room there. */
+  /** Requests from this instance that are running on the replica or waiting for it. */
   assigned = 0;
-  /** Estimated prompt tokens that these still have to process. */
+  /** Estimated prompt tokens of these requests that are still to be processed. */
   outstandingPrefillTokens = 0;
-  /** Those of them that were sent. */
+  /** Requests from this instance that were sent to the replica. */
   inFlight = 0;
-  /** The choices of those. */
+  /** Choices of the requests that were sent. */
   choicesInFlight = 0;
   /** Whether it gets no new requests, because an operator has drained it. */
   drained = false;
@@ -88,7 +88,7 @@ export class RoutedReplica {
   tokensPerMs: number | null = null;
   /** As of the last check. */
   #wasReady = false;
-  /** When the engine was first seen ready since it last was not. */
+  /** When the engine was first seen ready after it had not been. */
   #readyAtMs = -Infinity;
   readonly #entry: ReplicaEntry;
   readonly #log: Log;
@@ -115,7 +115,7 @@ export class RoutedReplica {
     this.#room.responseStarted(this.choicesInFlight);
   }
 
-  /** Identifies it wherever its name may change: its URL, or its name if it is an engine process of this service. */
+  /** Stable identifier, unlike the name: its URL, or its name if it is an engine process of this service. */
   get server(): string {
     return this.#entry.address ?? this.engine.name;
   }

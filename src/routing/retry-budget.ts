@@ -3,13 +3,13 @@ import { WindowCount } from './window-count.ts';
 const WINDOW_MS = 60_000;
 
 export interface RetryLimits {
-  /** Retries per request in the last minute, 0 to 1. */
+  /** Maximum retries per request in the last minute, 0 to 1. */
   share: number;
   /** Retries per minute that are always allowed. */
   minPerMinute: number;
 }
 
-/** Bounds the retries of one model, so that replicas that fail are not sent several times the load. */
+/** Bounds the retries of one model, so that failing replicas do not receive a multiple of the load. */
 export class RetryBudget {
   readonly #limits: RetryLimits;
   readonly #requests = new WindowCount(WINDOW_MS);

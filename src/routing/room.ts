@@ -1,8 +1,8 @@
 import type { ReplicaCapacity } from '../engine/engine.ts';
 
 /**
- * Servers with fewer slots than this get one choice more than they have slots. With more slots, one that is idle for a
- * round trip costs less than a request that waits out of turn.
+ * Servers with fewer slots than this get one choice more than they have slots. With more slots, a slot that is idle
+ * for a round trip costs less than a request that waits on the server, out of turn.
  */
 const MANY_SLOTS = 8;
 
@@ -13,9 +13,10 @@ const FIRST_LIMIT = 32;
 const HEADROOM = 2;
 
 /**
- * How many choices a replica can take at a time: the configured maximum, or about the number of its slots. For servers
- * that report only how many requests run and wait there, it is learned: it grows with each response while none waits
- * there, and falls to what runs there when requests keep waiting. Without any of this, it is unlimited.
+ * How many choices a replica can take at a time: the configured maximum, or about the number of its slots. If a
+ * server reports only its running and waiting requests, the limit is learned: it grows with each response while no
+ * request waits on the server, and drops to the number of running requests when requests keep waiting. Otherwise, it
+ * is unlimited.
  */
 export class Room {
   readonly #configured: number | undefined;
@@ -31,7 +32,7 @@ export class Room {
     this.#configured = configured;
   }
 
-  /** `inFlight`: choices of this instance that are there now. */
+  /** `inFlight`: choices of this instance that are on the replica now. */
   limit(capacity: ReplicaCapacity | null, inFlight: number): number {
     if (this.#configured !== undefined) return this.#configured;
     if (capacity !== this.#capacity) {

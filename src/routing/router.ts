@@ -30,7 +30,7 @@ export class Router {
     return served;
   }
 
-  /** Removes a model, and returns its replicas. Its waiting requests get 404 `model_not_found`; its running ones go on. */
+  /** Removes a model, and returns its replicas. Its waiting requests get 404 `model_not_found`; its running ones continue. */
   remove(id: string): readonly RoutedReplica[] {
     const replicas = this.#models.get(id)?.close() ?? [];
     this.#models.delete(id);
@@ -43,8 +43,8 @@ export class Router {
   }
 
   /**
-   * Returns a model by its ID or an alias. Throws 404 `model_not_found`, with a message that lists models, the nearest names first. The
-   * message lists only models in `allowed`; null: all.
+   * Returns a model by its ID or an alias. Throws 404 `model_not_found`, with a message that lists the models in
+   * `allowed` (null: all), the nearest names first.
    */
   model(id: string, allowed: ReadonlySet<string> | null = null): ServedModel {
     const model = this.#models.get(id) ?? this.#models.get(this.#aliases.get(id) ?? '');

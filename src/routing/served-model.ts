@@ -90,7 +90,7 @@ export class ServedModel implements ConfiguredModel {
     return this.#model.price;
   }
 
-  /** Replaces the price and the card. Requests that run keep the price that they were admitted with. */
+  /** Replaces the price and the card. Running requests keep the price at which they were admitted. */
   update(model: Pick<ConfiguredModel, 'price' | 'card'>): void {
     this.#model = { ...this.#model, ...model };
   }
@@ -103,8 +103,8 @@ export class ServedModel implements ConfiguredModel {
   }
 
   /**
-   * Removes a replica, and returns it. The requests that run there go on; those that wait for it are sent to others, or
-   * refused.
+   * Removes a replica, and returns it. Requests that are running on it continue; requests that wait for it are sent
+   * to other replicas, or refused.
    */
   removeReplica(name: string): RoutedReplica {
     const replica = this.replica(name);

@@ -14,7 +14,7 @@ export function withContext({ engine }: ModelConfig, contextTokens: number | und
   return engine ? { engine: { ...engine, contextTokens } } : { contextTokens };
 }
 
-/** The error for a change that the current models do not allow. */
+/** Returns the error for a change that conflicts with the current models. */
 export function conflict(message: string, param = 'model'): ServiceError {
   return new ServiceError('conflict', message, { param });
 }

@@ -13,9 +13,9 @@ export interface LoadedEngine {
 }
 
 /**
- * Throws `not_enough_memory`, with what would fit, if the model needs more memory than is available. Does nothing if the
- * need is not known before the download, or if a GPU may hold part of the model; the engine checks these cases when it
- * loads the model.
+ * Throws `not_enough_memory`, with suggestions, if the model needs more memory than is available. Does nothing if the
+ * memory that it needs is unknown before the download, or if part of the model may go to a GPU; the engine checks
+ * these cases when it loads the model.
  */
 export async function checkFit(
   id: string,
@@ -82,7 +82,7 @@ async function plannedOf(
 /** Most models that the message suggests. */
 const MAX_SUGGESTED = 3;
 
-/** The error with suggestions: engines to unload, and models of the catalog that fit. */
+/** Returns the error, with suggestions: models to unload, and models of the catalog that fit. */
 function doesNotFit(
   id: string,
   needed: number,

@@ -4,14 +4,14 @@ import { readGguf } from '../models/gguf.ts';
 import type { ModelStore } from '../models/store.ts';
 import type { EmbeddedEntry, ModelEntry } from './model-entry.ts';
 
-/** What everyone may see of a model, in addition to its state. */
+/** Details of a model that every caller may see, in addition to its state. */
 export interface ModelOrigin {
-  /** Where it is defined. Those of the file cannot be changed at run time. */
+  /** Where it is defined. Models of the configuration file cannot be changed at run time. */
   origin: 'file' | 'added';
   embedded: boolean;
 }
 
-/** What operators see of a model, in addition to its state. */
+/** Details of a model for operators, in addition to its state. */
 export interface ModelDetails {
   /** `engine.file`, or the ID in the catalog; null for models on other servers. */
   source: string | null;

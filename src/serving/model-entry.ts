@@ -17,7 +17,7 @@ import type { Secret } from '../secret.ts';
 
 export interface EntryContext {
   config: Config;
-  /** By the name of their environment variable. */
+  /** API keys by the name of their environment variable. */
   secrets: ReadonlyMap<string, Secret>;
   store: ModelStore;
   /** Folder of the engines' sockets. */
@@ -26,7 +26,7 @@ export interface EntryContext {
   router: Router;
 }
 
-/** A served model with its replicas. Both kinds have the same methods where both can do it. */
+/** A served model with its replicas. */
 export type ModelEntry = EmbeddedEntry | RemoteEntry;
 
 /** A model on an engine of this service. */

@@ -13,7 +13,7 @@ import type { Access, BodyOf, Method, Operation, Operations, Params, QueryOf } f
 /** Access levels that depend on the account of a call. */
 type AccountAccess = 'account' | 'member' | 'owner';
 
-/** What every handler receives in addition to the parsed request. */
+/** Passed to every handler, in addition to the parsed request. */
 interface CallContext {
   database: AccountDatabase;
   plans: Plans;
@@ -82,7 +82,7 @@ export interface Endpoint {
   body: z.ZodObject | null;
   response: z.ZodType<object> | null;
   errors: readonly ErrorCode[];
-  /** Null: its calls concern no account. */
+  /** Null: the operation concerns no account. */
   account: AccountLookup<object> | null;
   /** `call` has the type that the schemas and the access level of the operation define. */
   handle(call: unknown): Promise<object | void>;
@@ -96,7 +96,7 @@ export function endpoints<Group extends Operations>(
   return Object.entries(group).map(([operationId, operation]) => {
     // An operation defines one method and path.
     const [method, path] = operation.route.split(' ') as [Method, string];
-    // The route calls each handler with what its operation defines.
+    // The route calls each handler with the arguments that its operation defines.
     const handler = handlers[operationId] as unknown as
       | Endpoint['handle']
       | Pick<Endpoint, 'account' | 'handle'>;

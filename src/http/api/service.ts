@@ -194,7 +194,7 @@ function modelStateOf(state: ReplicaState): UnpausedState {
   }
 }
 
-/** The state of a model is that of the replica that has progressed furthest. */
+/** Returns the state of a model: that of the replica that is closest to ready. */
 const BY_PROGRESS = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'] as const;
 
 export async function modelJson(
@@ -203,7 +203,7 @@ export async function modelJson(
   operator: boolean,
 ): Promise<z.input<typeof servedModel>> {
   const model = router.model(overview.id);
-  // Before the details are read, because the model may be removed in the meantime.
+  // Read before the details, because the model may be removed in the meantime.
   const origin = models.origin(overview.id);
   const isDefault = router.defaultModel === overview.id;
   const details = operator ? await models.details(overview.id) : null;

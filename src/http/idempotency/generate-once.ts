@@ -116,7 +116,7 @@ async function join(
   });
 }
 
-/** Adds a reader to a generation, which leaves when the response has closed. `closed` resolves then. */
+/** Adds a reader to a generation, and removes it when the response has closed. `closed` resolves then. */
 function openReader(
   { request, response }: GenerationExchange,
   generation: KeyedGeneration,
@@ -146,7 +146,7 @@ async function deliver(
       await deliverStream(context, exchange, record, reader);
     }
   } catch (error) {
-    // Readers reject with nothing else.
+    // Readers reject only with these errors.
     sendFault(context, exchange, error as ServiceError | ClientDisconnected);
   }
 }

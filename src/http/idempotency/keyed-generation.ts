@@ -8,7 +8,7 @@ import { ResponsePages, type Position } from './response-pages.ts';
 /** Memory per generation in addition to its response, in bytes. */
 const OVERHEAD_BYTES = 1024;
 
-/** Pages of a response that is no longer shared which may be in memory before its generation waits. */
+/** Pages of a response that may be in memory, if it is no longer shared, before its generation waits. */
 const UNSHARED_PAGES = 2;
 
 /** The memory of all responses. */
@@ -40,8 +40,8 @@ export interface KeyedGenerationOptions {
 /**
  * A generation with an idempotency key, and its response. The response is written once and sent to any number of
  * readers, each at its own pace. While there is memory for the whole response, readers never delay the generation or each
- * other. Otherwise, the response is no longer shared: no request can join, and the generation continues at the pace of the
- * reader that began first. A reader that is too far behind then gets an error.
+ * other. Otherwise, the response is no longer shared: no request can join, and the generation continues at the pace
+ * of the oldest reader, the one that began first. Readers that are too far behind get an error.
  */
 export class KeyedGeneration implements GenerationOutput, FrameOutput {
   readonly id: string;
@@ -217,7 +217,7 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
     memory.add(bytes);
   }
 
-  /** Waits until the reader that began first has read all but the last pages. */
+  /** Waits until the oldest reader has read all but the last pages. */
   #whenRead(): Promise<void> | null {
     if (this.#readers.size === 0) this.abandon();
     this.#dropRead();
@@ -225,7 +225,7 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
     return new Promise((resolve) => (this.#resume = resolve));
   }
 
-  /** Drops the pages that the reader that began first has read. */
+  /** Drops the pages that the oldest reader has read. */
   #dropRead(): void {
     const leader = this.#readers.values().find(({ position }) => !this.#pages.isDropped(position));
     if (leader !== undefined) this.#options.memory.release(this.#pages.dropBefore(leader.position.page));
@@ -290,7 +290,7 @@ export class ResponseReader {
     this.#generation.wake();
   }
 
-  /** Leaves the generation. `disconnect` is the reason if the connection has closed too early. Idempotent. */
+  /** Leaves the generation. `disconnect` is the reason if the connection closed before the end of the response. Idempotent. */
   close(disconnect: ClientDisconnected | null): void {
     if (this.#closed) return;
     this.#closed = true;

@@ -7,7 +7,7 @@ interface Page {
   used: number;
 }
 
-/** Where a reader is in a response. */
+/** Position of a reader in a response. */
 export interface Position {
   /** Counted from the start of the response, including dropped pages. */
   page: number;

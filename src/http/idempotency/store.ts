@@ -145,7 +145,7 @@ function idOf(accountId: string, key: string): string {
   return `${accountId}\n${key}`;
 }
 
-/** The key was used with another request. */
+/** Returns the error for a key that was used with another request. */
 export function keyReused(): ServiceError {
   return new ServiceError(
     'idempotency_key_reused',
@@ -153,7 +153,7 @@ export function keyReused(): ServiceError {
   );
 }
 
-/** The request with this key runs on this instance, but its response is too large to be shared. */
+/** Returns the error for a key whose request is running on this instance, with a response that is too large to be shared. */
 export function tooLargeToShare(): ServiceError {
   return new ServiceError(
     'idempotency_in_flight',

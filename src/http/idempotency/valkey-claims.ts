@@ -8,7 +8,7 @@ import { scriptOf } from '../../accounts/limits/valkey-scripts.ts';
 import type { Log } from '../../log.ts';
 import type { Secret } from '../../secret.ts';
 
-/** What identifies a generation among the claims. */
+/** Identifies a generation among the claims. */
 interface Claimant {
   /** The account and the key. */
   readonly id: string;
@@ -19,7 +19,7 @@ interface Claimant {
 /** The claim of another instance. */
 export interface OtherClaim {
   readonly fingerprint: string;
-  /** Whether the generation runs; false: it has ended, and the other instance has kept the response. */
+  /** Whether the generation is running; false: it has ended, and the other instance has kept the response. */
   readonly running: boolean;
 }
 
@@ -29,7 +29,7 @@ export interface IdempotencyClaims extends AsyncDisposable {
   claim(claimant: Claimant): Promise<OtherClaim | null>;
   /** Marks a claimed key as ended. The claim expires after `keepMs` milliseconds. */
   keep(claimant: Claimant, keepMs: number): void;
-  /** Gives up a claim. Does nothing if this instance does not have it. */
+  /** Releases a claim. Does nothing if this instance does not have it. */
   release(claimant: Claimant): void;
 }
 
@@ -137,7 +137,7 @@ export class ValkeyClaims implements IdempotencyClaims {
       const held = await this.#connection.evaluate(CLAIM, [claimKey(claimant)], args);
       if (typeof held !== 'string') return null;
       const [instance = '', , fingerprint = '', state] = held.split(' ');
-      // This instance no longer has the generation of its own claim, and the store was unavailable when it ended.
+      // The claim is this instance's own, but its generation is gone: the store was unavailable when it ended.
       if (instance !== this.#instanceId && (await this.#isAlive(instance)))
         return { fingerprint, running: state === 'running' };
       replaced = held;
@@ -167,7 +167,7 @@ export class ValkeyClaims implements IdempotencyClaims {
     );
   }
 
-  /** While closing, tells the store that this instance is gone: a timed heartbeat can follow that of the disposal. */
+  /** While closing, marks this instance as gone again, because a timed heartbeat can follow that of the disposal. */
   async #sendHeartbeat(): Promise<void> {
     const ms = this.#closing ? 0 : this.#timing.leaseMs;
     await this.#connection.evaluate(HEARTBEAT, [instanceKey(this.#instanceId)], [String(ms)]);

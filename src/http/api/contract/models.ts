@@ -131,7 +131,7 @@ export const modelOperations = operations({
   setDefaultModel: {
     route: 'POST /api/models/default',
     summary:
-      'Make a model the default: `GET /v1/models` lists it first, and the console preselects it. Requests still have to name a model.',
+      'Make a model the default: `GET /v1/models` lists it first, and the console preselects it. Requests must still name a model.',
     access: 'operator',
     body: onlyModel,
     response: servedModel,
@@ -178,7 +178,7 @@ export const modelOperations = operations({
   },
   removeReplica: {
     route: 'POST /api/replicas/remove',
-    summary: 'Remove a server from a model that was added with `replicas`. Requests that run there finish.',
+    summary: 'Remove a server from a model that was added with `replicas`. Its running requests finish.',
     access: 'operator',
     body: component(
       'ReplicaRemoval',

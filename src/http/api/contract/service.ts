@@ -24,7 +24,7 @@ export const servedModel = component(
   z.object({
     id: z.string(),
     ...stateFields,
-    state: stateFields.state.describe('State of the replica that has progressed furthest.'),
+    state: stateFields.state.describe('State of the replica that is closest to ready.'),
     required: z
       .boolean()
       .describe(
@@ -118,7 +118,9 @@ export const replica = component(
       ),
     drained: z
       .boolean()
-      .describe('Whether it gets no new requests, because an operator has drained it, whatever its state.'),
+      .describe(
+        'Whether an operator has drained it, so that it gets no new requests, regardless of its state.',
+      ),
     restartable: z
       .boolean()
       .describe('Whether it can be restarted, because it is an engine process of this instance.'),
@@ -297,7 +299,7 @@ export const serviceOperations = operations({
   drainReplica: {
     route: 'POST /api/engines/drain',
     summary:
-      'Send a replica no new requests, on all instances. Running requests finish. Other instances apply this within a second.',
+      'Stop sending new requests to a replica, on all instances. Running requests finish. Other instances apply this within a second.',
     access: 'operator',
     body: replicaReference,
     response: replica,
@@ -305,7 +307,7 @@ export const serviceOperations = operations({
   },
   resumeReplica: {
     route: 'POST /api/engines/resume',
-    summary: 'Send a drained replica requests again.',
+    summary: 'Send requests to a drained replica again.',
     access: 'operator',
     body: replicaReference,
     response: replica,
@@ -313,8 +315,7 @@ export const serviceOperations = operations({
   },
   readLoad: {
     route: 'GET /api/load',
-    summary:
-      'Get the current load of this instance, the accounts that cause it, and its load over the last five minutes.',
+    summary: 'Get the current load of this instance, by account, and its load over the last five minutes.',
     access: 'operator',
     response: load,
   },
