@@ -127,12 +127,11 @@ export class EmbeddedReplica implements AsyncDisposable {
     this.#engineConfig = engine;
   }
 
-  /** Loads the model if it is idle, unloaded or could not be started, like `start`. */
+  /** Loads the model if it is idle or unloaded, or its engine is down. Resumes or retries its download. */
   wake(): void {
     const { state } = this.state();
-    if (this.#supervisor === null && (state === 'idle' || state === 'unloaded' || state === 'down')) {
-      this.start();
-    }
+    if (state === 'idle' || state === 'unloaded') this.start();
+    else if (state === 'down') this.restart();
   }
 
   /** Unloads the model until `wake`, and keeps its description. Resolves when the engine has exited. */

@@ -306,6 +306,13 @@ test('a download shows its progress, is canceled and resumed, and its file is de
     assert.equal(ranges.at(-1), `bytes=${half}-`);
     const { downloaded, size_bytes: size, license, deletes_file: deletes } = (await details()) ?? {};
     assert.deepEqual([downloaded, size, license, deletes], [true, file.length, 'MIT', true]);
+    // Loading it again starts its engine once more.
+    await management.call('POST', '/api/models/load', { model });
+    const restarts = async () =>
+      (
+        (await management.call('GET', '/api/engines')) as unknown as Contract['listEngines']['response']
+      ).data.find((replica) => replica.model === model)?.restarts;
+    await until(async () => (await restarts()) === 1);
     // A second model with the same file keeps it.
     await management.call('POST', '/api/models', { id: SECOND, source: `${addressOf(server)}/tiny.gguf` });
     assert.equal((await details())?.deletes_file, false);
