@@ -115,6 +115,11 @@ export class RoutedReplica {
     this.#room.responseStarted(this.choicesInFlight);
   }
 
+  /** URL of the server; null: an engine process of this service. */
+  get address(): string | null {
+    return this.#entry.address ?? null;
+  }
+
   /** Stable identifier, unlike the name: its URL, or its name if it is an engine process of this service. */
   get server(): string {
     return this.#entry.address ?? this.engine.name;

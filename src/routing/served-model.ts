@@ -39,6 +39,8 @@ export interface QueuedAccount {
 
 export interface ReplicaOverview extends ReplicaReport, ReplicaSummary {
   model: string;
+  /** URL of the server; null: an engine process of this service. */
+  address: string | null;
 }
 
 /** Settings shared by all models of a router. */
@@ -180,11 +182,13 @@ export class ServedModel implements ConfiguredModel {
 
   /** Returns every replica with its metrics, for operators. */
   reports(): ReplicaOverview[] {
-    return this.#replicas.map((replica) => ({
-      model: this.id,
-      ...replica.summary(),
-      ...replica.report(),
-    }));
+    return this.#replicas.map((replica) => this.report(replica));
+  }
+
+  /** Returns one of its replicas with its metrics, for operators. */
+  report(replica: RoutedReplica): ReplicaOverview {
+    const { address } = replica;
+    return { model: this.id, address, ...replica.summary(), ...replica.report() };
   }
 
   /** Sets which replicas get no new requests. */

@@ -70,6 +70,14 @@ describe('members', WITH_BROWSER, () => {
     }
   });
 
+  test('a member sees the models, but cannot change them', async () => {
+    await mia.page.goto('/models?add=1');
+    await mia.page.getByRole('button', { name: /^View code/ }).waitFor();
+    for (const name of [/^Manage/, /^Add model/])
+      assert.equal(await mia.page.getByRole('button', { name }).count(), 0);
+    assert.equal(await mia.page.getByRole('dialog').count(), 0);
+  });
+
   test('owners can invite members and change roles; members cannot', async () => {
     await mia.page.goto('/members');
     await mia.page.getByRole('row', { name: /Mia Larsen/ }).waitFor();

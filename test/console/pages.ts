@@ -39,6 +39,11 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'playground-tools', path: '/playground', by: 'operator', into: editTools },
   { name: 'playground-calls', path: '/playground', by: 'operator', into: callTools },
   { name: 'models', path: '/models', by: 'operator' },
+  { name: 'models-add', path: '/models?add=1', by: 'operator' },
+  { name: 'models-add-chosen', path: '/models?add=Qwen/Qwen3-0.6B', by: 'operator' },
+  { name: 'models-add-server', path: '/models?add=1', by: 'operator', into: chooseServer },
+  { name: 'model', path: '/models?model=HuggingFaceTB/SmolLM2-360M-Instruct', by: 'operator' },
+  { name: 'model-remote', path: '/models?model=google/gemma-3-27b-it', by: 'operator' },
   { name: 'members', path: '/members', by: 'operator' },
   { name: 'operator-accounts', path: '/operator/accounts', by: 'operator' },
   { name: 'operator-account', path: '/operator/accounts', by: 'operator', into: firstLinkOfTable },
@@ -140,4 +145,8 @@ async function firstLinkOfTable(page: Page): Promise<void> {
 async function dialogOfFirstRow(page: Page): Promise<void> {
   await firstLinkOfTable(page);
   await page.getByRole('dialog').waitFor();
+}
+
+async function chooseServer(page: Page): Promise<void> {
+  await page.getByRole('tab', { name: 'Other server' }).click();
 }

@@ -22,7 +22,9 @@ export function Toasts() {
   return (
     <Toast.Provider toastManager={manager} timeout={5000}>
       <Toast.Portal>
-        <Toast.Viewport className="fixed inset-x-4 bottom-4 z-50 flex flex-col gap-2 sm:left-auto sm:w-96">
+        <Toast.Viewport // At the left, because the buttons of drawers are at the right.
+          className="fixed inset-x-4 bottom-4 z-50 flex flex-col gap-2 sm:right-auto sm:w-96"
+        >
           <List />
         </Toast.Viewport>
       </Toast.Portal>

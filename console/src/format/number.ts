@@ -38,12 +38,16 @@ const FIXED = Array.from(
 export const fixed = (value: number, decimals: number): string => (FIXED[decimals] ?? WHOLE).format(value);
 
 /** Formats bytes in units of 1024, such as `93.8 MiB`. */
-export function bytes(count: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+export const bytes = (count: number): string => inUnits(count, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']);
+
+/** Formats the size of a model or its memory in units of 1000 bytes, like the messages of the service: `98.4 MB`. */
+export const modelSize = (count: number): string => inUnits(count, 1000, ['B', 'kB', 'MB', 'GB', 'TB']);
+
+function inUnits(count: number, size: number, units: readonly string[]): string {
   let value = count;
   let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
+  while (value >= size && unit < units.length - 1) {
+    value /= size;
     unit++;
   }
   return `${unit === 0 ? value : ONE.format(value)} ${units[unit] ?? ''}`;

@@ -35,21 +35,21 @@ export const serviceEndpoints = endpoints(serviceOperations, {
       detail: { replica: body.name },
     });
     target.restart();
-    return replicaJson({ model: model.id, ...target.summary(), ...target.report() });
+    return replicaJson(model.report(target));
   },
   drainReplica: async ({ database, context, actor, body: { model: id, name } }) => {
     const model = context.router.model(id);
     const target = model.replica(name);
     await drainReplica(database, { model: id, server: target.server }, actor);
     await context.drains.refresh();
-    return replicaJson({ model: id, ...target.summary(), ...target.report() });
+    return replicaJson(model.report(target));
   },
   resumeReplica: async ({ database, context, actor, body: { model: id, name } }) => {
     const model = context.router.model(id);
     const target = model.replica(name);
     await resumeReplica(database, { model: id, server: target.server }, actor);
     await context.drains.refresh();
-    return replicaJson({ model: id, ...target.summary(), ...target.report() });
+    return replicaJson(model.report(target));
   },
   readLoad: async ({ database, context }) => {
     const models = context.router.overview();
@@ -273,6 +273,7 @@ function replicaJson(overview: ReplicaOverview): z.input<typeof replica> {
   return {
     model: overview.model,
     name: overview.name,
+    url: overview.address,
     dialect: overview.dialect,
     ...replicaStateJson(overview.state),
     drained: overview.drained,

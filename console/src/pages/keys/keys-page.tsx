@@ -1,5 +1,5 @@
 import { KeyRound, Plus } from 'lucide-react';
-import { lazy, Suspense, useEffect, useMemo, useState } from 'react';
+import { lazy, Suspense, useEffect, useMemo } from 'react';
 import { useList } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
@@ -9,6 +9,7 @@ import { useAccount, type CurrentAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
 import { NoAccount } from '../../shell/no-account.tsx';
 import { useSession } from '../../shell/session.tsx';
+import { useWasTrue } from '../../shell/was-true.ts';
 import { KeysCard } from './keys-card.tsx';
 
 const CreateKeyDialog = lazy(() => import('./create-key-dialog.tsx'));
@@ -90,14 +91,6 @@ function Keys({ account }: { account: CurrentAccount }) {
       </Suspense>
     </Page>
   );
-}
-
-/** Returns whether the value is or was true: dialogs load when first opened, and stay mounted so that they can animate
- * when closing. */
-function useWasTrue(value: boolean): boolean {
-  const [was, setWas] = useState(value);
-  if (value && !was) setWas(true);
-  return value || was;
 }
 
 function FirstKey({ onCreate }: { onCreate: () => void }) {

@@ -1,24 +1,31 @@
-import { Code2, SquareTerminal } from 'lucide-react';
+import { Code2, Settings2, SquareTerminal } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
+import { Badge } from '../../components/badge.tsx';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
 import { money } from '../../format/money.ts';
-import { whole } from '../../format/number.ts';
-import { ModelProgress } from './model-progress.tsx';
+import { modelSize, whole } from '../../format/number.ts';
+import { useSession } from '../../shell/session.tsx';
+import { ModelActivity } from './model-activity.tsx';
 
 type Model = ItemOf<'listServedModels'>;
 
 interface ModelCardProps {
   model: Model;
+  /** The served models. */
+  models: readonly Model[];
   /** Time of the data, Unix milliseconds. */
   atMs: number;
   onCode: () => void;
+  /** Opens the details, for operators. */
+  onManage: () => void;
 }
 
 /** A model: properties, prices and status, with links to code and playground. */
-export function ModelCard({ model, atMs, onCode }: ModelCardProps) {
+export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardProps) {
+  const { person } = useSession();
   const slash = model.id.indexOf('/');
   return (
     <article
@@ -27,7 +34,7 @@ export function ModelCard({ model, atMs, onCode }: ModelCardProps) {
     >
       <header className="flex items-start justify-between gap-3 px-4 pt-4 sm:px-5">
         <div className="min-w-0">
-          <p className="truncate text-xs text-ink-3">{model.id.slice(0, slash)}</p>
+          <p className="truncate text-xs text-ink-3">{model.id.slice(0, Math.max(0, slash))}</p>
           <div className="flex items-center gap-1">
             <h2 className="min-w-0 text-sm font-semibold break-words">{model.id.slice(slash + 1)}</h2>
             <span className="-my-2 shrink-0">
@@ -35,19 +42,30 @@ export function ModelCard({ model, atMs, onCode }: ModelCardProps) {
             </span>
           </div>
         </div>
-        <span className="shrink-0 text-xs leading-5">
+        <span className="flex shrink-0 flex-wrap items-center justify-end gap-2 text-xs leading-5">
+          {model.is_default && models.length > 1 && <Badge tone="accent">Default</Badge>}
           <EngineStatus engine={model} />
         </span>
       </header>
       {model.state !== 'ready' && (
         <div className="px-4 pt-3 sm:px-5">
-          <ModelProgress model={model} atMs={atMs} />
+          <ModelActivity model={model} models={models} atMs={atMs} />
         </div>
       )}
       <Facts model={model} />
       <footer className="mt-auto flex flex-wrap items-center justify-between gap-3 border-t border-line px-4 py-3 sm:px-5">
         <Load model={model} />
         <span className="flex flex-wrap gap-2">
+          {person.operator && (
+            <Button
+              size="small"
+              icon={<Settings2 className="size-3.5" aria-hidden="true" />}
+              aria-label={`Manage ${model.id}`}
+              onClick={onManage}
+            >
+              Manage
+            </Button>
+          )}
           <Button
             size="small"
             icon={<Code2 className="size-3.5" aria-hidden="true" />}
@@ -67,9 +85,10 @@ export function ModelCard({ model, atMs, onCode }: ModelCardProps) {
 function TryInPlayground({ model }: { model: Model }) {
   const icon = <SquareTerminal className="size-3.5" aria-hidden="true" />;
   const label = `Try in playground: ${model.id}`;
-  if (model.state === 'down') {
+  if (model.state === 'down' || model.state === 'unloaded') {
+    const why = model.state === 'down' ? 'The model is down' : 'The model is not loaded';
     return (
-      <Button size="small" icon={icon} aria-label={label} title="The model is down" disabled>
+      <Button size="small" icon={icon} aria-label={label} title={why} disabled>
         Try in playground
       </Button>
     );
@@ -105,6 +124,9 @@ function Facts({ model }: { model: Model }) {
       {modality !== null && <Fact label="Modality">{modality}</Fact>}
       {quantization !== null && <Fact label="Quantization">{quantization}</Fact>}
       {capabilities !== '' && <Fact label="Capabilities">{capabilities}</Fact>}
+      {model.size_bytes !== null && <Fact label="File">{modelSize(model.size_bytes)}</Fact>}
+      {model.memory_bytes !== null && <Fact label="Memory in use">{modelSize(model.memory_bytes)}</Fact>}
+      {model.license !== null && <Fact label="License">{model.license}</Fact>}
     </dl>
   );
 }

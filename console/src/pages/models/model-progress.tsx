@@ -1,8 +1,8 @@
-import { useState } from 'react';
+import { useState, type ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { Notice } from '../../components/states.tsx';
 import { Progress } from '../../components/progress.tsx';
-import { bytes, percent } from '../../format/number.ts';
+import { modelSize, percent } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { TextLink } from '../../shell/link.tsx';
 import { useSession } from '../../shell/session.tsx';
@@ -10,11 +10,20 @@ import { rateOf, withSample, type Sample } from './rate.ts';
 
 type Model = ItemOf<'listServedModels'>;
 
+interface ModelProgressProps {
+  model: Model;
+  atMs: number;
+  /** A button below the progress of a download. */
+  action?: ReactNode;
+}
+
 /** Progress of a model that is not ready, or the reason why it is down. `atMs`: time of the data, Unix milliseconds. */
-export function ModelProgress({ model, atMs }: { model: Model; atMs: number }) {
+export function ModelProgress({ model, atMs, action }: ModelProgressProps) {
   switch (model.state) {
     case 'downloading':
-      return <Download bytes={model.received_bytes ?? 0} atMs={atMs} total={model.total_bytes} />;
+      return (
+        <Download bytes={model.received_bytes ?? 0} atMs={atMs} total={model.total_bytes} action={action} />
+      );
     case 'loading':
       return (
         <Progress
@@ -33,9 +42,14 @@ export function ModelProgress({ model, atMs }: { model: Model; atMs: number }) {
 }
 
 /** Below this rate, in bytes per second, no remaining time is shown. */
-const STALLED = 1024;
+const STALLED = 1000;
 
-function Download({ bytes: received, atMs, total }: Sample & { total: number | null }) {
+function Download({
+  bytes: received,
+  atMs,
+  total,
+  action,
+}: Sample & { total: number | null; action: ReactNode }) {
   const [samples, setSamples] = useState<readonly Sample[]>([]);
   if (samples.at(-1)?.atMs !== atMs) setSamples(withSample(samples, { bytes: received, atMs }));
   const rate = rateOf(samples);
@@ -46,14 +60,17 @@ function Download({ bytes: received, atMs, total }: Sample & { total: number | n
       <Progress
         label="Downloading"
         fraction={total === null ? null : received / total}
-        text={total === null ? bytes(received) : `${bytes(received)} of ${bytes(total)}`}
+        text={total === null ? modelSize(received) : `${modelSize(received)} of ${modelSize(total)}`}
       />
-      <p className="mt-1 flex min-h-4 justify-between gap-3 text-2xs text-ink-3 tabular-nums">
-        <span>
-          {rate !== null && (stalled ? 'Stalled: less than 1 KiB/s' : `${bytes(Math.round(rate))}/s`)}
-        </span>
-        <span>{left !== null && `${duration(left * 1000)} left`}</span>
-      </p>
+      <div className="mt-1.5 flex min-h-4 items-center justify-between gap-3 text-2xs text-ink-3 tabular-nums">
+        <p className="flex flex-wrap gap-x-3">
+          <span>
+            {rate !== null && (stalled ? 'Stalled: less than 1 kB/s' : `${modelSize(Math.round(rate))}/s`)}
+          </span>
+          <span>{left !== null && `${duration(left * 1000)} left`}</span>
+        </p>
+        {action}
+      </div>
     </>
   );
 }

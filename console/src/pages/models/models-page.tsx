@@ -1,15 +1,21 @@
-import { Boxes, SearchX } from 'lucide-react';
-import { useState } from 'react';
+import { Boxes, Plus, SearchX } from 'lucide-react';
+import { lazy, Suspense, useState, type ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { Button, ButtonLink } from '../../components/button.tsx';
+import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { EmptyState, ErrorState, Skeleton } from '../../components/states.tsx';
+import { TextLink } from '../../shell/link.tsx';
 import { useQueryState } from '../../shell/query.ts';
+import { useSession } from '../../shell/session.tsx';
+import { useWasTrue } from '../../shell/was-true.ts';
 import { ModelCard } from './model-card.tsx';
 import { ModelCode } from './model-code.tsx';
+
+const AddModelDialog = lazy(() => import('./add-model-dialog.tsx'));
+const ModelDialog = lazy(() => import('./model-dialog.tsx'));
 
 type Model = ItemOf<'listServedModels'>;
 
@@ -20,8 +26,9 @@ const STABLE_MS = 5000;
 /** The search field is shown for more models than this. */
 const MANY = 8;
 
-/** All models with prices and status. */
+/** All models with prices and status. Operators can change them. */
 export default function ModelsPage() {
+  const { person } = useSession();
   const [query, change] = useQueryState();
   const [everyMs, setEveryMs] = useState(STABLE_MS);
   const read = useRead('listServedModels', undefined, { everyMs });
@@ -31,19 +38,36 @@ export default function ModelsPage() {
   const search = query.get('q') ?? '';
   const shown = models?.filter(({ id }) => id.toLowerCase().includes(search.trim().toLowerCase()));
   const named = query.get('code');
+  const managed = query.get('model');
+  const adding = query.get('add');
+  const wasManaged = useWasTrue(person.operator && managed !== null);
+  const wasAdding = useWasTrue(person.operator && adding !== null);
+  const add = person.operator && (
+    <Button
+      kind="primary"
+      icon={<Plus className="size-4" aria-hidden="true" />}
+      onClick={() => change({ add: '1' })}
+    >
+      Add model
+    </Button>
+  );
   return (
     <Page
       title="Models"
       hint="Available models, their prices and status"
       actions={
-        models !== undefined &&
-        (models.length > MANY || search !== '') && (
-          <SearchField
-            label="Search models"
-            className="w-full sm:w-64"
-            value={search}
-            onChange={(q) => change({ q }, { replace: true })}
-          />
+        models !== undefined && (
+          <>
+            {(models.length > MANY || search !== '') && (
+              <SearchField
+                label="Search models"
+                className="w-full sm:w-64"
+                value={search}
+                onChange={(q) => change({ q }, { replace: true })}
+              />
+            )}
+            {models.length > 0 && add}
+          </>
         )
       }
     >
@@ -57,13 +81,19 @@ export default function ModelsPage() {
         )
       ) : shown.length === 0 ? (
         <Card>
-          <NoModels search={search} onClear={() => change({ q: null })} />
+          <NoModels search={search} add={add} onClear={() => change({ q: null })} />
         </Card>
       ) : (
         <ul className="grid gap-4 xl:grid-cols-2">
           {shown.map((model) => (
             <li key={model.id} className="flex min-w-0">
-              <ModelCard model={model} atMs={read.dataUpdatedAt} onCode={() => change({ code: model.id })} />
+              <ModelCard
+                model={model}
+                models={models ?? []}
+                atMs={read.dataUpdatedAt}
+                onCode={() => change({ code: model.id })}
+                onManage={() => change({ model: model.id })}
+              />
             </li>
           ))}
         </ul>
@@ -72,6 +102,25 @@ export default function ModelsPage() {
         model={models?.find(({ id }) => id === named) ?? null}
         onClose={() => change({ code: null })}
       />
+      <Suspense>
+        {wasAdding && (
+          <AddModelDialog
+            open={adding !== null && models !== undefined}
+            models={models ?? []}
+            suggested={adding === '1' ? null : adding}
+            onClose={() => change({ add: null }, { replace: true })}
+            onAdded={(id) => change({ model: id, q: null })}
+          />
+        )}
+        {wasManaged && (
+          <ModelDialog
+            model={models?.find(({ id }) => id === managed) ?? null}
+            models={models ?? []}
+            atMs={read.dataUpdatedAt}
+            onClose={() => change({ model: null })}
+          />
+        )}
+      </Suspense>
     </Page>
   );
 }
@@ -91,14 +140,24 @@ function Waiting() {
   );
 }
 
-function NoModels({ search, onClear }: { search: string; onClear: () => void }) {
+interface NoModelsProps {
+  search: string;
+  /** The button that adds a model; false: not an operator. */
+  add: ReactNode;
+  onClear: () => void;
+}
+
+function NoModels({ search, add, onClear }: NoModelsProps) {
   return search === '' ? (
-    <EmptyState
-      icon={Boxes}
-      title="No models configured"
-      action={<ButtonLink to="/docs/guide/models">Read how to add models</ButtonLink>}
-    >
-      An operator can add models to the configuration file and restart the service.
+    <EmptyState icon={Boxes} title="No models" action={add || undefined}>
+      {add ? (
+        <>
+          Add a model from the catalog, a file or another server. See{' '}
+          <TextLink to="/docs/guide/models">Models</TextLink>.
+        </>
+      ) : (
+        'An operator of this service can add models.'
+      )}
     </EmptyState>
   ) : (
     <EmptyState

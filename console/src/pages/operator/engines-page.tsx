@@ -29,9 +29,8 @@ export default function EnginesPage() {
             <ErrorState error={engines.error} retry={() => void engines.refetch()} />
           )
         ) : items.length === 0 ? (
-          <EmptyState icon={Cpu} title="No models configured">
-            Add models and replicas to the configuration file. See{' '}
-            <TextLink to="/docs/guide/models">Models</TextLink> and{' '}
+          <EmptyState icon={Cpu} title="No models">
+            Add a model or a server on the <TextLink to="/models">Models</TextLink> page. See also{' '}
             <TextLink to="/docs/guide/replicas">Replicas</TextLink>.
           </EmptyState>
         ) : (

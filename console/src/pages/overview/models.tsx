@@ -28,8 +28,8 @@ export function Models({ models: { data, error, refetch } }: ModelsProps) {
   }
   if (data.data.length === 0) {
     return (
-      <EmptyState icon={Boxes} title="No models configured">
-        An operator can add models to the configuration file.
+      <EmptyState icon={Boxes} title="No models">
+        An operator can add models on the Models page.
       </EmptyState>
     );
   }

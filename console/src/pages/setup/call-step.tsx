@@ -2,7 +2,7 @@ import { Boxes, Play } from 'lucide-react';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { Code, CodeTabs } from '../../components/code.tsx';
+import { CodeTabs } from '../../components/code.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { EmptyState, ErrorState, Skeleton } from '../../components/states.tsx';
 import { samplesOf } from '../../snippets/samples.ts';
@@ -106,16 +106,16 @@ function BetterModel() {
   const health = useRead('readHealth', undefined);
   const better = health.data?.recommended_model;
   if (!better) return null;
-  const config = `models:\n  - id: ${better.id}`;
   return (
     <section className="space-y-2">
       <h2 className="text-sm font-semibold">A better model fits this machine</h2>
       <p className="text-sm text-ink-3">
         {better.id} is a {gigabytes(better.size_bytes)} download and needs {gigabytes(better.memory_bytes)} of
-        memory. To serve it, add it to the configuration file, for example sluice.yaml, and restart Sluice
-        with SLUICE_CONFIG=sluice.yaml.
+        memory.
       </p>
-      <Code text={config} what="configuration" label="Configuration of the recommended model" />
+      <ButtonLink size="small" to={`/models?add=${encodeURIComponent(better.id)}`}>
+        Add this model
+      </ButtonLink>
     </section>
   );
 }

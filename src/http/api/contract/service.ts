@@ -109,6 +109,7 @@ export const replica = component(
   z.object({
     model: z.string(),
     name: z.string(),
+    url: z.string().nullable().describe('Base URL of the server; null: an engine process of this instance.'),
     dialect: z.enum(DIALECTS),
     ...stateFields,
     state: z

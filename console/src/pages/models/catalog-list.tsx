@@ -1,0 +1,82 @@
+import { useState } from 'react';
+import type { ItemOf } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { Badge } from '../../components/badge.tsx';
+import { SearchField } from '../../components/search-field.tsx';
+import { ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { modelSize, whole } from '../../format/number.ts';
+
+export type CatalogModel = ItemOf<'listCatalog'>;
+
+interface CatalogListProps {
+  /** IDs of the served models. */
+  served: ReadonlySet<string>;
+  onChoose: (model: CatalogModel) => void;
+}
+
+/** The catalog, to choose a model from. */
+export function CatalogList({ served, onChoose }: CatalogListProps) {
+  const [search, setSearch] = useState('');
+  const { data, error, refetch } = useRead('listCatalog', undefined);
+  if (data === undefined) {
+    return error === null ? (
+      <SkeletonRows rows={5} />
+    ) : (
+      <ErrorState error={error} retry={() => void refetch()} />
+    );
+  }
+  const wanted = search.trim().toLowerCase();
+  const shown = data.data.filter(({ id, summary }) => `${id} ${summary}`.toLowerCase().includes(wanted));
+  return (
+    <div className="space-y-3">
+      <SearchField label="Search the catalog" value={search} onChange={setSearch} />
+      <p role="status" className="text-xs text-ink-3 tabular-nums">
+        {modelSize(data.available_memory_bytes)} of memory are available on this machine.
+        {shown.length === 0 && ' No matching models in the catalog.'}
+      </p>
+      <ul className="divide-y divide-line">
+        {shown.map((model) => (
+          <li key={model.id}>
+            <button
+              type="button"
+              disabled={served.has(model.id)}
+              className="-mx-2 block w-[calc(100%+1rem)] rounded-lg px-2 py-3 text-left transition-colors hover:bg-hover disabled:pointer-events-none"
+              onClick={() => onChoose(model)}
+            >
+              <CatalogEntry model={model} isServed={served.has(model.id)} />
+            </button>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+/** A model of the catalog, with what an operator needs to choose it. */
+export function CatalogEntry({ model, isServed = false }: { model: CatalogModel; isServed?: boolean }) {
+  const does = [...(model.tools ? ['tools'] : []), ...(model.reasoning ? ['reasoning'] : [])];
+  const facts = [
+    `${modelSize(model.size_bytes)} file`,
+    `needs ${modelSize(model.memory_bytes)} of memory`,
+    `${whole(model.context_length)} tokens of context`,
+    model.quantization,
+    model.license,
+    ...does,
+  ];
+  return (
+    <>
+      <span className="flex flex-wrap items-center justify-between gap-x-3 gap-y-1">
+        <span className="text-sm font-medium wrap-anywhere text-ink">{model.id}</span>
+        <Fit model={model} isServed={isServed} />
+      </span>
+      <span className="mt-0.5 block text-xs text-ink-2">{model.summary}</span>
+      <span className="mt-1 block text-xs text-ink-3 tabular-nums">{facts.join(' · ')}</span>
+    </>
+  );
+}
+
+function Fit({ model, isServed }: { model: CatalogModel; isServed: boolean }) {
+  if (isServed) return <Badge>Already added</Badge>;
+  if (!model.fits) return <Badge tone="warn">Not enough memory</Badge>;
+  return <Badge tone="good">{model.downloaded ? 'Downloaded' : 'Fits'}</Badge>;
+}

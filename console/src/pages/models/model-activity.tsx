@@ -1,0 +1,81 @@
+import { Download, RotateCw, X } from 'lucide-react';
+import type { ItemOf } from '../../api/client.ts';
+import { useAction } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
+import { Notice } from '../../components/states.tsx';
+import { useSession } from '../../shell/session.tsx';
+import { Refusal } from './memory-refusal.tsx';
+import { ModelProgress } from './model-progress.tsx';
+
+type Model = ItemOf<'listServedModels'>;
+
+interface ModelActivityProps {
+  model: Model;
+  /** The served models. */
+  models: readonly Model[];
+  /** Time of the data, Unix milliseconds. */
+  atMs: number;
+}
+
+/** What a model that is not ready does, or why it does nothing; operators can cancel or start it. */
+export function ModelActivity({ model, models, atMs }: ModelActivityProps) {
+  const { person } = useSession();
+  if (model.state === 'ready') return null;
+  const controls = person.operator && model.embedded;
+  return (
+    <div className="space-y-3">
+      <ModelProgress model={model} atMs={atMs} action={controls && <CancelDownload id={model.id} />} />
+      {model.state === 'unloaded' && (
+        <Notice>
+          {model.downloaded === false ? 'The file is not downloaded.' : 'The model is not in memory.'}{' '}
+          Requests for it are refused.
+        </Notice>
+      )}
+      {model.state === 'idle' && (
+        <Notice>The model was unloaded because it was not used. The next request loads it.</Notice>
+      )}
+      {controls && (model.state === 'unloaded' || model.state === 'down') && (
+        <LoadModel model={model} models={models} />
+      )}
+    </div>
+  );
+}
+
+function CancelDownload({ id }: { id: string }) {
+  const cancel = useAction('unloadModel', {
+    changes: ['listServedModels', 'listEngines'],
+    done: `Download of ${id} canceled`,
+  });
+  return (
+    <Button
+      size="small"
+      icon={<X className="size-3.5" aria-hidden="true" />}
+      aria-label={`Cancel download of ${id}`}
+      busy={cancel.isPending}
+      onClick={() => cancel.mutate({ body: { model: id } })}
+    >
+      Cancel download
+    </Button>
+  );
+}
+
+function LoadModel({ model, models }: { model: Model; models: readonly Model[] }) {
+  const load = useAction('loadModel', { changes: ['listServedModels', 'listEngines'], quiet: true });
+  const { id, state, downloaded } = model;
+  const verb = downloaded === false ? 'Resume download' : state === 'down' ? 'Try again' : 'Load';
+  const Icon = downloaded === false ? Download : RotateCw;
+  return (
+    <>
+      <Button
+        size="small"
+        icon={<Icon className="size-3.5" aria-hidden="true" />}
+        aria-label={`${verb}: ${id}`}
+        busy={load.isPending}
+        onClick={() => load.mutate({ body: { model: id } })}
+      >
+        {verb}
+      </Button>
+      <Refusal error={load.error} models={models} onFreed={() => load.reset()} />
+    </>
+  );
+}

@@ -1,0 +1,57 @@
+import type { ItemOf } from '../../api/client.ts';
+import { Badge } from '../../components/badge.tsx';
+import { DetailList } from '../../components/detail-list.tsx';
+import { EngineStatus } from '../../components/engine-status.tsx';
+import { money } from '../../format/money.ts';
+import { modelSize, whole } from '../../format/number.ts';
+
+type Model = ItemOf<'listServedModels'>;
+
+/** The details of a model for operators. */
+export function ModelDetails({ model }: { model: Model }) {
+  return <DetailList details={detailsOf(model)} />;
+}
+
+function detailsOf(model: Model) {
+  const { pricing, context_length: context, context_tokens: configured } = model;
+  return [
+    { label: 'State', value: <EngineStatus engine={model} /> },
+    { label: 'Default model', value: model.is_default ? <Badge tone="accent">Default</Badge> : 'No' },
+    { label: 'Defined in', value: model.origin === 'file' ? 'Configuration file' : 'Database (added)' },
+    {
+      label: 'Source',
+      value: model.source ? (
+        <span className="font-mono text-xs break-all">{model.source}</span>
+      ) : (
+        'Other servers'
+      ),
+    },
+    {
+      label: 'Context length',
+      value: context === null && configured === null ? '—' : `${whole(context ?? configured ?? 0)} tokens`,
+    },
+    { label: 'Prompt price', value: priceText(pricing.prompt) },
+    { label: 'Completion price', value: priceText(pricing.completion) },
+    ...(model.embedded
+      ? [
+          { label: 'File', value: fileText(model) },
+          {
+            label: 'Memory in use',
+            value: model.memory_bytes === null ? '—' : modelSize(model.memory_bytes),
+          },
+        ]
+      : []),
+    { label: 'Quantization', value: model.quantization ?? '—' },
+    { label: 'License', value: model.license ?? '—' },
+    { label: 'Aliases', value: model.aliases.length === 0 ? 'None' : model.aliases.join(', ') },
+  ];
+}
+
+function fileText({ size_bytes: size, downloaded }: Model): string {
+  const state = downloaded === null ? '—' : downloaded ? 'Downloaded' : 'Not downloaded';
+  return size === null ? state : `${state}, ${modelSize(size)}`;
+}
+
+function priceText(usd: string): string {
+  return /[1-9]/.test(usd) ? `${money(usd)} per million tokens` : 'Free';
+}

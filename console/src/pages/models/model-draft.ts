@@ -1,0 +1,108 @@
+import type { Arguments, ItemOf } from '../../api/client.ts';
+
+type Model = ItemOf<'listServedModels'>;
+type NewModel = Arguments<'addModel'>['body'];
+type NewServer = NonNullable<NewModel['replicas']>[number];
+
+/** Software of a server. */
+export type Dialect = NewServer['dialect'];
+
+/** The input of the fields for price and context, as text. */
+export interface OfferDraft {
+  /** USD per million tokens. Empty: free. */
+  prompt: string;
+  completion: string;
+  /** In tokens. Empty: the default. */
+  context: string;
+}
+
+export const NEW_OFFER: OfferDraft = { prompt: '', completion: '', context: '' };
+
+/** Returns the initial input for an existing model. */
+export function offerDraftOf({
+  pricing,
+  context_tokens: context,
+}: Pick<Model, 'pricing' | 'context_tokens'>): OfferDraft {
+  const text = (price: string) => (/[1-9]/.test(price) ? price : '');
+  return { prompt: text(pricing.prompt), completion: text(pricing.completion), context: textOf(context) };
+}
+
+/** The input of the fields for a server, as text. */
+export interface ServerDraft {
+  url: string;
+  dialect: Dialect;
+  /** Empty: the ID of the model. */
+  model: string;
+  /** Name of the environment variable with the API key. Empty: none. */
+  keyVariable: string;
+  /** Empty: unlimited. */
+  maxInFlight: string;
+}
+
+export const NEW_SERVER: ServerDraft = {
+  url: '',
+  dialect: 'openai',
+  model: '',
+  keyVariable: '',
+  maxInFlight: '',
+};
+
+/** Validation errors by the API name of the field. */
+export type FieldErrors = Readonly<Record<string, string>>;
+
+interface Offer {
+  pricing: { prompt: string; completion: string };
+  /** Null: the default. */
+  context_tokens: number | null;
+}
+
+/** Converts the input to an API value, or returns validation errors. The API checks the ranges. */
+export type Read<Value> = { value: Value; errors: null } | { value: null; errors: FieldErrors };
+
+export function offerOf(draft: OfferDraft): Read<Offer> {
+  const errors: Record<string, string> = {};
+  const price = (name: 'prompt' | 'completion') => {
+    const text = compact(draft[name]).replace(/^\$/, '');
+    if (text !== '' && !/^\d{1,9}(\.\d{1,6})?$/.test(text)) {
+      errors[`pricing.${name}`] = 'Enter an amount in USD, such as 0.15.';
+    }
+    return text === '' ? '0' : text;
+  };
+  const pricing = { prompt: price('prompt'), completion: price('completion') };
+  const context = countOf(draft.context);
+  if (context === undefined) errors['context_tokens'] = 'Enter a number of tokens, such as 4096.';
+  return Object.keys(errors).length > 0
+    ? { value: null, errors }
+    : { value: { pricing, context_tokens: context ?? null }, errors: null };
+}
+
+/** Like `offerOf`. The names of the errors start with `prefix`. */
+export function serverOf(draft: ServerDraft, prefix: string): Read<NewServer> {
+  const maxInFlight = countOf(draft.maxInFlight);
+  if (maxInFlight === undefined) {
+    return { value: null, errors: { [`${prefix}max_in_flight`]: 'Enter a number of requests, such as 64.' } };
+  }
+  const { url, dialect, model, keyVariable } = draft;
+  return {
+    value: {
+      url: url.trim(),
+      dialect,
+      ...(model.trim() !== '' && { model: model.trim() }),
+      ...(keyVariable.trim() !== '' && { api_key_env: keyVariable.trim() }),
+      ...(maxInFlight !== null && { max_in_flight: maxInFlight }),
+    },
+    errors: null,
+  };
+}
+
+/** Returns null for an empty text, and undefined for one that is not a count. */
+function countOf(text: string): number | null | undefined {
+  const digits = compact(text);
+  if (digits === '') return null;
+  return /^[1-9]\d{0,8}$/.test(digits) ? Number(digits) : undefined;
+}
+
+/** Removes common thousands separators. */
+const compact = (text: string): string => text.replaceAll(/[\s,'_’]/g, '');
+
+const textOf = (count: number | null): string => (count === null ? '' : String(count));

@@ -1,0 +1,99 @@
+import { Trash2 } from 'lucide-react';
+import { useState } from 'react';
+import type { ItemOf } from '../../api/client.ts';
+import { useAction, useRead } from '../../api/queries.ts';
+import { Button, IconButton } from '../../components/button.tsx';
+import { Confirm } from '../../components/confirm.tsx';
+import { EngineStatus } from '../../components/engine-status.tsx';
+import { ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { TextLink } from '../../shell/link.tsx';
+
+type Model = ItemOf<'listServedModels'>;
+type Replica = ItemOf<'listEngines'>;
+
+const EVERY_MS = 2000;
+
+/** The servers of a model. Those of an added model can be removed, and others added. */
+export function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => void }) {
+  const engines = useRead('listEngines', undefined, { everyMs: EVERY_MS });
+  const [removing, setRemoving] = useState<Replica | null>(null);
+  const replicas = engines.data?.data.filter((replica) => replica.model === model.id);
+  const isAdded = model.origin === 'added';
+  return (
+    <section className="space-y-2">
+      <header className="flex items-center justify-between gap-3">
+        <h3 className="text-sm font-semibold">Replicas</h3>
+        {isAdded && (
+          <Button size="small" onClick={onAdd}>
+            Add replica
+          </Button>
+        )}
+      </header>
+      {replicas === undefined ? (
+        engines.error === null ? (
+          <SkeletonRows rows={1} />
+        ) : (
+          <ErrorState error={engines.error} retry={() => void engines.refetch()} />
+        )
+      ) : (
+        <ul className="divide-y divide-line" aria-label="Replicas">
+          {replicas.map((replica) => (
+            <li key={replica.name} className="flex items-center justify-between gap-3 py-2 text-sm">
+              <span className="min-w-0">
+                <TextLink
+                  to={`/operator/engines?engine=${encodeURIComponent(`${replica.model} ${replica.name}`)}`}
+                >
+                  <span className="wrap-anywhere">{replica.url ?? replica.name}</span>
+                </TextLink>
+                <span className="block text-xs text-ink-3">
+                  {replica.dialect}
+                  {/* The reason of a model that is down is shown above. */}
+                  {replica.reason !== null && model.state !== 'down' && `: ${replica.reason}`}
+                </span>
+              </span>
+              <span className="flex shrink-0 items-center gap-1 text-xs">
+                <EngineStatus engine={replica} />
+                {isAdded && replicas.length > 1 && (
+                  <IconButton
+                    label={`Remove ${replica.url ?? replica.name}`}
+                    onClick={() => setRemoving(replica)}
+                  >
+                    <Trash2 className="size-4" aria-hidden="true" />
+                  </IconButton>
+                )}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <p className="text-xs text-ink-3">Open a replica to drain or resume it.</p>
+      <RemoveReplica replica={removing} onClose={() => setRemoving(null)} />
+    </section>
+  );
+}
+
+/** Asks whether to remove a replica, and removes it; null: closed. */
+function RemoveReplica({ replica, onClose }: { replica: Replica | null; onClose: () => void }) {
+  const remove = useAction('removeReplica', {
+    changes: ['listEngines', 'listServedModels'],
+    done: 'The replica was removed',
+  });
+  return (
+    <Confirm
+      open={replica !== null}
+      onClose={onClose}
+      title={`Remove this replica of ${replica?.model ?? 'the model'}?`}
+      action="Remove replica"
+      busy={remove.isPending}
+      onConfirm={() => {
+        if (replica === null) return;
+        const { model, name } = replica;
+        remove.mutate({ body: { model, name } }, { onSuccess: onClose });
+      }}
+    >
+      <p className="wrap-anywhere">
+        {replica?.url} gets no more requests from any instance. Running requests finish first.
+      </p>
+    </Confirm>
+  );
+}

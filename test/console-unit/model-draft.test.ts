@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import * as fc from 'fast-check';
+import {
+  NEW_OFFER,
+  NEW_SERVER,
+  offerDraftOf,
+  offerOf,
+  serverOf,
+} from '../../console/src/pages/models/model-draft.ts';
+
+describe('prices and context length', () => {
+  test('are free and the default if nothing is entered', () => {
+    assert.deepEqual(offerOf(NEW_OFFER), {
+      value: { pricing: { prompt: '0', completion: '0' }, context_tokens: null },
+      errors: null,
+    });
+  });
+
+  test('accept a currency sign and thousands separators', () => {
+    const { value } = offerOf({ prompt: '$1,000.50', completion: ' 2 ', context: '131 072' });
+    assert.deepEqual(value, { pricing: { prompt: '1000.50', completion: '2' }, context_tokens: 131_072 });
+  });
+
+  test('that are not numbers are errors of their fields', () => {
+    const { value, errors } = offerOf({ prompt: '-1', completion: '1e3', context: '1.5' });
+    assert.equal(value, null);
+    assert.deepEqual(Object.keys(errors ?? {}), ['pricing.prompt', 'pricing.completion', 'context_tokens']);
+  });
+
+  test('of an existing model are unchanged after a round trip', () => {
+    const price = fc
+      .tuple(fc.nat(999), fc.nat(999_999))
+      .map(([whole, fraction]) => `${whole}.${String(fraction).padStart(6, '0')}`);
+    const context = fc.option(fc.integer({ min: 128, max: 1_048_576 }));
+    fc.assert(
+      fc.property(price, price, context, (prompt, completion, context_tokens) => {
+        const { value } = offerOf(offerDraftOf({ pricing: { prompt, completion }, context_tokens }));
+        assert.equal(value?.context_tokens, context_tokens);
+        assert.equal(Number(value?.pricing.prompt), Number(prompt));
+        assert.equal(Number(value?.pricing.completion), Number(completion));
+      }),
+    );
+  });
+});
+
+describe('a server', () => {
+  test('has only the fields that were entered', () => {
+    const url = 'http://10.0.0.5:8000';
+    assert.deepEqual(serverOf({ ...NEW_SERVER, url: ` ${url} ` }, '').value, { url, dialect: 'openai' });
+    const all = { url, dialect: 'vllm' as const, model: 'm', keyVariable: 'SLUICE_REPLICA_A' };
+    assert.deepEqual(serverOf({ ...all, maxInFlight: '64' }, '').value, {
+      url,
+      dialect: 'vllm',
+      model: 'm',
+      api_key_env: 'SLUICE_REPLICA_A',
+      max_in_flight: 64,
+    });
+  });
+
+  test('with an invalid count is an error with the prefix of the request', () => {
+    const { errors } = serverOf({ ...NEW_SERVER, maxInFlight: '0' }, 'replica.');
+    assert.deepEqual(Object.keys(errors ?? {}), ['replica.max_in_flight']);
+  });
+});
