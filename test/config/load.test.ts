@@ -207,7 +207,7 @@ test('YAML syntax errors are reported with their line, without other issues', as
   }
 });
 
-test('anchors are supported, and aliases that multiply are refused', async () => {
+test('anchors are supported, and exponentially nested aliases are refused', async () => {
   const { file } = await load('stream:\n  holdMs: &ms 5000\n  stallMs: *ms\n');
   assert.equal(file.stream.stallMs, 5000);
   const lines = ['a: &a [x, x, x, x, x, x, x, x, x, x]'];
@@ -221,7 +221,7 @@ test('anchors are supported, and aliases that multiply are refused', async () =>
   ]);
 });
 
-test('a file that is written at the same time is never read in part', async () => {
+test('a file is never read while it is partly written', async () => {
   const shorter = 'drainMs: 11\n';
   const longer = 'drainMs: 22\nqueue: {maxRequests: 7}\n';
   writeFileSync(path, shorter);
@@ -234,7 +234,7 @@ test('a file that is written at the same time is never read in part', async () =
     next = next === longer ? shorter : longer;
   }, 1);
   try {
-    // A reader that does not check fails in one of twenty rounds.
+    // Without a check, one in twenty rounds would fail.
     for (let round = 0; round < 500; round++) {
       const config = await loadConfig({ SLUICE_CONFIG: path }).catch((error: unknown) => {
         // On a busy machine, the file may change during every read.
@@ -466,8 +466,11 @@ test('loading any bytes succeeds or fails with a ConfigError', async () => {
 
 test('an invalid value of any type in any field is reported with its path and line', async () => {
   const leaves = configFields().filter(
-    // Most fields of `smtp` accept any text, and neither they nor those of `backup` are valid alone.
-    (field) => !/\[\]|^smtp\.|^backup\.(keep|directory)$|^(models|publicUrl|defaultPlan)$/.test(field.path),
+    // `metrics.host` and most fields of `smtp` accept any text. Fields of `smtp` and `backup` are not valid alone.
+    (field) =>
+      !/\[\]|^smtp\.|^metrics\.host$|^backup\.(keep|directory)$|^(models|publicUrl|defaultPlan)$/.test(
+        field.path,
+      ),
   );
   await fc.assert(
     fc.asyncProperty(
