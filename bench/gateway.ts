@@ -10,8 +10,8 @@
  * `--shared` adds Sluice with PostgreSQL and Valkey or Redis, whose CPU time is not included. vllm-router, smg, nginx,
  * Portkey and LiteLLM are added if they are on the PATH, or at the paths in `--vllm-router`, `--smg`, `--nginx`,
  * `--portkey` (its `start-server.js`) and `--litellm`. `--only sluice,smg` selects proxies; the minimal proxy always runs.
- * `--measure memory,cpu,chunk,latency,allocation,metrics` selects metrics. `--scraped` adds Sluice with its metrics scraped
- * every 100 ms, which is more than a hundred times as often as usual.
+ * `--measure memory,cpu,chunk,latency,allocation,metrics` selects measurements. `--scraped` adds Sluice with its
+ * metrics scraped every 100 ms, more than a hundred times as often as usual.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

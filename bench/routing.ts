@@ -1,5 +1,5 @@
 /**
- * Compares the routing of Sluice with that of other routers: four scripted engines with a modelled prefix cache
+ * Compares the routing of Sluice with that of other routers: four scripted engines with a modeled prefix cache
  * (`routing/engines.ts`) get the conversations of ten accounts through each router, and single requests of one account
  * while another one floods the router. The load is the same in every run. Each measurement has a new router and new
  * engines.

@@ -5,7 +5,7 @@ import type { Schema } from '../database/schema.ts';
 import { UUID } from './bounds.ts';
 import { invalidCursor, pageLimit, pageOf, type Page, type PageQuery } from './page.ts';
 
-/** Who makes a change, and from where. */
+/** The author of a change. */
 export interface Actor {
   /** `key:<id>`, `person:<id>`, `cli:<user name>`, `service`, or `visitor` for someone who is not signed in. */
   id: string;

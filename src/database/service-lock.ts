@@ -6,7 +6,7 @@ import { isLocked, tryLock } from '../file-lock.ts';
 import { convertingErrors, DatabaseError } from './errors.ts';
 import type { OpenFile } from './sqlite-files.ts';
 
-/** The service that runs on a data directory, as it describes itself in `service.json`. */
+/** The content of `service.json`: the service that runs on a data directory. */
 export interface RunningService {
   pid: number;
   /** Name of its host or container. The process ID is only valid there. */

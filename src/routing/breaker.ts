@@ -40,8 +40,8 @@ export interface BreakerPause {
 }
 
 /**
- * Circuit breaker of one replica. Pauses it after 5 consecutive failures, or if half of at least 20 requests within 30
- * seconds failed. Then lets one trial request through at a time. A trial that starts to respond ends the pause; a
+ * Circuit breaker of one replica. Pauses it after 5 consecutive failures, or if at least half of 20 or more requests
+ * within 30 seconds failed. Then lets one trial request through at a time. A trial that starts to respond ends the pause; a
  * trial that fails starts a longer one. Without a breaker, a replica that fails fast would look idle and attract more
  * requests.
  */

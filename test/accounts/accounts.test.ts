@@ -183,7 +183,7 @@ for (const kind of testDatabases()) {
       assert.equal(await count({ actor: by.id }), 4);
     });
 
-    test('pages of any size add up to the whole list, also when items are added meanwhile', async () => {
+    test('pages of any size add up to the whole list, even when items are added in the meantime', async () => {
       await using database = await kind.open();
       const add = (name: string) => createAccount(database, { name }, by);
       for (let index = 0; index < 7; index += 1) await add(`before ${index}`);

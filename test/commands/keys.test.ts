@@ -214,7 +214,7 @@ test('invalid options exit with 2, unknown keys and accounts with 1', async (t) 
   assert.deepEqual([account.code, account.stdout, account.stderr], [1, '', 'This account does not exist.\n']);
 });
 
-test('the last edit of each limit applies, and no limits are null instead of an empty object', () => {
+test('the last edit of each limit applies, and the result is null instead of an empty object if no limits remain', () => {
   const names = LIMIT_NAMES.filter((name) => name !== 'usdPerMonth');
   const name = fc
     .tuple(fc.constantFrom(...names), fc.constantFrom('', '@a/b', '@c/d'))

@@ -13,7 +13,7 @@ export function terminal(written: string[], columns = 120): Terminal {
       done();
     },
   });
-  // A `Terminal` uses nothing else.
+  // A `Terminal` uses only these members.
   return new Terminal(Object.assign(stream, { columns }) as unknown as NodeJS.WriteStream);
 }
 

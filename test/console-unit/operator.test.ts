@@ -248,7 +248,7 @@ describe('health checks', () => {
     }
   });
 
-  test('an unavailable model is worse if it is required', () => {
+  test('an unavailable model is more severe if it is required', () => {
     const stateWith = (...models: Model[]) =>
       checksOf(HEALTHY, models).find(({ name }) => name === 'Models')?.state;
     assert.equal(stateWith(model('ready'), model('down')), 'warning');

@@ -95,7 +95,7 @@ describe('charts and the live log', WITH_BROWSER, () => {
   test('charts redraw in the colors of the dark scheme', async () => {
     await page.goto('/usage');
     await page.locator('canvas').first().waitFor();
-    // The page notices the other scheme when it renders a frame, which a busy browser may not do by itself.
+    // The page detects the new scheme when it renders a frame, and a busy browser may not render one without a change.
     const pixels = () =>
       page.evaluate<string | undefined>(
         "new Promise((resolve) => requestAnimationFrame(() => resolve(document.querySelector('canvas')?.toDataURL())))",

@@ -1,4 +1,4 @@
-/** Every page, also while the window is resized: no axe or Content-Security-Policy violations, no horizontal scrolling. */
+/** Every page, including while the window is resized: no axe or Content-Security-Policy violations, no horizontal scrolling. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { OpenedService } from '../harness.ts';

@@ -60,7 +60,7 @@ async function seedAccounts({ kysely }: Database, now: number): Promise<void> {
   }
 }
 
-/** Error code, parameter, message, number of requests, and minutes before now. The first three have no valid key. */
+/** Refusals: error code, parameter, message, number of requests, and minutes before now. The first three have no valid key. */
 const REFUSALS = [
   [
     'invalid_api_key',

@@ -51,7 +51,7 @@ test('server errors are mapped to faults, which decide whether to wait or to sto
   assert.equal(asPostgresError(ours, 'a on b'), ours);
 });
 
-test('an unreachable server is away, with its host and database', async () => {
+test('an unreachable server is reported as unavailable, with its host and database', async () => {
   const refused = openDatabase(at('postgres://me:hush@127.0.0.1:1/sluice'));
   await assert.rejects(
     refused,
@@ -85,7 +85,7 @@ for (const databases of testDatabases().filter(({ name }) => name === 'PostgreSQ
     assert.equal(name, 'Default');
   });
 
-  test('a statement that waits too long for a lock is busy', async () => {
+  test('a statement that waits too long for a lock fails with busy', async () => {
     await using database = await databases.open();
     await using other = await database.again();
     await database.kysely.transaction().execute(async (transaction) => {
@@ -115,7 +115,7 @@ describe('a server that becomes unreachable', { skip: withoutPostgres }, () => {
   const name = async () =>
     (await database.kysely.selectFrom('accounts').select('name').executeTakeFirstOrThrow()).name;
 
-  test('is away until it is back, and the same `Database` then works again', async () => {
+  test('is unavailable until it responds again, and the same `Database` then works', async () => {
     await Promise.all(Array.from({ length: 5 }, name));
     process.kill(server.pid, 'SIGKILL');
     // Each connection of the pool detects it separately.
@@ -131,7 +131,7 @@ describe('a server that becomes unreachable', { skip: withoutPostgres }, () => {
     assert.equal(await database.accessRevision(), 1);
   });
 
-  test('is away while it is paused, and the connection is replaced', async () => {
+  test('is unavailable while it is paused, and the connection is replaced', async () => {
     const backend = () => sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(database.background);
     const [first] = (await backend()).rows;
     assert.ok(first);

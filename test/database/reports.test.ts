@@ -133,7 +133,7 @@ test('a value without a SQLite type is refused by the thread too', async () => {
   await sql`select 1`.execute(database.reports);
 });
 
-test('a moved file is reported as a fault, and read when it is back', async () => {
+test('a moved file is reported as a fault, and read again once it is moved back', async () => {
   await using location = await sqlite.location();
   const reports = new Kysely<Schema>({ dialect: new SqliteReaderDialect(join(location.home, 'sluice.db')) });
   const names = () => reports.selectFrom('accounts').select('name').execute();

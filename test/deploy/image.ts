@@ -1,9 +1,11 @@
 /**
- * Builds the container image with buildah and tests it: as an unprivileged user it starts, generates, answers its health
- * check, writes only to its volume, and stops on SIGTERM. Prints the size of the image and the time from start to ready.
+ * Builds the container image with buildah and tests it: as an unprivileged user, it starts, generates, passes its
+ * health check, writes only to its volume, and stops on SIGTERM. Prints the size of the image and the time from start
+ * to ready.
  *
- * No registry of images is needed: the base images are made with debootstrap and the Node and npm of this machine. Needs
- * Debian, root, and the packages buildah and debootstrap. Everything is kept in `.cache/deploy`; remove it to start over.
+ * Needs no image registry: the base images are built with debootstrap and with the Node and npm of this machine.
+ * Needs Debian, root, and the packages buildah and debootstrap. Everything is kept in `.cache/deploy`; delete it to
+ * start over.
  */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,7 +31,7 @@ const IMAGE = 'localhost/sluice-test';
 const USER = 10_001;
 const MAX_MEGABYTES = 350;
 
-/** What Debian's slim images leave out. */
+/** Files that Debian's slim images leave out. */
 const NOT_SLIM = ['usr/share/{doc,info,locale,man}/*', 'var/{cache,lib}/apt/{archives,lists,*.bin}'];
 
 const storage = [
@@ -68,7 +70,7 @@ for (const start of ['first', 'second']) {
 checkUnchanged(container.root);
 console.log('Passed');
 
-/** Makes the base image: a minimal Debian without the files that slim images leave out. */
+/** Creates the base image: a minimal Debian without the files that slim images leave out. */
 function makeBase(): void {
   if (hasImage(BASE)) return;
   rmSync(BASE_FOLDER, { recursive: true, force: true });
@@ -80,7 +82,7 @@ function makeBase(): void {
   rmSync(BASE_FOLDER, { recursive: true });
 }
 
-/** Makes the image to build with, which has Node and npm where the official images have them. */
+/** Creates the image to build with, which has Node and npm in the same places as the official images. */
 function makeNode(): void {
   if (hasImage(NODE)) return;
   // npm sets it to the path of its bin/npm-cli.js.

@@ -12,7 +12,7 @@ const DEPLOY = join(ROOT, 'deploy');
 const CHART = join(DEPLOY, 'helm', 'sluice');
 const python = process.env.SLUICE_TEST_PYTHON;
 
-/** What the tests read of a manifest. */
+/** The fields of a manifest that the tests read. */
 interface Manifest {
   kind: string;
   metadata: { name: string };
@@ -202,7 +202,7 @@ describe('the Compose files', () => {
     });
   }
 
-  test('the proxy of the cluster knows every instance, and does not send a processed request again', () => {
+  test('the proxy of the cluster lists every instance, and does not resend a request that was processed', () => {
     const { services } = parse(read('compose.cluster.yaml'), { merge: true }) as Compose;
     const names = Object.keys(services).filter((name) => services[name]?.image === 'sluice');
     const proxy = read('haproxy.cfg');

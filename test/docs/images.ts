@@ -1,6 +1,6 @@
 /**
- * Takes the pictures of README.md and docs/console.md, `docs/images/*.png`, from the console with sample data: light, at
- * twice the pixel density. Run `npm run images` after a visible change to one of these pages.
+ * Takes the screenshots in README.md and docs/console.md, `docs/images/*.png`, of the console with sample data, in
+ * light mode at twice the pixel density. Run `npm run images` after a visible change to one of these pages.
  */
 import { join } from 'node:path';
 import { openBrowser } from '../console/browser.ts';

@@ -106,7 +106,7 @@ describe('the `max_tokens` sent to a replica', () => {
     ['vLLM 0.12', 'vllm', chatWith, [1024, 924]],
     ['vLLM 0.12', 'vllm', textWith, [1024, 924]],
     ['vLLM 0.18', 'vllm', chatWith, [1024, OMITTED]],
-    // Its error does not report the prompt's tokens, so its bytes are the upper bound.
+    // Its error does not report the number of prompt tokens, so the number of bytes is the upper bound.
     ['vLLM 0.18', 'vllm', textWith, [1024, 923]],
     ['SGLang', 'sglang', chatWith, [OMITTED]],
     ['SGLang', 'sglang', textWith, [1024, 923]],

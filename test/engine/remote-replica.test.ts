@@ -44,7 +44,7 @@ async function start({ dialect, bodies }: Fake) {
 const metrics = (running: number, waiting: number) =>
   `vllm:num_requests_running{engine="0"} ${running}\nvllm:num_requests_waiting{engine="0"} ${waiting}\nvllm:kv_cache_usage_perc{engine="0"} 0.5\n`;
 
-test('the load of a vLLM server is read again and again', async () => {
+test('the load of a vLLM server is read periodically', async () => {
   const bodies = { '/health': '', '/v1/models': '{"data":[]}', '/metrics': metrics(3, 1) };
   await using bed = await start({ dialect: 'vllm', bodies });
   const { replica } = bed;

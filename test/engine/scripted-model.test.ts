@@ -6,11 +6,11 @@ import { ScriptedPrefixCache } from '../../src/engine/scripted/prefix-cache.ts';
 import type { ChatRequest, GenerationEvent, Message } from '../../src/generation.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
 
-/** Tokens of a block of the modelled cache, and characters of a token. */
+/** Tokens per block of the modeled cache, and characters per token. */
 const BLOCK = 16;
 const TOKEN = 4;
 
-/** A text of this many tokens that differs from others from its start on. */
+/** A text of this many tokens that differs from other texts from its first token. */
 function words(name: string, tokens: number): string {
   return name.repeat(tokens * TOKEN).slice(0, tokens * TOKEN);
 }
@@ -55,7 +55,7 @@ test('prompts are cached only in their scope, and not at all without one', async
   assert.equal(await run('a'), 63);
 });
 
-test('the cache keeps the blocks that were used last', () => {
+test('the cache keeps the most recently used blocks', () => {
   const names = fc.array(fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f'), { maxLength: 30 });
   fc.assert(
     fc.property(names, fc.integer({ min: 1, max: 6 }), (used, maxPrompts) => {
@@ -70,7 +70,7 @@ test('the cache keeps the blocks that were used last', () => {
   );
 });
 
-/** Lets promises settle, and turns of the event loop that do not wait for time pass. */
+/** Lets promises settle, and runs turns of the event loop that do not depend on timers. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -118,7 +118,7 @@ test('prompts are processed one at a time, and their cached tokens take no time'
   );
 });
 
-test('each other request in a slot makes the tokens slower', async () => {
+test('each additional request in a slot slows down the tokens of the others', async () => {
   const engine = new ScriptedEngine({ tokenMs: 5, tokenMsPerRequest: 3 });
   const request = talk([user('a')], { maxTokens: 4 });
   const [alone] = await timesOf(engine, [request], 40);

@@ -194,7 +194,7 @@ describe('the server of an engine', () => {
     }
   });
 
-  it('stops reading the engine while the client reads nothing, and ends the generation after a minute', async (test) => {
+  it('stops reading from the engine while the client reads nothing, and ends the generation after a minute', async (test) => {
     test.mock.timers.enable({ apis: ['setTimeout'] });
     const endless = new EndlessEngine();
     await using flooded = await serve(endless);

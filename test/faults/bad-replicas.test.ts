@@ -15,7 +15,7 @@ after(() => healthy.close());
 const slow = await serve({ slots: 32, tokenMs: 10 });
 after(() => slow.close());
 
-/** Starts an engine that others call as a replica. */
+/** Starts an engine that the service uses as a replica. */
 function serve(options: ConstructorParameters<typeof ScriptedEngine>[0]) {
   return serveEngine(
     new ScriptedEngine({ queue: 1000, ...options }),
@@ -65,7 +65,7 @@ after(() => service[Symbol.asyncDispose]());
 
 const TEXT = 'the same text as from an unbroken replica';
 
-/** Returns whether the request succeeded. Fails if it succeeded with another text. */
+/** Returns whether the request succeeded. Fails if it succeeded with the wrong text. */
 async function ask(): Promise<boolean> {
   const response = await post(
     service,
@@ -90,7 +90,7 @@ async function askMany(count: number): Promise<number> {
   return succeeded;
 }
 
-test('beside replicas that hang, lie, are cut off, slow or gone, at least 99% of requests succeed', async () => {
+test('at least 99% of requests succeed if other replicas hang, report wrong values, cut off responses, are slow or are down', async () => {
   await askMany(100);
   await until(() => {
     const replicas = service.service.router.overview()[0]?.replicas ?? [];

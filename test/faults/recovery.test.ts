@@ -108,7 +108,7 @@ test('streams and other responses continue after their engine was killed, and ea
   }
 });
 
-test('a request that crashes its engine twice ends with the error, costs nothing, and is refused then', async () => {
+test('a request that crashes its engine twice ends with the error, costs nothing, and is refused from then on', async () => {
   const model = 'test/crashing';
   const crash: Directive = { tokens: 9, dieAfter: 2 };
   using wire = await send(model, crash);

@@ -73,7 +73,7 @@ test('changed fields that need a restart are logged', async () => {
   assert.equal((await it.complete(caller)).header(LIMIT), '900');
 });
 
-test('requests of accounts whose plan was removed are refused until it is back', async () => {
+test('requests of accounts whose plan was removed are refused until it is restored', async () => {
   const both = (more: string) => scriptedYaml({}, `plans:\n  open: {}\n${more}defaultPlan: open\n`);
   await using it = await ReloadTest.start(both('  gold: {requestsPerMinute: 1000}\n'));
   const gold = await it.manager.caller('gold');

@@ -68,7 +68,7 @@ for (const files of [FILES, FILES.slice(0, 1), FILES.slice(0, 2), ['sluice.db-wa
   });
 }
 
-test('while the database is missing, reports and changes are refused, and after keys.maxStaleMs so is everything else', async () => {
+test('while the database is missing, reports and changes are refused, and after keys.maxStaleMs everything else is refused too', async () => {
   await using location = await sqlite!.location();
   await using service = await start(location);
   const manager = await Management.of(service);

@@ -41,7 +41,7 @@ const INVALIDATIONS: Record<string, (database: Database, caller: Caller) => Prom
 for (const kind of testDatabases()) {
   describe(`revocation, on ${kind.name}`, () => {
     for (const [name, invalidate] of Object.entries(INVALIDATIONS)) {
-      test(`${name} is refused from the next poll, which also ends running requests`, async (t) => {
+      test(`${name} is refused after the next poll, which also ends running requests`, async (t) => {
         await using it = await PolledService.start(t, kind);
         const caller = await it.manager.caller();
         const other = await it.manager.caller();
@@ -63,7 +63,7 @@ for (const kind of testDatabases()) {
       });
     }
 
-    test('a key is refused from its expiry, and the next poll ends its running requests', async (t) => {
+    test('a key is refused once it has expired, and the next poll ends its running requests', async (t) => {
       await using it = await PolledService.start(t, kind);
       const expires = new Date(it.clock.unix + 3_600_000);
       const caller = await it.manager.caller(null, { expires_at: expires.toISOString() });
@@ -94,7 +94,7 @@ for (const kind of testDatabases()) {
       assert.ok(request && request.prompt_tokens > 0 && request.completion_tokens > 0);
     });
 
-    test('a lower plan applies from the next poll and does not end running requests', async (t) => {
+    test('a lower plan applies after the next poll and does not end running requests', async (t) => {
       await using it = await PolledService.start(t, kind);
       const caller = await it.manager.caller();
       using stream = await it.stream(caller);

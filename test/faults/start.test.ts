@@ -120,26 +120,30 @@ const failures: Record<string, StartFailure> = {
   },
 };
 
-test('a service that cannot start exits with 1, a reason and advice', { concurrency: 2 }, async (group) => {
-  for (const [name, { yaml = scriptedYaml(), env = {}, message }] of Object.entries(failures)) {
-    void group.test(`when ${name}`, async () => {
-      const config = at(`${name}.yaml`);
-      const home = env.SLUICE_HOME ?? at(`home: ${name}`);
-      await writeFile(config, yaml);
-      const { code, stderr } = await spawnCli(['serve'], {
-        ...process.env,
-        SLUICE_PORT: '0',
-        SLUICE_HOME: home,
-        SLUICE_CONFIG: config,
-        ...env,
+test(
+  'a service that cannot start exits with 1 and prints a reason and advice',
+  { concurrency: 2 },
+  async (group) => {
+    for (const [name, { yaml = scriptedYaml(), env = {}, message }] of Object.entries(failures)) {
+      void group.test(`when ${name}`, async () => {
+        const config = at(`${name}.yaml`);
+        const home = env.SLUICE_HOME ?? at(`home: ${name}`);
+        await writeFile(config, yaml);
+        const { code, stderr } = await spawnCli(['serve'], {
+          ...process.env,
+          SLUICE_PORT: '0',
+          SLUICE_HOME: home,
+          SLUICE_CONFIG: config,
+          ...env,
+        });
+        assert.match(stderr, message);
+        assert.equal(code, 1);
+        assert.doesNotMatch(stderr, /^ +at /m, 'no stack');
+        assert.deepEqual(await modelFiles(home), [], 'no partial file is left');
       });
-      assert.match(stderr, message);
-      assert.equal(code, 1);
-      assert.doesNotMatch(stderr, /^ +at /m, 'no stack');
-      assert.deepEqual(await modelFiles(home), [], 'no partial file is left');
-    });
-  }
-});
+    }
+  },
+);
 
 /** Returns the complete and partial model files. */
 async function modelFiles(home: string): Promise<string[]> {
@@ -194,7 +198,7 @@ test('the service is not ready if a required model cannot be loaded', async () =
 const [UNSHARE, ...PRIVATE_MOUNTS] = ['unshare', '--map-root-user', '--mount'] as const;
 
 test(
-  'a service whose disk is too small for its model exits with 1 and the sizes',
+  'a service whose disk is too small for its model exits with 1 and reports the sizes',
   { skip: noSmallDisk() },
   async () => {
     const home = at('small');

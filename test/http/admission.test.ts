@@ -141,14 +141,14 @@ test('pipelined requests get their responses in order', async () => {
   assertError(await wire.response(), 'unknown_url');
 });
 
-test('a client that waits for 100 Continue gets it, then its response', async () => {
+test('a client that waits for 100 Continue gets it, and then its response', async () => {
   using wire = await Wire.open(service.url);
   const headers = { ...key, 'Content-Length': String(hello.length), Expect: '100-continue' };
   assert.equal((await wire.send(announcing(headers)).head()).statusLine, 'HTTP/1.1 100 Continue');
   assert.equal((await wire.send(hello).response()).status, 200);
 });
 
-test('invalid HTTP is refused with 400 in the usual error format, and the connection ends', async () => {
+test('invalid HTTP is refused with 400 in the usual error format, and the connection is closed', async () => {
   const requests = [
     'hello\r\n\r\n',
     'GET /v1/models HTTP/1.1\r\nBad Header: x\r\n\r\n',

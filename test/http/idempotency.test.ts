@@ -66,7 +66,7 @@ describe('a second request with the same key and body, while the first one runs'
     assertError(await fixture.exchange('b', { key: caller.key }), 'requests_per_minute');
   });
 
-  test('gets the error of the first one if that fails before its first token, and the key is free again', async () => {
+  test('gets the error of the first one if it fails before its first token, and the key is free again', async () => {
     await using fixture = await Fixture.start();
     for (const stream of [true, false]) {
       const first = fixture.exchange('a', { fields: { stream } });
@@ -114,7 +114,7 @@ describe('a second request with the same key and body, while the first one runs'
     await until(() => generation.closed);
   });
 
-  test('and that does not read delays neither the first one nor the generation', async () => {
+  test('delays neither the first one nor the generation if it reads nothing', async () => {
     await using fixture = await Fixture.start();
     const { reader: first, generation } = await fixture.begin('a');
     using second = await fixture.wire('a', { fields: { stream: true } });
@@ -193,7 +193,7 @@ describe('a request with the same key, after the first one ended,', () => {
     assert.equal(fixture.replica.started, 2);
   });
 
-  test('and another body or endpoint is refused with 422', async () => {
+  test('is refused with 422 if its body or endpoint is different', async () => {
     await using fixture = await Fixture.start();
     await fixture.run('a', 'one');
     await assert.rejects(fixture.complete('a', { temperature: 0.5 }), (error) => {
@@ -206,7 +206,7 @@ describe('a request with the same key, after the first one ended,', () => {
     assert.equal((await fixture.run('b', 'two')).status, 200);
   });
 
-  test('from another account begins its own generation', async () => {
+  test('begins its own generation if it is from another account', async () => {
     await using fixture = await Fixture.start();
     const other = await fixture.management.caller();
     const first = await fixture.run('a', 'one');
@@ -215,7 +215,7 @@ describe('a request with the same key, after the first one ended,', () => {
     assert.notEqual(second.header('x-request-id'), first.header('x-request-id'));
   });
 
-  test('from another key of the account gets the response if that key may use the model', async () => {
+  test('gets the response with another key of the account if that key may use the model', async () => {
     await using fixture = await Fixture.start();
     const first = await fixture.run('a', 'one');
     const { accountId } = fixture.caller;
@@ -378,7 +378,7 @@ describe('the Idempotency-Key header', () => {
       assert.equal((await fixture.run(key, 'one')).status, 200);
   });
 
-  test('is the same key with and without quotes', async () => {
+  test('identifies the same key with and without quotes', async () => {
     await using fixture = await Fixture.start();
     const first = await fixture.run('"a b"', 'one');
     assert.equal((await fixture.exchange('a b')).body, first.body);
@@ -399,7 +399,7 @@ describe('the Idempotency-Key header', () => {
 });
 
 describe('two instances with the same Valkey', { skip: withoutValkey }, () => {
-  test('run one generation of a key, and respond 409 on the other one', async () => {
+  test('run one generation per key, and the other one responds 409', async () => {
     await using pair = await startPair();
     const { one, two } = pair;
     const { reader: first, generation } = await one.begin('a');
@@ -505,7 +505,7 @@ class Fixture implements AsyncDisposable {
     this.#owned = owned;
   }
 
-  /** `settings` are the fields of `idempotency` in YAML, and `rest` is more of the configuration. */
+  /** `settings` are the fields of `idempotency` in YAML, and `rest` is the rest of the configuration. */
   static async start(settings = '{}', env: NodeJS.ProcessEnv = {}, rest = ''): Promise<Fixture> {
     await using owned = new AsyncDisposableStack();
     const replica = owned.use(await ControlledReplica.listen());

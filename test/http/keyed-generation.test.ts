@@ -7,7 +7,7 @@ import { ClientDisconnected } from '../../src/inference/complete.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
 import { KeyedGeneration, type ResponseReader } from '../../src/http/idempotency/keyed-generation.ts';
 
-/** A generation in memory of its own, with what it reports. */
+/** A generation with its own memory, and the events that it reports. */
 class Fixture {
   readonly generation: KeyedGeneration;
   readonly undelivered: string[] = [];
@@ -98,7 +98,7 @@ test('every reader gets the whole response, whenever it joins and however slowly
   );
 });
 
-test('a response that exceeds the memory is sent completely to the first reader, with at most three pages more', async () => {
+test('a response that exceeds the memory is sent completely to the first reader, and uses at most three pages more', async () => {
   const maxBytes = 65_536;
   const small = fc.array(
     fc.integer({ min: 1, max: 20_000 }).map((length) => 'é'.repeat(length)),
@@ -191,7 +191,7 @@ test('a response is undelivered if every reader left before its end', async () =
   assert.deepEqual(fixture.undelivered, ['request']);
 });
 
-test('an error before the response rejects every reader, also those that join later', async () => {
+test('an error before the response rejects every reader, including those that join later', async () => {
   const fixture = new Fixture();
   const error = new ServiceError('engine_unavailable', 'No replica.');
   const waiting = fixture.generation.join();

@@ -137,7 +137,7 @@ test('a scrape under load has every metric of the table and no other, with its t
 });
 
 test('tokens and cost are those of the responses', async () => {
-  // The request of the test before is recorded after its client has disconnected.
+  // The request of the previous test is recorded after its client has disconnected.
   const requests = 'sluice_requests_total';
   await until(async () => total(await scrape(), requests, { code: 'hung_up' }) === 1);
   const before = await scrape();

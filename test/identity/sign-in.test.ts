@@ -117,7 +117,7 @@ for (const kind of testDatabases()) {
       assert.equal(refused.filter((line) => line.endsWith('person:unknown')).length, 2);
     });
 
-    test('guessing locks out the guesser, not the user', async () => {
+    test('password guessing locks out the IP address of the attacker, not the user', async () => {
       await using fixture = await startIdentityFixture(kind);
       await fixture.operator();
       const guesser = fixture.browser();
@@ -128,7 +128,7 @@ for (const kind of testDatabases()) {
         ...Array<string>(10).fill('wrong_credentials'),
         ...Array<string>(2).fill('too_many_attempts'),
       ]);
-      // Now the right password is refused too, from this address.
+      // The correct password is now refused too, from this address.
       const response = await guesser.call('signIn', { body: { email, password } });
       assert.equal(response.status, 429);
       assert.ok(Number(response.headers.get('retry-after')) > 60);

@@ -237,7 +237,7 @@ test('a replica that fails fast is paused, and no caller notices', async () => {
     const events = Array.from({ length: 10 }, () => collect(run(router, chat({ text: 'fine' }))));
     for (const each of await Promise.all(events)) assert.equal(textOf(each), 'fine');
   }
-  // The first batch, before 5 requests had failed, and a few trials.
+  // The requests before the 5th failure, and a few trials.
   assert.ok(broken.bodies.length < 20, `${broken.bodies.length} requests went to it`);
   assertReleased(router);
 });
@@ -365,7 +365,7 @@ const endings: Directive[] = [
   { tokens: 4, tokenMs: FOREVER },
 ];
 
-/** What the consumer does after this many events: continues, leaves, or aborts. */
+/** The consumer's action after this many events: continue, stop reading, or abort. */
 const consumers = fc.record({
   after: fc.nat(4),
   does: fc.constantFrom('reads on', 'leaves', 'disconnects'),
@@ -475,7 +475,7 @@ test('a client that disconnects before the first chunk pays for the prompt', asy
   }
 });
 
-test('a client of several choices that disconnects pays what the replica counted for each', async () => {
+test('a client that disconnects from several choices pays what the replica counted for each', async () => {
   const frame = (index: number, completion_tokens: number) => ({
     choices: [{ index, delta: { content: 'a' } }],
     usage: { prompt_tokens: 250, completion_tokens },
@@ -484,12 +484,12 @@ test('a client of several choices that disconnects pays what the replica counted
   assert.deepEqual(await disconnected(frames, chat({}, { ...LONG, choices: 2 })), [250, 5, 'engine']);
 });
 
-test('a client of a reasoning model that disconnects pays for the reasoning', async () => {
+test('a client that disconnects from a reasoning model pays for the reasoning', async () => {
   const frames = [1, 2, 3].map(() => ({ choices: [{ index: 0, delta: { reasoning: 'Hm' } }] }));
   assert.deepEqual(await disconnected(frames, chat({}, LONG)), [100, 3, 'estimated']);
 });
 
-test('a client that disconnects from a tool call pays for its parts', async () => {
+test('a client that disconnects in the middle of a tool call pays for the part that was generated', async () => {
   const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'f', arguments: '' } };
   const more = { index: 0, function: { arguments: '{"a":' } };
   const frames = [call, more, more].map((part) => ({
@@ -498,7 +498,7 @@ test('a client that disconnects from a tool call pays for its parts', async () =
   assert.deepEqual(await disconnected(frames, chat({}, LONG)), [100, 3, 'estimated']);
 });
 
-test('the row of a request has the tokens of its reasoning, also if the client disconnects', async () => {
+test('the row of a request has its reasoning tokens, even if the client disconnects', async () => {
   const finished = run(routerTo([engine]), chat({ reasoning: 'Let me see', text: 'Yes' }));
   await collect(finished);
   const left = run(routerTo([engine]), chat({ reasoning: 'Let me see', tokens: 1000, tokenMs: 1 }));
@@ -572,7 +572,7 @@ test('a replica that reports impossible usage charges no more than was reserved,
   }
 });
 
-test('a client that disconnects from a stream of impossible counts pays at most what was reserved', async () => {
+test('a client that disconnects from a stream with impossible counts pays at most what was reserved', async () => {
   const frames = [
     {
       choices: [{ index: 0, delta: { content: 'a' } }],
@@ -583,7 +583,7 @@ test('a client that disconnects from a stream of impossible counts pays at most 
   assert.deepEqual(paid, [9, 5, 'clamped']);
 });
 
-/** A replica that completes its first request and never responds to the next, on a clock of the test. */
+/** A replica that completes its first request and never responds to the next, with a clock that the test controls. */
 async function leaveSecond(maxTokens: number | null, exactCounts: boolean) {
   const usage = { prompt_tokens: 100, completion_tokens: 100_000 };
   let received = 0;

@@ -218,7 +218,7 @@ for (const [name, request] of [
   });
 }
 
-/** The replica of another server, or with another model. */
+/** A replica of another type, or with another model. */
 const otherReplica = (engine: Engine, more: { dialect?: Dialect; model?: string }): Engine => ({
   name: 'other',
   dialect: engine.dialect,
@@ -230,7 +230,7 @@ const otherReplica = (engine: Engine, more: { dialect?: Dialect; model?: string 
   ...more,
 });
 
-test('a response without text is generated again, whatever it asks for', async () => {
+test('a response without text is generated again, whatever the request contains', async () => {
   const failing: Engine = {
     ...otherReplica(first, { dialect: 'tgi' }),
     async *generate() {

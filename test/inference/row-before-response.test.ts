@@ -118,7 +118,7 @@ for (const stream of [true, false]) {
   });
 }
 
-test('an error is reported only if the row is on disk; otherwise the caller learns that storage failed', async () => {
+test('an error is reported only if the row is on disk; otherwise, the caller gets storage_unavailable', async () => {
   const settle = () => Promise.reject(ledgerUnavailable());
   const pending = run(gone, { open: () => new Promise(() => {}), settle }, {}, false);
   await assert.rejects(collect(pending.events), { code: 'storage_unavailable' });
@@ -128,7 +128,7 @@ test('an error is reported only if the row is on disk; otherwise the caller lear
   await assertReleased(written.router);
 });
 
-test('no replica is asked while the ledger is not writable', async () => {
+test('no request is sent to a replica while the ledger is not writable', async () => {
   const health = { writable: false, sinceMs: 1, waiting: 0, reason: 'a test' } as const;
   const { events, record, router } = run(engine, { health }, {}, true);
   await assert.rejects(collect(events), { code: 'storage_unavailable' });

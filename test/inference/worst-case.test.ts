@@ -22,7 +22,7 @@ const cases = fc.record({
   most: fc.integer({ min: 1, max: 500 }),
   prompt: fc.nat(1000),
   completion: fc.nat(1000),
-  /** Position of the real counts between none and the maximum. */
+  /** The real counts as a fraction of the maximum. */
   promptShare: fc.double({ min: 0, max: 1, noNaN: true }),
   completionShare: fc.double({ min: 0, max: 1, noNaN: true }),
 });

@@ -65,7 +65,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
   const distance = (one: Float32Array, other: Float32Array): number =>
     one.reduce((max, logit, token) => Math.max(max, Math.abs(logit - (other[token] ?? NaN))), 0);
 
-  test('an incompatible version of the addon is refused with what is missing', () => {
+  test('an incompatible version of the addon is refused, and the error names the missing members', () => {
     assert.equal(checkAddon(backend.addon), backend.addon);
     class AddonContext {
       initBatch() {}

@@ -24,8 +24,8 @@ const VOCABULARY_SIZE = 49_152;
 /** Two ordinary tokens of the default model. */
 const [TOKEN, OTHER_TOKEN] = [260, 261] as const;
 
-// llama.cpp selects its kernels based on the CPU, so generated texts differ between machines. These tests do not expect
-// any.
+// llama.cpp selects its kernels based on the CPU, so generated texts differ between machines. These tests do not
+// expect any particular text.
 describe('sampling in the embedded engine', SKIP, () => {
   let engine: LlamaEngine;
 

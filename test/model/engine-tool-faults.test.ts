@@ -9,7 +9,7 @@ import { FORMATS } from '../engine/llama/tool-calls/formats.ts';
 import { assertRefused, chat, complete, ENDLESS, file, FLAT, SKIP, until } from './embedded-engine.ts';
 import { assertCall, callsOf, COLOR, OFF } from './lamp-tools.ts';
 
-/** What begins and ends calls, results and turns in every format, and in this model's template. */
+/** Markers that begin or end calls, results and turns, in every format and in this model's template. */
 const MARKERS = FORMATS.flatMap(({ openings, leadingOpenings }) =>
   openings.concat(leadingOpenings?.([OFF]) ?? []),
 )
@@ -109,7 +109,7 @@ describe('faults of tool calls of the embedded engine', SKIP, () => {
     assert.deepEqual(reasons, ['tool_calls']);
   });
 
-  test('a call in the text of a user is no call of the model', async () => {
+  test('a call in the text of a user does not count as a call of the model', async () => {
     const [token = 0] = loaded.model.tokenize(' lamp', false);
     const sampling = { ...ENDLESS, logitBias: new Map([[token, 100]]) };
     const { events, texts } = await complete(

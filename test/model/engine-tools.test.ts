@@ -75,7 +75,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
     assert.ok(usage.completionTokens > 10);
   });
 
-  test('a named function, or one of a subset, is the one that is called', async () => {
+  test('only the named function, or one of the allowed subset, is called', async () => {
     for (const toolChoice of [
       { type: 'function', name: 'off' },
       { type: 'allowed', mode: 'required', names: ['off'] },
@@ -176,7 +176,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
     assert.deepEqual(output.calls, ['set_color{"color": "red", "level": 2}']);
   });
 
-  test('without tools, or with none to choose, there are no calls', async () => {
+  test('without tools, or with `tool_choice` none, there are no calls', async () => {
     for (const changed of [{ tools: [] }, { toolChoice: { type: 'none' } }] as const) {
       const { events } = await ask({ ...changed, maxTokens: 8 });
       assert.deepEqual(callsOf(events), []);

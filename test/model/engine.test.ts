@@ -81,8 +81,8 @@ describe('the embedded engine', SKIP, () => {
       'do, re, mi,',
       'x = 1; y =',
     ];
-    // Each has a token of its own to repeat. How likely the model finds it depends on the prompt alone, and hardly on
-    // the order of arithmetic, which differs with what else is in the batch.
+    // Each request repeats its own token, whose probability depends almost only on the prompt, and hardly on the
+    // order of arithmetic, which differs with the rest of the batch.
     const requests = questions.map((question, i) =>
       text(question, { maxTokens: 4, logprobs: 0, sampling: always(300 + i) }),
     );

@@ -4,7 +4,7 @@ import type { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
 import type { FinishReason, GenerationEvent } from '../../src/generation.ts';
 import { TextStream } from '../../src/engine/llama/text-stream.ts';
 
-/** What a choice has generated. */
+/** The output of a choice. */
 export interface Output {
   text: string;
   reasoning: string;

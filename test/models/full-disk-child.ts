@@ -5,7 +5,7 @@ import { PullError } from '../../src/models/pull-error.ts';
 import { parseSource } from '../../src/models/source.ts';
 import { ModelStore } from '../../src/models/store.ts';
 
-/** Pulls a model to a disk that is reported as large enough but is not, and prints the error as JSON. */
+/** Pulls a model to a disk that appears to be large enough but is not, and prints the error as JSON. */
 const [home = '', name = ''] = process.argv.slice(2);
 const store = new ModelStore({ home, log: SILENT, env: process.env, freeBytes: async () => 1e12 });
 try {

@@ -71,7 +71,7 @@ function progressAt(receivedBytes: number, changes: Partial<PullProgress> = {}):
 }
 
 describe('a progress bar', () => {
-  it('reports each tenth of a file, or after ten seconds, where there is no terminal', () => {
+  it('without a terminal, reports each tenth of a file, or progress after ten seconds', () => {
     let now = 0;
     const lines: string[] = [];
     using bar = new ProgressBar({

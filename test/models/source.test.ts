@@ -56,7 +56,7 @@ describe('a model source', () => {
     );
   });
 
-  it('never causes an error without the expected form', () => {
+  it('that is invalid always causes an error with the expected form', () => {
     fc.assert(
       fc.property(
         fc.oneof(

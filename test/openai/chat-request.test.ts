@@ -258,7 +258,7 @@ test('internal fields are only accepted in an engine process', () => {
   refuses(() => chat({ cache_salt: 's' }), 'unsupported_parameter', 'cache_salt');
 });
 
-test('the tokens to continue after are IDs', () => {
+test('continue_token_ids must be token IDs', () => {
   const parse = (continue_token_ids: unknown) =>
     parseChatRequest({ ...CHAT_BODY, continue_token_ids }, { ...CALLER, internal: true }).request;
   assert.deepEqual(parse([5, 0, 7]).continuation, {

@@ -6,7 +6,7 @@ import { CircuitBreaker } from '../../src/routing/breaker.ts';
 
 const ERROR = new Error('the replica responded with 500');
 
-/** A breaker on a clock of the test, without randomness by default. */
+/** A breaker with a clock that the test controls, without randomness by default. */
 function breakerAt({ random = 0, log = SILENT }: { random?: number; log?: Log } = {}) {
   const clock = { ms: 0, now: () => clock.ms, random: () => random };
   return { clock, breaker: new CircuitBreaker(log, clock) };
@@ -16,7 +16,7 @@ function fail(breaker: CircuitBreaker, times = 1): void {
   for (let time = 0; time < times; time++) breaker.recordResult(breaker.admit(), 'failed', ERROR);
 }
 
-test('the 5th consecutive failure pauses, and a success resets the count', () => {
+test('the 5th consecutive failure pauses the replica, and a success resets the count', () => {
   const { breaker } = breakerAt();
   for (let round = 0; round < 3; round++) {
     fail(breaker, 4);
@@ -42,7 +42,7 @@ const ALTERNATING = Array.from({ length: 20 }, (_, index) =>
   index % 2 === 0 ? ('succeeded' as const) : ('failed' as const),
 );
 
-test('a replica is paused if half of at least 20 requests within 30 s failed', () => {
+test('a replica is paused if at least half of 20 or more requests within 30 s failed', () => {
   const bed = breakerAt();
   record(bed, ALTERNATING.slice(0, 18));
   record(
@@ -58,7 +58,7 @@ test('a replica is paused if half of at least 20 requests within 30 s failed', (
   );
 });
 
-test('failures of more than 30 s ago do not pause a replica', () => {
+test('failures more than 30 s ago do not pause a replica', () => {
   const bed = breakerAt();
   record(bed, ALTERNATING.slice(0, 19));
   bed.clock.ms += 30_000;
@@ -66,7 +66,7 @@ test('failures of more than 30 s ago do not pause a replica', () => {
   assert.equal(bed.breaker.paused, false);
 });
 
-test('a replica is not paused while less than half of its requests fail and no 5 in a row', () => {
+test('a replica is not paused while fewer than half of its requests fail, and never 5 in a row', () => {
   fc.assert(
     fc.property(fc.array(fc.boolean(), { maxLength: 200 }), (outcomes) => {
       const bed = breakerAt();

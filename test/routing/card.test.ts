@@ -56,7 +56,7 @@ test("the card is cached until a replica's description changes", () => {
   assert.equal(card()?.created, 7);
 });
 
-test('tools and reasoning come from the configuration, else they are unknown', () => {
+test('tools and reasoning come from the configuration; otherwise they are unknown', () => {
   const replica = { description: describing({ contextTokens: 4096 }) };
   const card = (config: Partial<ModelConfig>) => cardSource({ ...CONFIG, ...config }, [replica], () => 0)();
   const configured = card({ tools: true, reasoning: false });
@@ -64,7 +64,7 @@ test('tools and reasoning come from the configuration, else they are unknown', (
   assert.deepEqual([card({})?.tools, card({})?.reasoning], [null, null]);
 });
 
-test('recommended sampling comes from the configuration, else from the replica', () => {
+test('recommended sampling comes from the configuration; otherwise from the replica', () => {
   const replica = { description: describing({ contextTokens: 4096, recommendedSampling: { topK: 5 } }) };
   const sampling = (config: Partial<ModelConfig>) =>
     cardSource({ ...CONFIG, ...config }, [replica], () => 0)()?.recommendedSampling;

@@ -21,7 +21,7 @@ after(() => Promise.all(engines.map((engine) => engine[Symbol.asyncDispose]())))
 
 const BROKEN = new ServiceError('internal_error', 'The engine failed to answer the request.');
 
-/** Aborted after the tests, so that requests that still wait keep no timer. */
+/** Aborted after the tests, so that no waiting request keeps a timer running. */
 const ended = new AbortController();
 after(() => ended.abort());
 
@@ -32,7 +32,7 @@ interface Bed {
   readonly clock: { ms: number };
 }
 
-/** A dispatcher to `count` replicas, with room for `room` choices each. */
+/** A dispatcher for `count` replicas, with room for `room` choices each. */
 function bed(
   count: number,
   {

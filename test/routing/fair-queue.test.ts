@@ -64,7 +64,7 @@ test('the account with the smallest counter is served first, and its retries bef
   );
 });
 
-/** Serves `count` requests of accounts that always have one waiting, each with this work. Returns how many each got. */
+/** Serves `count` requests of accounts that always have a request waiting, each with this work. Returns the requests served by account. */
 function serve(queue: FairQueue<Waiting>, count: number, work: (share: AccountShare) => number) {
   const served = new Map<string, number>();
   for (let number = 0; number < count; number++) {
@@ -98,7 +98,7 @@ test('an account with long requests gets fewer of them', () => {
   assert.deepEqual([served.get('a'), served.get('b')], [100, 300]);
 });
 
-test('an account that returns gets at least the smallest counter of those that wait, so it cannot save up', () => {
+test('a returning account gets at least the smallest counter of the waiting accounts, so it cannot accumulate credit', () => {
   const shares = new AccountShares();
   const [idle, busy] = [shares.of('idle', 1), shares.of('busy', 1)];
   busy.charge(5000);
@@ -110,7 +110,7 @@ test('an account that returns gets at least the smallest counter of those that w
   assert.equal(idle.counter, 5000, 'it already waits');
 });
 
-test('an account that returns while none waits starts where the last one was served', () => {
+test('an account that returns while none waits gets the counter of the account that was served last', () => {
   const shares = new AccountShares();
   const busy = shares.of('busy', 1);
   busy.charge(700);

@@ -36,7 +36,7 @@ const replica = await HttpReplica.listen((response, request, body) => {
 });
 after(() => replica[Symbol.asyncDispose]());
 
-/** The replica behind a known server, and as a provider. */
+/** The replica, as a server of a known type and as a provider. */
 const DIALECTS = ['vllm', 'openai'] as const;
 const service = await startService(
   JSON.stringify({

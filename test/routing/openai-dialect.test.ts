@@ -105,7 +105,7 @@ describe('openai for Node, through a replica with the dialect openai', () => {
     }
   });
 
-  test('a field outside of the API of OpenAI is refused by its name', async () => {
+  test("a field that OpenAI's API does not have is refused by name", async () => {
     for (const [name, value] of [
       ['top_k', 5],
       ['min_p', 0.1],

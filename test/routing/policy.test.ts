@@ -52,7 +52,7 @@ test('equal candidates take turns in every policy', () => {
   );
 });
 
-test('round-robin selects the next candidate with room whatever its load, or the next if none has room', () => {
+test('round-robin selects the next candidate with room regardless of its load, or the next candidate if none has room', () => {
   fc.assert(
     fc.property(candidates, fc.nat(7), (list, seed) => {
       const last = seed % list.length;

@@ -26,7 +26,7 @@ function commonPrefix(a: string, b: string): number {
   return length;
 }
 
-/** Prompts of few different letters, so that many have a common prefix. */
+/** Prompts with few different letters, so that many have a common prefix. */
 const letters = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 8 });
 
 test('the estimate is the longest common prefix with a recorded prompt, in complete blocks', () => {
@@ -119,7 +119,7 @@ test('the index never remembers more than its maximum', () => {
   );
 });
 
-test('at least half of the maximum is remembered: the blocks that were used last', () => {
+test('at least half of the maximum is remembered: the most recently used blocks', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(30), { maxLength: 80 }), (numbers) => {
       const index = new PrefixIndex(20);

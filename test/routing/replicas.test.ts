@@ -60,10 +60,10 @@ test('requests are distributed evenly, and responses have the requested model na
   assert.deepEqual([first.generated, second.generated], [4, 4]);
 });
 
-test('a replica whose server is gone is skipped, before and after its failure is detected', async () => {
+test('a replica whose server is down is skipped, before and after its failure is detected', async () => {
   await second.server.close();
   const before = first.generated;
-  // Both still count as ready: every other request is first refused a connection.
+  // Both still count as ready, so every other request first gets a refused connection.
   for (let turn = 0; turn < 4; turn++) {
     for (const stream of [true, false]) {
       const response = await ask({ text: 'fine' }, stream);

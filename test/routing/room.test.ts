@@ -6,7 +6,7 @@ import { Room } from '../../src/routing/room.ts';
 const slots = (count: number) => ({ slots: count, slotsInUse: null, queued: null });
 const load = (running: number | null, queued: number) => ({ slots: null, slotsInUse: running, queued });
 
-test('a replica has room for its slots, and for one choice more if it has 2 to 7', () => {
+test('a replica has room for its slots, and for one more choice if it has 2 to 7 slots', () => {
   for (const [count, limit] of [
     [1, 1],
     [2, 3],
@@ -18,7 +18,7 @@ test('a replica has room for its slots, and for one choice more if it has 2 to 7
   }
 });
 
-test('the configured maximum counts, whatever the server reports', () => {
+test('the configured maximum applies, whatever the server reports', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 100 }), fc.nat(200), fc.nat(200), (maximum, count, inFlight) => {
       assert.equal(new Room(maximum).limit(slots(count), inFlight), maximum);
@@ -45,7 +45,7 @@ test('the room of a server without slots grows with each response while nothing 
   assert.equal(room.limit(load(98, 2), 100), 100, 'requests wait there');
 });
 
-test('the room of a server without slots falls to what runs there when requests keep waiting', () => {
+test('the room of a server without slots drops to its running requests when requests keep waiting', () => {
   const room = new Room(undefined);
   assert.equal(room.limit(load(0, 0), 0), 32);
   assert.equal(room.limit(load(0, 32), 32), 32, 'they have just arrived');
@@ -57,7 +57,7 @@ test('the room of a server without slots falls to what runs there when requests 
   assert.equal(room.limit(load(16, 0), 18), 18);
 });
 
-test('with several instances, the room of each is its share of what runs there', () => {
+test('with several instances, the room of each is its share of the running requests', () => {
   const room = new Room(undefined);
   for (const report of [load(20, 20), load(20, 20)]) room.limit(report, 10);
   assert.equal(room.limit(load(20, 0), 10), 7, 'a quarter of 20, and 2');

@@ -130,7 +130,7 @@ test('the counts equal the running requests, and the choice has the lowest count
           assert.equal(runningCounts()[engines.indexOf(lease.engine)], least);
           leases.push(lease);
         } else if ('leave' in step) {
-          // Leaving twice counts once.
+          // Leaving twice has no effect.
           const entry = entries[step.leave];
           entry?.leave();
           if (entry) left.add(entry);
@@ -193,7 +193,7 @@ test('without a ready replica, retry-after is the time until the first may be re
   }
 });
 
-/** Returns a router that serves these models, of which none has a replica that is ready. */
+/** Returns a router that serves these models. None of them has a ready replica. */
 function routerOf(ids: readonly string[]): Router {
   const router = new Router(OPTIONS);
   for (const id of ids) {

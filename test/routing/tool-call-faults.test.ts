@@ -90,7 +90,7 @@ test('arguments that are not JSON are passed on as text and counted as invalid',
   assert.doesNotMatch(service.log(), /Wien|delete_everything/);
 });
 
-test('a name in pieces and parts without an index become one valid call', async () => {
+test('a name in several parts, and parts without an index, become one valid call', async () => {
   const pieces = [
     { id: 'call_1', type: 'function', function: { name: 'get_', arguments: '' } },
     { function: { name: 'weather' } },

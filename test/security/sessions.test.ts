@@ -42,7 +42,7 @@ test('with HTTPS the cookie is Secure, and bound to its host by its prefix', asy
   }
 });
 
-test('each sign-in creates a new session, also in a browser that has one', async () => {
+test('each sign-in creates a new session, even in a browser that already has one', async () => {
   const browser = await signIn(service.url);
   const before = browser.copy();
   await browser.ok('POST', '/api/sign-in', { body: OPERATOR_SIGN_IN });

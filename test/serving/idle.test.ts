@@ -81,7 +81,7 @@ test('an operator can unload an idle model, which is then not loaded for request
   await until(() => replica?.state().state === 'ready');
 });
 
-/** A dispatcher to one idle replica, whose loading the test controls. */
+/** A dispatcher for one idle replica, whose loading the test controls. */
 function idleBed(maxWaitMs = 600_000) {
   const engine = new ReplicaClient({ ...REPLICA, name: 'a' });
   const bed = { state: { state: 'idle' } as EngineState, wakes: 0 };

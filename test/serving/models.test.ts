@@ -137,7 +137,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual([unknown.status, unknown.code], [404, 'model_not_found']);
     });
 
-    test('replicas are added and removed at run time, and the last one stays', async () => {
+    test('replicas are added and removed at run time, and the last one cannot be removed', async () => {
       await using other = await startService();
       const replica = { url: other.url, dialect: 'openai', model: MODEL };
       const away = { url: 'http://127.0.0.1:9', dialect: 'vllm' };
@@ -198,7 +198,7 @@ for (const kind of testDatabases()) {
       assert.match(unknown.message, /Did you mean `test\/scripted`/);
     });
 
-    test('added models are served again after a restart; one that is unloaded or the default stays so', async () => {
+    test('added models are served again after a restart; unloaded models stay unloaded, and the default stays the default', async () => {
       await using location = await kind.location();
       {
         await using first = await startService(undefined, location.env);

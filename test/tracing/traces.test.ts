@@ -138,7 +138,7 @@ test('a request without a valid traceparent begins a trace, and errors are marke
   ]);
 });
 
-test('a request whose caller does not record its trace is not exported, and the replica is told', async () => {
+test('a request whose caller does not sample its trace is not exported, and the replica gets the same flag', async () => {
   const traceparent = `00-${PARENT.trace}-${PARENT.span}-00`;
   const { spans } = await spansOf([{ directive: {}, traceparent }]);
   assert.deepEqual(spans, []);

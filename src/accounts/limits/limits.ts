@@ -49,7 +49,7 @@ export type Decision =
   | { admitted: true; reservation: Reservation; headers: RateLimitHeaders }
   | { admitted: false; denial: Denial; headers: RateLimitHeaders };
 
-/** What a request used. All zero with `request: false` if the service failed. */
+/** The usage of a request. All zero with `request: false` if the service failed. */
 export interface ActualUsage {
   tokens: number;
   pico: bigint;

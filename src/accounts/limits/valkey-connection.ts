@@ -8,7 +8,7 @@ import type { Script } from './valkey-scripts.ts';
 export interface ValkeyConnectionOptions {
   url: Secret;
   log: Log;
-  /** What the store holds, for the log: `limit store`. */
+  /** Name of the store in the log, such as `limit store`. */
   name: string;
   timing: ValkeyTiming;
   /** Called after connecting; the connection is usable when it resolves. */

@@ -35,7 +35,7 @@ function formatRule(format: ConstrainedFormat, rules: GrammarRules, tokens: Toke
   return new SchemaGrammar(format.schema, SCHEMA_PATH, rules, tokens).root();
 }
 
-/** Which calls a grammar allows. */
+/** The calls that a grammar allows. */
 export type CallConstraint = Pick<ToolGrammarOptions, 'format' | 'tools' | 'parallel'>;
 
 const MAX_CACHED = 32;

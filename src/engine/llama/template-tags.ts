@@ -22,7 +22,7 @@ export class OpenElements {
   }
 }
 
-/** How a template encoded a text. */
+/** The encoding of a text in the output of a template. */
 export interface Encoding {
   /** How often it was encoded as JSON. */
   depth: number;

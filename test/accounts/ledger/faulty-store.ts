@@ -3,7 +3,7 @@ import { RefusedWriteError } from '../../../src/accounts/ledger/store.ts';
 import type { Batch, Value } from '../../../src/accounts/ledger/write.ts';
 
 /**
- * What a call does. `fails`: nothing is written. `loses`: written, and the response is lost. `fences`: another
+ * Outcome of a call. `fails`: nothing is written. `loses`: written, and the response is lost. `fences`: another
  * instance ends this one first.
  */
 export type Outcome = 'works' | 'fails' | 'loses' | 'fences';
@@ -13,7 +13,7 @@ export class FaultyStore implements LedgerStore {
   readonly #store: LedgerStore;
   readonly #fence: () => Promise<void>;
   #script: Outcome[] = [];
-  /** Every batch that was to be written, in order. */
+  /** Every batch that was passed to it, in order. */
   readonly batches: Batch[] = [];
   /** IDs of rows that it refuses. */
   readonly refused = new Set<string>();

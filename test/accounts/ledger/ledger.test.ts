@@ -177,7 +177,7 @@ for (const databases of testDatabases()) {
       assert.deepEqual(ledger.health, { writable: true });
     });
 
-    test('a usage or cost that cannot be written ends the request with an error and without cost', async () => {
+    test('usage or cost that cannot be written ends the request with an error and without cost', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const dear = { pricePrompt: 2_000_000, priceCompletion: 2_000_000 };
@@ -187,7 +187,7 @@ for (const databases of testDatabases()) {
         [counts(-1, 5), dear],
         [counts(0.5, 5), dear],
         [counts(NaN, 5), dear],
-        // One cost that exceeds 64 bits, and six whose daily sum does.
+        // One cost that exceeds 64 bits, and six costs whose daily sum exceeds them.
         [counts(10 ** 9, 5), { pricePrompt: 10 ** 14 }],
         ...Array.from({ length: 6 }, () => [counts(10 ** 9, 0), { pricePrompt: 2 * 10 ** 9 }] as const),
       ] as const;
@@ -215,7 +215,7 @@ for (const databases of testDatabases()) {
       assert.equal(rows.filter(({ error_code, billed }) => error_code !== null && billed === 0).length, 11);
     });
 
-    test('a running request with an impossible usage is interrupted without counts', async () => {
+    test('a running request with impossible usage is interrupted without counts', async () => {
       await using database = await databases.open();
       const opened = newRow();
       {

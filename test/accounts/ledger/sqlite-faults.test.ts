@@ -42,7 +42,7 @@ test(
   },
 );
 
-/** Why no small disk can be created here; false if it can. */
+/** Returns why no small disk can be created here; false if it can. */
 function noSmallDisk(): string | false {
   const tried = spawnSync(PRIVATELY, [...OWN_MOUNTS, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']);
   return tried.status === 0 ? false : 'no tmpfs can be mounted here';

@@ -24,7 +24,7 @@ class Clock {
 const perMinute = fc.oneof(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 1, max: 100_000_000_000 }));
 
 describe('limits over time', () => {
-  test('a caller alone on its account is admitted after the stated wait, and not a millisecond earlier', async () => {
+  test('the only caller of an account is admitted after the stated wait, and not a millisecond earlier', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.record({

@@ -100,7 +100,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
       const decision = await store.fleet.admit(ask, index);
       const after = await now();
       if (decision.admitted) {
-        // This process stood still for the whole wait.
+        // This process was paused for the whole wait.
         assert.ok(after - admittedFrom >= 249, `admitted after ${after - admittedFrom} ms`);
         admittedFrom = before;
         continue;
@@ -252,7 +252,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await store.fleet.denied(ask);
     proxy.cut();
     await until(async () => (await store.fleet.admit(ask)).admitted);
-    // It was not dead: its usage counts when it is back.
+    // It was not dead: its usage counts when it reconnects.
     await reservation.end(100);
     proxy.mend();
     await until(
@@ -397,7 +397,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await fleet.denied(ask);
   });
 
-  test('the log reports once that the store is unreachable, and once that it is back', async () => {
+  test('the log reports once that the store is unreachable, and once that it is reachable again', async () => {
     await using server = await startValkey();
     const ledger = new FakeLedger();
     const lines: string[] = [];

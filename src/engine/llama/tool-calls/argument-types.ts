@@ -1,6 +1,6 @@
 import type { JsonSchema, Tool } from '../../../generation.ts';
 
-/** Which JSON types the schema of an argument allows. */
+/** The JSON types that the schema of an argument allows. */
 export interface ValueTypes {
   string: boolean;
   /** Any type other than string. */

@@ -5,7 +5,7 @@ import {
 } from '../../../../src/engine/llama/tool-calls/output-parser.ts';
 import type { OutputPart } from '../../../../src/engine/llama/tool-calls/part-collector.ts';
 
-/** What an output consists of. Arguments are the JSON text of each call. */
+/** The parts of an output. Arguments are the JSON text of each call. */
 export interface Output {
   text: string;
   reasoning: string;
