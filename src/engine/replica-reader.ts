@@ -29,7 +29,8 @@ export function usageMeter(request: GenerationRequest, dialect: Dialect): UsageM
     promptTokens: estimatedPromptTokens(request),
     echo: echoedPrompts(request).length > 0,
     perChoice: usagePerChoice,
+    earlier: request.continuation?.usage ?? null,
     // An engine that restores the state of a generation reports the usage of the whole generation.
-    earlier: continues === 'output' ? null : (request.continuation?.usage ?? null),
+    reportsEarlier: continues === 'output',
   });
 }

@@ -7,8 +7,10 @@ export interface UsageMeterOptions {
   echo: boolean;
   /** Whether the usage in a chunk with one choice is the usage of that choice only. */
   perChoice: boolean;
-  /** Usage of the generation that this response continues; its tokens are part of the reported prompt. Null if it is new. */
+  /** Usage of the generation that this response continues. Null if it is new. */
   earlier: Readonly<Usage> | null;
+  /** Whether the replica counts the earlier tokens as part of the completion. Otherwise they are part of the prompt. */
+  reportsEarlier: boolean;
 }
 
 /** Approximate tokens of a chunk; `reasoningTokens` are part of `tokens`. */
@@ -22,7 +24,9 @@ export interface ReceivedTokens {
  * Estimates the prompt if it is not reported. Ignores reported zeros if there was a prompt, text or reasoning.
  */
 export class UsageMeter {
-  readonly #options: UsageMeterOptions;
+  readonly #options: Pick<UsageMeterOptions, 'promptTokens' | 'echo' | 'perChoice'>;
+  /** Usage of the earlier generation, if the replica's reports do not include it. */
+  readonly #earlier: Readonly<Usage> | null = null;
   #promptTokens: number | null = null;
   #cachedTokens = 0;
   /** Completion and reasoning tokens as last reported. */
@@ -39,26 +43,32 @@ export class UsageMeter {
   #isExact = false;
 
   constructor(options: Partial<UsageMeterOptions> = {}) {
-    this.#options = { promptTokens: 0, echo: false, perChoice: false, earlier: null, ...options };
+    this.#options = { promptTokens: 0, echo: false, perChoice: false, ...options };
+    const { earlier = null, reportsEarlier = false } = options;
+    if (!reportsEarlier) {
+      this.#earlier = earlier;
+    } else if (earlier !== null) {
+      this.#reported = earlier.completionTokens;
+      this.#reportedReasoning = earlier.reasoningTokens;
+    }
   }
 
   /** Null until reported. */
   get promptTokens(): number | null {
-    return this.#options.earlier?.promptTokens ?? this.#promptTokens;
+    return this.#earlier?.promptTokens ?? this.#promptTokens;
   }
 
   get cachedTokens(): number | null {
-    const { earlier } = this.#options;
-    if (earlier !== null) return earlier.cachedTokens;
+    if (this.#earlier !== null) return this.#earlier.cachedTokens;
     return this.#promptTokens === null ? null : this.#cachedTokens;
   }
 
   /** Completion tokens of all choices so far, with those of the generation that this one continues. */
   get completionTokens(): number {
-    return (this.#options.earlier?.completionTokens ?? 0) + this.#newTokens;
+    return (this.#earlier?.completionTokens ?? 0) + this.#countedTokens;
   }
 
-  get #newTokens(): number {
+  get #countedTokens(): number {
     return this.#reported + this.#unreported;
   }
 
@@ -99,7 +109,7 @@ export class UsageMeter {
         promptTokens: this.promptTokens ?? this.#options.promptTokens,
         completionTokens: this.completionTokens,
         cachedTokens: this.cachedTokens ?? 0,
-        reasoningTokens: (this.#options.earlier?.reasoningTokens ?? 0) + this.#reasoningTokens(),
+        reasoningTokens: (this.#earlier?.reasoningTokens ?? 0) + this.#reasoningTokens(),
       },
       usageSource: this.#isExact ? 'engine' : 'estimated',
     };
@@ -110,10 +120,10 @@ export class UsageMeter {
    */
   #reasoningTokens(): number {
     if (this.#reportedReasoning > 0) {
-      return Math.min(this.#reportedReasoning + this.#unreportedReasoning, this.#newTokens);
+      return Math.min(this.#reportedReasoning + this.#unreportedReasoning, this.#countedTokens);
     }
     if (this.#receivedReasoning === 0) return 0;
     const share = Math.min(1, this.#receivedReasoning / this.#received);
-    return Math.round(share * this.#newTokens);
+    return Math.round(share * this.#countedTokens);
   }
 }
