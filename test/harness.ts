@@ -170,10 +170,14 @@ export interface ServiceProcess extends AsyncDisposable {
 /** The source file of the program. */
 export const MAIN = join(import.meta.dirname, '..', 'src', 'main.ts');
 
-/** Starts `sluice serve` as a child process and waits until it listens. It may not be ready yet. */
+/**
+ * Starts `sluice serve` as a child process and waits until it listens. It may not be ready yet. `main` is the source file of the
+ * program.
+ */
 export async function spawnService(
   yaml = scriptedYaml(),
   env: NodeJS.ProcessEnv = {},
+  main = MAIN,
 ): Promise<ServiceProcess> {
   await using owned = new AsyncDisposableStack();
   const { path: folder } = owned.use(await temporaryFolder());
@@ -181,7 +185,7 @@ export async function spawnService(
   await writeFile(file, yaml);
   const home = join(folder, 'home');
   const all = { ...process.env, SLUICE_HOME: home, SLUICE_PORT: '0', SLUICE_CONFIG: file, ...env };
-  const child = spawn(process.execPath, [MAIN, 'serve'], { env: all, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [main, 'serve'], { env: all, stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = new Promise<number | NodeJS.Signals>((resolve) => {
     child.once('close', (code, signal) => resolve(signal ?? code ?? 0));
   });

@@ -102,7 +102,7 @@ export function assertKnownMigrations(names: readonly string[], name: string): v
     throw new DatabaseError(
       'newer_schema',
       `The database ${name} was migrated by a newer version of Sluice (${unknown.join(', ')}). ` +
-        'Start that version, or restore a backup from before the upgrade.',
+        'Start that version, or restore a backup from before the upgrade (on PostgreSQL: to an empty database).',
     );
   }
 }

@@ -40,6 +40,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
       { slug: 'databases', title: 'Databases' },
       { slug: 'deploy', title: 'Deploy' },
       { slug: 'operations', title: 'Operations' },
+      { slug: 'upgrading', title: 'Upgrading' },
       { slug: 'metrics', title: 'Metrics' },
       { slug: 'traces', title: 'Traces' },
       { slug: 'performance', title: 'Performance' },
