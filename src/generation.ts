@@ -128,7 +128,7 @@ interface GenerationRequestBase {
   user: string | null;
 }
 
-/** What a generation of one choice has sent before it was interrupted. */
+/** The output that a generation of one choice sent before it was interrupted. */
 export interface Continuation {
   /** IDs of the prompt's tokens; null if the replica did not report them. */
   promptTokenIds: readonly number[] | null;

@@ -42,7 +42,7 @@ export function replicaRequest(
 
 /**
  * Injects a fault that affects only some callers of an instance, and checks that another caller gets complete
- * responses within `LONGEST_RESPONSE_MS` meanwhile.
+ * responses within `LONGEST_RESPONSE_MS` during the fault.
  */
 export async function whileServingOthers(context: FaultContext, inject: () => Promise<void>): Promise<void> {
   const ended = new AbortController();

@@ -99,7 +99,7 @@ export const FAULT_TYPES: readonly FaultType[] = [
   { name: 'disk full', weight: 8, target: 'disk', durationMs: [50, 2500], inject: fillDisk },
   { name: 'database locked', weight: 4, target: 'disk', durationMs: [50, 2500], inject: lockDatabase },
   { name: 'rows refused', weight: 6, target: 'rows', durationMs: [50, 2500], inject: refuseRows },
-  // Targets the service, so that it is not restarted meanwhile.
+  // Targets the service, so that no other fault restarts it in the meantime.
   {
     name: 'database moved away',
     weight: 4,

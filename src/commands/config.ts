@@ -44,7 +44,7 @@ async function printConfig(file?: string): Promise<void> {
   print([format(config), ...(await addedModels(config))].join('\n'));
 }
 
-/** Returns the models in the database as comments. A model of the file hides an added one with the same ID. */
+/** Returns the models in the database as comments. A model in the file hides an added one with the same ID. */
 async function addedModels(config: Config): Promise<string[]> {
   const { readAdded } = await import('./added-models.ts');
   const configured = new Set(config.file.models.map(({ id }) => id));

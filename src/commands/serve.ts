@@ -231,7 +231,7 @@ function watchSignals(): AbortSignal {
   return stop.signal;
 }
 
-/** Errors whose message says everything that the operator needs. */
+/** Errors whose message contains everything that the operator needs. */
 const EXPLAINED = [ConfigError, HomeError, DatabaseError, MetricsListenError];
 
 /** Returns the message of a startup error, with advice, or its stack if it is unexpected. */

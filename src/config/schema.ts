@@ -306,7 +306,7 @@ const configFields = z.strictObject({
         .enum(['local', 'refuse'])
         .default('local')
         .describe(
-          'What happens while Valkey or Redis does not respond: each instance applies its share of the limits (`local`), or requests are refused (`refuse`).',
+          'Behavior while Valkey or Redis does not respond. `local`: each instance applies its share of the limits. `refuse`: requests are refused.',
         ),
     })
     .refine(({ bodyBytes, bodyBytesInMemory = Infinity }) => bodyBytesInMemory >= bodyBytes, {

@@ -21,7 +21,7 @@ export type DatabaseFault =
   /** Any other error of the database; see the `cause`. */
   | 'failed';
 
-/** An error of the database. The message says what to do; it is for operators, not for callers. */
+/** An error of the database. The message tells operators what to do, and must not be sent to callers. */
 export class DatabaseError extends Error {
   readonly fault: DatabaseFault;
 

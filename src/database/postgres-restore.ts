@@ -23,7 +23,7 @@ export async function fillPostgres(path: string, url: Secret, overwrite: boolean
   await createPartitions(database, source);
   const tables = tablesOf(source);
   await database.kysely.transaction().execute(async (transaction) => {
-    // Also blocks instances that start meanwhile, until the transaction ends.
+    // Also blocks instances that are being started, until the transaction ends.
     await sql`lock table instances in access exclusive mode`.execute(transaction);
     await assertUnused(transaction, overwrite);
     await sql`alter table audit disable trigger audit_append_only`.execute(transaction);

@@ -16,7 +16,7 @@ const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 /** Connections to `metrics.port`, which needs few. */
 const MAX_CONNECTIONS = 16;
 
-/** `GET /metrics`, for admin keys, also while the service stops. */
+/** `GET /metrics`, for admin keys, even while the service is stopping. */
 export function registerMetrics(app: FastifyInstance, context: HttpContext): void {
   app.get('/metrics', { onRequest: acceptKey(context) }, (request, reply) => {
     const { caller } = request;

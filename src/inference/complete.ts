@@ -42,7 +42,7 @@ const MAX_LOST_CONNECTIONS = 2;
 
 /**
  * Runs one generation: waits in the queue, reserves limits, opens the ledger row, streams a replica's events, and
- * releases everything at the end. Updates `record` meanwhile. A request that fails on a replica before its first event
+ * releases everything at the end. Keeps `record` up to date. A request that fails on a replica before its first event
  * is sent to the next one. After that, another replica continues the response where possible (`recovery.ts`). The
  * replica works while the row is written: the first event of a stream waits for it. The iteration ends only after the
  * row is settled.

@@ -42,7 +42,7 @@ export class GenerationRecord implements RunningCounts {
   traceparent: string | null = null;
   /** The limit that denied the request; null: none. */
   deniedBy: LimitName | null = null;
-  /** What the caller is charged, in pico-dollars. Set when the row is settled. */
+  /** Amount charged to the caller, in pico-dollars. Set when the row is settled. */
   costPico = 0n;
   /** The `x-ratelimit-*` headers, after admission. */
   limitHeaders: RateLimitHeaders = [];

@@ -66,7 +66,7 @@ function readArguments(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** The call of which a choice is currently receiving parts. */
+/** The call whose parts a choice is currently receiving. */
 interface OpenCall {
   /** The index and ID on the replica. */
   index: number | null;

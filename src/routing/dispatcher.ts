@@ -41,7 +41,7 @@ export interface DispatcherOptions {
 /** Sends the requests of one model to its replicas when they have room, sharing them fairly between accounts. */
 export class Dispatcher {
   readonly shares = new AccountShares();
-  /** The requests that wait for room at each replica. */
+  /** The waiting requests of each replica. */
   readonly #queues: Map<RoutedReplica, FairQueue<Waiter>>;
   readonly #placement: Placement;
   readonly #maxWaitMs: number;
@@ -62,7 +62,7 @@ export class Dispatcher {
     this.dispatchTo(replica);
   }
 
-  /** Chooses other replicas for the requests that wait for this one. */
+  /** Chooses other replicas for the requests that are waiting for this one. */
   remove(replica: RoutedReplica): void {
     const waiters = this.#queue(replica).clear();
     this.#queues.delete(replica);
@@ -88,7 +88,7 @@ export class Dispatcher {
 
   /**
    * Chooses a replica for a request, and counts the request there until the lease is released. Waits while the replica
-   * has no room, or while an idle model is loaded for the request. The replica is chosen again if it fails meanwhile.
+   * has no room, or while an idle model is loaded for the request. Another replica is chosen if this one fails in the meantime.
    *
    * Throws or rejects with: 503 `engine_unavailable` if no replica is ready or can be loaded; the last error in
    * `failures` if the request has failed on every replica; 503 `queue_full` after `maxWaitMs`; the reason of the

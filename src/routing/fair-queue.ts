@@ -20,7 +20,7 @@ interface Line<Request> {
 }
 
 /**
- * The requests that wait for one replica, fair between accounts: the account with the smallest counter goes next
+ * The waiting requests of one replica, fair between accounts: the account with the smallest counter goes next
  * ("virtual token counter", Sheng et al., OSDI 2024, https://arxiv.org/abs/2401.00588). Within an account, first come,
  * first served. Each operation takes O(log accounts).
  */
@@ -131,7 +131,7 @@ export class FairQueue<Request extends QueuedRequest> {
     }
   }
 
-  /** Among equal counters, the account that began to wait last is first, because the others were served meanwhile. */
+  /** Among equal counters, the account that began to wait last is first, because the others were served in the meantime. */
   #isBefore(index: number, other: number): boolean {
     const a = this.#heap[index] as Line<Request>;
     const b = this.#heap[other] as Line<Request>;

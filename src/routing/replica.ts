@@ -18,7 +18,7 @@ export interface ReplicaEntry {
   report(): ReplicaReport;
   /** Whether requests can call `wake` and wait until the model is loaded. */
   readonly wakesUp?: boolean;
-  /** Whether the model is being loaded for requests that wait. */
+  /** Whether the model is being loaded for waiting requests. */
   readonly waking?: boolean;
   /** Loads the model of an engine process of this service. */
   wake?(): void;

@@ -6,7 +6,7 @@ import type { ReplicaCapacity } from '../engine/engine.ts';
  */
 const MANY_SLOTS = 8;
 
-/** The first limit of a server that reports how many requests wait there, but not its slots. */
+/** The initial limit of a server that reports its waiting requests, but not its slots. */
 const FIRST_LIMIT = 32;
 
 /** Choices that may wait in such a server, so that it never idles between two requests. */

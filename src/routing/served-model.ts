@@ -105,7 +105,7 @@ export class ServedModel implements ConfiguredModel {
   }
 
   /**
-   * Removes a replica, and returns it. Requests that are running on it continue; requests that wait for it are sent
+   * Removes a replica, and returns it. Requests that are running on it continue; requests waiting for it are sent
    * to other replicas, or refused.
    */
   removeReplica(name: string): RoutedReplica {
@@ -116,7 +116,7 @@ export class ServedModel implements ConfiguredModel {
     return replica;
   }
 
-  /** Removes all replicas, and returns them. Refuses the requests that wait. */
+  /** Removes all replicas, and returns them. Refuses the waiting requests. */
   close(): RoutedReplica[] {
     const replicas = this.#replicas.splice(0);
     this.#dispatcher.close(new ServiceError('model_not_found', 'The model was removed.', { param: 'model' }));

@@ -24,13 +24,13 @@ const POLL_MS = 1000;
 
 interface Served {
   entry: ModelEntry;
-  /** Null for a model of the configuration file. */
+  /** Null for a model from the configuration file. */
   stored: StoredModel | null;
 }
 
 /**
  * The models of a running service: those of the configuration, and those in the database, which can be changed at run
- * time by any process on the same database. A model of the configuration wins over one in the database with the same ID.
+ * time by any process on the same database. A model in the configuration wins over one in the database with the same ID.
  */
 export class Models implements AsyncDisposable {
   readonly #context: EntryContext;
@@ -76,7 +76,7 @@ export class Models implements AsyncDisposable {
     );
   }
 
-  /** Returns where a served model is defined and runs. */
+  /** Returns the origin of a served model: where it is defined, and whether it is embedded. */
   origin(id: string): ModelOrigin {
     const { entry, stored } = this.#find(id);
     return { origin: stored === null ? 'file' : 'added', embedded: entry.kind === 'embedded' };
@@ -154,7 +154,7 @@ export class Models implements AsyncDisposable {
   }
 
   /**
-   * Unloads an embedded model, or cancels its download, until it is loaded. A model of the configuration is loaded again
+   * Unloads an embedded model, or cancels its download, until it is loaded. A model from the configuration is loaded again
    * when the service starts. Running requests have a few seconds to finish. Rejects with `conflict`.
    */
   async unload(id: string, by: Actor): Promise<void> {
@@ -194,7 +194,7 @@ export class Models implements AsyncDisposable {
     });
   }
 
-  /** Removes a replica by its name. Requests that run there finish. Rejects with `not_found` or `conflict`. */
+  /** Removes a replica by name. Its running requests finish. Rejects with `not_found` or `conflict`. */
   async removeReplica(id: string, name: string, by: Actor): Promise<void> {
     await this.#change(async () => {
       const { entry, stored, replicas } = this.#remote(id);

@@ -109,7 +109,7 @@ describe('serve on a terminal', NEEDS_PTY, () => {
     assert.doesNotMatch(text, /\{"/);
   });
 
-  test('says that a download interrupted with Ctrl-C resumes at the next start, and exits with 130', async (context) => {
+  test('reports that a download interrupted with Ctrl-C resumes at the next start, and exits with 130', async (context) => {
     await using hub = await FakeHub.open();
     hub.files.set('tiny.gguf', buildGguf());
     hub.script = [{ stallAfter: 100 }];

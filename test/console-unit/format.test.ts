@@ -63,7 +63,7 @@ describe('times', () => {
     assert.match(localTime('2026-12-01T00:00:00.000Z'), / local time$/);
   });
 
-  test('numbers and times are formatted in one folder', async () => {
+  test('only one folder contains the formatting of numbers and times', async () => {
     const source = join(ROOT, 'console', 'src');
     for await (const path of glob('**/*.{ts,tsx}', { cwd: source })) {
       if (path.startsWith('format')) continue;

@@ -290,7 +290,7 @@ test('any stored value results in a valid playground', () => {
   );
 });
 
-test('an empty response says why it is empty', () => {
+test('an empty response shows why it is empty', () => {
   const textFor = (reason: string, events: readonly GenerateEvent[] = []) => {
     const all: GenerateEvent[] = [...events, { type: 'finish', choice: 0, reason }];
     return emptyText(all.reduce((answer, event) => afterEvent(answer, event, null), emptyAnswer('m')));

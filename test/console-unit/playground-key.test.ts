@@ -51,7 +51,7 @@ async function generated(): Promise<string> {
   return text;
 }
 
-test('callers of an account share one key, also while it is being created', async () => {
+test('callers of an account share one key, even while it is being created', async () => {
   const keys = await Promise.all([playgroundKey(accountId), playgroundKey(accountId)]);
   assert.equal(await playgroundKey(accountId), keys[0]);
   assert.equal(keys[1], keys[0]);

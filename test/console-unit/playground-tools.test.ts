@@ -158,7 +158,7 @@ test('a warning names models that do not have a capability or may not have it', 
   assert.equal(capabilityWarning({ ...model, tools: true }, 'tools'), null);
 });
 
-test('arguments are indented without any other change, also while they arrive', () => {
+test('arguments are indented without any other change, even while they are arriving', () => {
   assert.equal(
     formatArguments('{"a":[1,{}],"b":"x, {y"}'),
     '{\n  "a": [\n    1,\n    {}\n  ],\n  "b": "x, {y"\n}',

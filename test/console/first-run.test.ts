@@ -43,7 +43,7 @@ describe('the first run', SKIP, () => {
     await stranger.page.getByText('Sluice is not set up yet').waitFor();
   });
 
-  test('a link that is not valid says so at once', async () => {
+  test('an invalid link is reported at once', async () => {
     await using stranger = await browser.visit(service.url);
     await stranger.page.goto(`/setup#${'x'.repeat(43)}`);
     await stranger.page.getByRole('heading', { name: 'This setup link is not valid' }).waitFor();

@@ -38,7 +38,7 @@ async function move(from: string, to: string, files: readonly string[]): Promise
 }
 
 for (const files of [FILES, FILES.slice(0, 1), FILES.slice(0, 2), ['sluice.db-wal']]) {
-  test(`the service is unready while ${files.join(', ')} is moved away, and continues when it is back`, async () => {
+  test(`the service is unready while ${files.join(', ')} is moved away, and recovers when it is moved back`, async () => {
     await using location = await sqlite!.location();
     await using service = await start(location);
     const manager = await Management.of(service);

@@ -441,7 +441,7 @@ describe('two instances with the same Valkey', { skip: withoutValkey }, () => {
     await until(async () => (await one.exchange('a')).status === 200);
   });
 
-  test('replace the claim of an instance that is gone', async () => {
+  test('replace the claim of an instance that has crashed', async () => {
     await using pair = await startPair();
     const { one, two } = pair;
     await one.run('a', 'one');

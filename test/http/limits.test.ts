@@ -103,7 +103,7 @@ for (const { name, skip, env, wait } of stores) {
       assert.equal(await it.manager.receipt(refused.header('x-request-id') ?? ''), null);
     });
 
-    test('a caller that waits as long as a 429 says is admitted', async () => {
+    test('a caller that waits for the time in a 429 is admitted', async () => {
       const { key } = await it.manager.caller('refilling');
       let refusals = 0;
       for (let round = 0; refusals < 3; round += 1) {

@@ -77,7 +77,7 @@ describe('claims in Valkey', { skip: withoutValkey }, () => {
     assert.deepEqual(await two.claim(a), { fingerprint: 'chat:hash', running: true });
   });
 
-  test('the claims of an instance that stops or is gone are void', async () => {
+  test('the claims of an instance that has stopped or crashed are void', async () => {
     await using two = await open();
     const a = claimant('a');
     {

@@ -77,7 +77,7 @@ async function assertReleased(router: Router): Promise<void> {
   await until(async () => (await engine.health(AbortSignal.timeout(5000))).slotsInUse === 0);
 }
 
-test('the first event of a stream waits for the row, and the replica works meanwhile', async () => {
+test('the first event of a stream waits for the row, while the replica already works', async () => {
   const written = Promise.withResolvers<void>();
   const open: Ledger['open'] = async (row, counts) => {
     await accounting.ledger.open(row, counts);

@@ -194,7 +194,7 @@ describe('a file that is not a model', () => {
     );
   });
 
-  it('needs no memory for wrong lengths and counts', async () => {
+  it('does not allocate memory for wrong lengths and counts', async () => {
     const huge = u64(1n << 50n);
     await rejects({ metadata: { long: { type: 8, bytes: huge } } }, 'truncated', /needs \d+ bytes/);
     await rejects(

@@ -4,7 +4,7 @@ export type Schema = Readonly<Record<string, unknown>>;
 export type Schemas = Readonly<Record<string, Schema>>;
 type Body = Record<string, unknown>;
 
-/** Generates JSON values from the schemas of the OpenAPI document. Supports the keywords that these use. */
+/** Generates JSON values from the schemas of the OpenAPI document. Supports the keywords that they use. */
 export class SchemaBodies {
   readonly #schemas: Schemas;
   readonly #isValid: (schema: Schema, value: unknown) => boolean;

@@ -160,7 +160,7 @@ test('a request that has waited for a second is sent to any replica with room', 
   assert.notEqual((await next).engine.name, first.engine.name);
 });
 
-test('requests that wait for a replica that fails are sent to another', async () => {
+test('requests that are waiting for a replica when it fails are sent to another', async () => {
   const { dispatcher, states } = bed(2);
   const text = 'a long conversation '.repeat(200);
   const first = sent(dispatcher.acquire(routed('x', { text })));
@@ -171,7 +171,7 @@ test('requests that wait for a replica that fails are sent to another', async ()
   assert.notEqual((await next).engine.name, first.engine.name);
 });
 
-test('requests that wait fail when no replica is left', async () => {
+test('waiting requests fail when no replica is left', async () => {
   const { dispatcher, states, replicas } = bed(1);
   sent(dispatcher.acquire(routed('x')));
   const next = dispatcher.acquire(routed('x'));

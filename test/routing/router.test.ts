@@ -254,7 +254,7 @@ function fail(model: ServedModel): string {
   return lease.engine.name;
 }
 
-/** A model with two replicas, of which `a` was just paused. */
+/** A model with two replicas; `a` was just paused. */
 function withPaused(): ServedModel {
   const model = modelOf([READY, READY]);
   for (let turn = 0; turn < 10; turn++) {

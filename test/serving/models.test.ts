@@ -223,7 +223,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('a model of the configuration hides the added one with its ID', async () => {
+    test('a model in the configuration hides the added one with the same ID', async () => {
       await using location = await kind.location();
       {
         await using first = await startService(undefined, location.env);

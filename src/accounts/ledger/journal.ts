@@ -360,7 +360,7 @@ export class Journal {
     this.#scheduleWrite();
   }
 
-  /** Starts an outage, during which no request is opened, and rejects the requests that wait to be opened. */
+  /** Starts an outage, during which no request is opened, and rejects the requests that are waiting to be opened. */
   #startOutage(reason: string, error?: unknown): void {
     if (this.#outage.begin(reason) && !this.#closing) {
       const fields = { reason, ...(error instanceof Error && { error }) };

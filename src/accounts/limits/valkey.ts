@@ -66,7 +66,7 @@ const MAX_READINGS = 8;
 const RESTORE_BATCH = 500;
 
 /**
- * Counts in the shared store. `MemoryLimits` tracks the requests that run here; while the store is unreachable, it
+ * Counts in the shared store. `MemoryLimits` tracks the running requests of this instance; while the store is unreachable, it
  * decides alone and counts each request as many times as there are instances.
  *
  * After each disconnect the instance takes a new ID. Reservations under the old ID are released when the instance has
@@ -331,7 +331,7 @@ class ValkeyLimits implements Limits {
 
   /**
    * Raises the generation if usage was missed, so that settled usage is read again. While closing, tells the store that
-   * this instance is gone: a timed heartbeat can follow that of the disposal.
+   * this instance has stopped: a timed heartbeat can follow that of the disposal.
    */
   async #sendHeartbeat(): Promise<void> {
     const forMs = this.#closing ? 0 : this.#timing.heartbeatMs + 2 * this.#timing.responseMs;
@@ -367,7 +367,7 @@ class ValkeyLimits implements Limits {
     }
     const done = await Promise.all(sent);
     if (!done.includes(false)) return;
-    // Does not resend the same reservations: some may have been settled meanwhile, and the store would never release
+    // Does not resend the same reservations: some may have been settled in the meantime, and the store would never release
     // those.
     await this.#connection.load([this.#scripts.restoreReservations]);
     await this.#restoreReservations(dead);

@@ -51,7 +51,7 @@ const ANY_TEXT = regexNode(
   ].join(''),
 );
 
-/** Replaces each set of characters by the JSON encodings of these characters. */
+/** Replaces each set of characters with the JSON encodings of these characters. */
 function toJsonText(node: PatternNode, path: string, cache: Map<CodePoints, PatternNode>): PatternNode {
   switch (node.kind) {
     case 'set': {

@@ -8,8 +8,8 @@ export interface TemplateSegment {
 }
 
 /**
- * Replaces the caller's texts in one chat by markers before the template renders it, and replaces the markers in the
- * template's output by the texts.
+ * Replaces the caller's texts in one chat with markers before the template renders it, and replaces the markers in the
+ * template's output with the texts.
  *
  * A message content is cut around the strings that the template searches for. Each piece becomes a marker of private-use
  * characters; the searched strings and white space stay as they are: `"  <think>a</think>\nb "` becomes
@@ -47,7 +47,7 @@ export class MarkedTexts {
     return marked;
   }
 
-  /** Replaces the result of a call by one marker. White space at both ends stays visible. */
+  /** Replaces the result of a call with one marker. White space at both ends stays visible. */
   result(content: string): string {
     const start = content.length - content.trimStart().length;
     if (start === content.length) return content;
@@ -57,7 +57,7 @@ export class MarkedTexts {
   }
 
   /**
-   * Replaces the keys and strings of a JSON value by markers. Identifiers are unchanged, because templates compare
+   * Replaces the keys and strings of a JSON value with markers. Identifiers are unchanged, because templates compare
    * them.
    */
   value(value: unknown): unknown {

@@ -5,7 +5,7 @@ import { hash } from './words.ts';
 const BLOCK_TOKENS = 16;
 const BLOCK_CHARACTERS = 64;
 
-/** A modelled prefix cache: blocks of tokens, of which those that were used last are kept. */
+/** A modeled prefix cache, which keeps the most recently used blocks of tokens. */
 export class ScriptedPrefixCache {
   readonly #maxBlocks: number;
   /** The hashes of prefixes that end with a block, in the order of their last use. */

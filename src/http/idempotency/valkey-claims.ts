@@ -63,7 +63,7 @@ if held and string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then return 0 end
 if ARGV[3] == '0' then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
 return 1`);
 
-/** Keys: the instance. Arguments: milliseconds until it counts as gone; 0: at once. */
+/** Keys: the instance. Arguments: milliseconds until its heartbeat expires; 0: at once. */
 const HEARTBEAT = scriptOf(`
 if ARGV[1] == '0' then return redis.call('DEL', KEYS[1]) end
 return redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])`);

@@ -7,7 +7,7 @@ import { testDatabases, withoutPostgres } from '../../servers.ts';
 describe('one connection to PostgreSQL', { skip: withoutPostgres }, () => {
   const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
 
-  test('a statement beside a transaction is not part of it, and survives its failure', async () => {
+  test('a statement sent during a transaction is not part of it, and survives its failure', async () => {
     await using location = await postgres?.location();
     assert.ok(location?.url);
     await using connection = new PostgresConnection(location.url, 5000);

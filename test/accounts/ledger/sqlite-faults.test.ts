@@ -73,7 +73,7 @@ async function rename(from: string, to: string): Promise<void> {
   for (const suffix of ['', '-wal', '-shm']) await move(`${from}${suffix}`, `${to}${suffix}`);
 }
 
-test('a database whose files were moved opens nothing until they are back, and loses nothing', async () => {
+test('a database whose files were moved away opens nothing until they are moved back, and loses nothing', async () => {
   await using database = await databases.open();
   await using ledger = await open(database, { leaseMs: 150 });
   const path = join(database.home, 'sluice.db');

@@ -130,7 +130,7 @@ for (const kind of KINDS) {
       await fleet.run(ask);
     });
 
-    test('a denial says when a request can never be admitted, and how to fix it', async () => {
+    test('a denial states that a request can never be admitted, and how to fix it', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100, requestsPerMinute: 1 }, { worstTokens: 101 });
       const denial = await fleet.denied(ask);

@@ -173,7 +173,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
       await store.fleet.run(ask);
     });
 
-    test('do not bring back the reservation of a request that is settled meanwhile', async () => {
+    test('do not restore the reservation of a request that was settled in the meantime', async () => {
       const { settle, heartbeat, restoreReservations } = limitScripts();
       let ended: Promise<void> | undefined;
       let request: Request | undefined;

@@ -13,7 +13,7 @@ export interface ToolGrammarOptions {
   /** Whether there may be several calls, if the format allows it. */
   parallel: boolean;
   /**
-   * What the grammar constrains. `call`: one call, or one list of calls, with its opening (`OutputParser.callText`).
+   * The text that the grammar constrains. `call`: one call, or one list of calls, with its opening (`OutputParser.callText`).
    * `output`: all of the output after the reasoning, with at least one call or the `alternative`.
    */
   target: 'call' | 'output';
