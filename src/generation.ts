@@ -134,6 +134,8 @@ export interface Continuation {
   promptTokenIds: readonly number[] | null;
   /** IDs of all tokens whose events were received, in order. Their text is not sent again. */
   tokenIds: readonly number[];
+  /** The text of these tokens, for replicas that continue from it; otherwise empty. */
+  text: string;
   /** The usage so far. The usage that a continued generation reports includes it. */
   usage: Readonly<Usage>;
 }

@@ -3,19 +3,34 @@ import { echoedPrompts, toolsOf, totalChoices, type Dialect, type GenerationRequ
 import { DIALECT_TRAITS } from './dialects.ts';
 
 /** The kind of output at the end of a response: `call` if it has a tool call, even a complete one. */
-export type OutputPosition = 'text' | 'reasoning' | 'call';
+export type OutputPosition = 'text' | 'reasoning' | 'text after reasoning' | 'call';
 
-/**
- * Whether a replica of this dialect can continue the request after an interruption, exactly after the tokens that were
- * received. If so, token IDs are requested from the start.
- */
+/** Whether a replica of this dialect can continue the request after an interruption. */
 export function canContinue(request: GenerationRequest, dialect: Dialect): boolean {
   if (!hasOneOutput(request)) return false;
   switch (DIALECT_TRAITS[dialect].continues) {
     case 'output':
       return true;
-    case 'text':
+    case 'tokens':
       return isPlainText(request);
+    case 'text':
+      // Not all servers include the prompt in the repetition penalty, and an assistant message at the end has no start
+      // of its own.
+      return (
+        isPlainText(request) && request.sampling.repetitionPenalty === 1 && !endsWithAssistantMessage(request)
+      );
+    case 'nothing':
+      return false;
+  }
+}
+
+/** Whether replicas of this dialect continue a generation from the IDs of its tokens, which must be requested. */
+export function continuesFromTokenIds(dialect: Dialect): boolean {
+  switch (DIALECT_TRAITS[dialect].continues) {
+    case 'output':
+    case 'tokens':
+      return true;
+    case 'text':
     case 'nothing':
       return false;
   }
@@ -26,6 +41,9 @@ export function canContinueAt(position: OutputPosition, dialect: Dialect): boole
   switch (position) {
     case 'text':
       return true;
+    case 'text after reasoning':
+      // The text of reasoning does not include the markers around it.
+      return continuesFromTokenIds(dialect);
     case 'reasoning':
       return DIALECT_TRAITS[dialect].continues === 'output';
     case 'call':
@@ -67,6 +85,15 @@ function mayCall(request: GenerationRequest): boolean {
   switch (request.kind) {
     case 'chat':
       return toolsOf(request).length > 0 && request.toolChoice.type !== 'none';
+    case 'text':
+      return false;
+  }
+}
+
+function endsWithAssistantMessage(request: GenerationRequest): boolean {
+  switch (request.kind) {
+    case 'chat':
+      return request.messages.at(-1)?.role === 'assistant';
     case 'text':
       return false;
   }

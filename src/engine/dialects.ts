@@ -32,11 +32,11 @@ export interface DialectTraits {
   /** Tokens of the context that neither prompt nor completion can use. */
   reservedTokens: number;
   /**
-   * Output of an interrupted generation that the server can continue exactly after its tokens (`continuation.ts`).
-   * `output`: text and reasoning of any request, because the engine restores the state of its parser and grammar.
-   * `text`: only plain text. `nothing`: none.
+   * Output of an interrupted generation that the server can continue (`continuation.ts`). `output`: text and reasoning of
+   * any request, because the engine restores the state of its parser and grammar. `tokens`: plain text, after the IDs of
+   * its tokens. `text`: plain text, which the server splits into tokens again. `nothing`: none.
    */
-  continues: 'output' | 'text' | 'nothing';
+  continues: 'output' | 'tokens' | 'text' | 'nothing';
   /** Whether a request is sent again without a field that the server refused by name (`openai/refused-field.ts`). */
   adaptsFields: boolean;
   healthCheck: HealthCheck;
@@ -96,7 +96,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['chat', 'text'],
     defaultsToFullContext: ['chat'],
     reservedTokens: 0,
-    continues: 'text',
+    continues: 'tokens',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
     gauges: {
@@ -128,7 +128,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['text'],
     defaultsToFullContext: ['chat'],
     reservedTokens: 1,
-    continues: 'nothing',
+    continues: 'text',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
     gauges: {
@@ -159,7 +159,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['chat', 'text'],
     defaultsToFullContext: [],
     reservedTokens: 0,
-    continues: 'nothing',
+    continues: 'text',
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
     gauges: {

@@ -16,15 +16,19 @@ export interface ContextBound {
  * their own.
  */
 export function firstMaxTokens(
-  { kind, maxTokens, continuation }: GenerationRequest,
+  { kind, maxTokens: maximum, continuation }: GenerationRequest,
   { traits, contextTokens }: ContextBound,
 ): number | null {
-  if (continuation !== null && traits.continues === 'text') {
-    // To the server, the earlier tokens are part of the prompt.
+  let maxTokens = maximum;
+  // To these servers, the earlier tokens are part of the prompt.
+  if (continuation !== null && traits.continues === 'tokens') {
     const earlier = continuation.tokenIds.length;
     const prompt = (continuation.promptTokenIds?.length ?? 0) + earlier;
     const remaining = Math.min((maxTokens ?? Infinity) - earlier, (contextTokens ?? Infinity) - prompt);
     return remaining === Infinity ? null : Math.max(1, remaining);
+  }
+  if (continuation !== null && traits.continues === 'text' && maxTokens !== null) {
+    maxTokens = Math.max(1, maxTokens - continuation.usage.completionTokens);
   }
   if (maxTokens !== null) return Math.min(maxTokens, contextTokens ?? Infinity);
   return traits.needsMaxTokens.includes(kind) ? contextTokens : null;
@@ -43,7 +47,7 @@ export function lowerMaxTokens(
 ): number | null | undefined {
   if (refusal.code !== 'context_length_exceeded' || sent === null) return undefined;
   // The prompt is known in tokens, so the first attempt had the exact rest of the context.
-  if (request.continuation !== null) return undefined;
+  if (request.continuation !== null && traits.continues === 'tokens') return undefined;
   const prompt = readPromptTokens(refusal);
   if (prompt !== null && contextTokens !== null) {
     const remaining = contextTokens - prompt.tokens - traits.reservedTokens;

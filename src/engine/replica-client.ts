@@ -1,11 +1,11 @@
 import { ENDPOINTS } from '../openai/endpoints.ts';
 import { Pool, type Dispatcher } from 'undici';
 import { ServiceError } from '../errors.ts';
-import type { Dialect, GenerationRequest } from '../generation.ts';
+import type { Continuation, Dialect, GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
-import type { ReasoningField } from '../openai/replica-chat.ts';
+import { formatChat, type ReasoningField } from '../openai/replica-chat.ts';
 import { formatRequest, replicaKind } from '../openai/replica-request.ts';
-import { parseJsonObject, type JsonObject } from '../openai/values.ts';
+import { asList, parseJsonObject, type JsonObject } from '../openai/values.ts';
 import type { Secret } from '../secret.ts';
 import { tickEvery, tickMsFor } from '../deadline.ts';
 import { DIALECT_TRAITS, readHealth, replicaAddress, type ReplicaAddress } from './dialects.ts';
@@ -18,6 +18,7 @@ import {
 } from './engine.ts';
 import { EVENT_FRAMES } from './event-frame.ts';
 import { readGauges, type Gauges } from './gauges.ts';
+import { asTextRequest, withOutput } from './text-continuation.ts';
 import { ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
 
 export interface ReplicaOptions {
@@ -127,15 +128,63 @@ export class ReplicaClient implements Engine {
   }
 
   generate(request: GenerationRequest, signal: AbortSignal): AsyncIterableIterator<ReplicaEvent> {
-    const { wholeResponses } = this.#streams.traits;
+    const { wholeResponses, continues } = this.#streams.traits;
+    if (request.continuation !== null && continues === 'text') {
+      return this.#continueText(request, request.continuation, signal);
+    }
     const streamed = request.stream || !wholeResponses || this.#options.exactCounts === true;
     return new ReplicaStream(this.#streams, request, streamed, signal);
+  }
+
+  async *#continueText(
+    request: GenerationRequest,
+    continuation: Continuation,
+    signal: AbortSignal,
+  ): AsyncGenerator<ReplicaEvent, undefined> {
+    const { text } = continuation;
+    const next =
+      this.dialect === 'llama-server'
+        ? await this.#prepareLlamaServer(request, continuation, signal)
+        : request;
+    yield* new ReplicaStream(this.#streams, withOutput(next, text), true, signal);
+  }
+
+  /**
+   * Renders the prompt of a chat, because llama-server repeats an assistant message at the end of a chat, or not, depending
+   * on its version. Counts the tokens of the text, because a chunk may contain several.
+   */
+  async #prepareLlamaServer(
+    request: GenerationRequest,
+    { text, usage, ...continuation }: Continuation,
+    signal: AbortSignal,
+  ): Promise<GenerationRequest> {
+    const { tokens } = await this.#post('/tokenize', { content: text }, signal);
+    const completionTokens = Math.max(usage.completionTokens, asList(tokens).length);
+    const counted = {
+      ...request,
+      continuation: { ...continuation, text, usage: { ...usage, completionTokens } },
+    };
+    switch (counted.kind) {
+      case 'chat': {
+        const { prompt } = await this.#post('/apply-template', formatChat(counted, this.dialect), signal);
+        if (typeof prompt !== 'string') throw noResponse(new Error('/apply-template returned no prompt'));
+        return asTextRequest(counted, prompt);
+      }
+      case 'text':
+        return counted;
+    }
+  }
+
+  async #post(path: string, body: object, signal: AbortSignal): Promise<JsonObject> {
+    const response = await this.#fetchObject(path, signal, JSON.stringify(body));
+    if (response.status === 200) return response.body;
+    throw noResponse(new Error(`${path} returned status ${response.status}`));
   }
 
   async health(signal: AbortSignal): Promise<EngineHealth> {
     const { path } = this.#streams.traits.healthCheck;
     if (path === '/v1/models') return await this.#checkModels(path, signal);
-    const { status, body } = await this.#get(path, signal);
+    const { status, body } = await this.#fetchObject(path, signal);
     if (status !== 200) throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
     const health = readHealth(body);
     // The server responds, but its engine makes no progress, so streams would time out.
@@ -163,7 +212,7 @@ export class ReplicaClient implements Engine {
   async gauges(signal: AbortSignal): Promise<Gauges | null> {
     const { gauges } = this.#streams.traits;
     if (gauges === null) return null;
-    const { status, text } = await this.#getText(gauges.path, signal);
+    const { status, text } = await this.#fetchText(gauges.path, signal);
     if (status !== 200) throw new ReplicaRefused(new Error(`${gauges.path} returned status ${status}`));
     return readGauges(text, gauges);
   }
@@ -178,7 +227,7 @@ export class ReplicaClient implements Engine {
       instructType: null,
     };
     for (const path of traits.describePaths) {
-      const { status, body } = await this.#get(path, signal);
+      const { status, body } = await this.#fetchObject(path, signal);
       if (status !== 200) continue;
       description = { ...description, ...traits.readDescription(body, this.#options.model) };
       if (description.contextTokens !== null) break;
@@ -224,13 +273,15 @@ export class ReplicaClient implements Engine {
     return path.startsWith('/v1/') ? apiPath + path.slice('/v1'.length) : basePath + path;
   }
 
-  #request(path: string, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+  /** Sends `body` with POST, or GET without one. */
+  #request(path: string, signal: AbortSignal, body?: string): Promise<Dispatcher.ResponseData> {
     return this.#pool
       .request({
-        method: 'GET',
+        method: body === undefined ? 'GET' : 'POST',
         path: this.#pathOf(path),
         headers: this.#headers,
         signal,
+        ...(body === undefined ? {} : { body }),
         headersTimeout: METADATA_TIMEOUT_MS,
         bodyTimeout: METADATA_TIMEOUT_MS,
       })
@@ -239,30 +290,40 @@ export class ReplicaClient implements Engine {
       });
   }
 
-  async #getText(path: string, signal: AbortSignal): Promise<{ status: number; text: string }> {
-    const { statusCode, body } = await this.#request(path, signal);
+  async #fetchText(
+    path: string,
+    signal: AbortSignal,
+    body?: string,
+  ): Promise<{ status: number; text: string }> {
+    const response = await this.#request(path, signal, body);
     let text = '';
-    body.setEncoding('utf8');
-    for await (const part of body) {
+    response.body.setEncoding('utf8');
+    for await (const part of response.body) {
       text += String(part);
       if (text.length > MAX_METADATA_CHARACTERS) throw tooLarge(path);
     }
-    return { status: statusCode, text };
+    return { status: response.statusCode, text };
   }
 
   /**
    * Requests an endpoint. Returns a JSON array as the field `data` of an object, and an empty object for anything but
    * an array or object.
    */
-  async #get(path: string, signal: AbortSignal): Promise<{ status: number; body: JsonObject }> {
-    const { status, text } = await this.#getText(path, signal);
+  async #fetchObject(
+    path: string,
+    signal: AbortSignal,
+    body?: string,
+  ): Promise<{ status: number; body: JsonObject }> {
+    const { status, text } = await this.#fetchText(path, signal, body);
     // Together's API lists its models in an array.
     return { status, body: parseJsonObject(text.startsWith('[') ? `{"data":${text}}` : text) };
   }
 }
 
 function tooLarge(path: string): ServiceError {
-  return new ServiceError('engine_unavailable', 'The replica of this model failed to respond.', {
-    cause: new Error(`the response of ${path} has more than ${MAX_METADATA_CHARACTERS} characters`),
-  });
+  return noResponse(new Error(`the response of ${path} has more than ${MAX_METADATA_CHARACTERS} characters`));
+}
+
+function noResponse(cause: Error): ServiceError {
+  return new ServiceError('engine_unavailable', 'The replica of this model failed to respond.', { cause });
 }

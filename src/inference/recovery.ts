@@ -1,5 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { canContinue, canContinueAt, type OutputPosition } from '../engine/continuation.ts';
+import {
+  canContinue,
+  canContinueAt,
+  continuesFromTokenIds,
+  type OutputPosition,
+} from '../engine/continuation.ts';
 import { DIALECT_TRAITS } from '../engine/dialects.ts';
 import type { Engine } from '../engine/engine.ts';
 import { Deadline } from '../deadline.ts';
@@ -64,8 +69,8 @@ export class Interruption {
 }
 
 /**
- * Records the output of one response, so that another replica can continue it. Keeps the token IDs, at most one
- * context length of them, only if the response can be continued.
+ * Records the output of one response, so that another replica can continue it. Keeps its token IDs or text, at most one
+ * context length, only if the response can be continued.
  */
 export class Recovery {
   readonly #request: GenerationRequest;
@@ -75,6 +80,8 @@ export class Recovery {
   #position: OutputPosition | null = null;
   #promptTokenIds: readonly number[] | null = null;
   readonly #tokenIds: number[] = [];
+  #keepsText = false;
+  #text = '';
   #continuation: Continuation | null = null;
 
   constructor(request: GenerationRequest, limits: RecoveryLimits) {
@@ -93,7 +100,9 @@ export class Recovery {
 
   /** The request to send to this replica. */
   requestFor({ dialect }: Engine): GenerationRequest {
-    const tokenIds = this.#limits.maxAttempts > 0 && canContinue(this.#request, dialect);
+    const isContinued = this.#limits.maxAttempts > 0 && canContinue(this.#request, dialect);
+    const tokenIds = isContinued && continuesFromTokenIds(dialect);
+    this.#keepsText = isContinued && !tokenIds;
     if (!tokenIds && this.#continuation === null) return this.#request;
     return { ...this.#request, tokenIds, continuation: this.#continuation };
   }
@@ -102,7 +111,9 @@ export class Recovery {
   add(event: GenerationEvent): void {
     switch (event.type) {
       case 'token':
-        if (this.#position !== 'call') this.#position = 'text';
+        if (this.#keepsText) this.#text += event.text;
+        if (this.#position === null) this.#position = 'text';
+        else if (this.#position === 'reasoning') this.#position = 'text after reasoning';
         break;
       case 'reasoning':
         if (this.#position !== 'call') this.#position = 'reasoning';
@@ -124,18 +135,22 @@ export class Recovery {
   }
 
   /**
-   * Prepares to continue after `failed`, whose events had this usage. Returns whether the response can be continued:
-   * the IDs of all its tokens must be known, and attempts must be left. A response without output is generated again,
+   * Prepares to continue after `failed`, whose events had this usage. Returns whether the response can be continued: the
+   * IDs of all its tokens must be known, unless replicas continue it from its text, and attempts must be left. A response without output is generated again,
    * which any replica can do.
    */
   begin({ dialect }: Engine, usage: Usage): boolean {
     if (this.#attempts >= this.#limits.maxAttempts) return false;
     if (this.#position !== null) {
       if (!canContinue(this.#request, dialect) || !canContinueAt(this.#position, dialect)) return false;
-      if (this.#tokenIds.length !== usage.completionTokens) return false;
-      if (DIALECT_TRAITS[dialect].continues === 'text' && this.#promptTokenIds === null) return false;
-      const promptTokenIds = this.#promptTokenIds;
-      this.#continuation = { promptTokenIds, tokenIds: [...this.#tokenIds], usage: { ...usage } };
+      if (continuesFromTokenIds(dialect) && this.#tokenIds.length !== usage.completionTokens) return false;
+      if (DIALECT_TRAITS[dialect].continues === 'tokens' && this.#promptTokenIds === null) return false;
+      this.#continuation = {
+        promptTokenIds: this.#promptTokenIds,
+        tokenIds: [...this.#tokenIds],
+        text: this.#text,
+        usage: { ...usage },
+      };
     }
     this.#attempts++;
     return true;

@@ -141,7 +141,7 @@ function parseContinuation(body: RequestBody): Continuation | null {
     if (!isTokenId(token)) throw wrongType(`${path}[${index}]`, 'a token ID', token);
   }
   const usage = { ...NO_USAGE, completionTokens: value.length };
-  return { promptTokenIds: null, tokenIds: value as number[], usage };
+  return { promptTokenIds: null, tokenIds: value as number[], text: '', usage };
 }
 
 function isTokenId(value: unknown): boolean {

@@ -81,11 +81,19 @@ function formatInput(request: GenerationRequest, { dialect, reasoningField }: Re
   }
   switch (request.kind) {
     case 'chat':
-      return formatChat(request, dialect, reasoningField);
+      return {
+        ...formatChat(request, dialect, reasoningField),
+        ...(dialect === 'sglang' && continuation !== null ? CONTINUE_ON_SGLANG : {}),
+      };
     case 'text':
       return { prompt: request.prompts.length === 1 ? request.prompts[0] : request.prompts };
   }
 }
+
+/**
+ * Makes SGLang append the last message to the prompt as it is, and not look for reasoning in the rest of the text.
+ */
+const CONTINUE_ON_SGLANG: Body = { continue_final_message: true, separate_reasoning: false };
 
 /** Dialects that share cached prefixes only between requests with the same salt. */
 const SALTED: ReadonlySet<Dialect> = new Set(['sluice', 'vllm', 'sglang']);

@@ -12,6 +12,7 @@ import {
   type Dialect,
   type GenerationEvent,
   type GenerationRequest,
+  type Message,
 } from '../../src/generation.ts';
 import { GREEDY } from '../generation-requests.ts';
 import { openScripted } from './replicas.ts';
@@ -24,8 +25,9 @@ describe('a request can be continued', () => {
     DIALECTS.filter((dialect) => canContinue(request, dialect));
 
   test('with one choice, without log probabilities and echo', () => {
-    assert.deepEqual(dialects(chat()), ['sluice', 'vllm']);
-    assert.deepEqual(dialects(text()), ['sluice', 'vllm']);
+    const continuing: Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
+    assert.deepEqual(dialects(chat()), continuing);
+    assert.deepEqual(dialects(text()), continuing);
     assert.deepEqual(dialects(chat({}, { choices: 2 })), []);
     assert.deepEqual(dialects(chat({}, { logprobs: 0 })), []);
     assert.deepEqual(dialects(text({}, { prompts: ['a', 'b'] })), []);
@@ -41,11 +43,22 @@ describe('a request can be continued', () => {
     assert.deepEqual(dialects(chat({}, { sampling: { ...GREEDY, frequencyPenalty: 1 } })), stateful);
   });
 
+  test('from its text only without a repetition penalty and without an assistant message at the end', () => {
+    const fromTokenIds: Dialect[] = ['sluice', 'vllm'];
+    assert.deepEqual(dialects(chat({}, { sampling: { ...GREEDY, repetitionPenalty: 1.1 } })), fromTokenIds);
+    const { messages } = chat();
+    const answer: Message = { role: 'assistant', content: 'a', reasoning: null, toolCalls: [] };
+    assert.deepEqual(dialects(chat({}, { messages: [...messages, answer] })), fromTokenIds);
+  });
+
   test('inside reasoning only by an engine that restores its state, and never after a call', () => {
     const positions = (dialect: Dialect) =>
-      (['text', 'reasoning', 'call'] as const).filter((position) => canContinueAt(position, dialect));
-    assert.deepEqual(positions('sluice'), ['text', 'reasoning']);
-    assert.deepEqual(positions('vllm'), ['text']);
+      (['text', 'reasoning', 'text after reasoning', 'call'] as const).filter((position) =>
+        canContinueAt(position, dialect),
+      );
+    assert.deepEqual(positions('sluice'), ['text', 'reasoning', 'text after reasoning']);
+    assert.deepEqual(positions('vllm'), ['text', 'text after reasoning']);
+    assert.deepEqual(positions('llama-server'), ['text']);
   });
 });
 
@@ -85,7 +98,7 @@ async function assertContinued(engine: Engine, request: GenerationRequest): Prom
   for (const cut of cuts) {
     const before = unbroken.slice(0, cut);
     const tokenIds = before.flatMap((event) => ('tokenIds' in event ? (event.tokenIds ?? []) : []));
-    const continuation: Continuation = { promptTokenIds: null, tokenIds, usage: NO_USAGE };
+    const continuation: Continuation = { promptTokenIds: null, tokenIds, text: '', usage: NO_USAGE };
     const rest = await generate(engine, { ...request, tokenIds: true, continuation });
     assert.deepEqual(
       outputOf([...before, ...rest.filter(({ type }) => type !== 'started')]),
@@ -111,7 +124,7 @@ describe('the scripted engine', () => {
 
   test('refuses tokens that it would not generate', async () => {
     await using engine = await openScripted();
-    const continuation: Continuation = { promptTokenIds: null, tokenIds: [1], usage: NO_USAGE };
+    const continuation: Continuation = { promptTokenIds: null, tokenIds: [1], text: '', usage: NO_USAGE };
     await assert.rejects(generate(engine, chat({}, { continuation })), {
       code: 'invalid_value',
       param: 'continue_token_ids[0]',

@@ -60,7 +60,7 @@ function respond(
 }
 
 /** Returns the continuation and the text of a generation if only these events were received. */
-function received(events: readonly ReplicaEvent[]): Continuation & { text: string } {
+function received(events: readonly ReplicaEvent[]): Continuation {
   const tokenIds: number[] = [];
   let promptTokenIds: readonly number[] | null = null;
   const usage = { ...NO_USAGE };
@@ -96,10 +96,10 @@ for (const kind of ['chat', 'text'] as const) {
     const cuts = unbroken.flatMap(({ type }, index) => (type === 'token' ? [index + 1] : []));
     assert.equal(cuts.length, 5);
     for (const cut of cuts) {
-      const { text: sent, ...continuation } = received(unbroken.slice(0, cut));
+      const continuation = received(unbroken.slice(0, cut));
       assert.equal(continuation.tokenIds.length, continuation.usage.completionTokens);
       const rest = await generate(replica, { ...request, continuation });
-      assert.equal(sent + textOf(rest), 'The sky 🙂 is blue');
+      assert.equal(continuation.text + textOf(rest), 'The sky 🙂 is blue');
       assert.deepEqual(rest.at(-1), unbroken.at(-1), 'the usage covers the whole generation');
       assert.deepEqual(rest.at(-2), { type: 'finish', choice: 0, reason: 'stop' });
       assert.equal(replica.paths.at(-1), '/v1/completions');
@@ -113,7 +113,7 @@ for (const kind of ['chat', 'text'] as const) {
 
 test('without max_tokens, a continued generation may use the rest of the context', async () => {
   await using replica = await listen();
-  const continuation = { promptTokenIds: PROMPT, tokenIds: [21, 22], usage: NO_USAGE };
+  const continuation = { promptTokenIds: PROMPT, tokenIds: [21, 22], text: '', usage: NO_USAGE };
   await generate(replica, chat({}, { continuation }));
   assert.equal(replica.bodies.at(-1)?.['max_tokens'], 95);
 });

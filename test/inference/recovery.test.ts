@@ -10,6 +10,7 @@ import { SILENT } from '../../src/log.ts';
 import { ClientDisconnected, complete } from '../../src/inference/complete.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
+import { asList, jsonObject } from '../../src/openai/values.ts';
 import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
 import { Router } from '../../src/routing/router.ts';
 import { HttpReplica, openScripted } from '../engine/replicas.ts';
@@ -351,4 +352,142 @@ test('another vLLM server continues a text, but not reasoning', async () => {
   await using reasoning = await openVllm('reasoning', 3, 'reasoning');
   await failsWith(run(chat(), { engines: [reasoning.engine, whole.engine] }), 'engine_unavailable');
   assert.equal(whole.paths.length, 1);
+});
+
+/**
+ * A replica with the protocol of llama-server or SGLang that generates `WORDS`, and closes the connection after
+ * `cutAfter` of them; null: never.
+ */
+function openTextServer(
+  dialect: 'llama-server' | 'sglang',
+  { cutAfter = null, reasoning = false, rendered = '<prompt>' }: TextServerOptions = {},
+): Promise<HttpReplica> {
+  return HttpReplica.listen(
+    (response, { url }, body) => {
+      if (url === '/apply-template') return response.end(JSON.stringify({ prompt: rendered }));
+      if (url === '/tokenize') {
+        return response.end(JSON.stringify({ tokens: String(body['content']).match(/ ?\w+/g) }));
+      }
+      const isChat = url === '/v1/chat/completions';
+      const last = jsonObject(asList(body['messages']).at(-1));
+      const sent = isChat ? (last['role'] === 'assistant' ? last['content'] : '') : body['prompt'];
+      // The start of the text that is part of the prompt.
+      const earlier =
+        WORDS.findLastIndex((_, index) => String(sent).endsWith(WORDS.slice(0, index + 1).join(''))) + 1;
+      const send = (choice: object): void => {
+        response.write(
+          `data: ${JSON.stringify({ choices: [{ index: 0, finish_reason: null, ...choice }] })}\n\n`,
+        );
+      };
+      if (reasoning) send({ delta: { reasoning_content: 'Hm' } });
+      for (let index = earlier; index < WORDS.length; index++) {
+        if (index === cutAfter) return setImmediate(() => response.destroy());
+        send(isChat ? { delta: { content: WORDS[index] } } : { text: WORDS[index] });
+      }
+      send({ ...(isChat ? { delta: {} } : { text: '' }), finish_reason: 'stop' });
+      return response.end('data: [DONE]\n\n');
+    },
+    { dialect, contextTokens: 100 },
+  );
+}
+
+interface TextServerOptions {
+  cutAfter?: number | null;
+  reasoning?: boolean;
+  rendered?: string;
+}
+
+test('another llama-server continues a chat from its rendered prompt and its text', async () => {
+  await using cut = await openTextServer('llama-server', { cutAfter: 3 });
+  await using whole = await openTextServer('llama-server');
+  const variables = { enable_thinking: false };
+  const request = chat({}, { maxTokens: 50, templateVariables: variables });
+  const running = run(request, { engines: [cut.engine, whole.engine] });
+  assert.equal(textOf(await collect(running.events)), 'The sky is very blue');
+  assert.deepEqual(whole.paths, ['/tokenize', '/apply-template', '/v1/completions']);
+  const [, template, completion] = whole.bodies;
+  assert.deepEqual(
+    [template?.['messages'], template?.['chat_template_kwargs']],
+    [cut.bodies[0]?.['messages'], variables],
+  );
+  assert.equal(completion?.['prompt'], '<prompt>The sky is');
+  assert.equal(completion?.['max_tokens'], 47);
+  const { attempts, continuedAfter, usage, usageSource } = running.record;
+  assert.deepEqual([attempts, continuedAfter, usage.completionTokens, usageSource], [2, 3, 5, 'estimated']);
+  await assertReleased(running);
+});
+
+test('another SGLang server continues a chat from its text', async () => {
+  await using cut = await openTextServer('sglang', { cutAfter: 3 });
+  await using whole = await openTextServer('sglang');
+  const running = run(chat({}, { maxTokens: 50 }), { engines: [cut.engine, whole.engine] });
+  assert.equal(textOf(await collect(running.events)), 'The sky is very blue');
+  assert.deepEqual(whole.paths, ['/v1/chat/completions']);
+  const { messages, ...body } = whole.bodies[0] ?? {};
+  assert.deepEqual(asList(messages).slice(1), [{ role: 'assistant', content: 'The sky is' }]);
+  assert.deepEqual(
+    [body['continue_final_message'], body['separate_reasoning'], body['max_tokens']],
+    [true, false, 47],
+  );
+});
+
+for (const dialect of ['llama-server', 'sglang'] as const) {
+  test(`another ${dialect} server continues a text completion from its text, several times`, async () => {
+    await using first = await openTextServer(dialect, { cutAfter: 2 });
+    await using second = await openTextServer(dialect, { cutAfter: 4 });
+    const request = text({}, { prompts: ['Why? '], maxTokens: 50 });
+    const running = run(request, { engines: [first.engine, second.engine], maxAttempts: 1 });
+    assert.equal(textOf(await failsWith(running, 'engine_unavailable')), 'The sky is very');
+    const sent = () => [first, second].map(({ bodies }) => bodies.at(-1));
+    assert.deepEqual([sent()[1]?.['prompt'], sent()[1]?.['max_tokens']], ['Why? The sky', 48]);
+
+    const again = run(request, { engines: [first.engine, second.engine] });
+    assert.equal(textOf(await collect(again.events)), 'The sky is very blue');
+    assert.deepEqual([sent()[0]?.['prompt'], sent()[0]?.['max_tokens']], ['Why? The sky is very', 46]);
+  });
+
+  test(`a ${dialect} server does not continue a response with reasoning`, async () => {
+    await using cut = await openTextServer(dialect, { cutAfter: 2, reasoning: true });
+    await using whole = await openTextServer(dialect);
+    const running = run(chat(), { engines: [cut.engine, whole.engine] });
+    assert.equal(textOf(await failsWith(running, 'engine_unavailable')), 'The sky');
+    assert.deepEqual(whole.paths, []);
+  });
+}
+
+test('the tokens of a text that llama-server continues are counted again, because a chunk may contain several', async () => {
+  await using cut = await HttpReplica.listen(
+    (response) => {
+      response.write(
+        `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'The sky is' } }] })}\n\n`,
+      );
+      setImmediate(() => response.destroy());
+    },
+    { dialect: 'llama-server', contextTokens: 100 },
+  );
+  await using whole = await openTextServer('llama-server');
+  const running = run(chat({}, { maxTokens: 50 }), { engines: [cut.engine, whole.engine] });
+  assert.equal(textOf(await collect(running.events)), 'The sky is very blue');
+  assert.equal(whole.bodies.at(-1)?.['max_tokens'], 47);
+  assert.equal((await accounting.row(running.requestId))?.completion_tokens, 5);
+});
+
+test('a llama-server whose template starts with reasoning does not continue a response', async () => {
+  await using cut = await openTextServer('llama-server', { cutAfter: 2 });
+  await using whole = await openTextServer('llama-server', { rendered: '<prompt><think>\n' });
+  const running = run(chat(), { engines: [cut.engine, whole.engine] });
+  assert.equal(textOf(await failsWith(running, 'engine_unavailable')), 'The sky');
+  assert.deepEqual(whole.paths, ['/tokenize', '/apply-template']);
+  await assertReleased(running);
+});
+
+test('a llama-server that cannot render the chat does not continue a response', async () => {
+  await using cut = await openTextServer('llama-server', { cutAfter: 2 });
+  await using old = await HttpReplica.listen(
+    (response) => response.writeHead(404).end('{"error":{"message":"not found"}}'),
+    { dialect: 'llama-server' },
+  );
+  const running = run(chat(), { engines: [cut.engine, old.engine] });
+  assert.equal(textOf(await failsWith(running, 'engine_unavailable')), 'The sky');
+  await assertReleased(running);
 });

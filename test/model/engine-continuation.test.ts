@@ -23,6 +23,7 @@ import {
 const continuationOf = (tokenIds: readonly number[]): Continuation => ({
   promptTokenIds: null,
   tokenIds,
+  text: '',
   usage: NO_USAGE,
 });
 

@@ -264,6 +264,7 @@ test('continue_token_ids must be token IDs', () => {
   assert.deepEqual(parse([5, 0, 7]).continuation, {
     promptTokenIds: null,
     tokenIds: [5, 0, 7],
+    text: '',
     usage: { ...NO_USAGE, completionTokens: 3 },
   });
   refuses(() => parse(5), 'invalid_type', 'continue_token_ids');

@@ -60,7 +60,7 @@ test('streams request usage, and continuous usage where it covers the whole requ
 
 test('token IDs are requested in streams, and sent to continue a generation', () => {
   const { request } = chat({ stream: true });
-  const continuation = { promptTokenIds: null, tokenIds: [5, 6], usage: NO_USAGE };
+  const continuation = { promptTokenIds: null, tokenIds: [5, 6], text: '', usage: NO_USAGE };
   const body = to('sluice', { ...request, tokenIds: true, continuation });
   assert.deepEqual([body.return_token_ids, body.continue_token_ids], [true, [5, 6]]);
   const whole = to('sluice', { ...request, tokenIds: true, stream: false });

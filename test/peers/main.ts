@@ -1,6 +1,6 @@
 /**
- * Compares the service with real servers: sends the same requests directly and through the service, and checks that the
- * servers enforce the schemas in `schemas.ts` that the service accepts. `SLUICE_TEST_VLLM` and
+ * Compares the service with real servers: sends the same requests directly and through the service, continues responses,
+ * and checks that the servers enforce the schemas in `schemas.ts` that the service accepts. `SLUICE_TEST_VLLM` and
  * `SLUICE_TEST_LLAMA_SERVER` are the URLs of the servers. Not part of `npm test`.
  */
 import { ReplicaClient } from '../../src/engine/replica-client.ts';
@@ -8,6 +8,7 @@ import { satisfies } from '../engine/llama/json-schema.ts';
 import { REPLICA } from '../engine/replicas.ts';
 import { startService, type TestService } from '../harness.ts';
 import { compare } from './compare.ts';
+import { compareContinuations } from './continuation.ts';
 import { generate } from './generation.ts';
 import {
   directBody,
@@ -74,6 +75,7 @@ async function compareWith(server: Server): Promise<void> {
   await report('a prompt that fills the context', async () =>
     refusal(peer, 'text', { prompt: await promptOfContextLength(peer) }, 'context_length_exceeded'),
   );
+  await report('continuations', () => compareContinuations(replica));
   for (const { name, schema, [server]: keyword } of SCHEMA_CASES) {
     await report(`schema: ${name}`, () => enforcement(peer, schema, keyword));
   }
