@@ -344,8 +344,18 @@ export function promptTexts(request: GenerationRequest): readonly string[] {
       return request.prompts;
     case 'chat':
       // Most chat templates put the tools first.
-      return [...request.tools.map((tool) => JSON.stringify(tool)), ...request.messages.map(messageText)];
+      return [...toolTexts(request.tools), ...request.messages.map(messageText)];
   }
+}
+
+const TOOL_TEXTS = new WeakMap<readonly Tool[], readonly string[]>();
+
+/** Kept for the next estimate of the same request, because the schemas of tools can be large. */
+function toolTexts(tools: readonly Tool[]): readonly string[] {
+  if (tools.length === 0) return [];
+  let texts = TOOL_TEXTS.get(tools);
+  if (texts === undefined) TOOL_TEXTS.set(tools, (texts = tools.map((tool) => JSON.stringify(tool))));
+  return texts;
 }
 
 function messageText(message: Message): string {

@@ -1,5 +1,6 @@
-import { useAction } from '../../api/queries.ts';
+import { useAction, useRead } from '../../api/queries.ts';
 import { Confirm } from '../../components/confirm.tsx';
+import { Notice } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
 import type { Engine } from './engine-columns.tsx';
 
@@ -12,6 +13,9 @@ interface DrainReplicaProps {
 /** Asks whether to drain a replica, and drains it. */
 export function DrainReplica({ engine, open, onClose }: DrainReplicaProps) {
   const { model, name, in_flight: running } = engine;
+  const engines = useRead('listEngines', undefined, { enabled: open });
+  const others = engines.data?.data.filter((other) => other.model === model && other.name !== name);
+  const isLast = others?.every(({ drained }) => drained) ?? false;
   const drain = useAction('drainReplica', {
     changes: ['listEngines', 'listServedModels'],
     done: `${name} gets no new requests`,
@@ -31,7 +35,12 @@ export function DrainReplica({ engine, open, onClose }: DrainReplicaProps) {
           ? 'No requests are running on it now.'
           : `${whole(running)} running ${running === 1 ? 'request finishes' : 'requests finish'} first.`}
       </p>
-      <p>If all replicas of a model are drained, its requests are refused with 503.</p>
+      {isLast && (
+        <Notice tone="warn">
+          No other replica of this model gets requests. Requests for it are refused with 503 until you resume
+          one.
+        </Notice>
+      )}
     </Confirm>
   );
 }
