@@ -3,11 +3,12 @@ import { test } from 'node:test';
 import { ConfigError } from '../../src/config/errors.ts';
 import { chat, MODEL, openService, post, scriptedYaml, startService } from '../harness.ts';
 import { Management } from '../management.ts';
+import { parseExposition } from '../metrics/exposition.ts';
 
 const ALIAS = 'gpt-4o-mini';
-const YAML = scriptedYaml({}, `aliases:\n  ${ALIAS}: ${MODEL}\n  gone: no/model\n`);
+const YAML = scriptedYaml({}, `aliases:\n  ${ALIAS}: ${MODEL}\n  gone: no/model\nmetrics: {port: 0}\n`);
 
-test('a request with an alias uses the model, and the response, receipt and limits have its ID', async () => {
+test('a request with an alias uses the model, and the response, receipt, limits and metrics have its ID', async () => {
   await using service = await startService(YAML);
   const management = await Management.of(service);
   const ask = async (key: string, model: string) =>
@@ -24,6 +25,10 @@ test('a request with an alias uses the model, and the response, receipt and limi
   assert.equal((await ask(other.key, ALIAS)).status, 403);
   assert.equal((await ask(service.key, 'gone')).status, 404);
   assert.equal((await ask(service.key, 'constructor')).status, 404);
+
+  const metrics = parseExposition(await (await fetch(service.service.metricsUrl ?? '')).text());
+  const labels = metrics.get('sluice_requests_total')?.samples.map((sample) => sample.labels['model']);
+  assert.deepEqual(new Set(labels), new Set([MODEL, 'unknown']));
 });
 
 test('an alias that is the ID of a model is an error of the configuration', async () => {
