@@ -1,13 +1,13 @@
 /**
- * Compares the routing of Sluice with that of other routers: four scripted engines with a modeled prefix cache
- * (`routing/engines.ts`) get the conversations of ten accounts through each router, and single requests of one account
- * while another one floods the router. The load is the same in every run. Each measurement has a new router and new
- * engines.
+ * Compares Sluice with other routers, in front of four scripted engines with a simulated prefix cache
+ * (`routing/engines.ts`). The first loads are conversations of ten accounts. The last one is single requests of one
+ * account while another account floods the router. The load is the same in every run. Each measurement starts a new
+ * router and new engines.
  *
  *   npm run bench:routing
  *
  * vllm-router and smg run if they are on the PATH, or at the paths in `--vllm-router` and `--smg`. `--only "sluice cost,smg"`
- * selects routers, and `--load conversations,fairness` loads. `--seed` changes the load.
+ * selects routers, and `--load conversations,fairness` selects loads. `--seed` changes the load.
  */
 import { parseArgs } from 'node:util';
 import { peerArms, SLUICE, type Arm } from './routing/arms.ts';
@@ -56,16 +56,16 @@ async function mixResult(arm: Arm, mix: Mix): Promise<string> {
 
 async function fairnessResult(arm: Arm): Promise<string> {
   const { idleMs, floodedMs, residualMs } = await measureFairness(arm);
-  // A request may have to wait until one of the flood ends.
+  // A request may have to wait until a request of the flood ends.
   const goalMs = 1.2 * idleMs + residualMs;
   return [
     `TTFT of one request: idle ${idleMs.toFixed(0)} ms`,
     `flooded ${floodedMs.toFixed(0)} ms, ratio ${(floodedMs / idleMs).toFixed(2)}`,
-    `at most ${goalMs.toFixed(0)} ms if one request has to end first`,
+    `goal: at most ${goalMs.toFixed(0)} ms`,
   ].join(', ');
 }
 
-/** Returns the items whose names are in the option, or all without the option. Throws for an unknown name. */
+/** Returns the items whose names are in the option, or all if the option is not set. Throws for an unknown name. */
 function selected<T extends { name: string }>(option: string, value: string | undefined, all: T[]): T[] {
   const names = value?.split(',') ?? all.map(({ name }) => name);
   return names.map((name) => {

@@ -12,7 +12,7 @@ interface RequestBody {
   messages?: { content: string }[];
 }
 
-/** Starts a replica in vLLM's dialect that reports the usage that its prompts select. */
+/** Starts a replica that uses vLLM's dialect and reports the usage selected by each prompt. */
 export async function startFalseUsageReplica(port: number): Promise<AsyncDisposable> {
   const server = createServer((request, response) => {
     const parts: Buffer[] = [];

@@ -27,7 +27,7 @@ const program = new Command('npm run torture --')
   )
   .option('--instances <count>', 'number of instances on PostgreSQL (default: 2)', wholeNumber)
   .option('--callers <count>', 'number of concurrent callers', wholeNumber, 12)
-  .option('--model <file>', 'GGUF file; starts with JSON schemas that try to stall its engine')
+  .option('--model <file>', 'GGUF file; first sends JSON schemas that try to stall its engine')
   .option('--seed <number>', 'repeats the faults and requests of a run (default: random)', wholeNumber)
   .parse();
 const flags = program.opts<Flags>();
@@ -67,7 +67,7 @@ try {
   process.exitCode = 130;
 }
 
-/** Throws commander's error. */
+/** Throws commander's `InvalidArgumentError`. */
 function wholeNumber(text: string): number {
   if (/^\d{1,9}$/.test(text)) return Number(text);
   throw new InvalidArgumentError('Expected a whole number.');

@@ -11,7 +11,7 @@ export interface Metric {
   unit: string;
   measure: Measurement;
   rounds: number;
-  /** Compares by difference from the minimal proxy instead of by ratio. */
+  /** Compares with the minimal proxy by difference instead of by ratio. */
   difference?: boolean;
   /** Number of requests in a round. If set, prints the CPU of each thread per request. */
   threadsPer?: number;
@@ -26,13 +26,15 @@ export class Comparison {
   }
 
   /**
-   * Warms up each proxy with rounds of `requests`, until two consecutive rounds differ by less than 3 % or `most`
-   * requests were sent. Prints how warm each proxy is.
+   * Warms up each proxy with rounds of `requests`, until two consecutive rounds differ by less than 3 % or
+   * `maxRequests` requests were sent. Prints whether each proxy is warm.
    */
-  async warmUp(kind: string, measure: Measurement, requests: number, most: number): Promise<void> {
+  async warmUp(kind: string, measure: Measurement, requests: number, maxRequests: number): Promise<void> {
     console.log(`warm-up with ${kind}`);
     for (const proxy of this.#proxies) {
-      const text = await warmUp(proxy, measure, requests, most).catch((error) => failureOf(proxy, error));
+      const text = await warmUp(proxy, measure, requests, maxRequests).catch((error) =>
+        failureOf(proxy, error),
+      );
       console.log(`  ${proxy.name.padEnd(11)} ${text}`);
     }
   }
@@ -40,7 +42,7 @@ export class Comparison {
   /**
    * Measures every proxy in each round, in alternating order. Prints the medians of the values and of their ratios to
    * the minimal proxy of the same round, because other load on the machine differs between rounds. A peer that
-   * fails is reported and skipped, such as Portkey's streams on a recent Node.
+   * fails, such as Portkey when streaming on a recent Node, is reported and skipped.
    */
   async run(metric: Metric): Promise<void> {
     const arms = this.#proxies.map((proxy) => new Arm(proxy));
@@ -92,7 +94,8 @@ class Arm {
     const middle = median(relative).toFixed(2);
     const range = `${quantile(relative, 0.25).toFixed(2)} to ${quantile(relative, 0.75).toFixed(2)}`;
     const ratio = difference ? `bare + ${middle}` : `${middle} x bare`;
-    const spread = this.values.length > 1 && this.values !== base ? `  (half of the rounds: ${range})` : '';
+    const spread =
+      this.values.length > 1 && this.values !== base ? `  (middle half of the rounds: ${range})` : '';
     console.log(`  ${this.#proxy.name.padEnd(11)} ${this.#failure ?? `${value} ${unit}  ${ratio}${spread}`}`);
     if (threadsPer === undefined || this.#failure !== null) return;
     const count = threadsPer / this.#proxy.requestDivisor;
@@ -109,13 +112,13 @@ async function warmUp(
   proxy: BenchProxy,
   measure: Measurement,
   requests: number,
-  most: number,
+  maxRequests: number,
 ): Promise<string> {
   const started = performance.now();
   let previous = await measure(proxy);
   let difference = Infinity;
   let sent = requests;
-  while (sent < most && difference >= WARM) {
+  while (sent < maxRequests && difference >= WARM) {
     const value = await measure(proxy);
     difference = Math.abs(value - previous) / previous;
     previous = value;
@@ -123,7 +126,7 @@ async function warmUp(
   }
   const seconds = ((performance.now() - started) / 1000).toFixed(0);
   const state = difference < WARM ? 'warm' : 'not yet steady';
-  return `${state} after ${sent / proxy.requestDivisor} in ${seconds} s; the last two rounds differ by ${(difference * 100).toFixed(1)} %`;
+  return `${state} after ${sent / proxy.requestDivisor} requests in ${seconds} s; the last two rounds differ by ${(difference * 100).toFixed(1)} %`;
 }
 
 /** Returns the message of a peer's failure. Rethrows failures of Sluice and of the minimal proxy. */

@@ -7,7 +7,7 @@ import { startSluice, type Server } from '../servers.ts';
 import type { Target } from './client.ts';
 import { ACCOUNTS } from './load.ts';
 
-/** A router with its settings, started anew for every measurement. */
+/** A router with its settings. It is restarted for every measurement. */
 export interface Arm {
   name: string;
   start(engines: readonly string[]): Promise<{ target: Target; server: Server }>;
@@ -25,7 +25,7 @@ export const SLUICE: readonly Arm[] = (Object.keys(POLICIES) as PolicyName[]).ma
   },
 }));
 
-/** Creates the accounts. Returns a key of each. */
+/** Creates the accounts and returns one key for each. */
 async function createKeys(home: string): Promise<string[]> {
   await using database = await openDatabase({ home, url: null });
   const by = { id: 'cli:bench', ip: null };
@@ -51,7 +51,7 @@ routing: {policy: ${policy}}
 `;
 }
 
-/** Other routers, with the arguments that come before those they share. */
+/** Other routers, with the arguments that precede the common ones. */
 const PEERS = { 'vllm-router': [], smg: ['launch', '--backend', 'vllm'] } as const;
 
 /** Returns an arm for each other router that is on the PATH or in `programs`. */

@@ -1,5 +1,5 @@
 /**
- * Scripted engines with a modelled prefix cache, which look like vLLM servers to a router. Arguments: the ports.
+ * Scripted engines with a simulated prefix cache, which look like vLLM servers to a router. Arguments: the ports.
  * `GET /counts` returns their token counts.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';

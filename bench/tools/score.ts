@@ -8,7 +8,7 @@ export interface Answer {
 }
 
 export interface Score {
-  /** Every call has arguments that are a JSON object, and no call of an offered tool is left in the text. */
+  /** The arguments of every call are a JSON object, and the text contains no unparsed call of an offered tool. */
   parses: boolean;
   /** Every call names a tool of the request. */
   offered: boolean;

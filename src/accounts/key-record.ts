@@ -18,7 +18,7 @@ export interface KeyRecord {
   /** Null: never. */
   expiresAt: number | null;
   revokedAt: number | null;
-  /** Accurate to a minute; null: never used. */
+  /** Accurate to the minute; null: never used. */
   lastUsedAt: number | null;
   /** The IP address of its last use; null: unknown. */
   lastUsedIp: string | null;

@@ -8,7 +8,7 @@ const KEEP_MS = 7 * 86_400_000;
 const FLUSH_MS = 10_000;
 const DELETE_MS = 3_600_000;
 
-/** Maximum kinds of refusals per minute, of all accounts and of one. Further ones are counted as `other`. */
+/** Maximum kinds of refusals per minute, in total and per account. All others are counted as `other`. */
 const MAX_PER_MINUTE = 100;
 const MAX_PER_ACCOUNT = 20;
 /** Maximum rows in memory while the database is unavailable. Further refusals are not counted. */
@@ -19,7 +19,7 @@ const ROWS = 100;
 const MAX_PARAM = 100;
 const MAX_MESSAGE = 300;
 
-const OTHER = { code: 'other', message: 'Further kinds of refused requests in the same minute.' };
+const OTHER = { code: 'other', message: 'Other kinds of refused requests in the same minute.' };
 
 /** The key of a refused request. */
 export interface RefusedCaller {
@@ -39,18 +39,19 @@ interface Row {
 }
 
 /**
- * Counts refused requests by minute, account, key, error code and parameter. Memory and rows are bounded, whatever callers
- * send. Rows are written in the background; a request never waits for the database.
+ * Counts refused requests by minute, account, key, error code and parameter. Memory and rows are bounded, no matter
+ * what callers send. Rows are written in the background; a request never waits for the database.
  */
 export class RefusalCounts implements AsyncDisposable {
   readonly #database: Pick<Database, 'background'>;
   readonly #log: Log;
   readonly #now: () => number;
   readonly #timers: readonly NodeJS.Timeout[];
-  /** Rows that are not written yet, by their primary key. */
+  /** Rows not yet written, by primary key. */
   #waiting = new Map<string, Row>();
-  /** Rows of the current minute by account, and of all accounts. Includes rows that are already written. */
+  /** Kinds of refusals in the current minute by account, including those already written. */
   readonly #kinds = new Map<string, Set<string>>();
+  /** The number of kinds of all accounts. */
   #kindsOfMinute = 0;
   #minute = 0;
   #writing: Promise<void> = Promise.resolve();
@@ -67,7 +68,10 @@ export class RefusalCounts implements AsyncDisposable {
     ];
   }
 
-  /** Counts one refused request. Takes about a microsecond and never throws. `caller` is null without a valid key. */
+  /**
+   * Counts one refused request. Takes about a microsecond and never throws. `caller` is null if the key was missing or
+   * invalid.
+   */
   record(caller: RefusedCaller | null, { code, param, message }: ServiceError): void {
     const now = this.#now();
     const minute = Math.floor(now / MINUTE_MS);
@@ -88,7 +92,7 @@ export class RefusalCounts implements AsyncDisposable {
       })).message = message;
       return;
     }
-    // If even the accounts are too many, the rest is counted without an account.
+    // If there are too many accounts, the remaining ones are counted together, without an account.
     const owner = this.#admit(account, OTHER.code) ? account : '';
     this.#add(`${minute} ${owner} ${OTHER.code}`, now, () => ({
       minute,
@@ -191,7 +195,7 @@ export class RefusalCounts implements AsyncDisposable {
   }
 }
 
-/** Removes indices from a path, so that `messages[3].content` and `messages[4].content` have one row. */
+/** Removes indices from a path, so that `messages[3].content` and `messages[4].content` share one row. */
 function fieldOf(param: string): string {
   const short = param.length > MAX_PARAM ? param.slice(0, MAX_PARAM) : param;
   const field = short.includes('[') ? short.replaceAll(/\[\d+\]/g, '[]') : short;
@@ -203,7 +207,7 @@ function messageOf(message: string): string {
   return storable(message.replaceAll(/sk-[\w-]+/g, 'sk-…').slice(0, MAX_MESSAGE));
 }
 
-/** PostgreSQL accepts neither NUL nor half of a surrogate pair. */
+/** Replaces NUL and unpaired surrogates, which PostgreSQL rejects. */
 function storable(text: string): string {
   return text.toWellFormed().replaceAll('\0', '�');
 }
@@ -229,7 +233,7 @@ export interface RefusalFilter {
   limit: number;
 }
 
-/** Returns the refused requests since a time by account, key, code and parameter, latest first. */
+/** Returns counts of refused requests by account, key, code and parameter, most recent first. */
 export async function readRefusals({ reports }: Database, filter: RefusalFilter): Promise<Refusal[]> {
   const { rows } = await sql<{
     account_id: string;

@@ -7,8 +7,8 @@ import { formatBytes } from './progress-bar.ts';
 /**
  * Returns the text that is printed when the service is ready. If there is no operator, the text contains the setup
  * link. If standard output is not a terminal, it contains the command that prints the link instead, because the link is
- * a secret and the output may be logged. With `model`, the ID of the model that `sluice run` started, the text contains a
- * request to it.
+ * a secret and the output may be logged. If `model` is set (the model that `sluice run` started), the text includes an
+ * example request.
  */
 export async function welcome(service: Service, model: string | null): Promise<string> {
   const cards = service.router.cards();

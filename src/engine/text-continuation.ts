@@ -1,7 +1,7 @@
 import { ServiceError } from '../errors.ts';
 import type { ChatRequest, GenerationRequest, TextRequest } from '../generation.ts';
 
-/** Returns a request to continue after this text: at the end of the prompt, or in an assistant message. */
+/** Returns a request that continues after this text, which is added to the prompts or as an assistant message. */
 export function withOutput(request: GenerationRequest, text: string): GenerationRequest {
   switch (request.kind) {
     case 'chat': {
@@ -15,11 +15,11 @@ export function withOutput(request: GenerationRequest, text: string): Generation
 
 /**
  * Returns the chat as a text completion of its rendered prompt. Throws `unsupported_parameter` if the model starts with
- * reasoning: the text so far would become part of it.
+ * reasoning, because the text so far would become part of the reasoning.
  */
 export function asTextRequest(request: ChatRequest, prompt: string): TextRequest {
   if (OPEN_REASONING.test(prompt)) {
-    throw new ServiceError('unsupported_parameter', 'A response of this model cannot be continued.');
+    throw new ServiceError('unsupported_parameter', 'Responses of this model cannot be continued.');
   }
   return { ...request, kind: 'text', prompts: [prompt], echo: false };
 }

@@ -42,8 +42,8 @@ export async function signInWithProvider(
 
 /**
  * Handles the callback of a provider. Returns where to redirect the browser, and the cookies to set. The sign-in page
- * receives failures as `error`: `not_invited`, `email_not_verified`, `not_linked` (a user with this unverified address
- * exists), `cancelled` or `provider_failed`.
+ * receives failures in the query parameter `error`: `not_invited`, `email_not_verified`, `not_linked` (a user with this
+ * unverified address exists), `cancelled` or `provider_failed`.
  */
 export async function finishProviderSignIn(
   identity: Identity,
@@ -79,7 +79,7 @@ export async function finishProviderSignIn(
 
 const SIGN_IN = '/sign-in';
 
-/** Error codes of better-auth and of providers -> ours. */
+/** Maps the error codes of better-auth and of providers to ours. */
 const ERRORS: ReadonlyMap<string, string> = new Map([
   ['not_invited', 'not_invited'],
   ['email_not_verified', 'email_not_verified'],
@@ -88,7 +88,7 @@ const ERRORS: ReadonlyMap<string, string> = new Map([
   ['access_denied', 'cancelled'],
 ]);
 
-/** Throws `invalid_value` unless the path is resolved to a page of this service. */
+/** Throws `invalid_value` unless the path resolves to a page of this service. */
 function checkedPath(identity: Identity, path: string): string {
   const { origin } = new URL(identity.publicUrl());
   const url = /^\/(?![/\\])/.test(path) ? URL.parse(path, origin) : null;

@@ -191,7 +191,7 @@ const FORMATS: Pick<FieldOptions, 'neutral' | 'default' | 'description'> = {
   neutral: [{ type: 'text' }],
   default: '`{"type":"text"}`',
   description:
-    'Format of the text: `text`, `json_object`, or `json_schema` with a schema of supported keywords.',
+    'Format of the text: `text`, `json_object`, or `json_schema` with a schema that uses only supported keywords.',
 };
 
 export const chatResponseFormat = structured(

@@ -9,12 +9,12 @@ export function invalidResponse(cause: unknown): ServiceError {
 
 /** The error for a response that ended early. */
 export function incompleteResponse(cause: string): ServiceError {
-  return new ServiceError('engine_unavailable', 'The response of the engine of this model was cut off.', {
+  return new ServiceError('engine_unavailable', 'The engine of this model ended its response early.', {
     cause: new Error(cause),
   });
 }
 
-/** Parses a JSON object of a replica. `name` is for the error. Throws `engine_unavailable`. */
+/** Parses a JSON object from a replica. `name` is used in the error message. Throws `engine_unavailable`. */
 export function parseObject(json: string, name: string): object {
   let value: unknown;
   try {

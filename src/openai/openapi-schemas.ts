@@ -20,16 +20,16 @@ function object(properties: Readonly<Record<string, object>>, ...optional: strin
   return { type: 'object', required, properties };
 }
 
-const SCHEMA_BOUNDS = `A JSON Schema of supported keywords, with at most ${MAX_SCHEMA_CHARACTERS} characters and ${MAX_SCHEMA_NODES} schemas, nested at most ${MAX_SCHEMA_DEPTH} levels deep. Engines refuse some combinations of keywords and some patterns.`;
+const SCHEMA_BOUNDS = `A JSON Schema that uses only supported keywords, with at most ${MAX_SCHEMA_CHARACTERS} characters and ${MAX_SCHEMA_NODES} schemas, nested at most ${MAX_SCHEMA_DEPTH} levels deep. Engines refuse some combinations of keywords and some patterns.`;
 
-/** An object without other fields. */
+/** An object that allows no other fields. */
 function closed(properties: Readonly<Record<string, object>>, ...optional: string[]): object {
   return { ...object(properties, ...optional), additionalProperties: false };
 }
 
 const functionName = { type: 'string', pattern: NAME.source };
 
-/** Schemas of objects in requests that the table of fields does not describe. */
+/** Schemas of request objects that the field table does not describe. */
 export const REQUEST_SCHEMAS = {
   TextPart: closed({ type: { const: 'text' }, text: string, cache_control: {} }, 'cache_control'),
   RequestToolCall: closed(
@@ -38,7 +38,7 @@ export const REQUEST_SCHEMAS = {
       type: { const: 'function' },
       function: closed({
         name: functionName,
-        arguments: { type: 'string', description: 'JSON text of an object. Empty: `{}`.' },
+        arguments: { type: 'string', description: 'JSON text of an object. An empty string means `{}`.' },
       }),
       index: {},
       extra_content: {},
@@ -58,7 +58,7 @@ export const REQUEST_SCHEMAS = {
           parameters: nullable({
             type: 'object',
             description:
-              'JSON Schema of the arguments. Null: no arguments. With `strict`, it must be supported.',
+              'JSON Schema of the arguments. Null: no arguments. With `strict`, only supported keywords are allowed.',
           }),
           strict: nullable({ type: 'boolean' }),
         },
@@ -132,7 +132,7 @@ const head = (name: string): Record<string, object> => ({
 
 /** Schemas of responses and chunks. */
 export const RESPONSE_SCHEMAS = {
-  /** The details of the completion are present in chats only. */
+  /** Only chats have `completion_tokens_details`. */
   Usage: object(
     {
       prompt_tokens: integer,
@@ -154,7 +154,7 @@ export const RESPONSE_SCHEMAS = {
       },
     }),
   }),
-  /** The first delta of a call has every field, with empty arguments; the others have a part of the arguments. */
+  /** The first delta of a call has every field, with empty arguments; later deltas have a part of the arguments. */
   ToolCallDelta: object(
     {
       index: integer,

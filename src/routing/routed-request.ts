@@ -8,12 +8,12 @@ export interface RoutedRequest {
   readonly accountId: string;
   /** Weight of the account's plan. */
   readonly weight: number;
-  /** The replicas at which it has failed, with the errors. */
+  /** Errors of earlier attempts, by replica. */
   readonly failures: ReadonlyMap<Engine, ServiceError>;
-  /** Work that the account was charged for earlier attempts, in prompt tokens. */
+  /** Work already charged to the account for earlier attempts, in prompt tokens. */
   readonly charged: number;
   readonly signal: AbortSignal;
-  /** For a response that is being continued: whether the replica can continue it. */
+  /** Whether the replica can continue the response. Set only while a response is being continued. */
   readonly suits?: (engine: Engine) => boolean;
 }
 

@@ -19,7 +19,7 @@ beforeEach(() => {
   revoked = new Set();
   accountId = `acct_${account++}`;
   mock.timers.enable({ apis: ['Date'], now: Date.parse('2026-11-22T12:00:00Z') });
-  mock.method(globalThis, 'fetch', answer);
+  mock.method(globalThis, 'fetch', respond);
 });
 
 afterEach(() => {
@@ -27,7 +27,10 @@ afterEach(() => {
   mock.restoreAll();
 });
 
-async function answer(path: string, { headers, body }: { headers: object; body: string }): Promise<Response> {
+async function respond(
+  path: string,
+  { headers, body }: { headers: object; body: string },
+): Promise<Response> {
   const authorization = String(new Headers({ ...headers }).get('authorization'));
   const given = JSON.parse(body) as { account_id?: string };
   received.push({ path, account: given.account_id ?? '', authorization });
@@ -88,6 +91,6 @@ test('after a failed creation, the next caller tries again', async () => {
   const failing = mock.method(globalThis, 'fetch', () => Promise.reject(new TypeError('fetch failed')));
   await assert.rejects(playgroundKey(accountId), ApiError);
   failing.mock.restore();
-  mock.method(globalThis, 'fetch', answer);
+  mock.method(globalThis, 'fetch', respond);
   assert.match(await playgroundKey(accountId), /^sk-sluice-/);
 });

@@ -42,7 +42,7 @@ describe('operations of the reference', () => {
     assert.equal(entry('changeMe').access, 'Console session');
     assert.equal(entry('health').access, 'None');
     assert.deepEqual(
-      ['createChatCompletion', 'createKey', 'changeMe', 'health'].map((id) => entry(id).opensBy),
+      ['createChatCompletion', 'createKey', 'changeMe', 'health'].map((id) => entry(id).auth),
       ['key', 'admin', 'session', 'open'],
     );
   });

@@ -12,7 +12,7 @@ export function buildConsole(): void {
   if (status !== 0) throw new Error('the console could not be built');
 }
 
-// npm runs it after an install.
+// npm runs this file after an install.
 if (import.meta.main) buildConsole();
 
 /** Returns the time of the latest source change, in Unix milliseconds. */

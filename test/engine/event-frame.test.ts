@@ -122,7 +122,7 @@ test('a response without an end is incomplete', () => {
   for (const bytes of [Buffer.alloc(0), frames([finish]), frames([END]).subarray(0, -1)]) {
     assert.throws(() => read(bytes), {
       code: 'engine_unavailable',
-      message: 'The response of the engine of this model was cut off.',
+      message: 'The engine of this model ended its response early.',
     });
   }
 });

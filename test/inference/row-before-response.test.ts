@@ -31,7 +31,7 @@ after(() => gone[Symbol.asyncDispose]());
 /** Longer than any test. */
 const FOREVER = 1_000_000;
 
-/** Runs a request with a ledger that has these methods instead of its own. */
+/** Runs a request with a ledger in which these methods are replaced. */
 function run(replica: Engine, ledger: Partial<Ledger>, directive: object, stream: boolean) {
   const router = new Router({
     queue: { maxRequests: 10, maxWaitMs: FOREVER },
@@ -77,7 +77,7 @@ async function assertReleased(router: Router): Promise<void> {
   await until(async () => (await engine.health(AbortSignal.timeout(5000))).slotsInUse === 0);
 }
 
-test('the first event of a stream waits for the row, while the replica already works', async () => {
+test('the first event of a stream is held back until its row is written', async () => {
   const written = Promise.withResolvers<void>();
   const open: Ledger['open'] = async (row, counts) => {
     await accounting.ledger.open(row, counts);
@@ -101,7 +101,7 @@ test('the first event of a stream waits for the row, while the replica already w
 });
 
 for (const stream of [true, false]) {
-  test(`a request ${stream ? 'with' : 'without'} a stream is aborted when its row cannot be written`, async () => {
+  test(`a ${stream ? 'streamed' : 'non-streamed'} request is aborted if its row cannot be written`, async () => {
     const written = Promise.withResolvers<void>();
     const { events, requestId, router } = run(
       engine,

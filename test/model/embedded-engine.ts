@@ -71,7 +71,7 @@ export async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise(setImmediate);
 }
 
-/** Loads the real model, with one thread: on a busy machine, several would wait for each other. */
+/** Loads the real model with one thread, because several would wait for each other on a busy machine. */
 export async function loadEngine(): Promise<LlamaEngine> {
   return await LlamaEngine.load(
     { file: file ?? '', slots: SLOTS, contextTokens: SLOT_TOKENS, threads: 1, gpuLayers: 'auto' },

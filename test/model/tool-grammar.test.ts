@@ -21,7 +21,7 @@ describe('grammars of tool calls', { skip: file === undefined && 'SLUICE_TEST_MO
   after(() => model.dispose());
 
   for (const format of FORMATS) {
-    it(`llama.cpp accepts those of ${format.name}`, () => {
+    it(`llama.cpp accepts the grammars of ${format.name}`, () => {
       const properties = { city: { type: 'string' }, days: { enum: [1, 2] }, where: {} };
       const tools = [tool('get_weather', properties, true), tool('get-time', properties), tool('now')];
       for (const target of ['call', 'output'] as const) {

@@ -24,7 +24,7 @@ test('a session cookie is HttpOnly, SameSite, and limited to its host', async ()
   }
 });
 
-test('with HTTPS the cookie is Secure, and bound to its host by its prefix', async () => {
+test('with HTTPS the cookie is Secure and has a host prefix', async () => {
   const secure = await startService(JSON.stringify({ publicUrl: 'https://sluice.test', models: [scripted] }));
   try {
     const address = { url: secure.service.localUrl, home: secure.home };
@@ -102,7 +102,7 @@ const FOREIGN: readonly (readonly [source: string, headers: Record<string, strin
   ['a sandboxed frame', { origin: 'null' }],
   ['an origin that starts like ours', { origin: 'SERVICE.evil.test' }],
   ['an origin that ends like ours', { origin: 'http://evil.SERVICE' }],
-  ['our origin as the user of another', { origin: 'http://SERVICE@evil.test' }],
+  ['our origin as the user name of another', { origin: 'http://SERVICE@evil.test' }],
   ['our host with another scheme', { origin: 'https://SERVICE' }],
   ['another port of our host', { origin: 'http://127.0.0.1:1' }],
   ['a cross-site request', { 'sec-fetch-site': 'cross-site' }],
@@ -115,7 +115,7 @@ const FOREIGN: readonly (readonly [source: string, headers: Record<string, strin
 ];
 
 for (const [source, headers] of FOREIGN) {
-  test(`a change with a session is refused from ${source}`, async () => {
+  test(`a change with a session cookie is refused if it comes from ${source}`, async () => {
     const host = new URL(service.url).host;
     const filled = Object.entries(headers).map(([name, value]) => [name, value.replace('SERVICE', host)]);
     const before = await operator.ok('GET', '/api/accounts');

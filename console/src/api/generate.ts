@@ -27,7 +27,7 @@ export type GenerateEvent =
   | { type: 'text'; choice: number; text: string; logprobs: readonly TokenLogprob[] }
   /** Reasoning text, before the completion. */
   | { type: 'reasoning'; choice: number; text: string }
-  /** A call of a tool, or more of its arguments. `call` counts from 0 in the choice; `id` and `name` are set once. */
+  /** A tool call, or more of its arguments. `call` counts from 0 in the choice; `id` and `name` are set once. */
   | { type: 'tool_call'; choice: number; call: number; id?: string; name?: string; arguments: string }
   | { type: 'finish'; choice: number; reason: string }
   /** Comes once, at the end. If an error ends the stream, it contains the usage so far and comes before the error. */
@@ -44,7 +44,7 @@ export interface GenerateCall {
   body: Readonly<Record<string, unknown>>;
   /** `sk-sluice-…`. */
   key: string;
-  /** False: not streamed; the events come when the response is complete, without `first_token`. Default: true. */
+  /** Default: true. If false, all events arrive when the response is complete, and there is no `first_token`. */
   stream?: boolean;
   /** Closes the connection; the service then stops generating. */
   signal?: AbortSignal;
@@ -67,7 +67,7 @@ export async function* generate(call: GenerateCall): AsyncGenerator<GenerateEven
     else yield* eventsOf((await response.json()) as WireResponse); // The service validates its responses.
   } catch (error) {
     signal?.throwIfAborted();
-    yield { type: 'fault', error: brokenOff(error) };
+    yield { type: 'fault', error: connectionLost(error) };
   }
   yield { type: 'end', totalMs: performance.now() - sentAt };
 }
@@ -133,7 +133,7 @@ async function* readStream(response: Response, sentAt: number): AsyncGenerator<G
   }
 }
 
-function brokenOff(cause: unknown): ApiError {
+function connectionLost(cause: unknown): ApiError {
   return new ApiError('The connection was lost before the response was complete. Try again.', {
     status: 0,
     code: 'unreachable',

@@ -16,7 +16,7 @@ interface ChartProps {
   unit: Unit;
   /** Formats times in the tooltip. */
   formatTime: (unixSeconds: number) => string;
-  /** Formats times at the axis; default: as in the tooltip. */
+  /** Formats times on the axis; default: as in the tooltip. */
   formatTick?: ((unixSeconds: number) => string) | undefined;
   /** Index of the period that has not ended yet, such as today. */
   partial?: number | undefined;
@@ -28,7 +28,7 @@ interface ChartProps {
 
 /**
  * A time series chart with a tooltip, and a table for screen readers. On touch devices the first tap shows the tooltip,
- * the second one opens the point.
+ * and the second opens the point.
  */
 export default function Chart(props: ChartProps) {
   const { series, height } = props;
@@ -53,7 +53,7 @@ function ChartPlot(props: ChartProps) {
       <div className="relative" style={{ height }} aria-hidden="true">
         <div
           ref={container}
-          // Out of the flow: a canvas must not keep its container wide when the window shrinks.
+          // Absolute, because the canvas would otherwise keep its container wide when the window shrinks.
           className={`absolute inset-0 touch-pan-y overflow-hidden ${onOpen ? 'cursor-pointer' : ''}`}
           onPointerMove={(event) => setPointed(point(event))}
           onPointerLeave={(event) => event.pointerType === 'mouse' && setPointed(null)}
@@ -126,7 +126,7 @@ function usePlot(container: RefObject<HTMLDivElement | null>, props: ChartProps)
 
 /** The names and colors of the series. */
 function Legend({ series, isPartial }: { series: readonly Series[]; isPartial: boolean }) {
-  // If there are several thin lines, they are not in the legend: each has the color of its series.
+  // Several thin lines are left out of the legend, because each has the color of its series.
   const tails = series.filter(({ tail }) => tail).length;
   const listed = tails > 1 ? series.filter(({ tail }) => !tail) : series;
   return (

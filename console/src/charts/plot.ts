@@ -74,7 +74,7 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
   const { series, height } = now.plotted;
   const style = getComputedStyle(document.documentElement);
   const color = (name: string) => style.getPropertyValue(`--${name}`).trim();
-  const most = Math.floor((height - TOP - X_AXIS) / VALUE_SPACE);
+  const maxTicks = Math.floor((height - TOP - X_AXIS) / VALUE_SPACE);
   const text = { stroke: color('ink-3'), font: FONT, gap: 6, ticks: { show: false } };
   return {
     width,
@@ -84,7 +84,7 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
     cursor: { show: false },
     scales: {
       x: { time: false, range: () => [-0.5, now.plotted.times.length - 0.5] },
-      y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] },
+      y: { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] },
     },
     axes: [
       {
@@ -110,7 +110,7 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
           const { series, unit } = now.plotted;
           if (!isMeasured(series)) return [];
           // Without values above 0, the top of the scale is arbitrary.
-          return isAboveZero(series) ? valueTicks(unit, top, most) : [0];
+          return isAboveZero(series) ? valueTicks(unit, top, maxTicks) : [0];
         },
         values: (_, values) => tickLabels(now.plotted.unit, values),
       },

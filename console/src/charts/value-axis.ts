@@ -31,11 +31,11 @@ const TIME_STEPS = [
   ...[1, 2, 6, 12, 24].map((hours) => hours * HOUR),
 ];
 
-/** Returns 0 and the multiples of a round interval up to `top`: about `most` of them, and at least one. */
-export function valueTicks(unit: Unit, top: number, most: number): number[] {
+/** Returns 0 and the multiples of a round interval up to `top`: about `maxTicks` of them, and at least one. */
+export function valueTicks(unit: Unit, top: number, maxTicks: number): number[] {
   if (!(top > 0)) return [0];
   const steps = stepsOf(unit, top);
-  const step = steps.find((step) => step * (most + 1) > top * (1 + 1e-9)) ?? steps.at(-1) ?? top;
+  const step = steps.find((step) => step * (maxTicks + 1) > top * (1 + 1e-9)) ?? steps.at(-1) ?? top;
   // A tick at the top is kept despite rounding.
   return Array.from({ length: Math.floor(top / step + 1e-9) + 1 }, (_, index) => index * step);
 }

@@ -25,7 +25,7 @@ const SHORTCUTS: readonly { title: string; keys: readonly { keys: string; what: 
   },
 ];
 
-/** The keyboard shortcuts, and a switch for those of a single key. */
+/** The list of keyboard shortcuts, and a switch that turns off single-key shortcuts. */
 export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
   const [singleKeys, setSingleKeys] = useSingleKeys();
   return (
@@ -51,7 +51,7 @@ export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
             Single-key shortcuts
           </Switch>
           <p className="mt-1 text-xs text-ink-3">
-            Turn off <Keys keys="/" /> and <Keys keys="?" /> if they get in the way of speech input. Stored on
+            Turn off <Keys keys="/" /> and <Keys keys="?" /> if they interfere with speech input. Stored on
             this device.
           </p>
         </div>

@@ -22,9 +22,9 @@ export interface LlamaOptions {
   slots: number | null;
   /** Tokens per slot, prompt and completion together. If null, `planMemory` chooses the number. */
   contextTokens: number | null;
-  /** Threads of a decode. If null, `defaultThreads` chooses the number. */
+  /** Number of threads for decoding. If null, `defaultThreads` chooses the number. */
   threads: number | null;
-  /** Layers on the GPU. With `'auto'`, as many as fit into its memory. */
+  /** Number of layers on the GPU. `'auto'`: as many as fit in its memory. */
   gpuLayers: number | 'auto';
 }
 
@@ -125,8 +125,8 @@ function openTemplate(info: GgufInfo, log: Log): ChatTemplate | null {
 }
 
 /**
- * Runs a small prefill and two decodes, so that the first request is not slower. Also determines the size of the
- * vocabulary and whether sequences can be trimmed.
+ * Runs a small prefill and two decodes, so that the first request is as fast as later ones. Also determines the
+ * size of the vocabulary and whether sequences can be trimmed.
  */
 async function warmUp(
   model: NativeModel,

@@ -21,8 +21,9 @@ export interface SchedulerOptions {
 }
 
 /**
- * Maximum duration of a step that computes prompts, in milliseconds. New requests, cancellations and the slots that
- * decode wait for its end. The first value applies if more slots compute prompts than decode, otherwise the second.
+ * Maximum duration of a step that computes prompts, in milliseconds. New requests, cancellations and decoding
+ * slots wait until the step ends. The first value applies if more slots are computing prompts than decoding, otherwise
+ * the second.
  */
 const MANY_PROMPTS_STEP_MS = 1000;
 const FEW_PROMPTS_STEP_MS = 300;
@@ -191,7 +192,7 @@ export class Scheduler {
       slot.logitIndex = context.add(slot.id, slot.computed, next, slot.scheduled === slot.pending);
     }
     try {
-      // Meanwhile, the consumers of the outboxes process the events of the previous step.
+      // During the decode, the consumers of the outboxes process the events of the previous step.
       await context.decode();
     } catch (error) {
       this.#failBatch(error);
@@ -207,7 +208,7 @@ export class Scheduler {
       else samples.push(this.#sample(slot, choice));
     }
     await Promise.all(samples);
-    // Sampled one at a time, to measure the time of each.
+    // Sampled one at a time, so that each can be timed.
     for (const { slot, choice } of constrained) await this.#sample(slot, choice);
     this.#tokens.completionTokens += samples.length + constrained.length;
     const now = performance.now();

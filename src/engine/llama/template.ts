@@ -29,7 +29,7 @@ export interface RenderedPrompt {
   bos: boolean;
   /** Alternately trusted and untrusted. No segment is empty. */
   segments: readonly TemplateSegment[];
-  /** `closed`: also for models without reasoning. */
+  /** Also `closed` for models that do not reason. */
   reasoning: PromptReasoning;
 }
 
@@ -41,15 +41,15 @@ export class ChatTemplateError extends Error {
 /**
  * A model's chat template (Jinja, from `tokenizer.chat_template`).
  *
- * The caller's texts do not pass through the template: it renders markers, and the output is split at the markers, so
- * no text can forge a turn of another role. Templates can still trim contents (white space at both ends is outside the
- * marker) and search for strings (`'</think>' in content`; these stay visible between markers). A request is refused if
- * the template cuts one of its markers.
+ * The template never sees the caller's text. It renders markers instead, which are then replaced with the text, so no
+ * text can forge a turn of another role. Two things still work: templates can trim a message, because white space at
+ * both ends is outside the marker, and search it for strings (`'</think>' in content`), because these strings are not
+ * replaced with markers. A request is refused if the template damages a marker.
  */
 export class ChatTemplate {
   /** The template's family, as in `architecture.instruct_type`; null if unknown. */
   readonly instructType: string | null;
-  /** The format of calls. `GENERIC`: the template cannot render tools, so an instruction describes them. */
+  /** The format of tool calls. `GENERIC`: the template cannot render tools, so a message describes them. */
   readonly toolFormat: ToolFormat;
   /** Null if the model does not reason. */
   readonly reasoning: ReasoningFormat | null;
@@ -67,7 +67,7 @@ export class ChatTemplate {
   readonly #efforts: readonly ReasoningEffort[] = REASONING_EFFORTS;
 
   /**
-   * `special` has the texts of the model's BOS and EOS tokens, empty if it has none. `now` is for `strftime_now`.
+   * `special` contains the text of the model's BOS and EOS tokens, empty if it has none. `now` is for `strftime_now`.
    * Throws `ChatTemplateError`.
    */
   constructor(source: string, special: { bos: string; eos: string }, now: () => Date = () => new Date()) {
@@ -102,9 +102,9 @@ export class ChatTemplate {
   }
 
   /**
-   * Renders the messages, the tools, and the start of the assistant's turn. Throws 400 `invalid_value` at `messages` if the
-   * template refuses them, for example a system message or two user messages in a row. The error has a `cause` if the
-   * template failed instead.
+   * Renders the messages, the tools, and the start of the assistant's turn. Throws 400 `invalid_value` for `messages` if
+   * the template refuses them, for example a system message or two user messages in a row. If the template fails for
+   * another reason, the error has a `cause`.
    */
   render(request: RenderedRequest): RenderedPrompt {
     try {
@@ -129,7 +129,9 @@ export class ChatTemplate {
     const startsWithBos = bos !== '' && output.startsWith(bos);
     const segments = texts.split(startsWithBos ? output.slice(bos.length) : output);
     if (segments === null)
-      throw invalidMessages('The chat template of this model cannot separate these messages.');
+      throw invalidMessages(
+        'The chat template of this model changes text inside these messages, which is not supported.',
+      );
     const last = segments.at(-1);
     const ending = last?.trusted === true ? last.text : '';
     const reasoning = this.reasoning === null ? 'closed' : reasoningOf(this.reasoning, ending);
@@ -177,7 +179,7 @@ export class ChatTemplate {
     };
   }
 
-  /** `thinking` is the name in templates of DeepSeek and Granite. */
+  /** Templates of DeepSeek and Granite read `thinking` instead of `enable_thinking`. */
   #reasoning(effort: ReasoningEffort | null): Record<string, unknown> {
     if (effort === null) return {};
     const thinks = effort !== 'none';

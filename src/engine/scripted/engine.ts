@@ -80,7 +80,7 @@ export class ScriptedEngine implements LocalEngine {
     }
   }
 
-  /** The prompt tokens of the requests in slots, as a share of the modelled cache: 0 to 1. */
+  /** The prompt tokens of the requests in slots, as a share of the simulated cache: 0 to 1. */
   get cacheUsage(): number {
     return this.#heldTokens === 0 ? 0 : Math.min(1, this.#heldTokens / this.#options.cacheTokens);
   }
@@ -109,7 +109,7 @@ export class ScriptedEngine implements LocalEngine {
     };
   }
 
-  /** Takes the modelled time of a prompt, and adds it to the modelled cache. Returns how many of its tokens were cached. */
+  /** Waits for the simulated time of a prompt and adds it to the cache. Returns how many of its tokens were cached. */
   async #processPrompt(request: GenerationRequest, promptTokens: number, pause: Pause): Promise<number> {
     await this.#processor.acquire(pause);
     try {

@@ -1,7 +1,7 @@
 import { ERRORS, type ErrorCode } from '../../errors.ts';
 import type { GenerationRequest, Message } from '../../generation.ts';
 
-/** The behavior of a scripted engine without a directive. */
+/** The behavior of a scripted engine for requests without a directive. */
 export interface ScriptedOptions {
   /** Maximum concurrent requests. */
   slots: number;
@@ -17,9 +17,9 @@ export interface ScriptedOptions {
   tokenMsPerRequest: number;
   /** Time from the event `started` to the first token, in milliseconds. */
   prefillMs: number;
-  /** Additional time for a prompt token that is not cached, in milliseconds. One prompt is processed at a time. */
+  /** Additional time for each uncached prompt token, in milliseconds. One prompt is processed at a time. */
   promptTokenMs: number;
-  /** Size of the modelled prefix cache, in tokens; 0: no cache. */
+  /** Size of the simulated prefix cache, in tokens; 0: no cache. */
   cacheTokens: number;
   /** Loading time, in milliseconds. */
   loadMs: number;
@@ -46,8 +46,8 @@ export interface ScriptedCall {
 }
 
 /**
- * The text, speed and faults of one request to a scripted engine. Counts start at 0 for each request; if it continues
- * another one, they include the tokens of that one.
+ * The text, speed and faults of one request to a scripted engine. Counts start at 0 for each request, or at the
+ * number of tokens already generated if it continues another request.
  */
 export interface Directive {
   /** Number of tokens of the completion. */
@@ -56,17 +56,17 @@ export interface Directive {
   text?: string;
   /** Reasoning of a chat, before the text. */
   reasoning?: string;
-  /** Calls of a chat, after the text. Without `text`, the completion has no text. */
+  /** Tool calls of a chat, after the text. Without `text`, the completion has no text. */
   calls?: readonly ScriptedCall[];
   /** Time between two tokens, in milliseconds. */
   tokenMs?: number;
   /** Time from the event `started` to the first token, in milliseconds. */
   prefillMs?: number;
-  /** Time from the slot to the event `started`, in milliseconds. */
+  /** Time from getting a slot to the event `started`, in milliseconds. */
   startMs?: number;
-  /** Number of prompt tokens reported as cached, at most the prompt tokens. Overrides the modelled cache. */
+  /** Number of prompt tokens reported as cached, at most the prompt tokens. Overrides the simulated cache. */
   cachedTokens?: number;
-  /** Whether the faults do not apply to a request that continues another. */
+  /** Whether to skip the faults if the request continues another. */
   once?: boolean;
   /** Refuses the request with this code. */
   error?: ErrorCode;
@@ -138,8 +138,8 @@ const NONE: Directive = {};
 const PREFIX = 'scripted:';
 
 /**
- * Reads the directive `scripted:{…}` at the end of the last prompt or of the last user message. A result of a call
- * after that message can also contain it. Throws if the directive is invalid.
+ * Reads the directive `scripted:{…}` at the end of the last prompt or of the last user message. A tool result after
+ * that message can also contain it. Throws if the directive is invalid.
  */
 export function parseDirective(request: GenerationRequest): Directive {
   const text = promptText(request);

@@ -48,7 +48,7 @@ function write(database: TestDatabase, mode: 'busy' | 'hold'): Writer {
   return { child, lines, ended, [Symbol.asyncDispose]: end };
 }
 
-/** Stops the writer while it holds no lock of a SQLite file, which would block the ledger that takes over. */
+/** Stops the writer while it holds no SQLite lock, because a lock would block the ledger that takes over. */
 async function stop({ child }: Writer, { home, url }: TestDatabase): Promise<void> {
   using locked = url === null ? new DatabaseSync(join(home, 'sluice.db'), { timeout: 60_000 }) : undefined;
   locked?.exec('begin immediate');

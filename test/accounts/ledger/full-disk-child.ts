@@ -1,6 +1,6 @@
 /**
- * Writes a ledger on a disk that fills up and gets space again, then prints the results as JSON. The argument is
- * an empty folder on a disk of a few megabytes.
+ * Writes to a ledger while its disk fills up and after space is freed, then prints the results as JSON. The argument
+ * is an empty folder on a disk of a few megabytes.
  */
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

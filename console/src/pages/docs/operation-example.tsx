@@ -23,14 +23,14 @@ export function OperationExample({ entry, schemas, model, accountId }: Operation
   if (entry.path.startsWith('/v1/') && body !== null) {
     return <CodeTabs label="Example" samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request: body })} />;
   }
-  if (entry.opensBy === 'session') {
+  if (entry.auth === 'session') {
     return (
       <p className="rounded-lg bg-sunken px-4 py-3 text-xs leading-5 text-ink-3">
         Requires a console session. API keys are not accepted.
       </p>
     );
   }
-  const key = { key: KEY_VARIABLE, admin: ADMIN_VARIABLE, open: null }[entry.opensBy];
+  const key = { key: KEY_VARIABLE, admin: ADMIN_VARIABLE, open: null }[entry.auth];
   const text = curl({
     method: entry.method,
     url: baseUrl.replace(/\/+$/, '') + exampleAddress(entry, model),

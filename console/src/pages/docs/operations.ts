@@ -23,7 +23,7 @@ export interface Entry {
   /** Accepted authentication, such as "Admin key or console session". */
   access: string;
   /** Authentication used in the examples. `session`: only the console; `open`: none. */
-  opensBy: 'key' | 'admin' | 'session' | 'open';
+  auth: 'key' | 'admin' | 'session' | 'open';
   parameters: readonly Parameter[];
   body: Schema | null;
   responses: readonly Response[];
@@ -107,7 +107,7 @@ function entryOf(document: ApiDocument, method: string, path: string, operation:
     path,
     summary: operation.summary,
     access: accessText(schemes),
-    opensBy: (['key', 'admin', 'session'] as const).find((scheme) => schemes.includes(scheme)) ?? 'open',
+    auth: (['key', 'admin', 'session'] as const).find((scheme) => schemes.includes(scheme)) ?? 'open',
     parameters: operation.parameters ?? [],
     body: operation.requestBody?.content['application/json']?.schema ?? null,
     responses: Object.entries(operation.responses).map(([status, { description, content }]) => ({

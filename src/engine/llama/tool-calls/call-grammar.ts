@@ -68,7 +68,7 @@ export class CallGrammar {
 
   /**
    * Returns an expression for a call such as `{"name": "f", "arguments": {}}`, with these keys. `before` and `after`:
-   * expressions for further members, with their commas.
+   * expressions for additional members, including their commas.
    */
   jsonCall(keys: CallKeys, { before = '', after = '' } = {}): string {
     const [name, values] = [jsonLiteral(keys.name), jsonLiteral(keys.arguments)];
@@ -118,7 +118,7 @@ export class CallGrammar {
     return this.rules.share(texts.map(literal).join(' | '));
   }
 
-  /** Returns an expression for any text up to the first `end`, which is included. */
+  /** Returns an expression for any text up to and including the first `end`. */
   textUntil(end: string): string {
     const name = this.#textUntil.get(end) ?? this.#createTextUntil(end);
     this.#textUntil.set(end, name);
@@ -152,8 +152,8 @@ export class CallGrammar {
     separator: string,
   ): string {
     const required = Array.isArray(tool.parameters.required) ? (tool.parameters.required as unknown[]) : [];
-    // Only a member after another one needs a separator, so each suffix has two rules: at the start, and after a
-    // member.
+    // The first member has no separator before it, so each suffix of the list has two rules: one for the start, and one
+    // for after another member.
     let [first, rest] = ['""', '""'];
     for (const name of names.toReversed()) {
       const one = member(name);

@@ -27,7 +27,7 @@ export const LFM2: ToolFormat = {
 
 const PYTHON_START = '<|python_start|>';
 
-/** Llama 4: the answer is `[f(a='x', b=1)]`, sometimes after `<|python_start|>`. */
+/** Llama 4: the entire output is `[f(a='x', b=1)]`, sometimes after `<|python_start|>`. */
 export const LLAMA4: ToolFormat = {
   name: 'llama4',
   openings: [PYTHON_START],
