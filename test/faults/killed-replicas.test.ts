@@ -55,7 +55,9 @@ test('no caller notices that replicas are killed while another one is ready, and
   /** Kills the replicas in turn, each only while two others are ready. */
   const kill = async (): Promise<void> => {
     const target = replicas[kills % REPLICAS];
-    const others = await Promise.all(replicas.map((each) => each !== target && each.isReady()));
+    const others = await Promise.all(
+      replicas.filter((each) => each !== target).map((each) => each.isReady()),
+    );
     const pid = target?.program.pid ?? null;
     if (pid === null || others.filter(Boolean).length < 2) return;
     process.kill(pid, 'SIGKILL');
