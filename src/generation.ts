@@ -58,9 +58,7 @@ export interface Sampling {
   temperature: number;
   /** Above 0, up to 1. */
   topP: number;
-  /**
-   * Number of most likely tokens to keep; 0 for all. Null also means all, unless the engine has a default of its own.
-   */
+  /** Number of most likely tokens to keep; 0 for all. Null: the engine's default if it has one, otherwise all. */
   topK: number | null;
   /** 0 to 1, relative to the probability of the most likely token; 0 for off. */
   minP: number;
