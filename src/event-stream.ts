@@ -17,7 +17,7 @@ export interface EventStreamOptions {
   keepAliveMs: number;
   /** Sent as keep-alive. Default: `KEEP_ALIVE`. */
   keepAlive?: string;
-  /** Default: that of server-sent events. */
+  /** Default: the content type of server-sent events. */
   contentType?: string;
   /** While this returns false, neither keep-alive comments nor, without an event, the status are sent. */
   alive?: () => boolean;

@@ -23,7 +23,7 @@ export type Message =
 
 export type Role = Message['role'];
 
-/** A call of a function. */
+/** A function call. */
 export interface ToolCall {
   id: string;
   name: string;

@@ -38,7 +38,7 @@ const MAX_TEXT = 4096;
 const BATCH_LENGTH = 8192;
 const BATCH_MS = 250;
 
-/** Where lines are written. `flush` writes batched lines immediately. */
+/** Destination of log lines. `flush` writes batched lines immediately. */
 export interface LogDestination {
   write(line: string): void;
   flush?(): void;

@@ -208,7 +208,7 @@ export async function spawnService(
   };
 }
 
-/** What a process printed. */
+/** Output of a process. */
 export interface ProcessOutput {
   stdout: string;
   stderr: string;

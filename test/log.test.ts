@@ -52,7 +52,7 @@ test('lines are written while the process is running', async () => {
   }
 });
 
-test('a line is one JSON object with the fields of the log and its own, whatever their text', () => {
+test('a line is one JSON object with the fields of the log and of the line, with any characters', () => {
   const value = fc.oneof(fc.string({ unit: 'binary' }), fc.double(), fc.boolean(), fc.constant(null));
   const fieldsOf = (names: string[]) => fc.dictionary(fc.constantFrom(...names), value);
   const property = fc.property(

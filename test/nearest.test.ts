@@ -25,7 +25,7 @@ test('the nearest name differs by case, separators or two typing errors, or cont
   assert.equal(didYouMean('temperature', known), '');
 });
 
-test('names are sorted by nearness, and the shortest that contains the given name comes before other names', () => {
+test('names are sorted by similarity, and the shortest that contains the given name comes first', () => {
   const known = ['acme/large', 'acme/small-instruct', 'acme/small', 'other/smal'];
   assert.deepEqual(rankNames('small', known).ranked, [
     'acme/small',

@@ -11,7 +11,7 @@ const DELETE_MS = 3_600_000;
 /** Maximum kinds of refusals per minute, in total and per account. All others are counted as `other`. */
 const MAX_PER_MINUTE = 100;
 const MAX_PER_ACCOUNT = 20;
-/** Maximum rows in memory while the database is unavailable. Further refusals are not counted. */
+/** Maximum rows in memory while the database is unavailable. Additional refusals are not counted. */
 const MAX_WAITING = 2000;
 /** Rows per statement, because a statement blocks the event loop on SQLite. */
 const ROWS = 100;

@@ -60,7 +60,7 @@ const SETTINGS = [
   ['config', 'SLUICE_CONFIG'],
 ] as const;
 
-/** Runs the service until a signal stops it. `model`: the ID of the model of `sluice run`. */
+/** Runs the service until a signal stops it. `model`: the model ID passed to `sluice run`. */
 export async function serve(model: string | null = null): Promise<void> {
   const stop = watchSignals();
   try {

@@ -66,7 +66,7 @@ const LABELS: Partial<Record<string, [Color, string]>> = {
   debug: ['dim', 'debug'],
 };
 
-/** Returns the color of the text: that of a request shows whether it failed. */
+/** Returns the color of a line. The color of a request shows whether it failed. */
 function colorOf(message: string, { status }: LogFields): Color {
   if (message === 'request refused') return 'yellow';
   if (message !== 'request' || typeof status !== 'number' || status < 400) return null;
@@ -77,7 +77,7 @@ function colorOf(message: string, { status }: LogFields): Color {
 type Get = (name: string) => string;
 
 /**
- * Texts of specific events. If the text is null, the event is not printed, because the welcome text has the same
+ * Text of specific events. If the text is null, the event is not printed, because the welcome text has the same
  * content.
  */
 const EVENT_TEXTS: Partial<Record<string, (get: Get) => string | null>> = {

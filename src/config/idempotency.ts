@@ -16,7 +16,7 @@ export const idempotencySchema = z
       .min(65_536)
       .default(67_108_864)
       .describe(
-        'Maximum memory for these responses, in bytes. Those that ended first are discarded first. A running response for which there is no room is sent only to the clients that already receive it.',
+        'Maximum memory for these responses, in bytes. Those that ended first are discarded first. A running response that does not fit is sent only to the clients that already receive it.',
       ),
     graceMs: z
       .int()

@@ -237,7 +237,7 @@ const configFields = z.strictObject({
         .max(100_000)
         .default(256)
         .describe(
-          'Maximum number of requests of one model that wait until a replica has room. Further requests get 503 `queue_full`.',
+          'Maximum number of requests of one model that wait until a replica has room. Additional requests get 503 `queue_full`.',
         ),
       maxWaitMs: milliseconds(60_000, 1).describe(
         'How long a request may wait in the queue, in milliseconds; after that, 503 `queue_full`. The wait ends when the request is sent to a replica.',
@@ -262,7 +262,7 @@ const configFields = z.strictObject({
         .min(1024)
         .optional()
         .describe(
-          'Maximum total size of request bodies in memory, in bytes; further requests get 503, or 429 if one account uses more than a quarter. At least `limits.bodyBytes`. Default: a tenth of the memory of the machine or container.',
+          'Maximum total size of request bodies in memory, in bytes; additional requests get 503, or 429 if one account uses more than a quarter. At least `limits.bodyBytes`. Default: a tenth of the memory of the machine or container.',
         ),
       headerBytes: z
         .int()
@@ -378,6 +378,6 @@ export interface Config {
   valkeyUrl: Secret | null;
   /** Keys that encrypt secrets in the database; null: they are in a file of the data directory. */
   secretKey: Secret | null;
-  /** Where traces are sent; null: nowhere. */
+  /** Destination of traces; null: none. */
   tracing: TracingConfig | null;
 }

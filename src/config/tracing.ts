@@ -2,7 +2,7 @@ import { HEADER_VALUE } from './values.ts';
 import { environmentIssue, type ConfigIssue } from './errors.ts';
 import { Secret } from '../secret.ts';
 
-/** Where traces are sent, from the standard variables of OpenTelemetry. */
+/** Destination of traces, from the standard variables of OpenTelemetry. */
 export interface TracingConfig {
   /** The endpoint for traces. */
   url: string;

@@ -99,7 +99,7 @@ interface Month {
   toMs: number;
 }
 
-/** Returns the UTC month that is `ahead` months after that of `atMs`. */
+/** Returns the UTC month that is `ahead` months after the month of `atMs`. */
 function monthOf(atMs: number, ahead: number): Month {
   const date = new Date(atMs);
   const from = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + ahead));

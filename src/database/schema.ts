@@ -41,7 +41,7 @@ export type AccountStatus = 'active' | 'suspended' | 'closed';
 interface AccountsTable {
   id: Fixed<string>;
   name: string;
-  /** Name of a plan of the configuration; null for the default plan. */
+  /** Name of a plan in the configuration; null for the default plan. */
   plan: string | null;
   /** Keys of an account that is not active are refused. */
   status: AccountStatus;

@@ -24,7 +24,7 @@ export interface EngineHealth {
   queued: number | null;
   /** Share of the KV cache that is in use, 0 to 1. Absent if the engine cannot report it. */
   cacheUsage?: number | null;
-  /** Time since the last decode step, in milliseconds. Null also if the engine is idle. */
+  /** Time since the last decode step, in milliseconds. Also null if the engine is idle. */
   lastStepAgeMs: number | null;
   /** Token counts since the engine started; `cachedTokens` are part of `promptTokens`. */
   promptTokens: number | null;

@@ -48,7 +48,7 @@ export interface ReplicaOptions {
   firstByteMs: number;
   /** Timeout between bytes of a response, in milliseconds. */
   silenceMs: number;
-  /** Timeout of connecting, in milliseconds. Default: that of the health check. */
+  /** Timeout of connecting, in milliseconds. Default: the timeout of the health check. */
   connectMs?: number;
   log: Log;
 }

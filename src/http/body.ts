@@ -21,7 +21,7 @@ declare module 'fastify' {
   }
 }
 
-/** Makes Fastify read bodies as bytes, whatever their `Content-Type`. */
+/** Makes Fastify read bodies as bytes, regardless of their `Content-Type`. */
 export function registerBodies(app: FastifyInstance, memory: BodyMemory): void {
   app.decorateRequest('bodyMemory', null);
   app.removeAllContentTypeParsers();
@@ -46,8 +46,8 @@ function accountOf({ caller, principal }: FastifyRequest): string {
 }
 
 /**
- * Limits the total size of all bodies to `limits.bodyBytesInMemory`, and that of one account to a share of it. Memory
- * is reserved before a body is read.
+ * Limits the total size of all bodies to `limits.bodyBytesInMemory`, and the size for one account to a share of it.
+ * Memory is reserved before a body is read.
  */
 export class BodyMemory {
   readonly #maxBytes: number;

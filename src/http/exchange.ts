@@ -14,7 +14,7 @@ export interface Exchange {
   requestId: string;
   /** For generations: the `x-ratelimit-*` headers. */
   record?: { readonly limitHeaders: readonly string[] };
-  /** Whether the response is that of an earlier request with the same `Idempotency-Key`. */
+  /** Whether the response belongs to an earlier request with the same `Idempotency-Key`. */
   replay?: boolean;
 }
 

@@ -31,7 +31,7 @@ export interface GenerationResult {
 }
 
 /**
- * Handles a request to a generation endpoint. `caller` is that of the exchange. Sends one response and logs one line,
+ * Handles a request to a generation endpoint. `caller` belongs to the exchange. Sends one response and logs one line,
  * however the request ends.
  */
 export async function generate(

@@ -103,7 +103,7 @@ export class LoadHistory {
     return p50 === undefined || p95 === undefined ? null : { p50, p95 };
   }
 
-  /** Returns the bucket of a second, which replaces that of an older one. */
+  /** Returns the bucket of a second. A new bucket replaces the oldest one. */
   #bucket(second: number): Bucket {
     const index = second % this.#ring.length;
     const bucket = this.#ring[index];

@@ -5,7 +5,7 @@ import type { Log } from '../log.ts';
 import type { HttpContext } from './context.ts';
 import { sendError, type Exchange } from './exchange.ts';
 
-/** Sends, logs and counts the error of a request before a generation begins. `path` is that of the endpoint. */
+/** Sends, logs and counts the error of a request before a generation begins. `path` is the path of the endpoint. */
 export function refuse(
   context: HttpContext,
   exchange: Exchange,

@@ -15,7 +15,7 @@ const GENERATION_PATHS: ReadonlySet<string | undefined> = new Set(
 );
 
 /**
- * The metrics of one service. Those of requests are recorded when a request ends; the others are read from other
+ * The metrics of one service. Request metrics are recorded when a request ends; the others are read from other
  * objects at each scrape.
  */
 export class ServiceMetrics implements Disposable {
@@ -69,7 +69,7 @@ export class ServiceMetrics implements Disposable {
     this.#retries.add(attempts - 1 - continuations, model);
   }
 
-  /** Records a request that was refused before its generation began. `path` is that of the endpoint. */
+  /** Records a request that was refused before its generation began. `path` is the path of the endpoint. */
   recordRefusal(path: string | undefined, { status, code }: ServiceError): void {
     if (path === undefined || !GENERATION_PATHS.has(path)) return;
     this.#requests.add(1, UNKNOWN_MODEL, path, String(status), code);

@@ -96,7 +96,7 @@ function counterName(attempt: Attempt, scope: Scope, { ip = '', person = '' }: A
   return `${attempt}:${scope}:${hashToken(parts[scope].join(' '))}`;
 }
 
-/** Returns the /64 network of an IPv6 address, all of which belongs to one client. */
+/** Returns the /64 network of an IPv6 address, because a client usually controls a whole /64. */
 function network(ip: string): string {
   if (!isIPv6(ip) || ip.startsWith('::ffff:')) return ip;
   const [head = '', tail] = ip.split('::');

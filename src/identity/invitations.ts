@@ -83,7 +83,7 @@ export async function createInvitation(
   return { record: toRecord(row), accountName: account.name, token };
 }
 
-/** Returns a page of pending invitations, oldest first. `accountId` is null for those of all accounts. */
+/** Returns a page of pending invitations, oldest first. `accountId` null: of all accounts. */
 export async function listInvitations(
   { kysely }: Database,
   accountId: string | null,

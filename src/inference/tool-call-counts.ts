@@ -30,7 +30,7 @@ export class ToolCallCounts {
     return this.#total;
   }
 
-  /** Calls of functions that were not offered, or with arguments that are not the JSON text of an object. */
+  /** Calls to functions that were not offered, or with arguments that are not the JSON text of an object. */
   get invalid(): number {
     return this.#invalid;
   }

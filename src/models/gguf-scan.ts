@@ -153,7 +153,7 @@ async function skipVocabulary(cursor: GgufCursor, type: number): Promise<Vocabul
   return { position, count };
 }
 
-/** Reads the texts of special tokens in a second pass, because their IDs may come after the vocabulary in the file. */
+/** Reads the text of special tokens in a second pass, because their IDs may come after the vocabulary in the file. */
 async function readSpecialTokens(
   cursor: GgufCursor,
   vocabulary: VocabularyLocation,

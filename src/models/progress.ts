@@ -1,5 +1,5 @@
 /**
- * `waiting`: another process is downloading the file, and the progress is that of the other process. `unpacking`: the
+ * `waiting`: another process is downloading the file, and its progress is reported. `unpacking`: the
  * file is being extracted from a package. `checking`: bytes on disk are being hashed.
  */
 export type PullPhase = 'connecting' | 'downloading' | 'unpacking' | 'checking' | 'waiting';

@@ -1,6 +1,6 @@
 /**
  * Tokenizer families by the pre-tokenizer in `tokenizer.ggml.pre`, which distinguishes even families with the same
- * encoder. The names are those of public model lists.
+ * encoder. The names follow public model lists.
  */
 const BY_PRE: readonly (readonly [pre: RegExp, family: string])[] = [
   [/^(llama-bpe|llama-v3|llama3|falcon3)$/, 'Llama3'],

@@ -71,7 +71,7 @@ export const messageRole = structured(
     required: true,
     bounds: '`system`, `developer`, `user`, `assistant` or `tool`',
     description:
-      'Author of the message. `developer` is treated as `system`. A message with the role `tool` is the result of a call.',
+      'Author of the message. `developer` is treated as `system`. A message with the role `tool` is the result of a tool call.',
   },
 );
 

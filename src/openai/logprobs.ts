@@ -95,7 +95,7 @@ function readLists(lists: WireLogprobs): TokenLogprob[] {
   });
 }
 
-/** vLLM puts the sampled token first, whatever its probability. */
+/** vLLM puts the sampled token first, regardless of its probability. */
 function sortByLogprob(top: Logprob[]): Logprob[] {
   return top.sort((a, b) => b.logprob - a.logprob);
 }

@@ -2,7 +2,7 @@ import type { ChatRequest, Dialect, Message, Tool, ToolChoice } from '../generat
 
 type Body = Record<string, unknown>;
 
-/** Formats the fields of a chat that texts do not have: messages, tools and reasoning. */
+/** Formats the fields that only chats have: messages, tools and reasoning. */
 export function formatChat(request: ChatRequest, dialect: Dialect, reasoningField?: ReasoningField): Body {
   const field = dialect === 'openai' ? (reasoningField ?? null) : REASONING_FIELD[dialect];
   return {

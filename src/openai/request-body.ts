@@ -108,7 +108,7 @@ function fieldsOf(parent: string, kind: GenerationKind, internal: boolean): Read
 }
 
 /**
- * Refuses a request with a field, or a JSON schema, that a replica of the model does not support. `dialects` are those of
+ * Refuses a request with a field, or a JSON schema, that a replica of the model does not support. `dialects` belong to
  * the model's replicas. Throws `unsupported_parameter`.
  */
 export function refuseUnsupported(

@@ -63,7 +63,7 @@ export class UsageMeter {
     return this.#promptTokens === null ? null : this.#cachedTokens;
   }
 
-  /** Completion tokens of all choices so far, with those of the generation that this one continues. */
+  /** Completion tokens of all choices so far, including tokens of the generation that this one continues. */
   get completionTokens(): number {
     return (this.#earlier?.completionTokens ?? 0) + this.#countedTokens;
   }

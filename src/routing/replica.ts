@@ -14,7 +14,7 @@ export interface ReplicaEntry {
   state(): EngineState;
   /** Null if it is unknown. A new object after each health check that reports it. */
   capacity(): ReplicaCapacity | null;
-  /** Further details for operators. */
+  /** Additional details for operators. */
   report(): ReplicaReport;
   /** Whether requests can call `wake` and wait until the model is loaded. */
   readonly wakesUp?: boolean;

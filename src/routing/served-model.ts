@@ -58,7 +58,7 @@ export interface RoutingOptions {
 export class ServedModel implements ConfiguredModel {
   readonly id: string;
   readonly required: boolean;
-  /** Those of its replicas. */
+  /** The dialects of its replicas. */
   dialects: readonly Dialect[] = [];
   readonly #queue: Queue;
   readonly #retries: RetryBudget;

@@ -1,9 +1,9 @@
 /**
- * The names of spans and attributes. Those of `gen_ai.*` are OpenTelemetry's semantic conventions for generative AI,
+ * The names of spans and attributes. The `gen_ai.*` names are OpenTelemetry's semantic conventions for generative AI,
  * which are still in development. `docs/traces.md` has the same tables.
  */
 
-/** The spans below that of a request, with their meaning. */
+/** The child spans of a request, with their meaning. */
 export const SPANS = {
   queue:
     'From the arrival of the request until it has a slot or, on servers that do not report slots, until it is sent.',

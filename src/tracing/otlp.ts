@@ -4,7 +4,7 @@ import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
 import { VERSION } from '../version.ts';
 
-/** The value of an attribute; a list is of texts. */
+/** The value of an attribute. Lists contain only strings. */
 export type AttributeValue = string | number | boolean | readonly string[];
 
 /** A span that has ended. Times are Unix microseconds. */
@@ -21,7 +21,7 @@ export interface Span {
   failed: boolean;
 }
 
-/** Maximum spans that wait; further ones are dropped. */
+/** Maximum number of waiting spans. Additional ones are dropped. */
 const MAX_SPANS = 4096;
 const BATCH_SPANS = 512;
 const INTERVAL_MS = 5000;
@@ -151,7 +151,7 @@ function valueJson(value: AttributeValue): object {
     case 'boolean':
       return { boolValue: value };
     case 'number':
-      // 64-bit integers are texts in this encoding.
+      // This encoding represents 64-bit integers as strings.
       return { intValue: String(value) };
     default:
       return { arrayValue: { values: value.map(valueJson) } };

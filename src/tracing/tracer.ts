@@ -16,7 +16,7 @@ import {
 export interface Trace extends TraceContext {
   /** The span of the caller; null: none. */
   readonly parentId: string | null;
-  /** The header for replicas, whose spans are below that of the generation. */
+  /** The header for replicas, whose spans are children of the generation span. */
   readonly traceparent: string;
 }
 

@@ -38,7 +38,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual([none.record.limits, none.record.allowedModels], [null, null]);
     });
 
-    test('playground keys are deleted seven days after they expired, and other keys never', async () => {
+    test('playground keys are deleted seven days after they expire; other keys are kept', async () => {
       await using database = await kind.open();
       const now = Date.now();
       const expiresAt = now + 60_000;

@@ -121,7 +121,7 @@ test('any other header is refused without throwing', async (t) => {
   );
 });
 
-test('the database contains the hash and the visible parts of a key, and nothing else of it', async (t) => {
+test('the database contains only the hash and the visible parts of a key', async (t) => {
   const home = folder(t);
   {
     await using database = await openDatabase({ home, url: null });
@@ -254,7 +254,7 @@ test('polls run automatically', async (t) => {
   assert.notEqual(await keys.authenticate(`Bearer ${key.reveal()}`), null);
 });
 
-test('a key is refused from the millisecond in which it expires, without a poll', async (t) => {
+test('a key is refused from the millisecond it expires, without a poll', async (t) => {
   const clock = new Clock();
   await using database = await openDatabase({ home: folder(t), url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000, clock });

@@ -83,7 +83,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('one account with many kinds of refusals does not hide those of others', async () => {
+    test('one account with many kinds of refusals does not hide the refusals of others', async () => {
       await using database = await kind.open();
       await using here = counts(database);
       for (let i = 0; i < 500; i++) here.refusals.record(zoe, error('unsupported_parameter', `field_${i}`));

@@ -63,7 +63,7 @@ test('models add refuses models that exist, and unknown sources', async () => {
   assert.match((await runCli(['models', 'add', file], env)).stderr, /was already added/);
 });
 
-test('config print lists added models in a comment, without those that the file hides', async () => {
+test('config print lists added models in a comment, except models that the file overrides', async () => {
   await using running = await startWithFile();
   const { env, file } = running;
   const before = await runCli(['config', 'print'], env);

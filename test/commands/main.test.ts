@@ -80,7 +80,7 @@ test('the process ends with the exit code of its command after all output', asyn
   }
 });
 
-test('the version is that of the package', async () => {
+test('--version prints the version of the package', async () => {
   const { code, stdout } = await run(['--version']);
   assert.equal(code, 0);
   assert.match(stdout, /^\d+\.\d+\.\d+\S*\n$/);

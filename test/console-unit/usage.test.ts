@@ -48,7 +48,7 @@ describe('usage over time', () => {
     assert.equal(valuesOf(hours, 'tokens').indexOf(150), 2);
   });
 
-  test('the rest is what remains after subtracting the parts', () => {
+  test('the rest is the total minus the parts, and never negative', () => {
     assert.deepEqual(
       rest(
         [10, 5, 0],

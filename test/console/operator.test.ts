@@ -61,7 +61,7 @@ describe('operator pages', WITH_BROWSER, () => {
     await page.getByRole('table', { name: 'Pending invitations' }).waitFor({ state: 'detached' });
   });
 
-  test('an account shows usage of the limits of its plan, including model limits', async () => {
+  test('an account page shows usage and limits of the plan, including model limits', async () => {
     const left = page.getByRole('meter', { name: 'Requests per minute' });
     assert.equal(await left.getAttribute('aria-valuetext'), '0 of 20');
     await page.getByText('$5.00 left').waitFor();

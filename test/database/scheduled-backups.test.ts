@@ -11,7 +11,7 @@ const HOUR_MS = 3_600_000;
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    test('a backup is made only when one is due, considering those of other instances, and old ones are deleted', async () => {
+    test('a backup is made only when one is due, counting backups of other instances, and old backups are deleted', async () => {
       await using database = await kind.open();
       await using folder = await temporaryFolder();
       const directory = join(folder.path, 'backups');

@@ -56,7 +56,7 @@ if (megabytes > MAX_MEGABYTES) throw new Error('the image is too large');
 
 await using folder = await temporaryFolder();
 const data = join(folder.path, 'data');
-// The image has no pip, from which the model is downloaded if Hugging Face cannot be reached.
+// The image has no pip, which is used to download the model if Hugging Face cannot be reached.
 execFileSync(process.execPath, [join(ROOT, 'src/main.ts'), 'models', 'pull', DEFAULT_MODEL_ID], {
   env: { ...process.env, SLUICE_HOME: data },
   stdio: ['ignore', 'ignore', 'inherit'],

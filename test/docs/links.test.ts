@@ -39,7 +39,7 @@ test('every document can be reached from the README', () => {
   );
 });
 
-test('every picture is in a document, in true color and at twice the density of a screen of 1440 pixels', () => {
+test('every picture is in a document, in true color and at twice the density of a 1440-pixel screen', () => {
   const pictures = readdirSync(join(ROOT, 'docs', 'images'));
   assert.ok(pictures.length > 0);
   for (const name of pictures) {

@@ -37,7 +37,7 @@ function comparable(text: string): string[] {
     .map((line) => (line.startsWith('|') ? line.replaceAll(/ +/g, ' ') : line));
 }
 
-test('docs/errors.md has every error code with its status, type and meaning, and no other', () => {
+test('docs/errors.md has exactly the error codes, with status, type and meaning', () => {
   const rows = rowsOf(readPage('docs/errors.md')).filter(
     (row) => row.length === 5 && /^\d{3}$/.test(row[1] ?? ''),
   );
@@ -172,7 +172,7 @@ test('docs/operations.md has every field of the request log', async () => {
   );
 });
 
-test('the newest version of CHANGELOG.md is that of package.json', () => {
+test('the newest version in CHANGELOG.md matches package.json', () => {
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
   assert.equal(/^## \[(\d[^\]]*)\] - \d{4}-\d\d-\d\d$/m.exec(readPage('CHANGELOG.md'))?.[1], version);
 });

@@ -34,7 +34,7 @@ describe('a request can be continued', () => {
     assert.deepEqual(dialects(text({}, { echo: true })), []);
   });
 
-  test('with stop sequences, a format, tools or penalties only by an engine that restores its state', () => {
+  test('only by an engine that restores its state if there are stop sequences, a format, tools or penalties', () => {
     const stateful: Dialect[] = ['sluice'];
     assert.deepEqual(dialects(chat({}, { stop: ['x'] })), stateful);
     assert.deepEqual(dialects(chat({}, { responseFormat: { type: 'json_object' } })), stateful);

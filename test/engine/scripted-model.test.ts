@@ -130,7 +130,7 @@ test('each additional request in a slot slows down the tokens of the others', as
   );
 });
 
-test('the cache usage is the share of the tokens of the prompts in slots', async () => {
+test('the cache usage is the share of the cache that prompts in slots use', async () => {
   const engine = new ScriptedEngine({ cacheTokens: 160 });
   assert.equal(engine.cacheUsage, 0);
   const events = engine.generate(talk([user(words('a', 40))]), NEVER_ABORTED);

@@ -54,7 +54,7 @@ function replicaOf(model: string): (typeof service.service.embeddedReplicas)[num
   return replica;
 }
 
-test('after an engine is killed, its streams end with an error without recovery, others continue, and it restarts', async () => {
+test('without recovery, the streams of a killed engine end with an error, others continue, and it restarts', async () => {
   const replica = replicaOf('test/killed');
   const { pid } = replica;
   assert.ok(pid !== null);

@@ -75,7 +75,7 @@ describe('two instances', { skip: withoutPostgres || withoutValkey }, () => {
     }
   });
 
-  test('never both settle a request: one that was paused beyond its lease aborts its generations', async () => {
+  test('never both settle a request, because an instance paused beyond its lease aborts its generations', async () => {
     await using instances = await Instances.start();
     const caller = await instances.manager.caller();
     using stream = await instances.stream(0, caller);

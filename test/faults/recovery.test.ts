@@ -72,7 +72,7 @@ test('streams and other responses continue after their engine was killed, and ea
   };
   const streams = [readStream(first, onText), readStream(second, onText)];
   await running.promise;
-  // The response without a stream may start later than the streams.
+  // The non-streaming response may start later than the streams.
   await until(async () => {
     const { in_flight: inFlight } = (await management.call('GET', '/api/load')) as { in_flight: number };
     return inFlight === 3;
@@ -101,7 +101,7 @@ test('streams and other responses continue after their engine was killed, and ea
     );
     assert.ok(Number(request.attempts) >= 2);
     assert.equal(retries, Number(request.attempts) - 1);
-    // The response without a stream may have been interrupted before its first token.
+    // The non-streaming response may have been interrupted before its first token.
     if (id !== wholeId || request.continued_after !== null) {
       assert.ok(Number(request.continued_after) > 0 && Number(request.continued_after) < 300);
     }

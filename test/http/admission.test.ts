@@ -38,7 +38,7 @@ test('a wrong key is refused before the body is sent', async () => {
 for (const size of [2 * MIB, 11 * MIB]) {
   const body = Buffer.alloc(size, ' ');
 
-  test(`a wrong key with a body of ${size / MIB} MiB gets its 401, and the connection stays open`, async () => {
+  test(`a wrong key with a body of ${size / MIB} MiB gets a 401, and the connection stays open`, async () => {
     using wire = await Wire.open(service.url);
     wire.send(announcing({ Authorization: 'Bearer wrong', 'Content-Length': String(size) })).send(body);
     assertError(await wire.response(), 'invalid_api_key');
@@ -68,7 +68,7 @@ test('a body of 11 MiB is refused with 413, with a Content-Length or in chunks',
   await assertServes(chunked);
 });
 
-test('a client library sees the 413 of a body of 11 MiB', async () => {
+test('a client library receives the 413 for a body of 11 MiB', async () => {
   const headers = { authorization: `Bearer ${service.key}` };
   const body = Buffer.alloc(11 * MIB, ' ');
   const response = await fetch(`${service.url}/v1/chat/completions`, { method: 'POST', headers, body });
@@ -192,7 +192,7 @@ test('a path that is very long or cannot be decoded gets a response', async () =
   assert.equal((await exchange(service.url, requestText('GET http://sluice.test/v1/models/'))).status, 200);
 });
 
-test('every response has a new request ID, whatever the caller sends', async () => {
+test('every response has a new request ID, even if the caller sends one', async () => {
   const sent = { ...key, 'X-Request-Id': 'mine', 'X-Client-Request-Id': 'mine-too' };
   const ids = new Set<string>();
   for (const request of [

@@ -78,7 +78,7 @@ async function scrape(): Promise<Map<string, ExposedMetric>> {
 
 const EXPECTED: readonly Metric[] = Object.values(METRICS);
 
-test('a scrape under load has every metric of the table and no other, with its type, labels and buckets', async () => {
+test('a scrape under load has exactly the metrics of the table, with type, labels and buckets', async () => {
   const cached = { cachedTokens: 4, tokens: 20 };
   const answers = await Promise.all([
     ...Array.from({ length: 6 }, () => ask(cached)),
@@ -185,7 +185,7 @@ test('the port of the service requires an admin key, even while the service is s
   assert.equal(stopping.service.metricsUrl, null);
 });
 
-test('the port of the metrics serves nothing else', async () => {
+test('the metrics port serves nothing else', async () => {
   const url = service.service.metricsUrl ?? '';
   for (const [path, method, status] of [
     ['/metrics?x=1', 'GET', 200],

@@ -127,7 +127,7 @@ const bounded = (path: string, name: string) =>
     .find((one) => one.path === path && one.method === 'get')
     ?.operation.parameters?.find((parameter) => parameter.name === name)?.schema;
 
-test('every operation documents the errors of HTTP, and those of a body if it has one', () => {
+test('every operation documents the HTTP errors, and the body errors if it has a body', () => {
   for (const { path, method, operation } of operations) {
     for (const status of [400, 408, 413, 415, 417, 431, 500, 505]) {
       assert.ok(status in operation.responses, `${method} ${path} ${status}`);

@@ -14,7 +14,7 @@ before(async () => {
 });
 after(() => service[Symbol.asyncDispose]());
 
-test('requests that were refused before or by admission are listed, and accepted ones and those of the console are not', async () => {
+test('requests refused before or by admission are listed; accepted requests and requests of the console are not', async () => {
   const chat = { model: MODEL, messages: [{ role: 'user', content: 'Hi' }], max_tokens: 1 };
   const post = async (path: string, body: object | string, key = service.key) => {
     const text = typeof body === 'string' ? body : JSON.stringify(body);

@@ -3,7 +3,7 @@ import { registerHooks } from 'node:module';
 import { test } from 'node:test';
 import { loadAuth } from '../../src/identity/load-auth.ts';
 
-test('better-auth is loaded in many turns of the event loop, none of which loads half of its modules', async () => {
+test('better-auth is loaded over many turns of the event loop, and no turn loads half of its modules', async () => {
   const loadedByTurn = [0];
   const hooks = registerHooks({
     load(url, context, nextLoad) {

@@ -247,7 +247,7 @@ const otherReplica = (engine: Engine, more: { dialect?: Dialect; model?: string 
   ...more,
 });
 
-test('a response without text is generated again, whatever the request contains', async () => {
+test('a response that has no text yet is generated again, regardless of the request', async () => {
   const failing: Engine = {
     ...otherReplica(first, { dialect: 'tgi' }),
     async *generate() {

@@ -13,7 +13,7 @@ const TIMES = {
   buckets: [0.5, 1, 4],
 } as const;
 
-test('every combination of label values is one series, whatever characters it contains', () => {
+test('every combination of label values is one series, with any characters', () => {
   const text = fc.string({ unit: fc.constantFrom('a', '"', '\\', '\n', 'é', '{', '}', ',', '=', 'n') });
   fc.assert(
     fc.property(

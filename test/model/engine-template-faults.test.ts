@@ -23,7 +23,7 @@ async function copyModel(path: string, template: string): Promise<void> {
   await handle.read(head, 0, head.length, 0);
   const original = Buffer.from(chatTemplate);
   const position = head.indexOf(original);
-  // A comment keeps the length of the template, and thereby the rest of the file.
+  // A comment keeps the length of the template, so the rest of the file does not move.
   const padding = original.length - Buffer.byteLength(template) - '{##}'.length;
   assert.ok(position > 0 && padding >= 0);
   await handle.write(Buffer.from(`${template}{#${' '.repeat(padding)}#}`), 0, original.length, position);

@@ -170,7 +170,7 @@ test('usage counts are read in any order', () => {
   }
 });
 
-test('the count of reasoning tokens may change with reasoning, and not with text', () => {
+test('the count of reasoning tokens may change in a chunk of reasoning, but not in a chunk of text', () => {
   for (const type of ['reasoning', 'token'] as const) {
     const key = type === 'reasoning' ? 'reasoning_content' : 'content';
     const data = (count: number) =>

@@ -132,7 +132,7 @@ test('a server that was started without tool calls causes a 400 that names the o
   }
 });
 
-test('the log has what the operator has to fix: the key, the access or the credit', () => {
+test('the log names what the operator has to fix: the key, the access or the credit', () => {
   for (const [status, body, cause] of [
     [401, { error: { code: 'invalid_api_key' } }, 'refused the API key with status 401 (invalid_api_key)'],
     [402, {}, 'has no credit with status 402'],

@@ -147,7 +147,7 @@ test('the depth and the number of values of all arguments are bounded', () => {
   );
 });
 
-test('calls must be followed by their results; otherwise, the error is that of the OpenAI API', () => {
+test('calls must be followed by their results; otherwise, the error matches the OpenAI API', () => {
   const text =
     "`messages[1]`: An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ";
   for (const [messages, ids] of [

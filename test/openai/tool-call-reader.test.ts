@@ -120,7 +120,7 @@ describe('tool calls of a stream', () => {
     );
   });
 
-  it('have the name as it came if it is not that of an offered function', () => {
+  it('have an unchanged name if it is not the name of an offered function', () => {
     for (const name of ['fun', 'function_2', 'other']) {
       const calls = [toolCall('c1', name), toolArguments('{}'), toolCall('c2', 'function', 1)];
       const events = readOffered(

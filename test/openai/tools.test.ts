@@ -146,7 +146,7 @@ test('errors in tool_choice have the path of the field', () => {
   for (const [choice, code, path] of faults) refuses(() => choiceOf(choice), code, path);
 });
 
-test('without tools, a choice other than none and auto is refused, and nothing else has an effect', () => {
+test('without tools, a choice other than none and auto is refused, and other fields have no effect', () => {
   for (const choice of ['required', named('f'), allowing('auto', [named('f')])]) {
     for (const tools of [[], null]) {
       refuses(

@@ -202,7 +202,7 @@ const CALLS = [
   end,
 ];
 
-test('a call is its ID and name, then its arguments, in deltas; whole in messages, with null content', () => {
+test('a call is streamed as its ID and name, then its arguments; in messages it is whole, with null content', () => {
   assert.deepEqual(stream(chat({ stream: true }).request, CALLS), [
     `${CHAT}{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
     CALL,

@@ -41,7 +41,7 @@ test('reported zeros are ignored if there was a prompt or text', () => {
   assert.deepEqual(completion.total(), { usage: usage(9, 3), usageSource: 'estimated' });
 });
 
-test('reported zeros count without text, if only the prompt was echoed, and for an empty prompt', () => {
+test('reported zeros are accepted if there is no text, if only the prompt was echoed, or if the prompt is empty', () => {
   const silent = new UsageMeter({ promptTokens: 7 });
   silent.record(received(0), usage(9, 0), null);
   assert.deepEqual(silent.total(), { usage: usage(9, 0), usageSource: 'engine' });

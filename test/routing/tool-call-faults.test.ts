@@ -70,7 +70,7 @@ test('valid calls without an ID are counted', async () => {
   assert.doesNotMatch(service.log(), /invalid tool calls/);
 });
 
-test('a call of a function that was not offered is passed on and counted as invalid', async () => {
+test('a call to a function that was not offered is passed on and counted as invalid', async () => {
   for (const streamed of [true, false]) {
     assert.deepEqual(await ask([whole('delete_everything', '{}')], streamed), {
       calls: [['delete_everything', '{}']],

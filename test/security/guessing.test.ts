@@ -106,7 +106,7 @@ test('a password reset request gets the same response for known and unknown addr
   assert.deepEqual([responses[0]?.status, responses[0]?.text], [responses[1]?.status, responses[1]?.text]);
 });
 
-test('accounts of which a user is not a member, and their keys, get the same response as ones that do not exist', async () => {
+test('accounts that a user does not belong to, and their keys, get the same response as nonexistent ones', async () => {
   const operator = await firstOperator(service);
   const { body: theirs } = await operator.ok('POST', '/api/accounts', { body: { name: 'theirs' } });
   const { body: key } = await operator.ok('POST', '/api/keys', {

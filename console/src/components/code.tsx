@@ -6,7 +6,7 @@ const Highlighted = lazy(() => import('./highlighted.tsx'));
 
 interface CodeProps {
   text: string;
-  /** What is copied: "code", "command". */
+  /** Name of the copied value, such as "command". */
   what: string;
   /** Accessible name. */
   label: string;

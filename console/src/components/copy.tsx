@@ -5,7 +5,7 @@ import { notify } from './toast.tsx';
 
 interface CopyProps {
   text: string;
-  /** What is copied: "key", "address". */
+  /** Name of the copied value, such as "key". */
   what: string;
   /** Shows a text label next to the icon. */
   labeled?: boolean;

@@ -8,7 +8,7 @@ import { Time } from './time.tsx';
 
 interface LimitMeterProps {
   limitStatus: ItemOf<'readLimits'>;
-  /** What the limit applies to, if that is not clear from the context. */
+  /** The scope of the limit, if it is not clear from the context. */
   scope?: ReactNode;
 }
 

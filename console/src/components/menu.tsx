@@ -67,7 +67,7 @@ export function MenuSeparator() {
   return <Base.Separator className="mx-1 my-1 h-px bg-line" />;
 }
 
-/** Entries of which one is chosen, below a label. */
+/** A labeled group of entries, one of which is selected. */
 export function MenuChoices({
   label,
   value,

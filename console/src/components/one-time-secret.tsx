@@ -11,7 +11,7 @@ export function OneTimeSecret({
   children,
 }: {
   text: string;
-  /** What is copied: "key", "link". */
+  /** Name of the copied value, such as "link". */
   what: string;
   /** Accessible name of the text. */
   label: string;

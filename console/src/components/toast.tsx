@@ -22,7 +22,7 @@ export function Toasts() {
   return (
     <Toast.Provider toastManager={manager} timeout={5000}>
       <Toast.Portal>
-        <Toast.Viewport // At the left, because the buttons of drawers are at the right.
+        <Toast.Viewport // On the left, because drawers have their buttons on the right.
           className="fixed inset-x-4 bottom-4 z-50 flex flex-col gap-2 sm:right-auto sm:w-96"
         >
           <List />

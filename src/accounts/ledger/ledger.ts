@@ -41,7 +41,7 @@ export type SettleResult = 'settled' | 'lost';
  */
 export interface Ledger extends AsyncDisposable {
   /**
-   * Opens the row and reads checkpoints from `counts` until it is settled. The row of a request without a stream may
+   * Opens the row and reads checkpoints from `counts` until it is settled. The row of a non-streaming request may
    * wait up to 100 ms for its settlement. Rejects with a `ServiceError` `storage_unavailable`; the row then does not exist
    * or will be settled without cost.
    */

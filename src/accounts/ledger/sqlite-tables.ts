@@ -84,7 +84,7 @@ export class SqliteTables {
   }
 
   /**
-   * Like `LedgerStore.reap`, and also for instances whose process has ended. An instance with the process ID of this
+   * Like `LedgerStore.reap`, but also reaps instances whose process has ended. An instance with the process ID of this
    * process that started before `processStartedAt` belonged to an earlier process with the same ID.
    */
   reap(epoch: number, processStartedAt: number): number {

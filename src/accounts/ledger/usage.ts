@@ -217,7 +217,7 @@ async function percentiles<Name extends string>(
     .sort((a, b) => a.bucket - b.bucket);
   if (ascending.length === 0) return null;
   const values = Object.entries<number>(shares).map(([name, share]) => [name, percentile(ascending, share)]);
-  // The keys are those of `shares`. A percentile is null only if there are no values.
+  // The keys are the keys of `shares`. A percentile is null only if there are no values.
   return Object.fromEntries(values) as Percentiles<Name>;
 }
 

@@ -74,7 +74,7 @@ export interface Limits extends AsyncDisposable {
    * `model`. With `model` `''`, includes every model that has its own limits.
    */
   status(query: LimitQuery): Promise<LimitStatus[]>;
-  /** Where usage is counted. */
+  /** The store that counts usage. */
   readonly store: 'memory' | 'valkey';
   /** Whether the store is reachable. If not, each instance applies its share of the limits, or refuses requests. */
   readonly reachable: boolean;

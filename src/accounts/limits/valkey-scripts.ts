@@ -359,7 +359,7 @@ function script(clock: string, body: string): Script {
   return scriptOf(clock + PRELUDE + body);
 }
 
-/** Returns a Lua script with its checksum, by which the store calls it. */
+/** Returns a Lua script with its checksum, which identifies it in the store. */
 export function scriptOf(text: string): Script {
   return { text, sha: createHash('sha1').update(text).digest('hex') };
 }

@@ -331,7 +331,7 @@ class ValkeyLimits implements Limits {
 
   /**
    * Raises the generation if usage was missed, so that settled usage is read again. While closing, tells the store that
-   * this instance has stopped: a timed heartbeat can follow that of the disposal.
+   * this instance has stopped, because a scheduled heartbeat can follow the final one.
    */
   async #sendHeartbeat(): Promise<void> {
     const forMs = this.#closing ? 0 : this.#timing.heartbeatMs + 2 * this.#timing.responseMs;

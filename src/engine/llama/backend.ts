@@ -73,8 +73,8 @@ export function hasGpuPackage(): boolean {
 }
 
 /**
- * Returns the default number of threads for a decode: the physical performance cores, as far as CPU affinity and cgroup
- * quota allow.
+ * Returns the default number of threads for a decode: the number of physical performance cores, limited by CPU affinity
+ * and cgroup quota.
  */
 export function defaultThreads(backend: Backend): number {
   return Math.max(1, Math.min(Math.floor(backend.addon.getMathCores()), availableParallelism()));

@@ -45,7 +45,7 @@ export class NativeModel {
   }
 
   /**
-   * Tokenizes without adding BOS. With `special`, the texts of control tokens become those tokens. Synchronous: about
+   * Tokenizes without adding BOS. With `special`, the text of a control token becomes that token. Synchronous: about
    * 1 ms per kilobyte.
    */
   tokenize(text: string, special: boolean): Uint32Array {

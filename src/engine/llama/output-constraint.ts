@@ -3,7 +3,7 @@ import type { ChatOutput } from './chat-output.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 export interface OutputGrammars {
-  /** For the beginning: like `answer`, but also allows reasoning if the model may begin it. Null if `answer` is null. */
+  /** Like `answer`, but also allows reasoning before it if the model may reason. Null if `answer` is null. */
   first: NativeGrammar | null;
   /** Constrains the whole answer after the reasoning. Null if the answer is not constrained as a whole. */
   answer: NativeGrammar | null;
@@ -43,7 +43,7 @@ export class WholeConstraint implements TokenConstraint {
   }
 }
 
-/** Selects the grammar for the next token of a choice: that of the whole answer, or that of the current call. */
+/** Selects the grammar for the next token of a choice: of the whole answer, or of the current call. */
 export class OutputConstraint implements TokenConstraint {
   readonly #model: NativeModel;
   readonly #grammars: OutputGrammars;

@@ -15,7 +15,7 @@ export interface TemplateSegment {
  * characters; the searched strings and white space stay as they are: `"  <think>a</think>\nb "` becomes
  * `"  ①<think>②</think>\n③ "`. No other text of a user is passed to the template, so users cannot forge markers.
  *
- * Results of calls, arguments and descriptions become one marker each. Tags of the enclosing elements are escaped in
+ * Tool results, arguments and descriptions become one marker each. Tags of the enclosing elements are escaped in
  * them, so that a text cannot end the element that it is in.
  *
  * A marker contains a quotation mark. Its form in the output (`"`, `\"`, `\\\"`) shows how often the template encoded
@@ -47,7 +47,7 @@ export class MarkedTexts {
     return marked;
   }
 
-  /** Replaces the result of a call with one marker. White space at both ends stays visible. */
+  /** Replaces a tool result with one marker. White space at both ends stays visible. */
   result(content: string): string {
     const start = content.length - content.trimStart().length;
     if (start === content.length) return content;

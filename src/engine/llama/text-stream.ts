@@ -9,7 +9,7 @@ export class TextStream {
   readonly #stop: SequenceMatcher;
   #stopped = false;
 
-  /** `detokenize`: see `withAnchor`. Empty stop sequences and those with half a surrogate pair are ignored. */
+  /** `detokenize`: see `withAnchor`. Empty stop sequences and ones with unpaired surrogates are ignored. */
   constructor(options: { detokenize: Detokenize; stop: readonly string[] }) {
     this.#characters = new CharacterAssembler(options.detokenize);
     this.#stop = new SequenceMatcher(options.stop.filter((stop) => stop !== '' && stop.isWellFormed()));

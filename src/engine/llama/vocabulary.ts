@@ -6,7 +6,7 @@ export class Vocabulary {
   readonly size: number;
   /** Bytes of the longest token: a text of n bytes has at least n / longestBytes tokens. */
   readonly longestBytes: number;
-  /** Matches the texts of control tokens. Null if there are none. */
+  /** Matches the text of control tokens. Null if there are none. */
   readonly controls: RegExp | null;
   /** Texts of tokens that llama.cpp recognizes even in user text: `<tool_call>`, white space or HTML tags, for example. */
   readonly userDefined: readonly string[];

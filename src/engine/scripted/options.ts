@@ -38,7 +38,7 @@ export const SCRIPTED_DEFAULTS: ScriptedOptions = {
   loadMs: 0,
 };
 
-/** A call of a function. */
+/** A function call. */
 export interface ScriptedCall {
   name: string;
   /** A JSON object. */

@@ -194,7 +194,7 @@ function modelStateOf(state: ReplicaState): UnpausedState {
   }
 }
 
-/** Returns the state of a model: that of the replica that is closest to ready. */
+/** Replica states, from ready to down. The state of a model is the first of these that one of its replicas has. */
 const BY_PROGRESS = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'] as const;
 
 export async function modelJson(

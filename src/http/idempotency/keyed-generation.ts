@@ -267,7 +267,7 @@ export class ResponseReader {
 
   /**
    * Resolves with the next text, or null at the end of the response or if the reader is closed. The first text is '' if a
-   * stream has begun without frames. Rejects with the error of the generation, or with that of `fail`.
+   * stream has begun without frames. Rejects with the error of the generation, or with the error passed to `fail`.
    */
   async next(): Promise<string | null> {
     const generation = this.#generation;

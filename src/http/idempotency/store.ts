@@ -14,7 +14,7 @@ export interface IdempotencyStoreOptions {
 }
 
 /**
- * The generations with an idempotency key of this instance: those that run, and those that ended within
+ * The generations with an idempotency key of this instance: running ones, and ones that ended within
  * `idempotency.keepMs`. Their responses use at most `idempotency.maxBytes` of memory. To make room, those that ended first
  * are discarded, except while they are being sent.
  */

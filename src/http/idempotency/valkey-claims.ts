@@ -167,7 +167,7 @@ export class ValkeyClaims implements IdempotencyClaims {
     );
   }
 
-  /** While closing, marks this instance as gone again, because a timed heartbeat can follow that of the disposal. */
+  /** While closing, marks this instance as gone again, because a scheduled heartbeat can follow the final one. */
   async #sendHeartbeat(): Promise<void> {
     const ms = this.#closing ? 0 : this.#timing.leaseMs;
     await this.#connection.evaluate(HEARTBEAT, [instanceKey(this.#instanceId)], [String(ms)]);

@@ -140,7 +140,7 @@ for (const databases of testDatabases()) {
   });
 
   describe(`a ledger on ${databases.name} that fails and then refuses a row`, () => {
-    test('rejects that row alone and opens requests again', async () => {
+    test('rejects only that row, and accepts requests again', async () => {
       await using database = await databases.open();
       await using faults = await faulty(database);
       const { store, ledger } = faults;
@@ -185,7 +185,7 @@ for (const databases of testDatabases()) {
     }
 
     for (const settleWaitMs of [1, 60_000]) {
-      test(`settles every valid row once whatever fails, with a wait of ${settleWaitMs} ms`, async () => {
+      test(`settles every valid row once, no matter what fails, with a wait of ${settleWaitMs} ms`, async () => {
         await using database = await databases.open();
         await using faults = await faulty(database, settleWaitMs);
         const { store, ledger } = faults;

@@ -36,7 +36,7 @@ for (const databases of testDatabases()) {
       assert.deepEqual(latencies.map(({ measure }) => measure).sort(), ['speed', 'ttft']);
     });
 
-    test('text is stored exactly, whatever its characters', async () => {
+    test('text with any characters is stored exactly', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const signs = ['"', '\\', '\\"', '{a,b}', 'NULL', "'", ' ', '', 'é\n\t🙂', ','];

@@ -140,7 +140,7 @@ for (const databases of testDatabases()) {
       assert.deepEqual(await readUsage(database, { ...query, accountId: 'acct_2', by: ['hour'] }), []);
     });
 
-    test('percentiles over accounts, days, models and keys are those of all their requests', async () => {
+    test('percentiles over accounts, days, models and keys cover all their requests', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const noon = Date.UTC(2026, 4, 31, 12);
@@ -281,7 +281,7 @@ for (const databases of testDatabases()) {
       assert.equal(await readReceipt(database, randomUUIDv7(), null), null);
     });
 
-    test('receipts by client request ID are those of the account', async () => {
+    test('receipts by client request ID include only requests of the account', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const first = await settled(ledger, { clientRequestId: 'mine' });
@@ -303,7 +303,7 @@ for (const databases of testDatabases()) {
       );
     });
 
-    test('limits read what an account has used and reserved this day, this month and recently', async () => {
+    test('limits read what an account has used and reserved today, this month and recently', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const history = openUsageHistory(database);

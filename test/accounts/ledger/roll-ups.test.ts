@@ -24,7 +24,7 @@ const request = fc.record({
 
 for (const databases of testDatabases()) {
   describe(`roll-ups on ${databases.name}`, () => {
-    test('equal the sums of the rows, whatever their outcome', async () => {
+    test('equal the sums of the rows, regardless of outcome', async () => {
       await using database = await databases.open();
       await fc.assert(
         fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 40 }), async (requests) => {

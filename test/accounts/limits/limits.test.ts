@@ -149,7 +149,7 @@ for (const kind of KINDS) {
       assert.equal((await fleet.denied({ ...ask, worstTokens: 40 })).code, 'requests_per_minute');
     });
 
-    test('a key has limits below those of its plan', async () => {
+    test('a key can have lower limits than its plan', async () => {
       await using fleet = await kind.open();
       const plan = { requestsInFlight: 3 };
       const limited = demand(plan, { keyLimits: { requestsInFlight: 1 } });
@@ -163,7 +163,7 @@ for (const kind of KINDS) {
       assert.match((await fleet.denied(limited)).message, /concurrent request/);
     });
 
-    test('a model has limits in addition to those of all models', async () => {
+    test('limits of a model apply in addition to the limits across all models', async () => {
       await using fleet = await kind.open();
       const plan = { requestsInFlight: 3, models: { 'test/large': { requestsInFlight: 1 } } };
       await fleet.run(demand(plan, { model: 'test/large' }));

@@ -145,7 +145,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     assert.ok(((await used(store.fleet.instances[0], ask)) ?? 0) <= 100);
   });
 
-  test('every key expires, and those of an account share its hash tag', async () => {
+  test('every key expires, and all keys of an account share its hash tag', async () => {
     await using store = await open(1);
     const plan = { requestsPerMinute: 9, models: { 'test/model': { requestsInFlight: 1 } } };
     await store.fleet.run(demand(plan, { keyLimits: plan }));
@@ -290,7 +290,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await store.fleet.denied(ask, 1);
   });
 
-  test('while the store is unreachable each instance admits its share, and that counts afterwards', async () => {
+  test('while the store is unreachable, each instance admits its share, which still counts afterwards', async () => {
     await using server = await startValkey();
     await using store = await open(2, 'local', server.url);
     const limits = { requestsPerMinute: 12, tokensPerDay: 1000, requestsInFlight: 6 };
@@ -445,7 +445,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await until(async () => (await fleet.admit(ask)).admitted);
   });
 
-  test('a new limit counts running requests, also after their open rows no longer count', async () => {
+  test('a new limit counts running requests, even after their open rows no longer count', async () => {
     await using store = await open(1);
     const ask = demand({ requestsPerMinute: 100 }, { worstTokens: 60 });
     const running = await store.fleet.run(ask);

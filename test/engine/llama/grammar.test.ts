@@ -255,7 +255,7 @@ describe('the grammar of a JSON schema', () => {
       assert.ok(!grammar.accepts(text));
   });
 
-  it('supports recursive references and refuses those without an end', () => {
+  it('supports recursive references and refuses endless ones', () => {
     const circle = {
       $defs: { a: { anyOf: [{ $ref: '#/$defs/b' }, { type: 'null' }] }, b: { $ref: '#/$defs/a' } },
       $ref: '#/$defs/b',

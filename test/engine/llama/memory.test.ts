@@ -112,7 +112,7 @@ test('a context is not longer than the model was trained with, unless the operat
   assert.equal(planMemory(short, { ...CHOOSE, contextTokens: 1024 }, LARGE).contextTokens, 1024);
 });
 
-test('a number of slots or a context length that the operator sets is kept, and the other is chosen', () => {
+test('if the operator sets only the slots or only the context length, the other is chosen automatically', () => {
   const planned = (options: { slots: number | null; contextTokens: number | null }) => {
     const { slots, contextTokens } = planMemory(DEFAULT_MODEL, options, LARGE);
     return [slots, contextTokens];

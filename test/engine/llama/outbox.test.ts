@@ -122,7 +122,7 @@ test('a thousand unread tokens of one choice are one event', async () => {
   assert.equal(await outbox.next(), null);
 });
 
-test('unread tokens of several choices are one event for each, in the order of their last tokens', async () => {
+test('unread tokens of several choices are joined into one event per choice, in the order of their last tokens', async () => {
   const outbox = new Outbox();
   const logprob = { token: 'x', logprob: -1, bytes: [120], top: [] };
   for (let i = 1; i <= 9999; i++) outbox.push(token(i % 3, 'x', i, [logprob]));

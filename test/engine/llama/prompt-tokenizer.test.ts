@@ -83,7 +83,7 @@ describe('the tokenizer of prompts', () => {
     assert.deepEqual(await specialsOf(request), ['<|im_start|>', '<b>', '\n\n', '<|im_end|>']);
   });
 
-  it('logs once that the template failed, without texts of the caller, and never that it refused a chat', async () => {
+  it('logs a template failure once, without text of the caller, and does not log a refused chat', async () => {
     const lines: string[] = [];
     const log = openLog('info', { write: (line) => void lines.push(line) });
     const source = `{% if messages[2] %}{{ messages[2].content | nope }}{% elif messages[1] %}{{ raise_exception('No: ' + messages[1].content) }}{% endif %}{{ messages[0].content }}`;

@@ -340,7 +340,7 @@ first result
     assert.equal(reasoningIn({ messages: [{ role: 'user', content: 'x <think>' }] }), 'none');
   });
 
-  it('does not let variables of the caller replace those of the renderer', () => {
+  it('does not let the caller override variables of the renderer', () => {
     const template = new ChatTemplate(SMOLLM2.source, SMOLLM2);
     const templateVariables = { messages: [], bos_token: 'x', add_generation_prompt: false, range: 1 };
     assert.deepEqual(template.render(simple({ templateVariables })), template.render(simple({})));

@@ -165,7 +165,7 @@ describe('a chat template', () => {
     );
   });
 
-  it('removes the reasoning of earlier assistant messages, and does not trust that of users', () => {
+  it('removes reasoning from earlier assistant messages, and does not trust reasoning in user messages', () => {
     const thought = assistant('<think>\nsecret\n</think>\n\nanswer');
     const { segments } = load(QWEN3).render(chat([user('q'), thought, user('r')]));
     assert.doesNotMatch(segments.map(({ text }) => text).join(''), /secret|think/);
@@ -199,7 +199,7 @@ describe('a chat template', () => {
     assert.equal(long.message.length, 300);
   });
 
-  it('refuses messages that it fails to render, and templates that split contents', () => {
+  it('refuses messages that it fails to render or cuts into parts', () => {
     const picky = new ChatTemplate(
       '{{ messages[0].content }}{% if messages[1] %}{{ messages[1].content | nope }}{% endif %}',
       {

@@ -15,14 +15,14 @@ import { ServerFields } from './server-fields.tsx';
 
 type Body = Arguments<'addModel'>['body'];
 
-/** Where the model comes from. */
+/** The source of the model. */
 type Way = 'catalog' | 'file' | 'server';
 
 interface AddModelDialogProps {
   open: boolean;
   /** The served models. */
   models: readonly ItemOf<'listServedModels'>[];
-  /** ID of the model of the catalog that is chosen at first; null: none. */
+  /** ID of the catalog model that is selected initially; null: none. */
   suggested: string | null;
   onClose: () => void;
   onAdded: (id: string) => void;

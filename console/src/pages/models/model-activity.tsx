@@ -17,7 +17,7 @@ interface ModelActivityProps {
   atMs: number;
 }
 
-/** What a model that is not ready does, or why it does nothing; operators can cancel or start it. */
+/** The activity of a model that is not ready, or why it is inactive. Operators can cancel or start it. */
 export function ModelActivity({ model, models, atMs }: ModelActivityProps) {
   const { person } = useSession();
   if (model.state === 'ready') return null;

@@ -13,7 +13,7 @@ type Replica = ItemOf<'listEngines'>;
 
 const EVERY_MS = 2000;
 
-/** The servers of a model. Those of an added model can be removed, and others added. */
+/** The servers of a model. If the model was added at run time, servers can be added and removed. */
 export function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => void }) {
   const engines = useRead('listEngines', undefined, { everyMs: EVERY_MS });
   const [removing, setRemoving] = useState<Replica | null>(null);

@@ -11,7 +11,7 @@ export interface Named {
   hint: string;
 }
 
-/** Returns the names of ids, as far as they are loaded. */
+/** Returns names by id. Names that are not loaded yet are missing. */
 export function useNames(): ReadonlyMap<string, Named> {
   const accounts = useRead('listAccounts', { query: { limit: PAGE } });
   const people = useRead('listPeople', { query: { limit: PAGE } });

@@ -31,7 +31,7 @@ export interface Answer {
   stopped: boolean;
 }
 
-/** A call of a tool. */
+/** A tool call. */
 export interface ToolCall {
   id: string;
   name: string;

@@ -4,7 +4,7 @@ const MAX_INDENT = 16;
 /** A string, possibly without its end; a sign; or a number or word. Skips white space between them. */
 const TOKEN = /"(?:[^"\\]|\\.)*(?:"|\\?$)|[{}[\],:]|[^\s"{}[\],:]+/gs;
 
-/** Indents the JSON of arguments, also while they are incomplete. Changes only white space outside of strings. */
+/** Indents JSON arguments, even if they are incomplete. Changes only white space outside of strings. */
 export function formatArguments(json: string): string {
   let text = '';
   let depth = 0;

@@ -39,7 +39,7 @@ export interface Turn {
   answer: Answer | null;
 }
 
-/** A call of a tool with its result. */
+/** A tool call with its result. */
 interface TurnCall extends ToolCall {
   /** As typed by the user; empty: missing. */
   result: string;
@@ -189,7 +189,7 @@ export function canRespond({ turns }: Pick<Column, 'turns'>): boolean {
   return sentCalls(last).length > 0 && !awaitsResults({ turns });
 }
 
-/** Adds the input as a turn to every column, and a turn for each response. Without results of all calls, nothing changes. */
+/** Adds the input as a turn to every column, and a turn for each response. Does nothing if a call has no result. */
 export function sent(draft: Draft): { draft: Draft; pending: Pending[] } {
   if (draft.columns.some(awaitsResults)) return { draft, pending: [] };
   const typed = draft.input.trim() !== '';
@@ -204,7 +204,7 @@ export function sent(draft: Draft): { draft: Draft; pending: Pending[] } {
   return { draft: { ...draft, columns, input: '' }, pending };
 }
 
-/** Adds the input as a turn to every column, without a response. Without results of all calls, nothing changes. */
+/** Adds the input as a turn to every column, without a response. Does nothing if a call has no result. */
 export function added(draft: Draft): Draft {
   if (draft.columns.some(awaitsResults)) return draft;
   const columns = draft.columns.map((column) => ({

@@ -67,12 +67,12 @@ interface SliderProps {
   parameter: NumberParameter;
   step: number;
   value: string;
-  /** What applies without a value. */
+  /** Text for the default that applies if there is no value. */
   unset: string;
   onSlide: (value: string) => void;
 }
 
-/** A slider labeled with its bounds and what applies without a value. */
+/** A slider labeled with its bounds and its default. */
 function Slider({ parameter, step, value, unset, onSlide }: SliderProps) {
   const { label, min, max, aboveMin } = parameter;
   return (

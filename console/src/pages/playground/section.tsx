@@ -4,7 +4,7 @@ import { usePlayground } from './context.ts';
 
 interface SectionProps {
   title: string;
-  /** What is set, next to the title; null: nothing. */
+  /** Summary of the settings, next to the title; null: nothing is set. */
   note: string | null;
   /** Whether the section contains the parameter of this name. Invalid input in one of them keeps the section open. */
   contains: (parameter: string) => boolean;

@@ -14,7 +14,7 @@ import { readTools, toolNames } from './tools.ts';
 export interface Settings {
   /** By API name; missing or empty values are not sent. */
   numbers: Readonly<Partial<Record<NumberParameter['name'], string>>>;
-  /** With the escapes `\n`, `\t` and `\\`. */
+  /** May contain the escapes `\n`, `\t` and `\\`. */
   stop: readonly string[];
   format: 'text' | 'json_object' | 'json_schema';
   schemaName: string;
@@ -36,7 +36,7 @@ export interface Settings {
   templateVariables: string;
 }
 
-/** With `function:`, the name of a function that the model must call. */
+/** `function:` is followed by the name of the function that the model must call. */
 export type ToolChoice = 'auto' | 'none' | 'required' | `function:${string}`;
 
 /** Returns the name of the function that the model must call; null: another choice. */

@@ -11,7 +11,7 @@ interface TypedTextProps {
   focused?: boolean;
   className?: string;
   onChange: (value: string) => void;
-  /** Ctrl or Cmd with Enter; with `enterSends` also Enter alone. */
+  /** Called on Ctrl+Enter and Cmd+Enter, and on Enter alone if `enterSends` is set. */
   onSend?: () => void;
   /**
    * Enter sends, and Shift+Enter starts a new line. On touch keyboards, which have no Shift+Enter, Enter starts a new

@@ -113,7 +113,7 @@ async function complete(id: string, answer: Answer, change: (change: Change) => 
 /** Debounce of the storage writes, in milliseconds. */
 const PAUSE_MS = 300;
 
-/** Stores the draft in this browser, also when the page is closed during a debounce or a response. */
+/** Stores the draft in this browser, even if the page is closed during a debounce or a response. */
 function useStoredDraft(draft: Draft, live: LiveAnswers, personId: string): void {
   const newest = useRef(draft);
   useEffect(() => {

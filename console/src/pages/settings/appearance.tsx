@@ -10,7 +10,7 @@ const CHOICES = [
   { value: 'system', label: 'System', icon: Monitor },
 ] as const;
 
-/** Selects the light or dark color scheme, or that of the device. */
+/** Selects a light or dark color scheme, or the scheme of the device. */
 export function Appearance() {
   const [appearance, choose] = useAppearance();
   return (

@@ -56,7 +56,7 @@ export function LimitsCard({ accountId, selection: { key, model } }: LimitsCardP
   );
 }
 
-/** What a limit applies to, if not to all requests of the account. */
+/** The scope of a limit, unless it applies to all requests of the account. */
 function AppliesTo({ limitStatus: { scope, model } }: { limitStatus: ItemOf<'readLimits'> }) {
   if (scope === 'account' && model === null) return null;
   return (

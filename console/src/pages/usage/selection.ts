@@ -15,10 +15,10 @@ import {
 export const SPLITS = { status: 'Status', model: 'Model', key: 'Key', account: 'Account' } as const;
 export type Split = keyof typeof SPLITS;
 
-/** What the charts can be grouped by. */
+/** Dimensions that charts can be grouped by. */
 export const CHART_SPLITS = { none: 'None', model: 'Model', key: 'Key', account: 'Account' } as const;
 
-/** What the page shows, as set in the URL. */
+/** The selection of the page, stored in the URL. */
 export interface Selection {
   range: NamedRange | null;
   days: Days;

@@ -17,7 +17,7 @@ interface UsageChartsProps {
   parts: readonly Part[] | null;
   /** Null: loading. */
   models: readonly Part[] | null;
-  /** Returns the path of the requests of a time. */
+  /** Returns the path of the request log for a point in time. */
   linkOf: (index: number) => string;
 }
 

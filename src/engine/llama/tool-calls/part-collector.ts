@@ -1,4 +1,4 @@
-/** A part of the output of a model. `arguments` belong to the last `call`; their texts together are a JSON object. */
+/** A part of the output of a model. `arguments` belong to the last `call`; joined, they are a JSON object. */
 export type OutputPart =
   | { type: 'text' | 'reasoning' | 'arguments'; text: string }
   | { type: 'call'; name: string };

@@ -8,7 +8,7 @@ export interface ToolFormat {
   readonly name: string;
   /** Texts that begin a call, or a list of calls, anywhere in the output. They can include control tokens. */
   readonly openings: readonly string[];
-  /** Further openings, which are recognized only at the start of the answer. */
+  /** Additional openings, which are recognized only at the start of the answer. */
   readonly leadingOpenings?: (tools: readonly Tool[]) => readonly string[];
   /**
    * Whether another opening can follow a call. Otherwise, the output has one call, or one list of calls that `parse`

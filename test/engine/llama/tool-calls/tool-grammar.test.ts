@@ -129,7 +129,7 @@ describe('schemas of tools that are not strict', () => {
     tool('first', properties, strict);
   const withoutProperties = (grammar: string): boolean => !grammar.includes('days');
 
-  it('are followed like those of strict tools', () => {
+  it('are enforced like the schemas of strict tools', () => {
     const days: JsonSchema = { type: 'integer', minimum: 1, maximum: 7 };
     assert.equal(grammarOf(withSchema({ days })), grammarOf(withSchema({ days }, true)));
     assert.notEqual(grammarOf(withSchema({ days })), grammarOf(free));
