@@ -19,8 +19,8 @@ const IDLE_GRACE_MS = 1000;
 
 /**
  * Enforces the timeouts of all connections of a server, up to two ticks late. Replaces Node's timers, which have two
- * problems. They count time in which this process was suspended. They also send a 408 on a connection that has never
- * carried a request; a client that connected early takes the 408 as the response to its first request.
+ * problems. They count time during which this process was suspended. They also send a 408 on a connection that has
+ * never carried a request; a client that connected early takes the 408 as the response to its first request.
  *
  * Calls `onLateRequest`, which must end the connection, if a request does not arrive completely in time. Closes idle
  * connections without a response, and connections whose client does not read with a `StalledError`.

@@ -1,7 +1,7 @@
 /**
  * Timers for timeouts. Node runs due timers before it reads sockets. After this process was suspended, starved of CPU
  * or blocked, a plain timer can therefore report a timeout although the data has already arrived. These timers let
- * Node read ready sockets first, and do not count the time in which the process was blocked.
+ * Node read ready sockets first, and do not count the time during which the process was blocked.
  */
 
 /** Delay of a timer, in milliseconds, above which the process must have been blocked. */
@@ -50,8 +50,8 @@ export function tickMsFor(...timeoutsMs: readonly number[]): number {
 }
 
 /**
- * Calls `tick` every `ms` milliseconds, without keeping the process alive. Time in which the process was blocked
- * counts as one tick, so a timeout measured in ticks only counts time in which data could be received.
+ * Calls `tick` every `ms` milliseconds, without keeping the process alive. Time during which the process was blocked
+ * counts as one tick, so a timeout measured in ticks only counts time during which data could be received.
  */
 export function tickEvery(ms: number, tick: () => void): Disposable {
   let immediate: NodeJS.Immediate | undefined;

@@ -71,7 +71,7 @@ test('a deadline is extended only once', async () => {
   assert.equal(expired, true);
 });
 
-test('time in which the process was blocked counts as one tick', async () => {
+test('time during which the process was blocked counts as one tick', async () => {
   let ticks = 0;
   using _ = tickEvery(100, () => ticks++);
   blockProcess(500);

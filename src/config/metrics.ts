@@ -8,7 +8,7 @@ export const metricsSchema = z
       .max(65_535)
       .optional()
       .describe(
-        'Port on which `GET /metrics` is served without a key; 0 selects a free port. Default: none. The port of the service always serves it with an admin key.',
+        'Port on which `GET /metrics` is served without a key; 0 selects a free port. Default: none. The port of the service also serves it, but requires an admin key.',
       ),
     host: z
       .string()

@@ -15,9 +15,9 @@ export const recoverySchema = z
       .min(0)
       .max(10)
       .default(2)
-      .describe('How often one response may be continued. 0: a response ends with the error of its replica.'),
+      .describe(
+        'Maximum number of times that one response is continued. 0: a response ends with the error of its replica.',
+      ),
   })
   .prefault({})
-  .describe(
-    'Responses whose replica failed after part of them was sent. Another replica continues them where possible: see docs/recovery.md.',
-  );
+  .describe('How responses are continued on another replica if their replica fails: see docs/recovery.md.');

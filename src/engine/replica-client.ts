@@ -95,7 +95,7 @@ export class ReplicaClient implements Engine {
       connections: null,
       pipelining: 1,
       allowH2: false,
-      // `ReplicaStream.onTick` enforces the timeouts, because it ignores time in which this process was suspended.
+      // `ReplicaStream.onTick` enforces the timeouts, because it ignores time during which this process was suspended.
       headersTimeout: 0,
       bodyTimeout: 0,
     });

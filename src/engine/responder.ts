@@ -59,10 +59,10 @@ export class Responder {
     identity: ResponseIdentity,
     signal: AbortSignal,
   ): Promise<void> {
-    const answer = new ResponseBuilder(identity, request);
+    const builder = new ResponseBuilder(identity, request);
     try {
-      for await (const event of this.#engine.generate(request, signal)) answer.add(event);
-      sendJson(response, 200, answer.body());
+      for await (const event of this.#engine.generate(request, signal)) builder.add(event);
+      sendJson(response, 200, builder.body());
     } catch (error) {
       if (!signal.aborted) sendError(response, error, this.#log);
     }

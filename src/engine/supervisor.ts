@@ -194,7 +194,7 @@ export class Supervisor implements AsyncDisposable {
     this.#loadStalledMs = 0;
     this.#unresponsiveMs = 0;
     this.#healthyMs = 0;
-    // Time is counted in checks, so that time in which this process was suspended does not count.
+    // Time is counted in checks, so that time during which this process was suspended does not count.
     this.#checks = setInterval(() => this.#check(child), CHECK_INTERVAL_MS).unref();
     let failure: Extract<EngineReport, { event: 'failed' }> | null = null;
     child.stdin.on('error', () => {});

@@ -86,9 +86,9 @@ export async function runGeneration(
       const formatter = new StreamFormatter(head, parsed);
       await stream(output, formatter, events, { requestId, log: context.log, summary, record });
     } else {
-      const answer = new ResponseBuilder(head, parsed);
-      for await (const event of events) answer.add(event);
-      output.sendJson(answer.body());
+      const builder = new ResponseBuilder(head, parsed);
+      for await (const event of events) builder.add(event);
+      output.sendJson(builder.body());
     }
   } catch (error) {
     const fault = asServiceError(error, requestId, context.log);

@@ -7,8 +7,8 @@ import { hashToken } from './token.ts';
 import { matchingStep, newTotpSecret, randomBase32, totpUri } from './totp.ts';
 
 /**
- * Two-factor authentication. better-auth's is not used, because it accepts a code twice, stores recovery codes in
- * plain text, and asks for no code after a provider's sign-in.
+ * Two-factor authentication. The implementation of better-auth is not used, because it accepts a code twice, stores
+ * recovery codes in plain text, and asks for no code after a provider's sign-in.
  */
 
 const RECOVERY_CODES = 10;

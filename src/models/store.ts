@@ -84,7 +84,10 @@ export class ModelStore {
     return model?.file ?? null;
   }
 
-  /** Returns a model of this machine by its name; null if it is not downloaded. Throws and reads the same as `resolve`. */
+  /**
+   * Returns a model of this machine by its name; null if it is not downloaded. Checks the same files and throws the
+   * same errors as `resolve`.
+   */
   async find(name: string): Promise<LocalModel | null> {
     return await this.#findLocal(this.#resolveName(name));
   }
@@ -96,7 +99,7 @@ export class ModelStore {
   }
 
   /**
-   * Downloads all files of a model, unless they are already on this machine. Concurrent pulls of the same file, also in
+   * Downloads all files of a model, unless they are already on this machine. Concurrent pulls of the same file, even in
    * other processes, share one download. When aborted, rejects with the signal's reason and keeps partial downloads.
    * @throws PullError, SourceError, ModelFileError
    */

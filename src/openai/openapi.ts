@@ -145,7 +145,7 @@ const IDEMPOTENCY_KEY: Json = {
   in: 'header',
   required: false,
   description:
-    'A unique value for this request. Another request of the account with the same value and body gets the response of this one, while it is running and for a while after its end.',
+    'A unique value for this request. If the account repeats the request with the same value and body while it is running, or for some time afterwards, the repeated request gets the same response.',
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[ -~]+$' },
 };
 

@@ -61,7 +61,7 @@ const SPEED_SHARE = 0.1;
 /** Blocks of prompts that are remembered for a replica: 2 million tokens. */
 const MAX_BLOCKS = 31_250;
 
-/** Time in which a new or recovered replica works up to its full share of the requests, in milliseconds. */
+/** Time until a new or recovered replica gets its full share of the requests, in milliseconds. */
 const WARM_UP_MS = 10_000;
 
 /** Share of the requests that a new or recovered replica starts with. */

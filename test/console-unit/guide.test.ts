@@ -75,7 +75,7 @@ test('a page has its sections, tables and code, but no comments, pictures or lin
   assert.doesNotMatch(html, /generated|<img|src\/e\.ts|<b>/);
 });
 
-test('highlighting keeps the code and tells strings from keywords', () => {
+test('highlighting preserves the code and distinguishes strings from keywords', () => {
   const code = 'import os\nprint("a")  # b\n';
   const pieces = highlight(code, 'Python');
   assert.equal(pieces.map(({ text }) => text).join(''), code);

@@ -22,12 +22,12 @@ describe('charts and the live log', WITH_BROWSER, () => {
   after(() => stage[Symbol.asyncDispose]());
 
   async function generate(): Promise<void> {
-    const answer = await fetch(`${stage.service.url}/v1/chat/completions`, {
+    const response = await fetch(`${stage.service.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}` },
       body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'Hello' }] }),
     });
-    await answer.text();
+    await response.text();
   }
 
   /**

@@ -47,11 +47,11 @@ describe('the first page', WITH_BROWSER, () => {
     const script = /src="(\/assets\/[^"]+\.js)"/.exec(await page.text())?.[1];
     assert.ok(script);
     for (const encoding of ['br', 'gzip']) {
-      const answer = await fetch(service.url + script, { headers: { 'accept-encoding': encoding } });
-      assert.equal(answer.headers.get('content-encoding'), encoding);
-      assert.equal(answer.headers.get('cache-control'), 'public, max-age=31536000, immutable');
-      assert.match(answer.headers.get('vary') ?? '', /accept-encoding/i);
-      await answer.body?.cancel();
+      const response = await fetch(service.url + script, { headers: { 'accept-encoding': encoding } });
+      assert.equal(response.headers.get('content-encoding'), encoding);
+      assert.equal(response.headers.get('cache-control'), 'public, max-age=31536000, immutable');
+      assert.match(response.headers.get('vary') ?? '', /accept-encoding/i);
+      await response.body?.cancel();
     }
   });
 });

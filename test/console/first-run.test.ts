@@ -132,25 +132,25 @@ describe('the first run', SKIP, () => {
 
   test('the key works with the OpenAI client', async () => {
     const client = new OpenAI({ apiKey: key, baseURL: `${service.url}/v1`, maxRetries: 0 });
-    const answer = await client.chat.completions.create({
+    const response = await client.chat.completions.create({
       model: DEFAULT_MODEL_ID,
       messages: [{ role: 'user', content: 'Say hello.' }],
       max_tokens: 8,
       logit_bias: ONE_WORD,
     });
-    assert.equal(answer.choices[0]?.message.content, ' the'.repeat(8));
+    assert.equal(response.choices[0]?.message.content, ' the'.repeat(8));
   });
 
   test('the link works only once', async () => {
     await using stranger = await browser.visit(service.url);
     await stranger.page.goto(link);
     await stranger.page.getByText('Sluice is already set up').waitFor();
-    const answer = await fetch(`${service.url}/api/setup`, {
+    const response = await fetch(`${service.url}/api/setup`, {
       method: 'POST',
       headers: { origin: service.url },
       body: JSON.stringify({ token: new URL(link).hash.slice(1), ...OPERATOR }),
     });
-    assert.ok(answer.status >= 400 && answer.status < 500, await answer.text());
+    assert.ok(response.status >= 400 && response.status < 500, await response.text());
   });
 
   test('a revoked key is refused from the next request', async () => {

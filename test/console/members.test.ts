@@ -65,8 +65,8 @@ describe('members', WITH_BROWSER, () => {
     for (const path of ['/operator/accounts', '/operator/audit', '/operator/load', '/operator/engines']) {
       await mia.page.goto(path);
       await mia.page.getByText('This page does not exist').waitFor();
-      const answer = await mia.context.request.get(`${stage.service.url}/api/accounts`);
-      assert.equal(answer.status(), 403);
+      const response = await mia.context.request.get(`${stage.service.url}/api/accounts`);
+      assert.equal(response.status(), 403);
     }
   });
 

@@ -237,11 +237,11 @@ async function createKey({ service }: Stage, accountId: string | undefined): Pro
 
 /** Returns the HTTP status of a short chat completion with this key. */
 async function chat({ service }: Stage, key: string): Promise<number> {
-  const answer = await fetch(`${service.url}/v1/chat/completions`, {
+  const response = await fetch(`${service.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}` },
     body: JSON.stringify({ model: MODEL, max_tokens: 1, messages: [{ role: 'user', content: 'Hello' }] }),
   });
-  await answer.text();
-  return answer.status;
+  await response.text();
+  return response.status;
 }

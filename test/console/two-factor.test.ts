@@ -57,8 +57,8 @@ describe('two-factor authentication', WITH_BROWSER, () => {
     await visitor.page.getByRole('heading', { name: 'Two-factor authentication' }).waitFor();
     await visitor.page.goto('/keys');
     await visitor.page.waitForURL('**/sign-in**');
-    const answer = await visitor.context.request.get(`${stage.service.url}/api/accounts`);
-    assert.equal(answer.status(), 401);
+    const response = await visitor.context.request.get(`${stage.service.url}/api/accounts`);
+    assert.equal(response.status(), 401);
   });
 
   test('a code signs in once', async () => {

@@ -21,13 +21,13 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     ({ page } = stage.operator);
     const { key } = await newKey(stage.service);
     for (let call = 0; call < 3; call++) {
-      const answer = await fetch(`${stage.service.url}/v1/chat/completions`, {
+      const response = await fetch(`${stage.service.url}/v1/chat/completions`, {
         method: 'POST',
         headers: { authorization: `Bearer ${key}`, 'x-client-request-id': `order-${call}` },
         body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: PROMPT }] }),
       });
-      await answer.text();
-      ids.push(answer.headers.get('x-request-id') ?? '');
+      await response.text();
+      ids.push(response.headers.get('x-request-id') ?? '');
     }
   });
   after(() => stage[Symbol.asyncDispose]());
@@ -109,7 +109,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
       model: MODEL,
       messages: [{ role: 'user', content: scripted({ prefillMs: 60_000 }) }],
     };
-    const answer = fetch(`${stage.service.url}/v1/chat/completions`, {
+    const response = fetch(`${stage.service.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}` },
       body: JSON.stringify(body),
@@ -123,7 +123,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
       .click();
     await page.getByRole('dialog', { name: 'Request' }).getByText('No tokens yet').waitFor();
     caller.abort();
-    await answer;
+    await response;
   });
 
   test('no page shows prompts', async () => {

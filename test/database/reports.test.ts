@@ -74,7 +74,7 @@ for (const databases of testDatabases()) {
     test('return the result of each concurrent query, and one failure does not affect the others', async () => {
       await using database = await open(databases);
       const numbers = Array.from({ length: 20 }, (_, index) => index);
-      const answers = await Promise.allSettled(
+      const results = await Promise.allSettled(
         numbers.map((number) =>
           number === 7
             ? sql<{ number: number }>`select 1 as number from nowhere`.execute(database.reports)
@@ -82,7 +82,7 @@ for (const databases of testDatabases()) {
         ),
       );
       assert.deepEqual(
-        answers.map((answer) => (answer.status === 'fulfilled' ? answer.value.rows[0]?.number : 'failed')),
+        results.map((result) => (result.status === 'fulfilled' ? result.value.rows[0]?.number : 'failed')),
         numbers.map((number) => (number === 7 ? 'failed' : number)),
       );
     });
@@ -149,9 +149,9 @@ test('a thread that dies fails its query, and the next query starts a new thread
   const path = join(database.home, 'sluice.db');
   const reports = new Kysely<Schema>({ dialect: new SqliteReaderDialect(path, thread) });
   const ask = (name: string) => sql<{ name: string }>`select 1 as ${sql.id(name)}`.execute(reports);
-  const answers = await Promise.allSettled([ask('one'), ask('die'), ask('two')]);
+  const results = await Promise.allSettled([ask('one'), ask('die'), ask('two')]);
   assert.deepEqual(
-    answers.map(({ status }) => status),
+    results.map(({ status }) => status),
     ['fulfilled', 'rejected', 'fulfilled'],
   );
   await assert.rejects(ask('die'), fault('failed', /thread that reads .* has stopped/));

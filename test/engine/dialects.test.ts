@@ -58,9 +58,9 @@ describe('a dialect', () => {
     it(`reads the context length and the health of a ${dialect} replica`, async () => {
       await using replica = await HttpReplica.listen(
         (response, { url = '' }) => {
-          const answer = url === '/health' ? '' : RESPONSES[dialect][url];
-          if (answer === undefined) response.writeHead(404);
-          response.end(answer === undefined ? '' : JSON.stringify(answer));
+          const body = url === '/health' ? '' : RESPONSES[dialect][url];
+          if (body === undefined) response.writeHead(404);
+          response.end(body === undefined ? '' : JSON.stringify(body));
         },
         { dialect },
       );

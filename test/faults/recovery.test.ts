@@ -78,11 +78,11 @@ test('streams and other responses continue after their engine was killed, and ea
     return inFlight === 3;
   });
   process.kill(pid, 'SIGKILL');
-  const answers = await Promise.all(streams);
+  const streamed = await Promise.all(streams);
   const response = await whole.response();
   assert.equal(response.status, 200, response.body);
   assert.notEqual(replica?.pid, pid);
-  for (const { text, usage } of answers) {
+  for (const { text, usage } of streamed) {
     assert.equal(text, unbroken.text);
     assert.deepEqual(usage, unbroken.usage);
   }
@@ -90,7 +90,7 @@ test('streams and other responses continue after their engine was killed, and ea
   assert.equal(body.choices[0]?.message.content, unbroken.text);
   assert.deepEqual(body.usage, unbroken.usage);
   const wholeId = response.header('x-request-id') ?? '';
-  for (const id of [...answers.map((answer) => answer.id), wholeId]) {
+  for (const id of [...streamed.map(({ id }) => id), wholeId]) {
     const { request, retries } = (await management.call('GET', `/api/receipts/${id}`)) as {
       request: Record<string, unknown>;
       retries: number;

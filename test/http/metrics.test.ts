@@ -80,7 +80,7 @@ const EXPECTED: readonly Metric[] = Object.values(METRICS);
 
 test('a scrape under load has exactly the metrics of the table, with type, labels and buckets', async () => {
   const cached = { cachedTokens: 4, tokens: 20 };
-  const answers = await Promise.all([
+  const responses = await Promise.all([
     ...Array.from({ length: 6 }, () => ask(cached)),
     ...Array.from({ length: 4 }, () => ask({ tokens: 3 }, { model: REMOTE })),
     ask({}, { model: 'test/none' }),
@@ -117,7 +117,7 @@ test('a scrape under load has exactly the metrics of the table, with type, label
   }
   assertLabels(metrics);
 
-  const statuses = [...answers, admitted, denied].map(({ status }) => status);
+  const statuses = [...responses, admitted, denied].map(({ status }) => status);
   assert.deepEqual(
     statuses.toSorted((a, b) => a - b),
     [...Array.from({ length: 12 }, () => 200), 401, 404, 429],
@@ -141,12 +141,12 @@ test('tokens and cost are those of the responses', async () => {
   const requests = 'sluice_requests_total';
   await until(async () => total(await scrape(), requests, { code: 'hung_up' }) === 1);
   const before = await scrape();
-  const answers = await Promise.all([7, 11].map((tokens) => ask({ tokens, cachedTokens: 2 })));
+  const responses = await Promise.all([7, 11].map((tokens) => ask({ tokens, cachedTokens: 2 })));
   const after = await scrape();
   const grown = (name: string) =>
     total(after, name, { model: MODEL }) - total(before, name, { model: MODEL });
   const sum = (count: (usage: Usage) => number) =>
-    answers.reduce((all, { usage }) => all + count(usage ?? assert.fail()), 0);
+    responses.reduce((all, { usage }) => all + count(usage ?? assert.fail()), 0);
   const prompt = sum((usage) => usage.prompt_tokens);
   assert.equal(grown('sluice_prompt_tokens_total'), prompt);
   assert.equal(grown('sluice_completion_tokens_total'), 18);

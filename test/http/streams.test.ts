@@ -56,7 +56,7 @@ async function assertServes(): Promise<void> {
   assert.match(await response.text(), /"content":"fine"/);
 }
 
-test('a stream that waits in the queue longer than holdMs gets its 200 and comments, then its frames', async () => {
+test('a stream that waits in the queue longer than holdMs gets a 200 and comments, then its frames', async () => {
   using first = await holdSlot();
   using second = await Wire.open(service.url);
   const head = await second.send(streamed({ text: 'late' })).head();

@@ -138,7 +138,7 @@ test('a text that is empty, invalid UTF-8, or has an escape or a control charact
   assert.equal(createTemplate().read(broken), null);
 });
 
-test('the ID of a token is read, and a chunk with other than one ID is left to the parser', () => {
+test('the ID of a token is read, and a chunk without exactly one ID is left to the parser', () => {
   const data = (ids: string) => DATA.replace('null}]', `null,"token_ids":[${ids}]}]`);
   const template = new ChunkTemplate('chat');
   template.learn(data('5'), { ...TOKEN, tokenIds: [5] }, null);

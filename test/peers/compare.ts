@@ -10,8 +10,8 @@ export interface Comparison {
 const TOLERANCE = 0.01;
 
 /**
- * Compares the responses of the server and of the service. `alternatives` is the requested number, of which the direct
- * response may have more.
+ * Compares the responses of the server and of the service. `alternatives` is the requested number; the direct response
+ * may have more.
  */
 export function compare(direct: PeerGeneration, service: PeerGeneration, alternatives: number): Comparison {
   const result: Comparison = { agreed: 0, differences: [] };

@@ -48,7 +48,7 @@ export async function createAccounts(database: Transaction<Schema>, kind: Databa
 
 /**
  * Columns whose changes increase the access revision: they affect access rights, or are shown together with them. The
- * last use of a key is not among them.
+ * last use of a key is excluded.
  */
 const ACCESS_COLUMNS = {
   accounts: ['id', 'name', 'status', 'plan'],

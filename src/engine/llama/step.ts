@@ -122,7 +122,7 @@ const MAX_SAMPLES = 100;
 
 /**
  * Measures work as the smaller of elapsed time and CPU time. CPU time includes other threads that spin; elapsed time
- * includes time in which the process was suspended.
+ * includes time during which the process was suspended.
  */
 export class WorkTimer {
   readonly #startedAt = performance.now();

@@ -140,7 +140,7 @@ test('a writer thread that dies is started again', async () => {
   assert.equal(await store.register(1000), epoch + 1);
 });
 
-test('rows older than the retention are deleted, their sums stay', async () => {
+test('rows older than the retention period are deleted, but their sums are kept', async () => {
   await using database = await databases.open();
   const old = newRow({ id: '0194f000-0000-7000-8000-000000000001', startedAt: Date.UTC(2025, 1, 10) });
   const recent = newRow();

@@ -113,7 +113,7 @@ export function speedOf({ usage, ttftMs, totalMs }: Answer): number | null {
   return ((usage.completionTokens - 1) * 1000) / (totalMs - ttftMs);
 }
 
-/** Says why a response has neither text nor calls. */
+/** Explains why a response has neither text nor calls. */
 export function emptyText({ choices, chosen, stopped }: Answer): string {
   const { reasoning = '', finish = null } = choices[chosen] ?? {};
   if (stopped) return `Stopped ${reasoning === '' ? 'before the first token' : 'during the reasoning'}.`;

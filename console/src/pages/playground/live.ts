@@ -50,7 +50,7 @@ export class LiveAnswers {
     return () => this.#listeners.delete(listener);
   };
 
-  /** Sends a request and resolves with the response when it ends, also on errors. Never rejects. */
+  /** Sends a request and resolves with the response when it ends, even after an error. Never rejects. */
   async run(request: RunRequest): Promise<Answer> {
     const { id, accountId, model, pricing, ...call } = request;
     const run: Run = { answer: emptyAnswer(model), stop: new AbortController() };

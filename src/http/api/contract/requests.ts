@@ -10,9 +10,7 @@ const refusal = component(
   z.object({
     account_id: z.string().nullable().describe('Null: the requests had no valid API key.'),
     key_id: z.string().nullable(),
-    code: z
-      .string()
-      .describe('Error code; `other`: further kinds of refusals, beyond the number that is kept per minute.'),
+    code: z.string().describe('Error code; `other`: other kinds of refusals, beyond the maximum per minute.'),
     param: z.string().nullable().describe('The invalid field, without indices.'),
     count: z.int().describe('Number of requests.'),
     last_at: time.describe('Time of the last one; ISO 8601 in UTC.'),
@@ -75,7 +73,7 @@ export const requestOperations = operations({
         .min(1)
         .max(168)
         .default(24)
-        .describe('Only requests of the last hours. Counts are kept for 7 days.'),
+        .describe('How many hours to look back. Counts are kept for 7 days.'),
     }),
     response: pageOf('RefusalPage', refusal),
     errors: ['missing_required_parameter', 'not_found'],
