@@ -33,7 +33,7 @@ export function register(program: Command): void {
     ['load', 'Load an added model that was unloaded.', true],
     [
       'unload',
-      'Unload an added model until `models load`. Running requests have 10 seconds to finish.',
+      'Unload an added model. It stays unloaded until `models load`. Running requests have 10 seconds to finish.',
       false,
     ],
   ] as const) {
@@ -70,7 +70,7 @@ Example:
   models
     .command('remove')
     .description(
-      'Remove an added model, or the files of a model that was downloaded, including partial downloads. A running service keeps using the files of a configured model until it stops.',
+      'Remove an added model, or delete the files of a downloaded model, including partial downloads. A running service keeps using the files of a configured model until it stops.',
     )
     .argument('<model>', 'model to remove')
     .addHelpText('after', `${MODEL_NAMES}\n\nExample:\n  $ ${PROGRAM} models remove Qwen/Qwen3-0.6B`)

@@ -14,16 +14,16 @@ export function register(program: Command): void {
   program
     .command('run')
     .description(
-      'Download a model and serve it. If a service runs on this data directory, it serves the model too; otherwise, this command starts one.',
+      'Download a model and serve it. If a service is running on this data directory, the model is added to it; otherwise, this command starts a service.',
     )
     .argument('<model>', 'model to serve')
     .addHelpText(
       'after',
       `${MODEL_NAMES}
 
-A catalog ID can be shortened to the name after the slash. The model becomes the default model, and later services on this
-data directory serve it too: see \`models remove\`. Without SLUICE_CONFIG, a service that this command starts serves only
-models that were added. \`serve --help\` lists the environment variables.
+A catalog ID can be shortened to the name after the slash. The model becomes the default. Services that
+start later on this data directory serve it too, until \`models remove\`. Without SLUICE_CONFIG, a service that this command
+starts serves only added models. \`serve --help\` lists the environment variables.
 
 Example:
   $ ${PROGRAM} run qwen3-0.6b`,

@@ -7,7 +7,7 @@
 export const SPANS = {
   queue:
     'From the arrival of the request until it has a slot or, on servers that do not report slots, until it is sent.',
-  prefill: 'From then on, until the first token.',
+  prefill: 'From the end of `queue` to the first token.',
   decode: 'From the first token to the end of the response.',
 } as const satisfies Record<string, string>;
 

@@ -187,7 +187,7 @@ describe('models of a running service', WITH_BROWSER, () => {
 
   test('the catalog shows what fits, and a chosen model can be exchanged', async () => {
     const dialog = await openAdd(page, 'Catalog');
-    await dialog.getByText(/of memory are available on this machine/).waitFor();
+    await dialog.getByText(/of memory is available on this machine/).waitFor();
     await dialog.getByRole('searchbox').fill('qwen3-0.6b');
     const entry = dialog.getByRole('button', { name: /Qwen\/Qwen3-0\.6B/ });
     await entry

@@ -102,7 +102,7 @@ export default function AddModelDialog({ open, models, suggested, onClose, onAdd
       onClose={close}
       size="medium"
       title="Add model"
-      hint="Takes effect without a restart. The model is also served after the next start."
+      hint="No restart needed. The model stays available after restarts."
       actions={
         <>
           <Button onClick={close}>Cancel</Button>
@@ -193,7 +193,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
         maxLength={200}
         autoComplete="off"
         spellCheck={false}
-        placeholder={isServer ? 'namespace/model' : (chosen?.id ?? 'From the name of the file')}
+        placeholder={isServer ? 'namespace/model' : (chosen?.id ?? 'Derived from the file name')}
         hint="The name that requests use"
         value={id}
         error={at('id')}

@@ -31,7 +31,7 @@ export function CatalogList({ served, onChoose }: CatalogListProps) {
     <div className="space-y-3">
       <SearchField label="Search the catalog" value={search} onChange={setSearch} />
       <p role="status" className="text-xs text-ink-3 tabular-nums">
-        {modelSize(data.available_memory_bytes)} of memory are available on this machine.
+        {modelSize(data.available_memory_bytes)} of memory is available on this machine.
         {shown.length === 0 && ' No matching models in the catalog.'}
       </p>
       <ul className="divide-y divide-line">

@@ -92,7 +92,7 @@ function RemoveReplica({ replica, onClose }: { replica: Replica | null; onClose:
       }}
     >
       <p className="wrap-anywhere">
-        {replica?.url} gets no more requests from any instance. Running requests finish first.
+        No instance sends new requests to {replica?.url}. Running requests can finish.
       </p>
     </Confirm>
   );

@@ -33,7 +33,7 @@ export function RemoveModel({
       onConfirm={() => onRemove(keepFile)}
     >
       <p>
-        Requests for it are refused with 404. <Running model={model} />
+        New requests for it get a 404 error. <Running model={model} />
       </p>
       {deletesFile ? (
         <>

@@ -59,7 +59,7 @@ export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
           mono
           autoComplete="off"
           placeholder="SLUICE_REPLICA_KEY"
-          hint="Environment variable of the service with the API key. Its name starts with SLUICE_REPLICA_."
+          hint="Environment variable of the service that contains the API key. Its name must start with SLUICE_REPLICA_."
           value={draft.keyVariable}
           error={errorAt('api_key_env')}
           onChange={({ target }) => onChange({ ...draft, keyVariable: target.value })}
@@ -69,8 +69,8 @@ export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
           aside="optional"
           inputMode="numeric"
           autoComplete="off"
-          placeholder="Reported by the server"
-          hint="The most requests that this server gets at a time."
+          placeholder="Automatic"
+          hint="Maximum number of requests sent to this server at a time."
           value={draft.maxInFlight}
           error={errorAt('max_in_flight')}
           onChange={({ target }) => onChange({ ...draft, maxInFlight: target.value })}
