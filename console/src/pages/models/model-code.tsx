@@ -30,7 +30,8 @@ export function ModelCode({ model, onClose }: ModelCodeProps) {
       title={model.id}
       hint="Set the environment variable SLUICE_API_KEY to your API key."
       actions={
-        model.state !== 'down' && (
+        model.state !== 'down' &&
+        model.state !== 'unloaded' && (
           <ButtonLink to={`/playground?model=${encodeURIComponent(model.id)}`}>Try in playground</ButtonLink>
         )
       }
