@@ -36,10 +36,11 @@ function distance(given: string, candidate: string): number {
   if (given.length < SHORTEST) return Infinity;
   // Names that contain the given one rank before names with typing errors. Among them, shorter names rank first.
   if (candidate.includes(given)) return 1 - 1 / candidate.length;
-  // A wrong namespace counts as one additional error.
-  const slash = given.indexOf('/');
-  const renamed = slash === -1 ? Infinity : 1 + distance(given.slice(slash + 1), afterSlash(candidate));
-  return Math.min(renamed, editDistance(given, candidate));
+  const edits = editDistance(given, candidate);
+  const name = afterSlash(candidate);
+  // A wrong namespace counts as one additional error, a missing one does not.
+  if (given.includes('/')) return Math.min(edits, 1 + distance(afterSlash(given), name));
+  return name === candidate ? edits : Math.min(edits, distance(given, name));
 }
 
 const afterSlash = (name: string): string => name.slice(name.indexOf('/') + 1);

@@ -36,3 +36,10 @@ test('names are sorted by similarity, and the shortest that contains the given n
   assert.equal(rankNames('acme/lage', known).ranked[0], 'acme/large');
   assert.equal(nearest('openai/Smal', known), 'other/smal');
 });
+
+test('a name without a namespace is compared to the names after the namespace', () => {
+  const known = ['acme/large', 'acme/small-instruct'];
+  assert.equal(nearest('lagre', known), 'acme/large');
+  assert.equal(nearest('small-instructt', known), 'acme/small-instruct');
+  assert.equal(nearest('medium', known), null);
+});

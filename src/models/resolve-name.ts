@@ -64,7 +64,7 @@ function parseName(name: string, baseFolder?: string): ModelSource {
   try {
     return parseSource(name, baseFolder);
   } catch (error) {
-    if (!(error instanceof SourceError) || !/^[\w.-]+\/[\w.:-]+$/.test(name)) throw error;
+    if (!(error instanceof SourceError) || !/^[\w.-]+(\/[\w.:-]+)?$/.test(name)) throw error;
     const near = didYouMean(
       name,
       CATALOG.map(({ id }) => id),

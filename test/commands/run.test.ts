@@ -115,6 +115,7 @@ test('sluice run refuses unknown models', async () => {
   for (const [model, message] of [
     ['missing.gguf', /no such file/],
     ['Qwen/Qwen3-0.5B', /is not in the catalog/],
+    ['qwen3-0.6bb', /^The model qwen3-0\.6bb is not in the catalog\. Did you mean `Qwen\/Qwen3-0\.6B`\?/],
   ] as const) {
     const { code, stderr } = await runCli(['run', model], { ...process.env, SLUICE_HOME: folder.path });
     assert.equal(code, 1);

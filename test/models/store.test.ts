@@ -114,7 +114,8 @@ describe('a name', () => {
       message: /--available.*hf:owner/,
     });
     await assert.rejects(fixture.store().resolve('Qwen/Unknown'), { fault: 'unknown_model' });
-    await assert.rejects(fixture.store().pull('nothing'), SourceError);
+    await assert.rejects(fixture.store().pull('nothing'), { fault: 'unknown_model' });
+    await assert.rejects(fixture.store().pull('ftp://host/model.gguf'), SourceError);
   });
 });
 
