@@ -27,7 +27,7 @@ export function register(program: Command): void {
   config
     .command('print')
     .description(
-      'Print the effective settings, including defaults, as a configuration file, with the models that were added to the service in a comment. Secrets are not shown.',
+      'Print the effective settings, including defaults, as a configuration file. A comment in it lists the models that were added to the service. Secrets are not shown.',
     )
     .argument('[file]', FILE)
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} config print > sluice.yaml`)

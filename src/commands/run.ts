@@ -21,9 +21,9 @@ export function register(program: Command): void {
       'after',
       `${MODEL_NAMES}
 
-A catalog ID can be shortened to the name after the slash. The model becomes the default. Services that
-start later on this data directory serve it too, until \`models remove\`. Without SLUICE_CONFIG, a service that this command
-starts serves only added models. \`serve --help\` lists the environment variables.
+A catalog ID can be shortened to the name after the slash. The model becomes the default. It is stored in
+the data directory and served at every later start, until you remove it with \`models remove\`. Without SLUICE_CONFIG, a service
+that this command starts serves only added models. \`serve --help\` lists the environment variables.
 
 Example:
   $ ${PROGRAM} run qwen3-0.6b`,

@@ -9,14 +9,14 @@ export const idempotencySchema = z
       .max(86_400_000)
       .default(600_000)
       .describe(
-        'How long the response to a request with an `Idempotency-Key` is kept after its end, so that a repeated request gets it again, in milliseconds.',
+        'How long a response is kept after its end, in milliseconds. A repeated request with the same `Idempotency-Key` gets it again.',
       ),
     maxBytes: z
       .int()
       .min(65_536)
       .default(67_108_864)
       .describe(
-        'Maximum memory for these responses, in bytes. Those that ended first are discarded first. A running response that does not fit is sent only to the clients that already receive it.',
+        'Maximum memory for these responses, in bytes; one account may use a quarter of it, and at least 64 KiB. Those that ended first are discarded first. A running response that does not fit is sent only to the clients that already receive it.',
       ),
     graceMs: z
       .int()
@@ -24,7 +24,7 @@ export const idempotencySchema = z
       .max(86_400_000)
       .default(30_000)
       .describe(
-        'How long a generation with an `Idempotency-Key` continues after its client has disconnected, so that a repeated request can get the rest, in milliseconds.',
+        'How long a generation continues after its last client has disconnected, in milliseconds. A repeated request with the same `Idempotency-Key` can get the rest.',
       ),
   })
   .prefault({})

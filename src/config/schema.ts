@@ -76,7 +76,7 @@ export const modelSchema = z
       .boolean()
       .default(false)
       .describe(
-        'Whether the service is only ready when this model is ready. If no model is required, any ready model is enough.',
+        'Whether `GET /readyz` waits for this model. If no model is required, the service is ready as soon as any model is.',
       ),
     engine: engine.optional().describe('Settings of the embedded llama.cpp engine.'),
     replicas: z

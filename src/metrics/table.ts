@@ -181,7 +181,7 @@ export const METRICS = {
   ledgerLag: {
     name: 'sluice_ledger_lag_seconds',
     type: 'gauge',
-    help: 'Time since the current ledger write, or the current outage of the database, began; 0 if there is none.',
+    help: 'How long the current ledger write or database outage has lasted; 0 if there is none.',
     labels: [],
   },
   ledgerWritable: {

@@ -251,7 +251,7 @@ export const continueTokenIds = structured(
 
 export const cacheSalt = string('cache_salt', { minLength: 1, maxLength: 256 }, null, {
   internal: true,
-  description: 'Cached prefixes are only shared between requests with the same salt.',
+  description: 'Cached prefixes are shared only between requests with the same salt.',
 });
 
 export const user = string('user', { minLength: 0, maxLength: 1024 }, null, {
