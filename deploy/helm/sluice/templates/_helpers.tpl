@@ -77,7 +77,7 @@ capabilities:
 {{- fail "More than one instance needs PostgreSQL: set database.existingSecret." }}
 {{- end }}
 {{- if not .Values.valkey.existingSecret }}
-{{- fail "More than one instance needs Valkey or Redis, so that limits are not applied by each instance: set valkey.existingSecret." }}
+{{- fail "More than one instance needs Valkey or Redis to share limits: set valkey.existingSecret." }}
 {{- end }}
 {{- with .Values.persistence }}
 {{- if and .enabled (not .existingClaim) (not (has "ReadWriteMany" .accessModes)) }}
