@@ -69,10 +69,15 @@ export function commonHeaders({ request, requestId, record, replay }: Exchange):
 }
 
 /** Sends a JSON body and ends the response. */
-export function sendJson(exchange: Exchange, status: number, body: string, extra: string[] = []): void {
+export function sendJson(
+  exchange: Exchange,
+  status: number,
+  body: string | Buffer,
+  extra: string[] = [],
+): void {
   const bytes = Buffer.byteLength(body);
   exchange.response.writeHead(status, jsonHeaders(exchange, bytes, extra));
-  // Writing ASCII as Latin-1 avoids encoding it.
+  // Writing ASCII as Latin-1 avoids encoding it. Node ignores the encoding of a buffer, and does not copy it.
   exchange.response.end(body, bytes === body.length ? 'latin1' : 'utf8');
 }
 

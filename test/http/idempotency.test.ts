@@ -116,7 +116,7 @@ describe('a second request with the same key and body, while the first one runs'
   });
 
   test('delays neither the first one nor the generation if it reads nothing', async () => {
-    await using fixture = await Fixture.start();
+    await using fixture = await Fixture.start('maxBytes: 200000000');
     const { reader: first, generation } = await fixture.begin('a');
     using second = await fixture.wire('a', { fields: { stream: true } });
     second.socket.pause();
@@ -133,7 +133,7 @@ describe('a second request with the same key and body, while the first one runs'
 });
 
 test('a client that reads nothing for stallMs is disconnected, and the others get the whole response', async () => {
-  await using fixture = await Fixture.start('{}', {}, 'stream: {stallMs: 200}');
+  await using fixture = await Fixture.start('maxBytes: 200000000', {}, 'stream: {stallMs: 200}');
   const { reader: first, generation } = await fixture.begin('a');
   using second = await fixture.wire('a', { fields: { stream: true } });
   second.socket.pause();
@@ -310,7 +310,7 @@ describe('the memory for responses is limited to maxBytes:', () => {
   const text = 'x'.repeat(40_000);
 
   test('the response that ended first is discarded first', async () => {
-    await using fixture = await Fixture.start('maxBytes: 100000');
+    await using fixture = await Fixture.start('maxBytes: 400000');
     const [one, two, three] = [
       await fixture.run('1', text),
       await fixture.run('2', text),
@@ -320,6 +320,15 @@ describe('the memory for responses is limited to maxBytes:', () => {
     assert.equal((await fixture.exchange('3')).body, three.body);
     const again = await fixture.run('1', text);
     assert.notEqual(again.header('x-request-id'), one.header('x-request-id'));
+  });
+
+  test('an account that exceeds its share discards only its own responses', async () => {
+    await using fixture = await Fixture.start('maxBytes: 400000');
+    const other = await fixture.management.caller();
+    const kept = await fixture.run('a', 'one', {}, other);
+    for (let key = 0; key < 12; key++) await fixture.run(String(key), text);
+    assert.equal((await fixture.exchange('a', { key: other.key })).body, kept.body);
+    assert.equal((await fixture.exchange('11')).header(REPLAY), 'true');
   });
 
   test('a stream that does not fit continues for its caller, cannot be joined, and is not kept', async () => {

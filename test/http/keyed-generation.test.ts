@@ -17,17 +17,18 @@ class Fixture {
 
   constructor(maxBytes = Infinity, graceMs = 0) {
     this.generation = new KeyedGeneration({
+      accountId: 'account',
       id: 'account\nkey',
       fingerprint: 'chat:hash',
       requestId: 'request',
       memory: {
-        reserve: (bytes) => {
+        reserve: (_account, bytes) => {
           if (this.bytes + bytes > maxBytes) return false;
           this.#add(bytes);
           return true;
         },
-        add: (bytes) => this.#add(bytes),
-        release: (bytes) => (this.bytes -= bytes),
+        add: (_account, bytes) => this.#add(bytes),
+        release: (_account, bytes) => (this.bytes -= bytes),
       },
       graceMs: () => graceMs,
       onWaiting: () => {},
@@ -64,7 +65,7 @@ async function turns(count: number): Promise<void> {
 async function readAll(reader: ResponseReader, pause = 0): Promise<string> {
   let text = '';
   for (let part = await reader.next(); part !== null; part = await reader.next()) {
-    text += part;
+    text += part.toString();
     await turns(pause);
   }
   reader.close(null);
@@ -140,6 +141,16 @@ test('a response that exceeds the memory waits for the first reader, and not for
   });
   second.close(null);
   assert.equal(fixture.abandoned, 0);
+});
+
+test('all readers of a JSON response get the same memory', async () => {
+  const { generation } = new Fixture();
+  const readers = [generation.join(), generation.join()];
+  generation.sendJson('{"é":1}');
+  const [first, second] = await Promise.all(readers.map((reader) => reader.next()));
+  assert.equal(first?.toString(), '{"é":1}');
+  assert.equal(second?.buffer, first?.buffer);
+  assert.ok(first?.buffer instanceof ArrayBuffer);
 });
 
 test('a generation is aborted when its last reader leaves, and not before', () => {

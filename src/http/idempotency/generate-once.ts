@@ -160,7 +160,7 @@ async function deliverStream(
   using out = openEventStream(context, exchange, record);
   try {
     for (let frames = await reader.next(); frames !== null; frames = await reader.next()) {
-      const drained = out.write(frames);
+      const drained = out.write(frames.toString('utf8'));
       if (drained) await drained;
     }
     if (!reader.closed) out.end('');

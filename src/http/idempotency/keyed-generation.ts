@@ -13,14 +13,15 @@ const UNSHARED_PAGES = 2;
 
 /** The memory of all responses. */
 export interface ResponseMemory {
-  /** Reserves bytes if there is room for them, and returns whether there was. */
-  reserve(bytes: number): boolean;
+  /** Reserves bytes for an account if there is room for them, and returns whether there was. */
+  reserve(accountId: string, bytes: number): boolean;
   /** Counts bytes even if there is no room for them. */
-  add(bytes: number): void;
-  release(bytes: number): void;
+  add(accountId: string, bytes: number): void;
+  release(accountId: string, bytes: number): void;
 }
 
 export interface KeyedGenerationOptions {
+  accountId: string;
   /** The account and the key. */
   id: string;
   /** The hash of the request. */
@@ -44,6 +45,7 @@ export interface KeyedGenerationOptions {
  * of the oldest reader, the one that began first. Readers that are too far behind get an error.
  */
 export class KeyedGeneration implements GenerationOutput, FrameOutput {
+  readonly accountId: string;
   readonly id: string;
   readonly fingerprint: string;
   readonly requestId: string;
@@ -67,6 +69,7 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
   #resume: (() => void) | null = null;
 
   constructor(options: KeyedGenerationOptions) {
+    this.accountId = options.accountId;
     this.id = options.id;
     this.fingerprint = options.fingerprint;
     this.requestId = options.requestId;
@@ -164,12 +167,12 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
     this.#change = null;
   }
 
-  /** Returns the text after this position, which it advances; '' at the end of the response so far. For readers. */
-  read(position: Position): string {
+  /** Returns the bytes after this position, which it advances; none at the end of the response so far. For readers. */
+  read(position: Position): Buffer {
     if (this.#pages.isDropped(position)) throw tooSlow();
-    const text = this.#pages.read(position);
+    const bytes = this.#pages.read(position);
     if (!this.#shared) this.#dropRead();
-    return text;
+    return bytes;
   }
 
   /** Removes a reader. `disconnect` is the reason if it has not received the whole response. For readers. */
@@ -191,7 +194,7 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
   #end(): void {
     this.#ended = true;
     this.#grace?.[Symbol.dispose]();
-    this.#options.memory.release(this.#pages.trim());
+    this.#release(this.#pages.trim());
     this.wake();
     this.#checkDelivery();
   }
@@ -212,9 +215,13 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
 
   #reserve(bytes: number): void {
     const { memory } = this.#options;
-    if (this.#shared && memory.reserve(bytes)) return;
+    if (this.#shared && memory.reserve(this.accountId, bytes)) return;
     this.#shared = false;
-    memory.add(bytes);
+    memory.add(this.accountId, bytes);
+  }
+
+  #release(bytes: number): void {
+    this.#options.memory.release(this.accountId, bytes);
   }
 
   /** Waits until the oldest reader has read all but the last pages. */
@@ -228,14 +235,14 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
   /** Drops the pages that the oldest reader has read. */
   #dropRead(): void {
     const leader = this.#readers.values().find(({ position }) => !this.#pages.isDropped(position));
-    if (leader !== undefined) this.#options.memory.release(this.#pages.dropBefore(leader.position.page));
+    if (leader !== undefined) this.#release(this.#pages.dropBefore(leader.position.page));
     if (leader !== undefined && this.#pages.count > UNSHARED_PAGES) return;
     this.#resume?.();
     this.#resume = null;
   }
 
   #free(): void {
-    this.#options.memory.release(this.#pages.dropBefore(Infinity) + OVERHEAD_BYTES);
+    this.#release(this.#pages.dropBefore(Infinity) + OVERHEAD_BYTES);
   }
 }
 
@@ -266,18 +273,19 @@ export class ResponseReader {
   }
 
   /**
-   * Resolves with the next text, or null at the end of the response or if the reader is closed. The first text is '' if a
-   * stream has begun without frames. Rejects with the error of the generation, or with the error passed to `fail`.
+   * Resolves with the next bytes, or null at the end of the response or if the reader is closed. A JSON response is
+   * returned at once; of a stream, the first part is empty if it has begun without frames. The bytes are shared by all
+   * readers, and must not be changed. Rejects with the error of the generation, or with the error passed to `fail`.
    */
-  async next(): Promise<string | null> {
+  async next(): Promise<Buffer | null> {
     const generation = this.#generation;
     for (;;) {
       if (this.#closed) return null;
       if (this.#fault !== null) throw this.#fault;
-      const text = generation.read(this.position);
+      const bytes = generation.read(this.position);
       const hasStarted = this.#started;
-      this.#started ||= text !== '' || generation.opened;
-      if (text !== '' || this.#started !== hasStarted) return text;
+      this.#started ||= bytes.length > 0 || generation.opened;
+      if (bytes.length > 0 || this.#started !== hasStarted) return bytes;
       if (generation.fault !== null) throw generation.fault;
       if (generation.ended) return null;
       await generation.changed;

@@ -2,6 +2,8 @@
 const FIRST_PAGE_BYTES = 4096;
 const MAX_PAGE_BYTES = 65_536;
 
+const EMPTY = Buffer.alloc(0);
+
 interface Page {
   bytes: Buffer;
   used: number;
@@ -48,18 +50,21 @@ export class ResponsePages {
     return position.page < this.#dropped;
   }
 
-  /** Returns the text from this position to the end of its page, and advances the position. '' at the end. */
-  read(position: Position): string {
+  /**
+   * Returns the bytes from this position to the end of their page, and advances the position. Empty at the end. The bytes
+   * are part of the page, so that any number of readers share its memory.
+   */
+  read(position: Position): Buffer {
     let page = this.#pages[position.page - this.#dropped];
     if (page?.used === position.offset && position.page - this.#dropped < this.#pages.length - 1) {
       position.page++;
       position.offset = 0;
       page = this.#pages[position.page - this.#dropped];
     }
-    if (page === undefined) return '';
-    const text = page.bytes.toString('utf8', position.offset, page.used);
+    if (page === undefined) return EMPTY;
+    const bytes = page.bytes.subarray(position.offset, page.used);
     position.offset = page.used;
-    return text;
+    return bytes;
   }
 
   /** Drops the pages before this one. Returns their size in bytes. */
@@ -74,6 +79,7 @@ export class ResponsePages {
     const last = this.#pages.at(-1);
     if (last === undefined) return 0;
     const unused = last.bytes.length - last.used;
+    if (unused === 0) return 0;
     const exact = Buffer.allocUnsafeSlow(last.used);
     last.bytes.copy(exact, 0, 0, last.used);
     last.bytes = exact;

@@ -3,6 +3,19 @@ import { ServiceError } from '../../errors.ts';
 import { KeyedGeneration, type ResponseMemory } from './keyed-generation.ts';
 import type { IdempotencyClaims } from './valkey-claims.ts';
 
+/** Share of `idempotency.maxBytes` that the responses of one account may use. */
+const ACCOUNT_SHARE = 1 / 4;
+
+/** Memory that the responses of one account may use if its share is smaller, in bytes. */
+const MIN_ACCOUNT_BYTES = 65_536;
+
+/** The responses of one account. */
+interface AccountResponses {
+  bytes: number;
+  /** Oldest first. */
+  readonly kept: Set<KeyedGeneration>;
+}
+
 export interface IdempotencyStoreOptions {
   settings: ConfigFile['idempotency'];
   /** The claims of all instances; null: there is only this instance. */
@@ -15,20 +28,24 @@ export interface IdempotencyStoreOptions {
 
 /**
  * The generations with an idempotency key of this instance: running ones, and ones that ended within
- * `idempotency.keepMs`. Their responses use at most `idempotency.maxBytes` of memory. To make room, those that ended first
- * are discarded, except while they are being sent.
+ * `idempotency.keepMs`. Their responses use at most `idempotency.maxBytes` of memory, and those of one account at most a
+ * share of it. To make room, those that ended first are discarded, except while they are being sent.
  */
 export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
   readonly #options: IdempotencyStoreOptions;
   readonly #generations = new Map<string, KeyedGeneration>();
   /** When each kept generation ended, on the monotonic clock; oldest first. */
   readonly #kept = new Map<KeyedGeneration, number>();
+  /** By ID; only accounts with responses. */
+  readonly #accounts = new Map<string, AccountResponses>();
+  readonly #maxAccountBytes: number;
   #bytes = 0;
   #expiry: NodeJS.Timeout | undefined;
   #stopping = false;
 
   constructor(options: IdempotencyStoreOptions) {
     this.#options = options;
+    this.#maxAccountBytes = Math.max(options.settings.maxBytes * ACCOUNT_SHARE, MIN_ACCOUNT_BYTES);
   }
 
   /** Returns the running or kept generation of this key; null: the key is free on this instance. */
@@ -40,6 +57,7 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
   begin(accountId: string, key: string, fingerprint: string, requestId: string): KeyedGeneration {
     const { settings, onWaiting, onUndelivered } = this.#options;
     const generation = new KeyedGeneration({
+      accountId,
       id: idOf(accountId, key),
       fingerprint,
       requestId,
@@ -72,28 +90,35 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
       return;
     }
     this.#kept.set(generation, performance.now());
+    this.#accounts.get(generation.accountId)?.kept.add(generation);
     this.#options.claims?.keep(generation, keepMs);
     this.#scheduleExpiry();
   }
 
-  reserve(bytes: number): boolean {
-    const { maxBytes } = this.#options.settings;
-    if (bytes > maxBytes) return false;
-    for (const generation of this.#kept.keys()) {
-      if (this.#bytes + bytes <= maxBytes) break;
-      if (!generation.hasReaders) this.#remove(generation);
-    }
-    if (this.#bytes + bytes > maxBytes) return false;
-    this.#bytes += bytes;
+  reserve(accountId: string, bytes: number): boolean {
+    const fitsAccount = () => this.#bytesOf(accountId) + bytes <= this.#maxAccountBytes;
+    const fits = () => this.#bytes + bytes <= this.#options.settings.maxBytes;
+    if (bytes > this.#maxAccountBytes) return false;
+    this.#makeRoom(this.#accounts.get(accountId)?.kept ?? [], fitsAccount);
+    if (!fitsAccount()) return false;
+    this.#makeRoom(this.#kept.keys(), fits);
+    if (!fits()) return false;
+    this.add(accountId, bytes);
     return true;
   }
 
-  add(bytes: number): void {
+  add(accountId: string, bytes: number): void {
+    const account = this.#accounts.getOrInsertComputed(accountId, () => ({ bytes: 0, kept: new Set() }));
+    account.bytes += bytes;
     this.#bytes += bytes;
   }
 
-  release(bytes: number): void {
+  release(accountId: string, bytes: number): void {
+    const account = this.#accounts.get(accountId);
+    if (account === undefined) return;
+    account.bytes -= bytes;
     this.#bytes -= bytes;
+    if (account.bytes === 0) this.#accounts.delete(accountId);
   }
 
   /** Aborts generations that have no readers, now or later, because no request can join them anymore. */
@@ -111,11 +136,24 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
     await this.#options.claims?.[Symbol.asyncDispose]();
   }
 
+  #bytesOf(accountId: string): number {
+    return this.#accounts.get(accountId)?.bytes ?? 0;
+  }
+
+  /** Discards kept responses that are not being sent, until `isEnough`. */
+  #makeRoom(kept: Iterable<KeyedGeneration>, isEnough: () => boolean): void {
+    for (const generation of kept) {
+      if (isEnough()) return;
+      if (!generation.hasReaders) this.#remove(generation);
+    }
+  }
+
   /** Frees the key of a generation, and its memory when it has no readers. Idempotent. */
   #remove(generation: KeyedGeneration): void {
     const { id } = generation;
     if (this.#generations.get(id) === generation) this.#generations.delete(id);
     this.#kept.delete(generation);
+    this.#accounts.get(generation.accountId)?.kept.delete(generation);
     this.#options.claims?.release(generation);
     generation.discard();
   }
