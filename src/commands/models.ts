@@ -17,7 +17,9 @@ export function register(program: Command): void {
     .description('Add, list, load, unload and remove models, and manage their files.');
   models
     .command('add')
-    .description('Download a model and add it to the service. A running service starts to load it.')
+    .description(
+      'Download a model and add it to the service. If the service is running, it then loads the model.',
+    )
     .argument('<model>', 'model to add')
     .option('--id <id>', 'ID that callers send (default: derived from the model)')
     .option('--prompt-price <usd>', 'USD per million prompt tokens (default: 0)')

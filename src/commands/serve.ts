@@ -38,9 +38,9 @@ Settings come from environment variables and the configuration file:
   SLUICE_VALKEY_URL    Valkey or Redis that shares limits between instances (default: in memory)
   SLUICE_SECRET_KEY    encrypts secrets in the database (default: secret.key in the data directory)
 
-Signals: the first SIGTERM or SIGINT stops the service after running requests finish; a second one
-stops it immediately. SIGHUP reloads the configuration, as does a change to the file. Changes to
-plans apply immediately; all other changes require a restart.`,
+Signals: the first SIGTERM or SIGINT lets running requests finish and then stops the service; a
+second one stops it immediately. SIGHUP reloads the configuration, as does a change to the file.
+Changes to plans apply immediately; all other changes require a restart.`,
     )
     .action(() => serve());
   for (const [name, variable] of SETTINGS) {
