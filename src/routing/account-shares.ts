@@ -14,11 +14,6 @@ export class AccountShare {
     this.accountId = accountId;
   }
 
-  /** Adds work that was done for the account, in prompt tokens. */
-  charge(work: number): void {
-    this.counter += work / this.weight;
-  }
-
   get isActive(): boolean {
     return this.running > 0 || this.waiting > 0;
   }
@@ -30,8 +25,8 @@ const MAX_SHARES = 4096;
 /** The accounts that use a model. */
 export class AccountShares {
   readonly #shares = new Map<string, AccountShare>();
-  /** The counter of the account that was served last. Only grows. */
-  #served = 0;
+  /** The largest counter so far. */
+  #largest = 0;
 
   /** The accounts with running or waiting requests. */
   active(): AccountShare[] {
@@ -44,7 +39,6 @@ export class AccountShares {
     if (!share) {
       if (this.#shares.size >= MAX_SHARES) this.#forgetInactive();
       share = new AccountShare(accountId);
-      share.counter = this.#served;
       this.#shares.set(accountId, share);
     }
     share.weight = weight;
@@ -54,15 +48,16 @@ export class AccountShares {
   /**
    * Called before a request of the account waits. An account without waiting requests gets at least the smallest
    * counter of the waiting accounts, so that it cannot accumulate credit while it is inactive. `smallest`: that counter;
-   * null if no account waits.
+   * null if no account waits. Then no account has been at a disadvantage, and all begin with the same counter.
    */
   lift(share: AccountShare, smallest: number | null): void {
-    if (share.waiting === 0) share.counter = Math.max(share.counter, smallest ?? this.#served);
+    if (share.waiting === 0) share.counter = Math.max(share.counter, smallest ?? this.#largest);
   }
 
-  /** Called when the next request of a waiting account is sent. */
-  serve({ counter }: AccountShare): void {
-    this.#served = Math.max(this.#served, counter);
+  /** Adds work that was done for an account, in prompt tokens. */
+  charge(share: AccountShare, work: number): void {
+    share.counter += work / share.weight;
+    this.#largest = Math.max(this.#largest, share.counter);
   }
 
   #forgetInactive(): void {

@@ -168,25 +168,33 @@ export class Dispatcher {
     return smallest;
   }
 
-  /** Sends waiting requests to a replica that may have room: those assigned to it, then those that have waited too long. */
+  /** Sends waiting requests to a replica that may have room: those assigned to it, or those that have waited too long. */
   dispatchTo(replica: RoutedReplica): void {
     // The replica may have been removed while its request was running.
     if (this.#ticks === null || !this.#queues.has(replica)) return;
     while (replica.free > 0 && this.#placement.accepts(replica)) {
-      const waiter = this.#queue(replica).take() ?? this.#takeOver(replica);
+      const waiter = this.#takeOver(replica) ?? this.#queue(replica).take();
       if (!waiter) return;
-      this.shares.serve(waiter.share);
       const { routed, share, assignment, lease } = waiter;
       lease.resolve(this.#lease(routed, share, assignment, estimatedWork(waiter)));
     }
   }
 
-  /** Removes and returns the next request that has waited too long and can be sent to this replica. */
+  /**
+   * Removes and returns the next request that has waited too long for another replica and can be sent to this one,
+   * before those assigned to it. Otherwise, requests would not be served while their replica is stuck and the others are
+   * busy.
+   */
   #takeOver(replica: RoutedReplica): Waiter | undefined {
     if (replica.breaker.paused) return undefined;
+    const own = this.#queue(replica).first;
+    const isNext = (waiter: Waiter): boolean => own === undefined || isBefore(waiter, own);
     const untilMs = this.#clock.now() - PATIENCE_MS;
-    for (const queue of this.#queues.values()) {
-      const waiter = queue.take(({ sinceMs, routed }) => sinceMs <= untilMs && canTake(replica, routed));
+    const queues = [...this.#queues.values()].filter(({ first }) => first !== undefined && isNext(first));
+    for (const queue of queues.toSorted((a, b) => (a.smallestCounter ?? 0) - (b.smallestCounter ?? 0))) {
+      const waiter = queue.take(
+        (each) => each.sinceMs <= untilMs && isNext(each) && canTake(replica, each.routed),
+      );
       if (!waiter) continue;
       waiter.assignment.end();
       waiter.assignment = this.#placement.assign(replica, waiter.prompt);
@@ -229,6 +237,15 @@ export class Dispatcher {
       retryAfterMs: Math.min(60_000, ...waits),
     });
   }
+}
+
+/**
+ * Whether a request that waits for another replica goes before a replica's own next request. Of one account, only a request
+ * that has waited much longer does, because each is served fastest where its prompt is cached.
+ */
+function isBefore(waiter: Waiter, own: Waiter): boolean {
+  if (waiter.share === own.share) return waiter.sinceMs + PATIENCE_MS <= own.sinceMs;
+  return waiter.share.counter < own.share.counter;
 }
 
 /** The work that an account is charged before the replica reports any tokens, in prompt tokens. */

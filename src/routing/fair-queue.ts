@@ -19,6 +19,11 @@ interface Line<Request> {
   readonly order: number;
 }
 
+function firstOf<Request>({ retries, first }: Line<Request>): Request | undefined {
+  const [request] = retries.size > 0 ? retries : first;
+  return request;
+}
+
 /**
  * The waiting requests of one replica, fair between accounts: the account with the smallest counter goes next
  * ("virtual token counter", Sheng et al., OSDI 2024, https://arxiv.org/abs/2401.00588). Within an account, first come,
@@ -38,6 +43,12 @@ export class FairQueue<Request extends QueuedRequest> {
   /** The smallest counter of an account that waits here; null if none does. */
   get smallestCounter(): number | null {
     return this.#top()?.share.counter ?? null;
+  }
+
+  /** The request that `take` returns next; undefined if none waits here. */
+  get first(): Request | undefined {
+    const line = this.#top();
+    return line && firstOf(line);
   }
 
   add(request: Request): void {
@@ -72,7 +83,7 @@ export class FairQueue<Request extends QueuedRequest> {
     const skipped: Line<Request>[] = [];
     let taken: Request | undefined;
     for (let line = this.#top(); line && !taken; line = this.#top()) {
-      const [request] = line.retries.size > 0 ? line.retries : line.first;
+      const request = firstOf(line);
       if (request && accepts(request)) taken = request;
       else skipped.push(this.#pop());
     }

@@ -1,12 +1,13 @@
 import { AccessDenied, type Engine } from '../engine/engine.ts';
 import type { Usage } from '../generation.ts';
 import type { RequestResult } from './breaker.ts';
-import type { AccountShare } from './account-shares.ts';
+import type { AccountShare, AccountShares } from './account-shares.ts';
 import type { Assignment } from './assignment.ts';
 import type { RoutedReplica } from './replica.ts';
 
 /** Sends waiting requests to a replica that may have room. */
 interface Dispatcher {
+  readonly shares: AccountShares;
   dispatchTo(replica: RoutedReplica): void;
 }
 
@@ -76,7 +77,7 @@ export class Lease {
 
   #chargeUpTo(work: number): void {
     if (work <= this.#charged) return;
-    this.#share.charge(work - this.#charged);
+    this.#dispatcher.shares.charge(this.#share, work - this.#charged);
     this.#charged = work;
   }
 

@@ -89,8 +89,10 @@ function sent(lease: Lease | Promise<Lease>): Lease {
   return lease;
 }
 
+const USAGE = { promptTokens: 100, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
+
 /** Records the account of each waiting request when it is sent. */
-function recordOrder(waiting: readonly [string, Lease | Promise<Lease>][]): string[] {
+function recordOrder(waiting: readonly (readonly [string, Lease | Promise<Lease>])[]): string[] {
   const order: string[] = [];
   for (const [name, lease] of waiting)
     void Promise.resolve(lease).then(
@@ -133,6 +135,25 @@ test('while one account has many requests waiting, the request of another accoun
   assert.deepEqual(order, ['other', 'flood']);
 });
 
+test('work that was done while no request waited gives other accounts no credit', async () => {
+  const { dispatcher } = bed(1);
+  const alone = sent(dispatcher.acquire(routed('busy')));
+  alone.charge({ ...USAGE, promptTokens: 1_000_000 });
+  alone.release('succeeded');
+  const running = sent(dispatcher.acquire(routed('busy')));
+  const waiting = ['returning', 'returning', 'returning', 'busy'].map((account) => {
+    const lease = dispatcher.acquire(routed(account));
+    return [account, lease] as const;
+  });
+  const order = recordOrder(waiting);
+  running.release('succeeded');
+  const first = await Promise.race(waiting.map(async ([, lease]) => await lease));
+  first.charge(USAGE);
+  first.release('succeeded');
+  await settled();
+  assert.deepEqual(order.toSorted(), ['busy', 'returning']);
+});
+
 test('a request waits for the replica that has its prompt cached, and others use the one that is free', async () => {
   const { dispatcher } = bed(2);
   const text = 'a long conversation '.repeat(200);
@@ -158,6 +179,73 @@ test('a request that has waited for a second is sent to any replica with room', 
   clock.ms += 1;
   dispatcher.tick();
   assert.notEqual((await next).engine.name, first.engine.name);
+});
+
+test('a request that has waited for a second goes before those of accounts with more work, at any replica', async () => {
+  const { dispatcher, clock } = bed(2);
+  const text = 'a long conversation '.repeat(200);
+  const stuck = sent(dispatcher.acquire(routed('x', { text })));
+  stuck.responseStarted();
+  const next = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
+  const flood = [0, 1, 2].map(() => dispatcher.acquire(routed('flood')));
+  const [running] = flood.map((lease) => (lease instanceof Lease ? lease : null));
+  running?.charge(USAGE);
+  const order = recordOrder(
+    [next, ...flood.slice(1)].map((lease, index) => [index === 0 ? 'x' : 'flood', lease]),
+  );
+  clock.ms += 1000;
+  running?.release('succeeded');
+  await settled();
+  assert.deepEqual(order, ['x']);
+  assert.notEqual((await next).engine, stuck.engine);
+});
+
+test('requests of one account overtake each other by less than a second', async () => {
+  for (const [olderMs, expected] of [
+    [999, 'later'],
+    [1000, 'earlier'],
+  ] as const) {
+    const { dispatcher, clock } = bed(2);
+    const text = 'a long conversation '.repeat(200);
+    const stuck = sent(dispatcher.acquire(routed('x', { text })));
+    stuck.responseStarted();
+    const earlier = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
+    const other = sent(dispatcher.acquire(routed('x')));
+    clock.ms += olderMs;
+    const later = dispatcher.acquire(routed('x'));
+    const order = recordOrder([
+      ['earlier', earlier],
+      ['later', later],
+    ]);
+    clock.ms += 1000;
+    other.release('succeeded');
+    await settled();
+    assert.deepEqual(order, [expected]);
+  }
+});
+
+test('a free replica takes the request of the account with the least work, whichever replica it waits for', async () => {
+  for (const waitsForFirst of ['x', 'y']) {
+    const { dispatcher, clock, replicas } = bed(3);
+    const waitsForSecond = waitsForFirst === 'x' ? 'y' : 'x';
+    const text = 'a long conversation '.repeat(200);
+    const running = [waitsForFirst, waitsForSecond, 'z'].map((account) =>
+      sent(dispatcher.acquire(routed(account, { text }))),
+    );
+    for (const lease of running) lease.responseStarted();
+    assert.deepEqual(
+      running.map(({ replica }) => replica),
+      replicas,
+    );
+    const next = (account: string) =>
+      [account, dispatcher.acquire(routed(account, { text: `${text} and its next turn` }))] as const;
+    const order = recordOrder([next(waitsForFirst), next(waitsForSecond)]);
+    running[waitsForFirst === 'x' ? 0 : 1]?.charge(USAGE);
+    clock.ms += 1000;
+    running[2]?.release('succeeded');
+    await settled();
+    assert.deepEqual(order, ['y']);
+  }
 });
 
 test('requests that are waiting for a replica when it fails are sent to another', async () => {

@@ -50,7 +50,7 @@ test('the account with the smallest counter is served first, and its retries bef
           const [removed] = model.splice(step.remove % Math.max(1, model.length), 1);
           if (removed) assert.ok(queue.remove(removed));
           if (removed) assert.ok(!queue.remove(removed));
-        } else of(step.charge).charge(step.work);
+        } else shares.charge(of(step.charge), step.work);
         assert.equal(queue.size, model.length);
         const counters = model.map(({ share }) => share.counter);
         assert.equal(queue.smallestCounter, counters.length > 0 ? Math.min(...counters) : null);
@@ -65,13 +65,18 @@ test('the account with the smallest counter is served first, and its retries bef
 });
 
 /** Serves `count` requests of accounts that always have a request waiting, each with this work. Returns the requests served by account. */
-function serve(queue: FairQueue<Waiting>, count: number, work: (share: AccountShare) => number) {
+function serve(
+  queue: FairQueue<Waiting>,
+  shares: AccountShares,
+  count: number,
+  work: (share: AccountShare) => number,
+) {
   const served = new Map<string, number>();
   for (let number = 0; number < count; number++) {
     const next = queue.take();
     assert.ok(next);
     served.set(next.share.accountId, (served.get(next.share.accountId) ?? 0) + 1);
-    next.share.charge(work(next.share));
+    shares.charge(next.share, work(next.share));
     queue.add({ ...next, number });
   }
   return served;
@@ -83,7 +88,7 @@ test('accounts get work in proportion to their weights', () => {
   for (const [index, weight] of [1, 2, 5].entries()) {
     queue.add({ share: shares.of(accounts[index] ?? '', weight), isRetry: false, number: index });
   }
-  const served = serve(queue, 800, () => 100);
+  const served = serve(queue, shares, 800, () => 100);
   assert.deepEqual(
     ['a', 'b', 'c'].map((account) => served.get(account)),
     [100, 200, 500],
@@ -94,37 +99,46 @@ test('an account with long requests gets fewer of them', () => {
   const shares = new AccountShares();
   const queue = new FairQueue<Waiting>();
   for (const account of ['a', 'b']) queue.add({ share: shares.of(account, 1), isRetry: false, number: 0 });
-  const served = serve(queue, 400, ({ accountId }) => (accountId === 'a' ? 300 : 100));
+  const served = serve(queue, shares, 400, ({ accountId }) => (accountId === 'a' ? 300 : 100));
   assert.deepEqual([served.get('a'), served.get('b')], [100, 300]);
 });
 
 test('a returning account gets at least the smallest counter of the waiting accounts, so it cannot accumulate credit', () => {
   const shares = new AccountShares();
   const [idle, busy] = [shares.of('idle', 1), shares.of('busy', 1)];
-  busy.charge(5000);
+  shares.charge(busy, 5000);
   shares.lift(idle, 5000);
   assert.equal(idle.counter, 5000);
   idle.waiting = 1;
-  busy.charge(100);
+  shares.charge(busy, 100);
   shares.lift(idle, 5100);
   assert.equal(idle.counter, 5000, 'it already waits');
 });
 
-test('an account that returns while none waits gets the counter of the account that was served last', () => {
+test('an account that returns while none waits gets the largest counter, so all accounts begin with the same one', () => {
   const shares = new AccountShares();
-  const busy = shares.of('busy', 1);
-  busy.charge(700);
-  shares.serve(busy);
-  const other = shares.of('other', 1);
-  shares.lift(other, null);
-  assert.equal(other.counter, 700);
+  shares.charge(shares.of('busy', 1), 700);
+  shares.charge(shares.of('other', 1), 100);
+  for (const name of ['other', 'new']) {
+    const share = shares.of(name, 1);
+    shares.lift(share, null);
+    assert.equal(share.counter, 700);
+  }
+});
+
+test('a new account that waits with others gets the smallest of their counters', () => {
+  const shares = new AccountShares();
+  shares.charge(shares.of('running', 1), 700);
+  const fresh = shares.of('new', 1);
+  shares.lift(fresh, 100);
+  assert.equal(fresh.counter, 100);
 });
 
 test('inactive accounts are forgotten when there are many, and active ones are kept', () => {
   const shares = new AccountShares();
   const running = shares.of('running', 1);
   running.running = 1;
-  running.charge(42);
+  shares.charge(running, 42);
   for (let index = 0; index < 10_000; index++) shares.of(`account ${index}`, 1);
   assert.equal(shares.of('running', 1), running);
   assert.deepEqual(shares.active(), [running]);
