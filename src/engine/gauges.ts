@@ -35,19 +35,22 @@ export function readGauges(metrics: string, { names }: GaugeSource): Gauges {
       .trim()
       .split(/\s+/);
     const value = text === '' ? NaN : Number(text);
-    if (value >= 0 && value <= MAX_VALUE) values.set(name, [...(values.get(name) ?? []), value]);
+    if (!(value >= 0 && value <= MAX_VALUE)) continue;
+    const series = values.get(name);
+    if (series) series.push(value);
+    else values.set(name, [value]);
   }
   const series = (gauge: keyof Gauges) =>
     names[gauge].map((name) => values.get(name)).find((found) => found !== undefined);
   const sum = (gauge: keyof Gauges) => {
-    const total = series(gauge)?.reduce((all, value) => all + value, 0);
-    return total === undefined ? null : Math.round(total);
+    const total = series(gauge)?.reduce((all, value) => all + value, 0) ?? Infinity;
+    return total > MAX_VALUE ? null : Math.round(total);
   };
-  const usage = series('cacheUsage');
+  const usage = series('cacheUsage')?.reduce((highest, value) => Math.max(highest, value));
   return {
     slotsInUse: sum('slotsInUse'),
     queued: sum('queued'),
-    cacheUsage: usage === undefined ? null : Math.min(1, Math.max(...usage)),
+    cacheUsage: usage === undefined ? null : Math.min(1, usage),
     promptTokens: sum('promptTokens'),
     completionTokens: sum('completionTokens'),
   };

@@ -50,7 +50,7 @@ export class Room {
   #consider(capacity: ReplicaCapacity | null, inFlight: number): void {
     const { slots = null, slotsInUse: running = null, queued = null } = capacity ?? {};
     this.#grows = false;
-    if (slots !== null) this.#limit = slots > 1 && slots < MANY_SLOTS ? slots + 1 : slots;
+    if (slots !== null) this.#limit = slots > 1 && slots < MANY_SLOTS ? slots + 1 : Math.max(1, slots);
     else if (queued === null) this.#limit = Infinity;
     else {
       const wasFull = this.#isFull;

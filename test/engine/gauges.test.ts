@@ -61,6 +61,14 @@ test('implausible values are ignored', () => {
   }
 });
 
+test('the metrics of many series are read, and a sum that is not exact is ignored', () => {
+  const lines = (value: string) => `vllm:num_requests_waiting ${value}\n`.repeat(200_000);
+  const usage = 'vllm:kv_cache_usage_perc 0.5\n'.repeat(200_000);
+  const { queued, cacheUsage } = readGauges(lines('1') + usage, sourceOf('vllm'));
+  assert.deepEqual([queued, cacheUsage], [200_000, 0.5]);
+  assert.equal(readGauges(lines('1e15'), sourceOf('vllm')).queued, null);
+});
+
 test('any text is read without an error, and every gauge is null or in its range', () => {
   const name = fc.constantFrom(...Object.values(sourceOf('vllm').names).flat());
   const line = fc.oneof(

@@ -32,6 +32,10 @@ test('without slots or a queue, room is unlimited', () => {
   assert.equal(new Room(undefined).limit({ slots: null, slotsInUse: null, queued: null }, 1000), Infinity);
 });
 
+test('a server that reports no slots at all is not without room', () => {
+  assert.equal(new Room(undefined).limit(slots(0), 0), 1);
+});
+
 test('the room of a server without slots grows with each response while nothing waits there', () => {
   const room = new Room(undefined);
   assert.equal(room.limit(load(0, 0), 0), 32);
