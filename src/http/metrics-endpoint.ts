@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { ConfigFile } from '../config/schema.ts';
+import { watchConnections } from '../connection-watch.ts';
 import type { Log } from '../log.ts';
 import type { HttpContext } from './context.ts';
 import { acceptKey, invalidKey } from './authenticate.ts';
@@ -15,6 +16,10 @@ const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 /** Connections to `metrics.port`, which needs few. */
 const MAX_CONNECTIONS = 16;
+
+/** Timeouts of these connections, in milliseconds. */
+const REQUEST_MS = 10_000;
+const IDLE_MS = 5000;
 
 /** `GET /metrics`, for admin keys, even while the service is stopping. */
 export function registerMetrics(app: FastifyInstance, context: HttpContext): void {
@@ -51,12 +56,12 @@ export interface MetricsServer extends AsyncDisposable {
  * `MetricsListenError`.
  */
 export async function serveMetrics(
-  { host, port }: ConfigFile['metrics'],
+  { metrics: { host, port }, stream: { stallMs } }: Pick<ConfigFile, 'metrics' | 'stream'>,
   metrics: ServiceMetrics,
   log: Log,
 ): Promise<MetricsServer | null> {
   if (port === undefined) return null;
-  const server = createServer({ maxHeaderSize: 8192, requestTimeout: 10_000 }, (request, response) => {
+  const server = createServer({ maxHeaderSize: 8192 }, (request, response) => {
     const { method, url } = request;
     const isKnown = url === '/metrics' || url?.startsWith('/metrics?') === true;
     if (isKnown && (method === 'GET' || method === 'HEAD')) {
@@ -72,6 +77,7 @@ export async function serveMetrics(
     }
   });
   server.maxConnections = MAX_CONNECTIONS;
+  watchConnections(server, { requestMs: REQUEST_MS, stallMs, idleMs: IDLE_MS }, (socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(new MetricsListenError(host, port, error)));
     server.listen(port, host, resolve);

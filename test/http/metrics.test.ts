@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { after, test } from 'node:test';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
@@ -196,6 +198,28 @@ test('the metrics port serves nothing else', async () => {
     ['/metricsx', 'GET', 404],
   ] as const) {
     assert.equal((await fetch(new URL(path, url), { method })).status, status, `${method} ${path}`);
+  }
+});
+
+test('clients that read nothing for stallMs do not keep others from the metrics port', async () => {
+  await using other = await startService(scriptedYaml({}, 'metrics: {port: 0}\nstream: {stallMs: 200}\n'));
+  const url = new URL(other.service.metricsUrl ?? '');
+  const requests = 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(1000);
+  // As many as the port accepts. The responses do not fit into the buffers of a connection.
+  const sockets = Array.from({ length: 16 }, () => connect(Number(url.port), url.hostname).pause());
+  try {
+    await Promise.all(
+      sockets.map((socket) =>
+        once(
+          socket.on('error', () => {}),
+          'connect',
+        ),
+      ),
+    );
+    for (const socket of sockets) socket.write(requests);
+    await until(async () => (await fetch(url).catch(() => null))?.status === 200);
+  } finally {
+    for (const socket of sockets) socket.destroy();
   }
 });
 
