@@ -121,10 +121,15 @@ export class RemoteReplica implements AsyncDisposable {
     try {
       await this.#withTimeout(async (signal) => {
         const health = await this.engine.health(signal);
-        // A server that was down may have been started with other settings.
-        if (this.#state.state !== 'ready') this.#description = await this.engine.describe(signal);
+        const wasReady = this.#state.state === 'ready';
+        if (!wasReady) {
+          // A server that was down may have been started with other settings.
+          this.#description = await this.engine.describe(signal);
+          // Until its load is known, its room is unlimited.
+          this.#gauges = await this.engine.gauges(signal).catch(() => null);
+        }
         this.#health.add({ ...health, ...this.#gauges });
-        if (this.#gauges === null) this.#updateCapacity();
+        if (!wasReady || this.#gauges === null) this.#updateCapacity();
       });
       if (this.#state.state !== 'ready') this.#log.info('replica is healthy');
       this.#state = { state: 'ready' };

@@ -16,7 +16,7 @@ const HEADROOM = 2;
  * How many choices a replica can take at a time: the configured maximum, or about the number of its slots. If a
  * server reports only its running and waiting requests, the limit is learned: it grows with each response while no
  * request waits on the server, and drops to the number of running requests when requests keep waiting. Otherwise, it
- * is unlimited.
+ * is unlimited. An overloaded server may stop reporting for a while: the last limit then applies, but at least 32.
  */
 export class Room {
   readonly #configured: number | undefined;
@@ -51,7 +51,7 @@ export class Room {
     const { slots = null, slotsInUse: running = null, queued = null } = capacity ?? {};
     this.#grows = false;
     if (slots !== null) this.#limit = slots > 1 && slots < MANY_SLOTS ? slots + 1 : Math.max(1, slots);
-    else if (queued === null) this.#limit = Infinity;
+    else if (queued === null) this.#limit = Math.max(this.#limit, FIRST_LIMIT);
     else {
       const wasFull = this.#isFull;
       this.#isFull = queued > HEADROOM;

@@ -58,6 +58,14 @@ test('the load of a vLLM server is read periodically', async () => {
   assert.notEqual(replica.capacity(), first);
 });
 
+test('the load of a server is known as soon as it is ready, so that it does not get all waiting requests at once', async () => {
+  const bodies = { '/health': '', '/v1/models': '{"data":[]}', '/metrics': metrics(3, 1) };
+  await using bed = await start({ dialect: 'vllm', bodies });
+  const { replica } = bed;
+  assert.equal(replica.state().state, 'ready');
+  assert.equal(replica.capacity()?.queued, 1);
+});
+
 test('llama-server reports its slots in its properties', async () => {
   const bodies = {
     '/health': '{"status":"ok"}',

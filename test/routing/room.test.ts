@@ -61,6 +61,20 @@ test('the room of a server without slots drops to its running requests when requ
   assert.equal(room.limit(load(16, 0), 18), 18);
 });
 
+test('while a server does not report its load, its last room applies, but at least 32', () => {
+  for (const [running, expected] of [
+    [38, 40],
+    [2, 32],
+  ] as const) {
+    const room = new Room(undefined);
+    for (const report of [load(running, 9), load(running, 9)]) room.limit(report, running + 9);
+    assert.equal(room.limit(load(running, 0), 1), running + 2);
+    assert.equal(room.limit({ slots: null, slotsInUse: null, queued: null }, 1), expected);
+    room.responseStarted(expected);
+    assert.equal(room.limit(null, 1), expected);
+  }
+});
+
 test('with several instances, the room of each is its share of the running requests', () => {
   const room = new Room(undefined);
   for (const report of [load(20, 20), load(20, 20)]) room.limit(report, 10);
