@@ -1,5 +1,5 @@
 import { costOf } from '../accounts/ledger/cost.ts';
-import { promptTexts, type GenerationRequest, type Usage } from '../generation.ts';
+import { promptTexts, type GenerationRequest, type Message, type Usage } from '../generation.ts';
 import type { ConfiguredModel } from '../routing/served-model.ts';
 
 /** The maximum that a request can use. */
@@ -12,9 +12,12 @@ export interface WorstCase {
   pico: bigint;
 }
 
-/** Tokens that a template may add per message and per request. */
+/** Tokens that a template may add per message and per tool call. */
 const TOKENS_PER_MESSAGE = 16;
-const TOKENS_PER_REQUEST = 256;
+const TOKENS_PER_CALL = 64;
+
+/** Tokens that a template may add per chat, because some have a long system prompt or long instructions for tools. */
+const TOKENS_PER_CHAT = 2048;
 
 /** Context length assumed for a model that has not reported its own yet. Requests to such a model usually fail anyway. */
 const UNKNOWN_CONTEXT = 131_072;
@@ -95,8 +98,26 @@ function maxPromptTokens(request: GenerationRequest): readonly number[] {
   const texts = promptTexts(request).map((text) => Buffer.byteLength(text) + TOKENS_PER_MESSAGE);
   switch (request.kind) {
     case 'chat':
-      return [texts.reduce((sum, tokens) => sum + tokens, TOKENS_PER_REQUEST)];
+      return [
+        [...texts, ...request.messages.map(callTokens)].reduce(
+          (sum, tokens) => sum + tokens,
+          TOKENS_PER_CHAT,
+        ),
+      ];
     case 'text':
       return texts;
+  }
+}
+
+/** Returns the maximum tokens of the IDs of tool calls, and of what templates add for each call. */
+function callTokens(message: Message): number {
+  switch (message.role) {
+    case 'system':
+    case 'user':
+      return 0;
+    case 'tool':
+      return Buffer.byteLength(message.toolCallId);
+    case 'assistant':
+      return message.toolCalls.reduce((sum, { id }) => sum + Buffer.byteLength(id) + TOKENS_PER_CALL, 0);
   }
 }

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
-import type { ModelCard } from '../../src/generation.ts';
+import { ChatTemplate, ChatTemplateError } from '../../src/engine/llama/template.ts';
+import { ServiceError } from '../../src/errors.ts';
+import type { ChatRequest, Message, ModelCard } from '../../src/generation.ts';
 import { clampUsage, worstCase } from '../../src/inference/worst-case.ts';
 import type { ConfiguredModel } from '../../src/routing/served-model.ts';
 import { chat, text } from '../engine/requests.ts';
@@ -18,7 +22,7 @@ const cases = fc.record({
   text: fc.string({ maxLength: 300, unit: 'binary' }),
   maxTokens: fc.option(fc.integer({ min: 1, max: 600 })),
   choices: fc.integer({ min: 1, max: 3 }),
-  context: fc.integer({ min: 2, max: 500 }),
+  context: fc.integer({ min: 2, max: 5000 }),
   most: fc.integer({ min: 1, max: 500 }),
   prompt: fc.nat(1000),
   completion: fc.nat(1000),
@@ -37,7 +41,7 @@ test('no possible usage of a request exceeds its worst case', () => {
       const request = { ...chat(), messages, maxTokens, choices };
       const worst = worstCase(request, modelOf(context, Math.min(most, context), price));
       const promptTokens = Math.min(
-        Math.ceil(given.promptShare * (Buffer.byteLength(content) + 272)),
+        Math.ceil(given.promptShare * (Buffer.byteLength(content) + 2064)),
         context - 1,
       );
       const longest = Math.min(maxTokens ?? Infinity, most, context - promptTokens);
@@ -50,6 +54,65 @@ test('no possible usage of a request exceeds its worst case', () => {
     { numRuns: 2000 },
   );
 });
+
+const folder = process.env.SLUICE_TEST_TEMPLATES;
+
+test('no chat template adds more tokens than the worst case includes', { skip: folder === undefined }, () => {
+  const model = modelOf(1_000_000, 1, { prompt: 1, completion: 1 });
+  const call = (id: string) => ({ id, name: 'a', arguments: '{}' });
+  const round = (calls: number): Message[] => {
+    const toolCalls = Array.from({ length: calls }, (_, index) => call(`call_${index}`));
+    return [
+      { role: 'user', content: 'x' },
+      { role: 'assistant', content: null, reasoning: null, toolCalls },
+      ...toolCalls.map(({ id }): Message => ({ role: 'tool', toolCallId: id, content: 'y' })),
+      { role: 'assistant', content: 'z', reasoning: null, toolCalls: [] },
+    ];
+  };
+  const tools = [{ name: 'a', description: null, parameters: { type: 'object' }, strict: false }];
+  const chats: Partial<ChatRequest>[] = [
+    { messages: [{ role: 'user', content: 'x' }] },
+    { messages: [{ role: 'user', content: 'x' }], tools },
+    { messages: Array.from({ length: 20 }, () => round(1)).flat(), tools },
+    { messages: round(20), tools },
+  ];
+  for (const file of readdirSync(folder ?? '').filter((name) => name.endsWith('.jinja'))) {
+    const template = templateOf(readFileSync(join(folder ?? '', file), 'utf8'));
+    for (const fields of chats) {
+      const request = chat({}, fields);
+      const characters = template === null ? 0 : renderedLength(template, request);
+      // Tokenizers need a token for three characters or more of English text and of tags that are not control tokens.
+      assert.ok(
+        characters / 3 <= worstCase(request, model).promptTokens,
+        `${file}: ${characters} characters`,
+      );
+    }
+  }
+});
+
+/** Null if the template cannot be rendered. */
+function templateOf(source: string): ChatTemplate | null {
+  try {
+    return new ChatTemplate(source, { bos: '<s>', eos: '</s>' });
+  } catch (error) {
+    if (error instanceof ChatTemplateError) return null;
+    throw error;
+  }
+}
+
+/** Returns the characters of the prompt, with one for each control token, or 0 if the template refuses several calls in one message. */
+function renderedLength(template: ChatTemplate, request: ChatRequest): number {
+  try {
+    return template
+      .render(request)
+      .segments.map(({ text }) => text)
+      .join('')
+      .replaceAll(/<\|[^|]*\|>/g, '…').length;
+  } catch (error) {
+    if (error instanceof ServiceError) return 0;
+    throw error;
+  }
+}
 
 test('usage reported by a replica counts up to the reservation, in tokens and in money', () => {
   const count = fc.oneof(fc.nat(2000), fc.maxSafeNat());
