@@ -38,7 +38,12 @@ export const REQUEST_SCHEMAS = {
       type: { const: 'function' },
       function: closed({
         name: functionName,
-        arguments: { type: 'string', description: 'JSON text of an object. An empty string means `{}`.' },
+        arguments: {
+          type: 'string',
+          description: 'JSON text of an object. An empty string means `{}`.',
+          contentMediaType: 'application/json',
+          contentSchema: { type: 'object' },
+        },
       }),
       index: {},
       extra_content: {},

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { basename, isAbsolute } from 'node:path';
+import { unescape } from 'node:querystring';
 import { modelSchema, type ModelConfig } from '../config/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { CATALOG, findModel } from '../models/catalog.ts';
@@ -102,7 +103,8 @@ function idOf(model: NewModel, source: string): string {
     case 'hub':
       return `${parsed.repository.split('/', 1)[0] ?? ''}/${stem(parsed.file)}`;
     case 'url':
-      return `local/${stem(decodeURIComponent(parsed.url.pathname))}`;
+      // Decodes what is valid, unlike `decodeURIComponent`, which throws.
+      return `local/${stem(unescape(parsed.url.pathname))}`;
     default:
       return `local/${stem(source)}`;
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { z } from 'zod';
 import { HIDDEN_CHARACTERS } from '../../src/accounts/bounds.ts';
 import { API_ENDPOINTS, API_PATHS } from '../../src/http/api/endpoints.ts';
@@ -160,6 +161,24 @@ test('request bodies document the limits of JSON, and text requests the maximum 
   const { ChatRequest, TextRequest } = document.components['schemas'] ?? {};
   assert.equal(JSON.stringify(ChatRequest).match(/"n":\{"anyOf":\[[^\]]*"maximum":16/)?.length, 1);
   assert.match(JSON.stringify(TextRequest), /"n":\{"maximum":8\},"prompt":\{"maxItems":2\}/);
+});
+
+test('a new model is documented to need a source, or an ID and replicas, and no fields of the other kind', () => {
+  const { NewModel } = document.components['schemas'] ?? {};
+  const validate = new Ajv2020({ strict: false }).compile({ ...NewModel, components: document.components });
+  const replicas = [{ url: 'http://a', dialect: 'vllm' }];
+  for (const [body, valid] of [
+    [{ source: '/a.gguf' }, true],
+    [{ source: '/a.gguf', id: 'a/b', slots: 1 }, true],
+    [{ id: 'a/b', replicas }, true],
+    [{ id: 'a/b' }, false],
+    [{ replicas }, false],
+    [{ id: 'a/b', replicas, slots: 1 }, false],
+    [{ id: 'a/b', replicas, source: '/a.gguf' }, false],
+    [{ id: 'a/b', replicas: [{ url: 'ftp://a', dialect: 'vllm' }] }, false],
+  ] as const) {
+    assert.equal(validate(body), valid, JSON.stringify(body));
+  }
 });
 
 test('filters document their maximum length and the characters that they reject', () => {

@@ -163,6 +163,13 @@ for (const kind of testDatabases()) {
       await management.call('POST', '/api/models/remove', { model: SECOND });
     });
 
+    test('the default ID of an address is its file name, even with an invalid percent-encoding', async () => {
+      const source = 'https://127.0.0.1:1/a%20b%.gguf';
+      const { id } = await management.call('POST', '/api/models', { source });
+      assert.equal(id, 'local/a-b-');
+      await management.call('POST', '/api/models/remove', { model: id });
+    });
+
     test('invalid changes are refused with the field', async () => {
       for (const [body, code, param] of [
         [{}, 'missing_required_parameter', 'source'],

@@ -7,7 +7,13 @@ import { servedModel } from './service.ts';
 
 const count = z.int();
 const model = filterText.describe('ID of the model.');
-const url = line(2048);
+const url = z
+  .string()
+  .max(2048)
+  .regex(
+    new RegExp(String.raw`^https?://[^\u0000-\u0020\u007f-\u009f]+$`, 'u'),
+    'expected an http:// or https:// URL',
+  );
 
 const price = z
   .string()
@@ -86,25 +92,38 @@ export const modelOperations = operations({
     status: 201,
     body: component(
       'NewModel',
-      z.strictObject({
-        id: modelId
-          .optional()
-          .describe('Model ID that callers send. Default: derived from `source`. Required with `replicas`.'),
-        source: line(2048)
-          .optional()
-          .describe(
-            'A model of the catalog, `hf:owner/repo/file.gguf[@revision]`, an `https://` address, or an absolute path on the machine of the service. Either this or `replicas` is required.',
-          ),
-        replicas: z.array(newReplica).min(1).max(100).optional().describe('Servers that run this model.'),
-        pricing,
-        context_tokens: contextTokens.optional(),
-        slots: z
-          .int()
-          .min(1)
-          .max(64)
-          .optional()
-          .describe('Number of requests that generate at the same time. Default: depends on the memory.'),
-      }),
+      z
+        .strictObject({
+          id: modelId
+            .optional()
+            .describe(
+              'Model ID that callers send. Default: derived from `source`. Required with `replicas`.',
+            ),
+          source: line(2048)
+            .optional()
+            .describe(
+              'A model of the catalog, `hf:owner/repo/file.gguf[@revision]`, an `https://` address, or an absolute path on the machine of the service. Either this or `replicas` is required.',
+            ),
+          replicas: z.array(newReplica).min(1).max(100).optional().describe('Servers that run this model.'),
+          pricing,
+          context_tokens: contextTokens.optional(),
+          slots: z
+            .int()
+            .min(1)
+            .max(64)
+            .optional()
+            .describe('Number of requests that generate at the same time. Default: depends on the memory.'),
+        })
+        // `defineModel` enforces the same rules, with messages of its own.
+        .meta({
+          oneOf: [
+            { required: ['source'], not: { required: ['replicas'] } },
+            {
+              required: ['id', 'replicas'],
+              not: { anyOf: [{ required: ['source'] }, { required: ['slots'] }] },
+            },
+          ],
+        }),
     ),
     response: servedModel,
     errors: ['conflict', 'not_enough_memory'],
