@@ -71,6 +71,6 @@ async function loadConfigOrFinding(env: NodeJS.ProcessEnv): Promise<Config | Fin
 const LABELS = { good: 'ok  ', note: 'note', fault: 'FAIL' } as const;
 
 function show({ subject, status, found, advice }: Finding): void {
-  print(`${LABELS[status]}  ${subject.padEnd(15)}${found}`);
-  if (advice !== null) print(`${' '.repeat(21)}${advice}`);
+  print(`${LABELS[status]}  ${subject.padEnd(16)}${found}`);
+  if (advice !== null) print(`${' '.repeat(22)}${advice}`);
 }

@@ -85,6 +85,8 @@ const EVENT_TEXTS: Partial<Record<string, (get: Get) => string | null>> = {
   'download source failed': (get) => `${SOURCE_FAILED}${get('source')}: ${get('reason')}`,
   'model downloaded': (get) => `Downloaded ${basename(get('file'))}`,
   'loading the model': (get) => `Loading ${get('engine')}: ${get('memory')}`,
+  'the chat template does not support tools; tools are described in the system message instead': (get) =>
+    `${get('engine')} has a chat template without tools; they are described in the system message instead`,
   'engine ready': (get) => `${get('engine')} is ready: ${get('backend')}, ${get('slots')} slots`,
   'cannot start the model': (get) => `Cannot serve ${get('model')}: ${get('reason')}`,
   'the engine cannot start': (get) => `Cannot serve ${get('engine')}: ${get('reason')}`,

@@ -15,7 +15,8 @@ export async function welcome(service: Service, model: string | null): Promise<s
   const card = cards.find(({ id }) => id === model) ?? cards[0];
   const lines = ['', `Ready. Base URL for client libraries: ${service.url}/v1`];
   if (card) {
-    lines.push(`Model: ${card.id} (${card.quantization}, ${card.context_length} tokens per request)`);
+    const context = card.context_length.toLocaleString('en-US');
+    lines.push(`Model: ${card.id} (${card.quantization}, ${context} tokens per request)`);
   }
   lines.push('', ...(await nextSteps(service)), '', ...betterModel(service.recommendedModel));
   if (model !== null) lines.push(...firstRequest(service.url, model));

@@ -126,7 +126,7 @@ test('a data directory that can be created is good', async (t) => {
   const home = folder(t);
   mkdirSync(join(home, 'a'));
   const finding = await checkHome(join(home, 'a', 'b', 'c'));
-  assert.match(finding.found, /c \(will be created\), [\d.]+ [MG]iB free$/);
+  assert.match(finding.found, /c \(will be created\), [\d.]+ [MG]B free$/);
   assert.equal(existsSync(join(home, 'a', 'b')), false);
 });
 

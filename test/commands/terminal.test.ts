@@ -33,6 +33,9 @@ describe('the log on a terminal', () => {
     const { lines, log } = openTerminalLog();
     const engine = log.with({ engine: 'acme/model' });
     engine.info('loading the model', { memory: 'weights 98 MB' });
+    engine.info(
+      'the chat template does not support tools; tools are described in the system message instead',
+    );
     engine.info('engine ready', { pid: 7, slots: 4, backend: 'cpu, 2 threads' });
     log.info('ready', { url: 'http://127.0.0.1:8080' });
     engine.error('engine crashed; restarting', { reason: 'killed by SIGKILL', crashes: 1, pauseMs: 200 });
@@ -48,6 +51,7 @@ describe('the log on a terminal', () => {
     });
     assert.deepEqual(lines, [
       'Loading acme/model: weights 98 MB',
+      'acme/model has a chat template without tools; they are described in the system message instead',
       'acme/model is ready: cpu, 2 threads, 4 slots',
       'error  engine crashed; restarting  engine=acme/model  reason="killed by SIGKILL"  crashes=1  pauseMs=200',
       'warning  email not sent  error="Error: refused"',

@@ -6,7 +6,8 @@ import { DatabaseError } from '../../database/errors.ts';
 import { assertInPlace } from '../../database/sqlite-files.ts';
 import { describeService, runningService } from '../../database/service-lock.ts';
 import { isSluice } from '../port.ts';
-import { readableBytes, type Finding } from './finding.ts';
+import { formatBytes } from '../progress-bar.ts';
+import type { Finding } from './finding.ts';
 
 /**
  * With less free space, `checkHome` gives a note. Enough for the default model, its download and a growing database.
@@ -32,7 +33,7 @@ export async function checkHome(home: string): Promise<Finding> {
   return {
     subject,
     status: little ? 'note' : 'good',
-    found: `${home}${nearest === home ? '' : ' (will be created)'}, ${readableBytes(free)} free`,
+    found: `${home}${nearest === home ? '' : ' (will be created)'}, ${formatBytes(free)} free`,
     advice: little
       ? 'Models may not fit. Free some space, or set SLUICE_HOME to a directory on a larger disk.'
       : null,

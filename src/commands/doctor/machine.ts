@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
+import { availableParallelism, cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { readableBytes, type Finding } from './finding.ts';
+import { formatBytes } from '../progress-bar.ts';
+import type { Finding } from './finding.ts';
 
 /** With less memory, `checkMemory` gives a note. The service and the default model need slightly less. */
 const LOW_MEMORY_BYTES = 805_306_368;
@@ -47,9 +48,8 @@ function checkMemory(): Finding {
   const limit = memoryLimit(readLimit);
   const free = process.availableMemory();
   const parts = [
-    `${readableBytes(free)} available`,
-    `${readableBytes(freemem())} unused of ${readableBytes(totalmem())}`,
-    ...(limit === null ? [] : [`cgroup limit ${readableBytes(limit)}`]),
+    `${formatBytes(free)} available of ${formatBytes(totalmem())}`,
+    ...(limit === null ? [] : [`cgroup limit ${formatBytes(limit)}`]),
   ];
   const little = free < LOW_MEMORY_BYTES;
   return {
