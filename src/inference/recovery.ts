@@ -29,6 +29,9 @@ export interface RecoveryLimits {
 /** Time between two attempts to find a replica, in milliseconds. */
 const RETRY_MS = 200;
 
+/** Maximum output that is kept, in token IDs or characters: more than a context of a million tokens. */
+const MAX_KEPT = 4_194_304;
+
 /** A replica failed after the caller had received events, and no other has taken over yet. */
 export class Interruption {
   /** The error that the caller gets if no replica can continue. */
@@ -69,8 +72,8 @@ export class Interruption {
 }
 
 /**
- * Records the output of one response, so that another replica can continue it. Keeps its token IDs or text, at most one
- * context length, only if the response can be continued.
+ * Records the output of one response, so that another replica can continue it. Keeps its token IDs or text, only if the
+ * response can be continued, and only up to a maximum, because a replica may not stop.
  */
 export class Recovery {
   readonly #request: GenerationRequest;
@@ -82,6 +85,8 @@ export class Recovery {
   readonly #tokenIds: number[] = [];
   #keepsText = false;
   #text = '';
+  /** Whether the output is longer than the maximum. It is not kept, and the response cannot be continued. */
+  #isTooLong = false;
   #continuation: Continuation | null = null;
 
   constructor(request: GenerationRequest, limits: RecoveryLimits) {
@@ -111,7 +116,7 @@ export class Recovery {
   add(event: GenerationEvent): void {
     switch (event.type) {
       case 'token':
-        if (this.#keepsText) this.#text += event.text;
+        if (this.#keepsText && !this.#isTooLong) this.#text += event.text;
         if (this.#position === null) this.#position = 'text';
         else if (this.#position === 'reasoning') this.#position = 'text after reasoning';
         break;
@@ -129,8 +134,13 @@ export class Recovery {
       case 'end':
         return;
     }
-    const { tokenIds } = event;
-    if (tokenIds === undefined) return;
+    const { tokenIds = [] } = event;
+    this.#isTooLong ||= this.#text.length > MAX_KEPT || this.#tokenIds.length + tokenIds.length > MAX_KEPT;
+    if (this.#isTooLong) {
+      this.#text = '';
+      this.#tokenIds.length = 0;
+      return;
+    }
     for (let index = 0; index < tokenIds.length; index++) this.#tokenIds.push(tokenIds[index] as number);
   }
 
@@ -142,6 +152,7 @@ export class Recovery {
   begin({ dialect }: Engine, usage: Usage): boolean {
     if (this.#attempts >= this.#limits.maxAttempts) return false;
     if (this.#position !== null) {
+      if (this.#isTooLong) return false;
       if (!canContinue(this.#request, dialect) || !canContinueAt(this.#position, dialect)) return false;
       if (continuesFromTokenIds(dialect) && this.#tokenIds.length !== usage.completionTokens) return false;
       if (DIALECT_TRAITS[dialect].continues === 'tokens' && this.#promptTokenIds === null) return false;

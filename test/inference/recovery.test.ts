@@ -10,6 +10,7 @@ import { SILENT } from '../../src/log.ts';
 import { ClientDisconnected, complete } from '../../src/inference/complete.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
+import { Recovery } from '../../src/inference/recovery.ts';
 import { asList, jsonObject } from '../../src/openai/values.ts';
 import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
 import { Router } from '../../src/routing/router.ts';
@@ -274,6 +275,20 @@ test('only a replica of the same type and model continues a response', async () 
     assert.equal(textOf(await collect(running.events)), 'a b c');
     assert.equal(running.record.replica, 'first');
   }
+});
+
+test('a response of a replica that does not stop is not kept without end, and is not continued', () => {
+  const recovery = new Recovery(chat(), { maxWaitMs: 0, maxAttempts: 2 });
+  const failed = otherReplica(first, { dialect: 'llama-server' });
+  const usage = { promptTokens: 1, completionTokens: 1, cachedTokens: 0, reasoningTokens: 0 };
+  const piece = 'x'.repeat(1_048_576);
+  const add = () =>
+    recovery.add({ type: 'token', choice: 0, text: piece, logprobs: null, completionTokens: 1 });
+  recovery.requestFor(failed);
+  for (let count = 0; count < 4; count++) add();
+  assert.equal(recovery.begin(failed, usage), true);
+  add();
+  assert.equal(recovery.begin(failed, usage), false);
 });
 
 test('a response whose end was lost is complete', async () => {
