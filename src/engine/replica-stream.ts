@@ -19,6 +19,9 @@ const MAX_UNREAD_BYTES = 262_144;
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 const MAX_ERROR_BYTES = 65_536;
 
+/** The same for one that is requested as a stream, which is several times as long. */
+const MAX_COLLECTED_BYTES = 4 * MAX_RESPONSE_BYTES;
+
 /** Maximum time between the last event and the end of the HTTP response, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 1000;
 
@@ -191,16 +194,22 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     this.#hasResponse = true;
     if (this.#reader) {
       if (this.#complete) return;
+      // The events of a non-streaming response are collected. Those of the service's own engines end.
+      if (!this.#request.stream && !this.#settings.frames) this.#limitBody(chunk, MAX_COLLECTED_BYTES);
       this.#unreadBytes += chunk.length;
       this.#read(this.#reader, chunk);
       if (this.#unreadBytes > MAX_UNREAD_BYTES && this.#head < this.#queue.length) controller.pause();
       return;
     }
+    if (this.#status === 200) this.#limitBody(chunk, MAX_RESPONSE_BYTES);
+    else if ((this.#bodyBytes += chunk.length) > MAX_ERROR_BYTES) return;
+    this.#bodyParts.push(chunk);
+  }
+
+  /** Counts the bytes of a body. Throws if there are more than `most`. */
+  #limitBody(chunk: Buffer, most: number): void {
     this.#bodyBytes += chunk.length;
-    if (this.#bodyBytes <= (this.#status === 200 ? MAX_RESPONSE_BYTES : MAX_ERROR_BYTES))
-      this.#bodyParts.push(chunk);
-    else if (this.#status === 200)
-      throw unavailable(`the response has more than ${MAX_RESPONSE_BYTES} bytes`);
+    if (this.#bodyBytes > most) throw unavailable(`the response has more than ${most} bytes`);
   }
 
   onResponseEnd(): void {

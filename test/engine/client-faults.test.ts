@@ -55,6 +55,24 @@ describe('a replica that does not accept the request', () => {
 });
 
 describe('a replica that fails in the middle', () => {
+  it('cannot send a non-streaming response without end', async () => {
+    const part = `: ${'x'.repeat(1_000_000)}\n\n`;
+    for (const exactCounts of [false, true]) {
+      await using replica = await HttpReplica.listen(
+        async (response) => {
+          while (!response.closed) {
+            if (!response.write(part)) {
+              await new Promise<void>((resolve) => response.once('drain', resolve).once('close', resolve));
+            }
+          }
+        },
+        { dialect: 'vllm', exactCounts },
+      );
+      const events = collect(replica.engine.generate(chat({}, { stream: false }), NEVER_ABORTED));
+      await assert.rejects(events, isUnavailable);
+    }
+  });
+
   it('returns the events so far and then engine_unavailable when its process is killed', async () => {
     await using child = await ScriptedProcess.start();
     await using engine = new ReplicaClient({ ...REPLICA, socketPath: child.socketPath });
