@@ -49,7 +49,8 @@ export class ResponseBuilder {
         const choice = this.#choices[event.choice];
         if (choice === undefined) break;
         choice[event.type === 'token' ? 'text' : 'reasoning'] += event.text;
-        if (event.logprobs !== null) choice.logprobs.push(...event.logprobs);
+        // A whole response of a replica is one event, with more elements than a call can have arguments.
+        for (const logprob of event.logprobs ?? []) choice.logprobs.push(logprob);
         break;
       }
       case 'tool-call':

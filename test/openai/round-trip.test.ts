@@ -219,3 +219,11 @@ test('a non-streaming response has the content, the finish reasons and the usage
     }),
   );
 });
+
+test('a response can have any number of log probabilities in one event', () => {
+  const request = parse('chat', { logprobs: true });
+  const builder = new ResponseBuilder(CHAT_IDENTITY, request);
+  const logprobs = Array.from({ length: 200_000 }, () => ({ token: 'a', logprob: 0, bytes: [97], top: [] }));
+  builder.add({ type: 'token', choice: 0, text: 'a', completionTokens: 200_000, logprobs });
+  assert.equal(builder.body().split('"logprob":').length - 1, 200_000);
+});
