@@ -88,7 +88,7 @@ export const messageContent = structured(
     kinds: CHAT,
     required: true,
     description:
-      'Text of the message. Parts of type `text` are joined without a separator; other types are refused. May be null in messages with `tool_calls`.',
+      'Text of the message. Parts of type `text` are joined without a separator; other types are refused. May be null in assistant messages with `tool_calls` or reasoning.',
   },
 );
 

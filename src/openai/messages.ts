@@ -48,8 +48,10 @@ function parseMessage(value: unknown, path: string, budget: JsonBudget): Message
     case 'user':
       return { role, content: content() };
     case 'assistant': {
-      const onlyCalls = toolCalls.length > 0 && !message.has(fields.messageContent);
-      return { role, content: onlyCalls ? null : content(), reasoning, toolCalls };
+      if (message.has(fields.messageContent)) return { role, content: content(), reasoning, toolCalls };
+      if (toolCalls.length > 0) return { role, content: null, reasoning, toolCalls };
+      // Reasoning that `max_tokens` cut off, as clients join it from the deltas of a stream.
+      return { role, content: reasoning === null ? content() : '', reasoning, toolCalls };
     }
     case 'tool':
       if (toolCallId === null) throw missing(`${path}.tool_call_id`);

@@ -243,14 +243,10 @@ function messageSchema(): Json {
         required: ['content'],
         properties: { role: { const: 'assistant' }, ...written, tool_call_id: none.tool_call_id },
       },
-      {
-        required: ['tool_calls'],
-        properties: {
-          role: { const: 'assistant' },
-          tool_calls: { type: 'array', minItems: 1 },
-          tool_call_id: none.tool_call_id,
-        },
-      },
+      ...Object.entries(INSTEAD_OF_CONTENT).map(([name, value]) => ({
+        required: [name],
+        properties: { role: { const: 'assistant' }, [name]: value, tool_call_id: none.tool_call_id },
+      })),
       {
         required: ['content', 'tool_call_id'],
         properties: {
@@ -263,6 +259,13 @@ function messageSchema(): Json {
     ],
   };
 }
+
+/** Fields of assistant messages that need no content if they are not empty. */
+const INSTEAD_OF_CONTENT: Json = {
+  tool_calls: { type: 'array', minItems: 1 },
+  reasoning_content: { type: 'string', minLength: 1 },
+  reasoning: { type: 'string', minLength: 1 },
+};
 
 /** The number of prompts times `n` is limited, and `echo` cannot be combined with `logprobs`. */
 function textCombinations(maxChoices: number): readonly Json[] {

@@ -74,6 +74,22 @@ test('reasoning is read from reasoning_content, then from reasoning', () => {
   );
 });
 
+test('a message that has only reasoning may have no content', () => {
+  for (const content of [{}, { content: null }]) {
+    assert.deepEqual(parse(USER, { role: 'assistant', ...content, reasoning_content: 'Hm.' })[1], {
+      role: 'assistant',
+      content: '',
+      reasoning: 'Hm.',
+      toolCalls: [],
+    });
+  }
+  refuses(
+    () => parse({ role: 'assistant', content: null, reasoning_content: '' }),
+    'missing_required_parameter',
+    'messages[0].content',
+  );
+});
+
 test('errors in calls and results have the path of the field', () => {
   const withCall = (value: unknown) => ({ role: 'assistant', tool_calls: [call('a'), value] });
   const calls: [unknown, Parameters<typeof refuses>[1], string][] = [
