@@ -11,6 +11,7 @@ export const HINTS: readonly Field[] = [
   hintInChat('messages[].name', 'Chat templates ignore it.'),
   hintInChat('messages[].annotations', 'Not sent to the model.'),
   hintInChat('messages[].reasoning_details', 'Not sent to the model. Use `reasoning_content`.'),
+  hintInChat('messages[].provider_specific_fields', 'Added by LiteLLM to responses. Not sent to the model.'),
   hintInChat('messages[].parsed', "Added by OpenAI's libraries to structured output. Not sent to the model."),
   hintInChat('messages[].cache_control', 'Cached prefixes are found without it.'),
   hintInChat('cache_control', 'Cached prefixes are found without it.'),

@@ -229,6 +229,7 @@ test('fields that clients keep in messages have no effect', () => {
     cache_control: { type: 'ephemeral' },
     reasoning_details: [{}],
     annotations: [{}],
+    provider_specific_fields: { refusal: null },
   };
   const part = { type: 'text', text: 'Hi', cache_control: { type: 'ephemeral' } };
   assert.deepEqual(parse({ ...USER, ...extras, content: [part], tool_calls: [], tool_call_id: null }), [
