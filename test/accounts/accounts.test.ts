@@ -48,7 +48,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('404 for an unknown account or plan, 400 for an invalid name', async () => {
+    test('an unknown account or plan is a 404, and an invalid name is a 400', async () => {
       await using database = await kind.open();
       await assert.rejects(getAccount(database, 'acct_0'), refused('not_found', 'id'));
       await assert.rejects(changeAccount(database, 'acct_0', { name: 'a' }, by), refused('not_found', 'id'));
@@ -109,7 +109,7 @@ for (const kind of testDatabases()) {
 
     test('concurrent changes are applied one after another', async () => {
       await using database = await kind.open();
-      // On SQLite one thread cannot wait for itself.
+      // With SQLite, a second connection would block the thread that must release the lock.
       await using other = kind.name === 'SQLite' ? null : await database.again();
       const { id } = await createAccount(database, { name: '0' }, SERVICE);
       const names = Array.from({ length: 12 }, (_, index) => String(index + 1));
@@ -126,7 +126,7 @@ for (const kind of testDatabases()) {
       assert.equal(next.size, names.length);
     });
 
-    test('accounts are counted by plan, including plans that were removed and excluding closed accounts', async () => {
+    test('accounts are counted by plan: removed plans are included, closed accounts are not', async () => {
       await using database = await kind.open();
       for (const name of ['free', 'free', 'standard']) {
         await createAccount(database, { name: 'a', plan: plan(name) }, by);
@@ -208,7 +208,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('400 for a page size of zero or too large, or an unknown cursor', async () => {
+    test('a page size of zero or above the maximum and an unknown cursor are a 400', async () => {
       await using database = await kind.open();
       for (const list of [
         (page: PageQuery) => listAccounts(database, page),

@@ -89,9 +89,9 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('a change starts from the current state of the key, despite concurrent changes', async () => {
+    test('concurrent changes of a key do not overwrite each other', async () => {
       await using database = await kind.open();
-      // On SQLite one thread cannot wait for itself.
+      // With SQLite, a second connection would block the thread that must release the lock.
       await using other = kind.name === 'SQLite' ? null : await database.again();
       const { record } = await createKey(database, { name: 'a', limits: { tokensPerDay: 1 } }, by);
       await Promise.all(
@@ -124,7 +124,7 @@ for (const kind of testDatabases()) {
       await assert.rejects(getKey(database, 'key_0'), refused('not_found', 'id'));
     });
 
-    test('no key is created for a closed or unknown account, but a suspended one may get keys', async () => {
+    test('a key can be created for a suspended account, but not for a closed or unknown one', async () => {
       await using database = await kind.open();
       const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
       await changeAccount(database, accountId, { status: 'suspended' }, by);
@@ -142,7 +142,7 @@ for (const kind of testDatabases()) {
       assert.equal((await listKeyPage(database, { accountId })).items.length, 1);
     });
 
-    test('400 for an empty list of models and for too many models', async () => {
+    test('an empty list of models and too many models are a 400', async () => {
       await using database = await kind.open();
       const many = Array.from({ length: 101 }, (_, index) => `a/${index}`);
       for (const allowedModels of [[], many]) {
@@ -153,7 +153,7 @@ for (const kind of testDatabases()) {
       }
     });
 
-    test('an expiry in the past is kept, and one outside the years 1970 to 9999 is clamped', async () => {
+    test('an expiry in the past is kept, and an expiry outside the years 1970 to 9999 is clamped', async () => {
       await using database = await kind.open();
       const expiries = [
         [1_000_000_000_000, '2001-09-09T01:46:40.000Z'],
@@ -166,7 +166,7 @@ for (const kind of testDatabases()) {
       }
     });
 
-    test('keys are listed in pages, of all accounts or one', async () => {
+    test('keys are listed in pages, for all accounts or for one', async () => {
       await using database = await kind.open();
       const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
       for (let index = 0; index < 6; index += 1) {

@@ -156,7 +156,7 @@ test('a refresh that ends after a later one does not restore a revoked key', asy
   assert.equal(await keys.authenticate(`Bearer ${key.reveal()}`), null);
 });
 
-test('a key created by another process works immediately, and one that it revoked is refused after the next poll', async (t) => {
+test('a key of another process works immediately, and is refused after the next poll once it is revoked', async (t) => {
   const home = folder(t);
   await using database = await openDatabase({ home, url: null });
   await using elsewhere = await openDatabase({ home, url: null });
@@ -175,7 +175,7 @@ test('a key created by another process works immediately, and one that it revoke
   assert.equal(await keys.authenticate(`Bearer ${second.reveal()}`), null);
 });
 
-test('many unknown keys read no table until something is committed', async (t) => {
+test('unknown keys do not cause table reads until something is committed', async (t) => {
   const home = folder(t);
   await using database = await openDatabase({ home, url: null });
   await using elsewhere = await openDatabase({ home, url: null });
@@ -207,7 +207,7 @@ test('many unknown keys read no table until something is committed', async (t) =
   assert.equal(reads, 1);
 });
 
-test('a key that a poll loads during its lookup works too', async (t) => {
+test('a key works if a poll loads it while it is being looked up', async (t) => {
   const home = folder(t);
   await using database = await openDatabase({ home, url: null });
   await using elsewhere = await openDatabase({ home, url: null });
@@ -239,7 +239,7 @@ test('polls run automatically', async (t) => {
     ...database,
     accessRevision: () => {
       asks += 1;
-      // Polls do not overlap: when the second starts, the first after the change has ended.
+      // Polls do not overlap, so the first poll after the change has ended when the second starts.
       if (asks === 2) reloaded.resolve();
       return database.accessRevision();
     },
@@ -280,7 +280,7 @@ function cannotBeChecked(error: unknown): boolean {
   return error instanceof ServiceError && error.code === 'storage_unavailable' && error.retryAfterMs === 1000;
 }
 
-test('503 after the database could not be read for 5 s, until it can be read', async (t) => {
+test('keys are refused with a 503 once the database has been unreadable for 5 s, until it is readable', async (t) => {
   const clock = new Clock();
   const lines: string[] = [];
   const log: Log = { ...SILENT, error: (line) => void lines.push(line) };
@@ -372,7 +372,7 @@ test('the last use is written in batches and at the end; a locked database only 
   );
 });
 
-test('a key is revoked by ID, prefix or the key itself, idempotently; null for an unknown one', async (t) => {
+test('a key is revoked by ID, prefix or the key itself, repeatedly; an unknown key returns null', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
   for (const name of ['id', 'prefix', 'key'] as const) {

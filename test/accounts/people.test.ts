@@ -65,7 +65,7 @@ for (const kind of testDatabases()) {
       ]);
     });
 
-    test('404 for unknown users and accounts', async () => {
+    test('unknown users and accounts are a 404', async () => {
       await using database = await kind.open();
       const { id: personId } = await createPerson(database, { name: 'a', email: 'a@b' }, by);
       const unknownUser = { accountId: 'default', personId: 'person_0', role: 'owner' } as const;

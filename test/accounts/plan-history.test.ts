@@ -20,7 +20,7 @@ for (const kind of testDatabases()) {
       await using database = await kind.open();
       const plans = new Plans(first);
       await recordPlans(database, plans);
-      assert.deepEqual(await planChanges(database), [], 'those of a fresh database are no change');
+      assert.deepEqual(await planChanges(database), [], 'the plans of a new database are not a change');
       plans.replace(second);
       await recordPlans(database, plans);
       assert.deepEqual(
@@ -36,7 +36,7 @@ for (const kind of testDatabases()) {
 
     test('a change that several instances read is recorded once', async () => {
       await using database = await kind.open();
-      // On SQLite one thread cannot wait for itself.
+      // With SQLite, a second connection would block the thread that must release the lock.
       await using other = kind.name === 'SQLite' ? null : await database.again();
       const databases = [database, other ?? database, database, other ?? database];
       await Promise.all(databases.map((each) => recordPlans(each, new Plans(first))));

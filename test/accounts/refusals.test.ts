@@ -51,7 +51,7 @@ for (const kind of testDatabases()) {
       assert.equal(later[0]?.count, 1);
     });
 
-    test('any refusals need at most 101 rows per minute, and all are counted', async () => {
+    test('any number of refusals needs at most 101 rows per minute, and all refusals are counted', async () => {
       await using database = await kind.open();
       await fc.assert(
         fc.asyncProperty(

@@ -145,7 +145,7 @@ for (const databases of testDatabases()) {
       await endLeases(database);
       await using other = await open(database, { leaseMs: 3_600_000 });
       assert.equal((await readRow(database, before.id))?.state, 'interrupted');
-      // The write that detects it is refused, like the others in its batch.
+      // The write that detects the takeover is refused, like the others in its batch.
       const refused = await Promise.allSettled([
         paused.open(newRow(), counts()),
         paused.open(newRow(), counts()),

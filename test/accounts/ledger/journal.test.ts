@@ -57,7 +57,10 @@ const SCRIPT = fc.array(
   { maxLength: 12 },
 );
 
-/** `early`: the request ends before its row is written. `turns`: turns of the event loop before the next one ends. */
+/**
+ * `early`: the request ends before its row is written.
+ * `turns`: turns of the event loop before the next request ends.
+ */
 const REQUESTS = fc.array(
   fc.record({
     unwritable: fc.boolean(),

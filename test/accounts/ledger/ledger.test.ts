@@ -125,7 +125,7 @@ for (const databases of testDatabases()) {
       await until(async () => (await readRow(database, opened.id))?.completion_tokens === 256);
     });
 
-    test('a response that did not arrive is marked later', async () => {
+    test('a settled request is marked when its response could not be delivered', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const opened = newRow();

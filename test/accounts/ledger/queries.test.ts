@@ -89,10 +89,10 @@ for (const databases of testDatabases()) {
       near(row?.tokensPerSecond?.p5, 100 / 96);
     });
 
-    test('hourly usage adds up to daily usage, by outcome too', async () => {
+    test('hourly usage adds up to daily usage, also by outcome', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      // In a month that has a partition whenever this runs, as does the day before.
+      // The middle of next month: this day and the day before always have a partition.
       const now = new Date();
       const midnight = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 15);
       const day = dayOf(midnight);
@@ -103,7 +103,7 @@ for (const databases of testDatabases()) {
       ];
       await Promise.all(
         Array.from({ length: 60 }, (_, index) => {
-          // The first arrived a second before its day and started in it.
+          // The first request arrived a second before midnight and started after it.
           const startedAt = midnight + index * 30 * 60_000;
           const id = firstIdAt(startedAt - (index === 0 ? 1000 : 0)).replace(/\d{3}$/, String(100 + index));
           const firstTokenAt = startedAt + 100 * (index + 1);
@@ -333,7 +333,7 @@ for (const databases of testDatabases()) {
       assert.deepEqual(await history.read('acct_3', now, 60_000, []), []);
     });
 
-    test('limits read settled usage except of requests that they count themselves', async () => {
+    test('limits read settled usage, except for the requests that they already count', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const history = openUsageHistory(database);

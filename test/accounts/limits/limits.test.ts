@@ -21,7 +21,7 @@ for (const kind of KINDS) {
       assert.equal(fleet.ledger.reads, 0);
     });
 
-    test('429 requests_per_minute when no request is left', async () => {
+    test('a request is refused with requests_per_minute when none is left', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsPerMinute: 2 });
       await fleet.run(ask, 0);
@@ -38,7 +38,7 @@ for (const kind of KINDS) {
       assert.equal(headersOf(denial.headers)['x-ratelimit-remaining-requests'], '0');
     });
 
-    test('429 tokens_per_minute when fewer tokens are left than the request reserves', async () => {
+    test('a request is refused with tokens_per_minute when it reserves more tokens than are left', async () => {
       await using fleet = await kind.open(0.5);
       const ask = demand({ tokensPerMinute: 100 }, { worstTokens: 1000 });
       await fleet.run(ask, 0);
@@ -64,7 +64,7 @@ for (const kind of KINDS) {
       );
     });
 
-    test('429 concurrent_requests while the maximum number of requests is running', async () => {
+    test('a request is refused with concurrent_requests while the maximum number is running', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsInFlight: 2 });
       const first = await fleet.run(ask, 0);
@@ -81,7 +81,7 @@ for (const kind of KINDS) {
       await fleet.run(ask, 2);
     });
 
-    test('429 insufficient_quota until the day ends', async () => {
+    test('requests are refused with insufficient_quota until the day ends', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100 }, { worstTokens: 60 });
       await (await fleet.run(ask, 0)).end(50);
@@ -97,7 +97,7 @@ for (const kind of KINDS) {
       await fleet.run({ ...ask, worstTokens: 50 }, 1);
     });
 
-    test('429 insufficient_quota until the month ends, for tokens and for money', async () => {
+    test('requests are refused with insufficient_quota until the month ends, for tokens and for money', async () => {
       await using fleet = await kind.open();
       const date = new Date();
       const end = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1);
@@ -141,7 +141,7 @@ for (const kind of KINDS) {
       );
     });
 
-    test('of several limits that deny, the one with the longest wait is named', async () => {
+    test('a denial by several limits names the one with the longest wait', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsPerMinute: 1, tokensPerDay: 100 }, { worstTokens: 60 });
       await (await fleet.run(ask)).end(60);
@@ -249,7 +249,7 @@ for (const kind of KINDS) {
       assert.equal(fleet.ledger.reads, 1);
     });
 
-    test('503 storage_unavailable while an account cannot be read, and not afterwards', async () => {
+    test('requests get storage_unavailable only while the account cannot be read', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100 });
       fleet.ledger.fault = new Error('the database is away');

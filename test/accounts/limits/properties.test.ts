@@ -92,7 +92,7 @@ for (const kind of KINDS) {
       );
     });
 
-    test("tokens exceed a minute's limit by no more than running requests use beyond their reservations", async () => {
+    test('the tokens of a minute exceed its limit only by what running requests use beyond their reservations', async () => {
       await using fleet = await kind.open();
       await fc.assert(
         fc.asyncProperty(
@@ -111,7 +111,7 @@ for (const kind of KINDS) {
               if (request) running.push([request, tokens]);
               // Every other request continues to run.
               if (index % 2 === 0 || running.length === 0) continue;
-              const [ended, spent] = running.shift() as [Request, number]; // There is one.
+              const [ended, spent] = running.shift() as [Request, number]; // The list is not empty.
               used += spent;
               beyond += Math.max(0, spent - Math.min(share, ended.reservation.tokens));
               await ended.end(spent);

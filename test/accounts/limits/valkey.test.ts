@@ -66,7 +66,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     assert.equal(decisions.filter(({ admitted }) => admitted).length, 8);
   });
 
-  test("an instance with an old generation does not undo another's read of the ledger", async () => {
+  test("an instance with an old generation does not undo another instance's read of the ledger", async () => {
     const url = await valkeyUrl();
     const ledger = new FakeLedger();
     const timing = { ...TIMING, heartbeatMs: 60_000 };
@@ -359,7 +359,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     );
   });
 
-  test('503 storage_unavailable while the store is unreachable, if so configured', async () => {
+  test('requests get storage_unavailable while the store is unreachable, if so configured', async () => {
     await using server = await startValkey();
     await using store = await open(1, 'refuse', server.url);
     const ask = demand({ requestsInFlight: 2, tokensPerDay: 100 }, { worstTokens: 40 });
@@ -415,7 +415,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     assert.deepEqual(lines, ['the limit store does not respond', 'the limit store responds again']);
   });
 
-  test('503 storage_unavailable when the store undoes nine reads of the ledger', async () => {
+  test('a request gets storage_unavailable when the store undoes nine reads of the ledger', async () => {
     await using store = await open(1);
     const forgetful = {
       reads: 0,
@@ -441,7 +441,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await until(() => usesStore(fleet, 0));
     await fleet.denied(ask);
     await request.end(10);
-    // Its open row counts for it while the store does not know it, for some seconds.
+    // For some seconds, the open row still counts, because the store does not know the request.
     await until(async () => (await fleet.admit(ask)).admitted);
   });
 
@@ -489,7 +489,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     assert.equal(await statuses[0], 25);
   });
 
-  test('usage counted twice because a new limit did not know of a running request is corrected', async () => {
+  test('usage is corrected if a new limit counted it twice for a running request that it did not know', async () => {
     await using store = await open(0);
     // The reservation of the running request is not restored before the request ends.
     const timing = { ...TIMING, leaseMs: 600_000 };
