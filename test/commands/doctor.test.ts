@@ -109,7 +109,7 @@ test('doctor reports models that are not downloaded, cannot be found, or run on 
   assert.equal(code, 1);
 });
 
-test('a port used by another program is a fault, one used by a service is a note, a free one is good', async (t) => {
+test('a port is a fault if another program uses it, a note if a service uses it, and good if it is free', async (t) => {
   const other = createServer((socket) => socket.destroy());
   const port = await listening(other);
   assert.equal((await checkPort('127.0.0.1', port)).status, 'fault');

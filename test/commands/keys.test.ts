@@ -39,7 +39,7 @@ test('a running service accepts created keys and refuses revoked ones', async (t
   assert.equal(await keys.authenticate(`Bearer ${key.key}`), null);
 });
 
-test('a new key is the only standard output, and lists do not contain it', async (t) => {
+test('a new key is the only text on standard output, and lists do not contain it', async (t) => {
   const env = { SLUICE_HOME: folder(t) };
   const args = ['keys', 'create', '--name', 'ops', '--kind', 'admin', '--expires-in', '30d'];
   const created = await run(args, env);

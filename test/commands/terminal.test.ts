@@ -129,11 +129,7 @@ describe('serve on a terminal', NEEDS_PTY, () => {
 
 for (const [name, logFormat, pattern] of [
   ['JSON lines on a terminal', 'json', /^\{"level":"warn",.*"message":"download source failed"\}\r$/m],
-  [
-    'lines for people, without colors if NO_COLOR is set',
-    'human',
-    /^\d\d:\d\d:\d\d {2}warning {2}Could not/m,
-  ],
+  ['readable lines, without colors if NO_COLOR is set', 'human', /^\d\d:\d\d:\d\d {2}warning {2}Could not/m],
 ] as const) {
   test(`logFormat: ${logFormat} writes ${name}`, NEEDS_PTY, async (context) => {
     await using hub = await FakeHub.open();
@@ -144,7 +140,7 @@ for (const [name, logFormat, pattern] of [
   });
 }
 
-test('logFormat: human writes lines for people to a file', async (context) => {
+test('logFormat: human writes readable lines to a file', async (context) => {
   await using hub = await FakeHub.open();
   hub.status = 404;
   const home = folder(context);

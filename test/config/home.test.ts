@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-home-'));
 after(() => rmSync(folder, { recursive: true }));
 const mode = (path: string): number => statSync(path).mode & 0o7777;
 
-test('the default data directory is the one of the platform', () => {
+test('the default data directory is where the platform keeps application data', () => {
   assert.equal(defaultHome({ HOME: '/home/ada' }, 'linux'), '/home/ada/.local/share/sluice');
   assert.equal(defaultHome({ HOME: '/home/ada', XDG_DATA_HOME: '/data' }, 'linux'), '/data/sluice');
   assert.equal(
