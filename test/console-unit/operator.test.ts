@@ -93,7 +93,7 @@ describe('audit log texts', () => {
 });
 
 describe('limit texts', () => {
-  test('lists the limits that are set, in display order', () => {
+  test('list the limits that are set, in display order', () => {
     const set = limitsSet({ usd_per_month: '2500', requests_per_minute: 600, tokens_per_day: undefined });
     assert.deepEqual(
       set.map(({ limit, bound }) => limitText(limit, bound)),

@@ -150,7 +150,7 @@ test('prompt starters are shown until the current mode has a conversation or a c
   assert.ok(!isUnused(talked) && isUnused({ ...talked, mode: 'text' }));
 });
 
-test('counts the advanced parameters that differ from their defaults', () => {
+test('advanced parameters that differ from their defaults are counted', () => {
   const set = (values: Partial<Settings>, mode: 'chat' | 'text' = 'chat') =>
     advancedSet({ ...DEFAULTS, ...values }, mode);
   assert.equal(set({}), 0);

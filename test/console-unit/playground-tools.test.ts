@@ -142,7 +142,7 @@ test('template variables are an object with valid names', () => {
   assert.match(variablesError(JSON.stringify(many)) ?? '', /at most 64/);
 });
 
-test('a chosen function must be among the tools, unless there are none', () => {
+test('a chosen function must be among the tools, unless there are no tools', () => {
   const errors = (tools: string) =>
     Object.keys(validationErrors({ ...EMPTY_DRAFT.settings, tools, toolChoice: 'function:a' }, 'chat'));
   assert.deepEqual(errors('[{"name": "a"}]'), []);
@@ -151,7 +151,7 @@ test('a chosen function must be among the tools, unless there are none', () => {
   assert.deepEqual(errors('[{'), ['tools']);
 });
 
-test('a warning names models that do not have a capability or may not have it', () => {
+test('a warning names models that lack a capability, or for which it is unknown', () => {
   const model = { id: 'acme/one', tools: null, reasoning: false };
   assert.match(capabilityWarning(model, 'tools') ?? '', /unknown whether one supports tools/);
   assert.match(capabilityWarning(model, 'reasoning') ?? '', /one does not support reasoning/);
@@ -266,7 +266,7 @@ test('reasoning before the last user message is not sent', () => {
   assert.ok(messages.every((message) => !('reasoning_content' in message)));
 });
 
-test('calls with incomplete arguments are neither sent nor need a result', () => {
+test('calls with incomplete arguments are not sent and need no result', () => {
   const cut = { id: 'call_2', arguments: '{"city":"Be' };
   const draft = withResults(called(ZURICH, cut), 'call_1');
   assert.equal(sent(draft).pending.length, 1);

@@ -16,7 +16,7 @@ describe('navigation', WITH_BROWSER, () => {
   beforeEach(() => forgetSession(visitor));
   after(() => stage[Symbol.asyncDispose]());
 
-  test('a shared link leads through sign-in to its page, including filters', async () => {
+  test('a shared link opens its page after sign-in, including filters', async () => {
     await visitor.page.goto('/requests?status=failed&range=7d');
     await visitor.page.waitForURL('**/sign-in?to=**');
     await signInOn(visitor.page);
