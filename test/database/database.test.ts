@@ -74,13 +74,13 @@ for (const databases of testDatabases()) {
         created_at: 1,
       } as const;
       const account = { name: 'A', status: 'active', created_at: 1 } as const;
-      await rises('an account is made', () =>
+      await rises('an account is created', () =>
         kysely
           .insertInto('accounts')
           .values({ id: 'a', ...account })
           .execute(),
       );
-      await rises('a key is made', () =>
+      await rises('a key is created', () =>
         kysely
           .insertInto('keys')
           .values({ id: 'k', name: 'K', hash: '0'.repeat(64), ...key })
@@ -101,9 +101,11 @@ for (const databases of testDatabases()) {
       const used = () => one.background.updateTable('keys').set({ last_used_at: 3 }).execute();
       await rises('a key is used', used, false);
       const setting = () => kysely.insertInto('settings').values({ name: 'a', value: '1' }).execute();
-      await rises('a setting is made', setting, false);
-      await rises('a key is gone', () => kysely.deleteFrom('keys').execute());
-      await rises('an account is gone', () => kysely.deleteFrom('accounts').where('id', '=', 'a').execute());
+      await rises('a setting is created', setting, false);
+      await rises('a key is deleted', () => kysely.deleteFrom('keys').execute());
+      await rises('an account is deleted', () =>
+        kysely.deleteFrom('accounts').where('id', '=', 'a').execute(),
+      );
     });
 
     test('a change that is rolled back does not change the revision', async () => {

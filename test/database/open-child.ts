@@ -1,4 +1,4 @@
-/** Opens the database that the environment names, after a message. */
+/** Waits for a message, then opens the database that the environment names. */
 import { once } from 'node:events';
 import { databaseOf } from '../../src/config/load.ts';
 import { openDatabase } from '../../src/database/database.ts';

@@ -45,7 +45,7 @@ async function rows({ kysely }: Database): Promise<string[]> {
   return found.map(({ started_at }) => new Date(started_at).toISOString());
 }
 
-test('the first ID of a time is a UUIDv7 after all earlier IDs', () => {
+test('the first ID of a time is a UUIDv7 that sorts after all earlier IDs', () => {
   fc.assert(
     fc.property(fc.nat({ max: 2 ** 47 }), fc.nat({ max: 2 ** 47 }), (a, b) => {
       assert.equal(firstIdAt(a) < firstIdAt(b), a < b);

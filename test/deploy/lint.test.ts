@@ -82,7 +82,7 @@ function manifestsOf(values: object): Manifest[] {
 
 function one(manifests: readonly Manifest[], kind: string): Manifest {
   const [first, ...others] = manifests.filter((manifest) => manifest.kind === kind);
-  assert.ok(first !== undefined && others.length === 0, `${kind} is not there once`);
+  assert.ok(first !== undefined && others.length === 0, `expected exactly one ${kind}`);
   return first;
 }
 

@@ -59,7 +59,7 @@ test('no document is longer than 400 lines', () => {
   assert.deepEqual(long, []);
 });
 
-test('links and headings are parsed like on GitHub', () => {
+test('links and headings are parsed as on GitHub', () => {
   assert.deepEqual([...anchorsOf('# A `b`: c?\n## A `b`: c?\n```\n# no\n```\n')], ['a-b-c', 'a-b-c-1']);
   assert.deepEqual(linksOf('[a](b.md#c) `[d](e)`\n```\n[f](g)\n```\n'), ['b.md#c']);
 });
