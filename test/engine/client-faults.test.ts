@@ -55,7 +55,7 @@ describe('a replica that does not accept the request', () => {
 });
 
 describe('a replica that fails in the middle', () => {
-  it('cannot send a non-streaming response without end', async () => {
+  it('is engine_unavailable when a non-streaming response never ends', async () => {
     const part = `: ${'x'.repeat(1_000_000)}\n\n`;
     for (const exactCounts of [false, true]) {
       await using replica = await HttpReplica.listen(

@@ -119,8 +119,8 @@ describe('a request that has been sent', () => {
   }
 });
 
-describe('health, description and keys', () => {
-  it('of a Sluice engine are reported', async () => {
+describe('a replica client', () => {
+  it('reads the health and the description of a Sluice engine', async () => {
     await using engine = await openScripted({ slots: 3, contextTokens: 77 });
     const tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
     const { memoryBytes, ...health } = await engine.health(NEVER_ABORTED);
@@ -129,7 +129,7 @@ describe('health, description and keys', () => {
     assert.equal((await engine.describe(NEVER_ABORTED)).contextTokens, 77);
   });
 
-  it('fail with ReplicaRefused if the server is unreachable or its status is wrong', async () => {
+  it('rejects with ReplicaRefused if the server is unreachable or its status is wrong', async () => {
     await using replica = await HttpReplica.listen((response) => response.writeHead(500).end());
     await assert.rejects(replica.engine.health(NEVER_ABORTED), ReplicaRefused);
     await using unreachable = new ReplicaClient({ ...REPLICA, url: 'http://replica.invalid' });
@@ -137,13 +137,13 @@ describe('health, description and keys', () => {
     await assert.rejects(unreachable.describe(NEVER_ABORTED), ReplicaRefused);
   });
 
-  it('is unhealthy if the replica makes no steps', async () => {
+  it('rejects with ReplicaRefused if the replica makes no steps', async () => {
     const stuck = { slots: 1, slotsInUse: 1, queued: 0, lastStepAgeMs: 60_000 };
     await using replica = await HttpReplica.listen((response) => response.end(JSON.stringify(stuck)));
     await assert.rejects(replica.engine.health(NEVER_ABORTED), ReplicaRefused);
   });
 
-  it('send the API key with every request', async () => {
+  it('sends the API key with every request', async () => {
     const keys: unknown[] = [];
     await using replica = await HttpReplica.listen(
       (response, request) => {
@@ -157,7 +157,7 @@ describe('health, description and keys', () => {
     assert.deepEqual(keys, ['Bearer k', 'Bearer k']);
   });
 
-  it('send the additional headers with every request', async () => {
+  it('sends the additional headers with every request', async () => {
     const received: unknown[] = [];
     await using replica = await HttpReplica.listen(
       (response, request) => {

@@ -212,7 +212,7 @@ describe('an engine that crashes', { timeout: 300_000 }, () => {
     await test.started();
   });
 
-  it('is not restarted if that cannot help', async (context) => {
+  it('is not restarted if a restart cannot help', async (context) => {
     await using test = await SupervisorTest.open(context);
     test.supervisor.start();
     await test.started();

@@ -25,7 +25,7 @@ test('decoding slots get their token before prompts get the rest of the batch', 
   assert.deepEqual(scheduled(all), [126, 1, 0, 1]);
 });
 
-test('the oldest prompt gets three quarters, the shortest others the rest', () => {
+test('the oldest prompt gets three quarters of the batch, and the shortest other prompts get the rest', () => {
   const all = slots([400, 300, 20]);
   assert.equal(planBatch(all, [], 128, 128), 128);
   assert.deepEqual(scheduled(all), [96, 12, 20]);
@@ -34,7 +34,7 @@ test('the oldest prompt gets three quarters, the shortest others the rest', () =
   assert.deepEqual(scheduled(all), [0, 108, 20], 'the others get what the first does not need');
 });
 
-test('the oldest prompt gets what the others do not need', () => {
+test('the oldest prompt gets what the other prompts do not need', () => {
   const all = slots([400, 10]);
   assert.equal(planBatch(all, [], 128, 100), 100);
   assert.deepEqual(scheduled(all), [90, 10]);
@@ -73,7 +73,7 @@ test('the first decoding slots are used if the batch is too small', () => {
   assert.deepEqual(scheduled(all), [1, 1, 0]);
 });
 
-test('slots with prompts are compared with slots that decode, without idle ones', () => {
+test('more slots have prompts if they outnumber the slots that decode; idle slots do not count', () => {
   assert.equal(hasMorePrompts(slots([50])), true);
   assert.equal(hasMorePrompts(slots([50, 1])), false);
   assert.equal(hasMorePrompts(slots([50, 1, 2, 0])), true);

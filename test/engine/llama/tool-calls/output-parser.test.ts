@@ -203,8 +203,8 @@ describe('a call that is rejected', () => {
   });
 });
 
-describe('formats of whole answers', () => {
-  it('are calls at the start of the answer only', () => {
+describe('calls without an opening tag', () => {
+  it('are recognized only at the start of the answer', () => {
     const call = '{"name": "f", "parameters": {"a": 1}}';
     assert.deepEqual(parse([`\n${call}`], { format: LLAMA3 }), output({ calls: [PARSED] }));
     assert.deepEqual(parse([`<|python_tag|>${call}`], { format: LLAMA3 }), output({ calls: [PARSED] }));
@@ -213,7 +213,7 @@ describe('formats of whole answers', () => {
       assert.deepEqual(parse(split(json, [1]), { format: LLAMA3 }), output({ text: json }));
   });
 
-  it('can be calls in a code block, as small models write them', () => {
+  it('can be in a code block, as small models write them', () => {
     const options = { format: HERMES, tools: [tool('f')] };
     for (const json of [
       '{\n  "name": "f",\n  "arguments": {"a": 1}\n}',
@@ -231,7 +231,7 @@ describe('formats of whole answers', () => {
     assert.deepEqual(parse(split(other, [1]), options), output({ text: other }));
   });
 
-  it('can be several calls in one code block', () => {
+  it('can be several in one code block', () => {
     const call = '{"name": "f", "arguments": {"a": 1}}';
     const block = `\`\`\`json\n${call}\n${call}\n${call}\n\`\`\``;
     for (const pieces of [[block], split(block, [1]), [block.slice(0, -4)]]) {
@@ -240,7 +240,7 @@ describe('formats of whole answers', () => {
     }
   });
 
-  it('can be calls without tags, with one brace or two', () => {
+  it('can begin with one brace or two', () => {
     const options = { format: HERMES, tools: [tool('f')] };
     for (const text of [
       '{"name": "f", "arguments": {"a": 1}}',
