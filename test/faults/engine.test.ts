@@ -54,7 +54,7 @@ function replicaOf(model: string): (typeof service.service.embeddedReplicas)[num
   return replica;
 }
 
-test('without recovery, the streams of a killed engine end with an error, others continue, and it restarts', async () => {
+test('without recovery, a killed engine ends its streams with an error and restarts, and other streams continue', async () => {
   const replica = replicaOf('test/killed');
   const { pid } = replica;
   assert.ok(pid !== null);

@@ -35,7 +35,7 @@ class Replica {
   }
 }
 
-test('no caller notices that replicas are killed while another one is ready, and the ledger is exact', async (context) => {
+test('no caller notices that replicas are killed while another replica is ready, and the ledger is exact', async (context) => {
   await using owned = new AsyncDisposableStack();
   const { path: folder } = owned.use(await temporaryFolder());
   const replicas: Replica[] = [];

@@ -72,7 +72,7 @@ class LoadBalancer {
         headers: { authorization: `Bearer ${key}` },
         body: JSON.stringify(body),
       }).catch((error: Error) => {
-        // Sent by no connection of a stopped instance.
+        // The instance has stopped, so the request was not sent.
         if ((error.cause as { code?: string }).code === 'ECONNREFUSED') return null;
         throw error;
       });

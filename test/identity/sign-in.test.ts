@@ -12,7 +12,7 @@ const { email, password } = OPERATOR;
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    /** For tests that other sign-ins do not disturb. */
+    /** Shared by the tests that sign-ins of other tests do not affect. */
     let shared: IdentityFixture;
     let operator: Browser;
 

@@ -18,7 +18,7 @@ const PLAIN = 'JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP';
 
 const keysOf = (text: string) => new SecretKeys({ home: 'unused', text: new Secret(text) });
 
-test('any text is decrypted in its place, and nowhere else', async () => {
+test('any text can be decrypted only in the place for which it was encrypted', async () => {
   await fc.assert(
     fc.asyncProperty(fc.string({ unit: 'grapheme' }), fc.string(), async (secret, place) => {
       const stored = await keysOf(A).encrypt(secret, place);
@@ -95,7 +95,7 @@ for (const kind of testDatabases()) {
       await assert.rejects(prepareSecrets(database, keysOf(A)), { message: /Add it after the first key/ });
     });
 
-    test('the command encrypts with a new key, and keeps the old one for backups', async () => {
+    test('the command encrypts with a new key, and keeps the old key for backups', async () => {
       await using database = await withPerson(kind);
       await insertPlain(database);
       const running = new SecretKeys({ home: database.home, text: null });

@@ -609,7 +609,7 @@ async function leaveSecond(maxTokens: number | null, exactCounts: boolean) {
 }
 
 test('a client that disconnects from a non-streaming response pays part of the estimate, at most max_tokens', async () => {
-  // 100,000 tokens in one exchange: half of that speed exceeds 5 tokens in any time.
+  // The first request generated 100,000 tokens, so the estimate exceeds 5 tokens after any time.
   assert.equal((await leaveSecond(5, false)).completionTokens, 5);
   const { completionTokens } = await leaveSecond(null, false);
   assert.ok(completionTokens > 5 && completionTokens <= 131_072, String(completionTokens));

@@ -277,7 +277,7 @@ test('only a replica of the same type and model continues a response', async () 
   }
 });
 
-test('a response of a replica that does not stop is not kept without end, and is not continued', () => {
+test('a response of more than 4 MiB is not kept, and is not continued', () => {
   const recovery = new Recovery(chat(), { maxWaitMs: 0, maxAttempts: 2 });
   const failed = otherReplica(first, { dialect: 'llama-server' });
   const usage = { promptTokens: 1, completionTokens: 1, cachedTokens: 0, reasoningTokens: 0 };

@@ -81,8 +81,8 @@ describe('the embedded engine', SKIP, () => {
       'do, re, mi,',
       'x = 1; y =',
     ];
-    // Each request repeats its own token, whose probability depends almost only on the prompt, and hardly on the
-    // order of arithmetic, which differs with the rest of the batch.
+    // Each request repeats its own token. Its probability depends on the prompt, and hardly on the other requests in
+    // the batch, which change the order of arithmetic.
     const requests = questions.map((question, i) =>
       text(question, { maxTokens: 4, logprobs: 0, sampling: always(300 + i) }),
     );
