@@ -227,7 +227,7 @@ describe('a request with the same key, after the first one ended,', () => {
   });
 });
 
-describe('a client with a key that disconnects', () => {
+describe('a client that sends an Idempotency-Key and disconnects', () => {
   for (const stream of [true, false]) {
     test(`can get the rest of its ${stream ? 'stream' : 'JSON response'} with another request`, async () => {
       await using fixture = await Fixture.start(`graceMs: ${FOREVER}`);
@@ -409,7 +409,7 @@ describe('the Idempotency-Key header', () => {
 });
 
 describe('two instances with the same Valkey', { skip: withoutValkey }, () => {
-  test('run one generation per key, and the other one responds 409', async () => {
+  test('run one generation per key, and the other instance responds 409', async () => {
     await using pair = await startPair();
     const { one, two } = pair;
     const { reader: first, generation } = await one.begin('a');

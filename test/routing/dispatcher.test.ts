@@ -181,7 +181,7 @@ test('a request that has waited for a second is sent to any replica with room', 
   assert.notEqual((await next).engine.name, first.engine.name);
 });
 
-test('a request that has waited for a second goes before those of accounts with more work, at any replica', async () => {
+test('a request that has waited for a second goes before requests of accounts with more work, at any replica', async () => {
   const { dispatcher, clock } = bed(2);
   const text = 'a long conversation '.repeat(200);
   const stuck = sent(dispatcher.acquire(routed('x', { text })));

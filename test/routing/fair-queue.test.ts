@@ -115,7 +115,7 @@ test('a returning account gets at least the smallest counter of the waiting acco
   assert.equal(idle.counter, 5000, 'it already waits');
 });
 
-test('an account that returns while none waits gets the largest counter, so all accounts begin with the same one', () => {
+test('an account that returns while no account waits gets the largest counter, so that all start equal', () => {
   const shares = new AccountShares();
   shares.charge(shares.of('busy', 1), 700);
   shares.charge(shares.of('other', 1), 100);

@@ -32,7 +32,7 @@ test('without slots or a queue, room is unlimited', () => {
   assert.equal(new Room(undefined).limit({ slots: null, slotsInUse: null, queued: null }, 1000), Infinity);
 });
 
-test('a server that reports no slots at all is not without room', () => {
+test('a server that reports no slots still has room', () => {
   assert.equal(new Room(undefined).limit(slots(0), 0), 1);
 });
 

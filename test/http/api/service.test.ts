@@ -244,7 +244,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual(health.limits_store, { kind: 'memory', reachable: true });
       assert.deepEqual(health.ledger, { writable: true, failing_for_ms: null, waiting: 0, reason: null });
       assert.deepEqual([health.instances, health.mail, health.providers], [1, false, []]);
-      assert.equal(health.recommended_model, null, 'another model than the default one is served');
+      assert.equal(health.recommended_model, null, 'a model other than the default is served');
       assert.equal(health.node_version, process.versions.node);
       assert.ok(health.disk.free_bytes !== null && health.disk.free_bytes > 0);
       assert.ok(health.disk.free_bytes <= (health.disk.total_bytes ?? 0));
