@@ -161,7 +161,7 @@ const chat = (content: string, fields: object = {}) => ({
 });
 const marked = (directive: Directive) => `${MARK} ${scripted(directive)}`;
 
-test('successful requests of every kind', async () => {
+test('successful requests of every kind complete', async () => {
   for (const stream of [true, false]) {
     const fields = { stream, stop: [`${MARK}!`], logprobs: true, top_logprobs: 2, n: 2 };
     assert.match(
@@ -177,7 +177,7 @@ test('successful requests of every kind', async () => {
   }
 });
 
-test('requests with invalid bodies', async () => {
+test('requests with invalid bodies get errors that do not repeat the body', async () => {
   const bodies: Record<string, object | string> = {
     'incomplete JSON': `{"model":"test/scripted","messages":[{"role":"user","content":"${MARK}"`,
     'a string': JSON.stringify(MARK),
@@ -215,7 +215,7 @@ test('requests with invalid bodies', async () => {
   assertCleanError(await send(Buffer.concat([Buffer.from(head), invalid])), 'invalid UTF-8');
 });
 
-test('requests that are refused before their body is read', async () => {
+test('requests that are refused before their body is read get errors that repeat no part of them', async () => {
   const body = chat(MARK);
   const unknownKey = createKeyText().reveal();
   for (const value of [
@@ -254,7 +254,7 @@ test('requests that are refused before their body is read', async () => {
   for (const [name, request] of Object.entries(raw)) assertCleanError(await send(request), name);
 });
 
-test('generations that fail or are aborted', async () => {
+test('generations that fail get errors that do not repeat the request', async () => {
   for (const stream of [true, false]) {
     for (const directive of [
       { error: 'internal_error' },
@@ -285,7 +285,7 @@ test('generations that fail or are aborted', async () => {
   }
 });
 
-test('engines that crash or hang while running a request', async () => {
+test('engines that crash or hang cause errors that do not repeat the request', async () => {
   await Promise.all(
     CRASHING.map(async ({ model, directive, stream }) => {
       const complete = (content: string) => post('/v1/chat/completions', chat(content, { model, stream }));
@@ -295,7 +295,7 @@ test('engines that crash or hang while running a request', async () => {
   );
 });
 
-test('replicas that return the request', async () => {
+test('replicas that return the request cause errors that do not repeat it', async () => {
   for (const dialect of DIALECTS) {
     for (const way of Object.keys(ECHOES)) {
       for (const stream of [true, false]) {
@@ -313,46 +313,52 @@ test('replicas that return the request', async () => {
   }
 });
 
-test('requests to a real model', { skip: FILE === undefined && 'SLUICE_TEST_MODEL is not set' }, async () => {
-  const model = 'test/real';
-  const format = (schema: object) => ({
-    response_format: { type: 'json_schema', json_schema: { name: MARK, schema } },
-    max_tokens: 8,
-  });
-  for (const stream of [true, false]) {
-    const bodies: object[] = [
-      chat(MARK, { model, stream, max_tokens: 4, stop: [MARK], logprobs: true }),
-      chat(MARK, { model, stream, ...format({ type: 'object', properties: { [MARK]: { const: MARK } } }) }),
-      chat(MARK, { model, stream, ...format({ type: 'string', pattern: `^${MARK}[a-z]{2,3}$` }) }),
-    ];
-    for (const body of bodies) assert.match(await post('/v1/chat/completions', body), / 200 OK/);
-    const invalid = format({ type: 'string', pattern: `(${MARK}` });
-    assertCleanError(
-      await post('/v1/chat/completions', chat(MARK, { model, stream, ...invalid })),
-      'an invalid pattern',
-    );
-    assertCleanError(
-      await post('/v1/chat/completions', chat(`${MARK} `.repeat(500), { model, stream })),
-      'too long',
-    );
-    assertCleanError(
-      await post('/v1/chat/completions', {
-        model,
-        stream,
-        messages: [{ role: 'assistant', content: MARK }],
-        tools: [MARK],
-      }),
-      'tools',
-    );
-  }
-  using wire = await Wire.open(service.url);
-  wire.send(requestText('POST /v1/chat/completions', authorization, chat(MARK, { model, stream: true })));
-  await wire.head();
-  const pid = /"engine":"test\/real","pid":(\d+)/.exec(service.stderr())?.[1];
-  process.kill(Number(pid), 'SIGKILL');
-  for (let text = ''; !text.includes('[DONE]');) text += (await wire.chunk()) ?? '';
-  await until(() => /test\/real.*engine crashed/.test(service.stderr()));
-});
+const withModel = { skip: FILE === undefined && 'SLUICE_TEST_MODEL is not set' };
+
+test(
+  'requests to a real model succeed, or get errors that do not repeat the request',
+  withModel,
+  async () => {
+    const model = 'test/real';
+    const format = (schema: object) => ({
+      response_format: { type: 'json_schema', json_schema: { name: MARK, schema } },
+      max_tokens: 8,
+    });
+    for (const stream of [true, false]) {
+      const bodies: object[] = [
+        chat(MARK, { model, stream, max_tokens: 4, stop: [MARK], logprobs: true }),
+        chat(MARK, { model, stream, ...format({ type: 'object', properties: { [MARK]: { const: MARK } } }) }),
+        chat(MARK, { model, stream, ...format({ type: 'string', pattern: `^${MARK}[a-z]{2,3}$` }) }),
+      ];
+      for (const body of bodies) assert.match(await post('/v1/chat/completions', body), / 200 OK/);
+      const invalid = format({ type: 'string', pattern: `(${MARK}` });
+      assertCleanError(
+        await post('/v1/chat/completions', chat(MARK, { model, stream, ...invalid })),
+        'an invalid pattern',
+      );
+      assertCleanError(
+        await post('/v1/chat/completions', chat(`${MARK} `.repeat(500), { model, stream })),
+        'too long',
+      );
+      assertCleanError(
+        await post('/v1/chat/completions', {
+          model,
+          stream,
+          messages: [{ role: 'assistant', content: MARK }],
+          tools: [MARK],
+        }),
+        'tools',
+      );
+    }
+    using wire = await Wire.open(service.url);
+    wire.send(requestText('POST /v1/chat/completions', authorization, chat(MARK, { model, stream: true })));
+    await wire.head();
+    const pid = /"engine":"test\/real","pid":(\d+)/.exec(service.stderr())?.[1];
+    process.kill(Number(pid), 'SIGKILL');
+    for (let text = ''; !text.includes('[DONE]');) text += (await wire.chunk()) ?? '';
+    await until(() => /test\/real.*engine crashed/.test(service.stderr()));
+  },
+);
 
 test('the log, the database and all files contain no marked text', async () => {
   await runCli(['keys', 'list', '--json'], service.env);
