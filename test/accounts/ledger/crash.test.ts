@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -53,8 +53,10 @@ async function stop({ child }: Writer, { home, url }: TestDatabase): Promise<voi
   using locked = url === null ? new DatabaseSync(join(home, 'sluice.db'), { timeout: 60_000 }) : undefined;
   locked?.exec('begin immediate');
   child.kill('SIGSTOP');
-  // A signal takes effect with a delay.
-  await new Promise((resolve) => setTimeout(resolve, 10));
+  // The signal takes effect with a delay. The state of a stopped process begins with T.
+  await until(() =>
+    execFileSync('ps', ['-o', 'stat=', '-p', String(child.pid)], { encoding: 'utf8' }).startsWith('T'),
+  );
 }
 
 /** Returns the IDs on the lines that begin with a word. */
