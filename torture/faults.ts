@@ -41,7 +41,7 @@ const BEYOND_LEASE = [LEASE_MS * 1.2, LEASE_MS * 2] as const;
 export const FAULT_TYPES: readonly FaultType[] = [
   { name: 'service killed', weight: 6, target: 'instance', durationMs: [0, 500], inject: killInstance },
   {
-    name: 'service killed for long',
+    name: 'service down beyond its lease',
     weight: 2,
     target: 'instance',
     durationMs: BEYOND_LEASE,

@@ -21,14 +21,18 @@ const program = new Command('npm run torture --')
   .description('Inject faults into the service and compare the records of its callers with its ledger.')
   .option('--faults <count>', 'number of faults', wholeNumber, 1000)
   .addOption(
-    new Option('--database <kind>', 'postgres: several instances, with Valkey or Redis')
+    new Option('--database <kind>', 'sqlite: one instance; postgres: several instances, with Valkey or Redis')
       .choices(['sqlite', 'postgres'])
       .default('sqlite'),
   )
   .option('--instances <count>', 'number of instances on PostgreSQL (default: 2)', wholeNumber)
   .option('--callers <count>', 'number of concurrent callers', wholeNumber, 12)
-  .option('--model <file>', 'GGUF file; first sends JSON schemas that try to stall its engine')
-  .option('--seed <number>', 'repeats the faults and requests of a run (default: random)', wholeNumber)
+  .option('--model <file>', 'GGUF file; before the faults, JSON schemas try to stall its engine')
+  .option(
+    '--seed <number>',
+    'seed from the output of a run whose faults and requests to repeat (default: random)',
+    wholeNumber,
+  )
   .parse();
 const flags = program.opts<Flags>();
 if (flags.database === 'sqlite' && (flags.instances ?? 1) !== 1)
