@@ -315,50 +315,46 @@ test('replicas that return the request cause errors that do not repeat it', asyn
 
 const withModel = { skip: FILE === undefined && 'SLUICE_TEST_MODEL is not set' };
 
-test(
-  'requests to a real model succeed, or get errors that do not repeat the request',
-  withModel,
-  async () => {
-    const model = 'test/real';
-    const format = (schema: object) => ({
-      response_format: { type: 'json_schema', json_schema: { name: MARK, schema } },
-      max_tokens: 8,
-    });
-    for (const stream of [true, false]) {
-      const bodies: object[] = [
-        chat(MARK, { model, stream, max_tokens: 4, stop: [MARK], logprobs: true }),
-        chat(MARK, { model, stream, ...format({ type: 'object', properties: { [MARK]: { const: MARK } } }) }),
-        chat(MARK, { model, stream, ...format({ type: 'string', pattern: `^${MARK}[a-z]{2,3}$` }) }),
-      ];
-      for (const body of bodies) assert.match(await post('/v1/chat/completions', body), / 200 OK/);
-      const invalid = format({ type: 'string', pattern: `(${MARK}` });
-      assertCleanError(
-        await post('/v1/chat/completions', chat(MARK, { model, stream, ...invalid })),
-        'an invalid pattern',
-      );
-      assertCleanError(
-        await post('/v1/chat/completions', chat(`${MARK} `.repeat(500), { model, stream })),
-        'too long',
-      );
-      assertCleanError(
-        await post('/v1/chat/completions', {
-          model,
-          stream,
-          messages: [{ role: 'assistant', content: MARK }],
-          tools: [MARK],
-        }),
-        'tools',
-      );
-    }
-    using wire = await Wire.open(service.url);
-    wire.send(requestText('POST /v1/chat/completions', authorization, chat(MARK, { model, stream: true })));
-    await wire.head();
-    const pid = /"engine":"test\/real","pid":(\d+)/.exec(service.stderr())?.[1];
-    process.kill(Number(pid), 'SIGKILL');
-    for (let text = ''; !text.includes('[DONE]');) text += (await wire.chunk()) ?? '';
-    await until(() => /test\/real.*engine crashed/.test(service.stderr()));
-  },
-);
+test('errors about requests to a real model do not repeat the request', withModel, async () => {
+  const model = 'test/real';
+  const format = (schema: object) => ({
+    response_format: { type: 'json_schema', json_schema: { name: MARK, schema } },
+    max_tokens: 8,
+  });
+  for (const stream of [true, false]) {
+    const bodies: object[] = [
+      chat(MARK, { model, stream, max_tokens: 4, stop: [MARK], logprobs: true }),
+      chat(MARK, { model, stream, ...format({ type: 'object', properties: { [MARK]: { const: MARK } } }) }),
+      chat(MARK, { model, stream, ...format({ type: 'string', pattern: `^${MARK}[a-z]{2,3}$` }) }),
+    ];
+    for (const body of bodies) assert.match(await post('/v1/chat/completions', body), / 200 OK/);
+    const invalid = format({ type: 'string', pattern: `(${MARK}` });
+    assertCleanError(
+      await post('/v1/chat/completions', chat(MARK, { model, stream, ...invalid })),
+      'an invalid pattern',
+    );
+    assertCleanError(
+      await post('/v1/chat/completions', chat(`${MARK} `.repeat(500), { model, stream })),
+      'too long',
+    );
+    assertCleanError(
+      await post('/v1/chat/completions', {
+        model,
+        stream,
+        messages: [{ role: 'assistant', content: MARK }],
+        tools: [MARK],
+      }),
+      'tools',
+    );
+  }
+  using wire = await Wire.open(service.url);
+  wire.send(requestText('POST /v1/chat/completions', authorization, chat(MARK, { model, stream: true })));
+  await wire.head();
+  const pid = /"engine":"test\/real","pid":(\d+)/.exec(service.stderr())?.[1];
+  process.kill(Number(pid), 'SIGKILL');
+  for (let text = ''; !text.includes('[DONE]');) text += (await wire.chunk()) ?? '';
+  await until(() => /test\/real.*engine crashed/.test(service.stderr()));
+});
 
 test('the log, the database and all files contain no marked text', async () => {
   await runCli(['keys', 'list', '--json'], service.env);
