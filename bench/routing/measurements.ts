@@ -12,7 +12,7 @@ export interface MixResult {
   firstMedianMs: number;
   first99Ms: number;
   totalMs: number;
-  /** Part of the prompt tokens that the engines had cached. */
+  /** Share of the prompt tokens that the engines had cached. */
   cachedShare: number;
   /** See `EnginePool.imbalance`. */
   imbalance: number;

@@ -4,7 +4,7 @@ import { LoadHistory, type GenerationSummary } from '../../src/http/load-history
 
 const ENDED: GenerationSummary = { failed: false, promptTokens: 10, completionTokens: 5, ttftMs: null };
 
-test('lists full seconds, oldest first, with the requests that ended in each', () => {
+test('the history lists full seconds, oldest first, with the requests that ended in each', () => {
   let now = 1_800_000_000_500;
   const load = new LoadHistory(() => now);
   for (const ttftMs of [30, 10, 20]) load.record({ ...ENDED, ttftMs });

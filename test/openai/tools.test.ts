@@ -59,7 +59,7 @@ test('errors in tools have the path of the field', () => {
   refuses(() => chat({ tools: 'x' }), 'invalid_type', 'tools');
 });
 
-test('other types of tools are refused by name, unless the name could be content', () => {
+test('the refusal of another tool type names the type, unless it could be content', () => {
   for (const type of ['web_search', 'custom', 'code_interpreter']) {
     const text = `must be \`function\`; \`${type}\` is not supported.`;
     refuses(() => toolsOf({ type }), 'unsupported_parameter', 'tools[0].type', text);

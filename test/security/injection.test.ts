@@ -98,7 +98,7 @@ for (const database of testDatabases()) {
       );
     });
 
-    test('afterwards there are no new operators, and all keys exist', async () => {
+    test('after all these requests there are no new operators, and all keys exist', async () => {
       assert.equal((await managed.ok('GET', '/api/people')).data.length, 0);
       const { data } = await managed.ok('GET', '/api/keys');
       assert.deepEqual(data.map(({ name }) => name).sort(), ['admin', 'test']);

@@ -36,7 +36,7 @@ for (const kind of testDatabases()) {
     });
     after(() => fixture[Symbol.asyncDispose]());
 
-    test('resources of other accounts get the same response as ones that do not exist', async () => {
+    test('resources of other accounts get the same response as resources that do not exist', async () => {
       const { id: otherAccount } = await operator.ok('createAccount', { body: { name: 'other' } });
       const { id: otherKey } = await operator.ok('createKey', {
         body: { name: 'other', account_id: otherAccount },

@@ -264,7 +264,7 @@ describe('calls without an opening tag', () => {
   });
 });
 
-describe('values without JSON', () => {
+describe('argument values in formats other than JSON', () => {
   const f = tool('f', {
     text: { type: 'string' },
     count: { type: 'integer' },
@@ -296,7 +296,7 @@ describe('values without JSON', () => {
     });
   });
 
-  it('of an unknown type are JSON if they can be, except for strings', () => {
+  it('of an unknown type are parsed as JSON where possible, except for strings', () => {
     assert.deepEqual(argumentsOf({ a: '[1, {}]', b: 'x y', c: '"quoted"', d: '' }), {
       a: [1, {}],
       b: 'x y',
@@ -315,7 +315,7 @@ describe('values without JSON', () => {
     assert.deepEqual(parser.push('a "b" <'), [{ type: 'arguments', text: String.raw`a \"b\" ` }]);
   });
 
-  it('that are too long for a decision about their type are strings', () => {
+  it('that are too long to decide on their type are strings', () => {
     const long = '1'.repeat(70_000);
     assert.deepEqual(argumentsOf({ count: long }), { count: long });
   });
