@@ -53,7 +53,7 @@ describe('series', () => {
     );
   });
 
-  test('finds points without neighbors, which a line does not show', () => {
+  test('points without neighbors, which a line does not show, are found', () => {
     assert.deepEqual(isolated([1, null, 2, 3, null, 4]), [0, 5]);
     assert.deepEqual(isolated([7]), [0]);
     assert.deepEqual(isolated([]), []);
@@ -65,7 +65,7 @@ describe('series', () => {
     assert.deepEqual(painted([errors])[0]?.values, [null, null, 0, 2, 0, null, null]);
   });
 
-  test('detects charts without data, and without values above zero', () => {
+  test('charts without data, or without values above zero, are detected', () => {
     assert.equal(isAboveZero([series('a', 'line', [null, 0])]), false);
     assert.equal(isAboveZero([series('a', 'line', [0]), series('b', 'bar', [0, 1])]), true);
     assert.equal(isMeasured([]), false);
@@ -121,7 +121,8 @@ describe('values at the axis', () => {
     assert.deepEqual(labels('ms', 400_000), ['0 min', '2 min', '4 min', '6 min']);
     assert.deepEqual(labels('usd', 0.0011, 3), ['$0.0000', '$0.0005', '$0.0010']);
     assert.deepEqual(labels('usd', 1.7), ['$0.00', '$0.50', '$1.00', '$1.50']);
-    assert.deepEqual(labels('count', 1_300_000, 3), ['0.0M', '0.5M', '1.0M']);
+    assert.deepEqual(labels('count', 1_300_000, 3), ['0', '0.5M', '1.0M']);
+    assert.deepEqual(labels('count', 30_000, 3), ['0', '10K', '20K', '30K']);
     assert.deepEqual(labels('count', 7000), ['0', '2,000', '4,000', '6,000']);
   });
 

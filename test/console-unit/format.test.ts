@@ -3,7 +3,7 @@ import { glob, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { exactMoney, exactMoneyColumn, money, moneyColumn } from '../../console/src/format/money.ts';
-import { percentColumn } from '../../console/src/format/number.ts';
+import { bytes, percentColumn } from '../../console/src/format/number.ts';
 import { duration, localTime, utcSpan } from '../../console/src/format/time.ts';
 import { ROOT } from '../docs/markdown.ts';
 
@@ -18,7 +18,13 @@ describe('money', () => {
     ]);
   });
 
-  test('in a column has the same number of decimals in each row, as the largest amount requires', () => {
+  test('of a single amount is rounded like in a column', () => {
+    for (const usd of ['2.139', '2.135', '2.134', '999.999'])
+      assert.equal(money(usd), moneyColumn([usd])(usd));
+    assert.deepEqual(['0.09267', '0.9996'].map(money), ['$0.0927', '$1.00']);
+  });
+
+  test('in a column has as many decimals in every row as the largest amount requires', () => {
     const column = (...amounts: string[]) => amounts.map(moneyColumn(amounts));
     assert.deepEqual(column('1234.567', '0.1', '0.001', '0'), ['$1,234.57', '$0.10', '<$0.01', '$0.00']);
     assert.deepEqual(column('0.05', '0.00123', '0'), ['$0.0500', '$0.0012', '$0.0000']);
@@ -40,6 +46,10 @@ describe('percentages', () => {
     const shares = [0, 0.0001, 0.125, 0.5, 0.9999, 1].map((share) => percentColumn(share).replace(/\s/, ''));
     assert.deepEqual(shares, ['0.0%', '<0.1%', '12.5%', '50.0%', '>99.9%', '100.0%']);
   });
+});
+
+test('bytes are in units of 1000, as in the messages of the service', () => {
+  assert.deepEqual([0, 999, 98_400_000, 20_800_000_000].map(bytes), ['0 B', '999 B', '98.4 MB', '20.8 GB']);
 });
 
 describe('times', () => {

@@ -185,14 +185,19 @@ describe('models of a running service', WITH_BROWSER, () => {
     await drawer.waitFor({ state: 'detached' });
   });
 
-  test('the catalog shows what fits, and a chosen model can be exchanged', async () => {
+  test('the catalog shows which models fit, and another model can be chosen instead', async () => {
     const dialog = await openAdd(page, 'Catalog');
     await dialog.getByText(/of memory is available on this machine/).waitFor();
     await dialog.getByRole('searchbox').fill('qwen3-0.6b');
     const entry = dialog.getByRole('button', { name: /Qwen\/Qwen3-0\.6B/ });
-    await entry
-      .getByText(/640 MB file · needs .* of memory · 40,960 tokens of context · Q8_0 · Apache-2.0/)
-      .waitFor();
+    for (const fact of [
+      '640 MB file',
+      /^needs .* of memory$/,
+      '40,960 tokens of context',
+      'Q8_0',
+      'Apache-2.0',
+    ])
+      await entry.getByText(fact).waitFor();
     await entry.click();
     await dialog.getByRole('button', { name: 'Download 640 MB' }).waitFor();
     await dialog.getByRole('button', { name: 'Choose another model' }).click();

@@ -53,14 +53,19 @@ function stepsOf(unit: Unit, top: number): number[] {
   return round.filter((step) => step <= top).sort((a, b) => a - b);
 }
 
-/** Formats the ticks that `valueTicks` returns, without rounding, in one unit and with the same number of decimals. */
+/**
+ * Formats the ticks that `valueTicks` returns, without rounding, in one unit and with the same number of decimals. The 0
+ * of large counts has neither.
+ */
 export function tickLabels(unit: Unit, ticks: readonly number[]): string[] {
   const top = ticks.at(-1) ?? 0;
   const step = ticks[1] ?? 1;
   const { size, suffix } = unit === 'ms' ? timeScale(top, step) : countScale(top);
   const decimals = decimalsOf(step / size);
   const digits = unit === 'usd' && decimals > 0 ? Math.max(2, decimals) : decimals;
-  return ticks.map((tick) => `${unit === 'usd' ? '$' : ''}${fixed(tick / size, digits)}${suffix}`);
+  const prefix = unit === 'usd' ? '$' : '';
+  const zero = unit !== 'ms' && suffix !== '' ? `${prefix}0` : null;
+  return ticks.map((tick) => (tick === 0 && zero) || `${prefix}${fixed(tick / size, digits)}${suffix}`);
 }
 
 interface TickScale {

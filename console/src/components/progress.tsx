@@ -9,7 +9,7 @@ export function Progress({
   label: string;
   /** 0 to 1; null: unknown. */
   fraction: number | null;
-  /** Progress as text, such as "40 of 94 MiB". */
+  /** Progress as text, such as "40 of 98 MB". */
   text: string;
 }) {
   return (

@@ -1,12 +1,12 @@
 /**
- * Formats a single amount in USD with cents; amounts below $1 get three significant digits. `usd` is a decimal string
+ * Formats a single amount in USD, rounded to cents, or to three significant digits below $1. `usd` is a decimal string
  * and is never converted to a float. Use `moneyColumn` for a column of amounts.
  */
 export function money(usd: string): string {
   const { whole, fraction } = partsOf(usd);
   const zeros = /^0*/.exec(fraction)?.[0].length ?? 0;
   const digits = whole === '0' && zeros < fraction.length ? Math.max(2, zeros + 3) : 2;
-  return written(usd, fraction.slice(0, digits).replace(/0+$/, '').padEnd(2, '0'));
+  return rounded(usd, digits).replace(/(\.\d{2,}?)0+$/, '$1');
 }
 
 /** Formats an amount in USD with all of its digits. */

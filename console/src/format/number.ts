@@ -37,18 +37,15 @@ const FIXED = Array.from(
 /** Formats with exactly this number of decimals, up to 12. */
 export const fixed = (value: number, decimals: number): string => (FIXED[decimals] ?? WHOLE).format(value);
 
-/** Formats bytes in units of 1024, such as `93.8 MiB`. */
-export const bytes = (count: number): string => inUnits(count, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB']);
+const BYTE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
 
-/** Formats the size of a model or its memory in units of 1000 bytes, like the messages of the service: `98.4 MB`. */
-export const modelSize = (count: number): string => inUnits(count, 1000, ['B', 'kB', 'MB', 'GB', 'TB']);
-
-function inUnits(count: number, size: number, units: readonly string[]): string {
+/** Formats bytes in units of 1000, like the messages of the service: `98.4 MB`. */
+export function bytes(count: number): string {
   let value = count;
   let unit = 0;
-  while (value >= size && unit < units.length - 1) {
-    value /= size;
+  while (value >= 1000 && unit < BYTE_UNITS.length - 1) {
+    value /= 1000;
     unit++;
   }
-  return `${unit === 0 ? value : ONE.format(value)} ${units[unit] ?? ''}`;
+  return `${unit === 0 ? value : ONE.format(value)} ${BYTE_UNITS[unit] ?? ''}`;
 }

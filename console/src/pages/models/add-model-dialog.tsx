@@ -6,7 +6,7 @@ import { Dialog } from '../../components/dialog.tsx';
 import { TextField } from '../../components/field.tsx';
 import { errorAt } from '../../components/form-error.tsx';
 import { Tabs } from '../../components/tabs.tsx';
-import { modelSize } from '../../format/number.ts';
+import { bytes } from '../../format/number.ts';
 import { CatalogEntry, CatalogList, type CatalogModel } from './catalog-list.tsx';
 import { Refusal } from './memory-refusal.tsx';
 import { NEW_OFFER, NEW_SERVER, offerOf, serverOf, type FieldErrors } from './model-draft.ts';
@@ -109,7 +109,7 @@ export default function AddModelDialog({ open, models, suggested, onClose, onAdd
           {(way !== 'catalog' || chosen !== null) && (
             <Button kind="primary" type="submit" form={form} busy={add.isPending}>
               {way === 'catalog' && chosen?.downloaded === false
-                ? `Download ${modelSize(chosen.size_bytes)}`
+                ? `Download ${bytes(chosen.size_bytes)}`
                 : 'Add model'}
             </Button>
           )}

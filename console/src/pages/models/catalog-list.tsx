@@ -4,7 +4,7 @@ import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { ErrorState, SkeletonRows } from '../../components/states.tsx';
-import { modelSize, whole } from '../../format/number.ts';
+import { bytes, whole } from '../../format/number.ts';
 
 export type CatalogModel = ItemOf<'listCatalog'>;
 
@@ -18,24 +18,22 @@ interface CatalogListProps {
 export function CatalogList({ served, onChoose }: CatalogListProps) {
   const [search, setSearch] = useState('');
   const { data, error, refetch } = useRead('listCatalog', undefined);
-  if (data === undefined) {
-    return error === null ? (
-      <SkeletonRows rows={5} />
-    ) : (
-      <ErrorState error={error} retry={() => void refetch()} />
-    );
+  if (error !== null && data === undefined) {
+    return <ErrorState error={error} retry={() => void refetch()} />;
   }
   const wanted = search.trim().toLowerCase();
-  const shown = data.data.filter(({ id, summary }) => `${id} ${summary}`.toLowerCase().includes(wanted));
+  const shown = data?.data.filter(({ id, summary }) => `${id} ${summary}`.toLowerCase().includes(wanted));
   return (
     <div className="space-y-3">
       <SearchField label="Search the catalog" value={search} onChange={setSearch} />
-      <p role="status" className="text-xs text-ink-3 tabular-nums">
-        {modelSize(data.available_memory_bytes)} of memory is available on this machine.
-        {shown.length === 0 && ' No matching models in the catalog.'}
+      <p role="status" className="min-h-4 text-xs text-ink-3 tabular-nums">
+        {data !== undefined &&
+          `${bytes(data.available_memory_bytes)} of memory is available on this machine.`}
+        {shown?.length === 0 && ' No matching models in the catalog.'}
       </p>
+      {shown === undefined && <SkeletonRows rows={5} />}
       <ul className="divide-y divide-line">
-        {shown.map((model) => (
+        {shown?.map((model) => (
           <li key={model.id}>
             <button
               type="button"
@@ -54,14 +52,14 @@ export function CatalogList({ served, onChoose }: CatalogListProps) {
 
 /** A model of the catalog, with what an operator needs to choose it. */
 export function CatalogEntry({ model, isServed = false }: { model: CatalogModel; isServed?: boolean }) {
-  const does = [...(model.tools ? ['tools'] : []), ...(model.reasoning ? ['reasoning'] : [])];
   const facts = [
-    `${modelSize(model.size_bytes)} file`,
-    `needs ${modelSize(model.memory_bytes)} of memory`,
+    `${bytes(model.size_bytes)} file`,
+    `needs ${bytes(model.memory_bytes)} of memory`,
     `${whole(model.context_length)} tokens of context`,
     model.quantization,
     model.license,
-    ...does,
+    ...(model.tools ? ['tools'] : []),
+    ...(model.reasoning ? ['reasoning'] : []),
   ];
   return (
     <>
@@ -69,8 +67,12 @@ export function CatalogEntry({ model, isServed = false }: { model: CatalogModel;
         <span className="text-sm font-medium wrap-anywhere text-ink">{model.id}</span>
         <Fit model={model} isServed={isServed} />
       </span>
-      <span className="mt-0.5 block text-xs text-ink-2">{model.summary}</span>
-      <span className="mt-1 block text-xs text-ink-3 tabular-nums">{facts.join(' · ')}</span>
+      <span className="mt-0.5 block text-xs text-ink-2 first-letter:uppercase">{model.summary}</span>
+      <span className="mt-1 flex flex-wrap gap-x-3 text-xs text-ink-3 tabular-nums">
+        {facts.map((fact) => (
+          <span key={fact}>{fact}</span>
+        ))}
+      </span>
     </>
   );
 }

@@ -3,7 +3,7 @@ import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { FormError } from '../../components/form-error.tsx';
 import { Notice } from '../../components/states.tsx';
-import { modelSize } from '../../format/number.ts';
+import { bytes } from '../../format/number.ts';
 
 type Model = ItemOf<'listServedModels'>;
 
@@ -33,7 +33,7 @@ export function Refusal({ error, fields = [], models, onFreed }: RefusalProps) {
           {loaded.map(({ id, memory_bytes: memory, in_flight: running }) => (
             <li key={id} className="flex flex-wrap items-center justify-between gap-x-3 gap-y-1 text-xs">
               <span className="min-w-0 wrap-anywhere">
-                {id} uses {modelSize(memory ?? 0)}
+                {id} uses {bytes(memory ?? 0)}
                 {running > 0 && `, ${running} running`}
               </span>
               <Button

@@ -6,7 +6,7 @@ import { Button, ButtonLink } from '../../components/button.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
 import { money } from '../../format/money.ts';
-import { modelSize, whole } from '../../format/number.ts';
+import { bytes, whole } from '../../format/number.ts';
 import { useSession } from '../../shell/session.tsx';
 import { ModelActivity } from './model-activity.tsx';
 
@@ -124,8 +124,8 @@ function Facts({ model }: { model: Model }) {
       {modality !== null && <Fact label="Modality">{modality}</Fact>}
       {quantization !== null && <Fact label="Quantization">{quantization}</Fact>}
       {capabilities !== '' && <Fact label="Capabilities">{capabilities}</Fact>}
-      {model.size_bytes !== null && <Fact label="File">{modelSize(model.size_bytes)}</Fact>}
-      {model.memory_bytes !== null && <Fact label="Memory in use">{modelSize(model.memory_bytes)}</Fact>}
+      {model.size_bytes !== null && <Fact label="File">{bytes(model.size_bytes)}</Fact>}
+      {model.memory_bytes !== null && <Fact label="Memory in use">{bytes(model.memory_bytes)}</Fact>}
       {model.license !== null && <Fact label="License">{model.license}</Fact>}
     </dl>
   );

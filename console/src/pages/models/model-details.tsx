@@ -3,7 +3,7 @@ import { Badge } from '../../components/badge.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
 import { money } from '../../format/money.ts';
-import { modelSize, whole } from '../../format/number.ts';
+import { bytes, whole } from '../../format/number.ts';
 
 type Model = ItemOf<'listServedModels'>;
 
@@ -37,7 +37,7 @@ function detailsOf(model: Model) {
           { label: 'File', value: fileText(model) },
           {
             label: 'Memory in use',
-            value: model.memory_bytes === null ? '—' : modelSize(model.memory_bytes),
+            value: model.memory_bytes === null ? '—' : bytes(model.memory_bytes),
           },
         ]
       : []),
@@ -49,7 +49,7 @@ function detailsOf(model: Model) {
 
 function fileText({ size_bytes: size, downloaded }: Model): string {
   const state = downloaded === null ? '—' : downloaded ? 'Downloaded' : 'Not downloaded';
-  return size === null ? state : `${state}, ${modelSize(size)}`;
+  return size === null ? state : `${state}, ${bytes(size)}`;
 }
 
 function priceText(usd: string): string {

@@ -2,7 +2,7 @@ import { useState, type ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { Notice } from '../../components/states.tsx';
 import { Progress } from '../../components/progress.tsx';
-import { modelSize, percent } from '../../format/number.ts';
+import { bytes, percent } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { TextLink } from '../../shell/link.tsx';
 import { useSession } from '../../shell/session.tsx';
@@ -60,12 +60,12 @@ function Download({
       <Progress
         label="Downloading"
         fraction={total === null ? null : received / total}
-        text={total === null ? modelSize(received) : `${modelSize(received)} of ${modelSize(total)}`}
+        text={total === null ? bytes(received) : `${bytes(received)} of ${bytes(total)}`}
       />
       <div className="mt-1.5 flex min-h-4 items-center justify-between gap-3 text-2xs text-ink-3 tabular-nums">
         <p className="flex flex-wrap gap-x-3">
           <span>
-            {rate !== null && (stalled ? 'Stalled: less than 1 kB/s' : `${modelSize(Math.round(rate))}/s`)}
+            {rate !== null && (stalled ? 'Stalled: less than 1 kB/s' : `${bytes(Math.round(rate))}/s`)}
           </span>
           <span>{left !== null && `${duration(left * 1000)} left`}</span>
         </p>
@@ -79,9 +79,7 @@ function Down({ model: { reason, retry_in_ms: retry } }: { model: Model }) {
   const { person } = useSession();
   return (
     <Notice tone="bad">
-      <p className="break-words">
-        {reason === null ? 'Not responding' : reason.slice(0, 1).toUpperCase() + reason.slice(1)}
-      </p>
+      <p className="break-words first-letter:uppercase">{reason ?? 'Not responding'}</p>
       <p className="mt-1 text-xs">
         {retry !== null && `Retrying ${retry < 1000 ? 'now' : `in ${Math.ceil(retry / 1000)} s`}. `}
         {person.operator && <TextLink to="/operator/engines">View replicas</TextLink>}

@@ -3,7 +3,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Checkbox } from '../../components/choices.tsx';
 import { Confirm } from '../../components/confirm.tsx';
-import { modelSize, whole } from '../../format/number.ts';
+import { bytes, whole } from '../../format/number.ts';
 
 type Model = ItemOf<'listServedModels'>;
 
@@ -38,7 +38,7 @@ export function RemoveModel({
       {deletesFile ? (
         <>
           <p>
-            Its downloaded file{size !== null && ` (${modelSize(size)})`} is {keepFile ? 'kept.' : 'deleted.'}
+            Its downloaded file{size !== null && ` (${bytes(size)})`} is {keepFile ? 'kept.' : 'deleted.'}
           </p>
           <Checkbox checked={keepFile} onChange={setKeepFile}>
             Keep the file
@@ -70,8 +70,7 @@ export function UnloadModel({ model, open, onClose }: ConfirmProps) {
       onConfirm={() => unload.mutate({ body: { model: id } }, { onSuccess: onClose })}
     >
       <p>
-        {memory !== null && `Frees ${modelSize(memory)} of memory. `}Its file is kept.{' '}
-        <Running model={model} />
+        {memory !== null && `Frees ${bytes(memory)} of memory. `}Its file is kept. <Running model={model} />
       </p>
       <p>
         Requests for it are refused with 503 until you load it again

@@ -5,6 +5,7 @@ import { Button, ButtonLink } from '../../components/button.tsx';
 import { CodeTabs } from '../../components/code.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { EmptyState, ErrorState, Skeleton } from '../../components/states.tsx';
+import { bytes } from '../../format/number.ts';
 import { samplesOf } from '../../snippets/samples.ts';
 import { FirstResponse } from './first-response.tsx';
 import { useFirstCall, type FirstCall } from './first-call.ts';
@@ -110,18 +111,13 @@ function BetterModel() {
     <section className="space-y-2">
       <h2 className="text-sm font-semibold">A better model fits this machine</h2>
       <p className="text-sm text-ink-3">
-        {better.id} is a {gigabytes(better.size_bytes)} download and needs {gigabytes(better.memory_bytes)} of
-        memory.
+        {better.id} is a {bytes(better.size_bytes)} download and needs {bytes(better.memory_bytes)} of memory.
       </p>
       <ButtonLink size="small" to={`/models?add=${encodeURIComponent(better.id)}`}>
         Add this model
       </ButtonLink>
     </section>
   );
-}
-
-function gigabytes(bytes: number): string {
-  return `${(bytes / 1e9).toFixed(1)} GB`;
 }
 
 /** A short request that even a slow model completes within seconds. */
