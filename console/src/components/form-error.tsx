@@ -1,4 +1,5 @@
 import type { ApiError } from '../api/client.ts';
+import { CodeText } from './code-text.tsx';
 import { Notice } from './states.tsx';
 
 /** Returns the error message for this field, if any. */
@@ -9,5 +10,9 @@ export function errorAt(error: ApiError | null, param: string): string | null {
 /** Shows an error, unless it is about one of `fields`: those show their own errors. */
 export function FormError({ error, fields = [] }: { error: ApiError | null; fields?: readonly string[] }) {
   if (error === null || (error.param !== null && fields.includes(error.param))) return null;
-  return <Notice tone="bad">{error.message}</Notice>;
+  return (
+    <Notice tone="bad">
+      <CodeText text={error.message} />
+    </Notice>
+  );
 }

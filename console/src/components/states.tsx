@@ -2,6 +2,7 @@ import { CircleAlert, type LucideIcon } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { ApiError } from '../api/client.ts';
 import { Button } from './button.tsx';
+import { CodeText } from './code-text.tsx';
 
 /** A placeholder with the size of the content, so that the layout does not shift. */
 export function Skeleton({ className = 'h-4 w-24' }: { className?: string }) {
@@ -62,7 +63,9 @@ export function ErrorState({ error, retry }: { error: ApiError; retry?: () => vo
         <CircleAlert className="size-5" aria-hidden="true" />
       </span>
       <p className="text-sm font-semibold">Could not load this data</p>
-      <p className="mt-1 max-w-md text-sm text-ink-3">{error.message}</p>
+      <p className="mt-1 max-w-md text-sm text-ink-3">
+        <CodeText text={error.message} />
+      </p>
       {error.requestId !== null && (
         <p className="mt-1 text-2xs text-ink-3">
           Request ID: <span className="font-mono">{error.requestId}</span>

@@ -1,13 +1,14 @@
+import { CodeText } from '../../components/code-text.tsx';
 import { TextLink } from '../../shell/link.tsx';
 import { GUIDE } from './guide-pages.ts';
 
-/** Text in which references such as `docs/limits.md, "Key limits"` are links to the guide. */
+/** Like `CodeText`, and references such as `docs/limits.md, "Key limits"` are links to the guide. */
 export function GuideText({ text }: { text: string }) {
   // Captures the page and the section.
   const parts = text.split(/docs\/([\w-]+)\.md(?:, "([^"]+)")?/);
   return parts.map((part, index) => {
     // The parts never change order.
-    if (index % 3 === 0) return part;
+    if (index % 3 === 0) return <CodeText key={index} text={part} />;
     if (index % 3 === 2) return null;
     return <GuideLink key={index} slug={part} section={parts[index + 1]} />;
   });

@@ -84,10 +84,11 @@ function Replica({ engine, onOpen }: { engine: Engine; onOpen: (engine: Engine) 
     <>
       <button
         type="button"
+        aria-label={engine.model}
         className="block max-w-full text-left font-medium hover:underline"
         onClick={() => onOpen(engine)}
       >
-        <ModelName id={engine.model} />
+        <ModelName short id={engine.model} />
       </button>
       <span className="hidden truncate text-xs text-ink-3 sm:block" title={engine.name}>
         {locationOf(engine)}
@@ -125,7 +126,7 @@ function State({ engine }: { engine: Engine }) {
     <>
       <EngineStatus engine={engine} />
       {(state === 'down' || state === 'paused') && reason !== null && (
-        <span className="block max-w-40 truncate text-xs text-ink-3" title={reason}>
+        <span className="block max-w-40 truncate text-xs text-ink-3 first-letter:uppercase" title={reason}>
           {reason}
         </span>
       )}

@@ -164,7 +164,7 @@ function Readiness({ engine }: { engine: Engine }) {
     case 'paused':
       return (
         <Notice tone="warn" title="Paused after failures">
-          <p className="break-words">{reason}</p>
+          <p className="break-words first-letter:uppercase">{reason}</p>
           <p className="mt-1">
             {retry === null || retry <= 0
               ? 'The next request checks whether the replica has recovered.'
@@ -175,7 +175,9 @@ function Readiness({ engine }: { engine: Engine }) {
     case 'down':
       return (
         <Notice tone="bad" title="Replica is down">
-          <p className="break-words">{reason ?? 'Reason unknown. Check the service log.'}</p>
+          <p className="break-words first-letter:uppercase">
+            {reason ?? 'Reason unknown. Check the service log.'}
+          </p>
           <p className="mt-1">
             {retry === null
               ? 'There are no automatic retries.'

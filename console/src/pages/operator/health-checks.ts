@@ -61,7 +61,7 @@ function ledger({ writable, failing_for_ms: failing, waiting, reason }: Health['
     word: 'Not writable',
     what: `${failing === null ? '' : `Failing for ${duration(failing)}: `}${reason ?? 'see the service log'}. ${pending}`,
     advice:
-      'New requests are refused with storage_unavailable until their usage can be recorded again. See docs/ledger.md and docs/databases.md.',
+      'New requests are refused with `storage_unavailable` until their usage can be recorded again. See docs/ledger.md and docs/databases.md.',
   };
 }
 
@@ -76,7 +76,7 @@ function limitsStore({ kind, reachable }: Health['limits_store'], instances: num
       what: 'Counted in memory, by this instance only',
       advice: alone
         ? null
-        : 'Each instance counts separately, so accounts can exceed their limits. Set SLUICE_VALKEY_URL. See docs/limits.md, "Several instances".',
+        : 'Each instance counts separately, so accounts can exceed their limits. Set `SLUICE_VALKEY_URL`. See docs/limits.md, "Several instances".',
     };
   }
   return {
@@ -108,7 +108,7 @@ function disk({ free_bytes: free, total_bytes: total }: Health['disk']): Check {
     word: free < FULL_BYTES ? 'Almost full' : 'Low on space',
     what,
     advice:
-      'Free up space. The command sluice models list shows downloaded models. See docs/models.md, "Where files live".',
+      'Free up space. The command `sluice models list` shows downloaded models. See docs/models.md, "Where files live".',
   };
 }
 
@@ -169,7 +169,7 @@ function backups(backup: Health['backup']): Check {
       state: 'off',
       word: 'Not scheduled',
       what: 'This service does not back up its database',
-      advice: 'Set backup in the configuration file. See docs/databases.md, "Scheduled backups".',
+      advice: 'Set `backup` in the configuration file. See docs/databases.md, "Scheduled backups".',
     };
   const every = backup.every_hours === 1 ? 'Every hour' : `Every ${whole(backup.every_hours)} hours`;
   const last = backup.last_at === null ? 'none yet' : `latest ${dateTime(backup.last_at)}`;
@@ -199,7 +199,7 @@ function mail(configured: boolean): Check {
         state: 'off',
         word: 'Not configured',
         what: 'Invitation links must be sent by hand, and users cannot reset their password by email',
-        advice: 'Set smtp in the configuration file. See docs/sign-in.md, "Mail".',
+        advice: 'Set `smtp` in the configuration file. See docs/sign-in.md, "Mail".',
       };
 }
 
@@ -213,6 +213,6 @@ function providers(names: readonly string[]): Check {
         word: 'Password only',
         what: 'No sign-in providers configured',
         advice:
-          'Add Google, GitHub or an OpenID Connect provider under signIn in the configuration file. See docs/sign-in.md.',
+          'Add Google, GitHub or an OpenID Connect provider under `signIn` in the configuration file. See docs/sign-in.md.',
       };
 }

@@ -43,7 +43,7 @@ export function Health({ models }: { models: readonly Model[] | undefined }) {
     >
       {shown.length === 0
         ? `Database, ledger, limits and ${models === undefined ? 'disk' : 'models'}`
-        : shown.map(({ name, word }) => `${name}: ${word.toLowerCase()}`).join('; ')}
+        : shown.map(({ name, what }) => `${name}: ${what}`).join('. ')}
     </Line>
   );
 }

@@ -35,7 +35,7 @@ export function LatestRequests({ scope, requests: { data, error, refetch } }: La
   const query = new URLSearchParams(scopeInQuery(scope));
   const search = query.size > 0 ? `?${query}` : '';
   const receipt = (id: string) => `/requests/${encodeURIComponent(id)}${search}`;
-  const columns = logColumns(rows, { key, account: scope.all ? account : null, receipt });
+  const columns = logColumns(rows, { key, account: scope.all ? account : null, receipt, short: true });
   return (
     <Table
       label="Latest requests"

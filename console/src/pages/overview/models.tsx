@@ -40,9 +40,10 @@ export function Models({ models: { data, error, refetch } }: ModelsProps) {
           <span className="min-w-0">
             <Link
               to={`/models?q=${encodeURIComponent(model.id)}`}
+              aria-label={model.id}
               className="block font-medium underline-offset-2 hover:underline"
             >
-              <ModelName id={model.id} />
+              <ModelName short id={model.id} />
             </Link>
             <span className="block text-xs text-ink-3 tabular-nums">
               {whole(model.in_flight)} in flight, {whole(model.waiting)} waiting

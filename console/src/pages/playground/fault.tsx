@@ -1,6 +1,7 @@
 import { CircleAlert } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Button } from '../../components/button.tsx';
+import { CodeText } from '../../components/code-text.tsx';
 import type { Fault as FaultData } from './answer.ts';
 import { useActions, useIsRunning } from './context.ts';
 import { NUMBERS } from './parameters.ts';
@@ -16,7 +17,9 @@ export function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => voi
     <div role="alert" className="rounded-lg bg-bad-soft px-3.5 py-3 text-sm">
       <p className="flex gap-2.5">
         <CircleAlert className="mt-0.5 size-4 shrink-0 text-bad" aria-hidden="true" />
-        <span className="min-w-0 break-words text-ink">{fault.message}</span>
+        <span className="min-w-0 break-words text-ink">
+          <CodeText text={fault.message} />
+        </span>
       </p>
       <div className="mt-2 flex flex-wrap items-center gap-x-3 gap-y-2 pl-6.5">
         <Button size="small" disabled={isRunning || waitMs > 0} onClick={onRetry}>

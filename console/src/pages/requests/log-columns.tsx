@@ -12,6 +12,8 @@ interface Names {
   account: ((id: string) => string) | null;
   /** Returns the path of the receipt of a request. */
   receipt: (id: string) => string;
+  /** Never shows the organizations of models. */
+  short?: boolean;
 }
 
 const tokens = ({ prompt_tokens, completion_tokens }: Request): string =>
@@ -26,7 +28,7 @@ function Length({ ms }: { ms: number | null }) {
  * hidden values. */
 export function logColumns(
   requests: readonly Request[],
-  { key, account, receipt }: Names,
+  { key, account, receipt, short = false }: Names,
 ): Column<Request>[] {
   const amount = moneyColumn(requests.map(({ cost_usd }) => cost_usd));
   const cost = ({ state, cost_usd }: Request): string => (state === 'open' ? '—' : amount(cost_usd));
@@ -45,7 +47,7 @@ export function logColumns(
             </time>
           </Link>
           <span className="block max-w-36 text-xs text-ink-3 md:hidden">
-            <ModelName id={row.model} />
+            <ModelName short id={row.model} />
           </span>
         </>
       ),
@@ -57,7 +59,7 @@ export function logColumns(
       grow: true,
       cell: (row) => (
         <>
-          <ModelName id={row.model} />
+          <ModelName short={short} id={row.model} />
           <span className="block truncate text-xs text-ink-3">{key(row.key_id)}</span>
         </>
       ),

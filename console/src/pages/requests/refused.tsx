@@ -2,6 +2,7 @@ import { ShieldCheck } from 'lucide-react';
 import type { ItemOf } from '../../api/client.ts';
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { useRead } from '../../api/queries.ts';
+import { CodeText } from '../../components/code-text.tsx';
 import { Card } from '../../components/card.tsx';
 import { Select } from '../../components/select.tsx';
 import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
@@ -93,11 +94,11 @@ function columnsOf(key: (id: string) => string, account: ((id: string) => string
       grow: true,
       cell: (row) => (
         <>
-          <span className="block truncate font-mono text-xs font-medium text-ink" title={row.code}>
+          <span className="block font-mono text-xs font-medium wrap-anywhere text-ink">
             {row.param === null ? row.code : `${row.code} · ${row.param}`}
           </span>
-          <span className="block text-xs text-ink-3 max-sm:line-clamp-3 sm:truncate" title={row.message}>
-            {row.message}
+          <span className="block text-xs wrap-anywhere text-ink-3">
+            <CodeText text={row.message} />
           </span>
           <span className="block truncate text-xs text-ink-3 md:hidden">{keyName(row)}</span>
         </>
@@ -117,7 +118,7 @@ function columnsOf(key: (id: string) => string, account: ((id: string) => string
     },
     {
       name: 'last',
-      heading: 'Last',
+      heading: 'Last refused',
       from: 'sm',
       cell: ({ last_at: at }) => (
         <time className="whitespace-nowrap tabular-nums" dateTime={at} title={`${dateTime(at)} (${utc(at)})`}>
