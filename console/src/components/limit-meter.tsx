@@ -42,8 +42,8 @@ export function LimitMeter({ limitStatus, scope }: LimitMeterProps) {
         ) : (
           <>
             <span>Last 60 seconds</span>
-            {/* The capacity of the token bucket may differ from the per-minute limit. */}
-            <span>{limitLeft(limitStatus)} available now</span>
+            {/* The capacity of the token bucket may differ from the limit. A full bucket says nothing. */}
+            {Number(used) > 0 && <span>{limitLeft(limitStatus)} available now</span>}
           </>
         )}
       </p>

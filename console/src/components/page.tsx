@@ -23,7 +23,7 @@ export function Page({ title, parent, hint, actions, wide = false, fill = false,
   if (fill) {
     return (
       <div data-fill="" className="flex h-[calc(100dvh-3.5rem)] min-h-96 flex-col lg:h-dvh">
-        <header className="flex min-h-14 flex-wrap items-center gap-x-4 gap-y-2 border-b border-line bg-surface px-4 py-2 sm:px-6 lg:px-8">
+        <header className="flex min-h-14 flex-wrap items-center gap-x-4 gap-y-2 border-b border-line bg-surface px-4 py-2 sm:px-6 lg:pr-5 lg:pl-8">
           <h1 className="text-base font-semibold tracking-tight text-ink">{title}</h1>
           {actions}
         </header>
@@ -32,7 +32,7 @@ export function Page({ title, parent, hint, actions, wide = false, fill = false,
     );
   }
   return (
-    <div className={`w-full px-4 py-6 sm:px-6 lg:px-8 lg:py-8 ${wide ? 'max-w-[100rem]' : 'max-w-6xl'}`}>
+    <div className={`w-full px-4 py-6 sm:px-6 lg:px-8 lg:py-8 ${wide ? 'max-w-[100rem]' : 'max-w-[75rem]'}`}>
       <header className="mb-6 flex flex-wrap items-end justify-between gap-x-6 gap-y-3">
         <div className="min-w-0">
           {parent !== undefined && (

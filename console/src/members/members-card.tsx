@@ -1,5 +1,5 @@
 import { UserMinus, Users } from 'lucide-react';
-import { useState, type ReactNode } from 'react';
+import { useState } from 'react';
 import type { ItemOf } from '../api/client.ts';
 import { useAction, useList } from '../api/queries.ts';
 import { Badge } from '../components/badge.tsx';
@@ -77,12 +77,12 @@ interface MembersCardProps {
   account: { id: string; name: string };
   /** The user may change roles and remove members. */
   editable: boolean;
-  /** Such as the invite button. */
-  actions?: ReactNode;
+  /** Has a heading, for pages that show more than the members. */
+  titled?: boolean;
 }
 
 /** The members of an account and their roles. */
-export function MembersCard({ account, editable, actions }: MembersCardProps) {
+export function MembersCard({ account, editable, titled = false }: MembersCardProps) {
   const members = useList('listMembers', { params: { id: account.id }, query: {} });
   const [leaving, setLeaving] = useState<Member | null>(null);
   const setMember = useAction('setMember', {
@@ -100,7 +100,7 @@ export function MembersCard({ account, editable, actions }: MembersCardProps) {
       ]
     : [PERSON, ROLE, SINCE];
   return (
-    <Card title="Members" hint="Users with access to this account" actions={actions} flush>
+    <Card {...(titled && { title: 'Members', hint: 'Users with access to this account' })} flush>
       {members.items === undefined ? (
         members.error === null ? (
           <SkeletonRows rows={3} />

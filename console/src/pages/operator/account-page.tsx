@@ -71,7 +71,7 @@ function Account({ account }: { account: Account }) {
           <AccountLimits account={account} plan={plan} />
           <AccountKeys accountId={account.id} />
         </div>
-        <MembersCard account={account} editable={account.status !== 'closed'} />
+        <MembersCard titled account={account} editable={account.status !== 'closed'} />
         <InvitationsCard accountId={account.id} />
         <AccountAudit accountId={account.id} />
       </div>

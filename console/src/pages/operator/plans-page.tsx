@@ -51,7 +51,7 @@ export default function PlansPage() {
       ) : (
         <div className="space-y-4">
           {all.map((plan) => plan.limits === null && <MissingPlan key={plan.name} plan={plan} />)}
-          <div className="grid items-start gap-4 md:grid-cols-2 xl:grid-cols-3">
+          <div className="grid gap-4 md:grid-cols-2 xl:grid-cols-3">
             {all.map(
               (plan) => plan.limits !== null && <PlanCard key={plan.name} plan={plan} limits={plan.limits} />,
             )}
