@@ -95,7 +95,7 @@ async function askToRevoke(page: Page): Promise<void> {
   await page.getByRole('alertdialog').waitFor();
 }
 
-/** Presses a shortcut that opens a dialog, whose script is loaded then. */
+/** Presses a shortcut that loads and opens a dialog. */
 async function openDialog(page: Page, shortcut: string): Promise<void> {
   await page.keyboard.press(shortcut);
   await page.getByRole('dialog').waitFor();
@@ -126,16 +126,12 @@ async function callTools(page: Page): Promise<void> {
   await page.locator('summary').filter({ hasText: 'Reasoning' }).click();
 }
 
-/** The browser keeps the playground of an earlier page. */
+/** The browser keeps the playground of an earlier page. The playground would store it again when the page is left. */
 async function clearPlayground(page: Page): Promise<void> {
-  const clear = page.getByRole('button', { name: 'Clear', exact: true });
-  await clear.waitFor();
-  const second = page.getByRole('button', { name: 'Close column 2' });
-  if (await second.isVisible()) await second.click();
-  if (await clear.isEnabled()) {
-    await clear.click();
-    await page.getByRole('alertdialog').getByRole('button', { name: 'Clear' }).click();
-  }
+  const url = page.url();
+  await page.goto('/members');
+  await page.evaluate('localStorage.clear()');
+  await page.goto(url);
 }
 
 async function firstLinkOfTable(page: Page): Promise<void> {
