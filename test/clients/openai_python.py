@@ -1,9 +1,9 @@
 """Tests of the official Python client, run by `openai-python.test.ts`.
 
-SLUICE_URL and SLUICE_KEY are those of the service. SLUICE_SPENT_KEY allows no requests, and SLUICE_ELSEWHERE_KEY only a
-model that does not exist. SLUICE_CONTROL is the URL of actions that clients cannot perform: `/fill` and `/release` the
-queue of the scripted model, `/kill` an engine, wait for free slots (`/slots-free`), advance the clock of the limits
-(`/wait-100-ms`), and create a key that allows one request per 100 ms (`/brief-key`).
+SLUICE_URL and SLUICE_KEY are the service's URL and a key. SLUICE_SPENT_KEY allows no requests, and SLUICE_ELSEWHERE_KEY
+allows only a model that does not exist. SLUICE_CONTROL is the URL of actions that clients cannot perform: fill the
+queue of the scripted model (`/fill`), release it (`/release`), kill an engine (`/kill`), wait for free slots (`/slots-free`),
+advance the clock of the limits (`/wait-100-ms`), and create a key that allows one request per 100 ms (`/brief-key`).
 """
 
 import asyncio
@@ -130,7 +130,7 @@ class Sync(Checks, unittest.TestCase):
         self.addCleanup(self.client.close)
 
     @unittest.skipUnless(REAL, "there is no model")
-    def test_the_real_model(self) -> None:
+    def test_the_real_model_completes_chats_and_texts(self) -> None:
         whole = self.client.chat.completions.create(**COLORS)
         self.check_chat(whole)
         self.check_stream(list(self.client.chat.completions.create(**COLORS, **WITH_USAGE)), whole)
@@ -156,7 +156,7 @@ class Sync(Checks, unittest.TestCase):
         again = self.client.chat.completions.create(**{**FORCED, "messages": messages, "max_tokens": 4})
         self.assertEqual(again.choices[0].message.content, " the" * 4)
 
-    def test_models(self) -> None:
+    def test_models_are_listed_and_retrieved(self) -> None:
         self.check_models(list(self.client.models.list()), self.client.models.retrieve(SCRIPTED))
         with self.assertRaises(openai.NotFoundError):
             self.client.models.retrieve("acme/missing")
@@ -173,36 +173,36 @@ class Sync(Checks, unittest.TestCase):
             self.client.with_options(timeout=0.2).chat.completions.create(**STUCK)
         control("slots-free")
 
-    def test_refusals(self) -> None:
+    def test_refusals_have_their_class_and_code(self) -> None:
         for fields, *expected in REFUSALS:
             for stream in (False, True):
                 with self.subTest(expected[2], stream=stream), self.assertRaises(openai.APIStatusError) as caught:
                     self.client.chat.completions.create(**{**CHAT, **fields}, stream=stream)
                 self.check_refusal(caught.exception, *expected)
 
-    def test_a_wrong_key(self) -> None:
+    def test_a_wrong_key_is_an_authentication_error(self) -> None:
         with_wrong_key = self.client.with_options(api_key=f"{KEY}x")
         for call in (lambda: with_wrong_key.chat.completions.create(**CHAT), with_wrong_key.models.list):
             with self.assertRaises(openai.AuthenticationError) as caught:
                 call()
             self.check_refusal(caught.exception, openai.AuthenticationError, 401, "invalid_api_key", None)
 
-    def test_an_error_during_the_stream(self) -> None:
+    def test_an_error_during_the_stream_is_raised(self) -> None:
         chunks = 0
         with self.assertRaises(openai.APIError) as caught:
             for chunk in self.client.chat.completions.create(**BROKEN):
                 chunks += bool(chunk.choices[0].delta.content)
         self.check_broken(caught.exception, chunks)
 
-    def test_structured_output_that_is_cut_off(self) -> None:
+    def test_structured_output_that_is_cut_off_is_an_error(self) -> None:
         with self.assertRaises(openai.LengthFinishReasonError):
             self.client.chat.completions.parse(**CHAT, response_format=City, max_tokens=1)
 
-    def test_a_connection_error(self) -> None:
+    def test_a_refused_connection_is_a_connection_error(self) -> None:
         with self.assertRaises(openai.APIConnectionError):
             self.client.with_options(base_url="http://127.0.0.1:1/v1").chat.completions.create(**CHAT)
 
-    def test_limits_of_a_plan(self) -> None:
+    def test_a_rate_limit_is_raised_or_retried_until_admitted(self) -> None:
         with openai.OpenAI(**options(api_key=control("brief-key"))) as brief:
             brief.chat.completions.create(**CHAT)
             with self.assertRaises(openai.RateLimitError) as caught:
@@ -220,7 +220,7 @@ class Sync(Checks, unittest.TestCase):
                 patient.chat.completions.create(**CHAT)
             self.assertEqual(statuses, [429, 200])
 
-    def test_insufficient_quota(self) -> None:
+    def test_insufficient_quota_is_not_retried(self) -> None:
         statuses = []
         http = openai.DefaultHttpxClient(event_hooks={"response": [lambda r: statuses.append(r.status_code)]})
         with openai.OpenAI(**options(api_key=SPENT_KEY, max_retries=2, http_client=http)) as spent:
@@ -229,7 +229,7 @@ class Sync(Checks, unittest.TestCase):
         self.check_limited(caught.exception, "insufficient_quota")
         self.assertEqual(statuses, [429])
 
-    def test_a_model_that_the_key_may_not_use(self) -> None:
+    def test_a_model_that_the_key_may_not_use_is_denied(self) -> None:
         other = self.client.with_options(api_key=ELSEWHERE_KEY)
         for call in (lambda: other.chat.completions.create(**CHAT), lambda: other.models.retrieve(SCRIPTED)):
             with self.assertRaises(openai.PermissionDeniedError) as caught:
@@ -267,7 +267,7 @@ class Async(Checks, unittest.IsolatedAsyncioTestCase):
         self.addAsyncCleanup(self.client.close)
 
     @unittest.skipUnless(REAL, "there is no model")
-    async def test_the_real_model(self) -> None:
+    async def test_the_real_model_completes_chats_and_texts(self) -> None:
         whole = await self.client.chat.completions.create(**COLORS)
         self.check_chat(whole)
         stream = await self.client.chat.completions.create(**COLORS, **WITH_USAGE)
@@ -279,7 +279,7 @@ class Async(Checks, unittest.IsolatedAsyncioTestCase):
         parsed = await self.client.chat.completions.parse(**PARIS)
         self.assertIsInstance(parsed.choices[0].message.parsed, City)
 
-    async def test_models(self) -> None:
+    async def test_models_are_listed_and_retrieved(self) -> None:
         listed = [model async for model in self.client.models.list()]
         self.check_models(listed, await self.client.models.retrieve(SCRIPTED))
 
@@ -301,21 +301,21 @@ class Async(Checks, unittest.IsolatedAsyncioTestCase):
             await self.client.with_options(timeout=0.2).chat.completions.create(**STUCK)
         await asyncio.to_thread(control, "slots-free")
 
-    async def test_refusals(self) -> None:
+    async def test_refusals_have_their_class_and_code(self) -> None:
         for fields, *expected in REFUSALS:
             for stream in (False, True):
                 with self.subTest(expected[2], stream=stream), self.assertRaises(openai.APIStatusError) as caught:
                     await self.client.chat.completions.create(**{**CHAT, **fields}, stream=stream)
                 self.check_refusal(caught.exception, *expected)
 
-    async def test_an_error_during_the_stream(self) -> None:
+    async def test_an_error_during_the_stream_is_raised(self) -> None:
         chunks = 0
         with self.assertRaises(openai.APIError) as caught:
             async for chunk in await self.client.chat.completions.create(**BROKEN):
                 chunks += bool(chunk.choices[0].delta.content)
         self.check_broken(caught.exception, chunks)
 
-    async def test_limits_of_a_plan(self) -> None:
+    async def test_rate_limits_and_quotas_are_raised(self) -> None:
         key = await asyncio.to_thread(control, "brief-key")
         async with openai.AsyncOpenAI(**options(api_key=key)) as brief:
             await brief.chat.completions.create(**CHAT)
