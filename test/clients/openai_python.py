@@ -1,9 +1,10 @@
 """Tests of the official Python client, run by `openai-python.test.ts`.
 
-SLUICE_URL and SLUICE_KEY are the service's URL and a key. SLUICE_SPENT_KEY allows no requests, and SLUICE_ELSEWHERE_KEY
-allows only a model that does not exist. SLUICE_CONTROL is the URL of actions that clients cannot perform: fill the
-queue of the scripted model (`/fill`), release it (`/release`), kill an engine (`/kill`), wait for free slots (`/slots-free`),
-advance the clock of the limits (`/wait-100-ms`), and create a key that allows one request per 100 ms (`/brief-key`).
+SLUICE_URL and SLUICE_KEY are the service's URL and a key. SLUICE_SPENT_KEY allows no requests, and
+SLUICE_ELSEWHERE_KEY allows only a model that does not exist. SLUICE_CONTROL is the URL of actions that clients cannot
+perform: fill the queue of the scripted model (`/fill`), release it (`/release`), kill an engine (`/kill`), wait for
+free slots (`/slots-free`), advance the clock of the limits (`/wait-100-ms`), and create a key that allows one request
+per 100 ms (`/brief-key`).
 """
 
 import asyncio
