@@ -18,7 +18,7 @@ describe('money', () => {
     ]);
   });
 
-  test('of a single amount is rounded like in a column', () => {
+  test('of a single amount is rounded as in a column', () => {
     for (const usd of ['2.139', '2.135', '2.134', '999.999'])
       assert.equal(money(usd), moneyColumn([usd])(usd));
     assert.deepEqual(['0.09267', '0.9996'].map(money), ['$0.0927', '$1.00']);
