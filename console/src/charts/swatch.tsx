@@ -9,7 +9,7 @@ export function Swatch({ series: { shape, color, faint = false, tail = false } }
   if (shape !== 'line') return <span className="size-2 shrink-0 rounded-[3px]" style={{ background }} />;
   return (
     <span
-      className={`w-3 shrink-0 ${tail ? 'h-px opacity-60' : 'h-0.75 rounded-full'}`}
+      className={`w-3 shrink-0 ${tail ? 'h-0.5 opacity-60' : 'h-1 rounded-full'}`}
       style={{ background }}
     />
   );
