@@ -40,6 +40,7 @@ describe('the log on a terminal', () => {
     log.info('ready', { url: 'http://127.0.0.1:8080' });
     engine.error('engine crashed; restarting', { reason: 'killed by SIGKILL', crashes: 1, pauseMs: 200 });
     log.warn('email not sent', { error: new Error('refused') });
+    log.info('stopping', { running: 2, drainMs: 30_000 });
     log.info('request', {
       path: '/v1/chat/completions',
       status: 200,
@@ -55,6 +56,7 @@ describe('the log on a terminal', () => {
       'acme/model is ready: cpu, 2 threads, 4 slots',
       'error  engine crashed; restarting  engine=acme/model  reason="killed by SIGKILL"  crashes=1  pauseMs=200',
       'warning  email not sent  error="Error: refused"',
+      'Stopping, running requests: 2',
       'POST /v1/chat/completions  200  acme/model  12 + 34 tokens  1.2 s',
     ]);
   });
