@@ -210,7 +210,7 @@ test('an unknown model is model_not_found, and the message lists the models, the
   assert.deepEqual([refused.code, refused.param], ['model_not_found', 'model']);
   assert.equal(
     refused.message,
-    'The model `gpt-4o` does not exist. Available models: `other/tiny`, `acme/large`, `acme/small`.',
+    'The model `gpt-4o` does not exist. Available models: `acme/large`, `acme/small`, `other/tiny`.',
   );
   assert.equal(
     fault(() => router.model('acme/tinny')).message,
