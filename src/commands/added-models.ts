@@ -132,7 +132,7 @@ export async function readAdded(config: Config): Promise<ModelConfig[]> {
   return models.map((stored) => stored.config);
 }
 
-/** Whether the database exists, so that models can have been added. */
+/** Whether there may be added models. There are none if the SQLite database does not exist. */
 async function hasDatabase(): Promise<boolean> {
   const { home, url } = databaseOf(process.env);
   return url !== null || (await fileSize(sqlitePath(home))) !== null;

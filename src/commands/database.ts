@@ -71,7 +71,7 @@ async function backup(file: string): Promise<void> {
   const progress = progressBar();
   try {
     const options = { signal: stop.signal, onProgress: progress.update };
-    // Not migrated, because this version may be the one to upgrade to.
+    // Does not migrate the database first: this may be the backup before an upgrade to this version.
     if (url === null) await backupSqlite(sqlitePath(home), target, options);
     else await backupPostgres(url, target, options);
   } catch (error) {

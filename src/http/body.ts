@@ -105,7 +105,7 @@ export class BodyMemory {
   }
 }
 
-/** The memory reserved for one body, until its last user has released it. */
+/** The memory reserved for one body. It is freed after one call of `release`, and one more for each `retain`. */
 export class BodyReservation {
   readonly #memory: BodyMemory;
   readonly #account: string;
@@ -123,7 +123,7 @@ export class BodyReservation {
     this.#bytes += bytes;
   }
 
-  /** Adds a user of the body, or of what was parsed from it. */
+  /** For code that uses the body, or what was parsed from it, and then calls `release`. */
   retain(): this {
     this.#users++;
     return this;
@@ -133,7 +133,7 @@ export class BodyReservation {
     if (--this.#users === 0) this.discard();
   }
 
-  /** Releases the memory of a body that is not used, because the response to a refused request can take a while to close. */
+  /** Frees the memory of an unused body at once, because the response to a refused request can take a while to close. */
   discard(): void {
     this.#memory.release(this.#account, this.#bytes);
     this.#bytes = 0;

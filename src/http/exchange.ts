@@ -27,7 +27,7 @@ export interface GenerationExchange extends Exchange {
   caller: AuthenticatedKey | null;
   /** The memory reserved for the body; null: no body. */
   bodyMemory: BodyReservation | null;
-  /** Null before it is read, after it is parsed, or without one. */
+  /** Null before the body is read, after it is parsed, or if there is none. */
   body: Uint8Array | null;
   /** The value of `Idempotency-Key`; null: none. */
   idempotencyKey: string | null;

@@ -31,8 +31,8 @@ export interface GenerationResult {
 }
 
 /**
- * Handles a request to a generation endpoint. `caller` belongs to the exchange. Sends one response and logs one line,
- * however the request ends.
+ * Handles a request to a generation endpoint by `caller`. Sends one response and logs one line, however the request
+ * ends.
  */
 export async function generate(
   context: HttpContext,

@@ -4,7 +4,7 @@ import type { GenerationRecord } from '../inference/record.ts';
 
 /** Receives the response of one generation: a stream, a JSON body or an error. */
 export interface GenerationOutput {
-  /** Begins a stream. `record` belongs to the generation. */
+  /** Begins the stream of the generation with this record. */
   openStream(record: GenerationRecord): FrameOutput;
   /** Sends a whole response. */
   sendJson(body: string): void;

@@ -4,7 +4,6 @@ import type { GenerationRecord } from '../inference/record.ts';
 import { Counter, Histogram, sample, SeriesTable } from '../metrics/series.ts';
 import { METRICS } from '../metrics/table.ts';
 import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
-import { EventLoopDelay } from './event-loop-delay.ts';
 import type { RequestSummary } from './request-log.ts';
 
 /** The label `model` of requests that were refused before their model was known. */
@@ -98,5 +97,36 @@ export class ServiceMetrics implements Disposable {
   /** Stops measuring the delay of the event loop. */
   [Symbol.dispose](): void {
     this.#eventLoopDelay[Symbol.dispose]();
+  }
+}
+
+/** Interval between measurements, in milliseconds. */
+const DELAY_INTERVAL_MS = 50;
+
+/**
+ * Measures how late a timer runs. Node's own histogram has no buckets that can be added up across instances, and must
+ * be reset between scrapes.
+ */
+class EventLoopDelay implements Disposable {
+  readonly #histogram = new Histogram(METRICS.eventLoopDelay);
+  readonly #timer: NodeJS.Timeout;
+  #dueAtMs = performance.now() + DELAY_INTERVAL_MS;
+
+  constructor() {
+    this.#timer = setInterval(() => this.#measure(), DELAY_INTERVAL_MS).unref();
+  }
+
+  #measure(): void {
+    const nowMs = performance.now();
+    this.#histogram.observe(Math.max(0, nowMs - this.#dueAtMs) / 1000);
+    this.#dueAtMs = nowMs + DELAY_INTERVAL_MS;
+  }
+
+  expose(): string {
+    return this.#histogram.expose();
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
   }
 }

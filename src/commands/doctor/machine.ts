@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { formatBytes } from '../progress-bar.ts';
 import type { Finding } from './finding.ts';
 
-/** With less memory, `checkMemory` gives a note. The service and the default model need slightly less. */
+/** `checkMemory` gives a note below this memory. The service and the default model need slightly less. */
 const LOW_MEMORY_BYTES = 805_306_368;
 
 /** Reports the Node version, and checks the cores and the memory, including the limits of a container. */

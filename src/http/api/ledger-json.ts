@@ -99,5 +99,5 @@ function percentilesJson<Values extends Readonly<Record<string, number>>>(
 ): Values | null {
   if (values === null) return null;
   const rounded = Object.entries(values).map(([name, value]) => [name, Number(value.toPrecision(5))]);
-  return Object.fromEntries(rounded) as Values; // With the same names.
+  return Object.fromEntries(rounded) as Values;
 }

@@ -181,7 +181,7 @@ function progressOf(state: UnpausedState): Progress {
 const READY = { state: 'ready' } as const;
 const DRAINED = { state: 'down', reason: 'drained', retryInMs: null } as const;
 
-/** Returns what the state of a replica means for its model. */
+/** Returns the state that a model has if all of its replicas have this state. */
 function modelStateOf(state: ReplicaState): UnpausedState {
   switch (state.state) {
     // A paused replica still gets requests if no other is ready.

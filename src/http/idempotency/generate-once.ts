@@ -35,7 +35,10 @@ export async function generateOnce(
   }
 }
 
-/** Runs a generation and sends its response to the caller. It continues for a while if the caller disconnects. */
+/**
+ * Runs a generation and sends its response to the caller. If the caller disconnects, the generation continues for
+ * `idempotency.graceMs`, so that a repeated request can join it.
+ */
 async function begin(
   context: HttpContext,
   exchange: GenerationExchange,

@@ -8,7 +8,7 @@ import { ResponsePages, type Position } from './response-pages.ts';
 /** Memory per generation in addition to its response, in bytes. */
 const OVERHEAD_BYTES = 1024;
 
-/** Pages of a response that may be in memory, if it is no longer shared, before its generation waits. */
+/** If a response is no longer shared, its generation waits while more than this number of its pages are in memory. */
 const UNSHARED_PAGES = 2;
 
 /** The memory of all responses. */
@@ -167,7 +167,7 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
     this.#change = null;
   }
 
-  /** Returns the bytes after this position, which it advances; none at the end of the response so far. For readers. */
+  /** Returns the next bytes from a position and advances it. Empty if there are no more bytes yet. For readers. */
   read(position: Position): Buffer {
     if (this.#pages.isDropped(position)) throw tooSlow();
     const bytes = this.#pages.read(position);
@@ -273,9 +273,9 @@ export class ResponseReader {
   }
 
   /**
-   * Resolves with the next bytes, or null at the end of the response or if the reader is closed. A JSON response is
-   * returned at once; of a stream, the first part is empty if it has begun without frames. The bytes are shared by all
-   * readers, and must not be changed. Rejects with the error of the generation, or with the error passed to `fail`.
+   * Resolves with the next bytes, or null at the end of the response or if the reader is closed. The first bytes are
+   * empty if a stream has begun but has no frames yet. The bytes are shared by all readers, and must not be changed.
+   * Rejects with the error of the generation, or with the error passed to `fail`.
    */
   async next(): Promise<Buffer | null> {
     const generation = this.#generation;

@@ -27,9 +27,9 @@ export interface IdempotencyStoreOptions {
 }
 
 /**
- * The generations with an idempotency key of this instance: running ones, and ones that ended within
+ * The generations of this instance that have an idempotency key: those that run, and those that ended within the last
  * `idempotency.keepMs`. Their responses use at most `idempotency.maxBytes` of memory, and those of one account at most a
- * share of it. To make room, those that ended first are discarded, except while they are being sent.
+ * share of it. To make room, the responses that ended first are discarded, except while they are being sent.
  */
 export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
   readonly #options: IdempotencyStoreOptions;
@@ -140,7 +140,7 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
     return this.#accounts.get(accountId)?.bytes ?? 0;
   }
 
-  /** Discards kept responses that are not being sent, until `isEnough`. */
+  /** Discards kept responses that are not being sent, until `isEnough` returns true. */
   #makeRoom(kept: Iterable<KeyedGeneration>, isEnough: () => boolean): void {
     for (const generation of kept) {
       if (isEnough()) return;

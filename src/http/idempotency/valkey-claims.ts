@@ -137,7 +137,7 @@ export class ValkeyClaims implements IdempotencyClaims {
       const held = await this.#connection.evaluate(CLAIM, [claimKey(claimant)], args);
       if (typeof held !== 'string') return null;
       const [instance = '', , fingerprint = '', state] = held.split(' ');
-      // The claim is this instance's own, but its generation is gone: the store was unavailable when it ended.
+      // A claim of this instance can be replaced: its generation ended while the store was unavailable.
       if (instance !== this.#instanceId && (await this.#isAlive(instance)))
         return { fingerprint, running: state === 'running' };
       replaced = held;

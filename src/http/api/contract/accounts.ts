@@ -28,7 +28,7 @@ const planInUse = component(
       .number()
       .nullable()
       .describe(
-        'Share of an account when requests of several accounts wait for a model, relative to other plans; null with `limits`.',
+        'Share of an account when requests of several accounts wait for a model, relative to other plans; null if `limits` is null.',
       ),
   }),
 );

@@ -92,7 +92,7 @@ export const receipt = component(
     stages: z
       .object({ queue_ms: milliseconds, prefill_ms: milliseconds, decode_ms: milliseconds })
       .describe('Duration of each stage; null: not completed, or unknown.'),
-    retries: z.int().describe('Number of times it was sent to another replica after one failed.'),
+    retries: z.int().describe('Number of times it was sent to another replica after a replica failed.'),
     interrupted: z.boolean().describe('Whether the token counts are those of the last checkpoint.'),
   }),
 );

@@ -70,7 +70,7 @@ const catalogModel = component(
 
 const onlyModel = component('ModelReference', z.strictObject({ model }));
 
-/** Changes of the served models, without a restart. */
+/** Changes to the served models, without a restart. */
 export const modelOperations = operations({
   listCatalog: {
     route: 'GET /api/catalog',
@@ -102,7 +102,7 @@ export const modelOperations = operations({
           source: line(2048)
             .optional()
             .describe(
-              'A model of the catalog, `hf:owner/repo/file.gguf[@revision]`, an `https://` address, or an absolute path on the machine of the service. Either this or `replicas` is required.',
+              'A model of the catalog, `hf:owner/repo/file.gguf[@revision]`, an `https://` URL, or an absolute path on the machine of the service. Either this or `replicas` is required.',
             ),
           replicas: z.array(newReplica).min(1).max(100).optional().describe('Servers that run this model.'),
           pricing,
