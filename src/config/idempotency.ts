@@ -16,7 +16,7 @@ export const idempotencySchema = z
       .min(65_536)
       .default(67_108_864)
       .describe(
-        'Maximum memory for these responses, in bytes; one account may use a quarter of it, and at least 64 KiB. Those that ended first are discarded first. A running response that does not fit is sent only to the clients that already receive it.',
+        'Maximum memory for these responses, in bytes; one account may use a quarter of it, or 64 KiB if that is more. The responses that ended first are discarded first. A running response that does not fit is sent only to the clients that already receive it.',
       ),
     graceMs: z
       .int()

@@ -10,7 +10,7 @@ export interface TracingConfig {
   headers: ReadonlyMap<string, Secret>;
   /** Attributes of this service, by name, such as `service.name`. */
   resource: ReadonlyMap<string, string>;
-  /** Whether a request that belongs to a trace of its caller is recorded if that trace is. */
+  /** Whether a request that continues a trace of its caller is recorded exactly if the caller records that trace. */
   parentBased: boolean;
   /** The share of the other requests that are recorded, 0 to 1. */
   ratio: number;
@@ -47,7 +47,7 @@ function readEndpoint(text: string, issues: ConfigIssue[]): string {
     return `${text.replace(/\/+$/, '')}/v1/traces`;
   }
   const expected = 'the http:// or https:// URL of an OTLP/HTTP receiver, such as http://127.0.0.1:4318';
-  issues.push(environmentIssue('OTEL_EXPORTER_OTLP_ENDPOINT', expected, 'its value is not such a URL'));
+  issues.push(environmentIssue('OTEL_EXPORTER_OTLP_ENDPOINT', expected, 'its value is not one'));
   return '';
 }
 
@@ -55,7 +55,9 @@ function readHeaders(text: string, issues: ConfigIssue[]): Map<string, Secret> {
   const name = 'OTEL_EXPORTER_OTLP_HEADERS';
   const headers = pairs(name, text, issues);
   if (headers.some(([header, value]) => !/^[\w-]+$/.test(header) || !HEADER_VALUE.test(value))) {
-    issues.push(environmentIssue(name, 'headers such as `name=value`', 'it has another character'));
+    issues.push(
+      environmentIssue(name, 'headers such as `name=value`', 'a name or value cannot be sent in a header'),
+    );
   }
   return new Map(headers.map(([header, value]) => [header.toLowerCase(), new Secret(value)]));
 }
@@ -88,7 +90,7 @@ function pairs(name: string, text: string, issues: ConfigIssue[]): (readonly [st
     const value = decoded(part.slice(at + 1).trim());
     if (at > 0 && value !== null) return [[part.slice(0, at).trim(), value] as const];
     const expected = 'a list such as `name=value,name=value`, with percent-encoded values';
-    issues.push(environmentIssue(name, expected, 'one of its parts has another form'));
+    issues.push(environmentIssue(name, expected, 'one of its entries does not have this form'));
     return [];
   });
 }
