@@ -6,8 +6,7 @@ import {
   type TextEvent,
   type TokenLogprob,
 } from '../generation.ts';
-import { readFinishReason } from './finish-reason.ts';
-import { invalidResponse } from './invalid-response.ts';
+import { incompleteResponse, invalidResponse } from './invalid-response.ts';
 import { readLogprobs } from './logprobs.ts';
 import { readToolCalls, ToolCallReader, type ReplicaCall } from './tool-call-reader.ts';
 import type { ReceivedTokens } from './usage-meter.ts';
@@ -72,6 +71,43 @@ function readChoice(kind: GenerationKind, value: unknown): ReplicaChoice {
     reason: readFinishReason(choice.finish_reason),
     tokenIds: readTokenIds(choice.token_ids),
   };
+}
+
+/**
+ * Converts the `finish_reason` of a replica in any dialect. Unknown reasons become `stop`: the response is complete, and
+ * clients expect the reasons of OpenAI. Returns null before the end of a choice, where TGI sends ''. Throws
+ * `engine_unavailable` if the server failed during the response.
+ */
+function readFinishReason(value: unknown): FinishReason | null {
+  if (typeof value !== 'string' || value === '') return null;
+  switch (value.toLowerCase()) {
+    case 'length':
+    case 'max_tokens': // Anthropic, Gemini.
+    case 'model_length': // Mistral.
+    case 'model_context_window_exceeded': // Anthropic, Z.ai.
+      return 'length';
+    case 'tool_calls':
+    case 'function_call': // The older name in OpenAI's API.
+    case 'tool_use': // Anthropic.
+      return 'tool_calls';
+    case 'content_filter':
+    case 'refusal': // Anthropic.
+    case 'sensitive': // Z.ai.
+    // Gemini.
+    case 'safety':
+    case 'recitation':
+    case 'blocklist':
+    case 'prohibited_content':
+    case 'spii':
+      return 'content_filter';
+    case 'abort': // vLLM, SGLang.
+    case 'error':
+    case 'network_error': // Z.ai.
+    case 'insufficient_system_resource': // DeepSeek.
+      throw incompleteResponse(`finish_reason was ${value}`);
+    default: // Such as stop, end_turn, eos_token or stop_sequence.
+      return 'stop';
+  }
 }
 
 /** Reads token IDs. Returns null for anything but an array of them. */
@@ -170,12 +206,12 @@ export class ChoiceReader {
     events.push({ type: 'finish', choice: this.#choice, reason: this.#reasonOf(part.reason) });
   }
 
-  /** Adds the IDs of earlier tokens without text to the event of a single token. */
+  /** Puts the IDs of earlier tokens without text before the ID of this event, which is a single token. */
   addPendingIds(event: TextEvent): void {
     if (event.tokenIds !== undefined) this.#addTokenIds(event.tokenIds, event);
   }
 
-  /** Adds the IDs to the last event of their part, or to a later one if there is none. */
+  /** Adds IDs to the last event of their part. Keeps them for a later event if `last` cannot have IDs. */
   #addTokenIds(ids: readonly number[], last: GenerationEvent | undefined): void {
     for (const id of ids) this.#tokenIds.push(id);
     if (last === undefined || !('completionTokens' in last)) return;
