@@ -1,3 +1,4 @@
+import type { ModelConfig } from '../config/schema.ts';
 import type { RecommendedSampling } from '../generation.ts';
 import type { ModelSource } from './source.ts';
 
@@ -47,6 +48,21 @@ export function plannedModel(model: CatalogModel) {
 /** Returns the catalog entry of a model ID, or null. */
 export function findModel(id: string): CatalogModel | null {
   return CATALOG.find((model) => model.id === id) ?? null;
+}
+
+/**
+ * Adds the catalog's information about a model to its configuration. For models with replicas, `tools` and `reasoning`
+ * are not taken from the catalog, because they also depend on how the replica's server was started.
+ */
+export function withCatalog(model: ModelConfig): ModelConfig {
+  const listed = findModel(model.id);
+  const capabilities = model.replicas ? null : listed;
+  return {
+    ...model,
+    recommendedSampling: model.recommendedSampling ?? listed?.sampling,
+    tools: model.tools ?? capabilities?.tools,
+    reasoning: model.reasoning ?? capabilities?.reasoning,
+  };
 }
 
 const [apache, mit, llama, gemma] = ['Apache-2.0', 'MIT', 'Llama Community License', 'Gemma Terms of Use'];

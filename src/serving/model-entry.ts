@@ -7,7 +7,7 @@ import type { Config, ModelConfig, ReplicaConfig } from '../config/schema.ts';
 import { EmbeddedReplica } from '../engine/embedded-replica.ts';
 import { createRemoteReplica, type RemoteReplica } from '../engine/remote-replica.ts';
 import type { Log } from '../log.ts';
-import { withCatalog } from '../models/catalog-defaults.ts';
+import { withCatalog } from '../models/catalog.ts';
 import type { ModelStore } from '../models/store.ts';
 import { cardSource } from '../routing/card.ts';
 import type { RoutedReplica } from '../routing/replica.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { configSchema, type ModelConfig } from '../../src/config/schema.ts';
-import { withCatalog } from '../../src/models/catalog-defaults.ts';
+import { withCatalog } from '../../src/models/catalog.ts';
 
 function modelOf(settings: object): ModelConfig {
   const [model] = configSchema.parse({ models: [settings] }).models;
