@@ -29,7 +29,13 @@ export interface CostLine {
  * `RangeError` unless it is a decimal of up to 9 digits and 6 decimals.
  */
 export function picoPerToken(usdPerMillion: string): number {
-  return Number(scaled(usdPerMillion, PRICE_DECIMALS));
+  const [, whole, fraction = ''] = /^(\d{1,9})(?:\.(\d+))?$/.exec(usdPerMillion) ?? [];
+  if (whole === undefined || fraction.length > PRICE_DECIMALS) {
+    throw new RangeError(
+      `expected a decimal string with at most ${PRICE_DECIMALS} decimals, got ${JSON.stringify(usdPerMillion)}`,
+    );
+  }
+  return Number(whole + fraction.padEnd(PRICE_DECIMALS, '0'));
 }
 
 /** The counts that have a price. */
@@ -70,23 +76,8 @@ export function usdText(pico: bigint): string {
   return `${pico < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
 }
 
-/** Parses an amount in USD such as `"25.00"` into pico-dollars, exactly. Throws a `RangeError` if it is not one. */
-export function picoOfUsd(usd: string): bigint {
-  return scaled(usd, PICO_DECIMALS);
-}
-
 /** Avoids a `bigint` multiplication, which takes ten times as long, if the product is a safe integer. */
 function times(tokens: number, pricePico: number): bigint {
   const product = tokens * pricePico;
   return Number.isSafeInteger(product) ? BigInt(product) : BigInt(tokens) * BigInt(pricePico);
-}
-
-function scaled(text: string, decimals: number): bigint {
-  const [, whole, fraction = ''] = /^(\d{1,9})(?:\.(\d+))?$/.exec(text) ?? [];
-  if (whole === undefined || fraction.length > decimals) {
-    throw new RangeError(
-      `expected a decimal string with at most ${decimals} decimals, got ${JSON.stringify(text)}`,
-    );
-  }
-  return BigInt(whole + fraction.padEnd(decimals, '0'));
 }
