@@ -1,5 +1,13 @@
 import { ServiceError } from '../errors.ts';
-import { echoedPrompts, toolsOf, totalChoices, type Dialect, type GenerationRequest } from '../generation.ts';
+import {
+  echoedPrompts,
+  toolsOf,
+  totalChoices,
+  type ChatRequest,
+  type Dialect,
+  type GenerationRequest,
+  type TextRequest,
+} from '../generation.ts';
 import { DIALECT_TRAITS } from './dialects.ts';
 
 /** The kind of output at the end of a response: `call` if it has a tool call, even a complete one. */
@@ -14,8 +22,8 @@ export function canContinue(request: GenerationRequest, dialect: Dialect): boole
     case 'tokens':
       return isPlainText(request);
     case 'text':
-      // Not all servers include the prompt in the repetition penalty, and an assistant message at the end has no start
-      // of its own.
+      // Some servers do not apply the repetition penalty to the prompt, which now includes the earlier text. In a chat,
+      // this text is added as an assistant message, which cannot continue another assistant message.
       return (
         isPlainText(request) && request.sampling.repetitionPenalty === 1 && !endsWithAssistantMessage(request)
       );
@@ -51,7 +59,7 @@ export function canContinueAt(position: OutputPosition, dialect: Dialect): boole
   }
 }
 
-/** Throws `unsupported_parameter` for a request to continue several choices, an echo or log probabilities. */
+/** Throws `unsupported_parameter` if a request continues a generation and has several choices, `echo` or `logprobs`. */
 export function refuseContinuation(request: GenerationRequest): void {
   if (request.continuation === null || hasOneOutput(request)) return;
   throw new ServiceError(
@@ -61,14 +69,40 @@ export function refuseContinuation(request: GenerationRequest): void {
   );
 }
 
+/** Returns a request that continues after `text`, by adding it to each prompt or as an assistant message. */
+export function withOutput(request: GenerationRequest, text: string): GenerationRequest {
+  switch (request.kind) {
+    case 'chat': {
+      const message = { role: 'assistant', content: text, reasoning: null, toolCalls: [] } as const;
+      return { ...request, messages: [...request.messages, message] };
+    }
+    case 'text':
+      return { ...request, prompts: request.prompts.map((prompt) => prompt + text) };
+  }
+}
+
+/**
+ * Returns the chat as a text completion of its rendered prompt. Throws `unsupported_parameter` if the model starts with
+ * reasoning, because the text so far would become part of the reasoning.
+ */
+export function asTextRequest(request: ChatRequest, prompt: string): TextRequest {
+  if (OPEN_REASONING.test(prompt)) {
+    throw new ServiceError('unsupported_parameter', 'Responses of this model cannot be continued.');
+  }
+  return { ...request, kind: 'text', prompts: [prompt], echo: false };
+}
+
+/** A marker such as `<think>` or `[THINK]` at the end of a prompt. */
+const OPEN_REASONING = /[<[](?!\/)[^<>[\]]*think[^<>[\]/]*[>\]]\s*$/i;
+
 function hasOneOutput(request: GenerationRequest): boolean {
   return totalChoices(request) === 1 && request.logprobs === null && echoedPrompts(request).length === 0;
 }
 
 /**
- * Whether the text depends only on the tokens before it. To the server, the earlier tokens are part of the prompt: it
- * would miss a stop sequence that begins in them, start the format again, parse no calls, and ignore the tokens for
- * penalties. (The repetition penalty includes the prompt.)
+ * Whether the rest of the text depends only on the tokens before it. The server sees the earlier tokens as part of the
+ * prompt. It would miss a stop sequence that begins in them, start the response format again, parse no calls, and leave
+ * them out of the presence and frequency penalties. (The repetition penalty includes the prompt.)
  */
 function isPlainText(request: GenerationRequest): boolean {
   const { presencePenalty, frequencyPenalty } = request.sampling;

@@ -8,6 +8,7 @@ import { formatRequest, replicaKind } from '../openai/replica-request.ts';
 import { asList, parseJsonObject, type JsonObject } from '../openai/values.ts';
 import type { Secret } from '../secret.ts';
 import { tickEvery, tickMsFor } from '../deadline.ts';
+import { asTextRequest, withOutput } from './continuation.ts';
 import { DIALECT_TRAITS, readHealth, replicaAddress, type ReplicaAddress } from './dialects.ts';
 import {
   ReplicaRefused,
@@ -18,7 +19,6 @@ import {
 } from './engine.ts';
 import { EVENT_FRAMES } from './event-frame.ts';
 import { readGauges, type Gauges } from './gauges.ts';
-import { asTextRequest, withOutput } from './text-continuation.ts';
 import { ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
 
 export interface ReplicaOptions {
@@ -40,7 +40,7 @@ export interface ReplicaOptions {
   contextTokens?: number | undefined;
   /** For `openai`: the field for the reasoning of earlier turns. Default: the reasoning is not sent. */
   reasoningField?: ReasoningField | undefined;
-  /** Whether accounts may share a prefix cache if requests cannot separate them. */
+  /** Whether accounts may share a prefix cache if the server cannot separate them by request. */
   sharedPrefixCache: boolean;
   /** Whether non-streaming responses are requested as streams, to count tokens as they arrive. Default: false. */
   exactCounts?: boolean;
@@ -48,7 +48,7 @@ export interface ReplicaOptions {
   firstByteMs: number;
   /** Timeout between bytes of a response, in milliseconds. */
   silenceMs: number;
-  /** Timeout of connecting, in milliseconds. Default: the timeout of the health check. */
+  /** Timeout of a connection attempt, in milliseconds. Default: the timeout of the health check. */
   connectMs?: number;
   log: Log;
 }
@@ -150,8 +150,8 @@ export class ReplicaClient implements Engine {
   }
 
   /**
-   * Renders the prompt of a chat, because llama-server repeats an assistant message at the end of a chat, or not, depending
-   * on its version. Counts the tokens of the text, because a chunk may contain several.
+   * Renders a chat as a text prompt, because some versions of llama-server repeat the last assistant message of a chat
+   * in the response. Counts the tokens of the earlier text, because a chunk may contain several.
    */
   async #prepareLlamaServer(
     request: GenerationRequest,
