@@ -19,13 +19,13 @@ export interface ChildSettings<EngineOptions> {
 export interface LoadedEngine extends AsyncDisposable {
   engine: LocalEngine;
   slots: number;
-  /** The hardware that it uses, for the log. */
+  /** The hardware that the engine uses, for the log. */
   backend: string;
 }
 
 export interface ChildProgram<EngineOptions> {
   load(options: EngineOptions, onProgress: (fraction: number) => void, log: Log): Promise<LoadedEngine>;
-  /** Whether a restart could help after this error of `load`. */
+  /** Whether a restart could help after `load` has failed with this error. */
   mayRetry(error: unknown): boolean;
   /** As in `EngineServerOptions`. */
   beforeResponse?: (request: GenerationRequest, response: ServerResponse) => void;
@@ -46,8 +46,8 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
   new Worker(new URL(`./orphan-guard${extname(import.meta.filename)}`, import.meta.url)).unref();
   let stop: (() => Promise<void>) | null = null;
   process.on('SIGTERM', () => void Promise.resolve(stop?.()).finally(() => process.exit()));
-  // Ignored, because a terminal sends Ctrl+C to all its processes. The service stops its engines after its running
-  // requests have ended.
+  // A terminal sends Ctrl+C to the service and to its engines. Engines ignore it, because the service stops them when
+  // the running requests have ended.
   process.on('SIGINT', () => {});
   try {
     const settings = JSON.parse(process.argv[2] ?? '') as ChildSettings<EngineOptions>;

@@ -9,13 +9,13 @@ export interface DialectTraits {
   /** Whether non-streaming requests are sent as such. Otherwise, their responses are assembled from streams. */
   wholeResponses: boolean;
   /**
-   * When `started` is emitted: with the first chunk of servers that report the prompt's token count in it, otherwise
-   * with the headers.
+   * When `started` is emitted. `chunk`: with the first chunk, in which the server reports the prompt's token count.
+   * `headers`: with the response headers.
    */
   startedBy: 'chunk' | 'headers';
   /** Whether the server starts its response only when the request has a slot. */
   reportsSlot: boolean;
-  /** Whether usage in a chunk of one choice counts only that choice. */
+  /** Whether the usage in a chunk with a single choice counts only that choice. */
   usagePerChoice: boolean;
   /**
    * How prefix caches are separated between accounts. `salt`: a field of the request separates them. `off`: a field of
@@ -33,8 +33,8 @@ export interface DialectTraits {
   reservedTokens: number;
   /**
    * Output of an interrupted generation that the server can continue (`continuation.ts`). `output`: text and reasoning of
-   * any request, because the engine restores the state of its parser and grammar. `tokens`: plain text, after the IDs of
-   * its tokens. `text`: plain text, which the server splits into tokens again. `nothing`: none.
+   * any request, because the engine restores the state of its parser and grammar. `tokens`: plain text, which is
+   * sent as token IDs. `text`: plain text, which the server splits into tokens again. `nothing`: none.
    */
   continues: 'output' | 'tokens' | 'text' | 'nothing';
   /** Whether a request is sent again without a field that the server refused by name (`openai/refused-field.ts`). */
@@ -53,7 +53,7 @@ export interface HealthCheck {
   /** Time between checks of a healthy replica (`intervalMs`) and of an unhealthy one (`retryMs`). */
   intervalMs: number;
   retryMs: number;
-  /** Timeout of a check, and of connecting. */
+  /** Timeout of a check and of a connection attempt. */
   timeoutMs: number;
 }
 

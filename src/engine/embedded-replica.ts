@@ -51,9 +51,9 @@ export class EmbeddedReplica implements AsyncDisposable {
   #starting = Promise.resolve();
   /** Resolves when the engine of the previous run has exited. */
   #exited = Promise.resolve();
-  /** The engine's model while it is idle, and until it is ready again; otherwise null. */
+  /** The description that `sleep` has kept, for use until the engine is ready again; null if there is none. */
   #idleDescription: EngineDescription | null = null;
-  /** Starts by the supervisors of previous runs. */
+  /** Number of engine starts in previous runs. */
   #earlierStarts = 0;
 
   constructor(options: EmbeddedOptions) {

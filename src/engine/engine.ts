@@ -99,7 +99,7 @@ export class ReplicaRefused extends ServiceError {
   }
 }
 
-/** The replica refused the key of this service, or its account there has no credit. Only the operator can fix it. */
+/** The replica refused the service's key, or the service's account has no credit there. Only the operator can fix this. */
 export class AccessDenied extends ServiceError {
   constructor({ code, message, cause, retryAfterMs = 1000 }: ServiceError) {
     super(code, message, { cause, retryAfterMs });

@@ -20,7 +20,7 @@ export function firstMaxTokens(
   { traits, contextTokens }: ContextBound,
 ): number | null {
   let maxTokens = maximum;
-  // To these servers, the earlier tokens are part of the prompt.
+  // A server that continues from token IDs counts the earlier tokens as part of the prompt.
   if (continuation !== null && traits.continues === 'tokens') {
     const earlier = continuation.tokenIds.length;
     const prompt = (continuation.promptTokenIds?.length ?? 0) + earlier;

@@ -21,7 +21,7 @@ export const EMPTY_REPORT: ReplicaReport = {
   backend: null,
 };
 
-/** Minimum period over which speed is measured, in milliseconds. */
+/** Approximate period over which speed is measured, in milliseconds. */
 const WINDOW_MS = 5000;
 
 interface Sample {

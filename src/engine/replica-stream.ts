@@ -15,11 +15,11 @@ import { AccessDenied, ConnectionLost, EngineCrashed, ReplicaRefused, type Repli
 /** Unread bytes at which the connection is paused. */
 const MAX_UNREAD_BYTES = 262_144;
 
-/** Maximum size of a non-streaming response. Of an error's body, only `MAX_ERROR_BYTES` are read. */
+/** Maximum size of a non-streaming response. Error bodies are read only up to `MAX_ERROR_BYTES`. */
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 const MAX_ERROR_BYTES = 65_536;
 
-/** The same for one that is requested as a stream, which is several times as long. */
+/** Maximum size of a non-streaming response that is requested as a stream, which is several times as long. */
 const MAX_COLLECTED_BYTES = 4 * MAX_RESPONSE_BYTES;
 
 /** Maximum time between the last event and the end of the HTTP response, in milliseconds. */
@@ -194,7 +194,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     this.#hasResponse = true;
     if (this.#reader) {
       if (this.#complete) return;
-      // The events of a non-streaming response are collected. Those of the service's own engines end.
+      // Limit the size of a non-streaming response, whose events are collected in memory. The service's own engines end
+      // their responses at the context length.
       if (!this.#request.stream && !this.#settings.frames) this.#limitBody(chunk, MAX_COLLECTED_BYTES);
       this.#unreadBytes += chunk.length;
       this.#read(this.#reader, chunk);

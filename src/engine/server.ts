@@ -63,7 +63,7 @@ export async function serveEngine(
   };
 }
 
-/** `idleMs` is longer than the service's own, so that the service closes idle connections first. */
+/** Clients learn `idleMs` from the `Keep-Alive` header and close idle connections before the server does. */
 const CONNECTION_LIMITS = { requestMs: 60_000, stallMs: 60_000, idleMs: 75_000 };
 
 const DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024;

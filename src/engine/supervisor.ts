@@ -44,7 +44,7 @@ const HEALTH_TIMEOUT_MS = 1000;
 /** Time between SIGTERM and SIGKILL, in milliseconds. */
 const EXIT_TIMEOUT_MS = 2000;
 
-/** The same for a restart, which gives running requests time to finish. */
+/** Time between SIGTERM and SIGKILL if running requests may finish, in milliseconds. */
 const RESTART_TIMEOUT_MS = 10_000;
 
 /** Maximum length of a line of engine output in the log, in characters. */
@@ -68,7 +68,7 @@ export class Supervisor implements AsyncDisposable {
   #loadStalledMs = 0;
   /** Time without responses to health checks, a multiple of the check interval. */
   #unresponsiveMs = 0;
-  /** Time with responses to health checks since the engine was ready. */
+  /** Time with responses to health checks since the engine became ready, a multiple of the check interval. */
   #healthyMs = 0;
   #ready: { startedAt: number; backend: string; capacity: ReplicaCapacity } | null = null;
   readonly #health = new HealthHistory();

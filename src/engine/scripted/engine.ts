@@ -29,7 +29,7 @@ const MAX_BURST_TOKENS = 16;
 export class ScriptedEngine implements LocalEngine {
   readonly #options: ScriptedOptions;
   readonly #slots: SlotQueue;
-  /** The right to process a prompt, which one request has at a time. */
+  /** Limits prompt processing to one request at a time. */
   readonly #processor = new SlotQueue(1, Infinity);
   readonly #prefixCache: ScriptedPrefixCache;
   /** Prompt tokens of the requests in slots. */

@@ -25,7 +25,7 @@ function readDirective(request: GenerationRequest): Directive | null {
   }
 }
 
-/** `earlierFrames`: the frames of the response that this one continues. */
+/** `earlierFrames`: number of frames in the response that this one continues. */
 function injectFrameFaults(directive: Directive, response: ServerResponse, earlierFrames: number): void {
   const { garbageAfter, cutAfter, endAfter, noUsage } = directive;
   if (garbageAfter === undefined && cutAfter === undefined && endAfter === undefined && !noUsage) return;

@@ -66,7 +66,7 @@ export interface Directive {
   startMs?: number;
   /** Number of prompt tokens reported as cached, at most the prompt tokens. Overrides the simulated cache. */
   cachedTokens?: number;
-  /** Whether to skip the faults if the request continues another. */
+  /** Whether to skip the faults if the request continues another response. */
   once?: boolean;
   /** Refuses the request with this code. */
   error?: ErrorCode;

@@ -1,11 +1,11 @@
 import { promptTexts, type GenerationRequest } from '../../generation.ts';
 import { hash } from './words.ts';
 
-/** Tokens of a block, and their characters. */
+/** Size of a block, in tokens and in characters. */
 const BLOCK_TOKENS = 16;
 const BLOCK_CHARACTERS = 64;
 
-/** A modeled prefix cache, which keeps the most recently used blocks of tokens. */
+/** A simulated prefix cache, which keeps the most recently used blocks of tokens. */
 export class ScriptedPrefixCache {
   readonly #maxBlocks: number;
   /** The hashes of prefixes that end with a block, in the order of their last use. */
