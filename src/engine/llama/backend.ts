@@ -14,7 +14,7 @@ export interface Backend {
   errors: string[];
 }
 
-/** No package of this platform could be loaded. */
+/** No package for this platform could be loaded. */
 export class BackendError extends Error {
   constructor(message: string) {
     super(message);
@@ -65,7 +65,10 @@ export function packagesOf(platform: NodeJS.Platform, arch: string): string[] {
   return (names[`${platform}-${arch}`] ?? []).map((name) => `@node-llama-cpp/${name}`);
 }
 
-/** Whether a package with GPU support is installed; the GPU itself may be missing. On macOS, it uses the machine's memory. */
+/**
+ * Whether a package for GPUs with their own memory is installed. The GPU itself may be missing. Metal does not count,
+ * because Apple's GPUs use the machine's memory.
+ */
 export function hasGpuPackage(): boolean {
   return packagesOf(process.platform, process.arch).some(
     (name) => /-(cuda|vulkan)$/.test(name) && binariesFolder(name) !== null,

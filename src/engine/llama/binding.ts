@@ -109,7 +109,7 @@ export class NativeModel {
     return true;
   }
 
-  /** Creates a sampler for one choice. It has the state of penalties, grammar and random numbers. */
+  /** Creates a sampler for one choice. A sampler keeps the state of penalties, grammar and random numbers. */
   sampler(config: SamplerConfig, grammar: NativeGrammar | null = null): NativeSampler {
     const native = new this.#backend.addon.AddonSampler(this.#model());
     const sampler = new NativeSampler(native, config, this.#garbageTrigger);
@@ -279,7 +279,7 @@ export class NativeContext {
     return index;
   }
 
-  /** Computes the batch. If it rejects, the state of its sequences is unknown: `clear` them. */
+  /** Computes the batch. If this rejects, the state of the sequences in the batch is unknown: `clear` them. */
   async decode(): Promise<void> {
     this.#assertIdle();
     assert(this.#added === this.#batch && this.#batch > 0, 'the batch is not full');
@@ -360,7 +360,7 @@ export class NativeContext {
     }
   }
 
-  /** Keeps only the first `keep` tokens of a sequence. Returns false if the model cannot do this; `clear` it then. */
+  /** Keeps only the first `keep` tokens of a sequence. Returns false if the model cannot do this; then call `clear`. */
   trim(sequence: number, keep: number): boolean {
     this.#assertIdle();
     this.#assertSequence(sequence);

@@ -178,8 +178,8 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
   }
 
   /**
-   * Restores the state of the generation that the request continues, if any. Returns whether it ended with its last
-   * token. Throws 400 `invalid_value` for tokens that the model does not have or that the format does not allow.
+   * Restores the state of the generation that the request continues, if any. Returns whether that generation had
+   * already ended. Throws 400 `invalid_value` for tokens that the response format does not allow.
    */
   async #replay({ continuation }: GenerationRequest, [choice]: readonly JobChoice[]): Promise<boolean> {
     if (continuation === null || choice === undefined) return false;
@@ -208,7 +208,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     const reasoning = template?.reasoning ?? null;
     const format = tools.length > 0 ? (template?.toolFormat ?? null) : null;
     if (format === null && reasoning === null) return null;
-    // Models that were not trained to call tools seldom end a list of calls.
+    // Models that were not trained to call tools often do not end a list of calls.
     const parallel = parallelToolCalls && format !== GENERIC;
     const grammars: OutputGrammars = { first: null, answer: null, call: null };
     const opening = prompt === 'none' ? (reasoning?.open ?? '') : '';

@@ -25,7 +25,7 @@ export function determinize(node: PatternNode, path: string, rules: GrammarRules
 
 /** Adds the rules of an automaton and returns the name of the start rule. */
 export function automatonRule({ states }: Automaton, rules: GrammarRules): string {
-  // Number of transitions into each state. The start begins at 2, so that it always has its own rule.
+  // Number of transitions into each state. The start state has 2 more, so that it always gets its own rule.
   const arrivals = new Map<number, number>([[0, 2]]);
   for (const { to } of states.flatMap((state) => state.transitions))
     arrivals.set(to, (arrivals.get(to) ?? 0) + 1);

@@ -187,8 +187,8 @@ function propertiesOf(schema: SchemaObject): Readonly<Record<string, JsonSchema>
 }
 
 /**
- * Returns the schema of additional properties. By default, they are allowed if the schema has no `properties`, or if
- * `required` lists them (`required` is true).
+ * Returns the schema of additional properties. Without `additionalProperties`, they are allowed only if the schema has
+ * no `properties`, or if its `required` lists them (then the argument `required` is true).
  */
 function extraSchema(schema: SchemaObject, required = false): JsonSchema {
   const extra = schema['additionalProperties'] as JsonSchema | undefined;

@@ -47,7 +47,7 @@ export class SchemaGrammar {
     array: new Map<SchemaObject, NamedContainer>(),
   };
   readonly #positions = new Map<SchemaObject, SchemaPosition>();
-  /** Rules of automata, by the keys of their forms. */
+  /** Rules of the automata, by the joined keys of their `RegexForm`s. */
   readonly #regexRules = new Map<string, { name: string; work: number }>();
 
   constructor(schema: JsonSchema, path: string, rules: GrammarRules, tokens: TokenSample) {
@@ -268,7 +268,7 @@ function literalForm(json: string, path: string): RegexForm {
   return { key: `text ${json}`, path, node: () => literalNode(json) };
 }
 
-/** Refuses unknown keywords with the value null, which `checkJsonSchema` accepts. */
+/** Refuses unknown keywords whose value is null, because `checkJsonSchema` accepts them. */
 function checkKeywords(schema: SchemaObject, path: string): void {
   const keyword = Object.keys(schema).find((name) => !KNOWN_KEYWORDS.has(name));
   if (keyword === undefined) return;

@@ -50,7 +50,7 @@ export function checkWork(positions: readonly SchemaPosition[], tokens: TokenSam
   const ownWork = (container: Container): number => container.width * tokens.size * STACK_WORK;
   const memberWork = (container: Container): number =>
     Math.max(ownWork(container), ...Array.from(container.members, (position) => works.get(position) ?? 0));
-  // `positions` has the innermost ones last. Starting with them, one round is enough without recursion.
+  // The innermost positions are last. If the rounds start with them, a schema without recursion needs only one round.
   const innermostFirst = positions
     .map((position) => ({ position, sets: ambiguousSets(position), first: initialWork(position, ownWork) }))
     .reverse();

@@ -14,8 +14,8 @@ type ConstrainedFormat = Exclude<ResponseFormat, { type: 'text' }>;
  * Returns a GBNF grammar (llama.cpp's notation, start rule `root`) for a response format.
  *
  * Every string of the grammar is JSON that satisfies the schema, but not vice versa: properties are in the order of the
- * schema; a schema with `properties` or `prefixItems` allows others only if it also has `additionalProperties` or
- * `items`; white space is bounded, because small models would repeat it endlessly; numbers have at most 15 digits
+ * schema; a schema with `properties` or `prefixItems` allows other members only if it also has `additionalProperties`
+ * or `items`; white space is bounded, because small models would repeat it endlessly; numbers have at most 15 digits
  * before and 15 after the decimal point.
  *
  * The grammar also allows any text that begins with `opening`, unless that is ''.
@@ -62,8 +62,8 @@ export class GrammarCache {
   }
 
   /**
-   * Like `grammar`, for an answer that consists of one or more calls or, if `alternative` is constrained, of text in
-   * that format. Errors name `tools`.
+   * Like `grammar`, for an answer that must be one or more calls. If `alternative` is a constrained format, the answer
+   * may be text in that format instead. Errors name `tools`.
    */
   calls(constraint: CallConstraint, alternative: ResponseFormat, opening = ''): NativeGrammar {
     const { format, tools, parallel } = constraint;
@@ -80,8 +80,8 @@ export class GrammarCache {
   }
 
   /**
-   * Like `calls`, for a single call in an unconstrained answer: the text `before` its opening, the opening, and the
-   * rest of the call.
+   * Like `calls`, for one call, or one list of calls, in an answer that is otherwise unconstrained. The grammar starts
+   * with the text `before` the opening of the call.
    */
   call(constraint: CallConstraint, before: string): NativeGrammar {
     const key = keyOf(['call', constraint.format.name, constraint.tools, constraint.parallel, before]);

@@ -65,7 +65,7 @@ export class Job {
   }
 
   finish(choice: number, reason: FinishReason): void {
-    // A generation that ends when it is continued has no slot.
+    // A continued generation that had already ended never gets a slot.
     this.start();
     this.outbox.push({ type: 'finish', choice, reason });
     if (--this.#unfinished > 0) return;

@@ -77,7 +77,7 @@ export class Outbox {
 
   /** Returns both parts as one, or null if they differ in more than their text. */
   #join(last: TextEvent | ToolEvent, event: TextEvent | ToolEvent): TextEvent | ToolArguments | null {
-    // The IDs would be lost: the next event has only those since `last`.
+    // The joined event would replace `last` without its IDs, and later events do not repeat them.
     if (last.tokenIds !== undefined && event.tokenIds === undefined) return null;
     if (last.type === 'tool-arguments') {
       if (event.type !== 'tool-arguments' || event.call !== last.call) return null;

@@ -81,7 +81,8 @@ export class OutputConstraint implements TokenConstraint {
   }
 
   /**
-   * Updates the sampler after a token; null if the token is replayed. Call it after `output` has received the token.
+   * Selects the grammar for the token after this one. `sampler` is null if the token is replayed. Call it after `output`
+   * has received the token.
    */
   update(token: number, output: ChatOutput, sampler: NativeSampler | null): void {
     const { answer, call } = this.#grammars;

@@ -92,7 +92,7 @@ export class StepClock {
   #next = 0;
   #since: number | null = null;
 
-  /** Starts `ageMs` if the engine was idle. */
+  /** Starts the time that `ageMs` returns, if the engine was idle. */
   workStarted(now: number): void {
     this.#since ??= now;
   }

@@ -5,8 +5,8 @@ import type { ToolFormat } from './tool-format.ts';
 
 /**
  * Qwen 2.5, Qwen 3, Hermes, Granite 4: `<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>`. Small models, such as
- * Qwen 2.5 Coder 1.5B, write calls without these tags or in a code block instead, and with two braces, as their template
- * does. Such text is a call only at the start of the answer.
+ * Qwen 2.5 Coder 1.5B, also write calls without tags, in a code block, or with doubled braces as in their template.
+ * Such text is a call only at the start of the answer.
  */
 export const HERMES: ToolFormat = {
   name: 'hermes',

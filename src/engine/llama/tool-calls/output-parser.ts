@@ -64,7 +64,7 @@ export class OutputParser {
     return this.#state === 'call' ? this.#callText : null;
   }
 
-  /** Makes the current call text, up to the text that arrived, because it is not a call of an offered tool. */
+  /** Turns the current call into text, because it is not a call of an offered tool. */
   rejectCall(): void {
     this.#callText = null;
     if (this.#state === 'call') this.#parsing.throw(new MalformedCall());

@@ -21,7 +21,7 @@ export interface ToolGrammarOptions {
   before?: string;
   /** For `output`: adds the rules of a text that is allowed instead of calls, and returns its expression. */
   alternative?: (rules: GrammarRules) => string;
-  /** For `output`: the beginning of any text that the grammar also allows. Default: '', none. */
+  /** For `output`: also allows any text that begins with this string. Default: '', none. */
   opening?: string;
   /** Used to check the limits of strict schemas. */
   tokens: TokenSample;
@@ -31,9 +31,9 @@ export interface ToolGrammarOptions {
 
 /**
  * Returns a GBNF grammar (start rule `root`) for calls of these tools. Arguments are a JSON object, or values that the
- * format converts to one. They satisfy the tool's schema if it is strict, or if all schemas that have only supported
- * keywords are within the limits together. Otherwise, a value that may be a string can be any text in formats without
- * JSON. Throws like `toGbnf` for strict schemas.
+ * format converts to one. They satisfy the schemas of strict tools. They also satisfy the other schemas that have only
+ * supported keywords, unless the grammar would then exceed the limits. In formats without JSON, a string can be any
+ * text unless the schema lists its values. Throws like `toGbnf` for strict schemas.
  */
 export function toolGrammar(options: ToolGrammarOptions): string {
   const tools = options.tools.map((tool) => (isSupported(tool) ? { ...tool, strict: true } : tool));
