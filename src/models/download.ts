@@ -30,9 +30,9 @@ const FIRST_PAUSE_MS = 500;
 const MAX_ATTEMPTS = 100;
 
 /**
- * Downloads a file into its part file and checks its size and SHA-256. Resumes an earlier download if it is of the same
- * file: either the SHA-256 is the same, or the server confirms with `If-Range` that the file has not changed. Also
- * resumes after a lost connection, but fails immediately if the source has never sent any data, so that the caller can
+ * Downloads a file into its part file and checks its size and SHA-256. Resumes an earlier download if the expected
+ * SHA-256 is the same, or, if it is unknown, if the server confirms with `If-Range` that the file has not changed. Also
+ * resumes after a lost connection. Fails immediately if the source has never served the file, so that the caller can
  * try the next source. Resolves to the SHA-256 of the file. When aborted, rejects with the signal's reason and keeps
  * the part file.
  * @throws PullError `source_failed`, `disk_full` or `disk_failed`
@@ -62,7 +62,7 @@ export async function download(job: DownloadJob, part: PartFile, context: Downlo
 
 /** A failure after which retrying may help. */
 class RetryableError extends Error {
-  /** Whether the source has sent part of the file. */
+  /** Whether the source serves the file: it has sent data, or a different size. */
   readonly hasResponded: boolean;
 
   constructor(message: string, hasResponded: boolean, options?: ErrorOptions) {

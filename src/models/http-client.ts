@@ -32,8 +32,8 @@ const DEFAULT_TIMEOUTS: HttpTimeouts = { connectMs: 3000, responseMs: 10_000, id
 const MAX_REDIRECTS = 5;
 
 /**
- * Downloads model files, through the proxies in `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`. Follows redirects in its
- * own code, so that a token is only sent to its origin, and plain HTTP is only used on this machine.
+ * Downloads model files, through the proxies in `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`. Checks every
+ * redirect, so that a token is only sent to its origin, and plain HTTP is only used on this machine.
  */
 export class HttpClient {
   readonly #dispatcher: EnvHttpProxyAgent;
