@@ -15,8 +15,8 @@ export function errorJson(error: ServiceError): string {
 
 /**
  * Converts an error response of a replica of any dialect. Errors that the caller can fix become a 400 with the
- * replica's message, without addresses and paths. A refused key, a missing model or an overload is
- * `engine_unavailable`, because only the operator can fix it. An internal error of the replica is `internal_error`.
+ * replica's message, without addresses and paths. An internal error of the replica is `internal_error`. Other errors,
+ * such as a refused key, a missing model or an overload, are `engine_unavailable`, because the caller cannot fix them.
  * `cause`, which is logged, has the status and the replica's error code, but not its message, which may quote the
  * prompt.
  */
@@ -27,7 +27,7 @@ export function readErrorBody(status: number, body: string): ServiceError {
   const cause = new Error(`${what} with status ${status}${code}`);
   const options = TOOL_OPTIONS.find(([message]) => message.test(detail.message))?.[1];
   if (options !== undefined) {
-    const message = `\`tools\` is not enabled at the engine of this model. Its operator must start it with ${options}.`;
+    const message = `\`tools\` is not enabled at the engine of this model. The operator must start the engine with ${options}.`;
     return new ServiceError('unsupported_parameter', message, { param: 'tools', cause });
   }
   if (

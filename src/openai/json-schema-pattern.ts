@@ -36,7 +36,7 @@ class PatternScanner {
   scan(): ReadonlySet<PatternFeature> {
     const pattern = this.#pattern;
     let hasEndAnchor = false;
-    /** Whether an atom precedes, which a quantifier may follow. */
+    /** Whether the previous item is an atom, which a quantifier may follow. */
     let atom = false;
     while (this.#at < pattern.length) {
       const character = pattern[this.#at];

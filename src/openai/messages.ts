@@ -50,7 +50,7 @@ function parseMessage(value: unknown, path: string, budget: JsonBudget): Message
     case 'assistant': {
       if (message.has(fields.messageContent)) return { role, content: content(), reasoning, toolCalls };
       if (toolCalls.length > 0) return { role, content: null, reasoning, toolCalls };
-      // Reasoning that `max_tokens` cut off, as clients join it from the deltas of a stream.
+      // Clients that join the deltas of a stream send no content if `max_tokens` cut off the reasoning.
       return { role, content: reasoning === null ? content() : '', reasoning, toolCalls };
     }
     case 'tool':

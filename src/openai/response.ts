@@ -49,7 +49,8 @@ export class ResponseBuilder {
         const choice = this.#choices[event.choice];
         if (choice === undefined) break;
         choice[event.type === 'token' ? 'text' : 'reasoning'] += event.text;
-        // A whole response of a replica is one event, with more elements than a call can have arguments.
+        // Not `push(...event.logprobs)`: a whole response of a replica is one event, which can have more log
+        // probabilities than a function can have arguments.
         for (const logprob of event.logprobs ?? []) choice.logprobs.push(logprob);
         break;
       }

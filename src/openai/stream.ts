@@ -131,7 +131,7 @@ export class StreamFormatter {
     return this.#takePendingFinish() + errorFrame(this.#request.kind, error, usage);
   }
 
-  /** Returns the role chunks of a chat. For a text completion, returns a chunk only if it has usage. */
+  /** Returns the role chunks of a chat. For a text completion, returns a chunk only to send the usage of the prompt. */
   #formatStart(): string {
     const close = this.#closeWithUsage();
     switch (this.#request.kind) {

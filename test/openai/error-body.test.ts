@@ -127,7 +127,7 @@ test('a server that was started without tool calls causes a 400 that names the o
     assert.deepEqual([error.status, error.code, error.param], [400, 'unsupported_parameter', 'tools']);
     assert.equal(
       error.message,
-      `\`tools\` is not enabled at the engine of this model. Its operator must start it with ${options}.`,
+      `\`tools\` is not enabled at the engine of this model. The operator must start the engine with ${options}.`,
     );
   }
 });
