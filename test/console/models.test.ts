@@ -66,7 +66,7 @@ describe('a second model', WITH_BOTH, () => {
   test('is added by its address, and the progress of its download is shown', async () => {
     await page.goto('/models');
     await page.getByRole('article', { name: DEFAULT_MODEL_ID }).getByText('Ready').waitFor();
-    const dialog = await openAdd(page, 'File or address');
+    const dialog = await openAdd(page, 'File or URL');
     await dialog.getByLabel('Source').fill(hub.storeUrl('second.gguf'));
     await dialog.getByLabel('Prompt price').fill('0.50');
     await dialog.getByLabel('Context length').fill('512');
@@ -149,7 +149,7 @@ describe('models of a running service', WITH_BROWSER, () => {
   test('a model that needs too much memory is refused, with models to unload', async () => {
     const file = join(stage.service.home, 'large.gguf');
     await writeFile(file, buildGguf({ metadata: { ...TINY_METADATA, 'llama.block_count': 4_000_000_000 } }));
-    const dialog = await openAdd(page, 'File or address');
+    const dialog = await openAdd(page, 'File or URL');
     await dialog.getByLabel('Source').fill(file);
     await dialog.getByRole('button', { name: 'Add model' }).click();
     const refusal = dialog.getByRole('alert').filter({ hasText: 'Not enough memory' });

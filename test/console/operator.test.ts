@@ -187,7 +187,7 @@ describe('operator pages', WITH_BROWSER, () => {
     const dialog = page.getByRole('dialog', { name: MODEL });
     await dialog.getByRole('button', { name: 'Drain' }).click();
     const asked = page.getByRole('alertdialog', { name: `Drain this replica of ${MODEL}?` });
-    await asked.getByText('No other replica of this model gets requests.').waitFor();
+    await asked.getByText('This is the only replica of the model that gets requests.').waitFor();
     await asked.getByRole('button', { name: 'Drain replica' }).click();
     await dialog.getByText('No new requests are sent to this replica').waitFor();
     await dialog.getByText('Drained', { exact: true }).first().waitFor();

@@ -93,7 +93,7 @@ export default function AddModelDialog({ open, models, suggested, onClose, onAdd
           </>
         ),
     },
-    { value: 'file' as const, label: 'File or address', content: details },
+    { value: 'file' as const, label: 'File or URL', content: details },
     { value: 'server' as const, label: 'Other server', content: details },
   ];
   return (
@@ -180,7 +180,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
           autoComplete="off"
           spellCheck={false}
           placeholder="hf:owner/repo/file.gguf"
-          hint="A GGUF file: hf:owner/repo/file.gguf[@revision], an https:// address, or an absolute path on the machine of the service."
+          hint="A GGUF file: hf:owner/repo/file.gguf[@revision], an https:// URL, or an absolute path on the machine of the service."
           value={source}
           error={at('source')}
           onChange={({ target }) => setSource(target.value)}
@@ -203,7 +203,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
         <ServerFields
           draft={server}
           onChange={setServer}
-          // The check of the variable names the field without its position.
+          // Errors about the variable have the name of the field as `param`, without the path to it.
           errorAt={(param) => at(SERVER + param) ?? at(param)}
         />
       )}

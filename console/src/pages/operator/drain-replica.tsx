@@ -37,8 +37,8 @@ export function DrainReplica({ engine, open, onClose }: DrainReplicaProps) {
       </p>
       {isLast && (
         <Notice tone="warn">
-          No other replica of this model gets requests. Requests for it are refused with 503 until you resume
-          one.
+          This is the only replica of the model that gets requests. Once it is drained, requests for the model
+          are refused with 503 until you resume a replica.
         </Notice>
       )}
     </Confirm>

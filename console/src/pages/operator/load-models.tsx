@@ -65,7 +65,7 @@ export function LoadModels({ everyMs }: { everyMs: number }) {
         )
       ) : models.items.length === 0 ? (
         <EmptyState icon={Boxes} title="No models configured">
-          Add models to the configuration file. See <TextLink to="/docs/guide/models">Models</TextLink>.
+          Add a model on the <TextLink to="/models">Models</TextLink> page.
         </EmptyState>
       ) : (
         <Table label="Models" columns={COLUMNS} rows={models.items} keyOf={({ id }) => id} />

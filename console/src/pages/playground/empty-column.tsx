@@ -17,9 +17,7 @@ export function EmptyColumn({ model }: { model: string }) {
           : `${draft.mode === 'chat' ? 'Chat with' : 'Complete a text with'} ${model.split('/').at(-1)}`}
       </h2>
       <p className="mt-1 max-w-md text-sm text-ink-3">
-        {found === undefined
-          ? 'An operator can add models to the configuration file.'
-          : `${summaryOf(found)}.`}
+        {found === undefined ? 'An operator can add models on the Models page.' : `${summaryOf(found)}.`}
       </p>
       <p className="mt-1 max-w-md text-sm text-ink-3">
         Requests are charged to your account and count toward its limits.

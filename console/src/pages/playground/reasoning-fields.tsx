@@ -29,7 +29,7 @@ export function ReasoningSection() {
       <Field
         label="Reasoning effort"
         error={effortRefusal}
-        hint="How long a reasoning model thinks. None turns reasoning off."
+        hint="How long a reasoning model thinks. “None” turns reasoning off."
       >
         <Select
           value={reasoningEffort}

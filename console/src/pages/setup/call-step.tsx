@@ -52,7 +52,7 @@ export function CallStep({ apiKey, baseUrl }: CallStepProps) {
           title="No models configured"
           action={<ButtonLink to="/">Go to console</ButtonLink>}
         >
-          Add a model to the configuration file and restart the service.
+          Add a model on the Models page of the console.
         </EmptyState>
       ) : (
         <TryOut {...{ apiKey, baseUrl, model, call, send }} />
