@@ -42,7 +42,7 @@ interface ReadOptions<Data = unknown> {
   still?: boolean;
 }
 
-/** Converts to options of the library. */
+/** Converts to TanStack Query's options. */
 function optionsOf<Data>({ enabled = true, everyMs, keep, still }: ReadOptions<Data>) {
   return {
     enabled,
@@ -104,7 +104,7 @@ export function useList<Op extends Paged>(
     queryFn: async ({ pageParam, signal }) => {
       const { query, ...rest } = (given ?? {}) as { query?: object };
       const page = { ...rest, query: { ...query, ...(pageParam === null ? {} : { cursor: pageParam }) } };
-      return (await call(operation, page as unknown as Arguments<Op>, signal)) as PageOf<Item>; // Guaranteed by `Paged`.
+      return (await call(operation, page as unknown as Arguments<Op>, signal)) as PageOf<Item>; // `Paged` has only lists.
     },
     initialPageParam: null,
     getNextPageParam: (last) => last.next_cursor,

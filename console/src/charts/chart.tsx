@@ -126,7 +126,7 @@ function usePlot(container: RefObject<HTMLDivElement | null>, props: ChartProps)
 
 /** The names and colors of the series. */
 function Legend({ series, isPartial }: { series: readonly Series[]; isPartial: boolean }) {
-  // Several thin lines are left out of the legend, because each has the color of its series.
+  // More than one thin line would only repeat the colors of the thick lines, so thin lines are then left out.
   const tails = series.filter(({ tail }) => tail).length;
   const listed = tails > 1 ? series.filter(({ tail }) => !tail) : series;
   return (

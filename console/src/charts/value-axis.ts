@@ -54,8 +54,8 @@ function stepsOf(unit: Unit, top: number): number[] {
 }
 
 /**
- * Formats the ticks that `valueTicks` returns, without rounding, in one unit and with the same number of decimals. The 0
- * of large counts has neither.
+ * Formats the ticks that `valueTicks` returns, without rounding, in one unit and with the same number of decimals. Next
+ * to counts such as `20K`, the 0 has no unit and no decimals.
  */
 export function tickLabels(unit: Unit, ticks: readonly number[]): string[] {
   const top = ticks.at(-1) ?? 0;

@@ -60,7 +60,7 @@ export function daysOf(range: NamedRange, today: string): Days {
   }
 }
 
-/** Returns the previous period: the same number of days before it, or for a month the same days of the previous
+/** Returns the period before `days`: the same number of days, or the same days of the previous month if `range` is a
  * month. */
 export function daysBefore(days: Days, range: NamedRange | null): Days {
   if (range === 'last-month') return { from: monthOf(days.from, -1), to: days.from };

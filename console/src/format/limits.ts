@@ -32,7 +32,7 @@ export const limitText = (limit: LimitName, bound: LimitStatus['bound']): string
 export function limitsSet(
   limits: Readonly<Partial<Record<LimitName, LimitStatus['bound'] | undefined>>>,
 ): { limit: LimitName; bound: LimitStatus['bound'] }[] {
-  // The keys of the record above are its names.
+  // `Object.keys` returns strings.
   return (Object.keys(LIMITS) as LimitName[]).flatMap((limit) => {
     const bound = limits[limit];
     return bound === undefined ? [] : [{ limit, bound }];

@@ -14,8 +14,8 @@ interface State {
 }
 
 /**
- * Shows an error page in place of a page that throws while rendering, and logs the error. A common cause is an update
- * of the service after which the files of the open page are gone.
+ * Shows an error page in place of a page that throws while rendering, and logs the error. A common cause is an
+ * update of the service, which removes the files of the open page.
  */
 export class ErrorBoundary extends Component<Props, State> {
   override state = { failed: false, path: this.props.path };

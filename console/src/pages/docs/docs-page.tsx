@@ -30,7 +30,7 @@ export default function DocsPage() {
   const all = useMemo(() => (document.data === undefined ? [] : groupsOf(document.data)), [document.data]);
   const entries = all.flatMap(({ entries }) => entries);
   const entry = entries.find(({ id }) => id === operation);
-  // Links to an operation had its id in the fragment when all operations were on one page.
+  // Redirects old links, which have the operation in the fragment.
   const fragment = location.hash.slice(1);
   if (operation === undefined && entries.some(({ id }) => id === fragment)) {
     return <Redirect replace to={`/docs/${fragment}`} />;

@@ -20,7 +20,7 @@ interface OperationDetailsProps {
   onTry: () => void;
 }
 
-/** An operation: address, parameters, body, responses and code samples. */
+/** An operation: URL, parameters, body, responses and code samples. */
 export function OperationDetails(props: OperationDetailsProps) {
   const { entry, schemas, onTry } = props;
   return (

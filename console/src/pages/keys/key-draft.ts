@@ -116,5 +116,5 @@ export function dayOfField(ms: number): string {
 }
 
 function namesOf(limits: KeyDraft['limits']): LimitName[] {
-  return Object.keys(limits) as LimitName[]; // The type has exactly these keys.
+  return Object.keys(limits) as LimitName[]; // `Object.keys` returns strings.
 }

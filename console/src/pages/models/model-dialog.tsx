@@ -37,7 +37,7 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
     done: 'The replica was added',
     quiet: true,
   });
-  // Here and not in its dialog, which is gone with the model.
+  // In this component, because the confirmation is unmounted when the model disappears from the list.
   const remove = useAction('removeModel', {
     changes: ['listServedModels', 'listCatalog', 'listEngines'],
     done: ({ id }) => `${id} was removed`,

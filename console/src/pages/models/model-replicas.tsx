@@ -47,7 +47,7 @@ export function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => voi
                 </TextLink>
                 <span className="block text-xs text-ink-3">
                   {replica.dialect}
-                  {/* The reason of a model that is down is shown above. */}
+                  {/* If the model is down, the reason is already shown above. */}
                   {replica.reason !== null && model.state !== 'down' && `: ${replica.reason}`}
                 </span>
               </span>

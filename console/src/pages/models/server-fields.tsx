@@ -11,7 +11,7 @@ const SOFTWARE: Readonly<Record<Dialect, string>> = {
   sluice: 'Sluice',
 };
 
-// The keys are those of the type.
+// `Object.keys` returns strings.
 const CHOICES = (Object.keys(SOFTWARE) as Dialect[]).map((value) => ({ value, label: SOFTWARE[value] }));
 
 interface ServerFieldsProps {

@@ -48,7 +48,7 @@ export function AccountLimits({ account, plan }: AccountLimitsProps) {
   );
 }
 
-/** Usage of the limits of one model; null: of the limits across all models. */
+/** Usage of the limits for one model. If `model` is null: of the limits for all models together. */
 function LimitMeters({ accountId, model }: { accountId: string; model: string | null }) {
   const query = { account_id: accountId, ...(model !== null && { model }) };
   const limits = useRead('readLimits', { query }, { everyMs: EVERY_MS });

@@ -90,5 +90,5 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
 
 /** Returns a filter parameter, if it is set. */
 function given<Name extends string>(name: Name, value: string | null): Partial<Record<Name, string>> {
-  return value === null ? {} : ({ [name]: value } as Record<Name, string>); // The key is `name`.
+  return value === null ? {} : ({ [name]: value } as Record<Name, string>); // A computed key has the type `string`.
 }

@@ -154,7 +154,7 @@ function chosen(draft: Draft, id: string, choice: number): Draft {
 function answered(draft: Draft, id: string, answer: Answer): Draft {
   const { text = '', calls = [] } = answer.choices[answer.chosen] ?? {};
   const after = withTurn(draft, id, (turn) => {
-    // The response can be stored again, with its usage, when results are already typed.
+    // A response is stored again when its usage arrives. The user may have typed results by then.
     const results = new Map(turn.calls.map((call) => [call.id, call.result]));
     const withResults = calls.map((call) => ({ ...call, result: results.get(call.id) ?? '' }));
     return [{ ...turn, text, calls: withResults, answer }];

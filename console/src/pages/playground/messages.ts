@@ -4,8 +4,8 @@ import { inputOf, sentCalls, type Draft, type Turn } from './draft.ts';
 type Message = Readonly<Record<string, unknown>>;
 
 /**
- * Returns the messages of a chat: the system prompt, these turns and, with `withInput`, the input. Responses without text
- * and calls are skipped.
+ * Returns the messages of a chat: the system prompt, these turns and, with `withInput`, the input. Responses with
+ * neither text nor calls are skipped.
  */
 export function messagesOf(draft: Draft, turns: readonly Turn[], withInput: boolean): Message[] {
   const typed = withInput && draft.input.trim() !== '';
@@ -41,8 +41,8 @@ function turnMessages(turn: Turn, afterLastUser: boolean): Message[] {
 }
 
 /**
- * Returns the reasoning before the calls of a turn. Models continue it once they have the results. Reasoning before the last
- * user message is not sent: chat templates leave it out.
+ * Returns the reasoning before the calls of a turn, which models continue when they get the results. Reasoning before the
+ * last user message is not sent, because chat templates leave it out.
  */
 function reasoningOf({ answer }: Turn): string {
   return answer?.choices[answer.chosen]?.reasoning ?? '';

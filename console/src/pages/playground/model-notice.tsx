@@ -22,7 +22,7 @@ export function ModelNotice({ model }: { model: string }) {
   );
 }
 
-/** Names the selected models that do not have a capability, or may not have it. */
+/** Warns about selected models that lack a capability, or for which it is unknown. */
 export function CapabilityNotice({ capability }: { capability: Capability }) {
   const { draft, models } = usePlayground();
   const selected = models.filter(({ id }) => draft.columns.some(({ model }) => model === id));

@@ -15,7 +15,7 @@ export function Numbers({ answer }: { answer: Answer }) {
         {usage && <Metric name="Prompt">{tokens(usage.promptTokens)}</Metric>}
         {usage && usage.cachedTokens > 0 && <Metric name="Cached">{tokens(usage.cachedTokens)}</Metric>}
         {usage && <Metric name="Completion">{tokens(usage.completionTokens)}</Metric>}
-        {/* The disclosure of a single choice has them. */}
+        {/* With a single choice, the label of its reasoning has this count. */}
         {usage && usage.reasoningTokens > 0 && choices.length !== 1 && (
           <Metric name="Reasoning">{tokens(usage.reasoningTokens)}</Metric>
         )}

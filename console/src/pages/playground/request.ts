@@ -38,7 +38,7 @@ export function requestOf(
   return { model, messages: messagesOf(draft, before, until === null), ...settings };
 }
 
-/** Returns the full request that is sent next; without input or results for it, the last one sent. */
+/** Returns the full request that would be sent next, or the last one sent if there is nothing to send. */
 export function sentRequest(draft: Draft, column: Column, recommended: Recommended): RequestBody {
   const last = column.turns.at(-1);
   const hasNext = canRespond(column) || (draft.input.trim() !== '' && !awaitsResults(column));

@@ -67,7 +67,7 @@ interface ToolCallProps {
   children?: ReactNode;
 }
 
-/** A call: the name of the function and its arguments, indented unless they ended without being complete. */
+/** A call: the name of the function and its arguments, which are indented unless the response ended within them. */
 export function ToolCall({ call, isLive = false, children }: ToolCallProps) {
   const { name, arguments: json } = call;
   const shown = json === '' && !isLive ? '{}' : json;

@@ -69,7 +69,7 @@ export function ToolSection() {
   );
 }
 
-/** Fills in a preset, or formats and clears what is there. */
+/** Buttons that fill in an example, or format and clear the input. */
 function EditorButtons({ text, onChange }: { text: string; onChange: (text: string) => void }) {
   if (text === '') {
     return (

@@ -14,7 +14,7 @@ import { Waterfall } from './waterfall.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;
 
-/** Refetch interval of a running request. */
+/** Refetch interval of a running request, in milliseconds. */
 const RUNNING_MS = 1000;
 
 interface ReceiptDialogProps {

@@ -22,7 +22,7 @@ const HOURS = [
   { value: '168', label: 'Last 7 days' },
 ];
 
-/** Live lists are read again after this many milliseconds. */
+/** Refetch interval of a live list, in milliseconds. */
 const LIVE_MS = 5000;
 
 /** Requests that were refused before they reached a model, by key and error. */

@@ -5,7 +5,7 @@ import { inexact } from '../../format/money.ts';
 /** Usage totals of a day, an hour or a whole period. */
 export type Sums = ItemOf<'readUsage'>;
 
-/** Totals per time; null: no requests. */
+/** Totals of each hour or day; null: no requests. */
 export type OverTime = readonly (Sums | null)[];
 
 const LENGTH = { hour: 3600, day: 86_400 } as const;
@@ -31,7 +31,7 @@ export function indexNow(times: readonly number[], unit: 'hour' | 'day', now: st
 export const isFree = (over: OverTime | undefined): boolean =>
   over !== undefined && over.every((sums) => sums === null || inexact(sums.cost_usd) === 0);
 
-/** Assigns rows by hour or day to their times. */
+/** Returns the row of each hour or day. */
 export function overTime(times: readonly number[], rows: readonly Sums[]): OverTime {
   const byTime = new Map(rows.map((row) => [Date.parse(row.hour ?? row.day ?? '') / 1000, row]));
   return times.map((time) => byTime.get(time) ?? null);
@@ -55,15 +55,15 @@ export const MEASURES = {
 } as const;
 export type Measure = keyof typeof MEASURES;
 
-/** Returns a measure per time, 0 for times without requests. */
+/** Returns a measure of each hour or day, 0 if it has no requests. */
 export const valuesOf = (over: OverTime, measure: Measure): number[] =>
   over.map((sums) => (sums === null ? 0 : MEASURES[measure](sums)));
 
-/** Returns the sum of a measure over all times. */
+/** Returns the sum of a measure over all hours or days. */
 const total = (over: OverTime, measure: Measure): number =>
   valuesOf(over, measure).reduce((sum, value) => sum + value, 0);
 
-/** Returns the totals of the first `count` times, with the percentiles of the whole period. The cost is inexact. */
+/** Returns the totals of the first `count` hours or days, with the percentiles of the whole period. The cost is inexact. */
 export function sumsUntil(over: OverTime, count: number, whole: Sums): Sums {
   const of = (measure: Measure) => total(over.slice(0, count), measure);
   return {
@@ -78,7 +78,7 @@ export function sumsUntil(over: OverTime, count: number, whole: Sums): Sums {
   };
 }
 
-/** Returns the remainder per time after subtracting the parts. */
+/** Returns what remains of each total after subtracting the parts, at least 0. */
 export const rest = (all: readonly number[], parts: readonly (readonly number[])[]): number[] =>
   all.map((value, index) =>
     Math.max(
@@ -87,11 +87,11 @@ export const rest = (all: readonly number[], parts: readonly (readonly number[])
     ),
   );
 
-/** Returns a percentile of the time to first token per time; null: no data. */
+/** Returns a percentile of the time to first token in each hour or day; null: no data. */
 export const ttftAt = (over: OverTime, share: 'p50' | 'p95'): (number | null)[] =>
   over.map((sums) => sums?.ttft_ms?.[share] ?? null);
 
-/** Returns a percentile of the tokens per second per time; null: no data. */
+/** Returns a percentile of the tokens per second in each hour or day; null: no data. */
 export const speedAt = (over: OverTime, share: 'p50' | 'p5'): (number | null)[] =>
   over.map((sums) => sums?.tokens_per_second?.[share] ?? null);
 

@@ -83,4 +83,4 @@ function splitOf<Name extends string>(
 
 /** Returns the choices; a single account cannot be grouped by account. */
 export const splitsOf = <Name extends string>(splits: Readonly<Record<Name, string>>, all: boolean): Name[] =>
-  (Object.keys(splits) as Name[]).filter((split) => split !== 'account' || all); // The keys of the record.
+  (Object.keys(splits) as Name[]).filter((split) => split !== 'account' || all); // `Object.keys` returns strings.

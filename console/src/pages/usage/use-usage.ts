@@ -46,7 +46,7 @@ export function useUsage(scope: Scope, selection: Selection) {
   };
 }
 
-/** Cuts or pads to `count` times, because months differ in length. */
+/** Cuts or pads the list to `count` entries, because months differ in length. */
 const fitted = (over: OverTime, count: number): OverTime =>
   Array.from({ length: count }, (_, index) => over[index] ?? null);
 
