@@ -92,7 +92,10 @@ export class ModelStore {
     return await this.#findLocal(this.#resolveName(name));
   }
 
-  /** Returns the path of the first file of a model, which may not be downloaded yet; null if it is not in the models folder. */
+  /**
+   * Returns the path of the first file of a model, which may not be downloaded yet. Returns null for a file outside the
+   * models folder.
+   */
   managedPath(name: string): string | null {
     const [file] = this.#resolveName(name).files;
     return file !== undefined && this.#isInFolder(file) ? file : null;
