@@ -3,7 +3,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { Notice } from '../../components/states.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { bytes, percent } from '../../format/number.ts';
-import { duration } from '../../format/time.ts';
+import { duration, wait } from '../../format/time.ts';
 import { TextLink } from '../../shell/link.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { rateOf, withSample, type Sample } from './rate.ts';
@@ -81,7 +81,7 @@ function Down({ model: { reason, retry_in_ms: retry } }: { model: Model }) {
     <Notice tone="bad">
       <p className="break-words first-letter:uppercase">{reason ?? 'Not responding'}</p>
       <p className="mt-1 text-xs">
-        {retry !== null && `Retrying ${retry < 1000 ? 'now' : `in ${Math.ceil(retry / 1000)} s`}. `}
+        {retry !== null && `Retrying ${retry < 1000 ? 'now' : `in ${wait(retry)}`}. `}
         {person.operator && <TextLink to="/operator/engines">View replicas</TextLink>}
       </p>
     </Notice>

@@ -9,7 +9,7 @@ import { Progress } from '../../components/progress.tsx';
 import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
-import { duration } from '../../format/time.ts';
+import { duration, wait } from '../../format/time.ts';
 import { cacheShare, orUnknown, locationOf, uptimeMs, type Engine } from './engine-columns.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
 import { DrainReplica } from './drain-replica.tsx';
@@ -168,7 +168,7 @@ function Readiness({ engine }: { engine: Engine }) {
           <p className="mt-1">
             {retry === null || retry <= 0
               ? 'The next request checks whether the replica has recovered.'
-              : `In ${duration(retry)}, one request checks whether the replica has recovered.`}
+              : `In ${wait(retry)}, one request checks whether the replica has recovered.`}
           </p>
         </Notice>
       );
@@ -179,9 +179,7 @@ function Readiness({ engine }: { engine: Engine }) {
             {reason ?? 'Reason unknown. Check the service log.'}
           </p>
           <p className="mt-1">
-            {retry === null
-              ? 'There are no automatic retries.'
-              : `Retrying in ${duration(Math.max(0, retry))}.`}{' '}
+            {retry === null ? 'There are no automatic retries.' : `Retrying in ${wait(Math.max(0, retry))}.`}{' '}
             See <TextLink to="/docs/guide/troubleshooting">Troubleshooting</TextLink>.
           </p>
         </Notice>

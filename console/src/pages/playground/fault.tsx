@@ -2,10 +2,10 @@ import { CircleAlert } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Button } from '../../components/button.tsx';
 import { CodeText } from '../../components/code-text.tsx';
+import { wait } from '../../format/time.ts';
 import type { Fault as FaultData } from './answer.ts';
 import { useActions, useIsRunning } from './context.ts';
 import { NUMBERS } from './parameters.ts';
-import { wait } from './wait.ts';
 
 /** An error with a retry button and, for invalid parameters, a reset button. */
 export function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {

@@ -1,7 +1,7 @@
 import type { ItemOf } from '../../api/client.ts';
 import { money } from '../../format/money.ts';
 import { bytes, percent, whole } from '../../format/number.ts';
-import { wait } from './wait.ts';
+import { wait } from '../../format/time.ts';
 
 type Model = ItemOf<'listServedModels'>;
 

@@ -1,12 +1,12 @@
 import type { ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
+import { Progress } from '../../components/progress.tsx';
 import { Notice, Skeleton } from '../../components/states.tsx';
 import { money } from '../../format/money.ts';
-import { oneDecimal, whole } from '../../format/number.ts';
-import { duration } from '../../format/time.ts';
+import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
+import { duration, wait } from '../../format/time.ts';
 import type { FirstCall } from './first-call.ts';
-import { ModelNotReady } from './model-not-ready.tsx';
 
 /** The response as it arrives, with its timing, tokens and cost. */
 export function FirstResponse({ call, model }: { call: FirstCall; model: ItemOf<'listServedModels'> }) {
@@ -36,6 +36,40 @@ export function FirstResponse({ call, model }: { call: FirstCall; model: ItemOf<
       <Figures call={call} />
     </section>
   );
+}
+
+/** Progress of a model that is not ready, or the reason why it is down. */
+function ModelNotReady({ model }: { model: ItemOf<'listServedModels'> }) {
+  if (model.state === 'down') {
+    const retry = model.retry_in_ms;
+    return (
+      <Notice tone="warn" title={`${model.id} is down`}>
+        {model.reason ?? 'Check the service log for the reason.'}
+        {retry !== null && ` Retrying in ${wait(retry)}.`}
+      </Notice>
+    );
+  }
+  const isDownload = model.state === 'downloading';
+  return (
+    <>
+      <p className="mb-3 text-sm break-words">
+        {isDownload
+          ? `Downloading ${model.id}. This is only needed once.`
+          : `Loading ${model.id} into memory.`}
+      </p>
+      <Progress
+        label={isDownload ? 'Downloading' : 'Loading'}
+        fraction={model.fraction}
+        text={progressOf(model)}
+      />
+    </>
+  );
+}
+
+function progressOf({ fraction, received_bytes: received, total_bytes: total }: ItemOf<'listServedModels'>) {
+  if (received !== null && total !== null) return `${bytes(received)} of ${bytes(total)}`;
+  if (received !== null) return bytes(received);
+  return fraction === null ? '' : percent(fraction);
 }
 
 /** Shown for unknown values. */
