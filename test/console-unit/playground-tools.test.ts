@@ -15,13 +15,14 @@ import {
 } from '../../console/src/pages/playground/draft.ts';
 import { capabilityWarning } from '../../console/src/pages/playground/model-text.ts';
 import { requestOf, sentRequest } from '../../console/src/pages/playground/request.ts';
-import { validationErrors, REASONING_EFFORTS } from '../../console/src/pages/playground/settings.ts';
-import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
 import {
-  variablesError,
   MAX_VARIABLES,
   MAX_VARIABLES_LENGTH,
-} from '../../console/src/pages/playground/template-variables.ts';
+  REASONING_EFFORTS,
+  validationErrors,
+  variablesError,
+} from '../../console/src/pages/playground/settings.ts';
+import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
 import { TOOL_PRESETS } from '../../console/src/pages/playground/tool-presets.ts';
 import {
   MAX_DESCRIPTION_LENGTH,

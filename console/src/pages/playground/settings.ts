@@ -7,7 +7,6 @@ import {
   type Mode,
   type NumberParameter,
 } from './parameters.ts';
-import { variablesError } from './template-variables.ts';
 import { readTools, toolNames } from './tools.ts';
 
 /** The parameters of a request as typed, including invalid input. */
@@ -78,6 +77,11 @@ export const MAX_STOPS = 4;
 /** Maximum length of a stop sequence and of `user`, in UTF-16 units. */
 export const MAX_TEXT_LENGTH = 1024;
 export const MAX_BIASES = 1024;
+/** Maximum number of template variables. */
+export const MAX_VARIABLES = 64;
+/** Maximum size of all template variables, in characters of JSON. */
+export const MAX_VARIABLES_LENGTH = 65_536;
+const VARIABLE_NAME = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 /** Maximum length of a schema, in JSON characters. */
 const MAX_SCHEMA_LENGTH = 65_536;
 
@@ -174,6 +178,23 @@ function biasesError(text: string): string | null {
       return `The bias of ${token} must be between -100 and 100.`;
   }
   return null;
+}
+
+/** Validates template variables; null: valid or empty. The service refuses the names that it sets itself. */
+export function variablesError(text: string): string | null {
+  if (text.trim() === '') return null;
+  const read = readJson(text);
+  if ('error' in read) return read.error;
+  if (!isObject(read.value)) return 'Enter a JSON object, such as { "enable_thinking": false }.';
+  const names = Object.keys(read.value);
+  if (names.length > MAX_VARIABLES) return `Use at most ${MAX_VARIABLES} variables.`;
+  const invalid = names.find((name) => !VARIABLE_NAME.test(name));
+  if (invalid !== undefined) {
+    return `${JSON.stringify(invalid)} must be a letter and up to 63 letters, digits or _.`;
+  }
+  return JSON.stringify(read.value).length > MAX_VARIABLES_LENGTH
+    ? `Use at most ${MAX_VARIABLES_LENGTH} characters of JSON.`
+    : null;
 }
 
 function choiceError({ tools, toolChoice }: Settings): string | null {
