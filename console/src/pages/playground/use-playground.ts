@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'react';
 import { flushSync } from 'react-dom';
+import { call } from '../../api/client.ts';
 import type { Answer } from './answer.ts';
 import type { Actions, Model, Playground } from './context.ts';
 import {
@@ -20,7 +21,6 @@ import { LiveAnswers } from './live.ts';
 import { recommendedOf, requestOf } from './request.ts';
 import { validationErrors } from './settings.ts';
 import { fromStored, storageKey, storedText } from './stored.ts';
-import { withReceipt } from './receipt.ts';
 
 interface Options {
   /** The account that is charged. */
@@ -104,10 +104,33 @@ export function useNewPlayground(options: Options): { playground: Playground; ac
   return { playground, actions };
 }
 
-/** Adds usage and cost from the receipt to a response without them. */
+/** Delay before each attempt to read a receipt, in milliseconds. Requests are settled shortly after they end. */
+const RECEIPT_DELAYS_MS = [200, 1000, 3000];
+
+/**
+ * Adds usage and cost from the receipt to a response that was stopped or interrupted and therefore lacks them. Never
+ * rejects.
+ */
 async function complete(id: string, answer: Answer, change: (change: Change) => void): Promise<void> {
-  const known = await withReceipt(answer);
-  if (known !== answer) change({ type: 'answered', id, answer: known });
+  const { requestId } = answer;
+  if (requestId === null || (answer.usage !== null && answer.cost !== null)) return;
+  for (const ms of RECEIPT_DELAYS_MS) {
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    try {
+      const { request } = await call('getReceipt', { params: { id: requestId } });
+      if (request.state === 'open') continue;
+      const usage = {
+        promptTokens: request.prompt_tokens,
+        completionTokens: request.completion_tokens,
+        reasoningTokens: request.reasoning_tokens,
+        cachedTokens: request.cached_tokens,
+      };
+      change({ type: 'answered', id, answer: { ...answer, usage, cost: request.cost_usd } });
+    } catch {
+      // Usage and cost stay unknown.
+    }
+    return;
+  }
 }
 
 /** Debounce of the storage writes, in milliseconds. */
