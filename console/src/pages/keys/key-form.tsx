@@ -4,10 +4,10 @@ import type { ApiError, ItemOf } from '../../api/client.ts';
 import { Checkbox } from '../../components/choices.tsx';
 import { TextField } from '../../components/field.tsx';
 import { FormError } from '../../components/form-error.tsx';
+import { limitLabel, type LimitName } from '../../format/limits.ts';
 import { useSession } from '../../shell/session.tsx';
 import { ExpiryField } from './expiry-field.tsx';
 import { settingsOf, type FieldErrors, type KeyDraft } from './key-draft.ts';
-import { LimitFields } from './limit-fields.tsx';
 import { ModelsField } from './models-field.tsx';
 
 type Settings = NonNullable<ReturnType<typeof settingsOf>['settings']>;
@@ -24,16 +24,21 @@ interface KeyFormProps {
   onSubmit: (settings: Settings, draft: KeyDraft) => void;
 }
 
+/** The limits except the budget, with their units. */
+const LIMITS: readonly { name: LimitName; unit: string }[] = [
+  { name: 'requests_per_minute', unit: 'requests' },
+  { name: 'tokens_per_minute', unit: 'tokens' },
+  { name: 'requests_in_flight', unit: 'requests' },
+  { name: 'tokens_per_day', unit: 'tokens, UTC' },
+  { name: 'tokens_per_month', unit: 'tokens, UTC' },
+];
+
 /** Fields that show their own errors. */
 const FIELDS_WITH_ERRORS = [
   'name',
   'expires_at',
   'limits.usd_per_month',
-  'limits.requests_per_minute',
-  'limits.tokens_per_minute',
-  'limits.requests_in_flight',
-  'limits.tokens_per_day',
-  'limits.tokens_per_month',
+  ...LIMITS.map(({ name }) => `limits.${name}`),
 ];
 
 /** The form of a key, with rarely used settings collapsed. Keeps the input if the service refuses it. */
@@ -106,6 +111,35 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         )}
       </Collapsible>
     </form>
+  );
+}
+
+/** Inputs for the limits of a key; empty: only the limits of the account apply. */
+function LimitFields({
+  limits,
+  onChange,
+  errorAt,
+}: {
+  limits: KeyDraft['limits'];
+  onChange: (limits: KeyDraft['limits']) => void;
+  errorAt: (param: string) => string | null;
+}) {
+  return (
+    <div className="grid gap-4 sm:grid-cols-2">
+      {LIMITS.map(({ name, unit }) => (
+        <TextField
+          key={name}
+          label={limitLabel(name)}
+          aside={unit}
+          inputMode="numeric"
+          autoComplete="off"
+          placeholder="No limit"
+          value={limits[name]}
+          error={errorAt(`limits.${name}`)}
+          onChange={(event) => onChange({ ...limits, [name]: event.target.value })}
+        />
+      ))}
+    </div>
   );
 }
 
