@@ -4,6 +4,7 @@ import { addDays } from '../../components/date-range-days.ts';
 import { useToday } from '../../components/date-range-now.ts';
 import { Select } from '../../components/select.tsx';
 import type { Scope } from '../../shell/scope.tsx';
+import { STATUSES } from './filters.ts';
 
 interface FilterProps {
   scope: Scope;
@@ -57,6 +58,35 @@ export function KeyFilter({ scope, value, onChange }: FilterProps) {
       choices={[
         { value: ALL, label: 'All keys' },
         ...known.map(({ id, name }) => ({ value: id, label: name })),
+      ]}
+      onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
+    />
+  );
+}
+
+/** Common error codes. The URL accepts any other code. */
+const CODES = [
+  'context_length_exceeded',
+  'engine_unavailable',
+  'queue_full',
+  'internal_error',
+  'invalid_api_key',
+  'storage_unavailable',
+  'shutting_down',
+];
+
+/** Selects a status or error code, or all. */
+export function StatusFilter({ value, onChange }: Omit<FilterProps, 'scope'>) {
+  const known = value !== null && STATUSES[value] === undefined && !CODES.includes(value) ? [value] : [];
+  return (
+    <Select
+      label="Status"
+      small
+      value={value ?? ALL}
+      choices={[
+        { value: ALL, label: 'Any status' },
+        ...Object.entries(STATUSES).map(([status, { label, hint }]) => ({ value: status, label, hint })),
+        ...[...CODES, ...known].map((code) => ({ value: code, label: code })),
       ]}
       onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
     />

@@ -16,7 +16,7 @@ import { NoAccount } from '../../shell/no-account.tsx';
 import { useHrefWithAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
 import { ScopeSwitch, useScope, type Scope } from '../../shell/scope.tsx';
-import { KeyFilter, ModelFilter } from './filter-selects.tsx';
+import { KeyFilter, ModelFilter, StatusFilter } from './filter-selects.tsx';
 import { filtersOf, isNarrowed, rangeText, toQuery, type Filters } from './filters.ts';
 import { FindField } from './find-field.tsx';
 import { Found } from './found.tsx';
@@ -24,7 +24,6 @@ import { logColumns } from './log-columns.tsx';
 import type { Request } from './outcome.tsx';
 import { Refused } from './refused.tsx';
 import { ReceiptDialog } from './receipt-dialog.tsx';
-import { StatusFilter } from './status-filter.tsx';
 import { useLogPage } from './use-log-page.ts';
 
 const REFUSED = 'refused';
