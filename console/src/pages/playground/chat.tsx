@@ -1,4 +1,4 @@
-import { ArrowDown } from 'lucide-react';
+import { ArrowDown, ChevronRight } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Button } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
@@ -6,12 +6,12 @@ import { Segmented } from '../../components/choices.tsx';
 import { ColumnHead } from './column-head.tsx';
 import { Composer } from './composer.tsx';
 import { EmptyColumn } from './empty-column.tsx';
-import { usePlayground } from './context.ts';
+import { useActions, usePlayground } from './context.ts';
 import type { Column } from './draft.ts';
 import { useFollow } from './follow.ts';
 import { ModelNotice } from './model-notice.tsx';
-import { SystemPrompt } from './system-prompt.tsx';
 import { Turn } from './turn.tsx';
+import { TypedText } from './typed-text.tsx';
 
 /** Chat mode: one conversation, or two side by side. */
 export function Chat() {
@@ -28,6 +28,41 @@ export function Chat() {
         ))}
       </div>
       <Composer />
+    </div>
+  );
+}
+
+/** The system prompt, collapsed to one line until it is edited. */
+function SystemPrompt() {
+  const { draft } = usePlayground();
+  const { change, send } = useActions();
+  const [open, setOpen] = useState(false);
+  return (
+    <div className="border-b border-line px-4 sm:px-6 lg:px-8">
+      <button
+        type="button"
+        aria-expanded={open}
+        onClick={() => setOpen(!open)}
+        className="flex h-10 w-full items-center gap-2 text-left text-sm"
+      >
+        <ChevronRight
+          className={`size-4 shrink-0 text-ink-3 transition-transform ${open ? 'rotate-90' : ''}`}
+          aria-hidden="true"
+        />
+        <span className="shrink-0 font-medium">System prompt</span>
+        {!open && <span className="truncate text-ink-3">{draft.system.trim() || 'None'}</span>}
+      </button>
+      {open && (
+        <TypedText
+          label="System prompt"
+          placeholder="You are a careful assistant. Answer in one sentence."
+          value={draft.system}
+          focused
+          onChange={(system) => change({ type: 'set', values: { system } })}
+          onSend={send}
+          className="mb-3 max-h-48"
+        />
+      )}
     </div>
   );
 }

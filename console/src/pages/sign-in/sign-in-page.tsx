@@ -9,7 +9,6 @@ import { ErrorState, Notice, Skeleton } from '../../components/states.tsx';
 import { useClearCacheOnSignOut } from '../../shell/clear-cache-on-sign-out.ts';
 import { ForgotPassword } from './forgot-password.tsx';
 import { PasswordForm } from './password-form.tsx';
-import { faultOfProvider } from './provider-faults.ts';
 import { Providers } from './providers.tsx';
 import { returnPath } from './return-path.ts';
 import { SecondFactor } from './second-factor.tsx';
@@ -73,6 +72,22 @@ function SignIn({
       </div>
     </StandalonePage>
   );
+}
+
+/** Messages for the error codes that the service adds to the sign-in URL after a failed provider sign-in. */
+const FAULTS: ReadonlyMap<string, string> = new Map([
+  ['cancelled', 'Sign-in was canceled. Try again, or sign in another way.'],
+  ['not_invited', 'This email has not been invited. Ask an account owner or operator for an invitation.'],
+  ['email_not_verified', 'Your email is not verified at the provider. Verify it there and try again.'],
+  [
+    'not_linked',
+    'A user with this email exists but has not signed in with this provider before. Sign in with your password.',
+  ],
+]);
+
+/** Returns the message of any code. */
+function faultOfProvider(code: string): string {
+  return FAULTS.get(code) ?? 'Could not sign in with the provider. Try again, or sign in another way.';
 }
 
 /** How to reset a password on a service that sends no email. */

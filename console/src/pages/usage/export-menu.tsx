@@ -2,7 +2,6 @@ import { Download, FileSpreadsheet } from 'lucide-react';
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
-import { download } from '../../components/download.ts';
 import { Menu, MenuItem } from '../../components/menu.tsx';
 import type { Scope } from '../../shell/scope.tsx';
 import { csvOf } from './csv.ts';
@@ -46,4 +45,15 @@ export function ExportMenu({ scope, selection }: { scope: Scope; selection: Sele
       </MenuItem>
     </Menu>
   );
+}
+
+/** Downloads text as a CSV file. */
+function download(name: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type: 'text/csv;charset=utf-8' }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = name;
+  link.click();
+  // The browser has started the download by the next task.
+  setTimeout(() => URL.revokeObjectURL(url));
 }
