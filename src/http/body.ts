@@ -133,7 +133,7 @@ export class BodyReservation {
     if (--this.#users === 0) this.discard();
   }
 
-  /** Frees the memory of an unused body at once, because the response to a refused request can take a while to close. */
+  /** Frees the memory of an unused body early, because the response to a refused request can take long to close. */
   discard(): void {
     this.#memory.release(this.#account, this.#bytes);
     this.#bytes = 0;

@@ -146,7 +146,10 @@ function stripe(plot: uPlot, { partial, series }: Plotted, background: string): 
   ctx.restore();
 }
 
-/** Returns whether a centered tick label stays inside the chart; `toTheRight`: share of the plot's width to the right of the tick. */
+/**
+ * Returns whether a centered tick label stays inside the chart. `toTheRight` is the share of the plot's width to the
+ * right of the tick.
+ */
 function fits({ ctx, width }: uPlot, tick: string, toTheRight: number): boolean {
   ctx.save();
   ctx.font = FONT;

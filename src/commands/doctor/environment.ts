@@ -9,7 +9,7 @@ import { isSluice } from '../port.ts';
 import { formatBytes } from '../progress-bar.ts';
 import type { Finding } from './finding.ts';
 
-/** `checkHome` gives a note below this free space: enough for the default model, its download and a growing database. */
+/** `checkHome` gives a note below this. Enough for the default model, its download and a growing database. */
 const LOW_DISK_BYTES = 1_073_741_824;
 
 /** Checks that the data directory, or its nearest existing parent, is writable and has free space. */

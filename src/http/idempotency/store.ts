@@ -28,8 +28,8 @@ export interface IdempotencyStoreOptions {
 
 /**
  * The generations of this instance that have an idempotency key: those that run, and those that ended within the last
- * `idempotency.keepMs`. Their responses use at most `idempotency.maxBytes` of memory, and those of one account at most a
- * share of it. To make room, the responses that ended first are discarded, except while they are being sent.
+ * `idempotency.keepMs`. Their responses use at most `idempotency.maxBytes` of memory, and those of one account at most
+ * a share of it. To make room, the responses that ended first are discarded, except while they are being sent.
  */
 export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
   readonly #options: IdempotencyStoreOptions;

@@ -41,8 +41,8 @@ function turnMessages(turn: Turn, afterLastUser: boolean): Message[] {
 }
 
 /**
- * Returns the reasoning before the calls of a turn, which models continue when they get the results. Reasoning before the
- * last user message is not sent, because chat templates leave it out.
+ * Returns the reasoning before the calls of a turn, which models continue when they get the results. Reasoning before
+ * the last user message is not sent, because chat templates leave it out.
  */
 function reasoningOf({ answer }: Turn): string {
   return answer?.choices[answer.chosen]?.reasoning ?? '';

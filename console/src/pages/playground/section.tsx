@@ -6,7 +6,7 @@ interface SectionProps {
   title: string;
   /** Summary of the settings, next to the title; null: nothing is set. */
   note: string | null;
-  /** Whether the section contains the parameter of this name. Invalid input for such a parameter keeps the section open. */
+  /** Whether the section contains this parameter. Invalid input for such a parameter keeps the section open. */
   contains: (parameter: string) => boolean;
   children: ReactNode;
 }

@@ -63,7 +63,7 @@ export const valuesOf = (over: OverTime, measure: Measure): number[] =>
 const total = (over: OverTime, measure: Measure): number =>
   valuesOf(over, measure).reduce((sum, value) => sum + value, 0);
 
-/** Returns the totals of the first `count` hours or days, with the percentiles of the whole period. The cost is inexact. */
+/** Returns the totals of the first `count` entries, with the percentiles of the whole period. The cost is inexact. */
 export function sumsUntil(over: OverTime, count: number, whole: Sums): Sums {
   const of = (measure: Measure) => total(over.slice(0, count), measure);
   return {

@@ -126,8 +126,8 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
 }
 
 /**
- * Returns the totals of the previous period. If usage is shown by hour, counts only as many hours as have started in the
- * current period.
+ * Returns the totals of the previous period. If usage is shown by hour, counts only as many hours as have started in
+ * the current period.
  */
 function comparable(
   { unit, before }: Selection,
