@@ -1,6 +1,7 @@
 import { Dialog as Base } from '@base-ui/react/dialog';
 import { X } from 'lucide-react';
 import { useRef, type ReactNode } from 'react';
+import { Button } from './button.tsx';
 import { classNames } from './class-names.ts';
 
 interface DialogProps {
@@ -84,6 +85,30 @@ export function Dialog({
         </Base.Popup>
       </Base.Portal>
     </Base.Root>
+  );
+}
+
+interface FormActionsProps {
+  /** ID of the form. */
+  form: string;
+  /** Label of the submit button. */
+  action: string;
+  busy: boolean;
+  danger?: boolean;
+  cancel?: string;
+  onCancel: () => void;
+}
+
+/** The buttons of a dialog with a form: cancel and submit. */
+export function FormActions(props: FormActionsProps) {
+  const { form, action, busy, danger = false, cancel = 'Cancel', onCancel } = props;
+  return (
+    <>
+      <Button onClick={onCancel}>{cancel}</Button>
+      <Button kind={danger ? 'danger' : 'primary'} type="submit" form={form} busy={busy}>
+        {action}
+      </Button>
+    </>
   );
 }
 

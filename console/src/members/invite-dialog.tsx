@@ -1,7 +1,7 @@
 import { useEffect, useId, useState, type SubmitEvent } from 'react';
 import { useAction } from '../api/queries.ts';
 import { Button } from '../components/button.tsx';
-import { Dialog } from '../components/dialog.tsx';
+import { Dialog, FormActions } from '../components/dialog.tsx';
 import { Field, TextField } from '../components/field.tsx';
 import { errorAt, FormError } from '../components/form-error.tsx';
 import { Select } from '../components/select.tsx';
@@ -47,12 +47,13 @@ export function InviteDialog({
       }
       actions={
         created === null ? (
-          <>
-            <Button onClick={onClose}>{cancel}</Button>
-            <Button kind="primary" type="submit" form={form} busy={invite.isPending}>
-              Create invitation
-            </Button>
-          </>
+          <FormActions
+            form={form}
+            action="Create invitation"
+            busy={invite.isPending}
+            cancel={cancel}
+            onCancel={onClose}
+          />
         ) : (
           <Button kind="primary" onClick={onClose}>
             Done

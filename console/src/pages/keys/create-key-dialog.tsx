@@ -1,8 +1,7 @@
 import { useId, useState } from 'react';
 import type { ResponseOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
-import { Button } from '../../components/button.tsx';
-import { Dialog } from '../../components/dialog.tsx';
+import { Dialog, FormActions } from '../../components/dialog.tsx';
 import type { CurrentAccount } from '../../shell/account.ts';
 import { CreatedKey } from './created-key.tsx';
 import { NEW_KEY } from './key-draft.ts';
@@ -54,19 +53,15 @@ function NewKey({
       title="Create API key"
       hint={`Usage is charged to the account ${account.name}.`}
       actions={
-        <>
-          <Button
-            onClick={() => {
-              create.reset();
-              onClose();
-            }}
-          >
-            Cancel
-          </Button>
-          <Button kind="primary" type="submit" form={form} busy={create.isPending}>
-            Create key
-          </Button>
-        </>
+        <FormActions
+          form={form}
+          action="Create key"
+          busy={create.isPending}
+          onCancel={() => {
+            create.reset();
+            onClose();
+          }}
+        />
       }
     >
       <KeyForm

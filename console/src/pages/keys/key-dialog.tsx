@@ -2,7 +2,7 @@ import { useId, useState } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
-import { Dialog } from '../../components/dialog.tsx';
+import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { draftOf } from './key-draft.ts';
 import { KeyDetails } from './key-details.tsx';
@@ -46,12 +46,7 @@ export default function KeyDialog({ id, listed, editing, onEdit, onClose }: KeyD
       title={isEditing ? `Edit ${key.name}` : (key?.name ?? 'Key')}
       actions={
         isEditing ? (
-          <>
-            <Button onClick={endEdit}>Cancel</Button>
-            <Button kind="primary" type="submit" form={form} busy={change.isPending}>
-              Save
-            </Button>
-          </>
+          <FormActions form={form} action="Save" busy={change.isPending} onCancel={endEdit} />
         ) : key?.status === 'live' ? (
           <Button kind="danger" onClick={() => setRevoking(key)}>
             Revoke key

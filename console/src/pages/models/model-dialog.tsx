@@ -2,7 +2,7 @@ import { useId, useState } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { Dialog } from '../../components/dialog.tsx';
+import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { Notice } from '../../components/states.tsx';
 import { ModelActivity } from './model-activity.tsx';
 import { ModelDetails } from './model-details.tsx';
@@ -69,12 +69,12 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
             onEdit={() => setMode('edit')}
           />
         ) : (
-          <>
-            <Button onClick={view}>Cancel</Button>
-            <Button kind="primary" type="submit" form={form} busy={update.isPending || addReplica.isPending}>
-              {mode === 'edit' ? 'Save' : 'Add replica'}
-            </Button>
-          </>
+          <FormActions
+            form={form}
+            action={mode === 'edit' ? 'Save' : 'Add replica'}
+            busy={update.isPending || addReplica.isPending}
+            onCancel={view}
+          />
         )
       }
     >

@@ -1,8 +1,7 @@
 import { useEffect, useId, useState, type SubmitEvent } from 'react';
 import type { ApiError } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
-import { Button } from '../../components/button.tsx';
-import { Dialog } from '../../components/dialog.tsx';
+import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { Field, TextField } from '../../components/field.tsx';
 import { errorAt, FormError } from '../../components/form-error.tsx';
 import { Select } from '../../components/select.tsx';
@@ -25,7 +24,7 @@ export function RenameAccount({ account, open, onClose }: ChangeProps) {
       onClose={onClose}
       title={`Rename ${account.name}`}
       hint="The account ID does not change."
-      actions={<Actions form={form} word="Rename" busy={change.isPending} onClose={onClose} />}
+      actions={<FormActions form={form} action="Rename" busy={change.isPending} onCancel={onClose} />}
     >
       <NameForm
         id={form}
@@ -52,7 +51,7 @@ export function ChangePlan({ account, open, onClose }: ChangeProps) {
       onClose={onClose}
       title={`Change plan of ${account.name}`}
       hint="Takes effect with the next request. Usage so far counts toward the new limits."
-      actions={<Actions form={form} word="Change plan" busy={change.isPending} onClose={onClose} />}
+      actions={<FormActions form={form} action="Change plan" busy={change.isPending} onCancel={onClose} />}
     >
       <PlanForm
         id={form}
@@ -77,27 +76,6 @@ function useChange(open: boolean, done: (account: Account) => string) {
     if (open) reset();
   }, [open, reset]);
   return change;
-}
-
-function Actions({
-  form,
-  word,
-  busy,
-  onClose,
-}: {
-  form: string;
-  word: string;
-  busy: boolean;
-  onClose: () => void;
-}) {
-  return (
-    <>
-      <Button onClick={onClose}>Cancel</Button>
-      <Button kind="primary" type="submit" form={form} busy={busy}>
-        {word}
-      </Button>
-    </>
-  );
 }
 
 interface FormProps {

@@ -2,8 +2,7 @@ import { useEffect, useId, useState, type SubmitEvent } from 'react';
 import { useLocation } from 'wouter';
 import type { ApiError } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
-import { Button } from '../../components/button.tsx';
-import { Dialog } from '../../components/dialog.tsx';
+import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { Field, TextField } from '../../components/field.tsx';
 import { errorAt, FormError } from '../../components/form-error.tsx';
 import { Select } from '../../components/select.tsx';
@@ -28,14 +27,7 @@ export function NewAccount({ open, onClose }: { open: boolean; onClose: () => vo
       onClose={onClose}
       title="Create account"
       hint="An account owns API keys. You can invite its owner in the next step."
-      actions={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" form={form} busy={create.isPending}>
-            Create account
-          </Button>
-        </>
-      }
+      actions={<FormActions form={form} action="Create account" busy={create.isPending} onCancel={onClose} />}
     >
       <AccountForm
         id={form}

@@ -1,7 +1,6 @@
 import { useId, useState, type ReactNode } from 'react';
 import type { ApiError } from '../../api/client.ts';
-import { Button } from '../../components/button.tsx';
-import { Dialog } from '../../components/dialog.tsx';
+import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { errorAt } from '../../components/form-error.tsx';
 import { PasswordField } from '../../components/password-field.tsx';
 import { useSession } from '../../shell/session.tsx';
@@ -42,12 +41,7 @@ export function ConfirmWithPassword<Result>(props: ConfirmWithPasswordProps<Resu
       onClose={close}
       title={title}
       actions={
-        <>
-          <Button onClick={close}>Cancel</Button>
-          <Button kind={danger ? 'danger' : 'primary'} type="submit" form={form} busy={action.isPending}>
-            {verb}
-          </Button>
-        </>
+        <FormActions form={form} action={verb} busy={action.isPending} danger={danger} onCancel={close} />
       }
     >
       <Confirmation id={form} {...props} />

@@ -4,7 +4,7 @@ import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { CodeField } from '../../components/code-field.tsx';
 import { CopyButton } from '../../components/copy.tsx';
-import { Dialog } from '../../components/dialog.tsx';
+import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { FormError } from '../../components/form-error.tsx';
 import { QrCode } from './qr-code.tsx';
 import { RecoveryCodes } from './recovery-codes.tsx';
@@ -42,12 +42,7 @@ export function Enrollment({ begun, onClose }: EnrollmentProps) {
             I saved the codes
           </Button>
         ) : (
-          <>
-            <Button onClick={close}>Cancel</Button>
-            <Button kind="primary" type="submit" form={form} busy={confirm.isPending}>
-              Enable
-            </Button>
-          </>
+          <FormActions form={form} action="Enable" busy={confirm.isPending} onCancel={close} />
         )
       }
     >
