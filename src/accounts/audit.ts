@@ -68,7 +68,9 @@ export interface AuditNote {
   subject: string;
   /** Default: null, no account. */
   accountId?: string | null;
-  /** The changed fields, as `{from, to}` if a field had a value before. No secrets, and no names or addresses of users. */
+  /**
+   * The changed fields, as `{from, to}` if a field had a value before. No secrets, and no names or addresses of users.
+   */
   detail?: Readonly<Record<string, unknown>>;
 }
 
@@ -106,7 +108,9 @@ export async function appendAudit(
     .execute();
 }
 
-/** Appends an entry in its own transaction, for actions without one, such as a sign-in. Rejects with a `DatabaseError`. */
+/**
+ * Appends an entry in its own transaction, for actions without one, such as a sign-in. Rejects with a `DatabaseError`.
+ */
 export async function recordAudit({ kysely }: Database, by: Actor, note: AuditNote): Promise<void> {
   await kysely.transaction().execute((transaction) => appendAudit(transaction, by, note));
 }

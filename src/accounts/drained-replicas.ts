@@ -14,7 +14,7 @@ export interface DrainedReplica extends ReplicaReference {
   drainedAt: number;
 }
 
-/** Returns the replicas that get no new requests, of all instances. */
+/** Returns the drained replicas of all instances, which get no new requests. */
 export async function listDrainedReplicas({ kysely }: Database): Promise<DrainedReplica[]> {
   const rows = await kysely
     .selectFrom('drained_replicas')

@@ -24,8 +24,8 @@ export type KeyColumns = Pick<
 >;
 
 /**
- * Converts a change to columns. Throws a `ServiceError` `invalid_value` (param `name` or `allowed_models`). Callers have
- * validated limits and model IDs with a schema.
+ * Converts a change to columns. Throws a `ServiceError` `invalid_value` (param `name` or `allowed_models`). Callers
+ * have validated limits and model IDs with a schema.
  */
 export function columnsOf({ name, expiresAt, allowedModels, limits }: KeyChange): Partial<KeyColumns> {
   return {

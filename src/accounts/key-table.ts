@@ -105,8 +105,8 @@ export async function listKeys(database: Database): Promise<KeyRecord[]> {
 }
 
 /**
- * Returns a page of the keys of an account, or of all accounts, with a purpose (default: `api`), oldest first,
- * including revoked ones. Rejects with a `ServiceError` `invalid_value` (param `limit` or `cursor`).
+ * Returns a page of the keys with one purpose (default: `api`), of one account or of all accounts. Oldest first,
+ * including revoked keys. Rejects with a `ServiceError` `invalid_value` (param `limit` or `cursor`).
  */
 export async function listKeyPage(
   database: Database,
@@ -127,9 +127,9 @@ export async function getKey(database: Database, id: string): Promise<KeyRecord>
 
 /**
  * Changes the key that `named` identifies, as in `revokeKey`. `changeOf` returns the change to make to the current key.
- * Each changed field is recorded in the audit log. All instances apply the change within a second. Returns null if there
- * is no such key. Rejects with a `ServiceError` `invalid_value` (params like `createKey`, or `id` if several keys match),
- * or `conflict` if the key is revoked.
+ * Each changed field is recorded in the audit log. All instances apply the change within a second. Returns null if
+ * there is no such key. Rejects with a `ServiceError` `invalid_value` (params like `createKey`, or `id` if several keys
+ * match), or `conflict` if the key is revoked.
  */
 export async function changeKey(
   database: Database,

@@ -190,8 +190,8 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /**
-   * Like `writeLastUsed`, at most once a second. Call before listing keys, so that their last use is not older than their
-   * requests in the ledger, which are saved immediately.
+   * Like `writeLastUsed`, at most once a second. Call before listing keys, so that their last use is not older than
+   * their requests in the ledger, which are saved immediately.
    */
   async refreshLastUsed(): Promise<void> {
     if (this.#clock.elapsed() - this.#writtenAt >= REFRESH_MS) await this.writeLastUsed();
@@ -338,8 +338,8 @@ const ATTEMPTS = 20;
 const ATTEMPT_PAUSE_MS = 5;
 
 /**
- * Tries a write up to `ATTEMPTS` times while the database is busy. Under load, the gaps between ledger writes are shorter
- * than a millisecond, so one attempt rarely succeeds.
+ * Tries a write up to `ATTEMPTS` times while the database is busy. Under load, the gaps between ledger writes are
+ * shorter than a millisecond, so one attempt rarely succeeds.
  */
 async function writeBetweenOthers(write: () => Promise<unknown>): Promise<void> {
   for (let attempt = 1; ; attempt++) {

@@ -36,8 +36,8 @@ export interface BucketCount {
 }
 
 /**
- * Returns the percentile at `share` (0.5 is the median) by nearest rank, at most 2% off, or null if there are no values.
- * `ascending` is sorted by bucket and may repeat buckets.
+ * Returns the percentile at `share` (0.5 is the median) by nearest rank, at most 2% off, or null if there are no
+ * values. `ascending` is sorted by bucket and may repeat buckets.
  */
 export function percentile(ascending: readonly BucketCount[], share: number): number | null {
   const total = ascending.reduce((sum, { count }) => sum + count, 0);

@@ -22,7 +22,9 @@ interface UsageSourceRow {
   low_pico: string;
 }
 
-/** A single statement reads one snapshot, so a request that ends during the read is either open or ended, never both. */
+/**
+ * A single statement reads one snapshot, so a request that ends during the read is either open or ended, never both.
+ */
 async function read(
   database: Database,
   accountId: string,

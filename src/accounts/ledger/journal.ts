@@ -370,8 +370,8 @@ export class Journal {
   }
 
   /**
-   * Writes a heartbeat to check whether the outage is over, and then the pending writes. Does nothing while this instance
-   * has no epoch, because `resume` ends the outage. Never rejects.
+   * Writes a heartbeat to check whether the outage is over, and then the pending writes. Does nothing while this
+   * instance has no epoch, because `resume` ends the outage. Never rejects.
    */
   async #probe(): Promise<void> {
     const epoch = this.#epoch;

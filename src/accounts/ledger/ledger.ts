@@ -41,8 +41,8 @@ export type SettleResult = 'settled' | 'lost';
  */
 export interface Ledger extends AsyncDisposable {
   /**
-   * Opens the row and reads checkpoints from `counts` until it is settled. The row of a non-streaming request may
-   * wait up to 100 ms for its settlement. Rejects with a `ServiceError` `storage_unavailable`; the row then does not exist
+   * Opens the row and reads checkpoints from `counts` until it is settled. The row of a non-streaming request may wait
+   * up to 100 ms for its settlement. Rejects with a `ServiceError` `storage_unavailable`; the row then does not exist
    * or will be settled without cost.
    */
   open(row: OpenedRow, counts: RunningCounts): Promise<void>;
@@ -50,8 +50,8 @@ export interface Ledger extends AsyncDisposable {
   checkpoint(id: string): void;
   /**
    * Settles the row and adds it to the roll-ups in one transaction. Rejects with a `ServiceError` `storage_unavailable`
-   * if it was not written within `ledger.settleWaitMs`; an attempt in progress at that time may still succeed. After the
-   * rejection, the write is retried without cost until it succeeds.
+   * if it was not written within `ledger.settleWaitMs`; an attempt in progress at that time may still succeed. After
+   * the rejection, the write is retried without cost until it succeeds.
    */
   settle(id: string, settlement: Settlement): Promise<SettleResult>;
   /** Records that the response of a settled request did not reach the client. Never throws. */

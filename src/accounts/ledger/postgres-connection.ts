@@ -19,8 +19,8 @@ const LATE_MS = 1000;
 
 /**
  * Forces index plans: all statements access rows by key, and a prepared statement would keep a sequential scan that was
- * planned while its table was small. The two costs make the planner choose the index that reads the fewest rows. Enables
- * synchronous commit if the server's default is off, so that a committed row is on disk.
+ * planned while its table was small. The two costs make the planner choose the index that reads the fewest rows.
+ * Enables synchronous commit if the server's default is off, so that a committed row is on disk.
  */
 const SESSION = `
   set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off;

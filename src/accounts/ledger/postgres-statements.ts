@@ -18,8 +18,8 @@ const LIVE = `live as materialized (
   select epoch from instances where epoch = $1::int8 and live = 1 for key share)`;
 
 /**
- * Equivalent to `state = 'open'`, but keeps the planner from using the index of open rows: it would scan the whole index
- * for each written row.
+ * Equivalent to `state = 'open'`, but keeps the planner from using the index of open rows: it would scan the whole
+ * index for each written row.
  */
 const IS_OPEN = "ledger.state not in ('settled', 'interrupted')";
 
@@ -104,7 +104,7 @@ export const CHECKPOINT: Statement = {
     ${IS_LIVE}`,
 };
 
-/** Also returns the ids that were not open. */
+/** Also returns the IDs whose rows were not open. */
 export const SETTLE: Statement = {
   name: 'ledger_settle',
   text: `
@@ -140,7 +140,7 @@ export const UNDELIVERED: Statement = {
     ${IS_LIVE}`,
 };
 
-/** Selects the ids of `$2` that this instance has settled. */
+/** Selects the IDs in `$2` whose rows this instance has settled. */
 export const SETTLED_BY: Statement = {
   name: 'ledger_settled_by',
   text: `select id from ledger where id = any ($2::text[]) and epoch = $1::int8 and state = 'settled'`,

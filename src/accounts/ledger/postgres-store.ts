@@ -108,7 +108,7 @@ async function write(query: QueryFunction, epoch: number, batch: Batch): Promise
   if (returned.some(({ live }) => !live)) return null;
   const missing = returned.flatMap((row) => row.missing ?? []);
   if (missing.length === 0) return { lost: [] };
-  // A row that this instance settled in a write whose response was lost is not lost.
+  // This instance may have settled some of these rows in an earlier write whose response did not arrive.
   const { rows } = await query<{ id: string }>(statements.SETTLED_BY, [epoch, missing]);
   const settledHere = new Set(rows.map(({ id }) => id));
   return { lost: missing.filter((id) => !settledHere.has(id)) };

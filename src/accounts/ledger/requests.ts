@@ -32,7 +32,7 @@ export interface RequestPage {
   next: string | null;
 }
 
-/** Maximum rows that one query scans. Takes about ten milliseconds, during which other queries may wait. */
+/** Maximum rows that one query scans. A scan takes about ten milliseconds, during which other queries may wait. */
 const WINDOW_ROWS = 4000;
 
 /** Milliseconds after which a search returns what it has found. */

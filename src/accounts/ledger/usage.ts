@@ -10,7 +10,9 @@ import { hourlyLatencies, hourlyUsage } from './usage-hours.ts';
 export interface UsageQuery {
   /** Empty: a single row with the totals. */
   by: readonly UsageDimension[];
-  /** Includes requests that started on or after `fromDay` and before `toDay`, in UTC days since 1970-01-01 (`dayOf`). */
+  /**
+   * Includes requests that started on or after `fromDay` and before `toDay`, in UTC days since 1970-01-01 (`dayOf`).
+   */
   fromDay: number;
   toDay: number;
   /** Omitted or null filters match everything. */

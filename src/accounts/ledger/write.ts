@@ -128,7 +128,7 @@ export function waivedValues([id, , , ...row]: SettledValues): SettledValues | n
   return [id, null, null, ...row];
 }
 
-/** Returns a settlement for the row of a rejected request, which may exist nevertheless. */
+/** Returns a settlement for the row of a rejected request, in case the row exists. */
 export function neverRanValues(id: string, atMs: number): SettledValues {
   return emptyValues(id, 'interrupted', atMs);
 }

@@ -5,7 +5,7 @@ import { minuteTokens, UNITS, type TokenBucket, type ScopeLimits } from './scope
  * maximum that running requests may use; the limit applies to their sum.
  */
 export interface ScopeCounts {
-  /** Used from the buckets. A request or token is `UNITS`. Exceeds the capacity when the bucket is in debt. */
+  /** Units used from the buckets, `UNITS` per request or token. Exceeds the capacity when the bucket is in debt. */
   readonly requestsSpent: number;
   readonly tokensSpent: number;
   readonly running: number;

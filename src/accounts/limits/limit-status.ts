@@ -88,7 +88,7 @@ type TupleStarts = Readonly<Record<keyof typeof LIMIT_NAMES, string>>;
 
 const TUPLE_STARTS = new WeakMap<ScopeLimits, TupleStarts>();
 
-/** Returns the JSON of the tuple of each limit up to what is left, the only part that changes between requests. */
+/** Returns the start of the JSON tuple of each limit. The rest, the amount left, differs between requests. */
 function tupleStarts(limits: ScopeLimits): TupleStarts {
   let starts = TUPLE_STARTS.get(limits);
   if (starts === undefined) {

@@ -108,9 +108,9 @@ export type LimitName =
 /** Reads the usage of an account from the ledger, to initialize its counters. */
 export interface UsageHistory {
   /**
-   * Returns usage by key and model, of requests that started in the UTC day and month of `atMs` (Unix milliseconds). All
-   * values are from one snapshot. The settled usage excludes the requests `exceptIds`: the caller counts them itself,
-   * whether they are settled before or after the snapshot. Rejects with a `DatabaseError`.
+   * Returns usage by key and model, of requests that started in the UTC day and month of `atMs` (Unix milliseconds).
+   * All values are from one snapshot. The settled usage excludes the requests `exceptIds`: the caller counts them
+   * itself, whether they are settled before or after the snapshot. Rejects with a `DatabaseError`.
    */
   read(
     accountId: string,

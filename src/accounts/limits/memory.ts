@@ -113,8 +113,8 @@ export class MemoryLimits implements Limits {
   }
 
   /**
-   * Removes all counters except running requests. From then on, each request counts `instances` times, so that the
-   * instances together stay within the limits.
+   * Removes all counters, but keeps the running requests. From then on, each request counts `instances` times, so that
+   * the instances together stay within the limits.
    */
   restart(instances: number): void {
     this.#weight = instances;

@@ -344,7 +344,9 @@ export interface Scripts {
   readonly heartbeat: Script;
 }
 
-/** Returns the scripts. `clock` is Lua that sets `now`, in milliseconds; tests pass a clock that they move themselves. */
+/**
+ * Returns the scripts. `clock` is Lua that sets `now`, in milliseconds; tests pass a clock that they move themselves.
+ */
 export function limitScripts(clock = STORE_CLOCK): Scripts {
   return {
     admit: script(clock, ADMIT),

@@ -66,8 +66,8 @@ const MAX_READINGS = 8;
 const RESTORE_BATCH = 500;
 
 /**
- * Counts in the shared store. `MemoryLimits` tracks the running requests of this instance; while the store is unreachable, it
- * decides alone and counts each request as many times as there are instances.
+ * Counts in the shared store. `MemoryLimits` tracks the running requests of this instance; while the store is
+ * unreachable, it decides alone and counts each request as many times as there are instances.
  *
  * After each disconnect the instance takes a new ID. Reservations under the old ID are released when the instance has
  * stored them under the new one, or when the lease expires, so the outcome of commands without a response does not
@@ -304,7 +304,7 @@ class ValkeyLimits implements Limits {
   /** Prepares a new connection: first restores the reservations of running requests. */
   async #connected(): Promise<void> {
     const dead = this.#instanceId;
-    // `evaluate` sends a script again if it is not loaded, so that it could run after later commands.
+    // If a script were not loaded, `evaluate` would send it again, and it could run after later commands.
     await this.#connection.load(Object.values(this.#scripts));
     this.#instanceId = `${this.#options.instanceId}.${++this.#incarnation}`;
     await this.#sendHeartbeat();
@@ -330,8 +330,8 @@ class ValkeyLimits implements Limits {
   }
 
   /**
-   * Raises the generation if usage was missed, so that settled usage is read again. While closing, tells the store that
-   * this instance has stopped, because a scheduled heartbeat can follow the final one.
+   * Raises the generation if usage was missed, so that settled usage is read again. While closing, every heartbeat
+   * reports that this instance has stopped, because a scheduled heartbeat can follow the final one.
    */
   async #sendHeartbeat(): Promise<void> {
     const forMs = this.#closing ? 0 : this.#timing.heartbeatMs + 2 * this.#timing.responseMs;
@@ -348,7 +348,9 @@ class ValkeyLimits implements Limits {
     }
   }
 
-  /** Stores the reservations of all running requests under the current ID, and releases those of the instance `dead`. */
+  /**
+   * Stores the reservations of all running requests under the current ID, and releases those of the instance `dead`.
+   */
   async #restoreReservations(dead: string): Promise<void> {
     this.#restoredAt = performance.now();
     for (const active of this.#local.activeReservations()) {
@@ -367,8 +369,8 @@ class ValkeyLimits implements Limits {
     }
     const done = await Promise.all(sent);
     if (!done.includes(false)) return;
-    // Does not resend the same reservations: some may have been settled in the meantime, and the store would never release
-    // those.
+    // Does not resend the same reservations: some may have been settled in the meantime, and the store would never
+    // release those.
     await this.#connection.load([this.#scripts.restoreReservations]);
     await this.#restoreReservations(dead);
   }
