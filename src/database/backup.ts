@@ -28,8 +28,8 @@ export async function backupSqlite(path: string, file: string, options: BackupOp
 }
 
 /**
- * Copies a snapshot of a PostgreSQL database to a new `file`, as a SQLite database. Does not migrate the source. Otherwise
- * like `backupSqlite`.
+ * Copies a snapshot of a PostgreSQL database to a new `file`, as a SQLite database. Does not migrate the source.
+ * Otherwise like `backupSqlite`.
  */
 export async function backupPostgres(url: Secret, file: string, options: BackupOptions = {}): Promise<void> {
   // Loaded on demand, so that a service on SQLite starts without loading it.

@@ -96,8 +96,8 @@ export const SETTLED = {
   /** Number of replicas that the request was sent to, including those that refused it. */
   attempts: column<number>('integer', '0'),
   /**
-   * Completion tokens after which another replica continued the response, because the first one had failed; null: it was
-   * not continued. If it was continued several times, the last time.
+   * Completion tokens after which another replica last continued the response, because a replica had failed; null: the
+   * response was not continued.
    */
   continuedAfter: column<number | null>('integer'),
   /**

@@ -14,8 +14,8 @@ const ROWS = 500;
 const USED = ['keys', 'people', 'ledger', 'audit'] as const;
 
 /**
- * Fills a PostgreSQL database from a migrated SQLite database in one transaction. Rejects with a `DatabaseError`: `in_use`
- * if an instance uses the database, or `unwritable` if it has data and `overwrite` is false.
+ * Fills a PostgreSQL database from a migrated SQLite database in one transaction. Rejects with a `DatabaseError`:
+ * `in_use` if an instance uses the database, or `unwritable` if it has data and `overwrite` is false.
  */
 export async function fillPostgres(path: string, url: Secret, overwrite: boolean): Promise<void> {
   await using database = await openDatabase({ home: '', url });

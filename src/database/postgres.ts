@@ -73,8 +73,8 @@ export async function openPostgres(url: Secret, onMigration?: (name: string) => 
 }
 
 /**
- * Opens read-only connections without migrating the database. Rejects with a `DatabaseError`, even if the database
- * only belongs to an earlier version of Sluice.
+ * Opens read-only connections without migrating the database. Rejects with a `DatabaseError`, for example if the
+ * database is new or belongs to an earlier version of Sluice.
  */
 export async function openPostgresReader(
   url: Secret,

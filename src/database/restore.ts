@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import type { Secret } from '../secret.ts';
 import { backupSqlite, syncPath } from './backup.ts';
 import { openDatabase, sqlitePath } from './database.ts';
-import { convertingErrors, DatabaseError } from './errors.ts';
+import { asDatabaseError, DatabaseError } from './errors.ts';
 import { assertKnownMigrations } from './migrations.ts';
 import { ServiceLock } from './service-lock.ts';
 
@@ -53,7 +53,7 @@ export async function restoreDatabase(backup: string, options: RestoreOptions): 
 /** Throws a `DatabaseError` if the file is not an intact backup of this or an earlier version. */
 function checkBackup(path: string): void {
   if (!existsSync(path)) throw new DatabaseError('unwritable', `The backup ${path} does not exist.`);
-  convertingErrors(path, () => {
+  try {
     using database = new DatabaseSync(path, { readOnly: true });
     const result = database.prepare('pragma integrity_check(1)').get()?.integrity_check;
     if (result !== 'ok') {
@@ -75,7 +75,15 @@ function checkBackup(path: string): void {
       'not_a_database',
       `The backup ${path} is damaged: rows of ${table} refer to missing rows.`,
     );
-  });
+  } catch (error) {
+    const converted = asDatabaseError(error, path);
+    if (converted === error || !(converted instanceof DatabaseError)) throw error;
+    // The message of `converted` gives advice about the service's own database.
+    const reason = (error as Error).message;
+    throw new DatabaseError(converted.fault, `The backup ${path} cannot be read: ${reason}.`, {
+      cause: error,
+    });
+  }
 }
 
 /** Replaces a database. Its write-ahead log is deleted first, because SQLite would apply it to the new file. */

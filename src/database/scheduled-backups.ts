@@ -9,7 +9,9 @@ import type { Database } from './database.ts';
 const NAME = /^sluice-(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})-(\d{2})Z\.db$/;
 
 const HOUR_MS = 3_600_000;
-/** Interval between checks whether a backup is due, in milliseconds. Also the delay before a failed backup is retried. */
+/**
+ * Interval between checks whether a backup is due, in milliseconds. Also the delay before a failed backup is retried.
+ */
 const CHECK_MS = 300_000;
 
 interface BackupStatus {
@@ -32,7 +34,10 @@ interface ScheduledBackupsOptions {
   now?: () => number;
 }
 
-/** Backs up the database regularly and deletes old backups. The file names in the directory determine when a backup is due. */
+/**
+ * Backs up the database regularly and deletes old backups. The file names in the directory determine when a backup is
+ * due.
+ */
 export class ScheduledBackups implements AsyncDisposable {
   readonly #options: ScheduledBackupsOptions;
   readonly #status: BackupStatus;

@@ -295,7 +295,7 @@ interface RefusalsTable {
   param: Fixed<string>;
   count: number;
   last_at: number;
-  /** Message of the last one. */
+  /** Message of the last refusal. */
   message: string;
 }
 

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite';
 
 /**
- * Returns the tables of a migrated SQLite database in an order in which each follows those that it references. The table
- * `settings` is last, because triggers of other tables change it. Excludes the table of migrations.
+ * Returns the tables of a migrated SQLite database in an order in which each follows those that it references. The
+ * table `settings` is last, because triggers of other tables change it. Excludes the table of migrations.
  */
 export function tablesOf(database: DatabaseSync): string[] {
   const names = database

@@ -40,7 +40,7 @@ interface AttemptSource {
 }
 
 /**
- * Counts an attempt, for all instances together. Rejects with a `ServiceError` `too_many_attempts` with the time to
+ * Counts an attempt across all instances. Rejects with a `ServiceError` `too_many_attempts` with the time to
  * wait. Refused attempts do not extend it.
  */
 export async function countAttempt(

@@ -67,7 +67,9 @@ export class Identity implements AsyncDisposable {
     return await presentedSession(this.database, headers, this.cookieName);
   }
 
-  /** Name of the session cookie. With https, the prefix `__Host-` prevents other hosts of the domain from setting it. */
+  /**
+   * Name of the session cookie. With https, the prefix `__Host-` prevents other hosts of the domain from setting it.
+   */
   get cookieName(): string {
     return `${this.#cookiePrefix}.session_token`;
   }

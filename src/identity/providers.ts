@@ -20,8 +20,8 @@ export interface ProviderOptions {
 }
 
 /**
- * Returns the options for sign-in with Google, GitHub and OpenID Connect providers. New users need an email address that
- * the provider has verified, because it is matched with existing users and invitations.
+ * Returns the options for sign-in with Google, GitHub and OpenID Connect providers. New users need an email address
+ * that the provider has verified, because it is matched with existing users and invitations.
  */
 export function providerAuth({ database, providers, secretOf, allowUnknownUsers }: ProviderOptions) {
   const builtIn = providers.filter(({ issuer }) => issuer === undefined);

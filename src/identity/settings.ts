@@ -63,7 +63,9 @@ export async function deleteMe(change: OwnChange, password: string | undefined):
   await deletePerson(identity.database, session.person.id, personActor(session.person.id, request));
 }
 
-/** Creates a second factor, which must be confirmed. Rejects like `confirm`, and with `conflict` or `not_configured`. */
+/**
+ * Creates a second factor, which must be confirmed. Rejects like `confirm`, and with `conflict` or `not_configured`.
+ */
 export async function beginTwoFactor(
   change: OwnChange,
   password: string | undefined,

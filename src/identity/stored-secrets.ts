@@ -20,8 +20,8 @@ export async function openSecretKeys(config: Config, database: Database, log: Lo
 }
 
 /**
- * Checks that all secrets in the database can be decrypted, encrypts those that an earlier version stored in plain text,
- * and creates the key file if it is needed. Resolves to the number of secrets that were encrypted. Rejects with a
+ * Checks that all secrets in the database can be decrypted, encrypts those that an earlier version stored in plain
+ * text, and creates the key file if it is needed. Resolves to the number of secrets that were encrypted. Rejects with a
  * `DatabaseError`, which is `secret_key` if a key is missing.
  */
 export async function prepareSecrets(database: Database, keys: SecretKeys): Promise<number> {
