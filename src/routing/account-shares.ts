@@ -46,9 +46,9 @@ export class AccountShares {
   }
 
   /**
-   * Called before a request of the account waits. An account without waiting requests gets at least the smallest
-   * counter of the waiting accounts, so that it cannot accumulate credit while it is inactive. `smallest`: that counter;
-   * null if no account waits. Then no account has been at a disadvantage, and all begin with the same counter.
+   * Called before a request of the account waits. If the account has no waiting requests, raises its counter to
+   * `smallest`, the smallest counter of the waiting accounts, so that it cannot accumulate credit while it is inactive.
+   * If no account waits, `smallest` is null, and the counter is raised to the largest so far: all accounts start equal.
    */
   lift(share: AccountShare, smallest: number | null): void {
     if (share.waiting === 0) share.counter = Math.max(share.counter, smallest ?? this.#largest);

@@ -41,9 +41,9 @@ export interface BreakerPause {
 
 /**
  * Circuit breaker of one replica. Pauses it after 5 consecutive failures, or if at least half of 20 or more requests
- * within 30 seconds failed. Then lets one trial request through at a time. A trial that starts to respond ends the pause; a
- * trial that fails starts a longer one. Without a breaker, a replica that fails fast would look idle and attract more
- * requests.
+ * within 30 seconds failed. Then lets one trial request through at a time. A trial that starts to respond ends the
+ * pause; a trial that fails starts a longer one. Without a breaker, a replica that fails fast would look idle and
+ * attract more requests.
  */
 export class CircuitBreaker {
   readonly #log: Log;
@@ -57,10 +57,10 @@ export class CircuitBreaker {
   /** Trials that are running. */
   #trials = 0;
   #closedAtMs = -Infinity;
-  /** Number of pauses so far. Results of requests from before the latest one are ignored. */
+  /** Number of pauses so far. Results of requests that were admitted before the latest pause are ignored. */
   #pauses = 0;
   #reason = '';
-  /** Requests that succeeded or failed, and the failed ones. */
+  /** Requests that succeeded or failed. */
   readonly #recentRequests = new WindowCount(WINDOW_MS);
   readonly #recentFailures = new WindowCount(WINDOW_MS);
 

@@ -12,12 +12,16 @@ import type { PromptBlocks } from './prefix-index.ts';
 import type { ReplicaState, RoutedReplica } from './replica.ts';
 import { isRetry, type RoutedRequest } from './routed-request.ts';
 
-/** Interval at which to look for room that was freed by something other than a request of this instance, in milliseconds. */
+/**
+ * Interval at which to look for room that was freed by something other than a request of this instance, in
+ * milliseconds.
+ */
 const TICK_MS = 250;
 
 /**
- * How long a request waits only for the replica that was chosen for it, in milliseconds; after that, any replica may take
- * it. Without this wait, requests for a busy model would rarely get the replica that has their prefix, because usually only one replica has room.
+ * How long a request waits only for the replica that was chosen for it, in milliseconds; after that, any replica may
+ * take it. Without this wait, requests for a busy model would rarely get the replica that has their prefix, because
+ * usually only one replica has room.
  */
 const PATIENCE_MS = 1000;
 
@@ -49,7 +53,7 @@ export class Dispatcher {
   /** Set while requests wait. */
   #ticks: Disposable | null = null;
 
-  /** Replicas that are added to, or removed from, `replicas` later must be passed to `add` and `remove`. */
+  /** When `replicas` changes later, pass each new replica to `add` and each removed one to `remove`. */
   constructor(replicas: readonly RoutedReplica[], { policy, maxWaitMs, clock }: DispatcherOptions) {
     this.#queues = new Map(replicas.map((replica) => [replica, new FairQueue<Waiter>()]));
     this.#placement = new Placement(replicas, policy);
@@ -88,11 +92,12 @@ export class Dispatcher {
 
   /**
    * Chooses a replica for a request, and counts the request there until the lease is released. Waits while the replica
-   * has no room, or while an idle model is loaded for the request. Another replica is chosen if this one fails in the meantime.
+   * has no room, or while an idle model is loaded for the request. If the replica fails in the meantime, chooses
+   * another one.
    *
    * Throws or rejects with: 503 `engine_unavailable` if no replica is ready or can be loaded; the last error in
-   * `failures` if the request has failed on every replica; 503 `queue_full` after `maxWaitMs`; the reason of the
-   * signal.
+   * `failures` if the request has failed on every replica; after `maxWaitMs`, 503 `queue_full`, or 503
+   * `engine_unavailable` if the model is still being loaded; the reason of the signal.
    */
   acquire(routed: RoutedRequest): Lease | Promise<Lease> {
     const prompt = this.#placement.prompt(routed);
@@ -168,7 +173,9 @@ export class Dispatcher {
     return smallest;
   }
 
-  /** Sends waiting requests to a replica that may have room: those assigned to it, or those that have waited too long. */
+  /**
+   * Sends waiting requests to a replica that may have room: those assigned to it, or those that have waited too long.
+   */
   dispatchTo(replica: RoutedReplica): void {
     // The replica may have been removed while its request was running.
     if (this.#ticks === null || !this.#queues.has(replica)) return;
@@ -181,9 +188,8 @@ export class Dispatcher {
   }
 
   /**
-   * Removes and returns the next request that has waited too long for another replica and can be sent to this one,
-   * before those assigned to it. Otherwise, requests would not be served while their replica is stuck and the others are
-   * busy.
+   * Takes the next request that has waited too long for another replica, if it goes before the next request assigned
+   * to this one. Otherwise, requests whose replica is stuck would not be served while the other replicas are busy.
    */
   #takeOver(replica: RoutedReplica): Waiter | undefined {
     if (replica.breaker.paused) return undefined;
@@ -240,8 +246,8 @@ export class Dispatcher {
 }
 
 /**
- * Whether a request that waits for another replica goes before a replica's own next request. Of one account, only a request
- * that has waited much longer does, because each is served fastest where its prompt is cached.
+ * Whether a request that waits for another replica goes before `own`, the replica's own next request. If both are from
+ * the same account, it must have waited much longer, because each request is fastest where its prompt is cached.
  */
 function isBefore(waiter: Waiter, own: Waiter): boolean {
   if (waiter.share === own.share) return waiter.sinceMs + PATIENCE_MS <= own.sinceMs;

@@ -142,7 +142,9 @@ export class FairQueue<Request extends QueuedRequest> {
     }
   }
 
-  /** Among equal counters, the account that began to wait last is first, because the others were served in the meantime. */
+  /**
+   * Among equal counters, the account that began to wait last is first, because the others were served in the meantime.
+   */
   #isBefore(index: number, other: number): boolean {
     const a = this.#heap[index] as Line<Request>;
     const b = this.#heap[other] as Line<Request>;

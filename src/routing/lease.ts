@@ -28,7 +28,7 @@ export class Lease {
   #charged: number;
   #released = false;
 
-  /** `charged`: for earlier attempts of the request. `work`: what is charged before the replica reports any tokens. */
+  /** `charged`: work already charged for earlier attempts. `work`: to charge before the replica reports any tokens. */
   constructor(
     dispatcher: Dispatcher,
     assignment: Assignment,

@@ -30,7 +30,9 @@ export interface ReplicaEntry {
   readonly maxInFlight?: number | undefined;
 }
 
-/** The state of the engine, or `paused` if it is ready and the breaker is open, or `drained` if it is ready and drained. */
+/**
+ * The state of the engine, or `paused` if it is ready and the breaker is open, or `drained` if it is ready and drained.
+ */
 export type ReplicaState =
   | EngineState
   | { state: 'paused'; reason: string; retryInMs: number }
@@ -84,7 +86,9 @@ export class RoutedReplica {
   /** Empty while the model has only one replica. */
   readonly prefixes = new PrefixIndex(MAX_BLOCKS);
   readonly #room: Room;
-  /** Average completion tokens per millisecond and choice, from when a request gets its slot to its end; null: unknown. */
+  /**
+   * Average completion tokens per millisecond and choice, from when a request gets its slot to its end; null: unknown.
+   */
   tokensPerMs: number | null = null;
   /** As of the last check. */
   #wasReady = false;
@@ -120,7 +124,9 @@ export class RoutedReplica {
     return this.#entry.address ?? null;
   }
 
-  /** Stable identifier, unlike the name: its URL, or its name if it is an engine process of this service. */
+  /**
+   * Identifies the server, even if its replica is renamed: its URL, or the name of an engine process of this service.
+   */
   get server(): string {
     return this.#entry.address ?? this.engine.name;
   }

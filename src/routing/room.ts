@@ -57,7 +57,7 @@ export class Room {
       this.#isFull = queued > HEADROOM;
       this.#grows = queued === 0;
       if (this.#limit === Infinity) this.#limit = FIRST_LIMIT;
-      // Other instances send their share.
+      // The server also reports the requests of other instances.
       const share = Math.min(1, inFlight / (queued + (running ?? 0)));
       const served = running === null ? inFlight - queued : running * share;
       if (wasFull && this.#isFull) this.#limit = Math.max(1, Math.round(served) + HEADROOM);

@@ -30,7 +30,10 @@ export class Router {
     return served;
   }
 
-  /** Removes a model, and returns its replicas. Its waiting requests get 404 `model_not_found`; its running ones continue. */
+  /**
+   * Removes a model, and returns its replicas. Its waiting requests get 404 `model_not_found`; its running ones
+   * continue.
+   */
   remove(id: string): readonly RoutedReplica[] {
     const replicas = this.#models.get(id)?.close() ?? [];
     this.#models.delete(id);
@@ -58,7 +61,10 @@ export class Router {
     );
   }
 
-  /** Sets the default model, which is listed first. Null or a model that is not served: the first one of the configuration. */
+  /**
+   * Sets the default model, which is listed first. Null or a model that is not served: the first one of the
+   * configuration.
+   */
   setDefault(id: string | null): void {
     this.#default = id;
   }
@@ -88,7 +94,9 @@ export class Router {
     }
   }
 
-  /** Returns the accounts with running or waiting requests of every model, those with the most waiting requests first. */
+  /**
+   * Returns the accounts with running or waiting requests of every model, those with the most waiting requests first.
+   */
   accounts(): QueuedAccount[] {
     return [...this.#models.values()]
       .flatMap((model) => model.accounts())

@@ -1,7 +1,7 @@
 /** Parts of a window. Events are forgotten in parts, not one by one. */
 const PARTS = 6;
 
-/** Counts events of the last `windowMs` milliseconds, exact to a sixth of the window. */
+/** Counts events of the last `windowMs` milliseconds, accurate to a sixth of the window. */
 export class WindowCount {
   readonly #partMs: number;
   readonly #counts = Array.from({ length: PARTS }, () => 0);
