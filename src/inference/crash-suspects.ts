@@ -15,7 +15,7 @@ const MAX_REMEMBERED = 1000;
 
 /** A request that was running when its engine crashed. */
 export interface CrashSuspect {
-  /** Of the last crash. */
+  /** The ID of the request during the last crash. */
   requestId: string;
   accountId: string;
   keyId: string;

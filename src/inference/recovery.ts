@@ -47,8 +47,9 @@ export class Interruption {
   }
 
   /**
-   * Calls `acquire` until it returns, first without the failed replica, which may be an embedded engine that restarts.
-   * Throws the error of the interruption after the maximum wait, or the reason of the signal.
+   * Calls `acquire` until it succeeds. Only the first call excludes the failed replica, because it may be an embedded
+   * engine that is restarting. Throws the error of the interruption after the maximum wait, or the reason of the
+   * signal.
    */
   async acquire<Lease>(
     acquire: (failures: ReadonlyMap<Engine, ServiceError>, signal: AbortSignal) => Lease | Promise<Lease>,
@@ -145,9 +146,9 @@ export class Recovery {
   }
 
   /**
-   * Prepares to continue after `failed`, whose events had this usage. Returns whether the response can be continued: the
-   * IDs of all its tokens must be known, unless replicas continue it from its text, and attempts must be left. A response without output is generated again,
-   * which any replica can do.
+   * Prepares to continue the response after a replica has failed. `usage`: the usage in the events of that replica.
+   * Returns whether the response can be continued. Attempts must be left. The IDs of all its tokens must be known,
+   * unless replicas continue it from its text. A response without output is generated again by any replica.
    */
   begin({ dialect }: Engine, usage: Usage): boolean {
     if (this.#attempts >= this.#limits.maxAttempts) return false;
@@ -167,7 +168,10 @@ export class Recovery {
     return true;
   }
 
-  /** Whether a replica can take over. Any replica can generate the response again, but only one with the same tokens can continue it. */
+  /**
+   * Whether a replica can take over. Any replica can generate a response again, but only a replica with the same tokens
+   * can continue it.
+   */
   suits(engine: Engine, failed: Engine): boolean {
     return (
       this.#continuation === null || (engine.dialect === failed.dialect && engine.model === failed.model)
@@ -175,7 +179,7 @@ export class Recovery {
   }
 
   /**
-   * Returns the last events of a response whose output is complete although the replica has failed; null if it is not.
+   * Returns the last events of a response whose output is complete although the replica has failed; otherwise null.
    * `usage` and `finishReason` are those so far.
    */
   missingEvents(usage: Usage, finishReason: FinishReason | null): GenerationEvent[] | null {

@@ -16,7 +16,7 @@ export class ReplicaDrains implements AsyncDisposable {
   private constructor(database: AccountDatabase, router: Router) {
     this.#database = database;
     this.#router = router;
-    // While the database does not respond, the last state applies. The keys already log the failure.
+    // While the database does not respond, the last state applies. `KeyStore` already logs the failure.
     this.#timer = setInterval(() => void this.refresh().catch(() => {}), POLL_MS).unref();
   }
 

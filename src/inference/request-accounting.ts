@@ -45,7 +45,7 @@ export class RequestAccounting {
   #worst: WorstCase | null = null;
   #reservation: Reservation | null = null;
   #opened: Promise<void> | null = null;
-  /** Of the plan. Set by `open`. */
+  /** The weight of the plan. Set by `open`. */
   weight = 1;
 
   constructor(
@@ -69,7 +69,7 @@ export class RequestAccounting {
   }
 
   /**
-   * Reserves what the request may use from its limits and begins to write its row: see `opened`. Rejects with the
+   * Reserves the worst case of the request in its limits, and begins to write its row: see `opened`. Rejects with the
    * `ServiceError` of an exceeded limit, or with `storage_unavailable`; nothing is reserved then.
    */
   async open(request: GenerationRequest): Promise<void> {

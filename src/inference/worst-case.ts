@@ -6,7 +6,9 @@ import type { ConfiguredModel } from '../routing/served-model.ts';
 export interface WorstCase {
   promptTokens: number;
   completionTokens: number;
-  /** Prompt and completion tokens together. Can be less than the sum of both maximums, because they share the context. */
+  /**
+   * Prompt and completion tokens together. Can be less than the sum of both maximums, because they share the context.
+   */
   tokens: number;
   /** Pico-dollars. */
   pico: bigint;
@@ -19,7 +21,9 @@ const TOKENS_PER_CALL = 64;
 /** Tokens that a template may add per chat, because some have a long system prompt or long instructions for tools. */
 const TOKENS_PER_CHAT = 2048;
 
-/** Context length assumed for a model that has not reported its own yet. Requests to such a model usually fail anyway. */
+/**
+ * Context length assumed for a model that has not reported its own yet. Requests to such a model usually fail anyway.
+ */
 const UNKNOWN_CONTEXT = 131_072;
 
 /**
