@@ -3,7 +3,7 @@ import type { Metric } from './table.ts';
 /** Maximum label combinations of one metric. */
 const MAX_SERIES = 500;
 
-/** All label values of the series that counts further combinations. */
+/** The value of every label of the series that counts all combinations beyond the maximum. */
 const OTHER = 'other';
 
 /** The series of one metric, by their label values. */
@@ -31,7 +31,7 @@ export class SeriesTable<S> {
       const others = values.map(() => OTHER);
       const shared = others.join('\0');
       const found = this.#series.get(shared);
-      // The last one is added beyond the maximum.
+      // The shared series is added although the maximum is reached.
       return found ?? this.#set(shared, others);
     }
     return this.#set(key, values);
@@ -81,7 +81,7 @@ interface Observations {
 export class Histogram {
   readonly #name: string;
   readonly #bounds: Float64Array;
-  /** The end of the label text of each bucket. */
+  /** The `le` label of each bucket, with the closing brace. */
   readonly #ends: readonly string[];
   readonly #table: SeriesTable<Observations>;
 

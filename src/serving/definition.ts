@@ -67,7 +67,7 @@ export async function defineModel(model: NewModel, store: ModelStore): Promise<M
   });
 }
 
-/** Returns the ID in the catalog that `name` is, or ends with, regardless of case; null if there is none. */
+/** Returns the catalog ID with this name: `name` itself, or the only ID that ends with it, ignoring case; else null. */
 function catalogName(name: string): string | null {
   if (findModel(name)) return name;
   const suffix = `/${name.toLowerCase()}`;

@@ -53,7 +53,7 @@ export async function readCatalog(
   return { models, availableBytes };
 }
 
-/** Returns the memory that a catalog model needs in the default configuration when this much is available, in bytes. */
+/** Returns the memory that a catalog model needs in the default configuration if `availableBytes` are available. */
 function catalogMemory(model: CatalogModel, availableBytes: number): number {
   return neededBytes(plannedModel(model), {}, availableBytes);
 }

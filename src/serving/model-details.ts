@@ -1,4 +1,5 @@
 import { stat } from 'node:fs/promises';
+import type { ModelConfig } from '../config/schema.ts';
 import { findModel } from '../models/catalog.ts';
 import { readGguf } from '../models/gguf.ts';
 import type { ModelStore } from '../models/store.ts';
@@ -32,13 +33,13 @@ export interface ModelDetails {
 }
 
 /** Returns the source of the file of an embedded model: `engine.file`, or its ID in the catalog. */
-export function sourceOf({ config }: EmbeddedEntry): string {
-  return config.engine?.file ?? config.id;
+export function sourceOf({ id, engine }: ModelConfig): string {
+  return engine?.file ?? id;
 }
 
 /**
- * Returns the path of a downloaded file, or of one that is downloaded later; null: it is not in the models folder, so it
- * must not be deleted.
+ * Returns the path of a model's file in the models folder, downloaded or not; null: the file is elsewhere, so it must
+ * not be deleted.
  */
 export function managedPath(source: string, store: ModelStore): string | null {
   return isScripted(source) ? null : store.managedPath(source);
@@ -74,7 +75,7 @@ export class ModelDetailsReader {
       const license = findModel(config.id)?.license ?? null;
       return { ...common, source: null, sizeBytes: null, downloaded: null, license, memoryBytes: null };
     }
-    const source = sourceOf(entry);
+    const source = sourceOf(entry.config);
     const file = await this.#file(entry, source);
     const listed = findModel(source);
     return {

@@ -73,7 +73,10 @@ export class EmbeddedEntry {
     else void this.replica.unload();
   }
 
-  /** Unloads the model until the next request, if it has been ready without one for this long. Resolves when the engine has exited. */
+  /**
+   * Unloads the model until the next request, if it has been ready without one for this long. Resolves when the engine
+   * has exited.
+   */
   async sleepIfUnused(afterMs: number): Promise<void> {
     if (this.#served.idleMs() < afterMs) return;
     this.#log.info('unloading an unused model until its next request', { model: this.#config.id });

@@ -18,7 +18,7 @@ export interface StoredModel {
 interface StoredModels {
   revision: number;
   models: readonly StoredModel[];
-  /** The ID of the default model, which may not be served; null: not chosen. */
+  /** The ID of the default model; null: not chosen. This instance might not serve that model. */
   defaultModel: string | null;
 }
 
@@ -67,7 +67,7 @@ export class ModelTable {
       this.#log.error('the definition of a model in the database is not valid', { model: id });
       return [];
     });
-    // The engine of this instance wins over replicas that were added under the same ID on another one.
+    // A model on an engine of this instance wins over replicas that another instance added under the same ID.
     const own = new Set(models.filter(({ node }) => node !== '').map(({ config }) => config.id));
     return {
       revision,
@@ -119,7 +119,7 @@ export class ModelTable {
     });
   }
 
-  /** Records a change that needs no row. */
+  /** Records a change in the audit log only. */
   async note(by: Actor, note: AuditNote): Promise<void> {
     await recordAudit(this.#database, by, note);
   }

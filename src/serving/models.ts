@@ -30,7 +30,8 @@ interface Served {
 
 /**
  * The models of a running service: those of the configuration, and those in the database, which can be changed at run
- * time by any process on the same database. A model in the configuration wins over one in the database with the same ID.
+ * time by any process on the same database. A model in the configuration wins over one in the database with the same
+ * ID.
  */
 export class Models implements AsyncDisposable {
   readonly #context: EntryContext;
@@ -89,7 +90,9 @@ export class Models implements AsyncDisposable {
       model === id ? alias : [],
     );
     const deletesFile =
-      stored !== null && entry.kind === 'embedded' && this.#isOnlyUser(entry.config.id, sourceOf(entry));
+      stored !== null &&
+      entry.kind === 'embedded' &&
+      this.#isOnlyUser(entry.config.id, sourceOf(entry.config));
     return await this.#details.read(entry, aliases, deletesFile);
   }
 
@@ -154,8 +157,8 @@ export class Models implements AsyncDisposable {
   }
 
   /**
-   * Unloads an embedded model, or cancels its download, until it is loaded. A model from the configuration is loaded again
-   * when the service starts. Running requests have a few seconds to finish. Rejects with `conflict`.
+   * Unloads an embedded model, or cancels its download, until it is loaded. A model from the configuration is loaded
+   * again when the service starts. Running requests have a few seconds to finish. Rejects with `conflict`.
    */
   async unload(id: string, by: Actor): Promise<void> {
     await this.#change(async () => {
@@ -166,15 +169,15 @@ export class Models implements AsyncDisposable {
   }
 
   /**
-   * Removes an added model. Unless `keepFile`, deletes its file from the models folder if no other model uses it, after
-   * running requests had a few seconds to finish. Rejects with `conflict`.
+   * Removes an added model. Running requests have a few seconds to finish. Then deletes its file from the models
+   * folder, unless `keepFile` is true or another model uses the file. Rejects with `conflict`.
    */
   async remove(id: string, keepFile: boolean, by: Actor): Promise<void> {
     const source = await this.#change(async () => {
       const stored = this.#added(id);
       const { entry } = this.#find(id);
       await this.#table.delete(stored, by, note('model.remove', id, { keepFile }));
-      return entry.kind === 'embedded' ? sourceOf(entry) : null;
+      return entry.kind === 'embedded' ? sourceOf(entry.config) : null;
     });
     if (source === null || keepFile) return;
     await this.#closed();
@@ -360,7 +363,7 @@ export class Models implements AsyncDisposable {
     const path = managedPath(source, store);
     const users = [...this.#served].filter(
       ([other, { entry }]) =>
-        other !== id && entry.kind === 'embedded' && managedPath(sourceOf(entry), store) === path,
+        other !== id && entry.kind === 'embedded' && managedPath(sourceOf(entry.config), store) === path,
     );
     return path !== null && users.length === 0;
   }

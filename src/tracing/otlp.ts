@@ -71,7 +71,7 @@ export class OtlpExporter implements AsyncDisposable {
     if (this.#spans.length >= BATCH_SPANS) this.#flush();
   }
 
-  /** Sends what waits, for up to 2 seconds. */
+  /** Sends the waiting spans, for up to 2 seconds. */
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
     using _ = new Deadline(LAST_TIMEOUT_MS, () => this.#closing.abort());

@@ -33,7 +33,7 @@ export function newSpanId(): string {
   return randomBytes(8).toString('hex');
 }
 
-/** Digits of the trace ID that decide, and their number of values. */
+/** The decision depends on the last `DIGITS` hexadecimal digits of the trace ID, which have `VALUES` values. */
 const DIGITS = 13;
 const VALUES = 16 ** DIGITS;
 

@@ -46,7 +46,10 @@ export interface TracedRecord {
   readonly finishReason: string | null;
 }
 
-/** Records a span for each generation, with spans for its phases, when it ends. Spans contain nothing of prompts. */
+/**
+ * Records a span for each generation, with spans for its phases, when it ends. Spans never contain prompts or
+ * responses.
+ */
 export class Tracer implements AsyncDisposable {
   readonly #config: TracingConfig;
   readonly #exporter: OtlpExporter;
