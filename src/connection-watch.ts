@@ -22,8 +22,8 @@ const IDLE_GRACE_MS = 1000;
  * problems. They count time during which this process was suspended. They also send a 408 on a connection that has
  * never carried a request; a client that connected early takes the 408 as the response to its first request.
  *
- * Calls `onLateRequest`, which must end the connection, if a request does not arrive completely in time. Closes idle
- * connections without a response, and connections whose client does not read with a `StalledError`.
+ * If a request does not arrive completely in time, calls `onLateRequest`, which must end the connection. Destroys idle
+ * connections without sending a response. If a client does not read, destroys its connection with a `StalledError`.
  */
 export function watchConnections(
   server: Server,

@@ -19,7 +19,7 @@ export interface EventStreamOptions {
   keepAlive?: string;
   /** Default: the content type of server-sent events. */
   contentType?: string;
-  /** While this returns false, neither keep-alive comments nor, without an event, the status are sent. */
+  /** While this returns false, no keep-alive comments are sent, and the status is sent only with the first event. */
   alive?: () => boolean;
 }
 

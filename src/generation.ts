@@ -36,7 +36,7 @@ export interface Tool {
   name: string;
   /** Null if there is none. */
   description: string | null;
-  /** JSON Schema of the arguments, an object. If `strict`, the schema is checked like that of a response format. */
+  /** A JSON Schema object for the arguments. If `strict`, it is checked like the schema of a response format. */
   parameters: { readonly [keyword: string]: unknown };
   /** Whether the arguments must satisfy the schema. Otherwise, they only have to be a JSON object. */
   strict: boolean;
@@ -265,7 +265,7 @@ export type GenerationEvent =
       /** Null if the replica reports counts only at the end. */
       promptTokens: number | null;
       cachedTokens: number | null;
-      /** IDs of the prompt's tokens. Absent if the request did not ask for them, or the replica needs none. */
+      /** IDs of the prompt's tokens. Absent if the request did not ask for them, or the replica did not send them. */
       promptTokenIds?: readonly number[];
     }
   | ({ type: 'token' } & TextDelta)

@@ -50,8 +50,8 @@ export function openLog(level: LogLevel, destination: LogDestination = standardE
 }
 
 /**
- * Batches lines for standard error. Pino's destination waits for a slow reader and ignores one that has left. It has its
- * own buffering, but it would concatenate the whole batch again for each line.
+ * Batches lines for standard error. Pino's destination waits for a slow reader and ignores a closed pipe. Its own
+ * buffering is not used, because it concatenates the whole batch again for each line.
  */
 function standardError(): LogDestination {
   const stream = pino.destination({ fd: 2, sync: true });
