@@ -273,7 +273,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
       this.#events = eventsOf(missing);
       return this.next();
     }
-    // A replica that refuses the request is not an attempt: an engine that restarts does so at first.
+    // A refusal does not count as an attempt, because an engine that is restarting refuses requests at first.
     const isRefused = this.#interruption !== null && error instanceof ReplicaRefused;
     if (!isRefused) {
       if (this.#crashSuspects.refuses(this.#request)) return this.#end(error);
@@ -302,8 +302,8 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   }
 
   /**
-   * Throws `reason`. If the row is not on disk, throws the error of the ledger instead, because no other response may be
-   * sent. Otherwise, the ledger only logs that the row could not be settled.
+   * Settles the row and throws `reason`. If settling fails before the row is on disk, throws the error of the ledger
+   * instead, unless the client has disconnected: no other response may be sent. If it fails later, the ledger logs it.
    */
   async #end(reason: unknown): Promise<never> {
     this.#release('inconclusive');

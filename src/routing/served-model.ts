@@ -151,8 +151,8 @@ export class ServedModel implements ConfiguredModel {
   }
 
   /**
-   * Returns how long the model has been ready without a request, in milliseconds. Exact to the interval of the calls,
-   * because it does not record when requests end.
+   * Returns how long the model has been ready without a request, in milliseconds. Accurate to the interval
+   * between calls, because the ends of requests are not recorded.
    */
   idleMs(): number {
     const nowMs = this.#clock.now();
