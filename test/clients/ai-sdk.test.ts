@@ -7,6 +7,7 @@ import { scripted } from '../../src/engine/scripted/options.ts';
 import { ONE_WORD } from '../default-model.ts';
 import {
   CALLS,
+  catchError,
   fillQueue,
   FOREVER,
   killEngine,
@@ -253,14 +254,4 @@ describe('the AI SDK retries', () => {
 
 interface ErrorBody {
   error: { message: string; code: string; param: string | null };
-}
-
-/** Resolves to the error of a rejected promise. */
-async function catchError(call: Promise<unknown>): Promise<unknown> {
-  try {
-    await call;
-  } catch (error) {
-    return error;
-  }
-  throw new assert.AssertionError({ message: 'the request succeeded' });
 }

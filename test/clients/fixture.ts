@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { ManualClock, startService, until, type TestService, untilIdle } from '../harness.ts';
@@ -147,4 +148,14 @@ export async function killEngine(test: TestService): Promise<void> {
     body: JSON.stringify({ model: KILLABLE, messages: userMessage({ dieAfter: 0 }) }),
   });
   await response.text();
+}
+
+/** Resolves to the error of a rejected promise. */
+export async function catchError(call: Promise<unknown>): Promise<unknown> {
+  try {
+    await call;
+  } catch (error) {
+    return error;
+  }
+  throw new assert.AssertionError({ message: 'the request succeeded' });
 }

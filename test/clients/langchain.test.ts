@@ -8,6 +8,7 @@ import { scripted } from '../../src/engine/scripted/options.ts';
 import { ONE_WORD } from '../default-model.ts';
 import {
   CALLS,
+  catchError,
   fillQueue,
   FOREVER,
   killEngine,
@@ -143,8 +144,8 @@ const REFUSALS: readonly [Fields, string, readonly [number, string, string | nul
 describe('LangChain, when a request is refused', () => {
   for (const [fields, prompt, expected] of REFUSALS) {
     test(expected[1], async () => {
-      const whole = await catchError(open(fields).invoke(prompt));
-      const streamed = await catchError(open(fields).stream(prompt));
+      const whole = await openaiError(open(fields).invoke(prompt));
+      const streamed = await openaiError(open(fields).stream(prompt));
       for (const { status, code, param } of [whole, streamed])
         assert.deepEqual([status, code, param], expected);
     });
@@ -153,14 +154,14 @@ describe('LangChain, when a request is refused', () => {
   test('requests_per_minute', async () => {
     const brief = open({ apiKey: await keys.brief() });
     await brief.invoke('Hi');
-    const { status, code, headers } = await catchError(brief.invoke('Hi'));
+    const { status, code, headers } = await openaiError(brief.invoke('Hi'));
     assert.deepEqual([status, code], [429, 'requests_per_minute']);
     assert.equal(headers?.get('retry-after-ms'), '100');
   });
 
   test('insufficient_quota, which it does not retry', async () => {
     const { fetch, statuses } = recordingFetch();
-    const { code } = await catchError(open({ apiKey: keys.spent, maxRetries: 2 }, { fetch }).invoke('Hi'));
+    const { code } = await openaiError(open({ apiKey: keys.spent, maxRetries: 2 }, { fetch }).invoke('Hi'));
     assert.deepEqual([code, statuses], ['insufficient_quota', [429]]);
   });
 
@@ -175,7 +176,7 @@ describe('LangChain, when a request is refused', () => {
         if (content !== '') chunks++;
       }
     };
-    const { code } = await catchError(read());
+    const { code } = await openaiError(read());
     assert.equal(code, 'internal_error');
     assert.equal(chunks, 3);
   });
@@ -218,11 +219,6 @@ interface OpenAIError {
 }
 
 /** Resolves to the error of a rejected promise, which is an error of the openai library. */
-async function catchError(call: Promise<unknown>): Promise<OpenAIError> {
-  try {
-    await call;
-  } catch (error) {
-    return error as OpenAIError;
-  }
-  throw new assert.AssertionError({ message: 'the request succeeded' });
+async function openaiError(call: Promise<unknown>): Promise<OpenAIError> {
+  return (await catchError(call)) as OpenAIError;
 }

@@ -17,6 +17,7 @@ import { z } from 'zod';
 import { ONE_WORD } from '../default-model.ts';
 import {
   CALLS,
+  catchError,
   fillQueue,
   FOREVER,
   killEngine,
@@ -298,7 +299,7 @@ describe('openai for Node, when a request is refused', () => {
     const [, , code] = expected;
     for (const stream of [false, true]) {
       test(`${code}, ${stream ? 'streaming' : 'non-streaming'}`, async () => {
-        const error = await catchError(createChat({ ...fields, stream } as ChatFields));
+        const error = await apiError(createChat({ ...fields, stream } as ChatFields));
         assert.deepEqual([error.constructor, error.status, error.code, error.param], expected);
         assert.match(error.requestID ?? '', /^[0-9a-f-]{36}$/);
         if (error.status === 500) assert.ok(error.requestID && error.message.includes(error.requestID));
@@ -314,7 +315,7 @@ describe('openai for Node, when a request is refused', () => {
       () => withWrongKey.models.list(),
       () => withWrongKey.completions.create(PROMPT),
     ]) {
-      const error = await catchError(call());
+      const error = await apiError(call());
       assert.equal(error.constructor, AuthenticationError);
       assert.deepEqual(
         [error.status, error.code, error.type],
@@ -327,7 +328,7 @@ describe('openai for Node, when a request is refused', () => {
     const brief = open({ apiKey: await keys.brief() });
     await createChat({}, brief);
     for (const stream of [false, true]) {
-      const error = await catchError(createChat({ stream } as ChatFields, brief));
+      const error = await apiError(createChat({ stream } as ChatFields, brief));
       assert.deepEqual(
         [error.constructor, error.status, error.code, error.type],
         [RateLimitError, 429, 'requests_per_minute', 'rate_limit_error'],
@@ -342,7 +343,7 @@ describe('openai for Node, when a request is refused', () => {
 
   test('insufficient_quota, which it does not retry', async () => {
     const { fetch, statuses } = recordingFetch();
-    const error = await catchError(createChat({}, open({ apiKey: keys.spent, fetch, maxRetries: 2 })));
+    const error = await apiError(createChat({}, open({ apiKey: keys.spent, fetch, maxRetries: 2 })));
     assert.deepEqual(
       [error.constructor, error.status, error.code, error.headers?.get('x-should-retry')],
       [RateLimitError, 429, 'insufficient_quota', 'false'],
@@ -352,22 +353,22 @@ describe('openai for Node, when a request is refused', () => {
 
   test('model_not_allowed', async () => {
     const withOtherModel = open({ apiKey: keys.otherModel });
-    const error = await catchError(createChat({}, withOtherModel));
+    const error = await apiError(createChat({}, withOtherModel));
     assert.deepEqual(
       [error.constructor, error.status, error.code, error.param],
       [PermissionDeniedError, 403, 'model_not_allowed', 'model'],
     );
     assert.equal(
-      (await catchError(withOtherModel.models.retrieve(SCRIPTED))).constructor,
+      (await apiError(withOtherModel.models.retrieve(SCRIPTED))).constructor,
       PermissionDeniedError,
     );
     assert.deepEqual((await withOtherModel.models.list()).data, []);
   });
 
   test('an unknown model and an unknown path', async () => {
-    const model = await catchError(client.models.retrieve('acme/missing'));
+    const model = await apiError(client.models.retrieve('acme/missing'));
     assert.deepEqual([model.constructor, model.code], [NotFoundError, 'model_not_found']);
-    const path = await catchError(client.embeddings.create({ model: SCRIPTED, input: 'a' }));
+    const path = await apiError(client.embeddings.create({ model: SCRIPTED, input: 'a' }));
     assert.deepEqual([path.constructor, path.code], [NotFoundError, 'unknown_url']);
   });
 
@@ -378,7 +379,7 @@ describe('openai for Node, when a request is refused', () => {
       stream: true,
     });
     let chunks = 0;
-    const error = await catchError(
+    const error = await apiError(
       (async () => {
         for await (const chunk of stream) if (chunk.choices[0]?.delta.content) chunks++;
       })(),
@@ -389,7 +390,7 @@ describe('openai for Node, when a request is refused', () => {
 
   test('a connection error', async () => {
     const disconnected = open({ baseURL: 'http://127.0.0.1:1/v1' });
-    const error = await catchError(createChat({}, disconnected));
+    const error = await apiError(createChat({}, disconnected));
     assert.equal(error.constructor, APIConnectionError);
   });
 });
@@ -454,12 +455,8 @@ describe('openai for Node retries', () => {
 const PROMPT = { model: SCRIPTED, prompt: 'Once' };
 
 /** Resolves to the error of a rejected promise. */
-async function catchError(call: Promise<unknown>): Promise<APIError> {
-  try {
-    await call;
-  } catch (error) {
-    assert.ok(error instanceof APIError, String(error));
-    return error;
-  }
-  throw new assert.AssertionError({ message: 'the request succeeded' });
+async function apiError(call: Promise<unknown>): Promise<APIError> {
+  const error = await catchError(call);
+  assert.ok(error instanceof APIError, String(error));
+  return error;
 }
