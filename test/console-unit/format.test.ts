@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { exactMoney, exactMoneyColumn, money, moneyColumn } from '../../console/src/format/money.ts';
 import { bytes, percentColumn } from '../../console/src/format/number.ts';
-import { duration, localTime, utcSpan } from '../../console/src/format/time.ts';
+import { duration, localTime, utcSpan, wait } from '../../console/src/format/time.ts';
 import { ROOT } from '../docs/markdown.ts';
 
 describe('money', () => {
@@ -53,6 +53,16 @@ test('bytes are in units of 1000, as in the messages of the service', () => {
 });
 
 describe('times', () => {
+  test('a remaining time is rounded up to whole seconds', () => {
+    assert.deepEqual([0, 1, 1001, 59_001, 250_000].map(wait), [
+      '0 s',
+      '1 s',
+      '2 s',
+      '1 min 0 s',
+      '4 min 10 s',
+    ]);
+  });
+
   test('durations that round to 1000 ms, 60 s or 60 min are shown in the next unit', () => {
     assert.deepEqual([0, 0.42, 9.96, 999.6, 9996, 59_960, 3_599_600, 7_500_000, 200_000_000].map(duration), [
       '0 ms',
