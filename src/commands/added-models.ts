@@ -11,6 +11,7 @@ import type { ModelStore } from '../models/store.ts';
 import { PROGRAM } from '../program-name.ts';
 import { defineModel, nodeOf } from '../serving/definition.ts';
 import { checkFit } from '../serving/memory-fit.ts';
+import { managedPath, sourceOf } from '../serving/model-details.ts';
 import { ModelTable, type StoredModel } from '../serving/model-table.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';
 import { note, print, printJson, printTable } from './output.ts';
@@ -89,7 +90,7 @@ async function insert(
   store: ModelStore,
   pull: Pull,
 ): Promise<void> {
-  const source = model.engine?.file ?? model.id;
+  const source = sourceOf(model);
   if (model.engine) await checkFit(model.id, model.engine, store, []);
   await pull(source);
   const detail = { source, ...model.pricing };
@@ -106,9 +107,7 @@ export async function listAdded(json: boolean): Promise<void> {
     loaded: config.replicas ? null : loaded,
     prompt: config.pricing.prompt,
     completion: config.pricing.completion,
-    source: config.replicas
-      ? config.replicas.map(({ url }) => url).join(', ')
-      : (config.engine?.file ?? config.id),
+    source: config.replicas ? config.replicas.map(({ url }) => url).join(', ') : sourceOf(config),
   }));
   if (json) return printJson(rows);
   if (rows.length === 0) return note(`No models added yet. Add one: ${PROGRAM} models add <model>`);
@@ -155,8 +154,14 @@ export async function setLoaded(id: string, loaded: boolean): Promise<void> {
   note(`A running service ${loaded ? 'loads' : 'unloads'} ${id} now.`);
 }
 
-/** Removes an added model from the database. Resolves to the source of its file; null if there is no such model. */
-export async function removeAdded(id: string): Promise<{ source: string | null } | null> {
+/**
+ * Removes an added model from the database. Resolves to null if there is no such model; otherwise, to the source of its file,
+ * which is null if the model has none, and to the ID of another model that uses the file.
+ */
+export async function removeAdded(
+  id: string,
+  store: ModelStore,
+): Promise<{ source: string | null; usedBy: string | null } | null> {
   if (!(await hasDatabase())) return null;
   const config = await loadConfig(process.env);
   await using database = await openConfiguredDatabase();
@@ -165,7 +170,14 @@ export async function removeAdded(id: string): Promise<{ source: string | null }
   if (!stored) return null;
   await table.delete(stored, commandLineActor(), noteOf('model.remove', id, { keepFile: false }));
   note(`Removed the model ${id}. A running service stops serving it now.`);
-  return { source: stored.config.replicas ? null : (stored.config.engine?.file ?? id) };
+  if (stored.config.replicas) return { source: null, usedBy: null };
+  const source = sourceOf(stored.config);
+  const path = managedPath(source, store);
+  const others = [...config.file.models, ...(await table.read()).models.map((model) => model.config)];
+  const user = others.find(
+    (other) => path !== null && !other.replicas && managedPath(sourceOf(other), store) === path,
+  );
+  return { source, usedBy: user?.id ?? null };
 }
 
 function tableOf(database: Database, config: Parameters<typeof nodeOf>[0]): ModelTable {

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { InvalidArgumentError, type Command } from 'commander';
 import { planMemory, totalBytes } from '../engine/llama/memory.ts';
 import { CATALOG, plannedModel, type CatalogModel } from '../models/catalog.ts';
@@ -166,21 +167,33 @@ function listCatalog(pulled: ReadonlySet<string | null>, json: boolean): void {
 
 async function remove(name: string): Promise<void> {
   const store = await openStore();
-  const added = await removeAdded(name);
+  const added = await removeAdded(name, store);
   if (added === null) {
     for (const file of await store.remove(name)) note(`Removed ${file}`);
+  } else if (added.usedBy !== null) {
+    note(`Its file is kept, because ${added.usedBy} uses it.`);
   } else if (added.source !== null) {
     await removeFiles(store, added.source);
   }
 }
 
+/** Time that a running service has to cancel the download of a removed model, in milliseconds. */
+const CANCEL_MS = 10_000;
+
 /** Deletes the files of an added model. Files outside the models folder stay. */
 async function removeFiles(store: ModelStore, source: string): Promise<void> {
-  try {
-    for (const file of await store.remove(source)) note(`Removed ${file}`);
-  } catch (error) {
-    if (!(error instanceof PullError)) throw error;
-    note(error.message);
+  const end = performance.now() + CANCEL_MS;
+  for (;;) {
+    try {
+      for (const file of await store.remove(source)) note(`Removed ${file}`);
+      return;
+    } catch (error) {
+      if (!(error instanceof PullError)) throw error;
+      if (error.fault === 'not_downloaded') return note(error.message);
+      // Another process, such as `models pull`, downloads the file too.
+      if (performance.now() >= end) throw error;
+      await setTimeout(100);
+    }
   }
 }
 

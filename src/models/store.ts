@@ -147,6 +147,7 @@ export class ModelStore {
         throw new PullError('not_downloaded', `${file} is not in ${this.#layout.folder} and was not removed`);
       if (!(await exists(file)) && !(await exists(recordPath(file))) && !(await exists(partPath(file))))
         continue;
+      await createFolder(this.#layout.locksFolder);
       using lock = tryLock(this.#layout.lockPath(file));
       if (lock === null) throw new PullError('busy', `${basename(file)} is being downloaded`);
       for (const path of [file, recordPath(file), partPath(file), recordPath(partPath(file))]) {

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { tryLock } from '../../src/file-lock.ts';
+import { Layout } from '../../src/models/layout.ts';
 import { MODEL, runCli, startService, until, type TestService } from '../harness.ts';
 import { buildGguf } from '../models/gguf-builder.ts';
 
@@ -38,6 +41,46 @@ test('models add, unload, load and remove change the running service', async () 
   // The file is not in the models folder.
   assert.match(removed.stderr, /was not removed/);
   await until(() => stateOf(ID) === null);
+});
+
+/** Adds models with these IDs, which all use one file in the models folder. Returns the file. */
+async function addWithFile(env: NodeJS.ProcessEnv, home: string, ...ids: string[]): Promise<string> {
+  const file = join(home, 'models', 'shared.gguf');
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, buildGguf());
+  for (const id of ids) {
+    const { code, stderr } = await runCli(['models', 'add', file, '--id', id], env);
+    assert.equal(code, 0, stderr);
+  }
+  return file;
+}
+
+test('models remove keeps a file that another model uses', async () => {
+  await using running = await startWithFile();
+  const { env, home } = running;
+  const file = await addWithFile(env, home, 'local/one', 'local/two');
+  const first = await runCli(['models', 'remove', 'local/one'], env);
+  assert.equal(first.code, 0, first.stderr);
+  assert.match(first.stderr, /Its file is kept, because local\/two uses it\.$/m);
+  assert.ok(existsSync(file));
+  const second = await runCli(['models', 'remove', 'local/two'], env);
+  assert.deepEqual([second.code, existsSync(file)], [0, false], second.stderr);
+});
+
+test('models remove deletes the file after the running service has canceled its download', async () => {
+  await using running = await startWithFile();
+  const { env, home, stateOf } = running;
+  const file = await addWithFile(env, home, 'local/one');
+  await until(() => stateOf('local/one') !== null);
+  const layout = new Layout(home);
+  await mkdir(layout.locksFolder);
+  const lock = tryLock(layout.lockPath(file));
+  assert.ok(lock);
+  const removing = runCli(['models', 'remove', 'local/one'], env);
+  await until(() => stateOf('local/one') === null);
+  lock[Symbol.dispose]();
+  const removed = await removing;
+  assert.deepEqual([removed.code, existsSync(file)], [0, false], removed.stderr);
 });
 
 test('models add refuses models that exist, and unknown sources', async () => {
