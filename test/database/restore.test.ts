@@ -100,7 +100,8 @@ for (const kind of kinds) {
       await assert.rejects(restore(damaged), fault('not_a_database'));
       const text = join(backups.path, 'text');
       writeFileSync(text, 'this is not a database, '.repeat(100));
-      await assert.rejects(restore(text), fault('not_a_database'));
+      const unreadable = /^The backup \S+\/text cannot be read: file is not a database\.$/;
+      await assert.rejects(restore(text), fault('not_a_database', unreadable));
       await assert.rejects(restore(join(backups.path, 'none')), fault('unwritable', /does not exist/));
       assert.deepEqual(await contents(database), before);
       assert.deepEqual(
