@@ -92,7 +92,7 @@ async function drain(model: string, replica: string): Promise<void> {
   const replicas = (await everyReplica(database)).filter((each) => each.model === model);
   const target = find(replicas, model, replica);
   await drainReplica(database, target, commandLineActor());
-  note(`Drained ${replica}. Running requests finish; the Engines page shows how many are left.`);
+  note(`Drained ${nameWithUrl(target)}. Running requests finish; the Engines page shows how many are left.`);
   const drained = await listDrainedReplicas(database);
   const left = replicas.filter(
     ({ server }) => !drained.some((each) => each.model === model && each.server === server),
@@ -103,8 +103,14 @@ async function drain(model: string, replica: string): Promise<void> {
 async function resume(model: string, replica: string): Promise<void> {
   await using database = await openConfiguredDatabase();
   const replicas = (await everyReplica(database)).filter((each) => each.model === model);
-  const resumed = await resumeReplica(database, find(replicas, model, replica), commandLineActor());
-  note(resumed ? `Resumed ${replica}.` : `${replica} is not drained.`);
+  const target = find(replicas, model, replica);
+  const resumed = await resumeReplica(database, target, commandLineActor());
+  note(resumed ? `Resumed ${nameWithUrl(target)}.` : `${replica} is not drained.`);
+}
+
+/** Includes the URL, because a running service keeps the names of replicas after others are removed. */
+function nameWithUrl({ name, server }: ListedReplica): string {
+  return name === server ? name : `${name} (${server})`;
 }
 
 /** Returns the replica of the model with this name. */

@@ -29,7 +29,11 @@ test('replicas are listed, drained and resumed', async (t) => {
   const first = await run(['replicas', 'drain', 'acme/large', 'acme/large#0'], env);
   assert.deepEqual(
     [first.code, first.stdout, first.stderr],
-    [0, '', 'Drained acme/large#0. Running requests finish; the Engines page shows how many are left.\n'],
+    [
+      0,
+      '',
+      'Drained acme/large#0 (http://10.0.0.11:8000). Running requests finish; the Engines page shows how many are left.\n',
+    ],
   );
   assert.match(String((await list())[0]?.['drained_at']), /^\d{4}-\d\d-\d\dT/);
   const last = await run(['replicas', 'drain', 'acme/large', 'acme/large#1'], env);
@@ -38,7 +42,7 @@ test('replicas are listed, drained and resumed', async (t) => {
   assert.match(table, /^MODEL +NAME +SERVER +DRAINED SINCE\n/);
   assert.match(table, /^acme\/small +embedded:acme\/small +embedded:acme\/small +-$/m);
   const resume = () => run(['replicas', 'resume', 'acme/large', 'acme/large#0'], env);
-  assert.equal((await resume()).stderr, 'Resumed acme/large#0.\n');
+  assert.equal((await resume()).stderr, 'Resumed acme/large#0 (http://10.0.0.11:8000).\n');
   assert.equal((await resume()).stderr, 'acme/large#0 is not drained.\n');
   assert.equal((await list())[0]?.['drained_at'], null);
   const { stdout: audit } = await run(['audit', 'list', '--json'], env);
