@@ -237,7 +237,7 @@ const configFields = z.strictObject({
         .max(100_000)
         .default(256)
         .describe(
-          'Maximum number of requests of one model that wait until a replica has room. Additional requests get 503 `queue_full`.',
+          'Maximum number of requests of one model that wait until a replica has room. If there are more, the account with the most gets 503 `queue_full` for its latest one.',
         ),
       maxWaitMs: milliseconds(60_000, 1).describe(
         'How long a request may wait in the queue, in milliseconds; after that, 503 `queue_full`. The wait ends when the request is sent to a replica.',

@@ -47,8 +47,8 @@ const MAX_LOST_CONNECTIONS = 2;
  * replica works while the row is written: the first event of a stream waits for it. The iteration ends only after the
  * row is settled.
  *
- * Throws a `ServiceError`, or `stop.signal.reason` if the client disconnected. Aborts `stop` if the request waited too
- * long for a slot.
+ * Throws a `ServiceError`, or `stop.signal.reason` if the client disconnected. Aborts `stop` if the row cannot be
+ * written, or if a request of another account takes the request's place in the queue.
  */
 export function complete(
   inference: Inference,
@@ -151,7 +151,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   /** Enters the queue, reserves limits and opens the row. */
   async #admit(): Promise<void> {
     this.#crashSuspects.check(this.#request);
-    this.#queueEntry = this.#model.enter();
+    this.#queueEntry = this.#model.enter(this.#identity.caller.accountId, this.#stop);
     await this.#accounting.open(this.#request);
     this.#accounting.opened?.catch((error: unknown) => this.#stop.abort(error));
     this.#stop.signal.throwIfAborted();

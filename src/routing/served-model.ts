@@ -131,11 +131,11 @@ export class ServedModel implements ConfiguredModel {
     return this.#model.card();
   }
 
-  /** Enters the queue, before anything is reserved for a request. Throws 503 `queue_full`. */
-  enter(): QueueEntry {
+  /** Enters the queue, before anything is reserved for a request; see `Queue.enter`. Throws 503 `queue_full`. */
+  enter(accountId: string, stop: AbortController): QueueEntry {
     let free = 0;
     for (const replica of this.#replicas) if (replica.ready) free += Math.max(0, replica.free);
-    return this.#queue.enter(free);
+    return this.#queue.enter(free, accountId, stop);
   }
 
   /** Sends a request to a replica, when one has room; see `Dispatcher.acquire`. */

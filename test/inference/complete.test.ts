@@ -77,7 +77,7 @@ interface Run extends AsyncIterable<GenerationEvent> {
   stop: AbortController;
 }
 
-function run(router: Router, request: GenerationRequest): Run {
+function run(router: Router, request: GenerationRequest, accountId = accounting.caller.accountId): Run {
   const stop = new AbortController();
   const record = new GenerationRecord();
   const requestId = randomUUIDv7();
@@ -87,7 +87,7 @@ function run(router: Router, request: GenerationRequest): Run {
     checkpointTokens: 256,
     recovery: NO_RECOVERY,
   };
-  const identity = { requestId, clientRequestId: null, caller: accounting.caller };
+  const identity = { requestId, clientRequestId: null, caller: { ...accounting.caller, accountId } };
   const events = complete(inference, router.model(MODEL), identity, request, stop, record);
   return { requestId, record, stop, [Symbol.asyncIterator]: () => events };
 }
@@ -299,6 +299,42 @@ test('a request that waits longer than maxWaitMs is queue_full with a retry-afte
   assertReleased(router);
   await slotsAreFree();
 });
+
+for (const moment of ['waits', 'is admitted']) {
+  test(`a request that loses its place in the queue to another account while it ${moment} costs nothing`, async () => {
+    const router = routerTo([engine], { maxRequests: 2 }, { maxInFlight: 1 });
+    const waiting = () => router.overview()[0]?.waiting;
+    const endless = run(router, chat({ tokens: 9, tokenMs: FOREVER }));
+    const events = endless[Symbol.asyncIterator]();
+    await events.next();
+    const first = collect(run(router, chat({ text: 'first' })));
+    await until(() => waiting() === 1);
+    const second = run(router, chat({ text: 'second' }));
+    const refused = failsWith(second, 'queue_full');
+    if (moment === 'waits') await until(() => waiting() === 2);
+    const other = collect(run(router, chat({ text: 'other' }), 'other'));
+
+    const { status, message, retryAfterMs } = await refused;
+    assert.deepEqual([status, retryAfterMs], [503, 1000]);
+    assert.match(message, /This account had the most, so its latest request was removed/);
+    const row = await accounting.row(second.requestId);
+    assert.deepEqual(
+      [row?.state, row?.error_code, row?.billed, row?.cost, row?.attempts],
+      ['settled', 'queue_full', 0, 0n, 0],
+    );
+    assert.equal(await accounting.inFlight(), 2, 'the limits still count it');
+    assert.equal(getEventListeners(second.stop.signal, 'abort').length, 0);
+    await until(() => waiting() === 2);
+
+    const next = events.next().then(() => events.next());
+    endless.stop.abort(new Error('enough'));
+    await assert.rejects(next, /enough/);
+    assert.deepEqual([textOf(await first), textOf(await other)], ['first', 'other']);
+    assertReleased(router);
+    assert.equal(await accounting.inFlight(), 0);
+    await slotsAreFree();
+  });
+}
 
 test('a request whose client disconnects while it waits leaves the queue', async () => {
   const router = routerTo([engine], {}, { maxInFlight: 1 });

@@ -67,6 +67,8 @@ function acquire(model: ServedModel, failed: readonly (readonly [Engine, Service
   return lease;
 }
 
+const enter = (model: ServedModel) => model.enter('account', new AbortController());
+
 const inFlight = (model: ServedModel) => model.overview().replicas.map((replica) => replica.inFlight);
 
 function fault(run: () => unknown): ServiceError {
@@ -121,8 +123,8 @@ test('the counts equal the running requests, and the choice has the lowest count
       for (const step of commands) {
         if (step === 'enter') {
           const running = leases.length - released.size;
-          if (entries.length - left.size < 4 + Math.max(0, 30 - running)) entries.push(model.enter());
-          else assert.equal(fault(() => model.enter()).code, 'queue_full');
+          if (entries.length - left.size < 4 + Math.max(0, 30 - running)) entries.push(enter(model));
+          else assert.equal(fault(() => enter(model)).code, 'queue_full');
         } else if (step === 'acquire') {
           if (leases.length - released.size === 30) continue;
           const least = Math.min(...runningCounts());
@@ -148,16 +150,16 @@ test('the counts equal the running requests, and the choice has the lowest count
 
 test('a request that would wait beyond the limit is queue_full with a retry-after, until another is sent', () => {
   const model = modelOf([READY], 1);
-  const entries = Array.from({ length: 5 }, () => model.enter());
-  const refused = fault(() => model.enter());
+  const entries = Array.from({ length: 5 }, () => enter(model));
+  const refused = fault(() => enter(model));
   assert.deepEqual([refused.code, refused.status, refused.retryAfterMs], ['queue_full', 503, 1000]);
   assert.equal(refused.message, 'The queue of this model is full: 4 requests are waiting. Try again later.');
   acquire(model);
   entries[0]?.leave();
   entries[0]?.leave();
-  assert.equal(fault(() => model.enter()).code, 'queue_full', 'the place of the sent request is not free');
+  assert.equal(fault(() => enter(model)).code, 'queue_full', 'the place of the sent request is not free');
   entries[1]?.leave();
-  model.enter();
+  enter(model);
 });
 
 test('only ready replicas that have not refused the request are selected', () => {
