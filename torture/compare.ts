@@ -91,10 +91,14 @@ function* compareRow(row: LedgerRow, { request, requestId }: RequestRecord): Gen
   const cost = row.billed ? fullCost : 0n;
   if (row.cost_pico !== cost) yield wrong(`the cost is ${row.cost_pico}, not ${cost}`);
   if (row.billed && row.state !== 'settled') yield wrong(`the state is ${row.state} but the row is billed`);
-  if (row.billed && row.error_code !== null && row.error_code !== 'hung_up') {
+  if (row.billed && row.error_code !== null && row.error_code !== 'client_disconnected') {
     yield wrong(`the error ${row.error_code} is billed`);
   }
-  if (!row.billed && row.state === 'settled' && (row.error_code === null || row.error_code === 'hung_up')) {
+  if (
+    !row.billed &&
+    row.state === 'settled' &&
+    (row.error_code === null || row.error_code === 'client_disconnected')
+  ) {
     yield wrong('a completion is not billed');
   }
   if (row.cost_pico > row.reserved_pico || (row.billed && tokensOf(row) > row.reserved_tokens)) {

@@ -9,7 +9,7 @@ export function recount(rows: readonly LedgerRow[]): RollUpSums {
   for (const row of rows) {
     const day = [row.account_id, Math.floor(row.started_at / DAY_MS), row.model, row.key_id].join(' ');
     const settled = row.state === 'settled';
-    const aborted = row.error_code === 'hung_up';
+    const aborted = row.error_code === 'client_disconnected';
     const counts = [
       1,
       Number(settled && row.error_code !== null && !aborted),
@@ -36,7 +36,7 @@ export function recount(rows: readonly LedgerRow[]): RollUpSums {
 /** Returns the TTFT in milliseconds and the throughput in tokens per second, if the row has them. */
 function latenciesOf(row: LedgerRow): [measure: 'ttft' | 'speed', value: number][] {
   if (row.state !== 'settled' || row.first_token_at === null || row.ended_at === null) return [];
-  if (row.error_code !== null && row.error_code !== 'hung_up') return [];
+  if (row.error_code !== null && row.error_code !== 'client_disconnected') return [];
   const latencies: [measure: 'ttft' | 'speed', value: number][] = [
     ['ttft', row.first_token_at - row.started_at],
   ];

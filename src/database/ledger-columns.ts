@@ -107,7 +107,7 @@ export const SETTLED = {
   billed: column<boolean>('flag', '0'),
   costPico: column<bigint>('pico', '0'),
   finishReason: column<FinishReason | null>('text'),
-  /** Code of the error that ended the request, or `hung_up` if the client disconnected. */
+  /** Code of the error that ended the request, or `client_disconnected` if the client disconnected. */
   errorCode: column<string | null>('text'),
   httpStatus: column<number | null>('integer'),
   /** Whether the response reached the client, as far as the service knows; null if unknown. */

@@ -11,6 +11,7 @@ import { addContinuedAfter } from './migrations/0007-continued-responses.ts';
 import { createModels } from './migrations/0008-models.ts';
 import { createDrainedReplicas } from './migrations/0009-drained-replicas.ts';
 import { createRefusals } from './migrations/0010-refusals.ts';
+import { renameClientDisconnected } from './migrations/0011-client-disconnected.ts';
 import type { Schema } from './schema.ts';
 
 /** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
@@ -31,6 +32,7 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0008_models', createModels],
   ['0009_drained_replicas', createDrainedReplicas],
   ['0010_refusals', createRefusals],
+  ['0011_client_disconnected', renameClientDisconnected],
 ]);
 
 /** ID of the advisory lock that instances take to migrate. On PostgreSQL, such a lock applies to one database. */

@@ -106,7 +106,7 @@ export async function runGeneration(
     context.metrics.record(summary, record);
     if (trace) context.tracer?.end(trace, { ...summary, requestId, kind }, record);
     context.load.record({
-      failed: summary.code !== null && summary.code !== 'hung_up',
+      failed: summary.code !== null && summary.code !== 'client_disconnected',
       promptTokens: record.usage.promptTokens,
       completionTokens: record.usage.completionTokens,
       ttftMs: record.firstTokenAtMs === null ? null : record.firstTokenAtMs - record.startedAtMs,
@@ -225,7 +225,7 @@ function asServiceError(error: unknown, requestId: string, log: Log): ServiceErr
 
 function recordFault(summary: RequestSummary, fault: ServiceError | ClientDisconnected): void {
   if (fault instanceof ClientDisconnected) {
-    summary.code = 'hung_up';
+    summary.code = 'client_disconnected';
     summary.cause = fault.message;
     return;
   }

@@ -9,7 +9,7 @@ export interface RequestSummary {
   path: string;
   /** HTTP status. For a stream that failed after its 200 was sent, the status that its error would otherwise have had. */
   status: number;
-  /** Error code, or `hung_up` if the client disconnected; null: completed. */
+  /** Error code, or `client_disconnected` if the client disconnected; null: completed. */
   code: string | null;
   stream: boolean;
   model: string | null;

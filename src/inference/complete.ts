@@ -381,7 +381,7 @@ function isReplicaFailure(error: unknown): error is ServiceError {
 /** Callers pay for generated tokens when they disconnect or their key is revoked, and nothing after other errors. */
 function outcomeOf(error: unknown): SettlementOutcome {
   if (error instanceof ClientDisconnected)
-    return { code: 'hung_up', status: 200, billed: true, delivered: false };
+    return { code: 'client_disconnected', status: 200, billed: true, delivered: false };
   const { code, status } =
     error instanceof ServiceError ? error : { code: 'internal_error' as const, status: 500 };
   return { code, status, billed: code === 'invalid_api_key', delivered: true };

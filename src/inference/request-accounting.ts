@@ -27,7 +27,7 @@ export interface RequestIdentity {
 
 /** The outcome of a request, for the ledger. */
 export interface SettlementOutcome {
-  /** Code of the error, or `hung_up`; null: completed. */
+  /** Code of the error, or `client_disconnected`; null: completed. */
   code: string | null;
   status: number;
   /** Whether the caller is charged. */

@@ -27,7 +27,7 @@ export const METRICS = {
   requests: {
     name: 'sluice_requests_total',
     type: 'counter',
-    help: 'Generation requests that have ended, including refused ones. `code` is the error code, `hung_up` if the client disconnected, or `ok`. `status` is the HTTP status; for a stream that failed after its 200 was sent, the status that its error would otherwise have had.',
+    help: 'Generation requests that have ended, including refused ones. `code` is the error code, `client_disconnected` if the client disconnected, or `ok`. `status` is the HTTP status; for a stream that failed after its 200 was sent, the status that its error would otherwise have had.',
     labels: ['model', 'endpoint', 'status', 'code'],
   },
   timeToFirstToken: {

@@ -32,7 +32,7 @@ export const ATTRIBUTES = {
   status: ['http.response.status_code', 'The HTTP status, as in the request log.'],
   errorType: [
     'error.type',
-    'The error code, or `hung_up` if the client disconnected; missing if the request completed.',
+    'The error code, or `client_disconnected` if the client disconnected; missing if the request completed.',
   ],
   requestId: ['sluice.request.id', '`x-request-id`, as in the log and the ledger.'],
   streamed: ['sluice.request.stream', 'Whether the response is streamed.'],

@@ -29,7 +29,7 @@ export interface TracedGeneration {
   model: string | null;
   stream: boolean;
   status: number;
-  /** Error code, or `hung_up`; null: completed. */
+  /** Error code, or `client_disconnected`; null: completed. */
   code: string | null;
 }
 

@@ -148,6 +148,36 @@ for (const databases of testDatabases()) {
       await assert.rejects(sql`update ledger set usage_source = 'guessed'`.execute(again.kysely));
     });
 
+    test('the code of requests whose client disconnected is renamed, and other codes are kept', async () => {
+      await using location = await databases.location();
+      await createOldest(location);
+      await using old = await openDatabase(location);
+      await ensurePartitions(old, Date.now());
+      const codes = ['hung_up', 'internal_error'];
+      await change(
+        location,
+        codes
+          .map(
+            (code) => `insert into ledger (id, account_id, key_id, endpoint, model, streamed, epoch, state,
+              started_at, plan, limits, reserved_tokens, reserved_pico, price_prompt, price_completion, attempts,
+              prompt_tokens, cached_tokens, completion_tokens, billed, cost_pico, error_code)
+              values ('${randomUUIDv7()}', 'acme', 'key_2', 'chat', 'a/b', 0, 1, 'settled',
+              1, 'free', '{}', 1, 1, 1, 1, 1, 1, 0, 1, 1, 2, '${code}');`,
+          )
+          .join('') + `delete from migrations where name = '0011_client_disconnected'`,
+      );
+      await using again = await openDatabase(location);
+      const rows = await again.kysely
+        .selectFrom('ledger')
+        .select('error_code')
+        .orderBy('error_code')
+        .execute();
+      assert.deepEqual(plain(rows), [
+        { error_code: 'client_disconnected' },
+        { error_code: 'internal_error' },
+      ]);
+    });
+
     test('requests and usage of the previous version have no reasoning tokens', async () => {
       await using location = await databases.location();
       await createOldest(location);

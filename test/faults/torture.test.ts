@@ -127,7 +127,7 @@ for (const [what, records, rows, kinds] of [
   [
     'an aborted request whose false usage is billed above the worst case',
     [record({ kind: 'aborted' }, 5, CLAMPED)],
-    [{ ...ROW, error_code: 'hung_up', prompt_tokens: 11, cost_pico: 4_650_000n }],
+    [{ ...ROW, error_code: 'client_disconnected', prompt_tokens: 11, cost_pico: 4_650_000n }],
     ['wrong'],
   ],
   ['a row of another account', [record(COMPLETE)], [{ ...ROW, account_id: 'acct_2' }], ['wrong']],

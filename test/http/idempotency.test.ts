@@ -268,7 +268,7 @@ describe('a client that sends an Idempotency-Key and disconnects', () => {
     const { error_code, billed, completion_tokens } = (await fixture.receipt(id)) ?? {};
     assert.deepEqual(
       { error_code, billed, completion_tokens },
-      { error_code: 'hung_up', billed: true, completion_tokens: 1 },
+      { error_code: 'client_disconnected', billed: true, completion_tokens: 1 },
     );
     const next = await fixture.run('a', 'two', { stream: true });
     assert.equal(next.header(REPLAY), null);
@@ -302,7 +302,7 @@ describe('a client that sends an Idempotency-Key and disconnects', () => {
     await drained;
     await until(() => generation.closed);
     const [line] = requestLog(fixture.test);
-    assert.equal(line?.code, 'hung_up');
+    assert.equal(line?.code, 'client_disconnected');
   });
 });
 

@@ -141,7 +141,7 @@ test('a scrape under load has exactly the metrics of the table, with type, label
 test('tokens and cost are those of the responses', async () => {
   // The request of the previous test is recorded after its client has disconnected.
   const requests = 'sluice_requests_total';
-  await until(async () => total(await scrape(), requests, { code: 'hung_up' }) === 1);
+  await until(async () => total(await scrape(), requests, { code: 'client_disconnected' }) === 1);
   const before = await scrape();
   const responses = await Promise.all([7, 11].map((tokens) => ask({ tokens, cachedTokens: 2 })));
   const after = await scrape();
@@ -266,7 +266,7 @@ function assertLabels(metrics: ReadonlyMap<string, ExposedMetric>): void {
     model: (value) => [MODEL, REMOTE, 'unknown'].includes(value),
     endpoint: (value) => value === CHAT,
     status: (value) => /^\d{3}$/.test(value),
-    code: (value) => ['ok', 'hung_up'].includes(value) || Object.hasOwn(ERRORS, value),
+    code: (value) => ['ok', 'client_disconnected'].includes(value) || Object.hasOwn(ERRORS, value),
     replica: (value) => service.service.router.reports().some(({ name }) => name === value),
     state: (value) =>
       ['downloading', 'loading', 'ready', 'paused', 'drained', 'unloaded', 'idle', 'down'].includes(value),

@@ -126,7 +126,7 @@ for (const [stage, directive] of Object.entries(stages)) {
         // The line is written when the row is settled, which can be after the next response.
         const ended = () => requestLog(service).slice(before);
         await until(() => ended().length === 2);
-        assert.deepEqual(new Set(ended().map(({ code }) => code)), new Set(['hung_up', null]));
+        assert.deepEqual(new Set(ended().map(({ code }) => code)), new Set(['client_disconnected', null]));
       });
     }
   }
@@ -161,7 +161,7 @@ test('a client that reads nothing is disconnected after stallMs, before much is 
   wire.send(streamed({ tokens: 1_000_000 }));
   await until(() => requestLog(service).length > before);
   const line = requestLog(service)[before];
-  assert.equal(line?.['code'], 'hung_up');
+  assert.equal(line?.['code'], 'client_disconnected');
   assert.equal(line['cause'], 'the client stopped reading the response');
   // A chunk has about 200 bytes; the buffers of the connection hold far fewer tokens than requested.
   assert.ok(Number(line['completionTokens']) < 250_000, String(line['completionTokens']));

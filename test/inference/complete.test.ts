@@ -464,7 +464,7 @@ test('a client that disconnects pays for what was generated, and a fault of the 
     for await (const event of left) if (event.type === 'token') left.stop.abort(new ClientDisconnected());
   }, ClientDisconnected);
   const paid = await accounting.row(left.requestId);
-  assert.deepEqual([paid?.error_code, paid?.billed, paid?.delivered], ['hung_up', 1, 0]);
+  assert.deepEqual([paid?.error_code, paid?.billed, paid?.delivered], ['client_disconnected', 1, 0]);
   assert.ok((paid?.completion_tokens ?? 0) >= 1);
   assert.equal(paid?.cost, costOf(left.record.usage, PRICE));
 
@@ -499,7 +499,7 @@ async function disconnected(
   generation.stop.abort(new ClientDisconnected());
   await assert.rejects(collected, ClientDisconnected);
   const row = await accounting.row(generation.requestId);
-  assert.deepEqual([row?.error_code, row?.billed], ['hung_up', 1]);
+  assert.deepEqual([row?.error_code, row?.billed], ['client_disconnected', 1]);
   return [row?.prompt_tokens, row?.completion_tokens, row?.usage_source];
 }
 

@@ -214,7 +214,7 @@ test('a client that disconnects while its response waits pays for the tokens so 
   running.stop.abort(gone);
   await assert.rejects(next, gone);
   const row = await accounting.row(running.requestId);
-  assert.deepEqual([row?.billed, row?.completion_tokens, row?.error_code], [1, 2, 'hung_up']);
+  assert.deepEqual([row?.billed, row?.completion_tokens, row?.error_code], [1, 2, 'client_disconnected']);
   await assertReleased(running);
 });
 

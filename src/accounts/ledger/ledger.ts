@@ -22,7 +22,7 @@ export interface Settlement extends RunningCounts {
   /** Completion tokens after which another replica continued the response; null: it was not continued. */
   continuedAfter: number | null;
   finishReason: FinishReason | null;
-  /** Code of the error, or `hung_up` if the client disconnected; null if the request completed. */
+  /** Code of the error, or `client_disconnected` if the client disconnected; null if the request completed. */
   errorCode: string | null;
   httpStatus: number;
   /** Whether the response reached the client; null: unknown. */

@@ -17,7 +17,7 @@ export interface RequestFilter {
   outcome?: RequestOutcome | null;
   /** First digit of the HTTP status. */
   statusClass?: 2 | 3 | 4 | 5 | null;
-  /** Error code, or `hung_up`. */
+  /** Error code, or `client_disconnected`. */
   errorCode?: string | null;
   /** Arrival time in Unix milliseconds: from `fromMs`, before `toMs`. */
   fromMs?: number | null;
@@ -135,7 +135,7 @@ function hasOutcome(outcome: RequestOutcome) {
       return sql<boolean>`state = 'settled' and error_code is null`;
     case 'error':
       return sql<boolean>`state = 'settled' and error_code <> ${CLIENT_DISCONNECTED}`;
-    case 'hung_up':
+    case 'client_disconnected':
       return sql<boolean>`state = 'settled' and error_code = ${CLIENT_DISCONNECTED}`;
     case 'interrupted':
       return sql<boolean>`state = 'interrupted'`;

@@ -43,7 +43,7 @@ export function usageKeyOf({ accountId, keyId, model, startedAt }: OpenedRow): U
 }
 
 /** `error_code` of a request whose client disconnected. */
-export const CLIENT_DISCONNECTED = 'hung_up';
+export const CLIENT_DISCONNECTED = 'client_disconnected';
 
 export const openedValues = binder(OPENED);
 const checkpointedValues = binder(CHECKPOINTED);

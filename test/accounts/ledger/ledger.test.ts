@@ -85,7 +85,7 @@ for (const databases of testDatabases()) {
       const [failed, left] = [newRow(), newRow()];
       await Promise.all([failed, left].map((one) => ledger.open(one, counts())));
       await ledger.settle(failed.id, settlement({ errorCode: 'engine_unavailable', billed: false }));
-      await ledger.settle(left.id, settlement({ errorCode: 'hung_up', delivered: false }));
+      await ledger.settle(left.id, settlement({ errorCode: 'client_disconnected', delivered: false }));
       const [day] = await readUsageDays(database);
       assert.equal(day?.requests, 2);
       assert.equal(day?.errors, 1);

@@ -99,7 +99,7 @@ for (const databases of testDatabases()) {
       const ends = [
         {},
         { errorCode: 'internal_error', billed: false, httpStatus: 500 },
-        { errorCode: 'hung_up', delivered: false },
+        { errorCode: 'client_disconnected', delivered: false },
       ];
       await Promise.all(
         Array.from({ length: 60 }, (_, index) => {
@@ -226,7 +226,7 @@ for (const databases of testDatabases()) {
       const plain = await settled(ledger);
       const other = await settled(ledger, { keyId: 'key_2', model: 'b/b' });
       const failed = await settled(ledger, {}, { errorCode: 'queue_full', httpStatus: 503, billed: false });
-      const left = await settled(ledger, {}, { errorCode: 'hung_up' });
+      const left = await settled(ledger, {}, { errorCode: 'client_disconnected' });
       const running = newRow();
       await ledger.open(running, counts());
       const ids = async (filter: Parameters<typeof readRequests>[1]) =>
@@ -238,7 +238,7 @@ for (const databases of testDatabases()) {
       assert.deepEqual(await ids({ state: 'open' }), [running.id]);
       assert.deepEqual((await ids({ outcome: 'completed' })).sort(), [plain.id, other.id].sort());
       assert.deepEqual(await ids({ outcome: 'error' }), [failed.id]);
-      assert.deepEqual(await ids({ outcome: 'hung_up' }), [left.id]);
+      assert.deepEqual(await ids({ outcome: 'client_disconnected' }), [left.id]);
       assert.deepEqual(await ids({ outcome: 'interrupted' }), []);
       assert.deepEqual(await ids({ requestId: plain.id }), [plain.id]);
       assert.deepEqual(await ids({ fromMs: Date.now() + 60_000 }), []);

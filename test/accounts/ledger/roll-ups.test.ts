@@ -19,7 +19,7 @@ const request = fc.record({
   completion: fc.nat({ max: 5000 }),
   tookMs: fc.nat({ max: 60_000 }),
   checkpoint: fc.boolean(),
-  end: fc.constantFrom('stop', 'fault', 'hung_up', 'crash', 'late'),
+  end: fc.constantFrom('stop', 'fault', 'client_disconnected', 'crash', 'late'),
 });
 
 for (const databases of testDatabases()) {
@@ -55,7 +55,7 @@ for (const databases of testDatabases()) {
                   }),
                 ),
               );
-          const inTime = await Promise.all(['stop', 'fault', 'hung_up'].flatMap(settle));
+          const inTime = await Promise.all(['stop', 'fault', 'client_disconnected'].flatMap(settle));
           assert.ok(inTime.every((one) => one === 'settled'));
           await endLeases(database);
           await using second = await open(database, { leaseMs: 3_600_000 });
@@ -107,8 +107,8 @@ async function expectedUsage(database: Database): Promise<Day[]> {
     days.set(name, sum);
     sum.requests += 1;
     sum.interrupted += Number(one.state === 'interrupted');
-    sum.aborted += Number(one.error_code === 'hung_up');
-    sum.errors += Number(one.error_code !== null && one.error_code !== 'hung_up');
+    sum.aborted += Number(one.error_code === 'client_disconnected');
+    sum.errors += Number(one.error_code !== null && one.error_code !== 'client_disconnected');
     sum.prompt_tokens += one.prompt_tokens;
     sum.cached_tokens += one.cached_tokens;
     sum.completion_tokens += one.completion_tokens;
@@ -133,7 +133,7 @@ async function expectedLatencies(database: Database) {
   const found = new Map<string, number>();
   for (const one of await rows(database)) {
     if (one.state !== 'settled' || one.first_token_at === null || one.ended_at === null) continue;
-    if (one.error_code !== null && one.error_code !== 'hung_up') continue;
+    if (one.error_code !== null && one.error_code !== 'client_disconnected') continue;
     const day = Math.floor(one.started_at / 86_400_000);
     const add = (measure: string, value: number) => {
       const name = [one.account_id, day, one.model, one.key_id, measure, bucketOf(value)].join(' ');

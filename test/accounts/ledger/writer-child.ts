@@ -36,7 +36,7 @@ async function request(ledger: Ledger): Promise<void> {
     ledger.checkpoint(opened.id);
     await new Promise(setImmediate);
   }
-  const errorCode = [null, null, 'hung_up', 'engine_unavailable'][randomInt(4)] ?? null;
+  const errorCode = [null, null, 'client_disconnected', 'engine_unavailable'][randomInt(4)] ?? null;
   const billed = errorCode !== 'engine_unavailable';
   const ended = settlement({ ...moving, usage: { ...moving.usage }, errorCode, billed });
   const settled = await ledger.settle(opened.id, ended);

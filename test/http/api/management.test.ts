@@ -304,7 +304,10 @@ for (const kind of testDatabases()) {
       assert.deepEqual([receipt.request.state, receipt.cost, receipt.interrupted], ['open', [], false]);
       await stream.disconnect();
       await until(async () => {
-        const { data } = await ok('GET', `/api/requests?account_id=${accountId}&error_code=hung_up`);
+        const { data } = await ok(
+          'GET',
+          `/api/requests?account_id=${accountId}&error_code=client_disconnected`,
+        );
         return data.length === 1 && data[0]?.state === 'settled' && data[0].billed;
       });
     });
@@ -372,7 +375,7 @@ for (const kind of testDatabases()) {
         ['&outcome=completed', 7],
         ['&outcome=error', 0],
         ['&status_class=5', 0],
-        ['&error_code=hung_up', 0],
+        ['&error_code=client_disconnected', 0],
         [`&from=${from}`, 0],
         [`&to=${from}`, 7],
         ['&from=2026-01-01T00:00:00%2B02:00', 7],

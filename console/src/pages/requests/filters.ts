@@ -31,7 +31,7 @@ export const STATUSES: Readonly<Record<string, { label: string; hint?: string; q
   error: { label: 'Any error', query: { outcome: 'error' } },
   '4xx': { label: '4xx', hint: 'Client errors', query: { status_class: 4 } },
   '5xx': { label: '5xx', hint: 'Server errors', query: { status_class: 5 } },
-  hung_up: { label: 'Client disconnected', query: { outcome: 'hung_up' } },
+  client_disconnected: { label: 'Client disconnected', query: { outcome: 'client_disconnected' } },
   interrupted: {
     label: 'Interrupted',
     hint: 'The service stopped during the request',

@@ -46,7 +46,7 @@ export function outcomeOf({ state, error_code, http_status, finish_reason }: Req
     const meaning = finish_reason === null ? 'Completed normally.' : FINISHES[finish_reason];
     return { tone: 'good', text: 'Completed', meaning };
   }
-  if (error_code === 'hung_up') {
+  if (error_code === 'client_disconnected') {
     const meaning =
       'The client closed the connection before the response was complete. Tokens generated until then are charged.';
     return { tone: 'neutral', text: 'Client disconnected', meaning };

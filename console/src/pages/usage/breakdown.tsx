@@ -52,7 +52,7 @@ export function Breakdown(props: BreakdownProps) {
 const STATUS_ROWS: readonly { status: string; label: string; measure: Measure }[] = [
   { status: 'completed', label: 'Completed', measure: 'completed' },
   { status: 'error', label: 'Errors', measure: 'errors' },
-  { status: 'hung_up', label: 'Client disconnected', measure: 'disconnected' },
+  { status: 'client_disconnected', label: 'Client disconnected', measure: 'disconnected' },
   { status: 'interrupted', label: 'Interrupted', measure: 'interrupted' },
 ];
 

@@ -50,7 +50,7 @@ export const request = component(
     billed: z
       .boolean()
       .describe(
-        'Whether the request is charged. False while it is running, if it was interrupted, or if it ended with an error other than `hung_up` or `invalid_api_key`.',
+        'Whether the request is charged. False while it is running, if it was interrupted, or if it ended with an error other than `client_disconnected` or `invalid_api_key`.',
       ),
     price: z
       .object({ prompt: perMillion, completion: perMillion })
@@ -60,7 +60,10 @@ export const request = component(
       .enum(FINISH_REASONS)
       .nullable()
       .describe('Finish reason of the choice that finished last; null: not completed.'),
-    error_code: z.string().nullable().describe('Error code, or `hung_up` if the client disconnected.'),
+    error_code: z
+      .string()
+      .nullable()
+      .describe('Error code, or `client_disconnected` if the client disconnected.'),
     http_status: z.int().nullable(),
     delivered: z
       .boolean()

@@ -39,7 +39,9 @@ export const requestOperations = operations({
         .max(5)
         .optional()
         .describe('First digit of the HTTP status.'),
-      error_code: filterText.optional().describe('Error code, or `hung_up` if the client disconnected.'),
+      error_code: filterText
+        .optional()
+        .describe('Error code, or `client_disconnected` if the client disconnected.'),
       from: moment
         .optional()
         .describe('Only requests that started at or after this time; ISO 8601 with a time zone.'),
