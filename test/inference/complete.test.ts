@@ -17,6 +17,7 @@ import { ClientDisconnected } from '../../src/inference/complete.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
 import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
 import type { QueueLimits } from '../../src/routing/queue.ts';
+import type { PolicyName } from '../../src/routing/policy.ts';
 import { Router } from '../../src/routing/router.ts';
 import { openScripted, HttpReplica, REPLICA, respondHello } from '../engine/replicas.ts';
 import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
@@ -44,11 +45,15 @@ after(() => gone[Symbol.asyncDispose]());
 function routerTo(
   engines: readonly Engine[],
   queue: Partial<QueueLimits> = {},
-  { log = SILENT, maxInFlight }: { log?: Log; maxInFlight?: number } = {},
+  {
+    log = SILENT,
+    maxInFlight,
+    policy = 'cost',
+  }: { log?: Log; maxInFlight?: number; policy?: PolicyName } = {},
 ): Router {
   const router = new Router({
     queue: { maxRequests: 100, maxWaitMs: 600_000, ...queue },
-    routing: { policy: 'cost' },
+    routing: { policy },
     retry: { share: 1, minPerMinute: 1000 },
     log,
     clock: SYSTEM_CLOCK,
@@ -221,7 +226,7 @@ test('an error of the request itself is returned at once, and is not a failure o
     response.writeHead(400).end('{"message":"no"}'),
   );
   await using second = await HttpReplica.listen(respondHello);
-  const router = routerTo([strict.engine, second.engine]);
+  const router = routerTo([strict.engine, second.engine], {}, { policy: 'round-robin' });
   for (let turn = 0; turn < 12; turn++) {
     const events = collect(run(router, chat()));
     if (turn % 2 === 0) await assert.rejects(events, { code: 'invalid_value' });
