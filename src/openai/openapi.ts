@@ -65,7 +65,7 @@ export function openApiDocument(
         get: publicOperation('readiness', 'Check that the service is ready to generate.', {
           503: {
             description:
-              'Not ready: the models are still loading (with their progress), the database is not available, or the service is stopping.',
+              'Not ready: the models are still loading, the database is not available, or the service is stopping. The response shows the progress of loading models.',
             ...json({ type: 'object' }),
           },
         }),
@@ -260,7 +260,7 @@ function messageSchema(): Json {
   };
 }
 
-/** Fields of assistant messages that need no content if they are not empty. */
+/** An assistant message needs no content if one of these fields is not empty. */
 const INSTEAD_OF_CONTENT: Json = {
   tool_calls: { type: 'array', minItems: 1 },
   reasoning_content: { type: 'string', minLength: 1 },

@@ -24,11 +24,11 @@ export class Lease {
   readonly #share: AccountShare;
   readonly #choices: number;
   readonly #ticket: number;
-  /** Work that the account was charged for the request so far, in prompt tokens. */
+  /** Work charged to the account for the request so far, in prompt tokens. */
   #charged: number;
   #released = false;
 
-  /** `charged`: work already charged for earlier attempts. `work`: to charge before the replica reports any tokens. */
+  /** `charged`: work charged for earlier attempts. Charges the part of `work` that exceeds `charged`. */
   constructor(
     dispatcher: Dispatcher,
     assignment: Assignment,
@@ -54,7 +54,7 @@ export class Lease {
     return this.#assignment.replica;
   }
 
-  /** Work that the account was charged for the request so far, in prompt tokens. */
+  /** Work charged to the account for the request so far, in prompt tokens. */
   get charged(): number {
     return this.#charged;
   }

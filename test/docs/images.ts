@@ -1,6 +1,7 @@
 /**
- * Takes the screenshots in README.md and docs/console.md, `docs/images/*.png`, of the console with sample data, in
- * light mode at twice the pixel density. Run `npm run images` after a visible change to one of these pages.
+ * Takes the screenshots that README.md and docs/console.md show: pages of the console with sample data, in light mode
+ * at twice the pixel density. Saves them to `docs/images/`. Run `npm run images` after a visible change to one of the
+ * pages in `NAMES`.
  */
 import { join } from 'node:path';
 import { openBrowser } from '../console/browser.ts';

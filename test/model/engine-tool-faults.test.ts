@@ -60,7 +60,7 @@ describe('faults of tool calls of the embedded engine', SKIP, () => {
       .map((token) => vocabulary.textWithControls(Uint32Array.of(token)));
   }
 
-  /** A chat with these texts in every place that a caller controls. */
+  /** A chat with this text in every place that a caller controls. */
   function conversation(text: string): { messages: Message[]; tools: Tool[] } {
     const properties = { [text]: { type: 'string', description: text, enum: [text] } };
     return {

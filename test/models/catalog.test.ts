@@ -9,7 +9,7 @@ function modelOf(settings: object): ModelConfig {
   return withCatalog(model);
 }
 
-test('an embedded model calls tools and reasons as in the catalog, unless it is configured', () => {
+test('an embedded model has the capabilities in the catalog, unless the configuration sets them', () => {
   const capabilities = (settings: object) => {
     const { tools, reasoning } = modelOf(settings);
     return [tools, reasoning];

@@ -99,7 +99,7 @@ test('unsupported keywords and wrong values are refused with their path', () => 
   refuses(() => check(false), 'unsupported_parameter', 'schema');
 });
 
-test('the path in a request starts at the body', () => {
+test('errors in the schema of a request have the full path of the field', () => {
   const schema = { type: 'object', properties: { a: { type: 'string', pattern: 'x'.repeat(1001) } } };
   refuses(
     () => chat({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } }),
@@ -143,7 +143,7 @@ test('the deepest allowed schema fits into a body', () => {
   assert.ok(chat(parseJsonBody(Buffer.from(JSON.stringify(body)))));
 });
 
-test('references need a target and must not form a cycle without text', () => {
+test('a reference needs a target, and must not lead back to itself through references and alternatives alone', () => {
   check({ $ref: '#/$defs/a', $defs: { a: { type: 'object', properties: { next: { $ref: '#/$defs/a' } } } } });
   check({ $ref: '#/definitions/a~1b', definitions: { 'a/b': {} } });
   refuses(() => check({ $ref: '#/$defs/b', $defs: {} }), 'invalid_value', 'schema.$ref');

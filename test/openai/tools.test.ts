@@ -59,7 +59,7 @@ test('errors in tools have the path of the field', () => {
   refuses(() => chat({ tools: 'x' }), 'invalid_type', 'tools');
 });
 
-test('the refusal of another tool type names the type, unless it could be content', () => {
+test('the error for an unsupported tool type names the type only if it looks like a name', () => {
   for (const type of ['web_search', 'custom', 'code_interpreter']) {
     const text = `must be \`function\`; \`${type}\` is not supported.`;
     refuses(() => toolsOf({ type }), 'unsupported_parameter', 'tools[0].type', text);
@@ -146,7 +146,7 @@ test('errors in tool_choice have the path of the field', () => {
   for (const [choice, code, path] of faults) refuses(() => choiceOf(choice), code, path);
 });
 
-test('without tools, a choice other than none and auto is refused, and other fields have no effect', () => {
+test('without tools, a choice other than none and auto is refused, and parallel_tool_calls has no effect', () => {
   for (const choice of ['required', named('f'), allowing('auto', [named('f')])]) {
     for (const tools of [[], null]) {
       refuses(
@@ -188,7 +188,7 @@ test('only fields with an effect are marked as used', () => {
   );
 });
 
-test('a use of tools that the dialect does not support is refused, naming the field', () => {
+test('a field that the dialect does not support is refused, and the error names the field', () => {
   const refusedBy = (fields: object) =>
     DIALECTS.filter((dialect) => {
       try {

@@ -30,7 +30,7 @@ export type GenerateEvent =
   /** A tool call, or more of its arguments. `call` counts from 0 in the choice; `id` and `name` are set once. */
   | { type: 'tool_call'; choice: number; call: number; id?: string; name?: string; arguments: string }
   | { type: 'finish'; choice: number; reason: string }
-  /** Comes once, at the end. If an error ends the stream, it contains the usage so far and comes before the error. */
+  /** Comes once, at the end. In a stream that ends with an error, comes before the error, with the usage so far. */
   | { type: 'usage'; usage: Usage }
   /** An error after the response started: an error event of the service, or a lost connection. */
   | { type: 'fault'; error: ApiError }

@@ -9,7 +9,7 @@ export interface Series {
   color: number;
   /** A dashed gray line, for the previous period. */
   faint?: boolean;
-  /** A thin line in the same color as the line that it belongs to, such as its p95. */
+  /** A thin line in the color of another line, such as the p95 next to the p50. */
   tail?: boolean;
   /**
    * Zeros of the line are not drawn, so that a series of rare events, such as errors, is invisible while there are

@@ -153,8 +153,8 @@ function* calendarDenial(calendar: CalendarLimit): Iterable<Denial> {
     return;
   }
   const used = `${format(settled)} used, ${format(reserved)} reserved for running requests, and this request may use up to ${format(requested)}.`;
-  // Running requests block it, or the higher weight while instances cannot share counters. Both usually end before the
-  // period does.
+  // The request would fit without the running requests, at a weight of 1. The running requests usually end, and the
+  // instances usually share counters again, before the period ends.
   if (settled + requested <= bound) {
     const message = `${allows}: ${used} Lower \`max_tokens\`, or try again when a running request has ended.`;
     yield { code, limit, message, retryAfterMs: RUNNING_WAIT_MS };
