@@ -28,7 +28,7 @@ interface Installation {
   mail: boolean;
   /** Names of the configured sign-in providers. */
   providers: readonly string[];
-  /** A better model than the default one; null: another model is served, or none fits this machine. */
+  /** A better model than the default one; null: none fits this machine, or other models are configured. */
   recommendedModel: { id: string; sizeBytes: number; memoryBytes: number } | null;
   /** Scheduled backups; null: off. */
   backups: { readonly status: BackupStatus } | null;

@@ -34,7 +34,7 @@ export function Refusal({ error, fields = [], models, onFreed }: RefusalProps) {
             <li key={id} className="flex flex-wrap items-center justify-between gap-x-3 gap-y-1 text-xs">
               <span className="min-w-0 wrap-anywhere">
                 {id} uses {bytes(memory ?? 0)}
-                {running > 0 && `, ${running} running`}
+                {running > 0 && `; ${running} ${running === 1 ? 'request' : 'requests'} running`}
               </span>
               <Button
                 size="small"

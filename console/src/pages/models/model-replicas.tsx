@@ -92,7 +92,7 @@ function RemoveReplica({ replica, onClose }: { replica: Replica | null; onClose:
       }}
     >
       <p className="wrap-anywhere">
-        No instance sends new requests to {replica?.url}. Running requests can finish.
+        All instances stop sending new requests to {replica?.url}. Running requests can finish.
       </p>
     </Confirm>
   );

@@ -59,7 +59,7 @@ export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
           mono
           autoComplete="off"
           placeholder="SLUICE_REPLICA_KEY"
-          hint="Environment variable of the service that contains the API key. Its name must start with SLUICE_REPLICA_."
+          hint="The service reads the API key from this environment variable. Its name must start with SLUICE_REPLICA_."
           value={draft.keyVariable}
           error={errorAt('api_key_env')}
           onChange={({ target }) => onChange({ ...draft, keyVariable: target.value })}

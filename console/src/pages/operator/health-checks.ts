@@ -155,7 +155,7 @@ function crashes(refused: Health['refused_requests']): Check {
     name,
     state: 'warning',
     word: `${whole(refused.length)} refused`,
-    what: `${refused.length === 1 ? 'A request was' : `${whole(refused.length)} requests were`} running during two engine crashes. Latest: ${named.join('; ')}`,
+    what: `${refused.length === 1 ? 'A request was' : `${whole(refused.length)} requests were each`} running during two engine crashes. Latest: ${named.join('; ')}`,
     advice:
       'Identical requests are refused for 10 minutes after the last crash. Revoke the key if its requests keep crashing engines. See docs/operations.md, "Health".',
   };

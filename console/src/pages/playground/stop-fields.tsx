@@ -50,8 +50,8 @@ export function StopFields() {
         </Button>
       )}
       <p className="text-xs leading-5 text-ink-3">
-        Generation stops at the first of these sequences. At most {MAX_STOPS}. Use \n for a new line, \t for a
-        tab and \\ for a backslash.
+        Generation stops as soon as one of these sequences appears. At most {MAX_STOPS}. Use \n for a new
+        line, \t for a tab and \\ for a backslash.
       </p>
     </fieldset>
   );

@@ -28,7 +28,7 @@ const planInUse = component(
       .number()
       .nullable()
       .describe(
-        'Share of an account when requests of several accounts wait for a model, relative to other plans; null if `limits` is null.',
+        "An account's share of a model when requests of several accounts wait for it, relative to accounts on other plans; null if `limits` is null.",
       ),
   }),
 );

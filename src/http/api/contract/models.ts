@@ -74,7 +74,7 @@ const onlyModel = component('ModelReference', z.strictObject({ model }));
 export const modelOperations = operations({
   listCatalog: {
     route: 'GET /api/catalog',
-    summary: 'List the models that can be added by ID, with the memory that they need and that is available.',
+    summary: 'List the models that can be added by ID, the memory that each needs, and the available memory.',
     access: 'operator',
     response: component(
       'Catalog',

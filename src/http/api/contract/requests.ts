@@ -10,7 +10,11 @@ const refusal = component(
   z.object({
     account_id: z.string().nullable().describe('Null: the requests had no valid API key.'),
     key_id: z.string().nullable(),
-    code: z.string().describe('Error code; `other`: other kinds of refusals, beyond the maximum per minute.'),
+    code: z
+      .string()
+      .describe(
+        'Error code; `other`: refusals that are not counted by kind, because the same minute had too many kinds.',
+      ),
     param: z.string().nullable().describe('The invalid field, without indices.'),
     count: z.int().describe('Number of requests.'),
     last_at: time.describe('Time of the last one; ISO 8601 in UTC.'),
@@ -62,7 +66,8 @@ export const requestOperations = operations({
   },
   listRefusals: {
     route: 'GET /api/refusals',
-    summary: 'List refused requests by account, key, error code and parameter, latest first, at most 500.',
+    summary:
+      'Count refused requests per account, key, error code and parameter. At most 500 counts, latest first.',
     access: 'member',
     query: z.strictObject({
       account_id: id
@@ -89,7 +94,7 @@ export const requestOperations = operations({
   },
   listReceipts: {
     route: 'GET /api/receipts',
-    summary: 'Get the receipts of the requests with a client request ID, newest first, at most 200.',
+    summary: 'Get the receipts of all requests with this client request ID, newest first, at most 200.',
     access: 'account',
     query: z.strictObject({
       client_request_id: z

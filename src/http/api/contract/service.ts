@@ -261,7 +261,7 @@ const health = component(
     recommended_model: recommendedModel
       .nullable()
       .describe(
-        'A model of the catalog that is better than the default one and fits this machine; null: another model is served, or none fits.',
+        'A model of the catalog that is better than the default one and fits this machine; null: none fits, or other models are configured.',
       ),
   }),
 );
