@@ -44,7 +44,7 @@ export const prompt = structured(
     supportedBy: MANY_CHOICES,
     bounds: 'not empty; number of prompts × `n` is at most `limits.choices`',
     description:
-      'One or more texts to complete, with `n` choices each. Arrays of token IDs are not supported. All engines support a single prompt.',
+      'One or more texts to complete, with `n` choices each. Arrays of token IDs are not supported. Some engines support only one prompt.',
   },
 );
 
