@@ -16,7 +16,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     () => import('./commands/models.ts'),
   ],
   accounts: ['Create, list, suspend and close accounts.', () => import('./commands/accounts.ts')],
-  people: ['List users, manage operators and reset lost passwords.', () => import('./commands/people.ts')],
+  users: ['List users, manage operators and reset lost passwords.', () => import('./commands/users.ts')],
   'setup-link': ['Print the setup link for the first operator.', () => import('./commands/setup-link.ts')],
   keys: ['Create, list, update and revoke API keys.', () => import('./commands/keys.ts')],
   plans: ['List the plans and the number of accounts on each.', () => import('./commands/plans.ts')],

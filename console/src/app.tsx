@@ -44,16 +44,16 @@ function SignedInPages() {
       </div>
     );
   }
-  const { person } = session.data;
-  if (person === null) {
+  const { user } = session.data;
+  if (user === null) {
     const wanted = search === '' ? path : `${path}?${search}`;
     return <Redirect replace to={path === '/' ? '/sign-in' : `/sign-in?to=${encodeURIComponent(wanted)}`} />;
   }
-  return <Pages session={{ ...session.data, person }} />;
+  return <Pages session={{ ...session.data, user }} />;
 }
 
 function Pages({ session }: { session: SignedIn }) {
-  const { person } = session;
+  const { user } = session;
   const [path] = useLocation();
   useEffect(forgetFirstKey, []);
   return (
@@ -63,7 +63,7 @@ function Pages({ session }: { session: SignedIn }) {
           <Suspense fallback={<Waiting />}>
             <Switch>
               {PAGES.filter(
-                ({ access }) => access === 'signed-in' || (access === 'operator' && person.operator),
+                ({ access }) => access === 'signed-in' || (access === 'operator' && user.operator),
               ).map(({ path, page }) => (
                 <Route key={path} path={path} component={page} />
               ))}

@@ -7,7 +7,7 @@ import { invalidCursor, pageLimit, pageOf, type Page, type PageQuery } from './p
 
 /** The author of a change. */
 export interface Actor {
-  /** `key:<id>`, `person:<id>`, `cli:<user name>`, `service`, or `visitor` for someone who is not signed in. */
+  /** `key:<id>`, `user:<id>`, `cli:<user name>`, `service`, or `visitor` for someone who is not signed in. */
   id: string;
   /** Null: unknown, or from this machine. */
   ip: string | null;
@@ -26,20 +26,20 @@ export type AuditAction =
   | 'key.create'
   | 'key.update'
   | 'key.revoke'
-  | 'person.create'
-  | 'person.delete'
-  | 'person.rename'
-  | 'person.make_operator'
-  | 'person.unmake_operator'
-  | 'person.sign_in'
-  | 'person.sign_in_refused'
-  | 'person.change_password'
-  | 'person.make_password_link'
-  | 'person.add_provider'
-  | 'person.begin_two_factor'
-  | 'person.end_two_factor'
-  | 'person.renew_recovery_codes'
-  | 'person.end_sessions'
+  | 'user.create'
+  | 'user.delete'
+  | 'user.rename'
+  | 'user.make_operator'
+  | 'user.unmake_operator'
+  | 'user.sign_in'
+  | 'user.sign_in_refused'
+  | 'user.change_password'
+  | 'user.make_password_link'
+  | 'user.add_provider'
+  | 'user.begin_two_factor'
+  | 'user.end_two_factor'
+  | 'user.renew_recovery_codes'
+  | 'user.end_sessions'
   | 'invitation.create'
   | 'invitation.withdraw'
   | 'invitation.accept'

@@ -6,34 +6,34 @@ import { appendAudit, type Actor } from './audit.ts';
 
 /** Whether the service has an operator. */
 export async function hasOperator({ kysely }: Pick<Database, 'kysely'>): Promise<boolean> {
-  const row = await kysely.selectFrom('people').select('id').where('operator', '=', 1).executeTakeFirst();
+  const row = await kysely.selectFrom('users').select('id').where('operator', '=', 1).executeTakeFirst();
   return row !== undefined;
 }
 
 /** Grants or revokes operator rights. Idempotent. Rejects with a `ServiceError` `not_found`, or `last_operator`. */
 export async function setOperator(
   database: Database,
-  personId: string,
+  userId: string,
   operator: boolean,
   by: Actor,
 ): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
-    if (!operator) await refuseLastOperator(database, transaction, personId);
+    if (!operator) await refuseLastOperator(database, transaction, userId);
     const wanted = operator ? 1 : 0;
     const { numUpdatedRows } = await transaction
-      .updateTable('people')
+      .updateTable('users')
       .set({ operator: wanted, updated_at: Date.now() })
-      .where('id', '=', personId)
+      .where('id', '=', userId)
       .where('operator', '<>', wanted)
       .executeTakeFirst();
     if (numUpdatedRows === 0n) {
-      const known = await transaction.selectFrom('people').select('id').where('id', '=', personId).execute();
+      const known = await transaction.selectFrom('users').select('id').where('id', '=', userId).execute();
       if (known.length > 0) return;
       throw new ServiceError('not_found', 'This user does not exist.', { param: 'id' });
     }
     await appendAudit(transaction, by, {
-      action: operator ? 'person.make_operator' : 'person.unmake_operator',
-      subject: `person:${personId}`,
+      action: operator ? 'user.make_operator' : 'user.unmake_operator',
+      subject: `user:${userId}`,
     });
   });
 }
@@ -42,17 +42,17 @@ export async function setOperator(
 export async function refuseLastOperator(
   { location }: Database,
   transaction: Transaction<Schema>,
-  personId: string,
+  userId: string,
 ): Promise<void> {
   const operators = await transaction
-    .selectFrom('people')
+    .selectFrom('users')
     .select('id')
     .where('operator', '=', 1)
     .orderBy('id')
     // Locks the rows, so that the second of two concurrent removals waits and sees that only one operator is left.
     .$if(location.kind === 'postgres', (query) => query.forUpdate())
     .execute();
-  if (operators.length !== 1 || operators[0]?.id !== personId) return;
+  if (operators.length !== 1 || operators[0]?.id !== userId) return;
   throw new ServiceError(
     'last_operator',
     'The last operator cannot be removed. Make another user an operator first.',

@@ -43,7 +43,7 @@ export interface ListPosition {
 }
 
 /** Tables that are listed by creation time and ID. */
-type ListedTable = 'accounts' | 'invitations' | 'keys' | 'people';
+type ListedTable = 'accounts' | 'invitations' | 'keys' | 'users';
 
 /** Returns a page of rows, oldest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
 export async function readPage<Table extends ListedTable, Row, Item extends ListPosition>(

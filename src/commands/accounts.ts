@@ -11,7 +11,7 @@ import {
 import { keyStatus } from '../accounts/key-record.ts';
 import { listKeyPage } from '../accounts/key-table.ts';
 import { everyItem } from '../accounts/page.ts';
-import { listMembers } from '../accounts/people.ts';
+import { listMembers } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import { commandLineActor, openConfiguredDatabase, loadPlans } from './open.ts';
 import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
@@ -102,10 +102,10 @@ async function show(id: string, flags: { json?: true }): Promise<void> {
     return printJson({
       account: accountJson(account),
       keys: keys.map((key) => ({ id: key.id, name: key.name, status: keyStatus(key, now) })),
-      members: members.map(({ person, role }) => ({
-        id: person.id,
-        name: person.name,
-        email: person.email,
+      members: members.map(({ user, role }) => ({
+        id: user.id,
+        name: user.name,
+        email: user.email,
         role,
       })),
     });
@@ -115,7 +115,7 @@ async function show(id: string, flags: { json?: true }): Promise<void> {
   print(keys.length === 0 ? 'No keys' : 'Keys:');
   for (const key of keys) print(`  ${key.id}  ${key.name}  ${keyStatus(key, now)}`);
   print(members.length === 0 ? 'No members' : 'Members:');
-  for (const { person, role } of members) print(`  ${person.id}  ${person.name} <${person.email}>  ${role}`);
+  for (const { user, role } of members) print(`  ${user.id}  ${user.name} <${user.email}>  ${role}`);
 }
 
 async function listKeysAndMembers(database: Database, accountId: string) {

@@ -27,7 +27,7 @@ async function setupLink({ url }: { url?: string }): Promise<void> {
   const link = await createSetupLink(database, publicUrl);
   if (link === null) {
     note(
-      `The service already has an operator. Run \`${PROGRAM} people list\` to see the users, and \`${PROGRAM} people make-operator\` to add an operator.`,
+      `The service already has an operator. Run \`${PROGRAM} users list\` to see the users, and \`${PROGRAM} users make-operator\` to add an operator.`,
     );
     process.exitCode = 1;
     return;

@@ -11,7 +11,7 @@ import { tablesOf } from './sqlite-tables.ts';
 const ROWS = 500;
 
 /** Tables that are empty in a new database. */
-const USED = ['keys', 'people', 'ledger', 'audit'] as const;
+const USED = ['keys', 'users', 'ledger', 'audit'] as const;
 
 /**
  * Fills a PostgreSQL database from a migrated SQLite database in one transaction. Rejects with a `DatabaseError`:

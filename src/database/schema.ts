@@ -8,7 +8,7 @@ import type { LedgerTable } from './ledger-columns.ts';
  */
 export interface Schema {
   accounts: AccountsTable;
-  people: PeopleTable;
+  users: UsersTable;
   memberships: MembershipsTable;
   credentials: CredentialsTable;
   sessions: SessionsTable;
@@ -49,7 +49,7 @@ interface AccountsTable {
 }
 
 /** Users of the console. Deleting a user does not change accounts, keys and ledger. */
-interface PeopleTable {
+interface UsersTable {
   id: Fixed<string>;
   name: string;
   /** In lower case; unique. */
@@ -68,7 +68,7 @@ export type MemberRole = 'owner' | 'member';
 
 interface MembershipsTable {
   account_id: Fixed<string>;
-  person_id: Fixed<string>;
+  user_id: Fixed<string>;
   role: MemberRole;
   created_at: Fixed<number>;
 }
@@ -76,7 +76,7 @@ interface MembershipsTable {
 /** A way to sign in: a password, or an identity at a provider. */
 interface CredentialsTable {
   id: Fixed<string>;
-  person_id: Fixed<string>;
+  user_id: Fixed<string>;
   /** ID of a configured provider, or `credential` for a password. */
   provider: Fixed<string>;
   /** The user's permanent ID at the provider; for a password, the user's own ID. */
@@ -92,7 +92,7 @@ interface SessionsTable {
   id: Fixed<string>;
   /** SHA-256 of the cookie's token, 64 lower-case hexadecimal digits: reading this table does not give access. */
   token_hash: Fixed<string>;
-  person_id: Fixed<string>;
+  user_id: Fixed<string>;
   /** 1 until the second factor is completed. Until then, the user is not signed in. */
   pending: Fixed<number>;
   ip: Fixed<string | null>;
@@ -116,7 +116,7 @@ interface VerificationsTable {
 
 /** The authenticator app of a user. */
 interface SecondFactorsTable {
-  person_id: Fixed<string>;
+  user_id: Fixed<string>;
   /** Base32, as the app stores it. */
   secret: string;
   /** 0: the user has not entered a first code yet. */
@@ -128,7 +128,7 @@ interface SecondFactorsTable {
 
 /** Each recovery code replaces the second factor once, and is then deleted. */
 interface RecoveryCodesTable {
-  person_id: Fixed<string>;
+  user_id: Fixed<string>;
   /** SHA-256, 64 lower-case hexadecimal digits. */
   hash: Fixed<string>;
 }
@@ -257,7 +257,7 @@ interface AuditTable {
   /** UUIDv7 as text. */
   id: Fixed<string>;
   at: Fixed<number>;
-  /** `key:<id>`, `person:<id>`, `cli:<user name>`, `service` or `visitor`. */
+  /** `key:<id>`, `user:<id>`, `cli:<user name>`, `service` or `visitor`. */
   actor: Fixed<string>;
   /** IP address; null if it is unknown or the change was made on this machine. */
   ip: Fixed<string | null>;

@@ -11,7 +11,7 @@ import { addInvitedMember, createInvitation, toRecord, type InvitationRecord } f
 import { invitationEmail } from './emails.ts';
 import { setPassword } from './password.ts';
 import { hashToken } from './token.ts';
-import { personActor, type BrowserRequest } from './browser-request.ts';
+import { userActor, type BrowserRequest } from './browser-request.ts';
 
 /** Creates an invitation and sends it by email if SMTP is configured. Rejects like `createInvitation`. */
 export async function invite(
@@ -19,7 +19,7 @@ export async function invite(
   values: { accountId: string; email: string; role: MemberRole },
   by: Actor,
 ): Promise<{ record: InvitationRecord; link: string; mailed: boolean }> {
-  await countAttempt(identity.database, 'invite', { person: by.id });
+  await countAttempt(identity.database, 'invite', { user: by.id });
   const { record, accountName, token } = await createInvitation(identity.database, values, by);
   const link = `${identity.publicUrl()}/invitation#${token}`;
   identity.mailer?.send(invitationEmail({ ...record, accountName }, link));
@@ -31,7 +31,7 @@ export interface OpenInvitation {
   record: InvitationRecord;
   accountName: string;
   /** The user with the invited address; null: none. */
-  personId: string | null;
+  userId: string | null;
   /** Whether that user must sign in to accept. */
   mustSignIn: boolean;
   /** Whether an operator sent the invitation, so that the address counts as verified. */
@@ -48,9 +48,9 @@ export async function readInvitation(
   const row = await database.kysely
     .selectFrom('invitations')
     .innerJoin('accounts', 'accounts.id', 'invitations.account_id')
-    .leftJoin('people', 'people.email', 'invitations.email')
+    .leftJoin('users', 'users.email', 'invitations.email')
     .selectAll('invitations')
-    .select(['accounts.name as account_name', 'people.id as person_id'])
+    .select(['accounts.name as account_name', 'users.id as user_id'])
     .where('token_hash', '=', hashToken(token))
     .where('expires_at', '>', Date.now())
     .where('accounts.status', '<>', 'closed')
@@ -59,11 +59,11 @@ export async function readInvitation(
   const byOperator = await isFromOperator(database, row.invited_by);
   // An operator can create a user who cannot sign in yet. An invitation from an operator lets that user set a
   // password; an invitation from an owner does not.
-  const mustSignIn = row.person_id !== null && (!byOperator || (await canSignIn(database, row.person_id)));
+  const mustSignIn = row.user_id !== null && (!byOperator || (await canSignIn(database, row.user_id)));
   return {
     record: toRecord(row),
     accountName: row.account_name,
-    personId: row.person_id,
+    userId: row.user_id,
     mustSignIn,
     byOperator,
   };
@@ -84,30 +84,30 @@ export async function acceptInvitation(
   const { accountId } = invitation.record;
   if (invitation.mustSignIn) {
     const session = await identity.session(request);
-    if (session === null || session.person.id !== invitation.personId) {
+    if (session === null || session.user.id !== invitation.userId) {
       throw new ServiceError(
         'sign_in_required',
         `Sign in as ${invitation.record.email} to accept this invitation.`,
       );
     }
-    const by = personActor(session.person.id, request);
+    const by = userActor(session.user.id, request);
     await database.kysely.transaction().execute(async (transaction) => {
       await consumeInvitation(transaction, invitation.record);
-      await addInvitedMember(transaction, invitation.record, session.person.id, by);
+      await addInvitedMember(transaction, invitation.record, session.user.id, by);
     });
     return { accountId, cookies: [] };
   }
   const name = checkedName(required(values.name, 'name'), 'user');
   const hash = await identity.passwords.hash(required(values.password, 'password'));
-  const personId = invitation.personId ?? `person_${randomBytes(12).toString('hex')}`;
-  const by = personActor(personId, request);
+  const userId = invitation.userId ?? `user_${randomBytes(12).toString('hex')}`;
+  const by = userActor(userId, request);
   await database.kysely.transaction().execute(async (transaction) => {
     await consumeInvitation(transaction, invitation.record);
     const now = Date.now();
     await transaction
-      .insertInto('people')
+      .insertInto('users')
       .values({
-        id: personId,
+        id: userId,
         name,
         email: invitation.record.email,
         // An owner's link does not verify the address, because the owner could have opened it.
@@ -117,12 +117,12 @@ export async function acceptInvitation(
       })
       .onConflict((conflict) => conflict.column('id').doUpdateSet({ name, updated_at: now }))
       .execute();
-    await setPassword(transaction, personId, hash);
-    const entry = { action: 'person.create', subject: by.id } as const;
-    if (invitation.personId === null) await appendAudit(transaction, by, entry);
-    await addInvitedMember(transaction, invitation.record, personId, by);
+    await setPassword(transaction, userId, hash);
+    const entry = { action: 'user.create', subject: by.id } as const;
+    if (invitation.userId === null) await appendAudit(transaction, by, entry);
+    await addInvitedMember(transaction, invitation.record, userId, by);
   });
-  return { accountId, cookies: await identity.startSession(request, personId) };
+  return { accountId, cookies: await identity.startSession(request, userId) };
 }
 
 /** Deletes the invitation. Rejects with `invalid_link` if another request has accepted it. */
@@ -137,9 +137,9 @@ async function consumeInvitation(transaction: Transaction<Schema>, { id }: Invit
 /** Whether an actor is an operator: the command line, an `admin` key, or a user with the operator role. */
 async function isFromOperator({ kysely }: Database, invitedBy: string): Promise<boolean> {
   const [kind, id = ''] = invitedBy.split(':');
-  if (kind !== 'person') return true;
+  if (kind !== 'user') return true;
   const row = await kysely
-    .selectFrom('people')
+    .selectFrom('users')
     .select('id')
     .where('id', '=', id)
     .where('operator', '=', 1)
@@ -147,11 +147,11 @@ async function isFromOperator({ kysely }: Database, invitedBy: string): Promise<
   return row !== undefined;
 }
 
-async function canSignIn({ kysely }: Database, personId: string): Promise<boolean> {
+async function canSignIn({ kysely }: Database, userId: string): Promise<boolean> {
   const row = await kysely
     .selectFrom('credentials')
     .select('id')
-    .where('person_id', '=', personId)
+    .where('user_id', '=', userId)
     .executeTakeFirst();
   return row !== undefined;
 }

@@ -7,7 +7,7 @@ import { hashToken } from './token.ts';
 const MINUTE_MS = 60_000;
 
 /**
- * Maximum attempts within a window that starts with the first one, by IP address (`address`), by user (`person`), and
+ * Maximum attempts within a window that starts with the first one, by IP address (`address`), by user (`user`), and
  * by both (`pair`). The limit of a pair is the lowest, so that password guessing from one address does not lock out
  * the user at other addresses.
  */
@@ -15,28 +15,28 @@ const ATTEMPT_LIMITS = {
   signIn: {
     address: [60, 15 * MINUTE_MS],
     pair: [10, 15 * MINUTE_MS],
-    person: [50, 15 * MINUTE_MS],
+    user: [50, 15 * MINUTE_MS],
   },
-  secondFactor: { address: [60, 15 * MINUTE_MS], person: [10, 15 * MINUTE_MS] },
+  secondFactor: { address: [60, 15 * MINUTE_MS], user: [10, 15 * MINUTE_MS] },
   /** The password of a signed-in user, to confirm a change. */
-  confirm: { person: [10, 15 * MINUTE_MS] },
+  confirm: { user: [10, 15 * MINUTE_MS] },
   setUp: { address: [20, 15 * MINUTE_MS] },
   /** Password reset emails. */
-  forgotPassword: { address: [20, 60 * MINUTE_MS], person: [5, 60 * MINUTE_MS] },
+  forgotPassword: { address: [20, 60 * MINUTE_MS], user: [5, 60 * MINUTE_MS] },
   provider: { address: [60, 15 * MINUTE_MS] },
   /** Tokens of links. */
   link: { address: [60, 15 * MINUTE_MS] },
-  invite: { person: [100, 60 * MINUTE_MS] },
+  invite: { user: [100, 60 * MINUTE_MS] },
 } as const satisfies Record<string, Partial<Record<Scope, readonly [max: number, windowMs: number]>>>;
 
-type Scope = 'address' | 'pair' | 'person';
+type Scope = 'address' | 'pair' | 'user';
 
 export type Attempt = keyof typeof ATTEMPT_LIMITS;
 
 interface AttemptSource {
   ip?: string;
   /** ID or lowercase email address of the user. */
-  person?: string;
+  user?: string;
 }
 
 /**
@@ -91,8 +91,8 @@ function limitsOf(attempt: Attempt): [Scope, readonly [number, number]][] {
 }
 
 /** Contains a hash, so that the table does not reveal addresses. */
-function counterName(attempt: Attempt, scope: Scope, { ip = '', person = '' }: AttemptSource): string {
-  const parts = { address: [network(ip)], pair: [network(ip), person], person: [person] };
+function counterName(attempt: Attempt, scope: Scope, { ip = '', user = '' }: AttemptSource): string {
+  const parts = { address: [network(ip)], pair: [network(ip), user], user: [user] };
   return `${attempt}:${scope}:${hashToken(parts[scope].join(' '))}`;
 }
 

@@ -18,7 +18,7 @@ const COMMON = { id: 'id', createdAt: 'created_at', updatedAt: 'updated_at' };
  */
 const TABLES: Readonly<Record<string, MappedTable>> = {
   user: {
-    name: 'people',
+    name: 'users',
     columns: { ...COMMON, name: 'name', email: 'email', emailVerified: 'email_verified' },
   },
   session: {
@@ -26,7 +26,7 @@ const TABLES: Readonly<Record<string, MappedTable>> = {
     columns: {
       ...COMMON,
       token: 'token_hash',
-      userId: 'person_id',
+      userId: 'user_id',
       pending: 'pending',
       ipAddress: 'ip',
       userAgent: 'user_agent',
@@ -38,7 +38,7 @@ const TABLES: Readonly<Record<string, MappedTable>> = {
     name: 'credentials',
     columns: {
       ...COMMON,
-      userId: 'person_id',
+      userId: 'user_id',
       providerId: 'provider',
       accountId: 'subject',
       password: 'password_hash',

@@ -24,11 +24,11 @@ export interface AuthOptions {
   providers: ProviderAuth;
   passwords: PasswordHasher;
   /** Sends a password reset link in the background. */
-  sendResetToken(person: { email: string; name: string }, token: string): void;
+  sendResetToken(user: { email: string; name: string }, token: string): void;
   /** Called when a user first signs in with a provider, or gets a password (`credential`). */
-  onCredential(personId: string, provider: string): Promise<void>;
+  onCredential(userId: string, provider: string): Promise<void>;
   /** Called when a user has set a new password with a reset link. */
-  onPasswordReset(personId: string): Promise<void>;
+  onPasswordReset(userId: string): Promise<void>;
   log: Log;
 }
 
@@ -115,7 +115,8 @@ export function openAuth(options: AuthOptions) {
       },
       ipAddress: { ipAddressHeaders: [ADDRESS_HEADER] },
       database: {
-        generateId: ({ model }) => `${PREFIXES[model] ?? model}_${randomBytes(12).toString('hex')}`,
+        generateId: ({ model }) =>
+          `${model === 'account' ? 'credential' : model}_${randomBytes(12).toString('hex')}`,
       },
     },
   });
@@ -132,14 +133,12 @@ function nameOf({ name, email }: { name: string; email: string }): string {
   return visible || email.slice(0, 100);
 }
 
-const PREFIXES: Readonly<Record<string, string>> = { user: 'person', account: 'credential' };
-
 /** Creates a complete session with its cookie. Not reachable over HTTP. */
 const startSession = createAuthEndpoint.serverOnly(
-  { method: 'POST', body: z.object({ personId: z.string() }) },
+  { method: 'POST', body: z.object({ userId: z.string() }) },
   async (context) => {
     const { internalAdapter } = context.context;
-    const user = await internalAdapter.findUserById(context.body.personId);
+    const user = await internalAdapter.findUserById(context.body.userId);
     const session = user && (await internalAdapter.createSession(user.id, false, { pending: false }));
     if (!session) throw new APIError('NOT_FOUND');
     await setSessionCookie(context, { session, user });
@@ -147,11 +146,11 @@ const startSession = createAuthEndpoint.serverOnly(
   },
 );
 
-async function hasSecondFactor({ kysely }: Database, personId: string): Promise<boolean> {
+async function hasSecondFactor({ kysely }: Database, userId: string): Promise<boolean> {
   const row = await kysely
-    .selectFrom('people')
+    .selectFrom('users')
     .select('id')
-    .where('id', '=', personId)
+    .where('id', '=', userId)
     .where('two_factor', '=', 1)
     .executeTakeFirst();
   return row !== undefined;

@@ -23,6 +23,6 @@ export function authHeaders({ headers, ip }: BrowserRequest): Headers {
 }
 
 /** Returns the user as an actor of the audit log. */
-export function personActor(personId: string, { ip }: BrowserRequest): Actor {
-  return { id: `person:${personId}`, ip };
+export function userActor(userId: string, { ip }: BrowserRequest): Actor {
+  return { id: `user:${userId}`, ip };
 }

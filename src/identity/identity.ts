@@ -9,7 +9,7 @@ import type { Auth } from './auth.ts';
 import { loadAuth } from './load-auth.ts';
 import { Mailer } from './mailer.ts';
 import { resetEmail } from './emails.ts';
-import { deleteExpired, endPresentedSession, presentedSession, type PersonSession } from './sessions.ts';
+import { deleteExpired, endPresentedSession, presentedSession, type UserSession } from './sessions.ts';
 import { SCRYPT, type PasswordHasher } from './password.ts';
 import { authHeaders, type BrowserRequest } from './browser-request.ts';
 
@@ -57,7 +57,7 @@ export class Identity implements AsyncDisposable {
   }
 
   /** Returns the session of a signed-in user; null: none. */
-  async session(request: Pick<BrowserRequest, 'headers'>): Promise<PersonSession | null> {
+  async session(request: Pick<BrowserRequest, 'headers'>): Promise<UserSession | null> {
     const presented = await this.presentedSession(request);
     return presented === null || presented.pending ? null : presented.session;
   }
@@ -91,12 +91,12 @@ export class Identity implements AsyncDisposable {
   }
 
   /** Starts a session in place of the browser's previous one, and returns the cookies to set. */
-  async startSession(request: BrowserRequest, personId: string): Promise<string[]> {
+  async startSession(request: BrowserRequest, userId: string): Promise<string[]> {
     await endPresentedSession(this.database, request.headers, this.cookieName);
     await deleteExpired(this.database);
     const auth = await this.auth();
     const { headers } = await auth.api.startSession({
-      body: { personId },
+      body: { userId },
       headers: authHeaders(request),
       returnHeaders: true,
     });
@@ -131,8 +131,8 @@ export class Identity implements AsyncDisposable {
       }),
       sendResetToken: ({ email, name }, token) =>
         this.mailer?.send(resetEmail({ email, name }, `${this.publicUrl()}/reset-password#${token}`)),
-      onCredential: (personId, provider) => recordProvider(database, personId, provider),
-      onPasswordReset: (personId) => recordPasswordReset(database, personId),
+      onCredential: (userId, provider) => recordProvider(database, userId, provider),
+      onPasswordReset: (userId) => recordPasswordReset(database, userId),
       log,
     });
   }
@@ -145,26 +145,26 @@ export class Identity implements AsyncDisposable {
 }
 
 /** Records that the user can sign in with a provider. Passwords are recorded where they are set. */
-async function recordProvider(database: Database, personId: string, provider: string): Promise<void> {
+async function recordProvider(database: Database, userId: string, provider: string): Promise<void> {
   if (provider === 'credential') return;
-  const subject = `person:${personId}`;
-  const note = { action: 'person.add_provider', subject, detail: { provider } } as const;
+  const subject = `user:${userId}`;
+  const note = { action: 'user.add_provider', subject, detail: { provider } } as const;
   await recordAudit(database, { id: subject, ip: null }, note);
 }
 
 /** Records that the user has set a password by a reset link, which verifies the email address. */
-async function recordPasswordReset({ kysely }: Database, personId: string): Promise<void> {
-  const subject = `person:${personId}`;
+async function recordPasswordReset({ kysely }: Database, userId: string): Promise<void> {
+  const subject = `user:${userId}`;
   await kysely.transaction().execute(async (transaction) => {
     await transaction
-      .updateTable('people')
+      .updateTable('users')
       .set({ email_verified: 1, updated_at: Date.now() })
-      .where('id', '=', personId)
+      .where('id', '=', userId)
       .execute();
     await appendAudit(
       transaction,
       { id: subject, ip: null },
-      { action: 'person.change_password', subject, detail: { by_link: true } },
+      { action: 'user.change_password', subject, detail: { by_link: true } },
     );
   });
 }

@@ -3,7 +3,7 @@ import type { Selectable, Transaction } from 'kysely';
 import { getAccount } from '../accounts/accounts.ts';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { readPage, type Page, type PageQuery } from '../accounts/page.ts';
-import { checkedEmail } from '../accounts/people.ts';
+import { checkedEmail } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
@@ -53,9 +53,9 @@ export async function createInvitation(
   await database.kysely.transaction().execute(async (transaction) => {
     const member = await transaction
       .selectFrom('memberships')
-      .innerJoin('people', 'people.id', 'memberships.person_id')
-      .select('people.id')
-      .where('people.email', '=', email)
+      .innerJoin('users', 'users.id', 'memberships.user_id')
+      .select('users.id')
+      .where('users.email', '=', email)
       .where('account_id', '=', account.id)
       .executeTakeFirst();
     if (member !== undefined) {
@@ -130,15 +130,15 @@ export function noSuchInvitation(): ServiceError {
 export async function addInvitedMember(
   transaction: Transaction<Schema>,
   { id, accountId, role }: Pick<InvitationRecord, 'id' | 'accountId' | 'role'>,
-  personId: string,
+  userId: string,
   by: Actor,
 ): Promise<void> {
   await transaction
     .insertInto('memberships')
-    .values({ account_id: accountId, person_id: personId, role, created_at: Date.now() })
+    .values({ account_id: accountId, user_id: userId, role, created_at: Date.now() })
     .onConflict((conflict) =>
       conflict
-        .columns(['account_id', 'person_id'])
+        .columns(['account_id', 'user_id'])
         .doUpdateSet({ role })
         .where('memberships.role', '=', 'member'),
     )
@@ -147,23 +147,23 @@ export async function addInvitedMember(
     action: 'invitation.accept',
     subject: `invitation:${id}`,
     accountId,
-    detail: { person: personId, role },
+    detail: { user: userId, role },
   });
 }
 
 /** Accepts all invitations to the verified address of a user, and returns whether there were any. */
 export async function acceptAllInvitations(
   transaction: Transaction<Schema>,
-  person: { id: string; email: string },
+  user: { id: string; email: string },
   by: Actor,
 ): Promise<boolean> {
   const rows = await transaction
     .deleteFrom('invitations')
-    .where('email', '=', person.email)
+    .where('email', '=', user.email)
     .where('expires_at', '>', Date.now())
     .returningAll()
     .execute();
-  for (const row of rows) await addInvitedMember(transaction, toRecord(row), person.id, by);
+  for (const row of rows) await addInvitedMember(transaction, toRecord(row), user.id, by);
   return rows.length > 0;
 }
 

@@ -25,12 +25,12 @@ export const SCRYPT: PasswordHasher = {
 const PASSWORD = 'credential';
 
 /** Returns the hash of a user's password; null: none. */
-export async function passwordHash({ kysely }: Database, personId: string): Promise<string | null> {
+export async function passwordHash({ kysely }: Database, userId: string): Promise<string | null> {
   const row = await kysely
     .selectFrom('credentials')
     .select('password_hash')
     .where('provider', '=', PASSWORD)
-    .where('subject', '=', personId)
+    .where('subject', '=', userId)
     .executeTakeFirst();
   return row?.password_hash ?? null;
 }
@@ -38,7 +38,7 @@ export async function passwordHash({ kysely }: Database, personId: string): Prom
 /** Sets the password of a user. */
 export async function setPassword(
   transaction: Transaction<Schema>,
-  personId: string,
+  userId: string,
   hash: string,
 ): Promise<void> {
   const now = Date.now();
@@ -46,9 +46,9 @@ export async function setPassword(
     .insertInto('credentials')
     .values({
       id: `credential_${randomBytes(12).toString('hex')}`,
-      person_id: personId,
+      user_id: userId,
       provider: PASSWORD,
-      subject: personId,
+      subject: userId,
       password_hash: hash,
       created_at: now,
       updated_at: now,
@@ -62,12 +62,12 @@ export async function setPassword(
 /** Returns how a user can sign in. */
 export async function credentialsOf(
   { kysely }: Database,
-  personId: string,
+  userId: string,
 ): Promise<{ hasPassword: boolean; providers: string[] }> {
   const rows = await kysely
     .selectFrom('credentials')
     .select('provider')
-    .where('person_id', '=', personId)
+    .where('user_id', '=', userId)
     .orderBy('created_at')
     .orderBy('provider')
     .execute();

@@ -65,13 +65,13 @@ export async function finishProviderSignIn(
     identity.log.info('sign-in with a provider failed', { provider, reason });
     return { location: `${SIGN_IN}?error=${ERRORS.get(reason) ?? 'provider_failed'}`, cookies };
   }
-  const { person_id: personId } = await identity.database.kysely
+  const { user_id: userId } = await identity.database.kysely
     .selectFrom('sessions')
-    .select('person_id')
+    .select('user_id')
     .where('token_hash', '=', hashToken(token))
     .executeTakeFirstOrThrow();
   await endPresentedSession(identity.database, request.headers, identity.cookieName);
-  const { status } = await finishFirstFactor(identity, request, cookies, personId, provider);
+  const { status } = await finishFirstFactor(identity, request, cookies, userId, provider);
   const next = `${location.pathname}${location.search}${location.hash}`;
   if (status === 'signed_in') return { location: next, cookies };
   return { location: `${SIGN_IN}?to=${encodeURIComponent(next)}`, cookies };

@@ -2,7 +2,7 @@ import { genericOAuth, type GenericOAuthConfig } from 'better-auth/plugins/gener
 import type { BetterAuthOptions } from 'better-auth/types';
 import { createAccount } from '../accounts/accounts.ts';
 import { appendAudit } from '../accounts/audit.ts';
-import { setMember } from '../accounts/people.ts';
+import { setMember } from '../accounts/users.ts';
 import type { ProviderConfig } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
 import type { Secret } from '../secret.ts';
@@ -67,15 +67,15 @@ export function providerAuth({ database, providers, secretOf, allowUnknownUsers 
     },
     /** Adds a new user to the accounts of their invitations, or creates an account. */
     async onCreated({ id, name, email }) {
-      const by = { id: `person:${id}`, ip: null };
+      const by = { id: `user:${id}`, ip: null };
       const joined = await database.kysely.transaction().execute(async (transaction) => {
-        const note = { action: 'person.create', subject: `person:${id}` } as const;
+        const note = { action: 'user.create', subject: `user:${id}` } as const;
         await appendAudit(transaction, by, note);
         return await acceptAllInvitations(transaction, { id, email }, by);
       });
       if (joined) return;
       const account = await createAccount(database, { name }, by);
-      await setMember(database, { accountId: account.id, personId: id, role: 'owner' }, by);
+      await setMember(database, { accountId: account.id, userId: id, role: 'owner' }, by);
     },
   } satisfies {
     social: BetterAuthOptions['socialProviders'];

@@ -22,7 +22,7 @@ export async function forgotPassword(
     );
   }
   const email = address.trim().toLowerCase();
-  await countAttempt(identity.database, 'forgotPassword', { ip: request.ip, person: email });
+  await countAttempt(identity.database, 'forgotPassword', { ip: request.ip, user: email });
   const auth = await identity.auth();
   // An invalid address gets the same response as an unknown one.
   await auth.api.requestPasswordReset({ body: { email } }).catch(ignoreRefusal);
@@ -52,16 +52,16 @@ export async function resetPassword(
 }
 
 /** Creates a password reset link for an operator to pass on. */
-export async function createResetLink(identity: Identity, personId: string, by: Actor): Promise<string> {
+export async function createResetLink(identity: Identity, userId: string, by: Actor): Promise<string> {
   const { internalAdapter } = await (await identity.auth()).$context;
   const token = newToken();
   await internalAdapter.createVerificationValue({
     identifier: `reset-password:${token}`,
-    value: personId,
+    value: userId,
     expiresAt: new Date(Date.now() + RESET_MS),
   });
-  const subject = `person:${personId}`;
-  await recordAudit(identity.database, by, { action: 'person.make_password_link', subject });
+  const subject = `user:${userId}`;
+  await recordAudit(identity.database, by, { action: 'user.make_password_link', subject });
   return `${identity.publicUrl()}/reset-password#${token}`;
 }
 

@@ -23,25 +23,25 @@ export interface NewSecondFactor {
 export async function beginSecondFactor(
   database: Database,
   secretKeys: SecretKeys,
-  person: { id: string; email: string },
+  user: { id: string; email: string },
 ): Promise<NewSecondFactor | null> {
   const plain = newTotpSecret();
-  const secret = await secretKeys.encrypt(plain, secondFactorPlace(person.id));
+  const secret = await secretKeys.encrypt(plain, secondFactorPlace(user.id));
   return await database.kysely.transaction().execute(async (transaction) => {
     const now = Date.now();
     const { numInsertedOrUpdatedRows = 0n } = await transaction
       .insertInto('second_factors')
-      .values({ person_id: person.id, secret, confirmed: 0, last_step: 0, created_at: now })
+      .values({ user_id: user.id, secret, confirmed: 0, last_step: 0, created_at: now })
       .onConflict((conflict) =>
         conflict
-          .column('person_id')
+          .column('user_id')
           .doUpdateSet({ secret, last_step: 0, created_at: now })
           .where('second_factors.confirmed', '=', 0),
       )
       .executeTakeFirst();
     if (numInsertedOrUpdatedRows === 0n) return null;
-    const recoveryCodes = await createRecoveryCodes(transaction, person.id);
-    return { uri: totpUri(plain, 'Sluice', person.email), recoveryCodes };
+    const recoveryCodes = await createRecoveryCodes(transaction, user.id);
+    return { uri: totpUri(plain, 'Sluice', user.email), recoveryCodes };
   });
 }
 
@@ -52,24 +52,24 @@ export async function beginSecondFactor(
 export async function consumeTotp(
   { kysely }: Pick<Database, 'kysely'>,
   secretKeys: SecretKeys,
-  personId: string,
+  userId: string,
   code: string,
   confirmed: boolean,
 ): Promise<boolean> {
   const row = await kysely
     .selectFrom('second_factors')
     .select('secret')
-    .where('person_id', '=', personId)
+    .where('user_id', '=', userId)
     .where('confirmed', '=', confirmed ? 1 : 0)
     .executeTakeFirst();
   if (row === undefined) return false;
-  const secret = await secretKeys.decrypt(row.secret, secondFactorPlace(personId));
+  const secret = await secretKeys.decrypt(row.secret, secondFactorPlace(userId));
   const step = matchingStep(secret, code, Date.now());
   if (step === null) return false;
   const { numUpdatedRows } = await kysely
     .updateTable('second_factors')
     .set({ last_step: step, confirmed: 1 })
-    .where('person_id', '=', personId)
+    .where('user_id', '=', userId)
     .where('secret', '=', row.secret)
     .where('last_step', '<', step)
     .executeTakeFirst();
@@ -79,12 +79,12 @@ export async function consumeTotp(
 /** Deletes a recovery code of the user and returns whether it existed. */
 export async function consumeRecoveryCode(
   { kysely }: Database,
-  personId: string,
+  userId: string,
   code: string,
 ): Promise<boolean> {
   const { numDeletedRows } = await kysely
     .deleteFrom('recovery_codes')
-    .where('person_id', '=', personId)
+    .where('user_id', '=', userId)
     .where('hash', '=', hashToken(normalized(code)))
     .executeTakeFirst();
   return numDeletedRows > 0n;
@@ -93,28 +93,25 @@ export async function consumeRecoveryCode(
 /** Replaces the recovery codes of a user. */
 export async function createRecoveryCodes(
   transaction: Transaction<Schema>,
-  personId: string,
+  userId: string,
 ): Promise<string[]> {
   const codes = Array.from({ length: RECOVERY_CODES }, () => randomBase32(16));
-  await transaction.deleteFrom('recovery_codes').where('person_id', '=', personId).execute();
+  await transaction.deleteFrom('recovery_codes').where('user_id', '=', userId).execute();
   await transaction
     .insertInto('recovery_codes')
-    .values(codes.map((code) => ({ person_id: personId, hash: hashToken(code) })))
+    .values(codes.map((code) => ({ user_id: userId, hash: hashToken(code) })))
     .execute();
   return codes.map((code) => (code.match(/.{4}/g) ?? []).join('-').toLowerCase());
 }
 
 /** Removes the second factor of a user and returns whether there was one. */
-export async function removeSecondFactor(
-  transaction: Transaction<Schema>,
-  personId: string,
-): Promise<boolean> {
-  await transaction.deleteFrom('recovery_codes').where('person_id', '=', personId).execute();
-  await transaction.deleteFrom('second_factors').where('person_id', '=', personId).execute();
+export async function removeSecondFactor(transaction: Transaction<Schema>, userId: string): Promise<boolean> {
+  await transaction.deleteFrom('recovery_codes').where('user_id', '=', userId).execute();
+  await transaction.deleteFrom('second_factors').where('user_id', '=', userId).execute();
   const { numUpdatedRows } = await transaction
-    .updateTable('people')
+    .updateTable('users')
     .set({ two_factor: 0, updated_at: Date.now() })
-    .where('id', '=', personId)
+    .where('id', '=', userId)
     .where('two_factor', '=', 1)
     .executeTakeFirst();
   return numUpdatedRows > 0n;

@@ -8,12 +8,12 @@ import { hashToken } from './token.ts';
 const ACTIVITY_PRECISION_MS = 60_000;
 
 /** The session of a signed-in user. */
-export interface PersonSession {
+export interface UserSession {
   /** Not the token in the cookie. */
   id: string;
   /** Unix milliseconds. */
   signedInAt: number;
-  person: {
+  user: {
     id: string;
     name: string;
     email: string;
@@ -29,7 +29,7 @@ export interface PersonSession {
 /** The session of a cookie. The user is not signed in while it waits for the second factor. */
 interface PresentedSession {
   pending: boolean;
-  session: PersonSession;
+  session: UserSession;
 }
 
 /**
@@ -46,8 +46,8 @@ export async function presentedSession(
   const now = Date.now();
   const row = await database.kysely
     .selectFrom('sessions')
-    .innerJoin('people', 'people.id', 'sessions.person_id')
-    .select(['people.id', 'people.name', 'people.email', 'people.operator', 'people.two_factor'])
+    .innerJoin('users', 'users.id', 'sessions.user_id')
+    .select(['users.id', 'users.name', 'users.email', 'users.operator', 'users.two_factor'])
     .select([
       'sessions.id as session_id',
       'sessions.pending',
@@ -65,14 +65,14 @@ export async function presentedSession(
   const memberships = await database.kysely
     .selectFrom('memberships')
     .select(['account_id', 'role'])
-    .where('person_id', '=', row.id)
+    .where('user_id', '=', row.id)
     .execute();
   return {
     pending,
     session: {
       id: row.session_id,
       signedInAt: row.created_at,
-      person: {
+      user: {
         id: row.id,
         name: row.name,
         email: row.email,
@@ -96,12 +96,12 @@ export interface SessionRecord {
 }
 
 /** Returns the sessions of a user, newest first. */
-export async function listSessions(database: Database, personId: string): Promise<SessionRecord[]> {
+export async function listSessions(database: Database, userId: string): Promise<SessionRecord[]> {
   const now = Date.now();
   const rows = await database.kysely
     .selectFrom('sessions')
     .selectAll()
-    .where('person_id', '=', personId)
+    .where('user_id', '=', userId)
     .where('pending', '=', 0)
     .where('expires_at', '>', now)
     .where('last_active_at', '>', now - IDLE_MS)
@@ -122,10 +122,10 @@ export async function listSessions(database: Database, personId: string): Promis
 /** Ends sessions of a user and returns whether there were any. */
 export async function endSessions(
   database: Pick<Database, 'kysely'>,
-  personId: string,
+  userId: string,
   which: { id: string } | { except: string } | 'all',
 ): Promise<boolean> {
-  let rows = database.kysely.deleteFrom('sessions').where('person_id', '=', personId);
+  let rows = database.kysely.deleteFrom('sessions').where('user_id', '=', userId);
   if (which !== 'all') {
     rows = 'id' in which ? rows.where('id', '=', which.id) : rows.where('id', '<>', which.except);
   }

@@ -1,6 +1,6 @@
 import { appendAudit, type Actor, type AuditAction } from '../accounts/audit.ts';
 import { checkedName } from '../accounts/name.ts';
-import { deletePerson } from '../accounts/people.ts';
+import { deleteUser } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { countAttempt, resetAttempts } from './attempts.ts';
@@ -15,23 +15,23 @@ import {
   type NewSecondFactor,
 } from './second-factor.ts';
 import { endSessions } from './sessions.ts';
-import type { PersonSession } from './sessions.ts';
+import type { UserSession } from './sessions.ts';
 import { assertSharedKeys } from './stored-secrets.ts';
-import { personActor, type BrowserRequest } from './browser-request.ts';
+import { userActor, type BrowserRequest } from './browser-request.ts';
 
 /** A change that a signed-in user makes to their own user account. */
 interface OwnChange {
   identity: Identity;
   request: BrowserRequest;
-  session: PersonSession;
+  session: UserSession;
 }
 
 /** Changes the user's name. Rejects with a `ServiceError` `invalid_value` (param `name`). */
 export async function rename(change: OwnChange, name: string): Promise<string> {
   const checked = checkedName(name, 'user');
-  await withAudit(change, 'person.rename', async (transaction, id) => {
+  await withAudit(change, 'user.rename', async (transaction, id) => {
     await transaction
-      .updateTable('people')
+      .updateTable('users')
       .set({ name: checked, updated_at: Date.now() })
       .where('id', '=', id)
       .execute();
@@ -47,20 +47,20 @@ export async function changePassword(
   const { identity, request, session } = change;
   await confirm(change, current, 'current_password');
   const hash = await identity.passwords.hash(next);
-  await withAudit(change, 'person.change_password', async (transaction, id) => {
+  await withAudit(change, 'user.change_password', async (transaction, id) => {
     await setPassword(transaction, id, hash);
     await endSessions({ kysely: transaction }, id, 'all');
     // Revokes password reset links.
     await transaction.deleteFrom('verifications').where('value', '=', id).execute();
   });
-  return await identity.startSession(request, session.person.id);
+  return await identity.startSession(request, session.user.id);
 }
 
 /** Deletes the user. Rejects like `confirm`, and with `last_operator`. */
 export async function deleteMe(change: OwnChange, password: string | undefined): Promise<void> {
   const { identity, request, session } = change;
   await confirm(change, password);
-  await deletePerson(identity.database, session.person.id, personActor(session.person.id, request));
+  await deleteUser(identity.database, session.user.id, userActor(session.user.id, request));
 }
 
 /**
@@ -73,7 +73,7 @@ export async function beginTwoFactor(
   await confirm(change, password);
   const { database, secretKeys } = change.identity;
   await assertSharedKeys(database, secretKeys);
-  const created = await beginSecondFactor(database, secretKeys, change.session.person);
+  const created = await beginSecondFactor(database, secretKeys, change.session.user);
   if (created !== null) return created;
   throw new ServiceError('conflict', 'Two-factor authentication is already enabled. Disable it first.');
 }
@@ -81,15 +81,15 @@ export async function beginTwoFactor(
 /** Enables the second factor and ends all other sessions. Rejects with `wrong_credentials` or `too_many_attempts`. */
 export async function confirmTwoFactor(change: OwnChange, code: string): Promise<void> {
   const { identity, session } = change;
-  await countAttempt(identity.database, 'secondFactor', { ip: change.request.ip, person: session.person.id });
-  await withAudit(change, 'person.begin_two_factor', async (transaction, id) => {
+  await countAttempt(identity.database, 'secondFactor', { ip: change.request.ip, user: session.user.id });
+  await withAudit(change, 'user.begin_two_factor', async (transaction, id) => {
     if (!(await consumeTotp({ kysely: transaction }, identity.secretKeys, id, code, false))) {
       throw new ServiceError('wrong_credentials', 'This code is incorrect or was already used.', {
         param: 'code',
       });
     }
     await transaction
-      .updateTable('people')
+      .updateTable('users')
       .set({ two_factor: 1, updated_at: Date.now() })
       .where('id', '=', id)
       .execute();
@@ -100,16 +100,16 @@ export async function confirmTwoFactor(change: OwnChange, code: string): Promise
 /** Removes the second factor. Rejects like `confirm`. */
 export async function endTwoFactor(change: OwnChange, password: string | undefined): Promise<void> {
   await confirm(change, password);
-  await withAudit(change, 'person.end_two_factor', (transaction, id) => removeSecondFactor(transaction, id));
+  await withAudit(change, 'user.end_two_factor', (transaction, id) => removeSecondFactor(transaction, id));
 }
 
 /** Removes the second factor of a user who has lost it, ends their sessions, and returns whether there was one. */
-export async function resetSecondFactor(database: Database, personId: string, by: Actor): Promise<boolean> {
+export async function resetSecondFactor(database: Database, userId: string, by: Actor): Promise<boolean> {
   return await database.kysely.transaction().execute(async (transaction) => {
-    if (!(await removeSecondFactor(transaction, personId))) return false;
-    await endSessions({ kysely: transaction }, personId, 'all');
-    const subject = `person:${personId}`;
-    await appendAudit(transaction, by, { action: 'person.end_two_factor', subject });
+    if (!(await removeSecondFactor(transaction, userId))) return false;
+    await endSessions({ kysely: transaction }, userId, 'all');
+    const subject = `user:${userId}`;
+    await appendAudit(transaction, by, { action: 'user.end_two_factor', subject });
     return true;
   });
 }
@@ -117,13 +117,13 @@ export async function resetSecondFactor(database: Database, personId: string, by
 /** Replaces the recovery codes. Rejects like `confirm`, and with `conflict` if there is no second factor. */
 export async function renewRecoveryCodes(change: OwnChange, password: string | undefined): Promise<string[]> {
   await confirm(change, password);
-  if (!change.session.person.twoFactor) {
+  if (!change.session.user.twoFactor) {
     throw new ServiceError(
       'conflict',
       'Two-factor authentication is not enabled, so there are no recovery codes.',
     );
   }
-  return await withAudit(change, 'person.renew_recovery_codes', (transaction, id) =>
+  return await withAudit(change, 'user.renew_recovery_codes', (transaction, id) =>
     createRecoveryCodes(transaction, id),
   );
 }
@@ -133,7 +133,7 @@ export async function endOwnSessions(
   change: OwnChange,
   which: { id: string } | { except: string },
 ): Promise<void> {
-  await withAudit(change, 'person.end_sessions', async (transaction, id) => {
+  await withAudit(change, 'user.end_sessions', async (transaction, id) => {
     const ended = await endSessions({ kysely: transaction }, id, which);
     if (!ended && 'id' in which) {
       throw new ServiceError('not_found', 'This session does not exist.', { param: 'id' });
@@ -151,12 +151,12 @@ async function confirm(
   param = 'password',
 ): Promise<void> {
   const { database } = identity;
-  const hash = await passwordHash(database, session.person.id);
+  const hash = await passwordHash(database, session.user.id);
   if (hash === null) {
     if (session.signedInAt > Date.now() - FRESH_MS) return;
     throw new ServiceError('fresh_sign_in_required', 'Sign in again to confirm this change.');
   }
-  const source = { person: session.person.id };
+  const source = { user: session.user.id };
   await countAttempt(database, 'confirm', source);
   if (password !== undefined && (await identity.passwords.verify(hash, password))) {
     await resetAttempts(database, 'confirm', source);
@@ -171,11 +171,11 @@ type Transaction = Parameters<typeof appendAudit>[0];
 async function withAudit<T>(
   { identity, request, session }: OwnChange,
   action: AuditAction,
-  work: (transaction: Transaction, personId: string) => Promise<T>,
+  work: (transaction: Transaction, userId: string) => Promise<T>,
 ): Promise<T> {
-  const by = personActor(session.person.id, request);
+  const by = userActor(session.user.id, request);
   return await identity.database.kysely.transaction().execute(async (transaction) => {
-    const result = await work(transaction, session.person.id);
+    const result = await work(transaction, session.user.id);
     await appendAudit(transaction, by, { action, subject: by.id });
     return result;
   });

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { appendAudit } from '../accounts/audit.ts';
 import { checkedName } from '../accounts/name.ts';
 import { hasOperator } from '../accounts/operators.ts';
-import { checkedEmail } from '../accounts/people.ts';
+import { checkedEmail } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, SETUP_TOKEN } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
@@ -45,7 +45,7 @@ export async function setUp(
   const name = checkedName(values.name, 'user');
   const email = checkedEmail(values.email);
   const passwordHash = await identity.passwords.hash(values.password);
-  const personId = await database.kysely.transaction().execute(async (transaction) => {
+  const userId = await database.kysely.transaction().execute(async (transaction) => {
     // Only one of several concurrent requests can delete the token.
     const { numDeletedRows } = await transaction
       .deleteFrom('settings')
@@ -55,9 +55,9 @@ export async function setUp(
     if (numDeletedRows === 0n || (await hasOperator({ kysely: transaction }))) throw invalidSetup();
     const now = Date.now();
     const { id } = await transaction
-      .insertInto('people')
+      .insertInto('users')
       .values({
-        id: `person_${randomBytes(12).toString('hex')}`,
+        id: `user_${randomBytes(12).toString('hex')}`,
         name,
         email,
         email_verified: 1,
@@ -72,13 +72,13 @@ export async function setUp(
     await setPassword(transaction, id, passwordHash);
     await transaction
       .insertInto('memberships')
-      .values({ account_id: DEFAULT_ACCOUNT_ID, person_id: id, role: 'owner', created_at: now })
-      .onConflict((conflict) => conflict.columns(['account_id', 'person_id']).doUpdateSet({ role: 'owner' }))
+      .values({ account_id: DEFAULT_ACCOUNT_ID, user_id: id, role: 'owner', created_at: now })
+      .onConflict((conflict) => conflict.columns(['account_id', 'user_id']).doUpdateSet({ role: 'owner' }))
       .execute();
-    const by = { id: `person:${id}`, ip: request.ip };
+    const by = { id: `user:${id}`, ip: request.ip };
     const subject = by.id;
     await appendAudit(transaction, by, {
-      action: 'person.make_operator',
+      action: 'user.make_operator',
       subject,
       detail: { by_link: true },
     });
@@ -90,7 +90,7 @@ export async function setUp(
     });
     return id;
   });
-  return await identity.startSession(request, personId);
+  return await identity.startSession(request, userId);
 }
 
 /** Checks the token of a setup link without using it. Rejects like `setUp`. */

@@ -4,7 +4,7 @@ import { countAttempt, resetAttempts } from './attempts.ts';
 import type { Identity } from './identity.ts';
 import { consumeRecoveryCode, consumeTotp } from './second-factor.ts';
 import { endPresentedSession, sessionToken } from './sessions.ts';
-import { authHeaders, personActor, type BrowserRequest } from './browser-request.ts';
+import { authHeaders, userActor, type BrowserRequest } from './browser-request.ts';
 
 /** `second_factor`: a second factor is required to complete the sign-in. */
 export interface SignInResult {
@@ -24,7 +24,7 @@ export async function signIn(
 ): Promise<SignInResult> {
   const { database } = identity;
   const email = credentials.email.trim().toLowerCase();
-  const source = { ip: request.ip, person: email };
+  const source = { ip: request.ip, user: email };
   await countAttempt(database, 'signIn', source);
   const auth = await identity.auth();
   const result = await auth.api
@@ -39,7 +39,7 @@ export async function signIn(
       throw error;
     });
   if (result === null) {
-    await recordFailedSignIn(identity, request, await personOf(identity, email), 'password');
+    await recordFailedSignIn(identity, request, await userOf(identity, email), 'password');
     throw wrongCredentials('password', 'Incorrect email or password.');
   }
   await endPresentedSession(database, request.headers, identity.cookieName);
@@ -68,20 +68,20 @@ export async function signInSecondFactor(
   if (!presented?.pending) {
     throw new ServiceError('sign_in_required', 'This sign-in has expired. Start again with your password.');
   }
-  const personId = presented.session.person.id;
-  const source = { ip: request.ip, person: personId };
+  const userId = presented.session.user.id;
+  const source = { ip: request.ip, user: userId };
   await countAttempt(database, 'secondFactor', source);
   const valid =
     kind === 'totp'
-      ? await consumeTotp(database, identity.secretKeys, personId, code, true)
-      : await consumeRecoveryCode(database, personId, code);
+      ? await consumeTotp(database, identity.secretKeys, userId, code, true)
+      : await consumeRecoveryCode(database, userId, code);
   if (!valid) {
-    await recordFailedSignIn(identity, request, personId, kind);
+    await recordFailedSignIn(identity, request, userId, kind);
     throw wrongCredentials('code', 'This code is incorrect or was already used.');
   }
   await resetAttempts(database, 'secondFactor', source);
-  const cookies = await identity.startSession(request, personId);
-  await recordSignIn(identity, personActor(personId, request), kind);
+  const cookies = await identity.startSession(request, userId);
+  await recordSignIn(identity, userActor(userId, request), kind);
   return cookies;
 }
 
@@ -98,41 +98,41 @@ export async function finishFirstFactor(
   identity: Identity,
   request: BrowserRequest,
   cookies: string[],
-  personId: string,
+  userId: string,
   method: string,
 ): Promise<SignInResult> {
   const row = await identity.database.kysely
-    .selectFrom('people')
+    .selectFrom('users')
     .select('two_factor')
-    .where('id', '=', personId)
+    .where('id', '=', userId)
     .executeTakeFirst();
   if (row?.two_factor === 1) return { status: 'second_factor', cookies };
-  await recordSignIn(identity, personActor(personId, request), method);
+  await recordSignIn(identity, userActor(userId, request), method);
   return { status: 'signed_in', cookies };
 }
 
 async function recordSignIn({ database }: Identity, by: Actor, method: string): Promise<void> {
-  await recordAudit(database, by, { action: 'person.sign_in', subject: by.id, detail: { with: method } });
+  await recordAudit(database, by, { action: 'user.sign_in', subject: by.id, detail: { with: method } });
 }
 
 /** Records a failed sign-in, even for an unknown address: the response time must not reveal whether a user exists. */
 async function recordFailedSignIn(
   { database }: Identity,
   { ip }: BrowserRequest,
-  personId: string | null,
+  userId: string | null,
   at: string,
 ): Promise<void> {
-  const subject = `person:${personId ?? 'unknown'}`;
+  const subject = `user:${userId ?? 'unknown'}`;
   await recordAudit(
     database,
     { id: 'visitor', ip },
-    { action: 'person.sign_in_refused', subject, detail: { at } },
+    { action: 'user.sign_in_refused', subject, detail: { at } },
   );
 }
 
-async function personOf({ database }: Identity, email: string): Promise<string | null> {
+async function userOf({ database }: Identity, email: string): Promise<string | null> {
   const row = await database.kysely
-    .selectFrom('people')
+    .selectFrom('users')
     .select('id')
     .where('email', '=', email)
     .executeTakeFirst();

@@ -7,8 +7,8 @@ import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 /** Returns the place of a user's second factor for `SecretKeys`. */
-export function secondFactorPlace(personId: string): string {
-  return `second_factors.secret:${personId}`;
+export function secondFactorPlace(userId: string): string {
+  return `second_factors.secret:${userId}`;
 }
 
 /** Opens the keys for secrets in the database of a service. Rejects like `prepareSecrets`. */
@@ -33,7 +33,7 @@ export async function prepareSecrets(database: Database, keys: SecretKeys): Prom
   await keys.assertKnown(rows.map(({ id }) => id));
   const plain = await database.kysely
     .selectFrom('second_factors')
-    .select(['person_id', 'secret'])
+    .select(['user_id', 'secret'])
     .where('secret', 'not like', 'v1:%')
     .execute();
   if (plain.length === 0) return 0;
@@ -45,7 +45,7 @@ export async function prepareSecrets(database: Database, keys: SecretKeys): Prom
 export async function rotateSecrets(database: Database, keys: SecretKeys): Promise<number> {
   await prepareSecrets(database, keys);
   if (keys.inFile) await keys.addKey();
-  const rows = await database.kysely.selectFrom('second_factors').select(['person_id', 'secret']).execute();
+  const rows = await database.kysely.selectFrom('second_factors').select(['user_id', 'secret']).execute();
   return await encryptRows(database, keys, rows);
 }
 
@@ -69,7 +69,7 @@ async function needsSharedKey({ location, kysely }: Database, keys: SecretKeys):
 }
 
 interface SecretRow {
-  person_id: string;
+  user_id: string;
   secret: string;
 }
 
@@ -79,13 +79,13 @@ async function encryptRows(
   keys: SecretKeys,
   rows: readonly SecretRow[],
 ): Promise<number> {
-  for (const { person_id: personId, secret } of rows) {
-    const place = secondFactorPlace(personId);
+  for (const { user_id: userId, secret } of rows) {
+    const place = secondFactorPlace(userId);
     const encrypted = await keys.encrypt(await keys.decrypt(secret, place), place);
     await kysely
       .updateTable('second_factors')
       .set({ secret: encrypted })
-      .where('person_id', '=', personId)
+      .where('user_id', '=', userId)
       .where('secret', '=', secret)
       .execute();
   }

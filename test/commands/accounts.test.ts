@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { userInfo } from 'node:os';
-import { createPerson, setMember } from '../../src/accounts/people.ts';
+import { createUser, setMember } from '../../src/accounts/users.ts';
 import { SERVICE } from '../../src/accounts/audit.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { folder, run } from './program.ts';
@@ -58,8 +58,8 @@ test('an account is shown with its keys and members, as text and as JSON', async
   const env = { SLUICE_HOME: home };
   {
     await using database = await openDatabase({ home, url: null });
-    const person = await createPerson(database, { name: 'Zoë', email: 'Zoe@Example.com' }, SERVICE);
-    await setMember(database, { accountId: 'default', personId: person.id, role: 'owner' }, SERVICE);
+    const user = await createUser(database, { name: 'Zoë', email: 'Zoe@Example.com' }, SERVICE);
+    await setMember(database, { accountId: 'default', userId: user.id, role: 'owner' }, SERVICE);
   }
   await run(['keys', 'create', '--name', 'laptop'], env);
   const shown = await run(['accounts', 'show', 'default'], env);
@@ -68,7 +68,7 @@ test('an account is shown with its keys and members, as text and as JSON', async
     shown.stdout,
     /^default {2}Default\nactive, on the default plan, created .*Z\nKeys:\n {2}key_\S+ {2}laptop {2}live\n/,
   );
-  assert.match(shown.stdout, /Members:\n {2}person_\S+ {2}Zoë <zoe@example\.com> {2}owner\n$/);
+  assert.match(shown.stdout, /Members:\n {2}user_\S+ {2}Zoë <zoe@example\.com> {2}owner\n$/);
   const { account, keys, members } = JSON.parse(
     (await run(['accounts', 'show', 'default', '--json'], env)).stdout,
   ) as {

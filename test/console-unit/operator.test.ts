@@ -60,10 +60,10 @@ describe('audit log texts', () => {
   test('details of sign-ins, links and members have labels', () => {
     const labels = (action: string, detail: Record<string, unknown>) =>
       changesOf(entry(action, detail)).map(({ field, to }) => `${field}: ${to}`);
-    assert.deepEqual(labels('person.sign_in_refused', { at: 'password' }), ['Method: password']);
-    assert.deepEqual(labels('person.change_password', { by_link: true }), ['Via link: Yes']);
-    assert.deepEqual(labels('person.add_provider', { provider: 'github' }), ['Provider: github']);
-    assert.deepEqual(labels('invitation.accept', { person: 'p1', role: 'owner' }), [
+    assert.deepEqual(labels('user.sign_in_refused', { at: 'password' }), ['Method: password']);
+    assert.deepEqual(labels('user.change_password', { by_link: true }), ['Via link: Yes']);
+    assert.deepEqual(labels('user.add_provider', { provider: 'github' }), ['Provider: github']);
+    assert.deepEqual(labels('invitation.accept', { user: 'p1', role: 'owner' }), [
       'User ID: p1',
       'Role: owner',
     ]);
@@ -72,8 +72,8 @@ describe('audit log texts', () => {
   });
 
   test('an action without its subject shows that a name follows', () => {
-    assert.equal(standaloneLabel('person.sign_in'), 'Signed in as …');
-    assert.equal(standaloneLabel('person.sign_in_refused'), 'Rejected sign-in for …');
+    assert.equal(standaloneLabel('user.sign_in'), 'Signed in as …');
+    assert.equal(standaloneLabel('user.sign_in_refused'), 'Rejected sign-in for …');
     assert.equal(standaloneLabel('key.revoke'), 'Revoked key');
   });
 

@@ -27,7 +27,7 @@ describe('navigation', WITH_BROWSER, () => {
   test('without email, the sign-in page names the command that resets a password', async () => {
     await visitor.page.goto('/sign-in');
     await visitor.page.getByRole('button', { name: 'Forgot password?' }).click();
-    await visitor.page.getByText('npx sluice people password-link').waitFor();
+    await visitor.page.getByText('npx sluice users password-link').waitFor();
     await visitor.page.getByRole('button', { name: 'Back to sign-in' }).click();
     await visitor.page.getByLabel('Email').waitFor();
   });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { createPerson } from '../../src/accounts/people.ts';
+import { createUser } from '../../src/accounts/users.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { MODEL, ready, scriptedYaml, until } from '../harness.ts';
 import { sidewaysScroll, WITH_BROWSER } from './browser.ts';
@@ -27,7 +27,7 @@ describe('operator pages', WITH_BROWSER, () => {
     ({ page } = stage.operator);
     await using database = await openDatabase({ home: stage.service.home, url: null });
     const by = { id: 'service', ip: null };
-    await createPerson(database, { name: 'Mia Larsen', email: 'mia@acme.example' }, by);
+    await createUser(database, { name: 'Mia Larsen', email: 'mia@acme.example' }, by);
   });
   after(() => stage[Symbol.asyncDispose]());
 
@@ -113,7 +113,7 @@ describe('operator pages', WITH_BROWSER, () => {
   });
 
   test('the operator role is granted and removed, except from the last operator', async () => {
-    await page.goto('/operator/accounts?tab=people');
+    await page.goto('/operator/accounts?tab=users');
     await menu('Actions for Mia Larsen', 'Make operator');
     const dialog = page.getByRole('alertdialog');
     await dialog.getByText('has not enabled two-factor authentication').waitFor();

@@ -47,7 +47,7 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'members', path: '/members', by: 'operator' },
   { name: 'operator-accounts', path: '/operator/accounts', by: 'operator' },
   { name: 'operator-account', path: '/operator/accounts', by: 'operator', into: firstLinkOfTable },
-  { name: 'operator-people', path: '/operator/accounts?tab=people', by: 'operator' },
+  { name: 'operator-users', path: '/operator/accounts?tab=users', by: 'operator' },
   { name: 'operator-plans', path: '/operator/plans', by: 'operator' },
   { name: 'operator-engines', path: '/operator/engines', by: 'operator' },
   { name: 'operator-load', path: '/operator/load', by: 'operator' },

@@ -39,9 +39,9 @@ describe('sign-in with a provider, and password reset', WITH_BROWSER, () => {
   });
 
   test('an invited user signs in with a provider and gets to the requested page', async () => {
-    const invited = { account_id: 'default', email: company.person.email, role: 'member' };
+    const invited = { account_id: 'default', email: company.user.email, role: 'member' };
     await post(stage.operator.context, stage.service.url, '/api/invitations', invited);
-    await mail.next(company.person.email);
+    await mail.next(company.user.email);
     await visitor.page.goto('/usage?range=7d');
     await visitor.page.getByRole('button', { name: 'Continue with Company' }).click();
     await visitor.page.waitForURL('**/usage?range=7d');

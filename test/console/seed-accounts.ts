@@ -31,13 +31,13 @@ export const SEED_ACCOUNTS: readonly SeedAccount[] = [
   { id: HARBOR, name: 'Old Harbor Press', plan: 'standard', status: 'closed', daysAgo: 66 },
 ];
 
-interface SeedPerson {
+interface SeedUser {
   name: string;
   email: string;
   accounts: Readonly<Record<string, MemberRole>>;
 }
 
-export const SEED_PEOPLE: readonly SeedPerson[] = [
+export const SEED_USERS: readonly SeedUser[] = [
   { name: 'Mateo Rossi', email: 'mateo@acme.example', accounts: { [ACME]: 'member' } },
   { name: 'Priya Raman', email: 'priya@acme.example', accounts: { [ACME]: 'owner', [LUMEN]: 'member' } },
   { name: 'Jonas Weber', email: 'jonas@acme.example', accounts: { [ACME]: 'member' } },

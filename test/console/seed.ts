@@ -17,7 +17,7 @@ import {
 import type { Database } from '../../src/database/database.ts';
 import { DEFAULT_ACCOUNT_ID, type Schema } from '../../src/database/schema.ts';
 import { Random } from '../../torture/random.ts';
-import { SEED_ACCOUNTS, SEED_KEYS, SEED_PEOPLE, type SeedKey } from './seed-accounts.ts';
+import { SEED_ACCOUNTS, SEED_KEYS, SEED_USERS, type SeedKey } from './seed-accounts.ts';
 import { traffic, uuidAt, type SeedRequest, type Source } from './traffic.ts';
 
 /** Days of seeded requests: a month and the previous one. */
@@ -36,13 +36,13 @@ export interface SeedOptions {
  */
 export async function seed(
   database: Database,
-  { requests = 56_000, operatorId = 'person_operator' }: SeedOptions = {},
+  { requests = 56_000, operatorId = 'user_operator' }: SeedOptions = {},
 ): Promise<number> {
   if (database.location.kind !== 'sqlite') throw new TypeError('only SQLite databases can be seeded');
   const now = Date.now();
   const random = new Random(20);
   await seedAccounts(database, now);
-  await seedPeople(database, now);
+  await seedUsers(database, now);
   await seedKeys(database, random.fork('keys'), now);
   await seedAudit(database, random.fork('audit'), operatorId, now);
   await seedRefusals(database, now);
@@ -113,23 +113,23 @@ async function seedRefusals({ kysely }: Database, now: number): Promise<void> {
   await kysely.insertInto('refusals').values(rows).execute();
 }
 
-async function seedPeople({ kysely }: Database, now: number): Promise<void> {
-  for (const [index, { name, email, accounts }] of SEED_PEOPLE.entries()) {
+async function seedUsers({ kysely }: Database, now: number): Promise<void> {
+  for (const [index, { name, email, accounts }] of SEED_USERS.entries()) {
     const created_at = now - (70 - 5 * index) * DAY_MS;
-    const person_id = personId(index);
+    const user_id = userId(index);
     await kysely
-      .insertInto('people')
-      .values({ id: person_id, name, email, created_at, updated_at: created_at, email_verified: 1 })
+      .insertInto('users')
+      .values({ id: user_id, name, email, created_at, updated_at: created_at, email_verified: 1 })
       .execute();
     for (const [account_id, role] of Object.entries(accounts)) {
-      await kysely.insertInto('memberships').values({ account_id, person_id, role, created_at }).execute();
+      await kysely.insertInto('memberships').values({ account_id, user_id, role, created_at }).execute();
     }
   }
 }
 
 /** Returns the id of the user at this index. */
-function personId(index: number): string {
-  return `person_${hash('sha256', `person ${index}`).slice(0, 24)}`;
+function userId(index: number): string {
+  return `user_${hash('sha256', `user ${index}`).slice(0, 24)}`;
 }
 
 type KeyRow = Insertable<Schema['keys']>;
@@ -195,7 +195,7 @@ async function seedAudit(
   operatorId: string,
   now: number,
 ): Promise<void> {
-  const operator = `person:${operatorId}`;
+  const operator = `user:${operatorId}`;
   const plan = SEED_ACCOUNTS.map(({ plan: to }) => ({ from: null, to }));
   const entries = [
     ...SEED_ACCOUNTS.flatMap(({ id, name, daysAgo, status }, index) => [
@@ -225,11 +225,11 @@ async function seedAudit(
             },
           ]),
     ]),
-    ...SEED_PEOPLE.flatMap(({ accounts }, index) =>
+    ...SEED_USERS.flatMap(({ accounts }, index) =>
       Object.entries(accounts).map(([account, role]) => ({
         daysAgo: 70 - 5 * index,
         action: 'member.set',
-        subject: `person:${personId(index)}`,
+        subject: `user:${userId(index)}`,
         account,
         detail: { role },
       })),

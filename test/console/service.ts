@@ -55,16 +55,16 @@ async function stallingHub(): Promise<FakeHub> {
 export async function setUp(
   context: BrowserContext,
   service: Pick<OpenedService, 'home' | 'url'>,
-  person = OPERATOR,
+  user = OPERATOR,
 ): Promise<string> {
   const token = await setupToken(service);
-  await post(context, service.url, '/api/setup', { token, ...person });
-  return await personId(context, service.url);
+  await post(context, service.url, '/api/setup', { token, ...user });
+  return await userId(context, service.url);
 }
 
 /** Signs a user in to this context. */
-export async function signIn(context: BrowserContext, url: string, person = OPERATOR): Promise<void> {
-  const { email, password } = person;
+export async function signIn(context: BrowserContext, url: string, user = OPERATOR): Promise<void> {
+  const { email, password } = user;
   const { status } = await post(context, url, '/api/sign-in', { email, password });
   assert.equal(status, 'signed_in');
 }
@@ -82,10 +82,10 @@ export async function post(
   return (await response.json()) as Record<string, unknown>;
 }
 
-async function personId(context: BrowserContext, url: string): Promise<string> {
+async function userId(context: BrowserContext, url: string): Promise<string> {
   const response = await context.request.get(`${url}/api/session`);
   // According to the contract.
-  const { person } = (await response.json()) as { person: { id: string } | null };
-  assert.ok(person, 'no user is signed in');
-  return person.id;
+  const { user } = (await response.json()) as { user: { id: string } | null };
+  assert.ok(user, 'no user is signed in');
+  return user.id;
 }

@@ -153,10 +153,10 @@ for (const databases of testDatabases()) {
       await using database = await databases.open();
       const names = ['a', 'B', 'á', 'a_', 'aB', 'z', 'Z', '_'];
       await database.kysely
-        .insertInto('people')
+        .insertInto('users')
         .values(names.map((name) => ({ id: name, name, email: name, created_at: 1 })))
         .execute();
-      const rows = await database.kysely.selectFrom('people').select('id').orderBy('id').execute();
+      const rows = await database.kysely.selectFrom('users').select('id').orderBy('id').execute();
       assert.deepEqual(
         rows.map(({ id }) => id),
         names.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))),
@@ -211,11 +211,11 @@ for (const databases of testDatabases()) {
     test('an account with keys cannot be deleted; deleting a user deletes the memberships', async () => {
       await using database = await databases.open();
       const { kysely } = database;
-      await kysely.insertInto('people').values({ id: 'p', name: 'P', email: 'p@a', created_at: 1 }).execute();
-      const membership = { account_id: 'default', person_id: 'p', role: 'owner', created_at: 1 } as const;
+      await kysely.insertInto('users').values({ id: 'p', name: 'P', email: 'p@a', created_at: 1 }).execute();
+      const membership = { account_id: 'default', user_id: 'p', role: 'owner', created_at: 1 } as const;
       await kysely.insertInto('memberships').values(membership).execute();
       await assert.rejects(kysely.deleteFrom('accounts').execute(), fault('failed', /foreign key/i));
-      await kysely.deleteFrom('people').execute();
+      await kysely.deleteFrom('users').execute();
       assert.deepEqual(await kysely.selectFrom('memberships').selectAll().execute(), []);
     });
 

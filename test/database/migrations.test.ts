@@ -220,7 +220,7 @@ for (const databases of testDatabases()) {
          insert into memberships (account_id, person_id, role, created_at) values ('acme', 'person_1', 'owner', 8)`,
       );
       await using database = await openDatabase(location);
-      assert.deepEqual(plain(await database.kysely.selectFrom('people').selectAll().execute()), [
+      assert.deepEqual(plain(await database.kysely.selectFrom('users').selectAll().execute()), [
         {
           id: 'person_1',
           name: 'Zoe',
@@ -233,8 +233,50 @@ for (const databases of testDatabases()) {
         },
       ]);
       assert.equal((await old.kysely.selectFrom('memberships').selectAll().execute()).length, 1);
-      await database.kysely.deleteFrom('people').execute();
+      await database.kysely.deleteFrom('users').execute();
       assert.deepEqual(await database.kysely.selectFrom('memberships').selectAll().execute(), []);
+    });
+
+    test('users are renamed in the audit log and in invitations, and the audit log stays append-only', async () => {
+      await using location = await databases.location();
+      await createOldest(location);
+      await using _old = await openDatabase(location);
+      await change(
+        location,
+        `${BEFORE_USERS}
+         insert into people (id, name, email, created_at) values ('person_1', 'Zoe', 'zoe@example.com', 7);
+         insert into credentials (id, person_id, provider, subject, created_at, updated_at)
+           values ('credential_1', 'person_1', 'credential', 'person_1', 8, 8);
+         insert into invitations (id, token_hash, account_id, email, role, invited_by, created_at, expires_at) values
+           ('invitation_1', '${'1'.repeat(64)}', 'acme', 'a@example.com', 'owner', 'person:person_1', 8, 9),
+           ('invitation_2', '${'2'.repeat(64)}', 'acme', 'b@example.com', 'owner', 'key:key_2', 8, 9);
+         insert into audit (id, at, actor, action, subject, detail) values
+           ('1', 1, 'person:person_1', 'person.sign_in', 'person:person_1', '{"with":"password"}'),
+           ('2', 2, 'key:key_2', 'person.create', 'person:person_2', '{}'),
+           ('3', 3, 'person:person_1', 'invitation.accept', 'invitation:1', '{"person":"person_1","role":"owner"}'),
+           ('4', 4, 'cli:person', 'account.rename', 'account:acme', '{"from":"\\"person\\":","to":"Acme"}');`,
+      );
+      await using database = await openDatabase(location);
+      const { kysely } = database;
+      const entries = await kysely
+        .selectFrom('audit')
+        .select(['actor', 'action', 'subject', 'detail'])
+        .orderBy('id')
+        .execute();
+      assert.deepEqual(
+        entries.map((entry) => Object.values(entry)),
+        [
+          ['user:person_1', 'user.sign_in', 'user:person_1', '{"with":"password"}'],
+          ['key:key_2', 'user.create', 'user:person_2', '{}'],
+          ['user:person_1', 'invitation.accept', 'invitation:1', '{"user":"person_1","role":"owner"}'],
+          ['cli:person', 'account.rename', 'account:acme', String.raw`{"from":"\"person\":","to":"Acme"}`],
+        ],
+      );
+      const invitations = await kysely.selectFrom('invitations').select('invited_by').orderBy('id').execute();
+      assert.deepEqual(plain(invitations), [{ invited_by: 'user:person_1' }, { invited_by: 'key:key_2' }]);
+      await assert.rejects(sql`update audit set actor = 'x'`.execute(kysely), /append-only/);
+      await kysely.deleteFrom('users').execute();
+      assert.deepEqual(await kysely.selectFrom('credentials').selectAll().execute(), []);
     });
 
     test('a migration that fails leaves the database as it was', async () => {
@@ -263,8 +305,21 @@ const BEFORE_REASONING = `
   alter table usage_days drop column reasoning_tokens;
   delete from migrations where name = '0006_reasoning_tokens';`;
 
+/** Reverts the renaming of users. */
+const BEFORE_USERS = `
+  alter table users rename to people;
+  ${['memberships', 'credentials', 'sessions', 'second_factors', 'recovery_codes'].map((table) => `alter table ${table} rename column user_id to person_id;`).join('')}
+  drop index memberships_user;
+  drop index credentials_user;
+  drop index sessions_user;
+  create index memberships_person on memberships (person_id);
+  create index credentials_person on credentials (person_id);
+  create index sessions_person on sessions (person_id, created_at, id);
+  delete from migrations where name = '0012_users';`;
+
 /** Reverts the migration to version 4. */
 const BEFORE_IDENTITY = `
+  ${BEFORE_USERS}
   ${[
     'invitations',
     'attempts',

@@ -15,7 +15,7 @@ import { fault } from './faults.ts';
 
 const TABLES = [
   'accounts',
-  'people',
+  'users',
   'keys',
   'settings',
   'ledger',
@@ -132,7 +132,7 @@ async function addRows(database: Database): Promise<void> {
   const march = Date.UTC(2024, 2, 31, 23, 59, 59);
   for (const at of [march, Date.now()]) await ensurePartitions(database, at);
   await kysely
-    .insertInto('people')
+    .insertInto('users')
     .values({ id: 'p1', name: 'Zoë', email: 'z@example.com', created_at: 1 })
     .execute();
   await createKey(database, {
@@ -142,7 +142,7 @@ async function addRows(database: Database): Promise<void> {
   });
   await kysely
     .insertInto('memberships')
-    .values({ account_id: 'default', person_id: 'p1', role: 'owner', created_at: 1 })
+    .values({ account_id: 'default', user_id: 'p1', role: 'owner', created_at: 1 })
     .execute();
   for (let i = 0; i < 41; i++) {
     await kysely.insertInto('instances').values({ live: 0, lease_until: 0, started_at: i, pid: 1 }).execute();

@@ -218,13 +218,13 @@ test('the dimensions of usage are documented as a comma-separated list without r
 });
 
 test('names and email addresses document their lengths: 1 to 100 characters, and at most 254', () => {
-  const { NewAccount, NewPerson } = (document.components['schemas'] ?? {}) as Record<
+  const { NewAccount, NewUser } = (document.components['schemas'] ?? {}) as Record<
     string,
     { properties: Record<string, Bounds> }
   >;
   const { name } = NewAccount?.properties ?? {};
   assert.deepEqual([name?.minLength, name?.maxLength], [1, 100]);
-  const { email } = NewPerson?.properties ?? {};
+  const { email } = NewUser?.properties ?? {};
   assert.equal(email?.maxLength, 254);
   for (const wrong of ['', 'x', 'a@b@c', 'a\u200b@b']) {
     assert.doesNotMatch(wrong, new RegExp(email?.pattern ?? '', 'u'));

@@ -22,7 +22,7 @@ for (const kind of testDatabases()) {
       await using other = await database.again();
       const instances = [database, other];
       let n = 0;
-      const by = { ip: '192.0.2.1', person: 'zoe@example.com' };
+      const by = { ip: '192.0.2.1', user: 'zoe@example.com' };
       assert.equal(
         await countAccepted(30, () => countAttempt(instances[n++ % 2] ?? database, 'signIn', by)),
         10,
@@ -32,13 +32,13 @@ for (const kind of testDatabases()) {
     test('attempts are limited per address for all users together, and per user for all addresses together', async () => {
       await using database = await kind.open();
       let n = 0;
-      const signIn = (by: { ip: string; person: string }) => countAttempt(database, 'signIn', by);
+      const signIn = (by: { ip: string; user: string }) => countAttempt(database, 'signIn', by);
       assert.equal(
-        await countAccepted(80, () => signIn({ ip: '192.0.2.1', person: `${++n}@example.com` })),
+        await countAccepted(80, () => signIn({ ip: '192.0.2.1', user: `${++n}@example.com` })),
         60,
       );
       assert.equal(
-        await countAccepted(80, () => signIn({ ip: `198.51.100.${++n}`, person: 'zoe@example.com' })),
+        await countAccepted(80, () => signIn({ ip: `198.51.100.${++n}`, user: 'zoe@example.com' })),
         50,
       );
       await countAttempt(database, 'setUp', { ip: '192.0.2.1' });
@@ -59,9 +59,9 @@ for (const kind of testDatabases()) {
     test('a count starts again after its window, and expired counters are deleted', async () => {
       await using database = await kind.open();
       const attempt: Attempt = 'confirm';
-      const by = { person: 'person_1' };
+      const by = { user: 'user_1' };
       assert.equal(await countAccepted(12, () => countAttempt(database, attempt, by)), 10);
-      await countAttempt(database, attempt, { person: 'person_2' });
+      await countAttempt(database, attempt, { user: 'user_2' });
       await database.kysely
         .updateTable('attempts')
         .set({ until: Date.now() - 1 })
@@ -72,7 +72,7 @@ for (const kind of testDatabases()) {
         rows.map(({ count }) => count),
         [1],
       );
-      assert.equal(JSON.stringify(rows).includes('person_1'), false);
+      assert.equal(JSON.stringify(rows).includes('user_1'), false);
       await resetAttempts(database, attempt, by);
       assert.deepEqual(await database.kysely.selectFrom('attempts').selectAll().execute(), []);
     });

@@ -50,7 +50,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual(await browser.ok('acceptInvitation', { body }), { account_id: accountId });
       const session = await browser.ok('getSession');
       assert.deepEqual(
-        [session.person?.email, session.person?.operator, session.accounts.map(({ role }) => role)],
+        [session.user?.email, session.user?.operator, session.accounts.map(({ role }) => role)],
         ['zoe@example.com', false, ['owner']],
       );
       for (const operation of ['getInvitation', 'acceptInvitation'] as const) {
@@ -121,7 +121,7 @@ for (const kind of testDatabases()) {
 
     test('a user created by an operator can set a password only through an invitation from an operator', async () => {
       const created = { name: 'Ina', email: 'ina@example.com' };
-      await operator.ok('createPerson', { body: created });
+      await operator.ok('createUser', { body: created });
       const owner = fixture.browser();
       await owner.ok('signIn', { body: { email: 'zoe@example.com', password: PASSWORD } });
       const ownerToken = await invite(owner, created.email);
@@ -131,7 +131,7 @@ for (const kind of testDatabases()) {
       const ina = fixture.browser();
       assert.equal((await ina.ok('getInvitation', { body: { token } })).known, false);
       await ina.ok('acceptInvitation', { body: { token, name: 'Ina', password: PASSWORD } });
-      assert.equal((await ina.ok('getSession')).person?.email, created.email);
+      assert.equal((await ina.ok('getSession')).user?.email, created.email);
     });
 
     test('invitations are in the audit log, without names and addresses', async () => {

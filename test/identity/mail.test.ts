@@ -37,7 +37,7 @@ for (const kind of testDatabases()) {
     });
 
     test('the link sets a new password once, ends all sessions and verifies the address', async () => {
-      await fixture.database.kysely.updateTable('people').set({ email_verified: 0 }).execute();
+      await fixture.database.kysely.updateTable('users').set({ email_verified: 0 }).execute();
       await fixture.browser().ok('forgotPassword', { body: { email } });
       const link = linkIn(await mail.next(email));
       assert.ok(link.startsWith(`${fixture.test.url}/reset-password#`));
@@ -57,14 +57,14 @@ for (const kind of testDatabases()) {
       );
       await browser.ok('resetPassword', { body: { token, password: 'another password' } });
       assert.equal(browser.cookies.size, 0);
-      assert.equal((await operator.ok('getSession')).person, null);
+      assert.equal((await operator.ok('getSession')).user, null);
       assert.equal((await operator.call('signIn', { body: { email, password } })).code, 'wrong_credentials');
       await operator.ok('signIn', { body: { email, password: 'another password' } });
       const again = await browser.call('resetPassword', { body: { token, password } });
       assert.equal(again.code, 'invalid_link');
-      const person = await fixture.database.kysely.selectFrom('people').selectAll().executeTakeFirstOrThrow();
-      assert.equal(person.email_verified, 1);
-      assert.ok((await fixture.audit()).includes(`person.change_password person:${person.id}`));
+      const user = await fixture.database.kysely.selectFrom('users').selectAll().executeTakeFirstOrThrow();
+      assert.equal(user.email_verified, 1);
+      assert.ok((await fixture.audit()).includes(`user.change_password user:${user.id}`));
     });
 
     test('changing the password revokes earlier reset links', async () => {

@@ -9,7 +9,7 @@ export interface OidcServer extends AsyncDisposable {
   yaml(rest?: string): string;
   env: NodeJS.ProcessEnv;
   /** The user who signs in next. */
-  person: { sub: string; email: string; email_verified: boolean; name: string };
+  user: { sub: string; email: string; email_verified: boolean; name: string };
   /** Whether the user declines. */
   refuses: boolean;
   /** Follows the redirect to the provider, signs in, and returns where the service redirects next. */
@@ -32,7 +32,7 @@ export async function startOidcProvider(): Promise<OidcServer> {
   providers: [{ id: company, name: Company, issuer: '${issuer}', clientId: sluice, clientSecretEnv: COMPANY_SECRET }]
 ${rest}`,
     env: { COMPANY_SECRET: 'company secret' },
-    person: { sub: 'zoe-1', email: 'zoe@example.com', email_verified: true, name: 'Zoe' },
+    user: { sub: 'zoe-1', email: 'zoe@example.com', email_verified: true, name: 'Zoe' },
     refuses: false,
     serve: (redirectUri) => serve(server, state, redirectUri),
     async visit(browser, url) {
@@ -66,7 +66,7 @@ function serve(server: Server, state: OidcServer, redirectUri: string): void {
     cookies: { keys: ['a key of tests'] },
     features: { devInteractions: { enabled: false } },
     interactions: { url: (_context, interaction) => `/interaction/${interaction.uid}` },
-    findAccount: (_context, id) => ({ accountId: id, claims: () => ({ ...state.person, sub: id }) }),
+    findAccount: (_context, id) => ({ accountId: id, claims: () => ({ ...state.user, sub: id }) }),
   };
   const provider = new Provider(state.issuer, configuration);
   const callback = provider.callback();
@@ -77,7 +77,7 @@ function serve(server: Server, state: OidcServer, redirectUri: string): void {
         await provider.interactionFinished(request, response, { error: 'access_denied' });
         return;
       }
-      const accountId = state.person.sub;
+      const accountId = state.user.sub;
       const grant = new provider.Grant({ accountId, clientId: String(params.client_id) });
       grant.addOIDCScope('openid email profile');
       const grantId = await grant.save();

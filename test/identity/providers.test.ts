@@ -40,10 +40,10 @@ for (const kind of testDatabases()) {
     test('users without an invitation cannot sign in, and nothing is stored', async () => {
       const browser = fixture.browser();
       assert.equal(await signIn(browser), '/sign-in?error=not_invited');
-      assert.equal((await browser.ok('getSession')).person, null);
-      const people = await fixture.database.kysely.selectFrom('people').select('email').execute();
+      assert.equal((await browser.ok('getSession')).user, null);
+      const users = await fixture.database.kysely.selectFrom('users').select('email').execute();
       assert.deepEqual(
-        people.map((one) => one.email),
+        users.map((one) => one.email),
         [OPERATOR.email],
       );
     });
@@ -51,32 +51,32 @@ for (const kind of testDatabases()) {
     test('invited users can sign in only with a verified address', async () => {
       const body = { account_id: 'default', email: 'zoe@example.com', role: 'member' };
       await operator.ok('createInvitation', { body });
-      company.person.email_verified = false;
+      company.user.email_verified = false;
       assert.equal(await signIn(fixture.browser()), '/sign-in?error=email_not_verified');
-      company.person.email_verified = true;
+      company.user.email_verified = true;
       const browser = fixture.browser();
       assert.equal(await signIn(browser, '/usage?range=7d'), '/usage?range=7d');
       const session = await browser.ok('getSession');
-      assert.equal(session.person?.email, 'zoe@example.com');
-      assert.equal(session.person.has_password, false);
-      assert.deepEqual(session.person.providers, ['company']);
+      assert.equal(session.user?.email, 'zoe@example.com');
+      assert.equal(session.user.has_password, false);
+      assert.deepEqual(session.user.providers, ['company']);
       assert.deepEqual(
         session.accounts.map(({ id, role }) => [id, role]),
         [['default', 'member']],
       );
       assert.deepEqual((await operator.ok('listInvitations')).data, []);
       const actions = (await fixture.audit()).map((line) => line.split(' ')[0]);
-      for (const action of ['person.create', 'person.add_provider', 'invitation.accept', 'person.sign_in']) {
+      for (const action of ['user.create', 'user.add_provider', 'invitation.accept', 'user.sign_in']) {
         assert.ok(actions.includes(action), action);
       }
     });
 
     test('returning users are recognized after their address has changed', async () => {
-      company.person.email = 'zoe@elsewhere.example.com';
+      company.user.email = 'zoe@elsewhere.example.com';
       const browser = fixture.browser();
       assert.equal(await signIn(browser), '/');
-      assert.equal((await browser.ok('getSession')).person?.email, 'zoe@example.com');
-      company.person.email = 'zoe@example.com';
+      assert.equal((await browser.ok('getSession')).user?.email, 'zoe@example.com');
+      company.user.email = 'zoe@example.com';
     });
 
     test('tokens of the provider are not stored', async () => {
@@ -94,11 +94,11 @@ for (const kind of testDatabases()) {
       const half = fixture.browser();
       assert.equal(await signIn(half, '/keys'), '/sign-in?to=%2Fkeys');
       const session = await half.ok('getSession');
-      assert.equal(session.person, null);
+      assert.equal(session.user, null);
       assert.equal(session.sign_in.second_factor_due, true);
       assert.equal((await half.call('listSessions')).code, 'sign_in_required');
       await half.ok('signInSecondFactor', { body: { code: appCode(uri, 1), kind: 'totp' } });
-      assert.equal((await half.ok('getSession')).person?.email, 'zoe@example.com');
+      assert.equal((await half.ok('getSession')).user?.email, 'zoe@example.com');
       await half.ok('endTwoFactor', { body: {} });
     });
 
@@ -114,31 +114,31 @@ for (const kind of testDatabases()) {
     });
 
     test('an existing user with a verified address can sign in with the provider', async () => {
-      Object.assign(company.person, { sub: 'olga-1', email: OPERATOR.email, name: 'Olga' });
+      Object.assign(company.user, { sub: 'olga-1', email: OPERATOR.email, name: 'Olga' });
       const browser = fixture.browser();
       assert.equal(await signIn(browser), '/');
-      const { person } = await browser.ok('getSession');
-      assert.deepEqual([person?.operator, person?.providers], [true, ['company']]);
+      const { user } = await browser.ok('getSession');
+      assert.deepEqual([user?.operator, user?.providers], [true, ['company']]);
     });
 
     test('a user with an unverified address is not linked to the provider', async () => {
       // An owner who is not an operator accepts an invitation for another address, and waits for the user with that
       // address to sign in.
       const { id } =
-        (await operator.ok('listPeople')).data.find(({ email }) => email === 'zoe@example.com') ?? {};
+        (await operator.ok('listUsers')).data.find(({ email }) => email === 'zoe@example.com') ?? {};
       assert.ok(id);
-      await operator.ok('setMember', { params: { id: 'default', person_id: id }, body: { role: 'owner' } });
-      Object.assign(company.person, { sub: 'zoe-1', email: 'zoe@example.com', name: 'Zoe' });
+      await operator.ok('setMember', { params: { id: 'default', user_id: id }, body: { role: 'owner' } });
+      Object.assign(company.user, { sub: 'zoe-1', email: 'zoe@example.com', name: 'Zoe' });
       const owner = fixture.browser();
       await signIn(owner);
       const body = { account_id: 'default', email: 'victim@example.com', role: 'member' };
       const { link } = await owner.ok('createInvitation', { body });
       const token = new URL(link).hash.slice(1);
       await fixture.browser().ok('acceptInvitation', { body: { token, name: 'Mine', password } });
-      Object.assign(company.person, { sub: 'victim-1', email: 'victim@example.com', name: 'Victim' });
+      Object.assign(company.user, { sub: 'victim-1', email: 'victim@example.com', name: 'Victim' });
       const victim = fixture.browser();
       assert.equal(await signIn(victim), '/sign-in?error=not_linked');
-      assert.equal((await victim.ok('getSession')).person, null);
+      assert.equal((await victim.ok('getSession')).user, null);
     });
 
     test('declining at the provider is reported', async () => {
@@ -152,7 +152,7 @@ for (const kind of testDatabases()) {
       const { url } = await browser.ok('signInWithProvider', { body: { provider: 'company' } });
       const other = fixture.browser();
       assert.equal(await company.visit(other, url), '/sign-in?error=provider_failed');
-      assert.equal((await other.ok('getSession')).person, null);
+      assert.equal((await other.ok('getSession')).user, null);
       for (const query of ['', '?code=x', '?state=x&code=x', '?error=%3Cscript%3E']) {
         const response = await browser.fetch('GET', `/api/auth/callback/company${query}`);
         assert.equal(response.status, 303);
@@ -203,12 +203,12 @@ test('allowUnknownUsers gives each new user an account', async () => {
     env: company.env,
   });
   company.serve(`${fixture.test.url}/api/auth/callback/company`);
-  company.person.name = 'Zo\u0000e';
+  company.user.name = 'Zo\u0000e';
   const browser = fixture.browser();
   const { url } = await browser.ok('signInWithProvider', { body: { provider: 'company' } });
   assert.equal(await company.visit(browser, url), '/');
-  const { person, accounts } = await browser.ok('getSession');
-  assert.deepEqual([person?.name, person?.operator], ['Zoe', false]);
+  const { user, accounts } = await browser.ok('getSession');
+  assert.deepEqual([user?.name, user?.operator], ['Zoe', false]);
   assert.deepEqual(
     accounts.map(({ name, role, plan }) => [name, role, plan]),
     [['Zoe', 'owner', null]],

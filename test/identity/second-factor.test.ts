@@ -29,7 +29,7 @@ for (const kind of testDatabases()) {
       for (const code of recoveryCodes) assert.match(code, /^([a-z2-7]{4}-){3}[a-z2-7]{4}$/);
       const wrong = await browser.call('confirmTwoFactor', { body: { code: appCode(first.uri) } });
       assert.deepEqual([wrong.code, wrong.param], ['wrong_credentials', 'code']);
-      assert.equal((await browser.ok('getSession')).person?.two_factor, false);
+      assert.equal((await browser.ok('getSession')).user?.two_factor, false);
       await fixture.browser().ok('signIn', { body: { email, password } });
     });
 
@@ -37,8 +37,8 @@ for (const kind of testDatabases()) {
       const other = fixture.browser();
       await other.ok('signIn', { body: { email, password } });
       await browser.ok('confirmTwoFactor', { body: { code: appCode(uri) } });
-      assert.equal((await browser.ok('getSession')).person?.two_factor, true);
-      assert.equal((await other.ok('getSession')).person, null);
+      assert.equal((await browser.ok('getSession')).user?.two_factor, true);
+      assert.equal((await other.ok('getSession')).user, null);
       assert.equal((await browser.call('beginTwoFactor', { body: { password } })).code, 'conflict');
       assert.equal((await browser.call('confirmTwoFactor', { body: { code: appCode(uri) } })).status, 403);
     });
@@ -47,11 +47,11 @@ for (const kind of testDatabases()) {
       const half = fixture.browser();
       assert.deepEqual(await half.ok('signIn', { body: { email, password } }), { status: 'second_factor' });
       const session = await half.ok('getSession');
-      assert.equal(session.person, null);
+      assert.equal(session.user, null);
       assert.deepEqual(session.accounts, []);
       assert.equal(session.sign_in.second_factor_due, true);
       assert.equal((await half.call('listSessions')).code, 'sign_in_required');
-      assert.equal((await half.call('listPeople')).status, 401);
+      assert.equal((await half.call('listUsers')).status, 401);
       assert.equal((await half.call('endTwoFactor', { body: { password } })).code, 'sign_in_required');
       assert.equal((await browser.ok('listSessions')).data.length, 1);
     });
@@ -63,7 +63,7 @@ for (const kind of testDatabases()) {
       // The code of the next step, because the current one may have been used for the setup.
       const code = appCode(uri, 1);
       await half.ok('signInSecondFactor', { body: { code, kind: 'totp' } });
-      assert.equal((await half.ok('getSession')).person?.email, email);
+      assert.equal((await half.ok('getSession')).user?.email, email);
       assert.notDeepEqual(half.cookies, pending);
       const again = fixture.browser();
       await again.ok('signIn', { body: { email, password } });
@@ -148,7 +148,7 @@ for (const kind of testDatabases()) {
         'end_two_factor',
         'sign_in_refused',
       ]) {
-        assert.ok(audit.includes(`person.${action}`), action);
+        assert.ok(audit.includes(`user.${action}`), action);
       }
     });
   });

@@ -34,7 +34,7 @@ for (const kind of testDatabases()) {
     test('users can change their name', async () => {
       assert.equal((await operator.call('changeMe', { body: { name: ' ' } })).param, 'name');
       assert.equal((await operator.ok('changeMe', { body: { name: ' Olga K. ' } })).name, 'Olga K.');
-      assert.equal((await operator.ok('getSession')).person?.name, 'Olga K.');
+      assert.equal((await operator.ok('getSession')).user?.name, 'Olga K.');
     });
 
     test('a new password ends every other session and renews this one', async () => {
@@ -48,11 +48,11 @@ for (const kind of testDatabases()) {
       const body = { current_password: password, new_password: 'a new password' };
       await operator.ok('changePassword', { body });
       assert.notDeepEqual(operator.cookies, before);
-      assert.equal((await operator.ok('getSession')).person?.email, email);
-      assert.equal((await other.ok('getSession')).person, null);
+      assert.equal((await operator.ok('getSession')).user?.email, email);
+      assert.equal((await other.ok('getSession')).user, null);
       const thief = fixture.browser();
       for (const [name, value] of before) thief.cookies.set(name, value);
-      assert.equal((await thief.ok('getSession')).person, null);
+      assert.equal((await thief.ok('getSession')).user, null);
       assert.equal((await thief.call('signIn', { body: { email, password } })).code, 'wrong_credentials');
       password = 'a new password';
     });
@@ -81,32 +81,32 @@ for (const kind of testDatabases()) {
       await zoe.ok('acceptInvitation', { body: { token, name: 'Zoe', password } });
       assert.equal((await zoe.call('endSession', { params: { id } })).code, 'not_found');
       await operator.ok('endSession', { params: { id } });
-      assert.equal((await one.ok('getSession')).person, null);
+      assert.equal((await one.ok('getSession')).user, null);
       await operator.ok('endOtherSessions');
       assert.equal((await operator.ok('listSessions')).data.length, 1);
-      assert.equal((await zoe.ok('getSession')).person?.name, 'Zoe');
+      assert.equal((await zoe.ok('getSession')).user?.name, 'Zoe');
     });
 
     test('the last operator cannot be removed until there is another one', async () => {
-      const people = (await operator.ok('listPeople')).data;
-      const idOf = (name: string) => people.find((person) => person.name.startsWith(name))?.id ?? '';
+      const users = (await operator.ok('listUsers')).data;
+      const idOf = (name: string) => users.find((user) => user.name.startsWith(name))?.id ?? '';
       const mine = { params: { id: idOf('Olga') } };
       for (const response of [
-        await operator.call('changePerson', { ...mine, body: { operator: false } }),
-        await operator.call('deletePerson', mine),
+        await operator.call('changeUser', { ...mine, body: { operator: false } }),
+        await operator.call('deleteUser', mine),
         await operator.call('deleteMe', { body: { password } }),
       ]) {
         assert.deepEqual([response.status, response.code], [409, 'last_operator']);
       }
       const zoe = { params: { id: idOf('Zoe') }, body: { operator: true } };
-      assert.equal((await operator.ok('changePerson', zoe)).operator, true);
-      await operator.ok('changePerson', zoe);
-      await operator.ok('changePerson', { ...mine, body: { operator: false } });
-      assert.equal((await operator.call('listPeople')).code, 'admin_required');
+      assert.equal((await operator.ok('changeUser', zoe)).operator, true);
+      await operator.ok('changeUser', zoe);
+      await operator.ok('changeUser', { ...mine, body: { operator: false } });
+      assert.equal((await operator.call('listUsers')).code, 'admin_required');
       const flags = (await fixture.audit()).filter((line) => line.includes('make_operator'));
       assert.deepEqual(
         flags.map((line) => line.split(' ')[0]),
-        ['person.make_operator', 'person.make_operator', 'person.unmake_operator'],
+        ['user.make_operator', 'user.make_operator', 'user.unmake_operator'],
       );
     });
 
@@ -115,7 +115,7 @@ for (const kind of testDatabases()) {
       assert.equal(operator.cookies.size, 0);
       assert.equal((await operator.call('signIn', { body: { email, password } })).code, 'wrong_credentials');
       const { kysely } = fixture.database;
-      const left = await kysely.selectFrom('people').select('name').execute();
+      const left = await kysely.selectFrom('users').select('name').execute();
       assert.deepEqual(
         left.map(({ name }) => name),
         ['Zoe'],
@@ -129,14 +129,14 @@ for (const kind of testDatabases()) {
       await zoe.ok('signIn', { body: { email: 'zoe@example.com', password } });
       const { uri } = await zoe.ok('beginTwoFactor', { body: { password } });
       await zoe.ok('confirmTwoFactor', { body: { code: appCode(uri) } });
-      const run = (...args: string[]) => runCli(['people', ...args], fixture.test.env);
+      const run = (...args: string[]) => runCli(['users', ...args], fixture.test.env);
       const [listed] = JSON.parse((await run('list', '--json')).stdout) as Record<string, unknown>[];
       assert.deepEqual(
         [listed?.email, listed?.operator, listed?.two_factor],
         ['zoe@example.com', true, true],
       );
       assert.equal((await run('reset-second-factor', 'Zoe@example.com')).code, 0);
-      assert.equal((await zoe.ok('getSession')).person, null);
+      assert.equal((await zoe.ok('getSession')).user, null);
       assert.deepEqual(await zoe.ok('signIn', { body: { email: 'zoe@example.com', password } }), {
         status: 'signed_in',
       });

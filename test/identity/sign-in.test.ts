@@ -49,9 +49,9 @@ for (const kind of testDatabases()) {
         both.map(({ status }) => status).toSorted((a, b) => a - b),
         [200, 404],
       );
-      const people = await database.kysely.selectFrom('people').select('operator').execute();
+      const users = await database.kysely.selectFrom('users').select('operator').execute();
       assert.deepEqual(
-        people.map(({ operator }) => operator),
+        users.map(({ operator }) => operator),
         [1],
       );
       assert.equal((await fixture.browser().call('setUp', { body })).code, 'invalid_link');
@@ -61,15 +61,15 @@ for (const kind of testDatabases()) {
     test('the first operator owns the default account and can use the whole management API', async () => {
       const session = await operator.ok('getSession');
       assert.equal(session.setup_needed, false);
-      assert.equal(session.person?.email, email);
-      assert.equal(session.person.operator, true);
-      assert.equal(session.person.has_password, true);
+      assert.equal(session.user?.email, email);
+      assert.equal(session.user.operator, true);
+      assert.equal(session.user.has_password, true);
       assert.deepEqual(
         session.accounts.map(({ id, role }) => [id, role]),
         [['default', 'owner']],
       );
-      assert.equal((await operator.ok('listPeople')).data.length, 1);
-      assert.equal((await shared.browser().call('listPeople')).status, 401);
+      assert.equal((await operator.ok('listUsers')).data.length, 1);
+      assert.equal((await shared.browser().call('listUsers')).status, 401);
     });
 
     test('a sign-in creates a session that replaces the previous one, and signing out ends it', async () => {
@@ -81,19 +81,19 @@ for (const kind of testDatabases()) {
       const before = new Map(browser.cookies);
       await browser.ok('signIn', { body: { email, password } });
       assert.notDeepEqual(before, browser.cookies);
-      assert.equal((await browser.ok('getSession')).person?.name, OPERATOR.name);
+      assert.equal((await browser.ok('getSession')).user?.name, OPERATOR.name);
       // The old cookie no longer works.
       const thief = shared.browser();
       for (const [name, value] of before) thief.cookies.set(name, value);
-      assert.equal((await thief.ok('getSession')).person, null);
+      assert.equal((await thief.ok('getSession')).user, null);
       const ended = new Map(browser.cookies);
       await browser.ok('signOut');
       assert.equal(browser.cookies.size, 0);
       for (const [name, value] of ended) thief.cookies.set(name, value);
-      assert.equal((await thief.ok('getSession')).person, null);
-      assert.notEqual((await operator.ok('getSession')).person, null);
+      assert.equal((await thief.ok('getSession')).user, null);
+      assert.notEqual((await operator.ok('getSession')).user, null);
       const added = (await shared.audit()).slice(earlier);
-      assert.deepEqual(added.filter((line) => line.startsWith('person.sign_in')).length, 2);
+      assert.deepEqual(added.filter((line) => line.startsWith('user.sign_in')).length, 2);
     });
 
     test('a wrong password and an unknown address get the same response', async () => {
@@ -112,9 +112,9 @@ for (const kind of testDatabases()) {
       assert.deepEqual(visible(odd), visible(wrong));
       assert.equal(browser.cookies.size, 0);
       const added = (await shared.audit()).slice(earlier);
-      const refused = added.filter((line) => line.startsWith('person.sign_in_refused'));
+      const refused = added.filter((line) => line.startsWith('user.sign_in_refused'));
       assert.equal(refused.length, 3);
-      assert.equal(refused.filter((line) => line.endsWith('person:unknown')).length, 2);
+      assert.equal(refused.filter((line) => line.endsWith('user:unknown')).length, 2);
     });
 
     test('password guessing locks out the IP address of the attacker, not the user', async () => {
@@ -183,17 +183,17 @@ for (const kind of testDatabases()) {
         .updateTable('sessions')
         .set({ last_active_at: now - 7 * 86_400_000 - 1 })
         .execute();
-      assert.equal((await browser.ok('getSession')).person, null);
+      assert.equal((await browser.ok('getSession')).user, null);
       await kysely
         .updateTable('sessions')
         .set({ last_active_at: now, expires_at: now - 1 })
         .execute();
-      assert.equal((await browser.ok('getSession')).person, null);
+      assert.equal((await browser.ok('getSession')).user, null);
       await kysely
         .updateTable('sessions')
         .set({ expires_at: now + 60_000 })
         .execute();
-      assert.notEqual((await browser.ok('getSession')).person, null);
+      assert.notEqual((await browser.ok('getSession')).user, null);
     });
 
     test('the cookie is HttpOnly, and bound to the host with https', async () => {
@@ -219,7 +219,7 @@ for (const kind of testDatabases()) {
           attributes.some((one) => one.startsWith('Domain')),
           false,
         );
-        assert.equal((await browser.ok('getSession')).person?.email, email);
+        assert.equal((await browser.ok('getSession')).user?.email, email);
         const out = await browser.call('signOut', { headers });
         assert.ok(out.headers.getSetCookie().every((set) => set.includes('Max-Age=0')));
         assert.equal(browser.cookies.size, 0);
@@ -236,7 +236,7 @@ for (const kind of testDatabases()) {
       ] as const) {
         const thief = shared.browser();
         thief.cookies.set(otherName, other);
-        assert.equal((await thief.ok('getSession')).person, null, `${otherName}=${other}`);
+        assert.equal((await thief.ok('getSession')).user, null, `${otherName}=${other}`);
       }
     });
   });

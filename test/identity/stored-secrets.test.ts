@@ -13,7 +13,7 @@ import { appCode } from './fixture.ts';
 
 const A = 'a'.repeat(64);
 const B = 'b'.repeat(64);
-const PERSON = { id: 'person_1', email: 'zoe@example.com' };
+const USER = { id: 'user_1', email: 'zoe@example.com' };
 const PLAIN = 'JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP';
 
 const keysOf = (text: string) => new SecretKeys({ home: 'unused', text: new Secret(text) });
@@ -61,28 +61,28 @@ test('the key file is created once, only its owner can read it, and damage is re
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
     test('a second factor is stored encrypted, and its codes work', async () => {
-      await using database = await withPerson(kind);
+      await using database = await withUser(kind);
       const keys = new SecretKeys({ home: database.home, text: null });
       assert.equal(await prepareSecrets(database, keys), 0);
-      const created = await beginSecondFactor(database, keys, PERSON);
+      const created = await beginSecondFactor(database, keys, USER);
       assert.ok(created);
       assert.match(await storedSecret(database), /^v1:/);
-      assert.equal(await consumeTotp(database, keys, PERSON.id, appCode(created.uri), false), true);
+      assert.equal(await consumeTotp(database, keys, USER.id, appCode(created.uri), false), true);
     });
 
     test('a secret in plain text is encrypted at the next start', async () => {
-      await using database = await withPerson(kind);
+      await using database = await withUser(kind);
       const keys = new SecretKeys({ home: database.home, text: null });
       await insertPlain(database);
       assert.equal(await prepareSecrets(database, keys), 1);
       const stored = await storedSecret(database);
-      assert.equal(await keys.decrypt(stored, 'second_factors.secret:person_1'), PLAIN);
+      assert.equal(await keys.decrypt(stored, 'second_factors.secret:user_1'), PLAIN);
       assert.equal(await prepareSecrets(database, keys), 0);
       assert.equal(await storedSecret(database), stored);
     });
 
     test('the service does not start, and creates no key, while the key of a secret is missing', async () => {
-      await using database = await withPerson(kind);
+      await using database = await withUser(kind);
       await insertPlain(database);
       await prepareSecrets(database, new SecretKeys({ home: database.home, text: null }));
       await rm(secretKeyPath(database.home));
@@ -96,7 +96,7 @@ for (const kind of testDatabases()) {
     });
 
     test('the command encrypts with a new key, and keeps the old key for backups', async () => {
-      await using database = await withPerson(kind);
+      await using database = await withUser(kind);
       await insertPlain(database);
       const running = new SecretKeys({ home: database.home, text: null });
       await prepareSecrets(database, running);
@@ -106,12 +106,12 @@ for (const kind of testDatabases()) {
       const after = await storedSecret(database);
       assert.notEqual(after.slice(0, 12), before.slice(0, 12));
       for (const stored of [before, after]) {
-        assert.equal(await running.decrypt(stored, 'second_factors.secret:person_1'), PLAIN);
+        assert.equal(await running.decrypt(stored, 'second_factors.secret:user_1'), PLAIN);
       }
     });
 
     test('with SLUICE_SECRET_KEY, a rotation encrypts with its first key', async () => {
-      await using database = await withPerson(kind);
+      await using database = await withUser(kind);
       await insertPlain(database);
       await prepareSecrets(database, keysOf(A));
       assert.equal(await rotateSecrets(database, keysOf(`${B},${A}`)), 1);
@@ -120,7 +120,7 @@ for (const kind of testDatabases()) {
     });
 
     test('only several instances on PostgreSQL need SLUICE_SECRET_KEY', async () => {
-      await using database = await withPerson(kind);
+      await using database = await withUser(kind);
       const keys = new SecretKeys({ home: database.home, text: null });
       const instance = { live: 1, lease_until: 0, started_at: 0, pid: 1 };
       await database.kysely.insertInto('instances').values(instance).execute();
@@ -141,16 +141,16 @@ for (const kind of testDatabases()) {
   });
 }
 
-async function withPerson(kind: ReturnType<typeof testDatabases>[number]) {
+async function withUser(kind: ReturnType<typeof testDatabases>[number]) {
   const database = await kind.open();
-  const { id, email } = PERSON;
-  await database.kysely.insertInto('people').values({ id, email, name: 'Zoe', created_at: 0 }).execute();
+  const { id, email } = USER;
+  await database.kysely.insertInto('users').values({ id, email, name: 'Zoe', created_at: 0 }).execute();
   return database;
 }
 
 /** Stores a secret as earlier versions did. */
 async function insertPlain({ kysely }: Database): Promise<void> {
-  const row = { person_id: PERSON.id, secret: PLAIN, confirmed: 1, last_step: 0, created_at: 0 };
+  const row = { user_id: USER.id, secret: PLAIN, confirmed: 1, last_step: 0, created_at: 0 };
   await kysely.insertInto('second_factors').values(row).execute();
 }
 

@@ -73,7 +73,7 @@ export class CookieClient {
   }
 
   async isSignedIn(): Promise<boolean> {
-    return (await this.ok('GET', '/api/session')).body.person !== null;
+    return (await this.ok('GET', '/api/session')).body.user !== null;
   }
 
   /** Returns a client with the same cookies. */

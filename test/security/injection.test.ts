@@ -16,7 +16,7 @@ const PAYLOADS = [
   `' or 1=1 --`,
   `1 or 1=1`,
   `'; drop table keys; --`,
-  `'; update people set operator = 1; --`,
+  `'; update users set operator = 1; --`,
   `' union select hash, hash, hash from keys --`,
   `' || (select hash from keys limit 1) || '`,
   `$1`,
@@ -99,7 +99,7 @@ for (const database of testDatabases()) {
     });
 
     test('after all these requests there are no new operators, and all keys exist', async () => {
-      assert.equal((await managed.ok('GET', '/api/people')).data.length, 0);
+      assert.equal((await managed.ok('GET', '/api/users')).data.length, 0);
       const { data } = await managed.ok('GET', '/api/keys');
       assert.deepEqual(data.map(({ name }) => name).sort(), ['admin', 'test']);
     });

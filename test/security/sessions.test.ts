@@ -81,7 +81,7 @@ test('no response body contains the token of a session', async () => {
   const secrets = [...browser.cookies.values()].flatMap(
     (value) => decodeURIComponent(value).split('.')[0] ?? [],
   );
-  for (const path of ['/api/session', '/api/me/sessions', '/api/people', '/api/audit']) {
+  for (const path of ['/api/session', '/api/me/sessions', '/api/users', '/api/audit']) {
     const { text } = await browser.ok('GET', path);
     for (const secret of secrets) assert.ok(!text.includes(secret), path);
   }

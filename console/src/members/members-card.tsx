@@ -15,11 +15,11 @@ import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
 
 type Member = ItemOf<'listMembers'>;
 
-const PERSON: Column<Member> = {
-  name: 'person',
+const USER: Column<Member> = {
+  name: 'user',
   heading: 'User',
   grow: true,
-  cell: (member) => <Person {...member.person} />,
+  cell: (member) => <User {...member.user} />,
 };
 
 const ROLE: Column<Member> = { name: 'role', heading: 'Role', cell: ({ role }) => ROLES[role].label };
@@ -38,7 +38,7 @@ function roleColumn(onChange: (member: Member, role: Role) => void): Column<Memb
     cell: (member) => (
       <Select
         small
-        label={`Role of ${member.person.name}`}
+        label={`Role of ${member.user.name}`}
         className="w-28"
         value={member.role}
         choices={ROLE_CHOICES}
@@ -53,20 +53,20 @@ function removeColumn(onRemove: (member: Member) => void): Column<Member> {
     name: 'actions',
     heading: <span className="sr-only">Actions</span>,
     cell: (member) => (
-      <IconButton label={`Remove ${member.person.name}`} onClick={() => onRemove(member)}>
+      <IconButton label={`Remove ${member.user.name}`} onClick={() => onRemove(member)}>
         <UserMinus className="size-4" aria-hidden="true" />
       </IconButton>
     ),
   };
 }
 
-function Person({ id, name, email }: Member['person']) {
-  const { person } = useSession();
+function User({ id, name, email }: Member['user']) {
+  const { user } = useSession();
   return (
     <>
       <span className="flex items-center gap-2">
         <span className="truncate font-medium">{name}</span>
-        {id === person.id && <Badge tone="accent">You</Badge>}
+        {id === user.id && <Badge tone="accent">You</Badge>}
       </span>
       <span className="block truncate text-xs text-ink-3">{email}</span>
     </>
@@ -87,18 +87,18 @@ export function MembersCard({ account, editable, titled = false }: MembersCardPr
   const [leaving, setLeaving] = useState<Member | null>(null);
   const setMember = useAction('setMember', {
     changes: ['listMembers', 'getSession'],
-    done: ({ person: { name }, role }) => `${name} is now ${role === 'owner' ? 'an owner' : 'a member'}`,
+    done: ({ user: { name }, role }) => `${name} is now ${role === 'owner' ? 'an owner' : 'a member'}`,
   });
   const columns = editable
     ? [
-        PERSON,
+        USER,
         roleColumn((member, role) =>
-          setMember.mutate({ params: { id: account.id, person_id: member.person.id }, body: { role } }),
+          setMember.mutate({ params: { id: account.id, user_id: member.user.id }, body: { role } }),
         ),
         SINCE,
         removeColumn(setLeaving),
       ]
-    : [PERSON, ROLE, SINCE];
+    : [USER, ROLE, SINCE];
   return (
     <Card {...(titled && { title: 'Members', hint: 'Users with access to this account' })} flush>
       {members.items === undefined ? (
@@ -114,7 +114,7 @@ export function MembersCard({ account, editable, titled = false }: MembersCardPr
         </EmptyState>
       ) : (
         <>
-          <Table label="Members" columns={columns} rows={members.items} keyOf={({ person: { id } }) => id} />
+          <Table label="Members" columns={columns} rows={members.items} keyOf={({ user: { id } }) => id} />
           {members.hasMore && (
             <ListFooter
               shown={members.items.length}
@@ -139,22 +139,22 @@ interface RemoveMemberProps {
 }
 
 function RemoveMember({ account, member, onClose }: RemoveMemberProps) {
-  const { person } = useSession();
+  const { user } = useSession();
   const remove = useAction('removeMember', {
     changes: ['listMembers', 'getSession'],
-    done: `${member?.person.name ?? 'Member'} removed from ${account.name}`,
+    done: `${member?.user.name ?? 'Member'} removed from ${account.name}`,
   });
-  const self = member?.person.id === person.id;
+  const self = member?.user.id === user.id;
   return (
     <Confirm
       open={member !== null}
       onClose={onClose}
-      title={self ? `Leave ${account.name}?` : `Remove ${member?.person.name ?? ''}?`}
+      title={self ? `Leave ${account.name}?` : `Remove ${member?.user.name ?? ''}?`}
       action={self ? 'Leave account' : 'Remove member'}
       busy={remove.isPending}
       onConfirm={() => {
         if (member === null) return;
-        remove.mutate({ params: { id: account.id, person_id: member.person.id } }, { onSuccess: onClose });
+        remove.mutate({ params: { id: account.id, user_id: member.user.id } }, { onSuccess: onClose });
       }}
     >
       <p>

@@ -9,7 +9,7 @@ const ROLES = { owner: 'Owner', member: 'Member' } as const;
 
 /** Shows the current account, and a menu to switch to another one. */
 export function AccountSwitch() {
-  const { person } = useSession();
+  const { user } = useSession();
   const account = useAccount();
   const { accounts, choose } = useAccountChoices();
   if (account === null) return null;
@@ -48,7 +48,7 @@ export function AccountSwitch() {
       <MenuItem icon={<Users />} render={<Link to="/members" />}>
         Members
       </MenuItem>
-      {person.operator && (
+      {user.operator && (
         <MenuItem icon={<Layers />} render={<Link to="/operator/accounts" />}>
           All accounts
         </MenuItem>

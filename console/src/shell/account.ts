@@ -15,13 +15,13 @@ const LAST = 'sluice.account';
 
 /** Returns the account named in the URL, else the last one used, else the first. Null: the user has no account. */
 export function useAccount(): CurrentAccount | null {
-  const { accounts, person } = useSession();
+  const { accounts, user } = useSession();
   const named = new URLSearchParams(useSearch()).get('account');
   const own = useMemo(() => {
     const wanted = named ?? remembered();
     return accounts.find(({ id }) => id === wanted) ?? (named === null ? accounts[0] : undefined);
   }, [accounts, named]);
-  const foreign = named !== null && own === undefined && person.operator;
+  const foreign = named !== null && own === undefined && user.operator;
   const found = useRead('getAccount', { params: { id: named ?? '' } }, { enabled: foreign });
   if (own !== undefined) return own;
   if (foreign) return { id: named, name: found.data?.name ?? named, role: null };

@@ -94,7 +94,7 @@ export default function CommandPalette({ onClose, onShortcuts }: CommandPaletteP
 }
 
 function useCommands(onShortcuts: () => void): CommandGroup[] {
-  const { person } = useSession();
+  const { user } = useSession();
   const account = useAccount();
   const { accounts, choose } = useAccountChoices();
   const href = useHrefWithAccount();
@@ -105,7 +105,7 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
   const document = useDocument().data;
   const operations = useMemo(() => (document === undefined ? [] : groupsOf(document)), [document]);
   const go = (to: string) => () => navigate(href(to));
-  const pages = NAVIGATION.filter(({ operator }) => !operator || person.operator).flatMap(
+  const pages = NAVIGATION.filter(({ operator }) => !operator || user.operator).flatMap(
     ({ label, entries }) =>
       entries.map((entry) => ({
         value: `page ${entry.path}`,

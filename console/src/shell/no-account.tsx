@@ -7,7 +7,7 @@ import { useSession } from './session.tsx';
 
 /** Replaces an account page for users who are not a member of any account. */
 export function NoAccount({ title, icon }: { title: string; icon: LucideIcon }) {
-  const { operator } = useSession().person;
+  const { operator } = useSession().user;
   return (
     <Page title={title}>
       <Card>

@@ -17,10 +17,10 @@ const NAME = 'scope';
 
 /** Returns the current account, or all accounts if an operator chose them in the URL or has no account. */
 export function useScope(): Scope {
-  const { person } = useSession();
+  const { user } = useSession();
   const account = useAccount();
   const [query] = useQueryState();
-  const all = person.operator && (account === null || query.get(NAME) === 'all');
+  const all = user.operator && (account === null || query.get(NAME) === 'all');
   return {
     account: all ? null : account,
     all,
@@ -33,11 +33,11 @@ export const scopeInQuery = ({ all }: Scope): Record<string, string> => (all ? {
 
 /** Lets operators switch between the current account and all accounts. */
 export function ScopeSwitch() {
-  const { person } = useSession();
+  const { user } = useSession();
   const account = useAccount();
   const { all } = useScope();
   const [, change] = useQueryState();
-  if (!person.operator || account === null) return null;
+  if (!user.operator || account === null) return null;
   return (
     <Segmented
       label="Accounts"

@@ -3,7 +3,7 @@ import type { ResponseOf } from '../api/client.ts';
 
 type Session = ResponseOf<'getSession'>;
 /** A session of a signed-in user. */
-export type SignedIn = Session & { person: NonNullable<Session['person']> };
+export type SignedIn = Session & { user: NonNullable<Session['user']> };
 
 const Context = createContext<SignedIn | null>(null);
 

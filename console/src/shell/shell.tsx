@@ -121,10 +121,10 @@ function TopBar({ onSearch }: SearchProps) {
 }
 
 function Side({ onSearch }: SearchProps) {
-  const { person } = useSession();
+  const { user } = useSession();
   const [path] = useLocation();
   const current = currentEntry(path);
-  const groups = NAVIGATION.filter(({ operator }) => !operator || person.operator);
+  const groups = NAVIGATION.filter(({ operator }) => !operator || user.operator);
   return (
     <>
       <div className="flex h-14 shrink-0 items-center px-4">

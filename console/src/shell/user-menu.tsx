@@ -7,7 +7,7 @@ import { useSession } from './session.tsx';
 
 /** The user menu: settings, appearance, sign out. */
 export function UserMenu() {
-  const { person } = useSession();
+  const { user } = useSession();
   const [appearance, choose] = useAppearance();
   const signOut = useAction('signOut');
   const next = { system: 'light', light: 'dark', dark: 'system' } as const;
@@ -25,11 +25,11 @@ export function UserMenu() {
             className="flex size-7 shrink-0 items-center justify-center rounded-full bg-accent-soft text-xs font-semibold text-accent"
             aria-hidden="true"
           >
-            {person.name.slice(0, 1).toUpperCase()}
+            {user.name.slice(0, 1).toUpperCase()}
           </span>
           <span className="min-w-0 flex-1">
-            <span className="block truncate text-sm leading-4 font-medium">{person.name}</span>
-            <span className="block truncate text-2xs text-ink-3">{person.email}</span>
+            <span className="block truncate text-sm leading-4 font-medium">{user.name}</span>
+            <span className="block truncate text-2xs text-ink-3">{user.email}</span>
           </span>
           <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
         </button>

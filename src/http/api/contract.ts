@@ -5,7 +5,7 @@ import type { keyOperations } from './contract/keys.ts';
 import type { meOperations } from './contract/me.ts';
 import type { modelOperations } from './contract/models.ts';
 import type { BodyOf, Operation, Params, QueryOf, Wire } from './contract/operation.ts';
-import type { peopleOperations } from './contract/people.ts';
+import type { userOperations } from './contract/users.ts';
 import type { requestOperations } from './contract/requests.ts';
 import type { serviceOperations } from './contract/service.ts';
 import type { sessionOperations } from './contract/session.ts';
@@ -18,7 +18,7 @@ type All = typeof accountOperations &
   typeof keyOperations &
   typeof meOperations &
   typeof modelOperations &
-  typeof peopleOperations &
+  typeof userOperations &
   typeof requestOperations &
   typeof serviceOperations &
   typeof sessionOperations &

@@ -5,7 +5,7 @@ import { invitationEndpoints } from './invitations.ts';
 import { keyEndpoints } from './keys.ts';
 import { meEndpoints } from './me.ts';
 import { modelEndpoints } from './models.ts';
-import { peopleEndpoints } from './people.ts';
+import { userEndpoints } from './users.ts';
 import { requestEndpoints } from './requests.ts';
 import { serviceEndpoints } from './service.ts';
 import { sessionEndpoints } from './session.ts';
@@ -17,7 +17,7 @@ export const API_ENDPOINTS: readonly Endpoint[] = [
   ...keyEndpoints,
   ...usageEndpoints,
   ...requestEndpoints,
-  ...peopleEndpoints,
+  ...userEndpoints,
   ...invitationEndpoints,
   ...sessionEndpoints,
   ...meEndpoints,

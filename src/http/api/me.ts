@@ -23,7 +23,7 @@ const DONE = { done: true } as const;
 export const meEndpoints = endpoints(meOperations, {
   changeMe: async (call) => {
     const name = await rename(changeOf(call), call.body.name);
-    return { id: call.principal.session.person.id, name };
+    return { id: call.principal.session.user.id, name };
   },
   changePassword: async (call) => {
     const { current_password: current, new_password: next } = call.body;
@@ -52,7 +52,7 @@ export const meEndpoints = endpoints(meOperations, {
   }),
   listSessions: async ({ database, principal }) => {
     const { session } = principal;
-    const sessions = await listSessions(database, session.person.id);
+    const sessions = await listSessions(database, session.user.id);
     const data = sessions.map(({ id, createdAt, lastActiveAt, expiresAt, ip, userAgent }) => ({
       id,
       created_at: iso(createdAt),

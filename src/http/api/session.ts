@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { hasOperator } from '../../accounts/operators.ts';
-import { accountsOf, getPerson } from '../../accounts/people.ts';
+import { accountsOf, getUser } from '../../accounts/users.ts';
 import { credentialsOf } from '../../identity/password.ts';
 import { finishProviderSignIn, signInWithProvider } from '../../identity/provider-sign-in.ts';
 import { forgotPassword, resetPassword } from '../../identity/reset.ts';
@@ -9,16 +9,16 @@ import { signIn, signInSecondFactor, signOut } from '../../identity/sign-in.ts';
 import type { HttpContext } from '../context.ts';
 import { sessionOperations, type me } from './contract/session.ts';
 import { endpoints } from './endpoint.ts';
-import { personJson } from './people.ts';
+import { userJson } from './users.ts';
 
 export const sessionEndpoints = endpoints(sessionOperations, {
   getSession: async ({ context, request, database }) => {
     const { identity, version } = context;
     const presented = await identity.presentedSession(request);
-    const person = presented === null || presented.pending ? null : presented.session.person;
+    const user = presented === null || presented.pending ? null : presented.session.user;
     return {
-      person: person && (await meJson(context, person.id)),
-      accounts: person === null ? [] : await accountsOf(database, person.id),
+      user: user && (await meJson(context, user.id)),
+      accounts: user === null ? [] : await accountsOf(database, user.id),
       setup_needed: !(await hasOperator(database)),
       sign_in: {
         providers: identity.settings.providers.map(({ id, name }) => ({ id, name })),
@@ -80,8 +80,8 @@ export function setCookies(responseHeaders: string[], cookies: readonly string[]
   for (const cookie of cookies) responseHeaders.push('set-cookie', cookie);
 }
 
-async function meJson({ identity }: HttpContext, personId: string): Promise<z.input<typeof me>> {
-  const person = await getPerson(identity.database, personId);
-  const { hasPassword, providers } = await credentialsOf(identity.database, personId);
-  return { ...personJson(person), has_password: hasPassword, providers };
+async function meJson({ identity }: HttpContext, userId: string): Promise<z.input<typeof me>> {
+  const user = await getUser(identity.database, userId);
+  const { hasPassword, providers } = await credentialsOf(identity.database, userId);
+  return { ...userJson(user), has_password: hasPassword, providers };
 }

@@ -65,17 +65,17 @@ for (const kind of testDatabases()) {
       const response = await post({ ...fixture.test, key: key.key }, '/v1/chat/completions', chat('hello'));
       await response.text();
       let created = 0;
-      const person = async () =>
-        (await operator.ok('createPerson', { body: { name: 'x', email: `x${++created}@example.com` } })).id;
+      const user = async () =>
+        (await operator.ok('createUser', { body: { name: 'x', email: `x${++created}@example.com` } })).id;
       resources = {
         accountId,
         requestId: response.headers.get('x-request-id') ?? '',
         key: async () => (await operator.ok('createKey', { body: { name: 'x', account_id: accountId } })).id,
-        person,
+        user,
         member: async () => {
-          const id = await person();
+          const id = await user();
           await operator.ok('setMember', {
-            params: { id: accountId, person_id: id },
+            params: { id: accountId, user_id: id },
             body: { role: 'member' },
           });
           return id;

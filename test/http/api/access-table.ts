@@ -39,7 +39,7 @@ export interface Resources {
   accountId: string;
   requestId: string;
   key: () => Promise<string>;
-  person: () => Promise<string>;
+  user: () => Promise<string>;
   member: () => Promise<string>;
   invitation: () => Promise<string>;
 }
@@ -74,24 +74,21 @@ export const ACCESS_TABLE: Readonly<Record<keyof Contract, Case>> = {
   listRefusals: [MEMBER, inQuery],
   getReceipt: [ACCOUNT, ({ requestId }) => ({ params: { id: requestId } })],
   listReceipts: [ACCOUNT, ({ accountId }) => ({ query: { account_id: accountId, client_request_id: 'a' } })],
-  listPeople: [OPERATOR],
-  createPerson: [OPERATOR, () => ({ body: { name: 'a', email: 'not an address' } })],
-  changePerson: [
-    OPERATOR,
-    async ({ person }) => ({ params: { id: await person() }, body: { operator: false } }),
-  ],
-  deletePerson: [OPERATOR, async ({ person }) => ({ params: { id: await person() } })],
+  listUsers: [OPERATOR],
+  createUser: [OPERATOR, () => ({ body: { name: 'a', email: 'not an address' } })],
+  changeUser: [OPERATOR, async ({ user }) => ({ params: { id: await user() }, body: { operator: false } })],
+  deleteUser: [OPERATOR, async ({ user }) => ({ params: { id: await user() } })],
   listMembers: [MEMBER, inPath],
   setMember: [
     OWNER,
     async ({ accountId, member }) => ({
-      params: { id: accountId, person_id: await member() },
+      params: { id: accountId, user_id: await member() },
       body: { role: 'owner' },
     }),
   ],
   removeMember: [
     OWNER,
-    async ({ accountId, member }) => ({ params: { id: accountId, person_id: await member() } }),
+    async ({ accountId, member }) => ({ params: { id: accountId, user_id: await member() } }),
   ],
   listInvitations: [OWNER, inQuery],
   createInvitation: [

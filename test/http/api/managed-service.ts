@@ -20,7 +20,7 @@ export interface ResponseBody
   last_used_at: string | null;
   limits: unknown;
   allowed_models: string[] | null;
-  person: ResponseBody;
+  user: ResponseBody;
   detail: object;
   request: ResponseBody;
   cost: object[];

@@ -137,28 +137,28 @@ for (const kind of testDatabases()) {
     test('users are created, become members of accounts, and are deleted', async () => {
       const { id: accountId } = await account();
       const email = `zoe-${accountId}@Example.com`;
-      const person = await ok('POST', '/api/people', { body: { name: 'Zoë', email } });
-      assert.equal(person.email, email.toLowerCase());
-      assert.ok((await ok('GET', '/api/people')).data.some((one) => one.id === person.id));
-      const path = `/api/accounts/${accountId}/members/${person.id}`;
+      const user = await ok('POST', '/api/users', { body: { name: 'Zoë', email } });
+      assert.equal(user.email, email.toLowerCase());
+      assert.ok((await ok('GET', '/api/users')).data.some((one) => one.id === user.id));
+      const path = `/api/accounts/${accountId}/members/${user.id}`;
       const member = await ok('PUT', path, { body: { role: 'member' } });
-      assert.deepEqual([member.account_id, member.person, member.role], [accountId, person, 'member']);
+      assert.deepEqual([member.account_id, member.user, member.role], [accountId, user, 'member']);
       const owner = await ok('PUT', path, { body: { role: 'owner' } });
       assert.deepEqual((await ok('GET', `/api/accounts/${accountId}/members`)).data, [owner]);
-      assert.deepEqual(await ok('DELETE', path), { id: person.id, deleted: true });
-      assertRefused(await call('DELETE', path), 404, 'not_found', 'person_id');
+      assert.deepEqual(await ok('DELETE', path), { id: user.id, deleted: true });
+      assertRefused(await call('DELETE', path), 404, 'not_found', 'user_id');
       await ok('PUT', path, { body: { role: 'owner' } });
-      const promoted = await ok('PATCH', `/api/people/${person.id}`, { body: { operator: true } });
-      assert.deepEqual(promoted, { ...person, operator: true });
-      const last = await call('PATCH', `/api/people/${person.id}`, { body: { operator: false } });
+      const promoted = await ok('PATCH', `/api/users/${user.id}`, { body: { operator: true } });
+      assert.deepEqual(promoted, { ...user, operator: true });
+      const last = await call('PATCH', `/api/users/${user.id}`, { body: { operator: false } });
       assertRefused(last, 409, 'last_operator');
-      const { id: other } = await ok('POST', '/api/people', { body: { name: 'a', email: `a-${email}` } });
-      await ok('PATCH', `/api/people/${other}`, { body: { operator: true } });
-      assert.deepEqual(await ok('DELETE', `/api/people/${person.id}`), { id: person.id, deleted: true });
+      const { id: other } = await ok('POST', '/api/users', { body: { name: 'a', email: `a-${email}` } });
+      await ok('PATCH', `/api/users/${other}`, { body: { operator: true } });
+      assert.deepEqual(await ok('DELETE', `/api/users/${user.id}`), { id: user.id, deleted: true });
       assert.deepEqual((await ok('GET', `/api/accounts/${accountId}/members`)).data, []);
-      assertRefused(await call('DELETE', `/api/people/${person.id}`), 404, 'not_found', 'person_id');
+      assertRefused(await call('DELETE', `/api/users/${user.id}`), 404, 'not_found', 'user_id');
       assertRefused(
-        await call('POST', '/api/people', { body: { name: 'a', email: 'nowhere' } }),
+        await call('POST', '/api/users', { body: { name: 'a', email: 'nowhere' } }),
         400,
         'invalid_value',
         'email',
@@ -386,7 +386,7 @@ for (const kind of testDatabases()) {
 
     test('pages add up to the whole list', async () => {
       for (let index = 0; index < 3; index += 1) await account();
-      for (const path of ['/api/accounts', '/api/keys', '/api/people', '/api/audit']) {
+      for (const path of ['/api/accounts', '/api/keys', '/api/users', '/api/audit']) {
         const whole = await ok('GET', `${path}?limit=1000`);
         assert.equal(whole.next_cursor, null);
         const listed: unknown[] = [];
@@ -527,8 +527,8 @@ for (const kind of testDatabases()) {
         ['PATCH', `/api/keys/${managed.test.key}`, { name: 'a' }, 404, 'not_found', 'id'],
         ['POST', `/api/keys/${managed.test.key}/revoke`, undefined, 404, 'not_found', 'id'],
         ['GET', '/api/keys/key_0', undefined, 404, 'not_found', 'id'],
-        ['PUT', `/api/accounts/${id}/members/person_0`, { role: 'boss' }, 400, 'invalid_value', 'role'],
-        ['PUT', `/api/accounts/${id}/members/person_0`, { role: 'owner' }, 404, 'not_found', 'person_id'],
+        ['PUT', `/api/accounts/${id}/members/user_0`, { role: 'boss' }, 400, 'invalid_value', 'role'],
+        ['PUT', `/api/accounts/${id}/members/user_0`, { role: 'owner' }, 404, 'not_found', 'user_id'],
         ['GET', '/api/accounts/acct_0/members', undefined, 404, 'not_found', 'id'],
         ['GET', '/api/usage?by=day,day', undefined, 400, 'invalid_value', 'by'],
         ['GET', '/api/usage?by=colour', undefined, 400, 'invalid_value', 'by'],

@@ -53,7 +53,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
     pages: [
       { slug: 'cli', title: 'The command line' },
       { slug: 'cli-accounts', title: 'The command line: accounts, keys and plans' },
-      { slug: 'cli-people', title: 'The command line: users' },
+      { slug: 'cli-users', title: 'The command line: users' },
       { slug: 'cli-usage', title: 'The command line: usage, ledger, receipts and the audit log' },
       { slug: 'cli-models', title: 'sluice models' },
       { slug: 'cli-engine', title: 'sluice engine' },

@@ -55,7 +55,7 @@ const GROUPS: Readonly<Record<string, string>> = {
   password: 'Sign-in',
   auth: 'Sign-in',
   me: 'User settings',
-  people: 'Users',
+  users: 'Users',
   audit: 'Audit log',
 };
 

@@ -43,7 +43,7 @@ const FIELDS_WITH_ERRORS = [
 
 /** The form of a key, with rarely used settings collapsed. Keeps the input if the service refuses it. */
 export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) {
-  const { person } = useSession();
+  const { user } = useSession();
   const [draft, setDraft] = useState(initial);
   const [errors, setErrors] = useState<FieldErrors>({});
   const [more, setMore] = useState(initial.models !== null || hasLimits(initial));
@@ -100,7 +100,7 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
           {before?.limits?.models !== undefined &&
             " The key's per-model limits are not shown here and stay as they are."}
         </p>
-        {person.operator && before === null && (
+        {user.operator && before === null && (
           <Checkbox checked={draft.admin} onChange={(admin) => change({ admin })}>
             Admin key
             <span className="block text-xs leading-5 text-ink-3">

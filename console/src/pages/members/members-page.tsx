@@ -18,9 +18,9 @@ export default function MembersPage() {
 }
 
 function Members({ account }: { account: CurrentAccount }) {
-  const { person } = useSession();
+  const { user } = useSession();
   const [inviting, setInviting] = useState(false);
-  const canManage = account.role === 'owner' || person.operator;
+  const canManage = account.role === 'owner' || user.operator;
   return (
     <Page
       title="Members"

@@ -19,16 +19,16 @@ interface ModelActivityProps {
 
 /** The activity of a model that is not ready, or why it is inactive. Operators can cancel or start it. */
 export function ModelActivity({ model, models, atMs }: ModelActivityProps) {
-  const { person } = useSession();
+  const { user } = useSession();
   if (model.state === 'ready') return null;
-  const controls = person.operator && model.embedded;
+  const controls = user.operator && model.embedded;
   return (
     <div className="space-y-3">
       <ModelProgress model={model} atMs={atMs} action={controls && <CancelDownload id={model.id} />} />
       {model.state === 'unloaded' && (
         <Notice>
           {model.downloaded === false ? 'The file is not downloaded.' : 'The model is not in memory.'}{' '}
-          Requests for it are refused.
+          Requests for the model are refused.
         </Notice>
       )}
       {model.state === 'idle' && (

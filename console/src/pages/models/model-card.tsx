@@ -25,7 +25,7 @@ interface ModelCardProps {
 
 /** A model: properties, prices and status, with links to code and playground. */
 export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardProps) {
-  const { person } = useSession();
+  const { user } = useSession();
   const slash = model.id.indexOf('/');
   return (
     <article
@@ -56,7 +56,7 @@ export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardPr
       <footer className="mt-auto flex flex-wrap items-center justify-between gap-3 border-t border-line px-4 py-3 sm:px-5">
         <Load model={model} />
         <span className="flex flex-wrap gap-2">
-          {person.operator && (
+          {user.operator && (
             <Button
               size="small"
               icon={<Settings2 className="size-3.5" aria-hidden="true" />}

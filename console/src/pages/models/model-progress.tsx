@@ -76,13 +76,13 @@ function Download({
 }
 
 function Down({ model: { reason, retry_in_ms: retry } }: { model: Model }) {
-  const { person } = useSession();
+  const { user } = useSession();
   return (
     <Notice tone="bad">
       <p className="break-words first-letter:uppercase">{reason ?? 'Not responding'}</p>
       <p className="mt-1 text-xs">
         {retry !== null && `Retrying ${retry < 1000 ? 'now' : `in ${wait(retry)}`}. `}
-        {person.operator && <TextLink to="/operator/engines">View replicas</TextLink>}
+        {user.operator && <TextLink to="/operator/engines">View replicas</TextLink>}
       </p>
     </Notice>
   );

@@ -28,7 +28,7 @@ const MANY = 8;
 
 /** All models with prices and status. Operators can change them. */
 export default function ModelsPage() {
-  const { person } = useSession();
+  const { user } = useSession();
   const [query, change] = useQueryState();
   const [everyMs, setEveryMs] = useState(STABLE_MS);
   const read = useRead('listServedModels', undefined, { everyMs });
@@ -40,9 +40,9 @@ export default function ModelsPage() {
   const named = query.get('code');
   const managed = query.get('model');
   const adding = query.get('add');
-  const wasManaged = useWasTrue(person.operator && managed !== null);
-  const wasAdding = useWasTrue(person.operator && adding !== null);
-  const add = person.operator && (
+  const wasManaged = useWasTrue(user.operator && managed !== null);
+  const wasAdding = useWasTrue(user.operator && adding !== null);
+  const add = user.operator && (
     <Button
       kind="primary"
       icon={<Plus className="size-4" aria-hidden="true" />}

@@ -6,15 +6,15 @@ import { Tabs } from '../../components/tabs.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { AccountsList } from './accounts-list.tsx';
 import { NewAccount } from './new-account.tsx';
-import { PeopleList } from './people-list.tsx';
+import { UsersList } from './users-list.tsx';
 
-type View = 'accounts' | 'people';
+type View = 'accounts' | 'users';
 
 /** Accounts and users. */
 export default function AccountsPage() {
   const [query, change] = useQueryState();
   const [creating, setCreating] = useState(false);
-  const view: View = query.get('tab') === 'people' ? 'people' : 'accounts';
+  const view: View = query.get('tab') === 'users' ? 'users' : 'accounts';
   return (
     <Page
       title="Accounts"
@@ -33,11 +33,11 @@ export default function AccountsPage() {
         label="Accounts and users"
         value={view}
         onChange={(chosen) =>
-          change({ tab: chosen === 'people' ? 'people' : null, q: null, status: null, plan: null })
+          change({ tab: chosen === 'users' ? 'users' : null, q: null, status: null, plan: null })
         }
         tabs={[
           { value: 'accounts', label: 'Accounts', content: <AccountsList onNew={() => setCreating(true)} /> },
-          { value: 'people', label: 'Users', content: <PeopleList /> },
+          { value: 'users', label: 'Users', content: <UsersList /> },
         ]}
       />
       <NewAccount open={creating} onClose={() => setCreating(false)} />

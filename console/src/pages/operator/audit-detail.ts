@@ -21,7 +21,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   with: 'Method',
   at: 'Method',
   by_link: 'Via link',
-  person: 'User ID',
+  user: 'User ID',
   provider: 'Provider',
   purpose: 'Purpose',
   replica: 'Replica',

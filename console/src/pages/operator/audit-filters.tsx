@@ -24,7 +24,7 @@ export function AuditFilters({ names }: { names: Names }) {
         choices={[
           { value: 'service', label: 'Service' },
           { value: 'visitor', label: 'Visitor', hint: 'not signed in' },
-          ...choices('person', 'key'),
+          ...choices('user', 'key'),
         ]}
         typed={typedName}
         onChange={(actor) => change({ actor })}
@@ -46,7 +46,7 @@ export function AuditFilters({ names }: { names: Names }) {
         label="Subject"
         any="Any subject"
         value={query.get('subject')}
-        choices={choices('account', 'person', 'key')}
+        choices={choices('account', 'user', 'key')}
         typed={typedName}
         onChange={(subject) => change({ subject })}
         className="lg:w-44"

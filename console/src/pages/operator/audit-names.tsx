@@ -10,7 +10,7 @@ export function ActorName({ actor, names }: { actor: string; names: Names }) {
   const { kind, id } = partsOf(actor);
   const name = names.get(actor)?.name;
   switch (kind) {
-    case 'person':
+    case 'user':
       return <Name name={name} id={id} />;
     case 'key':
       return (
@@ -41,7 +41,7 @@ export function SubjectName({ entry, names }: { entry: Entry; names: Names }) {
   // An invitation has no name: show its account.
   const named = kind === 'invitation' && accountId !== null ? `account:${accountId}` : subject;
   const name = kind === 'plan' ? id : names.get(named)?.name;
-  if (kind === 'person' && id === 'unknown') return <span className="text-ink-3">unknown user</span>;
+  if (kind === 'user' && id === 'unknown') return <span className="text-ink-3">unknown user</span>;
   return to === null ? (
     <Name name={name} id={id} />
   ) : (
@@ -58,8 +58,8 @@ function pathOf(kind: string, id: string, accountId: string | null): string | nu
       return `/operator/accounts/${id}`;
     case 'key':
       return accountId === null ? null : `/keys?account=${accountId}&key=${id}`;
-    case 'person':
-      return `/operator/accounts?tab=people&q=${id}`;
+    case 'user':
+      return `/operator/accounts?tab=users&q=${id}`;
     case 'invitation':
       return accountId === null ? null : `/operator/accounts/${accountId}`;
     case 'plan':

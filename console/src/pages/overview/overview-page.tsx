@@ -19,7 +19,7 @@ const LATEST = 8;
 
 /** The start page: health, the usage of today, models and the latest requests. */
 export default function OverviewPage() {
-  const { person } = useSession();
+  const { user } = useSession();
   const scope = useScope();
   const isShown = scope.account !== null || scope.all;
   const requests = useRead(
@@ -38,11 +38,7 @@ export default function OverviewPage() {
       actions={<ScopeSwitch />}
     >
       <div className="space-y-4">
-        {person.operator ? (
-          <Health models={models.data?.data} />
-        ) : (
-          <ModelsHealth models={models.data?.data} />
-        )}
+        {user.operator ? <Health models={models.data?.data} /> : <ModelsHealth models={models.data?.data} />}
         {requests.data?.data.length === 0 && <GetStarted accountId={scope.account?.id ?? null} />}
         <Today scope={scope} />
         <div className="grid grid-cols-1 items-start gap-4 xl:grid-cols-[minmax(0,1fr)_20rem]">

@@ -52,7 +52,7 @@ export default function PlaygroundPage() {
 }
 
 function Playground({ accountId, models }: { accountId: string; models: readonly Model[] }) {
-  const { person } = useSession();
+  const { user } = useSession();
   const isWide = useIsWide();
   const [panel, setPanel] = useState(true);
   const [dialog, setDialog] = useState<'parameters' | 'code' | null>(null);
@@ -62,7 +62,7 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
   }, []);
   const { playground, actions } = useNewPlayground({
     accountId,
-    personId: person.id,
+    userId: user.id,
     models,
     onInvalid: showParameters,
   });

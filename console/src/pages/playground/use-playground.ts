@@ -25,7 +25,7 @@ import { fromStored, storageKey, storedText } from './stored.ts';
 interface Options {
   /** The account that is charged. */
   accountId: string;
-  personId: string;
+  userId: string;
   models: readonly Model[];
   /** Called when the user sends a request with invalid settings. */
   onInvalid: () => void;
@@ -33,12 +33,12 @@ interface Options {
 
 /** Returns state and actions of the playground, restored from this browser. */
 export function useNewPlayground(options: Options): { playground: Playground; actions: Actions } {
-  const { personId, models } = options;
-  const [draft, change] = useReducer(changed, personId, readDraft);
+  const { userId, models } = options;
+  const [draft, change] = useReducer(changed, userId, readDraft);
   const [live] = useState(() => new LiveAnswers());
   const errors = useMemo(() => validationErrors(draft.settings, draft.mode), [draft.settings, draft.mode]);
   const playground = useMemo(() => ({ draft, errors, models }), [draft, errors, models]);
-  useStoredDraft(draft, live, personId);
+  useStoredDraft(draft, live, userId);
   useEffect(() => () => live.stop(), [live]);
   const [found] = useState(draft);
   useEffect(() => {
@@ -137,13 +137,13 @@ async function complete(id: string, answer: Answer, change: (change: Change) => 
 const PAUSE_MS = 300;
 
 /** Stores the draft in this browser, even if the page is closed during a debounce or a response. */
-function useStoredDraft(draft: Draft, live: LiveAnswers, personId: string): void {
+function useStoredDraft(draft: Draft, live: LiveAnswers, userId: string): void {
   const newest = useRef(draft);
   useEffect(() => {
     newest.current = draft;
-    const timer = setTimeout(() => keep(draft, personId), PAUSE_MS);
+    const timer = setTimeout(() => keep(draft, userId), PAUSE_MS);
     return () => clearTimeout(timer);
-  }, [draft, personId]);
+  }, [draft, userId]);
   useEffect(() => {
     // Leaving the page closes the connection, so responses end with the text received so far.
     const keepNewest = () => {
@@ -154,27 +154,27 @@ function useStoredDraft(draft: Draft, live: LiveAnswers, personId: string): void
             changed(draft, { type: 'answered', id, answer: { ...answer, stopped: true } }),
           newest.current,
         );
-      keep(ended, personId);
+      keep(ended, userId);
     };
     addEventListener('pagehide', keepNewest);
     return () => {
       removeEventListener('pagehide', keepNewest);
       keepNewest();
     };
-  }, [live, personId]);
+  }, [live, userId]);
 }
 
-function keep(draft: Draft, personId: string): void {
+function keep(draft: Draft, userId: string): void {
   try {
-    localStorage.setItem(storageKey(personId), storedText(draft));
+    localStorage.setItem(storageKey(userId), storedText(draft));
   } catch {
     // Storage is full or unavailable: the draft lasts for this visit.
   }
 }
 
-function readDraft(personId: string): Draft {
+function readDraft(userId: string): Draft {
   try {
-    return fromStored(localStorage.getItem(storageKey(personId)));
+    return fromStored(localStorage.getItem(storageKey(userId)));
   } catch {
     return EMPTY_DRAFT;
   }

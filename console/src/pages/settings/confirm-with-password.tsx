@@ -56,7 +56,7 @@ function Confirmation<Result>({
   action,
   onDone,
 }: ConfirmWithPasswordProps<Result> & { id: string }) {
-  const { person } = useSession();
+  const { user } = useSession();
   const [password, setPassword] = useState('');
   return (
     <form
@@ -64,11 +64,11 @@ function Confirmation<Result>({
       className="space-y-4"
       onSubmit={(event) => {
         event.preventDefault();
-        action.mutate({ body: person.has_password ? { password } : {} }, { onSuccess: onDone });
+        action.mutate({ body: user.has_password ? { password } : {} }, { onSuccess: onDone });
       }}
     >
       <div className="space-y-2 text-sm text-ink-2">{children}</div>
-      {person.has_password && (
+      {user.has_password && (
         <PasswordField
           label="Password"
           value={password}

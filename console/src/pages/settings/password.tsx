@@ -11,7 +11,7 @@ const FIELDS = ['current_password', 'new_password'];
 
 /** Changes the password, or sets the first one of a user who signed up with a provider. */
 export function Password() {
-  const { person } = useSession();
+  const { user } = useSession();
   const [current, setCurrent] = useState('');
   const [newPassword, setNewPassword] = useState('');
   const change = useAction('changePassword', {
@@ -23,9 +23,9 @@ export function Password() {
     <Card
       title="Password"
       hint={
-        person.has_password
+        user.has_password
           ? 'Changing the password signs you out everywhere else.'
-          : 'You sign in with a provider. Set a password to also sign in without it.'
+          : 'You sign in with a provider. If you set a password, you can also sign in with your email and password.'
       }
     >
       <form
@@ -36,7 +36,7 @@ export function Password() {
             {
               body: {
                 new_password: newPassword,
-                ...(person.has_password && { current_password: current }),
+                ...(user.has_password && { current_password: current }),
               },
             },
             {
@@ -49,8 +49,8 @@ export function Password() {
         }}
       >
         {/* Lets password managers identify the user. */}
-        <input type="hidden" name="username" autoComplete="username" value={person.email} readOnly />
-        {person.has_password && (
+        <input type="hidden" name="username" autoComplete="username" value={user.email} readOnly />
+        {user.has_password && (
           <PasswordField
             label="Current password"
             value={current}
@@ -60,14 +60,14 @@ export function Password() {
         )}
         <NewPasswordField
           label="New password"
-          known={[person.name, person.email]}
+          known={[user.name, user.email]}
           value={newPassword}
           onChange={(event) => setNewPassword(event.target.value)}
           error={errorAt(change.error, 'new_password')}
         />
         <ConfirmationError error={change.error} fields={FIELDS} />
         <Button type="submit" busy={change.isPending}>
-          {person.has_password ? 'Change password' : 'Set password'}
+          {user.has_password ? 'Change password' : 'Set password'}
         </Button>
       </form>
     </Card>

@@ -10,10 +10,10 @@ import { useSession } from '../../shell/session.tsx';
 
 /** Name and email of the user. */
 export function Profile() {
-  const { person } = useSession();
-  const [name, setName] = useState(person.name);
+  const { user } = useSession();
+  const [name, setName] = useState(user.name);
   const change = useAction('changeMe', {
-    changes: ['getSession', 'listMembers', 'listPeople'],
+    changes: ['getSession', 'listMembers', 'listUsers'],
     done: 'Name changed',
     quiet: true,
   });
@@ -22,10 +22,10 @@ export function Profile() {
       title="Profile"
       hint={
         <>
-          Joined <Time at={person.created_at} />
+          Joined <Time at={user.created_at} />
         </>
       }
-      actions={person.operator && <Badge tone="accent">Operator</Badge>}
+      actions={user.operator && <Badge tone="accent">Operator</Badge>}
     >
       <form
         className="max-w-md space-y-4"
@@ -47,11 +47,11 @@ export function Profile() {
           label="Email"
           type="email"
           readOnly
-          value={person.email}
+          value={user.email}
           hint="Used to sign in. Cannot be changed."
         />
         <FormError error={change.error} fields={['name']} />
-        <Button type="submit" busy={change.isPending} disabled={name.trim() === person.name}>
+        <Button type="submit" busy={change.isPending} disabled={name.trim() === user.name}>
           Save
         </Button>
       </form>

@@ -13,16 +13,16 @@ import { RecoveryCodes } from './recovery-codes.tsx';
 
 /** Enables and disables two-factor authentication, and creates recovery codes. */
 export function TwoFactor() {
-  const { person } = useSession();
+  const { user } = useSession();
   // Kept here because the dialog must stay open after two-factor authentication is enabled, to show the recovery codes.
   const [begun, setBegun] = useState<ResponseOf<'beginTwoFactor'> | null>(null);
   return (
     <Card
       title="Two-factor authentication"
       hint="Signing in also requires a code from your authenticator app."
-      actions={person.two_factor ? <Badge tone="good">On</Badge> : <Badge>Off</Badge>}
+      actions={user.two_factor ? <Badge tone="good">On</Badge> : <Badge>Off</Badge>}
     >
-      {person.two_factor ? <TurnedOn /> : <TurnedOff onBegun={setBegun} />}
+      {user.two_factor ? <TurnedOn /> : <TurnedOff onBegun={setBegun} />}
       <Enrollment begun={begun} onClose={() => setBegun(null)} />
     </Card>
   );

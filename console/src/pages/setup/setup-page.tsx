@@ -6,7 +6,7 @@ import { ButtonLink } from '../../components/button.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { ErrorState, Notice, Skeleton } from '../../components/states.tsx';
 import { useFragmentToken } from '../../shell/fragment.ts';
-import { NewPersonForm, type NewPerson } from '../sign-in/new-person-form.tsx';
+import { NewUserForm, type NewUser } from '../sign-in/new-user-form.tsx';
 import { SetupLink } from '../sign-in/setup-link.tsx';
 import { CallStep } from './call-step.tsx';
 import { keepFirstKey, keptFirstKey } from './first-key.ts';
@@ -29,14 +29,14 @@ export default function SetupPage() {
   }, [step, created]);
   const check = useAction('checkSetupLink', { quiet: true });
   const { mutate: checkLink } = check;
-  const isNew = session.data?.setup_needed === true && session.data.person === null;
+  const isNew = session.data?.setup_needed === true && session.data.user === null;
   const [isChecked, setChecked] = useState(false);
   useEffect(() => {
     if (isNew && token !== '') checkLink({ body: { token } }, { onSettled: () => setChecked(true) });
   }, [isNew, token, checkLink]);
-  const begin = (person: NewPerson) =>
+  const begin = (user: NewUser) =>
     setUp.mutate(
-      { body: { token, ...person } },
+      { body: { token, ...user } },
       {
         onSuccess: () => {
           // Set the step before the session changes, because signed-in users in the first step are sent to the console.
@@ -58,7 +58,7 @@ export default function SetupPage() {
     );
   }
   // A stored key is only shown to a signed-in user.
-  const isTheirs = createKey.data !== undefined || kept === null || session.data.person !== null;
+  const isTheirs = createKey.data !== undefined || kept === null || session.data.user !== null;
   if (step === 'key' && isTheirs) {
     return (
       <KeyStep
@@ -72,7 +72,7 @@ export default function SetupPage() {
   if (step === 'request' && isTheirs && created !== undefined) {
     return <CallStep apiKey={created.key} baseUrl={session.data.public_url} />;
   }
-  if (session.data.person !== null) return <Redirect replace to="/" />;
+  if (session.data.user !== null) return <Redirect replace to="/" />;
   if (!session.data.setup_needed) return <Finished />;
   if (token === '') return <NoLink />;
   if (check.error?.code === 'invalid_link') return <InvalidLink />;
@@ -91,7 +91,7 @@ export default function SetupPage() {
       above={<Steps at={0} />}
     >
       <div className="space-y-6">
-        <NewPersonForm
+        <NewUserForm
           action="Continue"
           busy={setUp.isPending}
           // The error of a refused link is shown below, with instructions.

@@ -10,7 +10,7 @@ import { Time } from '../../components/time.tsx';
 import { rememberAccount } from '../../shell/account.ts';
 import { useFragmentToken } from '../../shell/fragment.ts';
 import { useClearCacheOnSignOut } from '../../shell/clear-cache-on-sign-out.ts';
-import { NewPersonForm } from './new-person-form.tsx';
+import { NewUserForm } from './new-user-form.tsx';
 import { PasswordForm } from './password-form.tsx';
 import { Providers } from './providers.tsx';
 import { SecondFactor } from './second-factor.tsx';
@@ -26,7 +26,7 @@ function Invitation({ token }: { token: string }) {
   // A POST that changes nothing: the token is in the body to keep it out of URLs.
   const { mutate: look, data: invitation, error } = useAction('getInvitation', { quiet: true });
   useEffect(() => look({ body: { token } }), [look, token]);
-  useClearCacheOnSignOut(session.data?.person === null);
+  useClearCacheOnSignOut(session.data?.user === null);
   if (error?.code === 'invalid_link') return <NoInvitation used />;
   const fault = error ?? session.error;
   if (session.data === undefined || invitation === undefined) {
@@ -72,24 +72,24 @@ function Accept({ token, session, invitation }: AcceptProps) {
     rememberAccount(id);
     navigate(`/keys?account=${encodeURIComponent(id)}`);
   };
-  const { person, sign_in: signIn } = session;
-  const isTheirs = person?.email.toLowerCase() === invitation.email.toLowerCase();
-  if (person === null && invitation.known && signIn.second_factor_due) {
+  const { user, sign_in: signIn } = session;
+  const isTheirs = user?.email.toLowerCase() === invitation.email.toLowerCase();
+  if (user === null && invitation.known && signIn.second_factor_due) {
     return <SecondFactor onStartOver={() => signOut.mutate(undefined)} />;
   }
   return (
     <StandalonePage title={`Join ${invitation.account_name}`} hint={<Summary invitation={invitation} />}>
-      {person !== null && !isTheirs ? (
+      {user !== null && !isTheirs ? (
         <div className="space-y-4 text-sm text-ink-2">
           <p>
-            You are signed in as <strong className="font-medium text-ink">{person.email}</strong>. This
+            You are signed in as <strong className="font-medium text-ink">{user.email}</strong>. This
             invitation is for another user. Sign out to accept it.
           </p>
           <Button className="w-full" busy={signOut.isPending} onClick={() => signOut.mutate(undefined)}>
             Sign out
           </Button>
         </div>
-      ) : invitation.known && person !== null ? (
+      ) : invitation.known && user !== null ? (
         <div className="space-y-4">
           <FormError error={accept.error} />
           <Button
@@ -114,7 +114,7 @@ function Accept({ token, session, invitation }: AcceptProps) {
         </div>
       ) : (
         <div className="space-y-5">
-          <NewPersonForm
+          <NewUserForm
             email={invitation.email}
             action="Join"
             busy={accept.isPending}

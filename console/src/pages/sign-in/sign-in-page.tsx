@@ -18,7 +18,7 @@ import { SetupLink } from './setup-link.tsx';
 export default function SignInPage() {
   const session = useRead('getSession', undefined);
   const search = new URLSearchParams(useSearch());
-  useClearCacheOnSignOut(session.data?.person === null);
+  useClearCacheOnSignOut(session.data?.user === null);
   if (session.data === undefined) {
     return (
       <StandalonePage title="Sign in">
@@ -31,7 +31,7 @@ export default function SignInPage() {
     );
   }
   const to = returnPath(search.get('to'));
-  if (session.data.person !== null) return <Redirect replace to={to} />;
+  if (session.data.user !== null) return <Redirect replace to={to} />;
   if (session.data.setup_needed) return <SetupNeeded />;
   return <SignIn session={session.data} to={to} search={search} />;
 }
@@ -103,15 +103,15 @@ function ResetByOperator({ onBack }: { onBack: () => void }) {
           an hour:
         </p>
         <Code
-          text="npx sluice people password-link you@example.com"
+          text="npx sluice users password-link you@example.com"
           what="command"
           label="Command that prints a password reset link"
           language="bash"
         />
         <p className="text-xs leading-5 text-ink-3">
           Replace the address with the user's email address. For a lost second factor, run{' '}
-          <code className="font-mono">npx sluice people reset-second-factor you@example.com</code>. An
-          operator who cannot sign in can use these commands as well.
+          <code className="font-mono">npx sluice users reset-second-factor you@example.com</code>. An operator
+          who cannot sign in can use these commands as well.
         </p>
       </div>
       <Button className="mt-6 w-full" onClick={onBack}>

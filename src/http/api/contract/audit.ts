@@ -10,7 +10,7 @@ export const auditEntry = component(
     actor: z
       .string()
       .describe(
-        '`key:<id>`, `person:<id>`, `cli:<user name>`, `service`, or `visitor` for a caller who is not signed in.',
+        '`key:<id>`, `user:<id>`, `cli:<user name>`, `service`, or `visitor` for a caller who is not signed in.',
       ),
     ip: z.string().nullable().describe('IP address of the caller; null: a command or the service itself.'),
     action: z.string().describe('Type of change, such as `key.revoke`.'),

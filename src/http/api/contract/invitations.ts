@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { operations } from './operation.ts';
-import { role } from './people.ts';
+import { role } from './users.ts';
 import { component, deleted, id, name, newEmail, pageOf, pageQuery, time } from './schemas.ts';
 import { linkToken, newPassword } from './session.ts';
 
@@ -9,7 +9,7 @@ const invitation = z.object({
   account_id: z.string(),
   email: z.string(),
   role,
-  invited_by: z.string().describe('Who sent the invitation: `person:<id>` or `key:<id>`.'),
+  invited_by: z.string().describe('Who sent the invitation: `user:<id>` or `key:<id>`.'),
   created_at: time,
   expires_at: time,
 });

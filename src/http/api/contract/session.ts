@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MAX_EMAIL } from '../../../accounts/bounds.ts';
 import { operations } from './operation.ts';
-import { person, role } from './people.ts';
+import { user, role } from './users.ts';
 import { characters, component, line, name, newEmail } from './schemas.ts';
 
 /** The response of operations without a result. */
@@ -20,8 +20,8 @@ export const linkToken = line(100).describe('The part of the link after the `#`.
 
 /** The signed-in user. */
 export const me = component(
-  'SignedInPerson',
-  person.extend({
+  'SignedInUser',
+  user.extend({
     has_password: z.boolean(),
     providers: z.array(z.string()).describe('IDs of the providers that the user has signed in with.'),
   }),
@@ -30,7 +30,7 @@ export const me = component(
 const session = component(
   'Session',
   z.object({
-    person: me.nullable().describe('Null: not signed in.'),
+    user: me.nullable().describe('Null: not signed in.'),
     accounts: z
       .array(
         z.object({
@@ -122,7 +122,7 @@ export const sessionOperations = operations({
     body: component(
       'SignInWithProvider',
       z.strictObject({
-        provider: line(50).describe('ID of a provider in the session.'),
+        provider: line(50).describe('ID of a provider that `getSession` lists.'),
         return_to: z
           .string()
           .regex(OWN_PATH, 'expected a path of this service')

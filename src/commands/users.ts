@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { setOperator } from '../accounts/operators.ts';
 import { everyItem } from '../accounts/page.ts';
-import { findPerson, listPeople, type PersonRecord } from '../accounts/people.ts';
+import { findUser, listUsers, type UserRecord } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import { Identity } from '../identity/identity.ts';
 import { createResetLink } from '../identity/reset.ts';
@@ -11,16 +11,16 @@ import { commandLineActor, configuredSecretKeys, openConfiguredDatabase, loadPub
 import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
-/** `sluice people …`: changes the database directly, with or without a running service. */
+/** `sluice users …`: changes the database directly, with or without a running service. */
 export function register(program: Command): void {
-  const people = program
-    .command('people')
+  const users = program
+    .command('users')
     .description('List users, manage operators and reset lost passwords.');
-  people
+  users
     .command('list')
     .description('List all users.')
     .option('--json', 'print a JSON array, with ISO 8601 times')
-    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} people list`)
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} users list`)
     .action(list);
   for (const [name, description, action] of [
     ['make-operator', 'Make a user an operator, who can manage the whole service.', setOperatorRole(true)],
@@ -31,31 +31,31 @@ export function register(program: Command): void {
       disableSecondFactor,
     ],
   ] as const) {
-    people
+    users
       .command(name)
       .description(description)
-      .argument('<person>', 'user ID or email address')
-      .addHelpText('after', `\nExample:\n  $ ${PROGRAM} people ${name} zoe@example.com`)
+      .argument('<user>', 'user ID or email address')
+      .addHelpText('after', `\nExample:\n  $ ${PROGRAM} users ${name} zoe@example.com`)
       .action(action);
   }
-  people
+  users
     .command('password-link')
     .description('Print a password reset link for a user. The link works once and expires after one hour.')
-    .argument('<person>', 'user ID or email address')
+    .argument('<user>', 'user ID or email address')
     .option('--url <url>', 'URL of the service, if it differs from the configuration')
-    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} people password-link zoe@example.com`)
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} users password-link zoe@example.com`)
     .action(passwordLink);
 }
 
 async function list(flags: { json?: true }): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const people = await Array.fromAsync(everyItem((page) => listPeople(database, page)));
-  if (flags.json) return printJson(people.map(personJson));
-  if (people.length === 0)
+  const users = await Array.fromAsync(everyItem((page) => listUsers(database, page)));
+  if (flags.json) return printJson(users.map(userJson));
+  if (users.length === 0)
     return note(`No users yet. Run \`${PROGRAM} setup-link\` to create the first operator.`);
   printTable(
     ['ID', 'NAME', 'EMAIL', 'OPERATOR', 'TWO-FACTOR', 'CREATED'],
-    people.map(({ id, name, email, operator, twoFactor, createdAt }) => [
+    users.map(({ id, name, email, operator, twoFactor, createdAt }) => [
       id,
       name,
       email,
@@ -69,34 +69,34 @@ async function list(flags: { json?: true }): Promise<void> {
 function setOperatorRole(operator: boolean): (idOrEmail: string) => Promise<void> {
   return async (idOrEmail) => {
     await using database = await openConfiguredDatabase();
-    const person = await findPerson(database, idOrEmail);
-    if (person === null) return failUnknownUser();
-    await setOperator(database, person.id, operator, commandLineActor());
-    note(`${person.name} <${person.email}> is ${operator ? 'now' : 'no longer'} an operator.`);
+    const user = await findUser(database, idOrEmail);
+    if (user === null) return failUnknownUser();
+    await setOperator(database, user.id, operator, commandLineActor());
+    note(`${user.name} <${user.email}> is ${operator ? 'now' : 'no longer'} an operator.`);
   };
 }
 
 async function disableSecondFactor(idOrEmail: string): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const person = await findPerson(database, idOrEmail);
-  if (person === null) return failUnknownUser();
-  const wasEnabled = await resetSecondFactor(database, person.id, commandLineActor());
-  const user = `${person.name} <${person.email}>`;
+  const user = await findUser(database, idOrEmail);
+  if (user === null) return failUnknownUser();
+  const wasEnabled = await resetSecondFactor(database, user.id, commandLineActor());
+  const shown = `${user.name} <${user.email}>`;
   note(
     wasEnabled
-      ? `Disabled two-factor authentication for ${user}.`
-      : `${user} does not use two-factor authentication.`,
+      ? `Disabled two-factor authentication for ${shown}.`
+      : `${shown} does not use two-factor authentication.`,
   );
 }
 
 async function passwordLink(idOrEmail: string, { url }: { url?: string }): Promise<void> {
   const publicUrl = await loadPublicUrl(url);
   await using database = await openConfiguredDatabase();
-  const person = await findPerson(database, idOrEmail);
-  if (person === null) return failUnknownUser();
+  const user = await findUser(database, idOrEmail);
+  if (user === null) return failUnknownUser();
   await using identity = identityOf(database, publicUrl);
-  note(`${person.name} <${person.email}> can set a new password with this link within an hour:`);
-  print(await createResetLink(identity, person.id, commandLineActor()));
+  note(`${user.name} <${user.email}> can set a new password with this link within an hour:`);
+  print(await createResetLink(identity, user.id, commandLineActor()));
 }
 
 /** Creates an `Identity` without sign-in providers or email. */
@@ -108,11 +108,11 @@ function identityOf(database: Database, publicUrl: string): Identity {
 }
 
 function failUnknownUser(): void {
-  note(`No such user. Run \`${PROGRAM} people list\` to see all users.`);
+  note(`No such user. Run \`${PROGRAM} users list\` to see all users.`);
   process.exitCode = 1;
 }
 
-function personJson(person: PersonRecord): Record<string, unknown> {
-  const { id, name, email, operator, twoFactor, createdAt } = person;
+function userJson(user: UserRecord): Record<string, unknown> {
+  const { id, name, email, operator, twoFactor, createdAt } = user;
   return { id, name, email, operator, two_factor: twoFactor, created_at: isoTime(createdAt) };
 }

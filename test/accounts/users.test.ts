@@ -4,13 +4,13 @@ import { createAccount } from '../../src/accounts/accounts.ts';
 import { listAudit, type Actor } from '../../src/accounts/audit.ts';
 import { everyItem } from '../../src/accounts/page.ts';
 import {
-  createPerson,
-  deletePerson,
+  createUser,
+  deleteUser,
   listMembers,
-  listPeople,
+  listUsers,
   removeMember,
   setMember,
-} from '../../src/accounts/people.ts';
+} from '../../src/accounts/users.ts';
 import type { Database } from '../../src/database/database.ts';
 import { testDatabases } from '../servers.ts';
 import { refused } from './refused.ts';
@@ -21,27 +21,27 @@ for (const kind of testDatabases()) {
   describe(kind.name, () => {
     test('a user has a unique email address in lower case', async () => {
       await using database = await kind.open();
-      const zoe = await createPerson(database, { name: ' Zoë ', email: ' Zoe@Example.COM ' }, by);
-      assert.match(zoe.id, /^person_[0-9a-f]{24}$/);
+      const zoe = await createUser(database, { name: ' Zoë ', email: ' Zoe@Example.COM ' }, by);
+      assert.match(zoe.id, /^user_[0-9a-f]{24}$/);
       assert.deepEqual([zoe.name, zoe.email], ['Zoë', 'zoe@example.com']);
       for (const email of ['zoe@example.com', 'ZOE@EXAMPLE.COM']) {
-        await assert.rejects(createPerson(database, { name: 'a', email }, by), refused('conflict', 'email'));
+        await assert.rejects(createUser(database, { name: 'a', email }, by), refused('conflict', 'email'));
       }
       for (const email of ['', 'zoe', '@', 'a@b c', 'a\n@b', 'a@b@c']) {
         await assert.rejects(
-          createPerson(database, { name: 'a', email }, by),
+          createUser(database, { name: 'a', email }, by),
           refused('invalid_value', 'email'),
         );
       }
       await assert.rejects(
-        createPerson(database, { name: '', email: 'a@b' }, by),
+        createUser(database, { name: '', email: 'a@b' }, by),
         refused('invalid_value', 'name'),
       );
-      await createPerson(database, { name: 'Max', email: 'max@example.com' }, by);
-      const { items, nextCursor } = await listPeople(database, { limit: 1 });
+      await createUser(database, { name: 'Max', email: 'max@example.com' }, by);
+      const { items, nextCursor } = await listUsers(database, { limit: 1 });
       assert.deepEqual(items, [zoe]);
       assert.deepEqual(
-        (await listPeople(database, { cursor: nextCursor })).items.map(({ name }) => name),
+        (await listUsers(database, { cursor: nextCursor })).items.map(({ name }) => name),
         ['Max'],
       );
     });
@@ -49,15 +49,15 @@ for (const kind of testDatabases()) {
     test('a user has one role in an account, which can change and end', async () => {
       await using database = await kind.open();
       const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
-      const person = await createPerson(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
-      const member = await setMember(database, { accountId, personId: person.id, role: 'member' }, by);
-      const owner = await setMember(database, { accountId, personId: person.id, role: 'owner' }, by);
+      const user = await createUser(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
+      const member = await setMember(database, { accountId, userId: user.id, role: 'member' }, by);
+      const owner = await setMember(database, { accountId, userId: user.id, role: 'owner' }, by);
       assert.deepEqual(owner, { ...member, role: 'owner' });
       assert.deepEqual(await members(database, accountId), [owner]);
       assert.deepEqual(await members(database, 'default'), []);
-      await removeMember(database, { accountId, personId: person.id }, by);
+      await removeMember(database, { accountId, userId: user.id }, by);
       assert.deepEqual(await members(database, accountId), []);
-      const { items } = await listAudit(database, { subject: `person:${person.id}`, accountId });
+      const { items } = await listAudit(database, { subject: `user:${user.id}`, accountId });
       assert.deepEqual(items.map(({ action }) => action).sort(), [
         'member.remove',
         'member.set',
@@ -67,48 +67,48 @@ for (const kind of testDatabases()) {
 
     test('unknown users and accounts are a 404', async () => {
       await using database = await kind.open();
-      const { id: personId } = await createPerson(database, { name: 'a', email: 'a@b' }, by);
-      const unknownUser = { accountId: 'default', personId: 'person_0', role: 'owner' } as const;
-      await assert.rejects(setMember(database, unknownUser, by), refused('not_found', 'person_id'));
-      const nowhere = { accountId: 'acct_0', personId, role: 'owner' } as const;
+      const { id: userId } = await createUser(database, { name: 'a', email: 'a@b' }, by);
+      const unknownUser = { accountId: 'default', userId: 'user_0', role: 'owner' } as const;
+      await assert.rejects(setMember(database, unknownUser, by), refused('not_found', 'user_id'));
+      const nowhere = { accountId: 'acct_0', userId, role: 'owner' } as const;
       await assert.rejects(setMember(database, nowhere, by), refused('not_found', 'id'));
       await assert.rejects(listMembers(database, 'acct_0'), refused('not_found', 'id'));
       await assert.rejects(
-        removeMember(database, { accountId: 'default', personId }, by),
-        refused('not_found', 'person_id'),
+        removeMember(database, { accountId: 'default', userId }, by),
+        refused('not_found', 'user_id'),
       );
-      await assert.rejects(deletePerson(database, 'person_0', by), refused('not_found', 'person_id'));
+      await assert.rejects(deleteUser(database, 'user_0', by), refused('not_found', 'user_id'));
     });
 
     test('a deleted user leaves all accounts, and only their ID stays in the audit log', async () => {
       await using database = await kind.open();
-      const person = await createPerson(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
-      const other = await createPerson(database, { name: 'Max', email: 'max@example.com' }, by);
+      const user = await createUser(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
+      const other = await createUser(database, { name: 'Max', email: 'max@example.com' }, by);
       const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
       for (const account of [accountId, 'default']) {
-        await setMember(database, { accountId: account, personId: person.id, role: 'owner' }, by);
-        await setMember(database, { accountId: account, personId: other.id, role: 'owner' }, by);
+        await setMember(database, { accountId: account, userId: user.id, role: 'owner' }, by);
+        await setMember(database, { accountId: account, userId: other.id, role: 'owner' }, by);
       }
-      await deletePerson(database, person.id, by);
-      assert.deepEqual((await listPeople(database)).items, [other]);
+      await deleteUser(database, user.id, by);
+      assert.deepEqual((await listUsers(database)).items, [other]);
       for (const account of [accountId, 'default']) {
         assert.deepEqual(
-          (await members(database, account)).map((member) => member.person),
+          (await members(database, account)).map((member) => member.user),
           [other],
         );
       }
-      const { items } = await listAudit(database, { subject: `person:${person.id}` });
+      const { items } = await listAudit(database, { subject: `user:${user.id}` });
       assert.equal(items.length, 6);
       assert.doesNotMatch(JSON.stringify(items), /Zo|example/);
       // The address can be used again.
-      await createPerson(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
+      await createUser(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
     });
 
     test('members are listed in pages', async () => {
       await using database = await kind.open();
       for (let index = 0; index < 5; index += 1) {
-        const { id } = await createPerson(database, { name: 'a', email: `a${index}@b` }, by);
-        await setMember(database, { accountId: 'default', personId: id, role: 'member' }, by);
+        const { id } = await createUser(database, { name: 'a', email: `a${index}@b` }, by);
+        await setMember(database, { accountId: 'default', userId: id, role: 'member' }, by);
       }
       const whole = await members(database, 'default');
       const first = await listMembers(database, 'default', { limit: 2 });

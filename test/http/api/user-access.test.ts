@@ -106,9 +106,9 @@ for (const kind of testDatabases()) {
     });
 
     test('an owner can change the roles of members, and add members only by invitation', async () => {
-      const { id } = await operator.ok('createPerson', { body: { name: 'x', email: 'x@example.com' } });
-      const membership = { params: { id: accountId, person_id: id }, body: { role: 'member' } };
-      assertRefused(await owner.call('setMember', membership), 'not_found', 'person_id');
+      const { id } = await operator.ok('createUser', { body: { name: 'x', email: 'x@example.com' } });
+      const membership = { params: { id: accountId, user_id: id }, body: { role: 'member' } };
+      assertRefused(await owner.call('setMember', membership), 'not_found', 'user_id');
       await operator.ok('setMember', membership);
       assert.equal((await owner.ok('setMember', { ...membership, body: { role: 'owner' } })).role, 'owner');
       await owner.ok('removeMember', membership);
@@ -117,8 +117,8 @@ for (const kind of testDatabases()) {
     test('the audit log contains the user and the IP address', async () => {
       const { id } = await owner.ok('createKey', { body: { name: 'a', account_id: accountId } });
       const { data } = await operator.ok('listAudit', { query: { subject: `key:${id}` } });
-      const me = (await owner.ok('getSession')).person?.id;
-      assert.deepEqual([data[0]?.actor, data[0]?.ip], [`person:${me}`, owner.ip]);
+      const me = (await owner.ok('getSession')).user?.id;
+      assert.deepEqual([data[0]?.actor, data[0]?.ip], [`user:${me}`, owner.ip]);
     });
 
     /** Creates a key as the signed-in owner, with exactly these headers, and returns the error code. */

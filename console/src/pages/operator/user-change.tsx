@@ -4,29 +4,29 @@ import { useAction } from '../../api/queries.ts';
 import { Confirm } from '../../components/confirm.tsx';
 import { useSession } from '../../shell/session.tsx';
 
-type Person = ItemOf<'listPeople'>;
+type User = ItemOf<'listUsers'>;
 
 /** A change to a user that needs confirmation. */
 export interface Change {
   kind: 'make_operator' | 'unmake_operator' | 'delete';
-  person: Person;
+  user: User;
 }
 
 /** Confirms a change to a user; null: closed. */
-export function PersonChange({ change, onClose }: { change: Change | null; onClose: () => void }) {
-  const { person: self } = useSession();
-  const changePerson = useAction('changePerson', {
-    changes: ['listPeople', 'getSession'],
+export function UserChange({ change, onClose }: { change: Change | null; onClose: () => void }) {
+  const { user: self } = useSession();
+  const changeUser = useAction('changeUser', {
+    changes: ['listUsers', 'getSession'],
     done: ({ name, operator }) => `${name} is ${operator ? 'now' : 'no longer'} an operator`,
   });
-  const deletePerson = useAction('deletePerson', {
-    changes: ['listPeople', 'listMembers'],
-    done: `Deleted ${change?.person.name ?? 'user'}`,
+  const deleteUser = useAction('deleteUser', {
+    changes: ['listUsers', 'listMembers'],
+    done: `Deleted ${change?.user.name ?? 'user'}`,
   });
-  const run = ({ kind, person: { id } }: Change) => {
-    if (kind === 'delete') deletePerson.mutate({ params: { id } }, { onSettled: onClose });
+  const run = ({ kind, user: { id } }: Change) => {
+    if (kind === 'delete') deleteUser.mutate({ params: { id } }, { onSettled: onClose });
     else {
-      changePerson.mutate(
+      changeUser.mutate(
         { params: { id }, body: { operator: kind === 'make_operator' } },
         { onSettled: onClose },
       );
@@ -39,10 +39,10 @@ export function PersonChange({ change, onClose }: { change: Change | null; onClo
       title={change === null ? '' : titleOf(change)}
       action={change === null ? '' : ACTIONS[change.kind]}
       danger={change?.kind !== 'make_operator'}
-      busy={changePerson.isPending || deletePerson.isPending}
+      busy={changeUser.isPending || deleteUser.isPending}
       onConfirm={() => change !== null && run(change)}
     >
-      {change !== null && meaningOf(change, change.person.id === self.id)}
+      {change !== null && meaningOf(change, change.user.id === self.id)}
     </Confirm>
   );
 }
@@ -53,7 +53,7 @@ const ACTIONS: Readonly<Record<Change['kind'], string>> = {
   delete: 'Delete user',
 };
 
-function titleOf({ kind, person: { name } }: Change): string {
+function titleOf({ kind, user: { name } }: Change): string {
   switch (kind) {
     case 'make_operator':
       return `Make ${name} an operator?`;
@@ -64,13 +64,13 @@ function titleOf({ kind, person: { name } }: Change): string {
   }
 }
 
-function meaningOf({ kind, person }: Change, self: boolean): ReactNode {
+function meaningOf({ kind, user }: Change, self: boolean): ReactNode {
   switch (kind) {
     case 'make_operator':
       return (
         <>
           <p>Operators manage the whole service: every account, key and user, and all usage.</p>
-          {!person.two_factor && (
+          {!user.two_factor && (
             <p>This user has not enabled two-factor authentication. Ask them to do so first.</p>
           )}
         </>
@@ -85,10 +85,12 @@ function meaningOf({ kind, person }: Change, self: boolean): ReactNode {
       return (
         <>
           <p>
-            {person.email} is signed out and removed from every account, and can no longer sign in. To return,
+            {user.email} is signed out and removed from every account, and can no longer sign in. To return,
             they need a new invitation.
           </p>
-          <p>Accounts, keys and usage are kept. The audit log keeps their ID but not their name and email.</p>
+          <p>
+            Accounts, keys and usage are kept. The audit log keeps the user's ID but not their name and email.
+          </p>
         </>
       );
   }

@@ -9,24 +9,24 @@ import { NewPasswordField } from '../../components/password-field.tsx';
 const FIELDS = ['name', 'email', 'password'];
 
 /** The details of a new user. */
-export interface NewPerson {
+export interface NewUser {
   name: string;
   email: string;
   password: string;
 }
 
-interface NewPersonFormProps {
+interface NewUserFormProps {
   /** Fixed email; default: the user enters one. */
   email?: string;
   /** Text of the button. */
   action: string;
   busy: boolean;
   error: ApiError | null;
-  onSubmit: (person: NewPerson) => void;
+  onSubmit: (user: NewUser) => void;
 }
 
 /** The form for a new user: name, email and password. */
-export function NewPersonForm({ email: fixed, action, busy, error, onSubmit }: NewPersonFormProps) {
+export function NewUserForm({ email: fixed, action, busy, error, onSubmit }: NewUserFormProps) {
   const [name, setName] = useState('');
   const [typed, setTyped] = useState('');
   const [password, setPassword] = useState('');

@@ -19,7 +19,7 @@ import {
 } from './page.ts';
 
 /** A user of the console. Times are Unix milliseconds. */
-export interface PersonRecord {
+export interface UserRecord {
   id: string;
   name: string;
   /** In lower case. */
@@ -34,7 +34,7 @@ export interface PersonRecord {
 /** A user's membership in an account. */
 export interface MemberRecord {
   accountId: string;
-  person: PersonRecord;
+  user: UserRecord;
   role: MemberRole;
   /** Unix milliseconds. */
   createdAt: number;
@@ -44,18 +44,18 @@ export interface MemberRecord {
  * Creates a user on behalf of an operator. Rejects with a `ServiceError` `invalid_value` (param `name` or `email`), or
  * `conflict` (param `email`) if the address is taken.
  */
-export async function createPerson(
+export async function createUser(
   database: Database,
   values: { name: string; email: string },
   by: Actor,
-): Promise<PersonRecord> {
+): Promise<UserRecord> {
   const name = checkedName(values.name, 'user');
   const email = checkedEmail(values.email);
-  const id = `person_${randomBytes(12).toString('hex')}`;
+  const id = `user_${randomBytes(12).toString('hex')}`;
   const now = Date.now();
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await transaction
-      .insertInto('people')
+      .insertInto('users')
       // The operator vouches for the address.
       .values({ id, name, email, email_verified: 1, created_at: now, updated_at: now })
       .onConflict((conflict) => conflict.column('email').doNothing())
@@ -64,22 +64,22 @@ export async function createPerson(
     if (row === undefined) {
       throw new ServiceError('conflict', 'Another user already has this email address.', { param: 'email' });
     }
-    await appendAudit(transaction, by, { action: 'person.create', subject: `person:${id}` });
+    await appendAudit(transaction, by, { action: 'user.create', subject: `user:${id}` });
     return toRecord(row);
   });
 }
 
 /** Returns a user. Rejects with a `ServiceError` `not_found`. */
-export async function getPerson(database: Database, id: string): Promise<PersonRecord> {
-  const row = await database.kysely.selectFrom('people').selectAll().where('id', '=', id).executeTakeFirst();
-  if (row === undefined) throw noSuchPerson();
+export async function getUser(database: Database, id: string): Promise<UserRecord> {
+  const row = await database.kysely.selectFrom('users').selectAll().where('id', '=', id).executeTakeFirst();
+  if (row === undefined) throw noSuchUser();
   return toRecord(row);
 }
 
 /** Returns the user with this ID or email address; null: none. */
-export async function findPerson({ kysely }: Database, named: string): Promise<PersonRecord | null> {
+export async function findUser({ kysely }: Database, named: string): Promise<UserRecord | null> {
   const row = await kysely
-    .selectFrom('people')
+    .selectFrom('users')
     .selectAll()
     .where((is) => is.or([is('id', '=', named), is('email', '=', named.trim().toLowerCase())]))
     .executeTakeFirst();
@@ -87,39 +87,39 @@ export async function findPerson({ kysely }: Database, named: string): Promise<P
 }
 
 /** Returns a page of all users, oldest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
-export async function listPeople(database: Database, page: PageQuery = {}): Promise<Page<PersonRecord>> {
-  return await readPage(database.kysely.selectFrom('people').selectAll(), toRecord, page);
+export async function listUsers(database: Database, page: PageQuery = {}): Promise<Page<UserRecord>> {
+  return await readPage(database.kysely.selectFrom('users').selectAll(), toRecord, page);
 }
 
 /** Deletes a user with all memberships. Rejects with a `ServiceError` `not_found`, or `last_operator`. */
-export async function deletePerson(database: Database, id: string, by: Actor): Promise<void> {
+export async function deleteUser(database: Database, id: string, by: Actor): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
     // Locks the user before the memberships, as `setMember` does, to avoid deadlocks.
-    const person = await transaction
-      .selectFrom('people')
+    const user = await transaction
+      .selectFrom('users')
       .select('id')
       .where('id', '=', id)
       .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
       .executeTakeFirst();
-    if (person === undefined) throw noSuchPerson();
+    if (user === undefined) throw noSuchUser();
     await refuseLastOperator(database, transaction, id);
     const memberships = await transaction
       .deleteFrom('memberships')
-      .where('person_id', '=', id)
+      .where('user_id', '=', id)
       .returning('account_id')
       .execute();
-    await transaction.deleteFrom('people').where('id', '=', id).execute();
-    const subject = `person:${id}`;
+    await transaction.deleteFrom('users').where('id', '=', id).execute();
+    const subject = `user:${id}`;
     for (const { account_id: accountId } of memberships) {
       await appendAudit(transaction, by, { action: 'member.remove', subject, accountId });
     }
-    await appendAudit(transaction, by, { action: 'person.delete', subject });
+    await appendAudit(transaction, by, { action: 'user.delete', subject });
   });
 }
 
 interface NewMember {
   accountId: string;
-  personId: string;
+  userId: string;
   role: MemberRole;
   /** Whether a user who is not a member may be added. Default: true. */
   mayAdd?: boolean;
@@ -128,52 +128,52 @@ interface NewMember {
 /** Sets the role of a user in an account, adding them if necessary. Rejects with `not_found`. */
 export async function setMember(
   database: Database,
-  { accountId, personId, role, mayAdd = true }: NewMember,
+  { accountId, userId, role, mayAdd = true }: NewMember,
   by: Actor,
 ): Promise<MemberRecord> {
   await getAccount(database, accountId);
   return await database.kysely.transaction().execute(async (transaction) => {
-    const person = await transaction
-      .selectFrom('people')
+    const user = await transaction
+      .selectFrom('users')
       .selectAll()
-      .where('id', '=', personId)
+      .where('id', '=', userId)
       // Prevents deletion until the transaction ends, without blocking other readers.
       .$if(database.location.kind === 'postgres', (query) => query.forShare())
       .executeTakeFirst();
-    if (!mayAdd && !(await isMember(transaction, accountId, personId))) throw notInAccount();
-    if (person === undefined) throw noSuchPerson();
+    if (!mayAdd && !(await isMember(transaction, accountId, userId))) throw notInAccount();
+    if (user === undefined) throw noSuchUser();
     const { created_at: createdAt } = await transaction
       .insertInto('memberships')
-      .values({ account_id: accountId, person_id: personId, role, created_at: Date.now() })
-      .onConflict((conflict) => conflict.columns(['account_id', 'person_id']).doUpdateSet({ role }))
+      .values({ account_id: accountId, user_id: userId, role, created_at: Date.now() })
+      .onConflict((conflict) => conflict.columns(['account_id', 'user_id']).doUpdateSet({ role }))
       .returning('created_at')
       .executeTakeFirstOrThrow();
     await appendAudit(transaction, by, {
       action: 'member.set',
-      subject: `person:${personId}`,
+      subject: `user:${userId}`,
       accountId,
       detail: { role },
     });
-    return { accountId, person: toRecord(person), role, createdAt };
+    return { accountId, user: toRecord(user), role, createdAt };
   });
 }
 
 /** Removes a user from an account. Rejects with a `ServiceError` `not_found` if they are not a member. */
 export async function removeMember(
   database: Database,
-  { accountId, personId }: { accountId: string; personId: string },
+  { accountId, userId }: { accountId: string; userId: string },
   by: Actor,
 ): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
     const { numDeletedRows } = await transaction
       .deleteFrom('memberships')
       .where('account_id', '=', accountId)
-      .where('person_id', '=', personId)
+      .where('user_id', '=', userId)
       .executeTakeFirst();
     if (numDeletedRows === 0n) {
       throw notInAccount();
     }
-    await appendAudit(transaction, by, { action: 'member.remove', subject: `person:${personId}`, accountId });
+    await appendAudit(transaction, by, { action: 'member.remove', subject: `user:${userId}`, accountId });
   });
 }
 
@@ -188,17 +188,17 @@ export async function listMembers(
   await getAccount(database, accountId);
   let rows = database.kysely
     .selectFrom('memberships')
-    .innerJoin('people', 'people.id', 'memberships.person_id')
-    .selectAll('people')
+    .innerJoin('users', 'users.id', 'memberships.user_id')
+    .selectAll('users')
     .select(['memberships.role', 'memberships.created_at as since'])
     .where('memberships.account_id', '=', accountId)
     .orderBy('memberships.created_at')
-    .orderBy('memberships.person_id')
+    .orderBy('memberships.user_id')
     .limit(limit + 1);
   if (after !== null) {
     rows = rows.where((is) =>
       is(
-        is.refTuple('memberships.created_at', 'memberships.person_id'),
+        is.refTuple('memberships.created_at', 'memberships.user_id'),
         '>',
         is.tuple(after.createdAt, after.id),
       ),
@@ -206,11 +206,11 @@ export async function listMembers(
   }
   const members = (await rows.execute()).map((row) => ({
     accountId,
-    person: toRecord(row),
+    user: toRecord(row),
     role: row.role,
     createdAt: row.since,
   }));
-  return pageOf(members, limit, ({ createdAt, person }) => formatCursor({ createdAt, id: person.id }));
+  return pageOf(members, limit, ({ createdAt, user }) => formatCursor({ createdAt, id: user.id }));
 }
 
 /** An account of a user, with their role. */
@@ -219,12 +219,12 @@ export interface MembershipRecord extends Omit<AccountRecord, 'createdAt'> {
 }
 
 /** Returns the accounts of a user, in the order in which they joined. */
-export async function accountsOf({ kysely }: Database, personId: string): Promise<MembershipRecord[]> {
+export async function accountsOf({ kysely }: Database, userId: string): Promise<MembershipRecord[]> {
   return await kysely
     .selectFrom('memberships')
     .innerJoin('accounts', 'accounts.id', 'memberships.account_id')
     .select(['accounts.id', 'accounts.name', 'accounts.plan', 'accounts.status', 'memberships.role'])
-    .where('person_id', '=', personId)
+    .where('user_id', '=', userId)
     .orderBy('memberships.created_at')
     .orderBy('accounts.id')
     .execute();
@@ -246,26 +246,26 @@ export function checkedEmail(text: string): string {
 async function isMember(
   transaction: Transaction<Schema>,
   accountId: string,
-  personId: string,
+  userId: string,
 ): Promise<boolean> {
   const row = await transaction
     .selectFrom('memberships')
     .select('role')
     .where('account_id', '=', accountId)
-    .where('person_id', '=', personId)
+    .where('user_id', '=', userId)
     .executeTakeFirst();
   return row !== undefined;
 }
 
 function notInAccount(): ServiceError {
-  return new ServiceError('not_found', 'This user is not a member of this account.', { param: 'person_id' });
+  return new ServiceError('not_found', 'This user is not a member of this account.', { param: 'user_id' });
 }
 
-function noSuchPerson(): ServiceError {
-  return new ServiceError('not_found', 'This user does not exist.', { param: 'person_id' });
+function noSuchUser(): ServiceError {
+  return new ServiceError('not_found', 'This user does not exist.', { param: 'user_id' });
 }
 
-function toRecord(row: Selectable<Schema['people']>): PersonRecord {
+function toRecord(row: Selectable<Schema['users']>): UserRecord {
   const { id, name, email, created_at: createdAt } = row;
   return { id, name, email, operator: row.operator === 1, twoFactor: row.two_factor === 1, createdAt };
 }

@@ -6,9 +6,9 @@ import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { Link } from '../../shell/link.tsx';
-import type { Change } from './person-change.tsx';
+import type { Change } from './user-change.tsx';
 
-type Person = ItemOf<'listPeople'>;
+type User = ItemOf<'listUsers'>;
 
 interface ColumnData {
   selfId: string;
@@ -18,13 +18,13 @@ interface ColumnData {
 }
 
 /** The columns of the list of users. */
-export function peopleColumns(data: ColumnData): Column<Person>[] {
+export function userColumns(data: ColumnData): Column<User>[] {
   return [
     {
-      name: 'person',
+      name: 'user',
       heading: 'User',
       grow: true,
-      cell: (person) => <Name person={person} self={person.id === data.selfId} />,
+      cell: (user) => <Name user={user} self={user.id === data.selfId} />,
     },
     {
       name: 'part',
@@ -48,12 +48,12 @@ export function peopleColumns(data: ColumnData): Column<Person>[] {
     {
       name: 'actions',
       heading: <span className="sr-only">Actions</span>,
-      cell: (person) => <Actions person={person} {...data} />,
+      cell: (user) => <Actions user={user} {...data} />,
     },
   ];
 }
 
-function Name({ person: { name, email, operator }, self }: { person: Person; self: boolean }) {
+function Name({ user: { name, email, operator }, self }: { user: User; self: boolean }) {
   return (
     <>
       <span className="flex items-center gap-2">
@@ -70,35 +70,35 @@ function Name({ person: { name, email, operator }, self }: { person: Person; sel
   );
 }
 
-function Actions({ person, selfId, operators, onChange }: ColumnData & { person: Person }) {
-  const last = person.operator && operators === 1;
+function Actions({ user, selfId, operators, onChange }: ColumnData & { user: User }) {
+  const last = user.operator && operators === 1;
   return (
     <span className="flex justify-end">
       <Menu
         trigger={
-          <IconButton label={`Actions for ${person.name}`}>
+          <IconButton label={`Actions for ${user.name}`}>
             <Ellipsis className="size-4" aria-hidden="true" />
           </IconButton>
         }
       >
-        <MenuItem icon={<ScrollText />} render={<Link to={`/operator/audit?actor=person:${person.id}`} />}>
+        <MenuItem icon={<ScrollText />} render={<Link to={`/operator/audit?actor=user:${user.id}`} />}>
           View audit log
         </MenuItem>
-        {person.operator ? (
+        {user.operator ? (
           <MenuItem
             icon={<ShieldMinus />}
             disabled={last}
-            onClick={() => onChange({ kind: 'unmake_operator', person })}
+            onClick={() => onChange({ kind: 'unmake_operator', user })}
           >
             {last ? 'Cannot remove the last operator' : 'Remove operator role'}
           </MenuItem>
         ) : (
-          <MenuItem icon={<ShieldPlus />} onClick={() => onChange({ kind: 'make_operator', person })}>
+          <MenuItem icon={<ShieldPlus />} onClick={() => onChange({ kind: 'make_operator', user })}>
             Make operator
           </MenuItem>
         )}
         <MenuSeparator />
-        {person.id === selfId ? (
+        {user.id === selfId ? (
           <MenuItem icon={<Trash2 />} render={<Link to="/settings" />}>
             Delete in settings
           </MenuItem>
@@ -107,7 +107,7 @@ function Actions({ person, selfId, operators, onChange }: ColumnData & { person:
             danger
             icon={<Trash2 />}
             disabled={last}
-            onClick={() => onChange({ kind: 'delete', person })}
+            onClick={() => onChange({ kind: 'delete', user })}
           >
             Delete
           </MenuItem>

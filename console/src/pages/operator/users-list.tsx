@@ -8,23 +8,23 @@ import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.ts
 import { ListFooter, Table } from '../../components/table.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { useSession } from '../../shell/session.tsx';
-import { PersonChange, type Change } from './person-change.tsx';
-import { peopleColumns } from './people-columns.tsx';
+import { UserChange, type Change } from './user-change.tsx';
+import { userColumns } from './users-columns.tsx';
 
 const PAGE = 1000;
 
 /** All users. */
-export function PeopleList() {
-  const { person: self } = useSession();
-  const people = useList('listPeople', { query: { limit: PAGE } });
+export function UsersList() {
+  const { user: self } = useSession();
+  const users = useList('listUsers', { query: { limit: PAGE } });
   const [query, change] = useQueryState();
   const [pendingChange, setPendingChange] = useState<Change | null>(null);
   const text = query.get('q') ?? '';
-  const { items, hasMore, isReadingMore, more } = people;
+  const { items, hasMore, isReadingMore, more } = users;
   useEffect(() => {
     if (text !== '' && hasMore && !isReadingMore) more();
   });
-  const shown = items?.filter((person) => matches(person, text));
+  const shown = items?.filter((user) => matches(user, text));
   const operators = hasMore ? null : (items?.filter(({ operator }) => operator).length ?? null);
   return (
     <Card flush className="mt-4">
@@ -37,10 +37,10 @@ export function PeopleList() {
         />
       </div>
       {items === undefined || shown === undefined ? (
-        people.error === null ? (
+        users.error === null ? (
           <SkeletonRows />
         ) : (
-          <ErrorState error={people.error} retry={people.refetch} />
+          <ErrorState error={users.error} retry={users.refetch} />
         )
       ) : items.length === 0 ? (
         <EmptyState icon={Users} title="No users yet">
@@ -52,7 +52,7 @@ export function PeopleList() {
         <>
           <Table
             label="Users"
-            columns={peopleColumns({ selfId: self.id, operators, onChange: setPendingChange })}
+            columns={userColumns({ selfId: self.id, operators, onChange: setPendingChange })}
             rows={shown}
             keyOf={({ id }) => id}
           />
@@ -65,12 +65,12 @@ export function PeopleList() {
           />
         </>
       )}
-      <PersonChange change={pendingChange} onClose={() => setPendingChange(null)} />
+      <UserChange change={pendingChange} onClose={() => setPendingChange(null)} />
     </Card>
   );
 }
 
-function matches({ name, email, id }: ItemOf<'listPeople'>, text: string): boolean {
+function matches({ name, email, id }: ItemOf<'listUsers'>, text: string): boolean {
   const words = text.trim().toLowerCase();
   return name.toLowerCase().includes(words) || email.includes(words) || id.includes(words);
 }

@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { operations } from './operation.ts';
 import { component, deleted, name, newEmail, pageOf, pageQuery, time } from './schemas.ts';
 
-export const person = component(
-  'Person',
+export const user = component(
+  'User',
   z.object({
     id: z.string(),
     name: z.string(),
@@ -23,42 +23,42 @@ export const member = component(
   'Member',
   z.object({
     account_id: z.string(),
-    person,
+    user,
     role,
     created_at: time.describe('Member since; ISO 8601 in UTC.'),
   }),
 );
 
-export const peopleOperations = operations({
-  listPeople: {
-    route: 'GET /api/people',
+export const userOperations = operations({
+  listUsers: {
+    route: 'GET /api/users',
     summary: 'List all users, oldest first.',
     access: 'operator',
     query: z.strictObject(pageQuery),
-    response: pageOf('PersonPage', person),
+    response: pageOf('UserPage', user),
   },
-  createPerson: {
-    route: 'POST /api/people',
+  createUser: {
+    route: 'POST /api/users',
     summary: 'Create a user without any account membership.',
     access: 'operator',
     status: 201,
-    body: component('NewPerson', z.strictObject({ name, email: newEmail })),
-    response: person,
+    body: component('NewUser', z.strictObject({ name, email: newEmail })),
+    response: user,
     errors: ['conflict'],
   },
-  changePerson: {
-    route: 'PATCH /api/people/{id}',
+  changeUser: {
+    route: 'PATCH /api/users/{id}',
     summary: "Grant or revoke a user's operator role.",
     access: 'operator',
     body: component(
-      'PersonChange',
+      'UserChange',
       z.strictObject({ operator: z.boolean().describe('Whether the user can manage the whole service.') }),
     ),
-    response: person,
+    response: user,
     errors: ['not_found', 'last_operator'],
   },
-  deletePerson: {
-    route: 'DELETE /api/people/{id}',
+  deleteUser: {
+    route: 'DELETE /api/users/{id}',
     summary: 'Delete a user. Accounts, keys, the ledger and the audit log are kept.',
     access: 'operator',
     response: deleted,
@@ -73,7 +73,7 @@ export const peopleOperations = operations({
     errors: ['not_found'],
   },
   setMember: {
-    route: 'PUT /api/accounts/{id}/members/{person_id}',
+    route: 'PUT /api/accounts/{id}/members/{user_id}',
     summary: 'Set the role of a member of an account. Only operators can add a user who is not a member yet.',
     access: 'owner',
     body: component('MemberRole', z.strictObject({ role })),
@@ -81,7 +81,7 @@ export const peopleOperations = operations({
     errors: ['not_found'],
   },
   removeMember: {
-    route: 'DELETE /api/accounts/{id}/members/{person_id}',
+    route: 'DELETE /api/accounts/{id}/members/{user_id}',
     summary: 'Remove a member from an account.',
     access: 'owner',
     response: deleted,

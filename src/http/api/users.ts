@@ -1,0 +1,58 @@
+import type { z } from 'zod';
+import { setOperator } from '../../accounts/operators.ts';
+import {
+  createUser,
+  deleteUser,
+  getUser,
+  listMembers,
+  listUsers,
+  removeMember,
+  setMember,
+  type MemberRecord,
+  type UserRecord,
+} from '../../accounts/users.ts';
+import { userOperations, type member, type user } from './contract/users.ts';
+import { accountInPath, endpoints } from './endpoint.ts';
+import { iso, pageJson } from './json.ts';
+
+export const userEndpoints = endpoints(userOperations, {
+  listUsers: async ({ database, query }) => pageJson(await listUsers(database, query), userJson),
+  createUser: async ({ database, actor, body }) => userJson(await createUser(database, body, actor)),
+  changeUser: async ({ database, actor, params, body }) => {
+    await setOperator(database, params.id, body.operator, actor);
+    return userJson(await getUser(database, params.id));
+  },
+  deleteUser: async ({ database, actor, params }) => {
+    await deleteUser(database, params.id, actor);
+    return { id: params.id, deleted: true as const };
+  },
+  listMembers: {
+    account: accountInPath,
+    handle: async ({ database, params, query }) =>
+      pageJson(await listMembers(database, params.id, query), memberJson),
+  },
+  setMember: {
+    account: accountInPath,
+    handle: async ({ database, principal, actor, params, body }) => {
+      const member = { accountId: params.id, userId: params.user_id, role: body.role };
+      // Only operators may add users directly. Owners invite users, who can decline.
+      return memberJson(await setMember(database, { ...member, mayAdd: principal.operator }, actor));
+    },
+  },
+  removeMember: {
+    account: accountInPath,
+    handle: async ({ database, actor, params }) => {
+      await removeMember(database, { accountId: params.id, userId: params.user_id }, actor);
+      return { id: params.user_id, deleted: true as const };
+    },
+  },
+});
+
+export function userJson(record: UserRecord): z.input<typeof user> {
+  const { id, name, email, operator, twoFactor, createdAt } = record;
+  return { id, name, email, operator, two_factor: twoFactor, created_at: iso(createdAt) };
+}
+
+function memberJson({ accountId, user, role, createdAt }: MemberRecord): z.input<typeof member> {
+  return { account_id: accountId, user: userJson(user), role, created_at: iso(createdAt) };
+}
