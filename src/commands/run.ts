@@ -22,8 +22,9 @@ export function register(program: Command): void {
       `${MODEL_NAMES}
 
 A catalog ID can be shortened to the name after the slash. The model becomes the default. It is stored in
-the data directory and served at every later start, until you remove it with \`models remove\`. Without SLUICE_CONFIG, a service
-that this command starts serves only added models. \`serve --help\` lists the environment variables.
+the data directory and served at every later start, until you remove it with \`models remove\`.
+If this command starts a service without SLUICE_CONFIG, that service serves only added models.
+\`serve --help\` lists the environment variables.
 
 Example:
   $ ${PROGRAM} run qwen3-0.6b`,

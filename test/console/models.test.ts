@@ -165,7 +165,7 @@ describe('models of a running service', WITH_BROWSER, () => {
 
   test('an unloaded model is loaded again', async () => {
     const card = page.getByRole('article', { name: MODEL });
-    await card.getByText('Requests for it are refused.').waitFor();
+    await card.getByText('Requests for the model are refused.').waitFor();
     await card.getByRole('button', { name: `Load: ${MODEL}` }).click();
     await card.getByText('Ready').waitFor();
   });
