@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { parse } from 'yaml';
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import {
   run,
@@ -89,6 +90,12 @@ test('config check accepts every YAML block', async () => {
     });
     assert.deepEqual([exit, stderr], [0, `${file} is valid.\n`], `${page}:\n${code}`);
   }
+});
+
+test('YAML blocks for other programs are valid YAML', () => {
+  const blocks = PAGES.flatMap((page) => blocksOf(readPage(page), 'yml').map((code) => ({ page, code })));
+  assert.ok(blocks.length > 0);
+  for (const { page, code } of blocks) assert.doesNotThrow(() => parse(code), `${page}:\n${code}`);
 });
 
 /** The expected output of snippets that print more than the text of the scripted engine. */
