@@ -7,21 +7,24 @@ const MAX_PATTERN_LENGTH = 2000;
 
 /**
  * Returns an expression for the JSON strings that match a regular expression, including quotes. Without anchors, the
- * regular expression can match anywhere in the string.
+ * regular expression can match anywhere in the string. `raw`: the strings have no quotes, no escapes and no `<`.
  */
-export function patternNode(pattern: string, path: string): PatternNode {
+export function patternNode(pattern: string, path: string, raw = false): PatternNode {
   const alternatives = parsePattern(pattern, path);
   const length = alternatives.reduce((sum, { node }) => sum + expandedLength(node), 0);
   if (length > MAX_PATTERN_LENGTH) {
     const message = `With its repetitions expanded, the pattern has ${length} characters; at most ${MAX_PATTERN_LENGTH} are supported.`;
     throw schemaError('invalid_value', path, message);
   }
+  const encode = raw ? rawSet : escapedSet;
+  const anyText = raw ? ANY_RAW_TEXT : ANY_TEXT;
+  const quotes = raw ? [] : [QUOTE];
   const cache = new Map<CodePoints, PatternNode>();
   const nodes = alternatives.map(({ node, fromStart, toEnd }): PatternNode => {
-    const text = toJsonText(node, path, cache);
+    const text = encodeSets(node, (points) => encode(points, path), cache);
     return {
       kind: 'sequence',
-      nodes: [QUOTE, ...(fromStart ? [] : [ANY_TEXT]), text, ...(toEnd ? [] : [ANY_TEXT]), QUOTE],
+      nodes: [...quotes, ...(fromStart ? [] : [anyText]), text, ...(toEnd ? [] : [anyText]), ...quotes],
     };
   });
   return { kind: 'choice', nodes };
@@ -51,18 +54,25 @@ const ANY_TEXT = regexNode(
   ].join(''),
 );
 
-/** Replaces each set of characters with the JSON encodings of these characters. */
-function toJsonText(node: PatternNode, path: string, cache: Map<CodePoints, PatternNode>): PatternNode {
+/** Any raw text. */
+const ANY_RAW_TEXT = regexNode(String.raw`[^<\uD800-\uDFFF]*`);
+
+/** Replaces each set of characters with an expression for the encodings of these characters. */
+function encodeSets(
+  node: PatternNode,
+  encode: (points: CodePoints) => PatternNode,
+  cache: Map<CodePoints, PatternNode>,
+): PatternNode {
   switch (node.kind) {
     case 'set': {
-      const known = cache.get(node.points) ?? escapedSet(node.points, path);
+      const known = cache.get(node.points) ?? encode(node.points);
       cache.set(node.points, known);
       return known;
     }
     case 'repeat':
-      return { ...node, node: toJsonText(node.node, path, cache) };
+      return { ...node, node: encodeSets(node.node, encode, cache) };
     default:
-      return { ...node, nodes: node.nodes.map((part) => toJsonText(part, path, cache)) };
+      return { ...node, nodes: node.nodes.map((part) => encodeSets(part, encode, cache)) };
   }
 }
 
@@ -82,6 +92,16 @@ function escapedSet(points: CodePoints, path: string): PatternNode {
   return { kind: 'choice', nodes };
 }
 
+/** Returns an expression for one character of the set in raw text. */
+function rawSet(points: CodePoints, path: string): PatternNode {
+  const allowed = NOT_RAW.reduce<CodePoints>((left, range) => without(left, range), points);
+  if (allowed.length === 0) {
+    const message = "The pattern requires `<`, which this model's call format cannot enforce in strings.";
+    throw schemaError('unsupported_parameter', path, message);
+  }
+  return { kind: 'set', points: allowed };
+}
+
 function escaped(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
@@ -91,6 +111,12 @@ const NEEDS_ESCAPE: readonly (readonly [number, number])[] = [
   [0x00, 0x1f],
   [0x22, 0x22],
   [0x5c, 0x5c],
+  [0xd800, 0xdfff],
+];
+
+/** The start of a tag, and surrogates. */
+const NOT_RAW: readonly (readonly [number, number])[] = [
+  [0x3c, 0x3c],
   [0xd800, 0xdfff],
 ];
 

@@ -85,6 +85,31 @@ export class SchemaGrammar {
     return name;
   }
 
+  /** Returns the rules of a schema for a format that writes strings as raw text, and other values as JSON. */
+  rawRules(schema: JsonSchema, path: string): RawRules {
+    const alternatives = this.#alternatives(schema, path, new Set());
+    const strings = alternatives.filter(isString);
+    const others = alternatives.filter((each) => each.kind !== 'any' && !isString(each));
+    const position = (): SchemaPosition => ({ path, containers: new Set(), work: 0 });
+    if (alternatives.some(({ kind }) => kind === 'any'))
+      return { text: true, other: null, values: [], conflict: null };
+    const other = others.length === 0 ? null : this.#combinedRule({}, position(), others);
+    const values = strings.flatMap((each) =>
+      each.kind === 'value' ? [{ text: JSON.parse(each.json) as string, path: each.path }] : [],
+    );
+    const isAnyText = strings.some((each) => each.kind === 'type' && isWholeType(each));
+    const text = strings.length === 0 ? null : isAnyText || this.#scalarRule(strings, position(), true);
+    // The parser takes JSON of a type in `others` for a value of that type, so it must satisfy the schema.
+    // The text of a string can also end inside of a JSON string, so arrays and objects need any text.
+    const restricted = others.find(
+      (each) => !isWholeType(each) || (each.kind === 'container' && text !== true),
+    );
+    const isAmbiguous =
+      strings.some((each) => each.kind === 'type') || values.some((value) => isOtherJson(value.text));
+    const conflict = restricted !== undefined && isAmbiguous ? pathOf(restricted) : null;
+    return { text, other, values, conflict };
+  }
+
   #combinedRule(
     schema: SchemaObject,
     position: SchemaPosition,
@@ -109,12 +134,14 @@ export class SchemaGrammar {
   }
 
   /** Returns one rule for all scalars of a position, so that common prefixes are not ambiguous. */
-  #scalarRule(scalars: readonly Scalar[], position: SchemaPosition): string {
+  #scalarRule(scalars: readonly Scalar[], position: SchemaPosition, raw = false): string {
     const regexForms = new Map<string, RegexForm>();
     const names = new Map<string, number>();
     for (const scalar of scalars) {
       const form =
-        scalar.kind === 'value' ? literalForm(scalar.json, position.path) : this.#typedForm(scalar);
+        scalar.kind === 'value'
+          ? literalForm(raw ? (JSON.parse(scalar.json) as string) : scalar.json, position.path)
+          : this.#typedForm(scalar, raw);
       if ('node' in form) regexForms.set(form.key, form);
       else names.set(form.name, form.work);
     }
@@ -126,8 +153,13 @@ export class SchemaGrammar {
     return names.size === 1 ? ([...names.keys()][0] ?? '') : this.rules.share([...names.keys()].join(' | '));
   }
 
-  #typedForm({ type, schema, path }: TypedScalar): RegexForm | { name: string; work: number } {
-    const key = JSON.stringify(['type', type, KEYWORDS_OF_TYPE[type]?.map((keyword) => schema[keyword])]);
+  #typedForm({ type, schema, path }: TypedScalar, raw: boolean): RegexForm | { name: string; work: number } {
+    const key = JSON.stringify([
+      'type',
+      type,
+      raw,
+      KEYWORDS_OF_TYPE[type]?.map((keyword) => schema[keyword]),
+    ]);
     switch (type) {
       case 'integer':
       case 'number': {
@@ -136,7 +168,7 @@ export class SchemaGrammar {
         return { key: `number ${expression}`, path, node: () => regexNode(expression) };
       }
       case 'string': {
-        const form = stringForm(schema, path, this.rules);
+        const form = stringForm(schema, path, this.rules, raw);
         if (typeof form === 'string') return { name: form, work: STRING_WORK };
         const keyword = schema['pattern'] === undefined ? 'format' : 'pattern';
         return { key, path: `${path}.${keyword}`, node: () => form };
@@ -187,7 +219,7 @@ export class SchemaGrammar {
     if (seen.size > MAX_VISITED_SCHEMAS)
       throw schemaError('invalid_value', path, 'Too many schemas refer to each other here.');
     checkKeywords(schema, path);
-    const alternatives = this.#union(schema, path, seen) ?? valuesOf(schema) ?? typesOf(schema, path);
+    const alternatives = this.#union(schema, path, seen) ?? valuesOf(schema, path) ?? typesOf(schema, path);
     if (alternatives.length > MAX_BRANCHES) {
       throw schemaError(
         'invalid_value',
@@ -240,7 +272,7 @@ type NamedContainer = Container & { readonly name: string };
 
 type Alternative = { kind: 'any' } | Scalar | TypedContainer;
 
-type Scalar = { kind: 'value'; json: string } | TypedScalar;
+type Scalar = { kind: 'value'; json: string; path: string } | TypedScalar;
 
 interface TypedScalar {
   kind: 'type';
@@ -264,6 +296,50 @@ interface RegexForm {
   node: () => PatternNode;
 }
 
+/** Rules of a value in a format that writes strings as raw text, and other values as JSON. */
+export interface RawRules {
+  /** The rule of the text of a string; true if any text is allowed, null if no string is. */
+  text: string | true | null;
+  /** The rule of other values; null if the text can be any, or only strings are allowed. */
+  other: string | null;
+  /** The strings that the schema lists. */
+  values: readonly { text: string; path: string }[];
+  /** The path of a schema or keyword that cannot be enforced, because a parser cannot distinguish strings here. */
+  conflict: string | null;
+}
+
+function isString(alternative: Alternative): alternative is Scalar {
+  const { kind } = alternative;
+  return (
+    (kind === 'value' && alternative.json.startsWith('"')) ||
+    (kind === 'type' && alternative.type === 'string')
+  );
+}
+
+/** Whether all values of the alternative's type satisfy it. */
+function isWholeType(alternative: Scalar | TypedContainer): boolean {
+  if (alternative.kind === 'value') return alternative.json === 'null';
+  return keywordOf(alternative) === undefined;
+}
+
+function keywordOf({ type, schema }: TypedScalar | TypedContainer): string | undefined {
+  return KEYWORDS_OF_TYPE[type === 'integer' ? 'number' : type]?.find((name) => schema[name] !== undefined);
+}
+
+/** Returns the path of the keyword that restricts an alternative. */
+function pathOf(alternative: Scalar | TypedContainer): string {
+  if (alternative.kind === 'value') return alternative.path;
+  return `${alternative.path}.${keywordOf(alternative) ?? 'type'}`;
+}
+
+function isOtherJson(text: string): boolean {
+  try {
+    return typeof JSON.parse(text) !== 'string';
+  } catch {
+    return false;
+  }
+}
+
 function literalForm(json: string, path: string): RegexForm {
   return { key: `text ${json}`, path, node: () => literalNode(json) };
 }
@@ -277,12 +353,16 @@ function checkKeywords(schema: SchemaObject, path: string): void {
 }
 
 /** Returns the values of `const` or `enum` that `type` allows, or null if neither exists. */
-function valuesOf(schema: SchemaObject): Alternative[] | null {
+function valuesOf(schema: SchemaObject, path: string): Alternative[] | null {
   if (schema['const'] === undefined && schema['enum'] === undefined) return null;
   const values = schema['const'] === undefined ? (schema['enum'] as unknown[]) : [schema['const']];
   const types = declaredTypes(schema);
   const allowed = values.filter((value) => types === null || types.some((type) => JSON_TYPES[type](value)));
-  return [...new Set(allowed.map((value) => JSON.stringify(value)))].map((json) => ({ kind: 'value', json }));
+  return [...new Set(allowed.map((value) => JSON.stringify(value)))].map((json) => ({
+    kind: 'value',
+    json,
+    path: `${path}.${schema['const'] === undefined ? 'enum' : 'const'}`,
+  }));
 }
 
 function typesOf(schema: SchemaObject, path: string): Alternative[] {

@@ -3,8 +3,16 @@ import { patternNode, regexNode } from './grammar-pattern.ts';
 import type { GrammarRules } from './grammar-rules.ts';
 import type { PatternNode } from './pattern-parser.ts';
 
-/** Returns an expression if the schema has a `format` or `pattern`, otherwise the name of a rule. */
-export function stringForm(schema: SchemaObject, path: string, rules: GrammarRules): PatternNode | string {
+/**
+ * Returns an expression if the schema has a `format` or `pattern`, otherwise the name of a rule. `raw`: the string is
+ * written without quotes and escapes, and without `<`, so that it cannot contain a tag.
+ */
+export function stringForm(
+  schema: SchemaObject,
+  path: string,
+  rules: GrammarRules,
+  raw = false,
+): PatternNode | string {
   const { format, pattern } = schema;
   const { minLength, maxLength } = schema as { minLength?: number; maxLength?: number };
   const kinds = [format, pattern, minLength ?? maxLength].filter((kind) => kind !== undefined);
@@ -13,21 +21,22 @@ export function stringForm(schema: SchemaObject, path: string, rules: GrammarRul
     const message = '`format`, `pattern` and length bounds cannot be combined on one string.';
     throw schemaError('unsupported_parameter', path, message);
   }
-  if (format !== undefined) return formatNode(format, `${path}.format`);
-  if (pattern !== undefined) return patternNode(pattern as string, `${path}.pattern`);
+  if (format !== undefined) return formatNode(format, `${path}.format`, raw ? '' : '"');
+  if (pattern !== undefined) return patternNode(pattern as string, `${path}.pattern`, raw);
+  if (raw) return rules.share(`"" ${rules.repeat(rules.share('[^<]'), minLength ?? 0, maxLength ?? null)}`);
   return rules.share(String.raw`"\"" ${rules.repeat('c', minLength ?? 0, maxLength ?? null)} "\""`);
 }
 
-function formatNode(format: unknown, path: string): PatternNode {
+function formatNode(format: unknown, path: string, quote: string): PatternNode {
   switch (format) {
     case 'date':
-      return regexNode(`"(?:${DATE})"`);
+      return regexNode(`${quote}(?:${DATE})${quote}`);
     case 'time':
-      return regexNode(`"${TIME}"`);
+      return regexNode(`${quote}${TIME}${quote}`);
     case 'date-time':
-      return regexNode(`"(?:${DATE})T${TIME}"`);
+      return regexNode(`${quote}(?:${DATE})T${TIME}${quote}`);
     case 'uuid':
-      return regexNode('"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"');
+      return regexNode(`${quote}[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}${quote}`);
     default:
       throw schemaError('unsupported_parameter', path, '`format` must be date, time, date-time or uuid.');
   }

@@ -1,16 +1,10 @@
 import type { JsonSchema, Tool } from '../../../generation.ts';
+import { JSON_TYPES, type JsonType } from '../../../openai/json-schema.ts';
 
 /** The JSON types that the schema of an argument allows. */
-export interface ValueTypes {
-  string: boolean;
-  /** Any type other than string. */
-  other: boolean;
-}
+export type ValueTypes = ReadonlySet<JsonType>;
 
-/** Maximum number of nested references and unions. */
-const MAX_DEPTH = 16;
-
-const ANY: ValueTypes = { string: true, other: true };
+const ANY: ValueTypes = new Set(Object.keys(JSON_TYPES) as JsonType[]);
 
 /** Looks up the types of arguments in the schemas of the tools. Formats without JSON need them. */
 export class ArgumentTypes {
@@ -23,44 +17,37 @@ export class ArgumentTypes {
   /** Returns the types of an argument. Allows any type if the tool, the argument or its type is unknown. */
   of(tool: string, argument: string): ValueTypes {
     const root = this.#parameters.get(tool) ?? true;
-    return typesOf(property(property(root, 'properties'), argument), root, 0);
-  }
-
-  /** Returns the values that the schema of an argument lists, or null if it lists none. */
-  choices(tool: string, argument: string): readonly unknown[] | null {
-    const schema = property(property(this.#parameters.get(tool), 'properties'), argument);
-    const only = property(schema, 'const');
-    if (only !== undefined) return [only];
-    const values = property(schema, 'enum');
-    return Array.isArray(values) && values.length > 0 ? values : null;
+    const types = typesOf(property(property(root, 'properties'), argument), root, new Set());
+    return types.size === 0 ? ANY : types;
   }
 }
 
-function typesOf(schema: unknown, root: JsonSchema, depth: number): ValueTypes {
-  if (depth > MAX_DEPTH || typeof schema !== 'object' || schema === null) return ANY;
+/** `seen`: the schemas that are already included, so that circular references end. */
+function typesOf(schema: unknown, root: JsonSchema, seen: Set<unknown>): ValueTypes {
+  if (typeof schema !== 'object' || schema === null) return ANY;
+  if (seen.has(schema)) return new Set();
+  seen.add(schema);
   const { $ref: reference, const: only, enum: values, type } = asObject(schema);
-  if (typeof reference === 'string') return typesOf(resolve(reference, root), root, depth + 1);
-  if (only !== undefined) return union([typesOfValue(only)]);
+  if (typeof reference === 'string') return typesOf(resolve(reference, root), root, seen);
+  if (only !== undefined) return typesOfValue(only);
   if (Array.isArray(values)) return union(values.map(typesOfValue));
-  if (typeof type === 'string') return typesOfName(type);
-  if (Array.isArray(type)) return union(type.map(typesOfName));
+  if (type !== undefined) {
+    const names = [type].flat();
+    return new Set((Object.keys(JSON_TYPES) as JsonType[]).filter((name) => names.includes(name)));
+  }
   for (const keyword of ['anyOf', 'oneOf', 'allOf']) {
     const branches = property(schema, keyword);
-    if (Array.isArray(branches)) return union(branches.map((branch) => typesOf(branch, root, depth + 1)));
+    if (Array.isArray(branches)) return union(branches.map((branch) => typesOf(branch, root, seen)));
   }
   return ANY;
 }
 
 function typesOfValue(value: unknown): ValueTypes {
-  return typesOfName(typeof value);
-}
-
-function typesOfName(type: unknown): ValueTypes {
-  return { string: type === 'string', other: type !== 'string' };
+  return new Set([...ANY].filter((type) => JSON_TYPES[type](value)));
 }
 
 function union(types: readonly ValueTypes[]): ValueTypes {
-  return { string: types.some((each) => each.string), other: types.some((each) => each.other) };
+  return new Set(types.flatMap((each) => [...each]));
 }
 
 /** Resolves a reference inside the document, such as `#/$defs/Color`. */

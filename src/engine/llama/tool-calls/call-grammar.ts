@@ -2,13 +2,18 @@ import type { Tool } from '../../../generation.ts';
 import { type GrammarRules, inClass, literal } from '../grammar-rules.ts';
 import { fallbackTable } from '../sequence-matcher.ts';
 import { ArgumentTypes } from './argument-types.ts';
+import type { RawRules } from '../grammar-schema.ts';
 
 /** Names of the rules for arguments in JSON. */
 export interface ArgumentRules {
-  /** Returns the rule for all arguments of a tool, a JSON object. */
+  /** Returns the rule for the JSON object with all arguments of a tool. */
   object(tool: Tool): string;
   /** Returns the rule for the value of one argument. */
   value(tool: Tool, argument: string): string;
+  /** Returns the rules for an argument of a strict tool in a format that writes strings as raw text before `end`. */
+  raw(tool: Tool, argument: string, end: string): RawRules;
+  /** Throws if arguments that are written one by one cannot always satisfy the schema of a strict tool. */
+  checkMembers(tool: Tool): void;
 }
 
 export interface CallGrammarOptions {
@@ -30,8 +35,8 @@ export interface CallKeys {
 interface Notation {
   any: string;
   string: string;
-  /** Returns a string in this notation, with its quotes. */
-  quote: (text: string) => string;
+  /** The text before and after a string that has no escapes. Null if all strings can be written as in JSON. */
+  rawQuote: string | null;
 }
 
 /** Builds the GBNF expressions of a format. */
@@ -83,6 +88,7 @@ export class CallGrammar {
    * strict, otherwise in any order. A tool without properties has no arguments.
    */
   members(tool: Tool, member: (argument: string) => string, separator = ''): string {
+    if (tool.strict) this.#arguments.checkMembers(tool);
     const properties = objectOf(tool.parameters.properties);
     const names = Object.keys(properties);
     if (names.length === 0) return '""';
@@ -92,30 +98,31 @@ export class CallGrammar {
   }
 
   /**
-   * Returns an expression for a value and the text `end` after it: raw text if the schema allows a string, otherwise JSON.
+   * Returns an expression for a value and the text `before` and `end` after it: raw text if the value is a string,
+   * otherwise JSON. A parser must not require `before`.
    */
-  rawValue(tool: Tool, argument: string, end: string): string {
-    const choices = this.#choices(tool, argument, (text) => text);
-    if (choices !== null) return `${choices} ${literal(end)}`;
-    if (this.#types.of(tool.name, argument).string) return this.textUntil(end);
-    return `${this.#arguments.value(tool, argument)} ${literal(end)}`;
+  rawValue(tool: Tool, argument: string, end: string, before = ''): string {
+    const after = literal(before + end);
+    if (!tool.strict) {
+      const isText = this.#types.of(tool.name, argument).has('string');
+      return isText ? this.textUntil(end) : `${this.#arguments.value(tool, argument)} ${after}`;
+    }
+    const { text, other } = this.#arguments.raw(tool, argument, end);
+    if (text === true) return this.textUntil(end);
+    const rules = [text, other].filter((rule) => rule !== null);
+    return `${this.rules.share(rules.join(' | '))} ${after}`;
   }
 
   /** Returns an expression for a value in a notation that also allows JSON. */
   literalValue(tool: Tool, argument: string, notation: Notation): string {
-    const choices = this.#choices(tool, argument, notation.quote);
-    if (choices !== null) return choices;
-    const { string, other } = this.#types.of(tool.name, argument);
-    if (string && !other) return notation.string;
-    return tool.strict ? this.#arguments.value(tool, argument) : notation.any;
-  }
-
-  /** Returns an expression for the values that the schema of a strict tool lists, or null if it lists none. */
-  #choices(tool: Tool, argument: string, quote: (text: string) => string): string | null {
-    const values = tool.strict ? this.#types.choices(tool.name, argument) : null;
-    if (values === null) return null;
-    const texts = values.map((value) => (typeof value === 'string' ? quote(value) : JSON.stringify(value)));
-    return this.rules.share(texts.map(literal).join(' | '));
+    const types = this.#types.of(tool.name, argument);
+    const isString = types.has('string') && types.size === 1;
+    if (!tool.strict) return isString ? notation.string : notation.any;
+    if (!isString || notation.rawQuote === null) return this.#arguments.value(tool, argument);
+    const { text } = this.#arguments.raw(tool, argument, notation.rawQuote);
+    if (text === null || text === true) return notation.string;
+    const quote = literal(notation.rawQuote);
+    return `${quote} ${text} ${quote}`;
   }
 
   /** Returns an expression for any text up to and including the first `end`. */

@@ -31,7 +31,7 @@ export const GEMMA: ToolFormat = {
     const syntax = {
       any: gemmaValue(grammar),
       string: gemmaString(grammar),
-      quote: (text: string) => QUOTE + text + QUOTE,
+      rawQuote: QUOTE,
     };
     const call = grammar.anyTool((tool) => {
       const member = (argument: string): string =>

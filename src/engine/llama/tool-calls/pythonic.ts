@@ -71,7 +71,7 @@ function pythonCallRule(grammar: CallGrammar): string {
   const syntax = {
     any: pythonValue(grammar),
     string: pythonString(grammar),
-    quote: (text: string) => JSON.stringify(text),
+    rawQuote: null,
   };
   return grammar.anyTool((tool: Tool) => {
     const member = (argument: string): string =>

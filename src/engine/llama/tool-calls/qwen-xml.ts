@@ -37,7 +37,7 @@ export const QWEN_XML: ToolFormat = {
   grammar: (grammar) => {
     const call = grammar.anyTool((tool) => {
       const member = (argument: string): string =>
-        `${literal(`<parameter=${argument}>\n`)} ${grammar.rawValue(tool, argument, '\n</parameter>')} "\\n"`;
+        `${literal(`<parameter=${argument}>\n`)} ${grammar.rawValue(tool, argument, '</parameter>', '\n')} "\\n"`;
       return `${literal(`${tool.name}>`)} "\\n" ${grammar.members(tool, member)} "</function>"`;
     });
     return `("<tool_call>" ws)? "<function=" ${call} ws "</tool_call>"`;

@@ -1,12 +1,8 @@
+import { JSON_TYPES } from '../../../openai/json-schema.ts';
+import type { ValueTypes } from './argument-types.ts';
 import type { CallWriter } from './call-writer.ts';
 import { parseJson } from './json-text.ts';
 import { MalformedCall, type Parsing, type PieceReader } from './piece-reader.ts';
-
-/**
- * Maximum length of a value whose type is decided at its end, in UTF-16 code units. A longer value is written as a
- * string.
- */
-const MAX_UNDECIDED = 65_536;
 
 /**
  * Reads the value of an argument up to one of `ends` and writes it as JSON. A string is written as it arrives. A value
@@ -18,24 +14,26 @@ export function* rawValue(
   ends: readonly string[],
 ): Parsing<void> {
   const types = writer.typesOf(argument);
-  let undecided = types.other ? '' : null;
+  const mayBeString = types.has('string');
+  let undecided = mayBeString && types.size === 1 ? null : '';
   if (undecided === null) writer.json('"');
   const sink = (text: string): void => {
     if (undecided === null) return writer.json(escaped(text));
     undecided += text;
-    if (undecided.length <= MAX_UNDECIDED) return;
-    writer.json(`"${escaped(undecided)}`);
-    undecided = null;
   };
   try {
-    yield* reader.until(ends, sink);
+    for (;;) {
+      const end = yield* reader.until(ends, sink);
+      // A string inside of JSON can contain the end of a value.
+      if (mayBeString || !endsInString(undecided ?? '')) break;
+      sink(end);
+    }
   } catch (error) {
     // The output ended inside the value, so write the part that has arrived.
-    if (error instanceof MalformedCall && undecided !== null)
-      writer.json(undecidedJson(undecided, types.string));
+    if (error instanceof MalformedCall && undecided !== null) writer.json(undecidedJson(undecided, types));
     throw error;
   }
-  writer.json(undecided === null ? '"' : undecidedJson(undecided, types.string));
+  writer.json(undecided === null ? '"' : undecidedJson(undecided, types));
 }
 
 /** Encodes text for a JSON string, without the quotes. */
@@ -50,11 +48,18 @@ export const PYTHON_CONSTANTS: Readonly<Record<string, string>> = {
   None: 'null',
 };
 
-/** Returns the JSON of a value whose type is not known to be a string. */
-function undecidedJson(text: string, mayBeString: boolean): string {
+function endsInString(json: string): boolean {
+  return json.replaceAll(/"(?:[^"\\]|\\.)*"/gs, '').includes('"');
+}
+
+/** Returns the JSON of a value. Text that is not JSON of one of the types becomes a string if the types include it. */
+function undecidedJson(text: string, types: ValueTypes): string {
+  const mayBeString = types.has('string');
   const json = mayBeString ? text.trim() : (PYTHON_CONSTANTS[text.trim()] ?? text.trim());
   const value = parseJson(json);
   // If the schema allows strings, the quotes of a quoted text are part of the string.
-  const isJson = value !== undefined && !(mayBeString && typeof value === 'string');
+  const isJson =
+    value !== undefined &&
+    (!mayBeString || [...types].some((type) => type !== 'string' && JSON_TYPES[type](value)));
   return isJson ? json : JSON.stringify(text);
 }

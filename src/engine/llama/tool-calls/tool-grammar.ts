@@ -1,7 +1,9 @@
 import type { JsonSchema, Tool } from '../../../generation.ts';
+import { ServiceError } from '../../../errors.ts';
 import { checkJsonSchema } from '../../../openai/json-schema.ts';
 import { GrammarRules, literal } from '../grammar-rules.ts';
-import { SchemaGrammar } from '../grammar-schema.ts';
+import { schemaError, unsatisfiable } from '../grammar-keywords.ts';
+import { type RawRules, SchemaGrammar } from '../grammar-schema.ts';
 import type { TokenSample } from '../grammar-work.ts';
 import { CallGrammar } from './call-grammar.ts';
 import type { ToolFormat } from './tool-format.ts';
@@ -32,16 +34,17 @@ export interface ToolGrammarOptions {
 /**
  * Returns a GBNF grammar (start rule `root`) for calls of these tools. Arguments are a JSON object, or values that the
  * format converts to one. They satisfy the schemas of strict tools. They also satisfy the other schemas that have only
- * supported keywords, unless the grammar would then exceed the limits. In formats without JSON, a string can be any
- * text unless the schema lists its values. Throws like `toGbnf` for strict schemas.
+ * supported keywords, unless the grammar would then exceed the limits, or the format cannot enforce a keyword. Throws
+ * like `toGbnf` for strict schemas, also for those that the format cannot enforce.
  */
 export function toolGrammar(options: ToolGrammarOptions): string {
   const tools = options.tools.map((tool) => (isSupported(tool) ? { ...tool, strict: true } : tool));
+  const enforced = new Set(options.tools.filter(({ strict }) => strict).map(({ name }) => name));
   try {
-    return grammarOf({ ...options, tools });
+    return grammarOf({ ...options, tools }, enforced);
   } catch (error) {
     if (tools.every(({ strict }, index) => strict === options.tools[index]?.strict)) throw error;
-    return grammarOf(options);
+    return grammarOf(options, enforced);
   }
 }
 
@@ -55,10 +58,11 @@ function isSupported({ parameters }: Tool): boolean {
   }
 }
 
-function grammarOf(options: ToolGrammarOptions): string {
+/** `enforced`: names of the tools whose schemas are refused if the format cannot enforce them. */
+function grammarOf(options: ToolGrammarOptions, enforced: ReadonlySet<string>): string {
   const { format, parallel, target, before = '', alternative, opening } = options;
   const rules = new GrammarRules('tools');
-  const schemas = new SchemaArguments(rules, options);
+  const schemas = new SchemaArguments(rules, options, enforced);
   const expressions = new CallGrammar({ rules, tools: options.tools, arguments: schemas, parallel });
   const call = format.grammar(expressions);
   if (target === 'call') {
@@ -79,10 +83,12 @@ function grammarOf(options: ToolGrammarOptions): string {
 class SchemaArguments {
   readonly #rules: GrammarRules;
   readonly #options: ToolGrammarOptions;
+  readonly #enforced: ReadonlySet<string>;
   readonly #schemas = new Map<Tool, { grammar: SchemaGrammar; root: string }>();
 
-  constructor(rules: GrammarRules, options: ToolGrammarOptions) {
+  constructor(rules: GrammarRules, options: ToolGrammarOptions, enforced: ReadonlySet<string>) {
     this.#rules = rules;
+    this.#enforced = enforced;
     this.#options = options;
   }
 
@@ -104,6 +110,40 @@ class SchemaArguments {
     return JSON_RULES.find((name) => name === type) ?? 'value';
   }
 
+  raw(tool: Tool, argument: string, end: string): RawRules {
+    const { properties } = tool.parameters as { properties: Readonly<Record<string, JsonSchema>> };
+    const path = `${this.#options.path(tool)}.properties.${argument}`;
+    const { grammar } = this.#schema(tool);
+    try {
+      const raw = grammar.rawRules(properties[argument] ?? true, path);
+      if (raw.text === null && raw.other === null) throw unsatisfiable(path);
+      if (raw.conflict !== null)
+        throw unenforceable(raw.conflict, 'the difference between strings and other values here');
+      const value = raw.values.find(({ text }) => text.includes(end));
+      if (value !== undefined) throw unenforceable(value.path, `strings that contain \`${end}\``);
+      return raw;
+    } catch (error) {
+      const isUnsupported = error instanceof ServiceError && error.code === 'unsupported_parameter';
+      if (this.#enforced.has(tool.name) || !isUnsupported) throw error;
+      return ANY_TEXT;
+    }
+  }
+
+  checkMembers(tool: Tool): void {
+    if (!this.#enforced.has(tool.name)) return;
+    const path = this.#options.path(tool);
+    const { properties = {}, required = [] } = tool.parameters as {
+      properties?: object;
+      required?: readonly string[];
+    };
+    const keyword = ['enum', 'const', 'propertyNames'].find((name) => name in tool.parameters);
+    if (keyword !== undefined) throw unenforceable(`${path}.${keyword}`, `\`${keyword}\` on all arguments`);
+    if (required.some((name) => !Object.hasOwn(properties, name)))
+      throw unenforceable(`${path}.required`, 'arguments that are not in `properties`');
+    const name = Object.keys(properties).find((each) => !WRITABLE_NAME.test(each));
+    if (name !== undefined) throw unenforceable(`${path}.properties.${name}`, 'an argument with this name');
+  }
+
   /**
    * Creates the rules of a tool's whole schema. This checks its limits even if only the rules of single values are
    * used.
@@ -117,6 +157,16 @@ class SchemaArguments {
     this.#schemas.set(tool, schema);
     return schema;
   }
+}
+
+/** Names that all formats can read: without the characters that end a name or the arguments, or white space around it. */
+const WRITABLE_NAME = /^(?![\s)}])[^<>"':=\r\n]+(?<!\s)$/;
+
+const ANY_TEXT: RawRules = { text: true, other: null, values: [], conflict: null };
+
+function unenforceable(path: string, what: string) {
+  const message = `This model's call format cannot enforce ${what}. Change the schema, or set \`strict\` to false.`;
+  return schemaError('unsupported_parameter', path, message);
 }
 
 /** Types whose rules in `GrammarRules` have the same name. */
