@@ -10,7 +10,7 @@ import {
 } from '../generation.ts';
 import { DIALECT_TRAITS } from './dialects.ts';
 
-/** The kind of output at the end of a response: `call` if it has a tool call, even a complete one. */
+/** The kind of output at the end of a response. `call`: the response has a tool call, even a complete one. */
 export type OutputPosition = 'text' | 'reasoning' | 'text after reasoning' | 'call';
 
 /** Whether a replica of this dialect can continue the request after an interruption. */
@@ -32,7 +32,10 @@ export function canContinue(request: GenerationRequest, dialect: Dialect): boole
   }
 }
 
-/** Whether replicas of this dialect continue a generation from the IDs of its tokens, which must be requested. */
+/**
+ * Whether replicas of this dialect continue a generation from the IDs of its tokens. If so, requests must ask for these
+ * IDs.
+ */
 export function continuesFromTokenIds(dialect: Dialect): boolean {
   switch (DIALECT_TRAITS[dialect].continues) {
     case 'output':
@@ -101,8 +104,8 @@ function hasOneOutput(request: GenerationRequest): boolean {
 
 /**
  * Whether the rest of the text depends only on the tokens before it. The server sees the earlier tokens as part of the
- * prompt. It would miss a stop sequence that begins in them, start the response format again, parse no calls, and leave
- * them out of the presence and frequency penalties. (The repetition penalty includes the prompt.)
+ * prompt. It would miss a stop sequence that begins in them, start the response format again, and parse no calls. The
+ * presence and frequency penalties would not count the earlier tokens. (The repetition penalty includes the prompt.)
  */
 function isPlainText(request: GenerationRequest): boolean {
   const { presencePenalty, frequencyPenalty } = request.sampling;

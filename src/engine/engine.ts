@@ -10,7 +10,7 @@ export interface EngineDescription {
   quantization: string | null;
   tokenizer: string | null;
   instructType: string | null;
-  /** Number of requests that the server can process at the same time. Absent if its health reports it. */
+  /** Number of requests that the server can process at the same time. Absent if `EngineHealth.slots` has it instead. */
   slots?: number | null;
   /** Absent if the engine cannot report it. */
   recommendedSampling?: RecommendedSampling | null;

@@ -36,8 +36,8 @@ export function firstMaxTokens(
 
 /**
  * Returns the `max_tokens` to send in the next attempt, after the server refused `sent` as too large for the context.
- * If the error reports the prompt's exact token count, returns the rest of the context. Null means to send none, and
- * undefined means not to retry. A number is always smaller than `sent`, so retries end.
+ * If the error reports the prompt's exact token count, returns the number of tokens left in the context. Null means to
+ * send none, and undefined means not to retry. A number is always smaller than `sent`, so retries end.
  */
 export function lowerMaxTokens(
   request: GenerationRequest,
@@ -46,7 +46,7 @@ export function lowerMaxTokens(
   { traits, contextTokens }: ContextBound,
 ): number | null | undefined {
   if (refusal.code !== 'context_length_exceeded' || sent === null) return undefined;
-  // The prompt is known in tokens, so the first attempt had the exact rest of the context.
+  // The prompt is known in tokens, so the first attempt asked for exactly the tokens that are left in the context.
   if (request.continuation !== null && traits.continues === 'tokens') return undefined;
   const prompt = readPromptTokens(refusal);
   if (prompt !== null && contextTokens !== null) {

@@ -25,7 +25,7 @@ export interface ReplicaOptions {
   /** For logs and metrics. */
   name: string;
   dialect: Dialect;
-  /** Base URL, as in the configuration. With `socketPath`, only its path is used. */
+  /** Base URL, as in the configuration. With `socketPath`, only the path of this URL is used. */
   url: string;
   /** Unix socket of an engine process of this service, to connect to instead of the URL's host. */
   socketPath?: string;
@@ -273,7 +273,7 @@ export class ReplicaClient implements Engine {
     return path.startsWith('/v1/') ? apiPath + path.slice('/v1'.length) : basePath + path;
   }
 
-  /** Sends `body` with POST, or GET without one. */
+  /** Sends a POST request with `body`, or a GET request if there is no body. */
   #request(path: string, signal: AbortSignal, body?: string): Promise<Dispatcher.ResponseData> {
     return this.#pool
       .request({

@@ -149,7 +149,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     const silentMs = this.#silentTicks * tickMs;
     if (!this.#controller || this.#controller.paused) this.#silentTicks = 0;
     else if (this.#complete) {
-      if (silentMs > CLOSE_TIMEOUT_MS) this.#close(new Error('the connection did not close the response'));
+      if (silentMs > CLOSE_TIMEOUT_MS) this.#close(new Error('the replica did not end its response'));
     } else if (silentMs > (this.#hasResponse ? this.#settings.silenceMs : this.#settings.firstByteMs)) {
       this.#fail(unavailable(`the replica sent no data for ${silentMs} ms`));
     }

@@ -62,7 +62,7 @@ export async function download(job: DownloadJob, part: PartFile, context: Downlo
 
 /** A failure after which retrying may help. */
 class RetryableError extends Error {
-  /** Whether the source serves the file: it has sent data, or a different size. */
+  /** Whether the source serves the file: it has sent data, or has reported a different size. */
   readonly hasResponded: boolean;
 
   constructor(message: string, hasResponded: boolean, options?: ErrorOptions) {

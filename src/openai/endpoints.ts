@@ -43,7 +43,7 @@ export function kindOfPath(path: string): GenerationKind | undefined {
   return GENERATION_KINDS.find((kind) => ENDPOINTS[kind].path === path);
 }
 
-/** Returns the fields that identify a response, now. */
+/** Returns the fields that identify a response, which is created now. */
 export function responseIdentity(kind: GenerationKind, id: string, model: string): ResponseIdentity {
   const created = Math.floor(Date.now() / 1000);
   return { id: ENDPOINTS[kind].idPrefix + id, created, model };

@@ -75,8 +75,8 @@ export class JsonBudget {
   /**
    * Adds the values of a text to the total. Counts commas and opening brackets and braces outside strings instead of
    * parsing the text. Also counts strings, because invalid JSON can consist of strings alone. The limit for strings
-   * is twice as high, because member names are strings too. Returns how the text exceeds the limits, to continue "The
-   * text", or null.
+   * is twice as high, because member names are strings too. Returns the end of an error message, such as `has more
+   * than 50000 JSON values`, or null if the text is within the limits.
    */
   exceededBy(bytes: Uint8Array): string | null {
     let depth = 0;

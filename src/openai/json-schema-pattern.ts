@@ -1,7 +1,7 @@
 /** A construct of regular expressions that some servers do not enforce. */
 export type PatternFeature =
   | 'no anchors'
-  | 'an anchor inside'
+  | 'an anchor in the middle'
   | 'a lookaround'
   | 'a back reference'
   | 'a word boundary'
@@ -52,7 +52,7 @@ class PatternScanner {
         case '$':
           atom = false;
           if (character === '$' && this.#at === pattern.length - 1) hasEndAnchor = true;
-          else if (character === '$' || this.#at > 0) this.#found.add('an anchor inside');
+          else if (character === '$' || this.#at > 0) this.#found.add('an anchor in the middle');
           this.#at++;
           break;
         case '(':

@@ -99,7 +99,7 @@ const CONTINUE_ON_SGLANG: Body = { continue_final_message: true, separate_reason
 const SALTED: ReadonlySet<Dialect> = new Set(['sluice', 'vllm', 'sglang']);
 
 function streamOptions(request: GenerationRequest, dialect: Dialect): Body {
-  // vLLM and SGLang report only the prompt of the choice, which is not the total if there are several prompts.
+  // With several prompts, the usage in a chunk of vLLM or SGLang counts only the prompt of the chunk's choice.
   const continuous =
     dialect === 'sluice' || ((dialect === 'vllm' || dialect === 'sglang') && promptCount(request) === 1);
   return continuous ? { include_usage: true, continuous_usage_stats: true } : { include_usage: true };

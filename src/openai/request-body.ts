@@ -85,7 +85,7 @@ function refusalOf({ instead }: Field): string {
 
 function isNeutral(field: Field, value: unknown): boolean {
   if (typeof value !== 'object') return field.neutral.includes(value);
-  // Other neutral values have at most one member, so comparing their JSON is cheap.
+  // Neutral objects and arrays have at most one member, so comparing their JSON is cheap.
   if (value !== null && Object.keys(value).length > 1) return false;
   return field.neutral.some((neutral) => JSON.stringify(neutral) === JSON.stringify(value));
 }

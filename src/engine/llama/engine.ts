@@ -143,7 +143,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     const createChat = this.#outputFactory(request, reasoning);
     const grammar = createChat === null ? this.#grammars.grammar(request.responseFormat) : null;
     const job = new Job(request, prompts);
-    // Only requests with one choice continue another.
+    // Only a request with a single choice can continue an earlier generation.
     const contexts = continued.length === 0 ? prompts : prompts.map((prompt) => joined(prompt, continued));
     const firstSeed = sampling.seed ?? randomInt(2 ** 32);
     return prompts.flatMap((prompt, p) =>
@@ -208,7 +208,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     const reasoning = template?.reasoning ?? null;
     const format = tools.length > 0 ? (template?.toolFormat ?? null) : null;
     if (format === null && reasoning === null) return null;
-    // Models that were not trained to call tools often do not end a list of calls.
+    // A model that was not trained to call tools may never end a list of calls.
     const parallel = parallelToolCalls && format !== GENERIC;
     const grammars: OutputGrammars = { first: null, answer: null, call: null };
     const opening = prompt === 'none' ? (reasoning?.open ?? '') : '';

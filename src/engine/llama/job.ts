@@ -123,8 +123,8 @@ export class JobChoice {
   readonly prompt: Uint32Array;
   readonly first: boolean;
   /**
-   * A slot that is computing a prefix of this prompt, the choice in it, and the number of tokens to wait for (see
-   * `prefix-cache.ts`).
+   * `leader`: a slot that is computing a prefix of this prompt. `choice`: the choice for which it does so. `until`: the
+   * number of tokens to wait for (see `prefix-cache.ts`).
    */
   prefixWait: {
     leader: { choice: JobChoice | null; computed: number };
@@ -184,7 +184,7 @@ export class JobChoice {
     const { chat } = this.#options;
     const constraint = chat === null ? this.#options.constraint : chat.constraint;
     if (constraint !== null && !vocabulary.ends(token) && !constraint.advance(token)) {
-      const message = 'The format of the response does not allow the tokens to continue after.';
+      const message = 'The format of the response does not allow the tokens in `continue_token_ids`.';
       throw new ServiceError('invalid_value', message, { param: 'continue_token_ids' });
     }
     this.#isReplaying = true;
@@ -316,8 +316,8 @@ export class JobChoice {
   }
 
   /**
-   * Sends an event. Only the last event of a token has the IDs, because the generation cannot be continued between the
-   * others.
+   * Sends an event. Only the last event of a token has the IDs, because the generation cannot be continued between two
+   * events of one token.
    */
   #send(event: TextEvent | ToolEvent, isLast: boolean): void {
     if (this.#isReplaying) return;

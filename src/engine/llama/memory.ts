@@ -192,7 +192,7 @@ const V1 = {
 
 function remainingIn(folder: string, version: typeof V2): number | null {
   const limit = Number(read(join(folder, version.limit))?.trim());
-  // No limit is "max" in v2, and a number near 2^63 in v1.
+  // The value is "max" (v2) or a number near 2^63 (v1) if there is no limit.
   if (!Number.isFinite(limit) || limit >= Number.MAX_SAFE_INTEGER || limit === 0) return null;
   const usage = Number(read(join(folder, version.usage))?.trim() ?? 0);
   // The file cache counts as used, for example after a download, but can be freed immediately.

@@ -16,7 +16,7 @@ export interface TemplateSegment {
  * `"  ①<think>②</think>\n③ "`. No other text of a user is passed to the template, so users cannot forge markers.
  *
  * Tool results, arguments and descriptions become one marker each. Tags of the enclosing elements are escaped in
- * them, so that a text cannot end the element that it is in.
+ * these texts, so that a text cannot end the element that it is in.
  *
  * A marker contains a quotation mark. Its form in the output (`"`, `\"`, `\\\"`) shows how often the template encoded
  * the text as JSON, and the text is encoded in the same way.

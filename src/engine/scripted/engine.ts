@@ -109,7 +109,7 @@ export class ScriptedEngine implements LocalEngine {
     };
   }
 
-  /** Waits for the simulated time of a prompt and adds it to the cache. Returns how many of its tokens were cached. */
+  /** Processes a prompt in simulated time, then adds it to the cache. Returns how many tokens were cached. */
   async #processPrompt(request: GenerationRequest, promptTokens: number, pause: Pause): Promise<number> {
     await this.#processor.acquire(pause);
     try {
@@ -181,7 +181,10 @@ function textOf([completion]: readonly Completion[]): string {
   return (completion?.tokens ?? []).map((token) => (token.type === 'token' ? token.text : '')).join('');
 }
 
-/** Returns the usage of the tokens that the request continues. Throws 400 `invalid_value` for other tokens. */
+/**
+ * Returns the usage of the tokens that the request continues. Throws 400 `invalid_value` if the completion does not
+ * start with these tokens.
+ */
 function continuedUsage({ continuation }: GenerationRequest, [completion]: readonly Completion[]): Usage {
   const usage = { ...NO_USAGE };
   for (const [index, id] of (continuation?.tokenIds ?? []).entries()) {

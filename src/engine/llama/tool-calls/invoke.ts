@@ -21,7 +21,7 @@ export const DEEPSEEK_V32 = invokeFormat({
   typed: true,
 });
 
-/** DeepSeek V4: like V3.2, with another tag around the calls. */
+/** DeepSeek V4: like V3.2, but the tag around the calls has a different name. */
 export const DEEPSEEK_V4 = invokeFormat({
   name: 'deepseek-v4',
   list: '｜DSML｜tool_calls',

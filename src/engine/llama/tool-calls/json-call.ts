@@ -5,7 +5,7 @@ import type { CallParsing } from './tool-format.ts';
 
 export const CALL_KEYS: CallKeys = { name: 'name', arguments: 'arguments' };
 
-/** Reads an object such as `{"name": "f", "arguments": {}}`. Members may be in any order; others are ignored. */
+/** Reads an object such as `{"name": "f", "arguments": {}}`. Members may be in any order; unknown ones are ignored. */
 export function* callObject(call: CallParsing, keys: CallKeys = CALL_KEYS): Parsing<void> {
   yield* call.reader.space();
   yield* call.reader.literal('{');
