@@ -18,7 +18,7 @@ const { values: options } = parseArgs({
     rounds: { type: 'string', default: '3' },
     streams: { type: 'string', default: '1,8,16,32' },
     tokens: { type: 'string', default: '64' },
-    /** Numbers of slots for twice as many callers. */
+    /** Numbers of slots, each measured with twice as many callers as slots. */
     'queue-slots': { type: 'string', default: '8' },
     'prefix-slots': { type: 'string', default: '8,16' },
   },

@@ -21,9 +21,9 @@ const EXPECTED_CODES: ReadonlySet<string> = new Set([
 
 export interface Difference {
   /**
-   * `lost`: a response without a row, or with a different one. `doubled`: counted more than once, or roll-ups that
-   * differ from the rows. `wrong`: a wrong charge, or a row that does not match the request. `open`: a row that was
-   * never settled. `unserved`: no proper response in time although the service was healthy.
+   * `lost`: a response without a row, or a complete response whose row differs from it. `doubled`: counted more than
+   * once, or roll-ups that differ from the rows. `wrong`: a wrong charge, or a row that does not match the request.
+   * `open`: a row that was never settled. `unserved`: no proper response in time although the service was healthy.
    */
   kind: 'lost' | 'doubled' | 'wrong' | 'open' | 'unserved';
   what: string;
@@ -136,7 +136,10 @@ function tokensOf(row: LedgerRow): number {
   return row.prompt_tokens + row.completion_tokens;
 }
 
-/** Returns whether prompt tokens may differ: none were reported yet, or they are estimated. */
+/**
+ * Returns whether the row may have a different number of prompt tokens than the engine counted, because the engine has
+ * reported no tokens yet or never reports them.
+ */
 function mayDiffer(row: LedgerRow, { directive }: TortureRequest): boolean {
   return (row.prompt_tokens === 0 && row.completion_tokens === 0) || directive === 'noUsage';
 }

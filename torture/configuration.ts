@@ -2,7 +2,7 @@
 
 export const EMBEDDED_MODEL = 'torture/embedded';
 export const REPLICA_MODEL = 'torture/replicas';
-/** Its replica reports the false usage that the prompt selects. */
+/** A model whose replica reports the false usage that the prompt selects. */
 export const FALSE_USAGE_MODEL = 'torture/false-usage';
 
 /** Number of engine servers. */

@@ -6,7 +6,7 @@ const [MOUNT, UNMOUNT, LIMIT] = ['mount', 'umount', 'prlimit'] as const;
 
 /** The disk of a SQLite data directory. */
 export interface Disk extends Disposable {
-  /** Leaves this many bytes free, or limits the file size of the process to them. */
+  /** Leaves this many bytes free, or limits the size of files that the process writes to this many bytes. */
   fill(leavingBytes: number, pid: number | null): void;
   /** Frees the space again. */
   free(pid: number | null): void;

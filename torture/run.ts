@@ -17,7 +17,10 @@ const MODELS = [
   { id: FALSE_USAGE_MODEL, embedded: false },
 ] as const;
 
-/** Pause of a caller after a failed connection or a refused request, in milliseconds; otherwise up to a tenth of it. */
+/**
+ * Pause of a caller after a failed connection or a refused request, in milliseconds. After other requests, the pause
+ * is at most a tenth of this.
+ */
 const PAUSE_MS = 300;
 
 /** How long the last rows may take to be settled after recovery, in milliseconds. */

@@ -83,7 +83,7 @@ export interface LoadResult {
   firstMs: number[];
   /** From the start of the first session to the end of the last one, in milliseconds. */
   totalMs: number;
-  /** Requests of sessions that failed. Their sessions ended with them. */
+  /** Failed requests, without those of the flood. A failed request ends its session. */
   failures: number;
   /** Requests of the flood that were completed. */
   flooded: number;

@@ -39,7 +39,10 @@ export class EnginePool implements AsyncDisposable {
     return sum((health) => health.cachedTokens) / sum((health) => health.promptTokens);
   }
 
-  /** Returns the mean over time of the load of the busiest engine, as a multiple of the mean load. Loads are requests. */
+  /**
+   * Returns the mean over time of the load of the busiest engine, as a multiple of the mean load. The load of an engine
+   * is the number of its running and queued requests.
+   */
   get imbalance(): number {
     return this.#imbalances.reduce((sum, value) => sum + value, 0) / this.#imbalances.length;
   }

@@ -75,7 +75,7 @@ export async function ensureModel(
 
 async function definitionOf(source: string, flags: AddFlags, store: ModelStore): Promise<ModelConfig> {
   const { id, promptPrice: prompt, completionPrice: completion, contextTokens, slots } = flags;
-  // The service has another working directory.
+  // The working directory of the service can differ from that of this command.
   const isPath = source.endsWith('.gguf') && !/^[a-z][a-z0-9+.-]+:/i.test(source) && !findModel(source);
   return await defineModel(
     { id, source: isPath ? resolve(source) : source, pricing: { prompt, completion }, contextTokens, slots },
@@ -155,8 +155,8 @@ export async function setLoaded(id: string, loaded: boolean): Promise<void> {
 }
 
 /**
- * Removes an added model from the database. Resolves to null if there is no such model; otherwise, to the source of its file,
- * which is null if the model has none, and to the ID of another model that uses the file.
+ * Removes an added model from the database. Resolves to null if there is no such model. `source` is the source of the
+ * model's file; null: it has no file. `usedBy` is the ID of another model that uses the file; null: none.
  */
 export async function removeAdded(
   id: string,

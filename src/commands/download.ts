@@ -44,7 +44,7 @@ export function openBar(onNote?: (reason: string) => void): ProgressBar {
   });
 }
 
-/** Removes from the message of the error the reasons that were already printed. */
+/** Returns the error without those lines of its message that were already printed as `reasons`. */
 function withoutPrinted(error: unknown, reasons: readonly string[]): unknown {
   if (!(error instanceof PullError)) return error;
   const lines = error.message.split('\n').filter((line) => !reasons.includes(line.replace(/^ {2}- /, '')));

@@ -16,7 +16,7 @@ export async function openConfiguredDatabase(): Promise<Database> {
   return await openDatabase(location);
 }
 
-/** Returns the keys for secrets in the database. Throws a `ConfigError`. */
+/** Returns the keys that encrypt the secrets in the database. Throws a `ConfigError`. */
 export function configuredSecretKeys(): SecretKeys {
   return new SecretKeys({ home: databaseOf(process.env).home, text: secretKeyOf(process.env) });
 }

@@ -108,7 +108,10 @@ async function resume(model: string, replica: string): Promise<void> {
   note(resumed ? `Resumed ${nameWithUrl(target)}.` : `${replica} is not drained.`);
 }
 
-/** Includes the URL, because a running service keeps the names of replicas after others are removed. */
+/**
+ * Includes the URL, because a running service may know the replica by another name: it does not renumber replicas when
+ * one is removed.
+ */
 function nameWithUrl({ name, server }: ListedReplica): string {
   return name === server ? name : `${name} (${server})`;
 }

@@ -38,7 +38,7 @@ export class TerminalLog {
     return this.#colored && color !== null ? styleText(color, text, { validateStream: false }) : text;
   }
 
-  /** Removes the lines that the log has already printed from the error message of a failed start. */
+  /** Returns the error message of a failed start without the lines that the log has already printed. */
   withoutPrinted(message: string): string {
     const printed = (line: string): boolean =>
       this.#printed.has(line) || this.#printed.has(line.replace(/^ {2}- /, SOURCE_FAILED));

@@ -42,7 +42,7 @@ export function databaseOf(env: NodeJS.ProcessEnv): { home: string; url: Secret 
   return { home: homeOf(env), url };
 }
 
-/** Returns the keys for secrets in the database; null: they are in a file. Throws a `ConfigError`. */
+/** Returns the keys that encrypt the secrets in the database; null: the keys are in a file. Throws a `ConfigError`. */
 export function secretKeyOf(env: NodeJS.ProcessEnv): Secret | null {
   const issues: ConfigIssue[] = [];
   const key = readSecretKey(env, issues);
@@ -63,7 +63,7 @@ export function loadSecrets(config: Config, env: NodeJS.ProcessEnv): Secrets {
 /** Replicas that are added to a running service can only use variables with this prefix. */
 const REPLICA_SECRET_PREFIX = 'SLUICE_REPLICA_';
 
-/** Returns the variables that replicas can use without being named in the configuration. */
+/** Returns the variables that any replica can use, even if the configuration does not name them. */
 export function replicaSecrets(env: NodeJS.ProcessEnv): Secrets {
   return new Map(
     Object.entries(env).flatMap(([name, text]) =>

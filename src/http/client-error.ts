@@ -72,7 +72,7 @@ export function currentResponse(socket: Socket): ServerResponse | null {
   return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? null;
 }
 
-/** Formats names and values in turn as header lines. */
+/** Formats a list of alternating header names and values as header lines. */
 function headerLines(headers: readonly string[]): string[] {
   return headers.flatMap((name, index) => (index % 2 === 0 ? [`${name}: ${headers[index + 1]}`] : []));
 }

@@ -77,7 +77,7 @@ function filesOf(folder: string): ReadonlySet<string> {
 /** Paths of the API and of assets, which never return a page of the console. */
 const API_PATHS = /^\/(?:v1|api|assets)(?:\/|$)|^\/(?:healthz|readyz|metrics|openapi\.json)$/;
 
-/** Whether this is a browser's request for a page of the console, which accepts HTML. */
+/** Whether a browser requests a page of the console. Except for `/`, the request must accept HTML. */
 export function isPageRequest(request: FastifyRequest): boolean {
   const path = (request.raw.url ?? '').split('?', 1)[0] ?? '';
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;

@@ -4,7 +4,7 @@ const SECONDS = 300;
 /** Seconds over which percentiles are computed, so that they do not fluctuate at low load. */
 const WINDOW = 10;
 
-/** Times to first token kept per second: the latest ones. */
+/** Maximum number of TTFT values stored for each second. A new value replaces the oldest one. */
 const SAMPLES = 64;
 
 /** A generation that has ended. */

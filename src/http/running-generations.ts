@@ -37,7 +37,7 @@ export class RunningGenerations {
     return new Promise((resolve) => (this.#onIdle = resolve));
   }
 
-  /** Aborts the running generations with this reason, except those whose caller `unless` accepts. */
+  /** Aborts the running generations with this reason, except if `unless` returns true for their caller. */
   abort(reason: Error, unless: (caller: AuthenticatedKey) => boolean = () => false): void {
     for (const [stop, caller] of this.#running) {
       if (caller === null || !unless(caller)) stop.abort(reason);

@@ -12,7 +12,7 @@ const SINGLE_LENGTHS = new Set(SINGLE.keys().map(({ length }) => length));
 
 /**
  * Returns an error for requests that servers may interpret differently, to prevent request smuggling through a proxy:
- * repeated headers, `Transfer-Encoding` other than `chunked` or on HTTP/1.0, and HTTP/1.1 without `Host`. Also
+ * repeated headers, any `Transfer-Encoding` except `chunked` on HTTP/1.1, and HTTP/1.1 without `Host`. Also
  * returns one for `Content-Encoding`, because bodies are not decoded. Returns null if the request is valid.
  */
 export function violation(request: IncomingMessage): ServiceError | null {

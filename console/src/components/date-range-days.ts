@@ -11,7 +11,7 @@ const DAY_MS = 86_400_000;
 /** Returns the UTC day of a time in Unix milliseconds. */
 export const dayAt = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
-/** Returns the day `days` later; earlier if negative. */
+/** Returns the day that is this number of days after `day`, or before it if the number is negative. */
 export const addDays = (day: string, days: number): string => dayAt(Date.parse(day) + days * DAY_MS);
 
 /** Returns the number of days. */

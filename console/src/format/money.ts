@@ -13,7 +13,7 @@ export function money(usd: string): string {
 export const exactMoney = (usd: string): string =>
   written(usd, partsOf(usd).fraction.replace(/0+$/, '').padEnd(2, '0'));
 
-/** Returns a formatter for a column with these amounts: all with the same decimals, 2 to 6 by the largest one. */
+/** Returns a formatter for a column with these amounts. The largest amount decides the number of decimals, 2 to 6. */
 export function moneyColumn(amounts: Iterable<string>): (usd: string) => string {
   const largest = Math.max(0, ...[...amounts].map((usd) => Math.abs(inexact(usd))));
   const decimals = largest === 0 || largest >= 1 ? 2 : largest >= 0.01 ? 4 : 6;

@@ -56,8 +56,8 @@ type ResponseBody<Op extends Operation> =
 /** Finds the account of a call. */
 interface AccountLookup<Call> {
   /**
-   * Returns the account ID; `undefined`: the call names no account. Rejects with the error of `missing` if the object
-   * does not exist.
+   * Returns the account ID; `undefined`: the call names no account. Rejects with the error of `missing` if the call
+   * names an object, such as a key, that does not exist.
    */
   find: (call: Call) => string | undefined | Promise<string | undefined>;
   /** The 404 response. Also returned for resources the caller may not see. */

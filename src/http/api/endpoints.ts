@@ -26,7 +26,7 @@ export const API_ENDPOINTS: readonly Endpoint[] = [
   ...modelEndpoints,
 ];
 
-/** Their paths, with parameters in braces, and methods. */
+/** The path of each endpoint of the management API, with parameters in braces, and the methods of that path. */
 export const API_PATHS: readonly (readonly [path: string, methods: readonly string[]])[] = [
   ...Map.groupBy(API_ENDPOINTS, ({ path }) => path),
 ].map(([path, endpoints]) => [

@@ -62,7 +62,7 @@ const MINUTE_MS = 60_000;
 
 type LimitStatusJson = z.input<typeof limitStatus>;
 
-/** Returns the usage of the last minute that counts towards a limit; null: it is not a limit per minute. */
+/** Returns how much of a limit was used in the last minute; null if the limit is not per minute. */
 function lastMinute(
   { scope, model, limit, perMinute }: LimitStatus,
   recent: readonly RecentUsage[],

@@ -94,7 +94,7 @@ async function join(
   const { reader, closed } = openReader(exchange, generation);
   const stop = new AbortController();
   stop.signal.addEventListener('abort', () => {
-    // Otherwise, the generation ends for the same reason, and sends its own error.
+    // A generation that was aborted for the same reason sends its own error.
     if (!generation.stop.signal.aborted) reader.fail(stop.signal.reason as ServiceError);
   });
   generations.begin(stop, caller);

@@ -49,14 +49,14 @@ const TIMING: ValkeyTiming = { heartbeatMs: 1000, responseMs: 1000, leaseMs: 15_
 /** The default of `runningMs`. Claims are renewed after a third of this time. */
 const RUNNING_MS = 60_000;
 
-/** Keys: the claim. Arguments: its value, milliseconds until it expires, a value that may be replaced. */
+/** Keys: the claim. Arguments: its new value, milliseconds until it expires, the existing value that it may replace. */
 const CLAIM = scriptOf(`
 local held = redis.call('GET', KEYS[1])
 if held and held ~= ARGV[3] then return held end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return false`);
 
-/** Keys: the claim. Arguments: the start of this claimant's values, the new value, milliseconds; 0: deletes the claim. */
+/** Keys: the claim. Arguments: prefix of this claimant's values, new value, milliseconds (0: deletes the claim). */
 const UPDATE = scriptOf(`
 local held = redis.call('GET', KEYS[1])
 if held and string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then return 0 end
@@ -167,7 +167,7 @@ export class ValkeyClaims implements IdempotencyClaims {
     );
   }
 
-  /** While closing, marks this instance as gone again, because a scheduled heartbeat can follow the final one. */
+  /** While closing, every heartbeat marks this instance as gone, because a scheduled one can follow the final one. */
   async #sendHeartbeat(): Promise<void> {
     const ms = this.#closing ? 0 : this.#timing.leaseMs;
     await this.#connection.evaluate(HEARTBEAT, [instanceKey(this.#instanceId)], [String(ms)]);

@@ -203,7 +203,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
         <ServerFields
           draft={server}
           onChange={setServer}
-          // Errors about the variable have the name of the field as `param`, without the path to it.
+          // If the environment variable of the API key is not set, `param` is the name of the field without its path.
           errorAt={(param) => at(SERVER + param) ?? at(param)}
         />
       )}

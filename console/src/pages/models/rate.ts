@@ -1,4 +1,4 @@
-/** Bytes received at a time in Unix milliseconds. */
+/** How many bytes of a download had arrived by `atMs`, in Unix milliseconds. */
 export interface Sample {
   atMs: number;
   bytes: number;

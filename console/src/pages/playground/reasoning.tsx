@@ -8,7 +8,10 @@ interface ReasoningProps {
   tokenCount: number | null;
 }
 
-/** Whether the reasoning of a turn is open. Above the response, so that it stays open when the response is complete. */
+/**
+ * Whether the reasoning of a turn is open. The turn has this state, because the component of the response is replaced
+ * when the response is complete.
+ */
 export const ReasoningOpen = createContext<[open: boolean, setOpen: (open: boolean) => void] | null>(null);
 
 /** The reasoning before a response, collapsed. Hidden if empty. */

@@ -21,8 +21,8 @@ export function recommendedOf(
 }
 
 /**
- * Returns the request for the response in the turn `until`, without stream parameters; null: for the next response,
- * after all turns and the current input. The settings must be valid.
+ * Returns the request for the response in the turn `until`, without stream parameters. If `until` is null, returns the
+ * request for the next response, after all turns and the current input. The settings must be valid.
  */
 export function requestOf(
   draft: Draft,

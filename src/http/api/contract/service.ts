@@ -7,7 +7,10 @@ import { component, filterText, pageOf, time } from './schemas.ts';
 const count = z.int();
 const nullableCount = z.int().nullable();
 
-/** State of a model or a replica. `unloaded`: the model is not in memory. `idle`: it is loaded for the next request. */
+/**
+ * State of a model or a replica. `unloaded` and `idle`: the model is not in memory. A request starts to load an `idle`
+ * model, but not an `unloaded` one.
+ */
 const stateFields = {
   state: z.enum(['ready', 'loading', 'downloading', 'unloaded', 'idle', 'down']),
   fraction: z.number().nullable().describe('Progress of the download or of loading, 0 to 1; null: unknown.'),
