@@ -99,8 +99,9 @@ export class SchemaGrammar {
     );
     const isAnyText = strings.some((each) => each.kind === 'type' && isWholeType(each));
     const text = strings.length === 0 ? null : isAnyText || this.#scalarRule(strings, position(), true);
-    // The parser takes JSON of a type in `others` for a value of that type, so it must satisfy the schema.
-    // The text of a string can also end inside of a JSON string, so arrays and objects need any text.
+    // Raw text that is JSON of a type in `others` becomes a value of that type, which must satisfy the schema. If
+    // strings are allowed, a value ends at the first end tag, even inside a JSON string, and the cut text becomes a
+    // string. Arrays and objects can therefore only be enforced if a string can be any text.
     const restricted = others.find(
       (each) => !isWholeType(each) || (each.kind === 'container' && text !== true),
     );
@@ -300,11 +301,14 @@ interface RegexForm {
 export interface RawRules {
   /** The rule of the text of a string; true if any text is allowed, null if no string is. */
   text: string | true | null;
-  /** The rule of other values; null if the text can be any, or only strings are allowed. */
+  /** The rule of other values; null if the schema allows any value, or only strings. */
   other: string | null;
   /** The strings that the schema lists. */
   values: readonly { text: string; path: string }[];
-  /** The path of a schema or keyword that cannot be enforced, because a parser cannot distinguish strings here. */
+  /**
+   * The path of a schema or keyword that cannot be enforced, because a parser cannot distinguish strings from other
+   * values here.
+   */
   conflict: string | null;
 }
 

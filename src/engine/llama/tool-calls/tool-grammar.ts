@@ -159,7 +159,10 @@ class SchemaArguments {
   }
 }
 
-/** Names that all formats can read: without the characters that end a name or the arguments, or white space around it. */
+/**
+ * Names that all formats can read. They have no character that ends a name or the arguments, and no white space at
+ * either end.
+ */
 const WRITABLE_NAME = /^(?![\s)}])[^<>"':=\r\n]+(?<!\s)$/;
 
 const ANY_TEXT: RawRules = { text: true, other: null, values: [], conflict: null };
