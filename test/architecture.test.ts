@@ -148,7 +148,7 @@ test('no file is longer than 400 lines', () => {
 });
 
 test('every branch on the kind of a request handles all kinds', () => {
-  // `switch` and `Record` do not compile without a new kind; a comparison sends it to the other branch.
+  // A `switch` or `Record` that lacks a new kind does not compile. A comparison compiles, and takes the other branch.
   const comparisons = files
     .map((file) => ({ file, text: readFileSync(join(source, file), 'utf8') }))
     .filter(({ text }) => /\b(Generation|Chat|Text)(Request|Kind)\b/.test(text))

@@ -35,7 +35,7 @@ test('a stream ends only if its client reads nothing for stallMs', async (contex
   assert.ok(exchange.server.errored instanceof StalledError);
 });
 
-test('the status is not sent after holdMs while the stream is not alive', async () => {
+test('a stream that is not alive does not send its status, even after holdMs', async () => {
   let asked = 0;
   const alive = () => ++asked > 3;
   await using owned = new AsyncDisposableStack();

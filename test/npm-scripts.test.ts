@@ -57,12 +57,12 @@ async function assertDrains(service: NpmService, signal: (pid: number) => void):
   await closed;
 }
 
-test('npm start finishes running requests after Ctrl-C, a signal that npm forwards to the service again', async () => {
+test('npm start lets running requests finish after Ctrl-C, a signal that npm forwards to the service again', async () => {
   await using service = await npmStart();
   await assertDrains(service, (pid) => process.kill(-pid, 'SIGINT'));
 });
 
-test('npm start finishes running requests after a SIGTERM to npm only, as sent by a container runtime', async () => {
+test('npm start lets running requests finish after a SIGTERM to npm only, as sent by a container runtime', async () => {
   await using service = await npmStart();
   await assertDrains(service, (pid) => process.kill(pid, 'SIGTERM'));
 });

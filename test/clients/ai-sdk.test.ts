@@ -70,7 +70,7 @@ describe('the AI SDK, with the real model', WITH_MODEL, () => {
     assert.equal(usage.inputTokens, whole.usage.inputTokens);
   });
 
-  test('a text completion', async () => {
+  test('a text completion has its text and usage', async () => {
     // The library formats the prompt as a dialog.
     const { text, usage } = await generateText({
       model: sluice.completionModel(REAL),
@@ -168,7 +168,7 @@ const REFUSALS: readonly [object, readonly [number, string, string | null, boole
 
 describe('the AI SDK, when a request is refused', () => {
   for (const [fields, expected] of REFUSALS) {
-    test(expected[1], async () => {
+    test(`the error is ${expected[1]}, streaming or not`, async () => {
       const request = { model, prompt: 'Hi', ...ONCE, ...fields };
       const stream = streamText({ ...request, onError() {} });
       const parts = await Array.fromAsync(stream.fullStream);
@@ -196,7 +196,7 @@ describe('the AI SDK, when a request is refused', () => {
     assert.match(JSON.stringify(error) + String(error), /The service failed\. The request ID is/);
   });
 
-  test('requests_per_minute, with headers for the remaining requests', async () => {
+  test('the error is requests_per_minute, with headers for the remaining requests', async () => {
     const brief = provider({ apiKey: await keys.brief() })(SCRIPTED);
     await generateText({ model: brief, prompt: 'Hi', ...ONCE });
     const error = await catchError(generateText({ model: brief, prompt: 'Hi', ...ONCE }));

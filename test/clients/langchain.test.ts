@@ -58,7 +58,7 @@ describe('LangChain, with the real model', WITH_MODEL, () => {
     assert.equal(streamed?.usage_metadata?.output_tokens, 8);
   });
 
-  test('a text completion', async () => {
+  test('a text completion returns its text', async () => {
     const text = new OpenAI({
       model: REAL,
       apiKey: service.key,
@@ -143,7 +143,7 @@ const REFUSALS: readonly [Fields, string, readonly [number, string, string | nul
 
 describe('LangChain, when a request is refused', () => {
   for (const [fields, prompt, expected] of REFUSALS) {
-    test(expected[1], async () => {
+    test(`the error is ${expected[1]}, streaming or not`, async () => {
       const whole = await openaiError(open(fields).invoke(prompt));
       const streamed = await openaiError(open(fields).stream(prompt));
       for (const { status, code, param } of [whole, streamed])
@@ -151,7 +151,7 @@ describe('LangChain, when a request is refused', () => {
     });
   }
 
-  test('requests_per_minute', async () => {
+  test('the error is requests_per_minute, with the wait', async () => {
     const brief = open({ apiKey: await keys.brief() });
     await brief.invoke('Hi');
     const { status, code, headers } = await openaiError(brief.invoke('Hi'));
@@ -159,7 +159,7 @@ describe('LangChain, when a request is refused', () => {
     assert.equal(headers?.get('retry-after-ms'), '100');
   });
 
-  test('insufficient_quota, which it does not retry', async () => {
+  test('the error is insufficient_quota, which is not retried', async () => {
     const { fetch, statuses } = recordingFetch();
     const { code } = await openaiError(open({ apiKey: keys.spent, maxRetries: 2 }, { fetch }).invoke('Hi'));
     assert.deepEqual([code, statuses], ['insufficient_quota', [429]]);

@@ -54,7 +54,7 @@ function createChat(fields: ChatFields, by = client): Promise<OpenAI.ChatComplet
 }
 
 describe('openai for Node, with the real model', WITH_MODEL, () => {
-  test('a chat', async () => {
+  test('a chat has its text, finish reason and usage', async () => {
     const messages = userMessage('Name a river.');
     const completion = await createChat({
       model: REAL,
@@ -298,7 +298,7 @@ describe('openai for Node, when a request is refused', () => {
   for (const [fields, expected] of REFUSALS) {
     const [, , code] = expected;
     for (const stream of [false, true]) {
-      test(`${code}, ${stream ? 'streaming' : 'non-streaming'}`, async () => {
+      test(`the error of a ${stream ? 'streaming' : 'non-streaming'} request is ${code}`, async () => {
         const error = await apiError(createChat({ ...fields, stream } as ChatFields));
         assert.deepEqual([error.constructor, error.status, error.code, error.param], expected);
         assert.match(error.requestID ?? '', /^[0-9a-f-]{36}$/);
@@ -308,7 +308,7 @@ describe('openai for Node, when a request is refused', () => {
     }
   }
 
-  test('invalid_api_key, on every endpoint', async () => {
+  test('a wrong key is an AuthenticationError on every endpoint', async () => {
     const withWrongKey = open({ apiKey: `${service.key}x` });
     for (const call of [
       () => createChat({}, withWrongKey),
@@ -324,7 +324,7 @@ describe('openai for Node, when a request is refused', () => {
     }
   });
 
-  test('requests_per_minute', async () => {
+  test('requests_per_minute is a RateLimitError with headers', async () => {
     const brief = open({ apiKey: await keys.brief() });
     await createChat({}, brief);
     for (const stream of [false, true]) {
@@ -341,7 +341,7 @@ describe('openai for Node, when a request is refused', () => {
     }
   });
 
-  test('insufficient_quota, which it does not retry', async () => {
+  test('insufficient_quota is not retried', async () => {
     const { fetch, statuses } = recordingFetch();
     const error = await apiError(createChat({}, open({ apiKey: keys.spent, fetch, maxRetries: 2 })));
     assert.deepEqual(
@@ -365,7 +365,7 @@ describe('openai for Node, when a request is refused', () => {
     assert.deepEqual((await withOtherModel.models.list()).data, []);
   });
 
-  test('an unknown model and an unknown path', async () => {
+  test('an unknown model and an unknown path are a NotFoundError', async () => {
     const model = await apiError(client.models.retrieve('acme/missing'));
     assert.deepEqual([model.constructor, model.code], [NotFoundError, 'model_not_found']);
     const path = await apiError(client.embeddings.create({ model: SCRIPTED, input: 'a' }));
@@ -388,7 +388,7 @@ describe('openai for Node, when a request is refused', () => {
     assert.deepEqual([error.code, error.type], ['internal_error', 'server_error']);
   });
 
-  test('a connection error', async () => {
+  test('a refused connection is an APIConnectionError', async () => {
     const disconnected = open({ baseURL: 'http://127.0.0.1:1/v1' });
     const error = await apiError(createChat({}, disconnected));
     assert.equal(error.constructor, APIConnectionError);
@@ -431,7 +431,7 @@ describe('openai for Node retries', () => {
     assert.deepEqual(statuses, [429, 200]);
   });
 
-  test('if its body did not arrive in time', async () => {
+  test('if the body of the request did not arrive in time', async () => {
     const { fetch, statuses } = recordingFetch();
     const stallOnce: typeof globalThis.fetch = async (url, init) => {
       if (statuses.length > 0) return fetch(url, init);

@@ -47,7 +47,7 @@ test('config check lists every error and exits with 1', async (t) => {
   assert.match(stderr, /line 1, column 10: drainMs: .*\n {2}line 2, column 1: queues: .*\n$/);
 });
 
-test('config check exits with 1 for an embedded model without a file that is not in the catalog', async (t) => {
+test('config check exits with 1 for an embedded model that has no file and is not in the catalog', async (t) => {
   const file = join(folder(t), 'sluice.yaml');
   writeFileSync(file, 'models:\n  - id: nobody/nothing\n  - id: a/b\n    engine: {file: x.gguf}\n');
   const { code, stderr } = await run(['config', 'check'], { SLUICE_CONFIG: file });

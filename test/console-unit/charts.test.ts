@@ -131,7 +131,7 @@ describe('values at the axis', () => {
     assert.deepEqual(labels('count', 3.2), ['0', '1', '2', '3']);
   });
 
-  test('never repeat, fit, and equal the value that they label', () => {
+  test('fit, do not repeat, and equal the values that they label', () => {
     const units: readonly Unit[] = ['count', 'rate', 'speed', 'usd', 'ms'];
     for (const unit of units) {
       for (let top = unit === 'count' ? 1 : 0.001; top < 3e8; top *= 1.37) {

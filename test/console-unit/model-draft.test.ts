@@ -10,7 +10,7 @@ import {
 } from '../../console/src/pages/models/model-draft.ts';
 
 describe('prices and context length', () => {
-  test('are free and the default if nothing is entered', () => {
+  test('can be omitted: prices are then zero, and the context length is the default', () => {
     assert.deepEqual(offerOf(NEW_OFFER), {
       value: { pricing: { prompt: '0', completion: '0' }, context_tokens: null },
       errors: null,

@@ -82,7 +82,7 @@ describe('samples', () => {
   const baseUrl = 'https://sluice.example/';
   const request = { model: MODEL, messages: [{ role: 'user', content: 'Hi' }], top_k: 40, temperature: 0 };
 
-  test('samples contain a given key, and read a variable from the environment', () => {
+  test('samples contain a given key, or read the key from an environment variable if only its name is given', () => {
     for (const { text } of samplesOf({ baseUrl, key: 'sk-sluice-abc', request })) {
       assert.match(text, /sk-sluice-abc/);
       assert.doesNotMatch(text, /environ|process\.env|\$/);

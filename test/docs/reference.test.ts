@@ -87,7 +87,7 @@ test('every sluice command in a document exists, with its options', async () => 
   }
 });
 
-/** Returns the commands in a page without `sluice`, which may be omitted in prose. */
+/** Returns the commands in a page. Removes the word `sluice`, which prose may omit. */
 function commandsOf(text: string): string[] {
   const patterns = [
     /(?:npx sluice|main\.ts|\$ sluice|`sluice) ([a-z][^`\n|)#]*)/g,

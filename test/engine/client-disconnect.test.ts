@@ -4,8 +4,8 @@ import { describe, it } from 'node:test';
 import { respondFirstChunkOnly, openScripted, HttpReplica } from './replicas.ts';
 import { chat, collect, settled, NEVER_ABORTED } from './requests.ts';
 
-describe('an aborted request', () => {
-  it('is not sent if the signal was aborted before', async () => {
+describe('a request with an abort signal', () => {
+  it('is not sent if the signal is already aborted', async () => {
     await using replica = await HttpReplica.listen(() => {});
     const reason = new Error('gone');
     await assert.rejects(collect(replica.engine.generate(chat(), AbortSignal.abort(reason))), reason);
@@ -26,7 +26,7 @@ describe('an aborted request', () => {
     assert.equal(getEventListeners(disconnect.signal, 'abort').length, 0);
   });
 
-  it('closes the connection when the iteration ends', async () => {
+  it('closes its connection when the consumer stops reading its events', async () => {
     await using replica = await HttpReplica.listen(respondFirstChunkOnly);
     const { signal } = new AbortController();
     for await (const event of replica.engine.generate(chat(), signal)) {

@@ -6,8 +6,8 @@ import { assertFails, openScripted, HttpReplica, REPLICA, isUnavailable } from '
 import { chat, collect, NEVER_ABORTED } from './requests.ts';
 import { ScriptedProcess } from './scripted-process.ts';
 
-describe('a replica that does not accept the request', () => {
-  it('is ReplicaRefused if the port is closed, the host is unknown, or TLS is not supported', async () => {
+describe('a request that a replica does not accept', () => {
+  it('fails with ReplicaRefused if the port is closed, the host is unknown, or TLS is not supported', async () => {
     const closed = await HttpReplica.listen(() => {});
     await closed[Symbol.asyncDispose]();
     await using plain = await HttpReplica.listen(() => {});
@@ -22,7 +22,7 @@ describe('a replica that does not accept the request', () => {
     [503, { 'retry-after': '7' }, 7000],
     [429, { 'retry-after-ms': '250' }, 250],
   ] as const) {
-    it(`is ReplicaRefused with ${status} ${JSON.stringify(header)}, to retry after ${waitMs} ms`, async () => {
+    it(`fails with ReplicaRefused and a wait of ${waitMs} ms after ${status} ${JSON.stringify(header)}`, async () => {
       await using replica = await HttpReplica.listen((response) =>
         response.writeHead(status, header).end('busy'),
       );
@@ -39,13 +39,13 @@ describe('a replica that does not accept the request', () => {
     });
   }
 
-  it('is not ReplicaRefused if the connection is lost after the request was sent', async () => {
+  it('does not fail with ReplicaRefused if the connection is lost after it was sent', async () => {
     await using replica = await HttpReplica.listen((response) => response.destroy());
     await assertFails(replica.engine, {}, 'engine_unavailable');
     assert.equal(replica.bodies.length, 1);
   });
 
-  it('is not ReplicaRefused if it responds with another error', async () => {
+  it('does not fail with ReplicaRefused if the replica responds with another error', async () => {
     await using engine = await openScripted();
     await assertFails(engine, { error: 'context_length_exceeded' }, 'context_length_exceeded');
     await assertFails(engine, { error: 'internal_error' }, 'engine_unavailable', 'internal_error');
@@ -54,8 +54,8 @@ describe('a replica that does not accept the request', () => {
   });
 });
 
-describe('a replica that fails in the middle', () => {
-  it('is engine_unavailable when a non-streaming response never ends', async () => {
+describe('a request whose replica fails', () => {
+  it('fails with engine_unavailable when its non-streaming response never ends', async () => {
     const part = `: ${'x'.repeat(1_000_000)}\n\n`;
     for (const exactCounts of [false, true]) {
       await using replica = await HttpReplica.listen(
@@ -73,7 +73,7 @@ describe('a replica that fails in the middle', () => {
     }
   });
 
-  it('returns the events so far and then engine_unavailable when its process is killed', async () => {
+  it('returns the events so far and then fails with engine_unavailable when the process is killed', async () => {
     await using child = await ScriptedProcess.start();
     await using engine = new ReplicaClient({ ...REPLICA, socketPath: child.socketPath });
     const seen: string[] = [];
@@ -92,7 +92,7 @@ describe('a replica that fails in the middle', () => {
     ['responds with HTML', { status: 200, body: '<html></html>' }],
     ['responds with an empty body', { status: 200, body: '' }],
   ] as const) {
-    it(`is engine_unavailable when it ${name}`, async () => {
+    it(`fails with engine_unavailable when the replica ${name}`, async () => {
       await using engine = await openScripted();
       await assertFails(engine, directive, 'engine_unavailable');
       // The client still works.
@@ -101,25 +101,25 @@ describe('a replica that fails in the middle', () => {
   }
 
   for (const body of ['<html>', '{}', '{"choices":[', '']) {
-    it(`is engine_unavailable when a non-streaming response is ${JSON.stringify(body)}`, async () => {
+    it(`fails with engine_unavailable when its non-streaming response is ${JSON.stringify(body)}`, async () => {
       await using replica = await HttpReplica.listen((response) => response.end(body), { dialect: 'vllm' });
       const events = replica.engine.generate(chat({}, { stream: false }), NEVER_ABORTED);
       await assert.rejects(collect(events), isUnavailable);
     });
   }
 
-  it('returns the error event of the replica', async () => {
+  it('fails with the error event of the replica', async () => {
     await using engine = await openScripted();
     await assertFails(engine, { errorAfter: 2 }, 'engine_unavailable', 'internal_error');
   });
 
-  it('is engine_unavailable when it sends nothing, before and after the first byte', async () => {
+  it('fails with engine_unavailable when the replica sends nothing, before or after the first byte', async () => {
     await using engine = await openScripted({}, { firstByteMs: 200, silenceMs: 100 });
     await assertFails(engine, { startMs: 600_000 }, 'engine_unavailable');
     await assertFails(engine, { hangAfter: 2 }, 'engine_unavailable');
   });
 
-  it('is engine_unavailable when its event loop is blocked', async () => {
+  it('fails with engine_unavailable when the event loop of the replica is blocked', async () => {
     await using child = await ScriptedProcess.start();
     await using engine = new ReplicaClient({ ...REPLICA, socketPath: child.socketPath, silenceMs: 100 });
     await assertFails(engine, { freezeAfter: 1 }, 'engine_unavailable');

@@ -98,9 +98,9 @@ describe('a connection that the replica closed while idle', () => {
   });
 });
 
-describe('a request that has been sent', () => {
+describe('the event `sent`', () => {
   for (const stream of [true, false]) {
-    it(`is reported before a server without slots responds, stream ${stream}`, async () => {
+    it(`comes before the response of a server without slots, with stream ${stream}`, async () => {
       const received = Promise.withResolvers<() => void>();
       await using replica = await HttpReplica.listen(
         (...exchange) => received.resolve(() => respondHello(...exchange)),

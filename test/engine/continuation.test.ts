@@ -20,11 +20,11 @@ import { chat, collect, NEVER_ABORTED, text } from './requests.ts';
 
 const TOOL = { name: 'f', description: null, parameters: { type: 'object' }, strict: false };
 
-describe('a request can be continued', () => {
+describe('the continuation of a request', () => {
   const dialects = (request: GenerationRequest): Dialect[] =>
     DIALECTS.filter((dialect) => canContinue(request, dialect));
 
-  test('with one choice, without log probabilities and echo', () => {
+  test('is possible with one choice, no log probabilities and no echo', () => {
     const continuing: Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
     assert.deepEqual(dialects(chat()), continuing);
     assert.deepEqual(dialects(text()), continuing);
@@ -34,7 +34,7 @@ describe('a request can be continued', () => {
     assert.deepEqual(dialects(text({}, { echo: true })), []);
   });
 
-  test('only by an engine that restores its state if there are stop sequences, a format, tools or penalties', () => {
+  test('with stop sequences, a format, tools or penalties needs an engine that restores its state', () => {
     const stateful: Dialect[] = ['sluice'];
     assert.deepEqual(dialects(chat({}, { stop: ['x'] })), stateful);
     assert.deepEqual(dialects(chat({}, { responseFormat: { type: 'json_object' } })), stateful);
@@ -43,7 +43,7 @@ describe('a request can be continued', () => {
     assert.deepEqual(dialects(chat({}, { sampling: { ...GREEDY, frequencyPenalty: 1 } })), stateful);
   });
 
-  test('from its text only without a repetition penalty and without an assistant message at the end', () => {
+  test('from the text is impossible with a repetition penalty or an assistant message at the end', () => {
     const fromTokenIds: Dialect[] = ['sluice', 'vllm'];
     assert.deepEqual(dialects(chat({}, { sampling: { ...GREEDY, repetitionPenalty: 1.1 } })), fromTokenIds);
     const { messages } = chat();
@@ -51,7 +51,7 @@ describe('a request can be continued', () => {
     assert.deepEqual(dialects(chat({}, { messages: [...messages, answer] })), fromTokenIds);
   });
 
-  test('inside reasoning only by an engine that restores its state, and never after a call', () => {
+  test('inside reasoning needs an engine that restores its state, and is impossible after a call', () => {
     const positions = (dialect: Dialect) =>
       (['text', 'reasoning', 'text after reasoning', 'call'] as const).filter((position) =>
         canContinueAt(position, dialect),
@@ -62,7 +62,7 @@ describe('a request can be continued', () => {
   });
 });
 
-/** Everything but the events without text. */
+/** The content, usage and finish reason of a generation, without the events that have none of them. */
 interface Output {
   text: string;
   reasoning: string;

@@ -2,8 +2,8 @@ import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 
 /**
- * An engine process that executes one command per line from the test's socket. Returns the last `health` for
- * `GET /health`, and does not respond before the first.
+ * An engine process that executes one command per line from the test's socket. Responds to
+ * `GET /health` with the last `health` command, and waits for the first one.
  */
 
 export interface ControlledArgument {

@@ -24,7 +24,7 @@ async function describeWith(body: unknown, status = 200, contextTokens?: number)
 const WARNING = 'the server does not report the context length of the model; set models[].contextTokens';
 
 describe('the model of a provider', () => {
-  it('is found in its list of models, by the fields of several providers', async () => {
+  it('is found in the list of models, with the context length in any of the fields that providers use', async () => {
     for (const [element, context, maxCompletionTokens] of [
       [{ context_length: 2048, top_provider: { max_completion_tokens: 512 } }, 2048, 512],
       [{ context_window: 2048, max_completion_tokens: 512 }, 2048, 512],
@@ -134,7 +134,7 @@ describe('a field that a provider refuses by its name', () => {
     );
   });
 
-  it('is an error of the caller if it is another field, or refused again', async () => {
+  it('causes an error of the caller if it cannot be adapted, or is refused again', async () => {
     for (const refusal of [extra('frequency_penalty'), NO_MAX_TOKENS]) {
       await using replica = await HttpReplica.listen(
         (response) => response.writeHead(400).end(JSON.stringify(refusal)),
@@ -158,7 +158,7 @@ describe('a field that a provider refuses by its name', () => {
 });
 
 describe('the tokens of a provider', () => {
-  it('are bounded by the configured context, which text completions fill', async () => {
+  it('are bounded by the configured context, which is also the default for text completions', async () => {
     await using replica = await HttpReplica.listen(
       (response, request, body) => {
         if (body['max_tokens'] !== 2048) return respondHello(response, request, body);
@@ -211,7 +211,7 @@ describe('a stream of a provider', () => {
       ['STOP', 'stop'],
       ['end_turn', 'stop'],
       ['unheard_of', 'stop'],
-      ['tool_calls', 'stop'], // Without calls.
+      ['tool_calls', 'stop'], // The response has no calls.
       ['length', 'length'],
       ['max_tokens', 'length'],
       ['MAX_TOKENS', 'length'],
@@ -276,7 +276,7 @@ describe('a provider that denies access', () => {
     [403, 'forbidden'],
     [429, 'insufficient_quota'],
   ] as const) {
-    it(`with ${status} is AccessDenied, and not an error of the caller`, async () => {
+    it(`with ${status} causes AccessDenied, and not an error of the caller`, async () => {
       await using replica = await HttpReplica.listen(respond(status, code), OPENAI);
       for (const stream of [true, false]) {
         const events = collect(replica.engine.generate(chat({}, { stream }), NEVER_ABORTED));

@@ -75,7 +75,7 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Runs requests on an engine whose clock is mocked. Returns when each got its first token and its end. */
+/** Runs requests on an engine whose clock is mocked. Returns the time of the first token and of the end of each. */
 async function timesOf(
   engine: ScriptedEngine,
   requests: readonly ChatRequest[],

@@ -10,7 +10,7 @@ import { openLog } from '../../src/log.ts';
 import { temporaryFolder } from '../harness.ts';
 import type { Command, ControlledArgument } from './controlled-engine.ts';
 
-/** Not the timer that the tests replace. */
+/** The real timer, which the tests replace with a mock. */
 const realTimeout = setTimeout;
 
 const PROGRAM = join(import.meta.dirname, 'controlled-engine.ts');

@@ -59,7 +59,7 @@ function respond(
   response.end('data: [DONE]\n\n');
 }
 
-/** Returns the continuation and the text of a generation if only these events were received. */
+/** Returns the continuation and the text of a generation that was interrupted after these events. */
 function received(events: readonly ReplicaEvent[]): Continuation {
   const tokenIds: number[] = [];
   let promptTokenIds: readonly number[] | null = null;

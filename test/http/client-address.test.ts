@@ -10,7 +10,7 @@ for (const [proxies, forwarded, logged] of [
   ["['127.0.0.1']", '198.51.100.7, 203.0.113.9', '203.0.113.9'],
   ["['127.0.0.1', '203.0.113.0/24']", '198.51.100.7, 203.0.113.9', '198.51.100.7'],
 ] as const) {
-  test(`the address of a generation forwarded for ${forwarded} is ${logged} if ${proxies} are trusted`, async () => {
+  test(`X-Forwarded-For: ${forwarded} is logged as ${logged} if ${proxies} are trusted`, async () => {
     await using service = await startService(scriptedYaml({}, `trustedProxies: ${proxies}\n`));
     const response = await fetch(`${service.url}/v1/chat/completions`, {
       method: 'POST',

@@ -33,7 +33,7 @@ describe('a client that closes its side after a whole request', () => {
     assert.match(await wire.restOfBody(), /data: \[DONE\]\n\n$/);
   });
 
-  test('and then disconnects ends its generation', async () => {
+  test('ends its generation when it then disconnects', async () => {
     for (const stream of [false, true]) {
       const endless = { tokens: 16, tokenMs: 1_000_000 };
       using wire = await Wire.open(service.url);

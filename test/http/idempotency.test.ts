@@ -84,7 +84,7 @@ describe('a second request with the same key and body, while the first one runs'
     assert.deepEqual([third.status, third.header(REPLAY)], [200, null]);
   });
 
-  test('whose own key is revoked ends with an error, and the first one continues', async () => {
+  test('ends with an error when its own API key is revoked, and the first one continues', async () => {
     await using fixture = await Fixture.start();
     const other = await fixture.management.key(fixture.caller.accountId);
     const { reader: first, generation } = await fixture.begin('a');
@@ -99,7 +99,7 @@ describe('a second request with the same key and body, while the first one runs'
     await fixture.assertBilledOnce(first.headers.get('x-request-id'), 2);
   });
 
-  test('ends with the same error when the key of the first one is revoked', async () => {
+  test('ends with the same error when the API key of the first one is revoked', async () => {
     await using fixture = await Fixture.start();
     const { key, keyId } = await fixture.management.key(fixture.caller.accountId);
     const first = fixture.exchange('a', { key, fields: { stream: true } });
@@ -216,7 +216,7 @@ describe('a request with the same key, after the first one ended,', () => {
     assert.notEqual(second.header('x-request-id'), first.header('x-request-id'));
   });
 
-  test('gets the response with another key of the account if that key may use the model', async () => {
+  test('gets the response with another API key of the account if that key may use the model', async () => {
     await using fixture = await Fixture.start();
     const first = await fixture.run('a', 'one');
     const { accountId } = fixture.caller;
@@ -254,7 +254,7 @@ describe('a client that sends an Idempotency-Key and disconnects', () => {
     });
   }
 
-  test('and sends no other request within graceMs pays for what was generated, and the key is free again', async () => {
+  test('pays for what was generated if it sends no other request within graceMs, and the key is free again', async () => {
     await using fixture = await Fixture.start('graceMs: 20');
     const wire = await fixture.open('a', { fields: { stream: true } });
     const generation = await fixture.replica.next();
@@ -291,7 +291,7 @@ describe('a client that sends an Idempotency-Key and disconnects', () => {
     assert.equal(await second.text(), null);
   });
 
-  test('while the service stops ends its generation at once', async () => {
+  test('ends its generation at once if the service is stopping', async () => {
     await using fixture = await Fixture.start(`graceMs: ${FOREVER}`);
     const wire = await fixture.open('a', { fields: { stream: true } });
     const generation = await fixture.replica.next();
@@ -497,7 +497,7 @@ class Fixture implements AsyncDisposable {
   readonly test: TestService;
   readonly replica: ControlledReplica;
   readonly management: Management;
-  /** The caller of requests without another key. */
+  /** The caller of requests for which a test gives no API key. */
   readonly caller: Caller;
   readonly #owned: AsyncDisposableStack;
 

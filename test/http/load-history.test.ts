@@ -64,7 +64,7 @@ test('percentiles cover ten seconds, so that a single request does not make them
   assert.deepEqual(ofLast(2), [{ p50: 200, p95: 200 }, null]);
 });
 
-test('the window of the oldest second is complete', () => {
+test('the percentiles of the oldest listed second also cover ten seconds', () => {
   let now = 1_800_000_000_000;
   const load = new LoadHistory(() => now);
   load.record({ ...ENDED, ttftMs: 30 });

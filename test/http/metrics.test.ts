@@ -162,7 +162,7 @@ test('tokens and cost are those of the responses', async () => {
   }
 });
 
-test('the port of the service requires an admin key, even while the service is stopping', async () => {
+test('/metrics on the port of the service requires an admin key, even while the service is stopping', async () => {
   const status = async (key?: string, method = 'GET') => {
     const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
     return (await fetch(`${service.url}/metrics`, { method, headers })).status;

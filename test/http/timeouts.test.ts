@@ -21,21 +21,24 @@ const unfinished: Record<string, string> = {
 };
 
 // Concurrently, because each waits for the same timeout.
-test('an incomplete request', { concurrency: true }, async (group) => {
+test('incomplete requests end with their connections', { concurrency: true }, async (group) => {
   for (const [name, bytes] of Object.entries(unfinished)) {
-    group.test(`with ${name} is refused with 408, and the connection ends`, async () => {
+    group.test(`a request with ${name} is refused with 408, and the connection ends`, async () => {
       using wire = await Wire.open(service.url);
       assertError(await wire.send(bytes).response(), 'request_timeout');
       assert.equal(await wire.rest(), '');
     });
   }
 
-  group.test('the connection of a refused request with half a body is closed', async () => {
-    using wire = await Wire.open(service.url);
-    wire.send(requestText(CHAT, { Authorization: 'Bearer wrong', 'Content-Length': '1000' }));
-    assertError(await wire.response(), 'invalid_api_key');
-    assert.equal(await wire.rest(), '');
-  });
+  group.test(
+    'the connection of a request with a wrong key and half a body is closed after the 401',
+    async () => {
+      using wire = await Wire.open(service.url);
+      wire.send(requestText(CHAT, { Authorization: 'Bearer wrong', 'Content-Length': '1000' }));
+      assertError(await wire.response(), 'invalid_api_key');
+      assert.equal(await wire.rest(), '');
+    },
+  );
 });
 
 test('a first request that is sent more than bodyMs after its connection was opened is served', async () => {

@@ -12,7 +12,7 @@ const { email, password } = OPERATOR;
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    /** Shared by the tests that sign-ins of other tests do not affect. */
+    /** Shared by tests whose results do not depend on earlier sign-ins. */
     let shared: IdentityFixture;
     let operator: Browser;
 

@@ -452,7 +452,7 @@ test('the queue entry, the lease and the slot are released however a request end
   );
 });
 
-test('a complete response is in the ledger before its last event, at the price of that time', async () => {
+test('a complete response is in the ledger, with its cost, before its last event', async () => {
   const generation = run(routerTo([gone, engine]), chat({ text: 'one two three' }));
   await collect(generation);
   const row = await accounting.row(generation.requestId);
@@ -516,7 +516,7 @@ test('a client that disconnects before the first chunk pays for the prompt', asy
   }
 });
 
-test('a client that disconnects from several choices pays what the replica counted for each', async () => {
+test('a client that disconnects pays what the replica counted for each of several choices', async () => {
   const frame = (index: number, completion_tokens: number) => ({
     choices: [{ index, delta: { content: 'a' } }],
     usage: { prompt_tokens: 250, completion_tokens },

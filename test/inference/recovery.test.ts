@@ -291,7 +291,7 @@ test('a response of more than 4 MiB is not kept, and is not continued', () => {
   assert.equal(recovery.begin(failed, usage), false);
 });
 
-test('a response whose end was lost is complete', async () => {
+test('a response is complete if the connection is lost after all text, before the end event', async () => {
   const whole = run(chat({ text: 'a b', cutAfter: 4 }));
   const events = await collect(whole.events);
   assert.equal(textOf(events), 'a b');
@@ -386,7 +386,7 @@ function openTextServer(
       const isChat = url === '/v1/chat/completions';
       const last = jsonObject(asList(body['messages']).at(-1));
       const sent = isChat ? (last['role'] === 'assistant' ? last['content'] : '') : body['prompt'];
-      // The start of the text that is part of the prompt.
+      // The number of words that the prompt already contains.
       const earlier =
         WORDS.findLastIndex((_, index) => String(sent).endsWith(WORDS.slice(0, index + 1).join(''))) + 1;
       const send = (choice: object): void => {

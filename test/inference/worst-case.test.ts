@@ -81,7 +81,7 @@ test('no chat template adds more tokens than the worst case includes', { skip: f
     for (const fields of chats) {
       const request = chat({}, fields);
       const characters = template === null ? 0 : renderedLength(template, request);
-      // Tokenizers need a token for three characters or more of English text and of tags that are not control tokens.
+      // A token has at least three characters of English text, or of tags that are not control tokens.
       assert.ok(
         characters / 3 <= worstCase(request, model).promptTokens,
         `${file}: ${characters} characters`,
@@ -100,7 +100,10 @@ function templateOf(source: string): ChatTemplate | null {
   }
 }
 
-/** Returns the characters of the prompt, with one for each control token, or 0 if the template refuses several calls in one message. */
+/**
+ * Returns the number of characters of the prompt. Counts a control token as one, and returns 0 if the template refuses
+ * several calls in one message.
+ */
 function renderedLength(template: ChatTemplate, request: ChatRequest): number {
   try {
     return template

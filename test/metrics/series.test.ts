@@ -67,7 +67,7 @@ test('combinations of label values beyond 500 are counted together', () => {
   assert.equal(total(exposed, COUNTER.name, { a: 'a0' }), 2);
 });
 
-test('values that are read when they are scraped have labels and line breaks escaped', () => {
+test('values that are read at the scrape have labels, and line breaks and quotes are escaped', () => {
   const metric = { name: 'depth', type: 'gauge', help: 'A\nB\\C', labels: ['a'] } as const;
   assert.equal(
     exposeSamples(metric, [[['x"\n\\'], 1.5]]),

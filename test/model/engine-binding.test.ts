@@ -98,7 +98,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     assert.throws(() => context.add(0, 255, Uint32Array.of(1, 2), true), /position/);
   });
 
-  test('a batch that is too large, overfull or not full is an assertion error', async () => {
+  test('a batch that is too large, or gets more or fewer tokens than announced, is an assertion error', async () => {
     assert.throws(() => context.begin(65), /batch size/);
     context.begin(2);
     assert.throws(() => context.add(0, 0, Uint32Array.of(1, 2, 3), true), /more tokens/);

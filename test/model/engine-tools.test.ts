@@ -36,7 +36,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
     await loaded.model.dispose();
   });
 
-  /** The output of a chat that may call `COLOR` once. The grammar of calls has `callable`. */
+  /** The output of a chat that may call `COLOR` once. The grammar of calls allows the tools in `callable`. */
   function freeAnswer(callable: readonly Tool[] = [COLOR]): { output: ChatOutput; guide: OutputConstraint } {
     const { model, vocabulary } = loaded;
     const grammars = new GrammarCache(model, vocabulary);
@@ -183,7 +183,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
     }
   });
 
-  test('a text that is not a call after its opening is not constrained', () => {
+  test('an opening that no call follows does not constrain the text', () => {
     const { model, vocabulary } = loaded;
     const { output, guide } = freeAnswer();
     const sampler = model.sampler({ temperature: 0, seed: 1 });

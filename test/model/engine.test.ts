@@ -176,7 +176,7 @@ describe('the embedded engine', SKIP, () => {
     await refused(chat('a word '.repeat(20_000)), 'context_length_exceeded', 'messages');
   });
 
-  test('stops at max_tokens, or at the end of the slot without it', async () => {
+  test('stops at max_tokens, or without max_tokens at the end of the slot', async () => {
     const short = await generate(text('1, 2, 3, 4,', { maxTokens: 5, sampling: ENDLESS }));
     assert.deepEqual(short.reasons, ['length']);
     assert.equal(short.usage.completionTokens, 5);

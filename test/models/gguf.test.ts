@@ -178,7 +178,7 @@ describe('a file that is not a model', () => {
     );
   });
 
-  it('is truncated if it is shorter than its tensors', async () => {
+  it('is refused as truncated if it is shorter than its tensors', async () => {
     await rejects({ cutBytes: 25 }, 'truncated', /its tensors need \d+ bytes, the file has \d+/);
   });
 
@@ -213,7 +213,7 @@ describe('a file that is not a model', () => {
     await rejects({ tensorCount: 1n << 40n }, 'damaged', /tensors/);
   });
 
-  it('never causes another error', async () => {
+  it('never causes an error other than ModelFileError', async () => {
     const whole = buildGguf();
     await fc.assert(
       fc.asyncProperty(

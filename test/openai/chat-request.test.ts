@@ -83,7 +83,7 @@ test('an assistant message of a response is accepted unchanged', () => {
   ]);
 });
 
-test('developer becomes system, and parts are joined', () => {
+test('the role developer becomes system, and content parts are joined', () => {
   const parts = [
     { type: 'text', text: 'a' },
     { type: 'text', text: 'b' },

@@ -189,7 +189,7 @@ test('the count of reasoning tokens may change in a chunk of reasoning, but not 
   }
 });
 
-test('no template is created from a token with log probabilities, or if the text is elsewhere', () => {
+test('no template is created from a chunk with log probabilities, or with another `content` before the text', () => {
   for (const [data, token] of [
     [DATA, { ...TOKEN, logprobs: [] }],
     [`{"content":"x","choices":[{"index":0,"delta":{"content":" a"}}]}`, TOKEN],

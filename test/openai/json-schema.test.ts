@@ -110,7 +110,7 @@ test('errors in the schema of a request have the full path of the field', () => 
 
 const wide = (count: number) => ({ anyOf: Array.from({ length: count }, () => ({ maxLength: 10_000 })) });
 
-test('counts are bounded one by one and in sum', () => {
+test('the values of minItems, maxItems and maxLength are bounded individually and in sum', () => {
   refuses(() => check({ maxLength: 10_001 }), 'invalid_value', 'schema.maxLength');
   refuses(() => check({ minItems: -1 }), 'invalid_value', 'schema.minItems');
   refuses(() => check({ minItems: 1.5 }), 'invalid_type', 'schema.minItems');

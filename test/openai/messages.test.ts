@@ -49,7 +49,7 @@ test('calls and their results are kept, with null for content that is absent', (
   });
 });
 
-test('a message with calls marks them as used', () => {
+test('a message with calls marks the field tool_calls as used', () => {
   const { used } = chat({ messages: [calling('a'), result('a')] });
   assert.deepEqual(
     used.map(({ path }) => path),
@@ -204,7 +204,7 @@ test('a conversation is accepted if, and only if, calls and results match', () =
   );
   fc.assert(
     fc.property(fc.array(message, { minLength: 1, maxLength: 6 }), (messages) => {
-      // The calls, in order of results, that would have to follow each message.
+      // The calls whose results must still follow.
       let pending: string[] = [];
       let paired = true;
       for (const one of messages) {

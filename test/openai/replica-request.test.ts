@@ -35,7 +35,7 @@ test('a plain chat includes all sampling parameters that the dialect supports', 
   assert.deepEqual(to('openai', request), HEAD);
 });
 
-test('streaming requests ask for usage, and for continuous usage if it covers the whole request', () => {
+test('streaming requests ask for usage, and for usage in every chunk if it covers all prompts together', () => {
   const one = chat({ stream: true }).request;
   const two = text({ stream: true, prompt: ['a', 'b'] }).request;
   const choices = chat({ stream: true, n: 2 }).request;

@@ -32,7 +32,7 @@ interface Item {
   choice: number;
   text: string;
   logprobs: TokenLogprob[];
-  /** Of a call. */
+  /** Only calls have an ID, a name and parts. */
   id: string;
   name: string;
   parts: string[];

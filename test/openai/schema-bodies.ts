@@ -107,7 +107,7 @@ function clamp(value: number, minimum = -Infinity, maximum = Infinity): number {
   return Math.min(Math.max(value, minimum), maximum);
 }
 
-/** Changes what a schema cannot express: see `RULES` in `schema.test.ts`. */
+/** Makes a body follow the rules that a schema cannot express: `RULES` in `schema.test.ts`. */
 export function withRules(body: Body): Body {
   const tools = uniqueBy((body.tools ?? []) as Tool[], (tool) => tool.function.name).map(withSupportedSchema);
   const choice = withOfferedNames(

@@ -250,7 +250,7 @@ describe('tool calls of a stream', () => {
     );
   });
 
-  it('end with `tool_calls` whenever there is one, and never without one', () => {
+  it('have the finish reason `tool_calls`, which a choice without calls never has', () => {
     const call = delta(whole('c1', 'f', '{}'));
     for (const reason of ['stop', 'tool_calls', 'function_call', 'eos_token']) {
       assert.deepEqual(read(call, end(reason)).at(-1), finish('tool_calls'));
@@ -280,12 +280,12 @@ describe('tool calls of a whole response', () => {
     }
   });
 
-  it('pass on arguments that are not JSON', () => {
+  it('keep arguments that are not JSON', () => {
     const tool_calls = [{ id: 'c1', function: { name: 'f', arguments: '{"a": oops' } }];
     assert.deepEqual(readWhole({ content: null, tool_calls }, 'stop')[1], toolArguments('{"a": oops'));
   });
 
-  it('count in an estimate', () => {
+  it('are counted when the usage is estimated', () => {
     const tool_calls = [{ id: 'c1', function: { name: 'abcd', arguments: '{"a":12}' } }];
     const body = { choices: [{ message: { reasoning: 'abcdefgh', tool_calls }, finish_reason: 'stop' }] };
     const usage = { promptTokens: 0, completionTokens: 5, cachedTokens: 0, reasoningTokens: 2 };
@@ -297,12 +297,12 @@ describe('tool calls of a whole response', () => {
   });
 });
 
-describe('invalid tool calls are engine_unavailable', () => {
+describe('invalid tool calls', () => {
   const fails = (...calls: unknown[]) => {
     refuses(() => read(...calls.map((call) => delta(call)), end('stop')), 'engine_unavailable', null);
   };
 
-  it('if an index, an ID or a name is out of bounds', () => {
+  it('are engine_unavailable if an index, an ID or a name is out of bounds', () => {
     fails('text');
     fails(null);
     for (const index of [-1, 0.5, '0', 2 ** 53]) fails(first('c1', 'f', { index }));
@@ -310,19 +310,19 @@ describe('invalid tool calls are engine_unavailable', () => {
     fails(first('c1', 'x'.repeat(257)));
   });
 
-  it('if there are arguments without a name, or of an earlier call', () => {
+  it('are engine_unavailable if arguments have no name, or belong to an earlier call', () => {
     fails(part('{}'));
     fails(first('c1', null), part('{}'));
     fails(first('c1', 'f'), first('c2', 'g', { index: 1 }), part('{}'));
   });
 
-  it('if a choice has more than 128', () => {
+  it('are engine_unavailable if a choice has more than 128 calls', () => {
     const calls = Array.from({ length: 128 }, (_, index) => first(`c${index}`, 'f', { index }));
     assert.equal(read(delta(...calls), end('stop')).length, 257);
     fails(...calls, first('c128', 'f', { index: 128 }));
   });
 
-  it('or else are read as a bounded number of calls with names and arguments', () => {
+  it('are engine_unavailable, or are read as a bounded number of calls with names and arguments', () => {
     const odd = fc.oneof(fc.jsonValue(), fc.string(), fc.constant(''), fc.integer({ min: -1, max: 3 }));
     const called = fc.record({ name: odd, arguments: odd }, { requiredKeys: [] });
     const hostile = fc.oneof(

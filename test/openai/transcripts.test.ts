@@ -237,7 +237,7 @@ test('a message with text and calls has both', () => {
   assert.deepEqual([content, tool_calls.length], ['Let me see.', 2]);
 });
 
-test('a Sluice engine sends the tokens of reasoning and calls so far in every chunk', () => {
+test('a Sluice engine sends the token counts of reasoning and calls so far in every chunk', () => {
   const fields = { stream: true, stream_options: { continuous_usage_stats: true } };
   const { request } = chat(fields, { ...CALLER, internal: true });
   const events = [

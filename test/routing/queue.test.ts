@@ -78,7 +78,7 @@ test('a request is refused if its account would then have at least as many reque
 
 test('of accounts with equally many requests, the one that began to wait first loses a request first', () => {
   const queue = newQueue();
-  // An account that has left begins again.
+  // An account whose requests have all left begins to wait again.
   enter(queue, 'b').entry.leave();
   const requests = enterAll(queue, 'abbac');
   assert.deepEqual(removed(requests), ['a1']);

@@ -102,7 +102,7 @@ test('a slower replica gets fewer requests', () => {
   assert.deepEqual(quick, ['b', 'b', 'b', 'b', 'b']);
 });
 
-test('the counts equal the running requests, and the choice has the lowest count', () => {
+test('the counts equal the running requests, and the selected replica has the lowest count', () => {
   const command = fc.oneof(
     fc.constant('enter' as const),
     fc.constant('acquire' as const),
@@ -148,7 +148,7 @@ test('the counts equal the running requests, and the choice has the lowest count
   );
 });
 
-test('a request that would wait beyond the limit is queue_full with a retry-after, until another is sent', () => {
+test('a request that would exceed the queue is queue_full with a retry-after, until a waiting request leaves', () => {
   const model = modelOf([READY], 1);
   const entries = Array.from({ length: 5 }, () => enter(model));
   const refused = fault(() => enter(model));

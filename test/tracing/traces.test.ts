@@ -147,7 +147,7 @@ test('a request whose caller does not sample its trace is not exported, and the 
   assert.equal(all.spans.length, 4);
 });
 
-test('nothing is sent to replicas or loaded without an endpoint', async () => {
+test('without an endpoint, replicas get no traceparent and the tracer is not loaded', async () => {
   received.length = 0;
   await using service = await startService(YAML);
   const body = { model: MODEL, messages: [{ role: 'user', content: 'Hi' }] };

@@ -228,7 +228,7 @@ export const VALKEY: Kind = {
   },
 };
 
-/** Returns the number of instances that each instance sees, at least. */
+/** Returns the smallest number of instances that any instance sees. */
 export function instancesSeen(fleet: Fleet): number {
   return Math.min(
     ...fleet.instances.map((instance) => (instance as unknown as { instances: number }).instances),

@@ -146,7 +146,7 @@ describe('limits over time', () => {
             clock.ms += pause;
             const { request } = await clock.fleet.admit(demand({ tokensPerMinute }, { worstTokens }));
             if (!request) continue;
-            // The usage at admission plus its reservation fit.
+            // The usage before admission and the reservation of the request fit together.
             const aside = Math.min(worstTokens, Math.max(1, Math.floor(tokensPerMinute / 4)));
             const most = tokensPerMinute + (tokensPerMinute * (clock.ms - startMs)) / 60_000;
             assert.ok(before + aside <= most + 1e-6, `${before} and ${aside} of ${most}`);

@@ -256,7 +256,7 @@ interface Entry extends Omit<Ask, 'model'> {
   request: Request;
   keyId: string;
   model: string;
-  /** Used, or the maximum while it runs. */
+  /** The used tokens; the maximum while the request runs. */
   tokens: number;
   running: boolean;
 }

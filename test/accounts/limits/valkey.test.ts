@@ -140,7 +140,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     await store.client.hSet(key, { d: Number(day) - 31, m: Number(month) - 1 });
     await store.fleet.run(ask, 1);
     assert.equal(await used(store.fleet.instances[0], ask), 60);
-    // It started today by its own record, and no longer counts today.
+    // By its own record the request started today, but it must not count today.
     await running.end(40);
     assert.ok(((await used(store.fleet.instances[0], ask)) ?? 0) <= 100);
   });
@@ -489,7 +489,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     assert.equal(await statuses[0], 25);
   });
 
-  test('usage is corrected if a new limit counted it twice for a running request that it did not know', async () => {
+  test('usage of a running request that a new limit counted twice is corrected', async () => {
     await using store = await open(0);
     // The reservation of the running request is not restored before the request ends.
     const timing = { ...TIMING, leaseMs: 600_000 };

@@ -43,7 +43,7 @@ const part: fc.Arbitrary<Part> = fc
     return { type, text, logprobs: null, ...counts };
   });
 
-/** Returns the parts of a choice, with those that follow each other joined. */
+/** Returns the parts of a choice. Joins consecutive parts of the same type and call. */
 function joinedParts(parts: readonly Part[], choice: number): string[] {
   const joined: string[] = [];
   let before = '';
@@ -86,7 +86,7 @@ test('a slow reader receives joined events, with every part of each choice in or
   );
 });
 
-test('unread arguments of a call are one event, after its start', async () => {
+test('unread arguments of a call are joined into one event, after the event that starts the call', async () => {
   const outbox = new Outbox();
   const start: GenerationEvent = {
     type: 'tool-call',

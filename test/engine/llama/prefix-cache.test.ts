@@ -19,7 +19,7 @@ function slot(
   result.computed = options.busy ?? holds.length;
   result.scope = options.scope ?? null;
   result.lastUsed = options.lastUsed ?? 0;
-  // Only its presence matters.
+  // Only whether a choice is present matters.
   if (options.busy !== undefined) result.choice = {} as JobChoice;
   return result;
 }
@@ -83,7 +83,7 @@ test('a prefix in a busy slot is copied', () => {
   });
 });
 
-test('a prefix that another request is computing is waited for', () => {
+test('a prompt waits for a prefix that another request is computing', () => {
   const slots = [
     slot(0, { holds: range(0, 80), scope: 'a', lastUsed: 5, busy: 16 }),
     slot(1, { lastUsed: 1 }),
@@ -91,7 +91,7 @@ test('a prefix that another request is computing is waited for', () => {
   assert.deepEqual(choosePlacement(prompt, 'a', slots, true), { kind: 'wait', leader: slots[0], until: 80 });
 });
 
-test('a prefix of a longer conversation is copied if there is an older slot', () => {
+test('a prefix of a longer conversation is copied if another slot was used less recently', () => {
   const long = slot(0, { holds: [...range(0, 50), ...range(500, 150)], scope: 'a', lastUsed: 5 });
   const old = slot(1, { holds: range(900, 10), scope: 'a', lastUsed: 1 });
   assert.deepEqual(choosePlacement(prompt, 'a', [long, old], true), {
@@ -108,7 +108,7 @@ test('a prefix of a longer conversation is copied if there is an older slot', ()
   });
 });
 
-test('a model whose sequences cannot be trimmed only reuses whole sequences', () => {
+test('only whole sequences are reused if the model cannot trim sequences', () => {
   const exact = slot(0, { holds: range(0, 40), scope: 'a', lastUsed: 5 });
   const more = slot(1, { holds: range(0, 120), scope: 'a', lastUsed: 6 });
   assert.deepEqual(choosePlacement(prompt, 'a', [exact, more], false), {

@@ -14,7 +14,7 @@ test('the recommended model is the largest that fits the memory', () => {
   );
 });
 
-test('few cores get a smaller model', () => {
+test('a smaller model is recommended for fewer cores', () => {
   assert.deepEqual(
     [1, 2, 4, 8].map((cores) => recommended(64, cores)),
     [undefined, 'Qwen/Qwen2.5-0.5B-Instruct', 'Qwen/Qwen3-1.7B', 'HuggingFaceTB/SmolLM3-3B'],

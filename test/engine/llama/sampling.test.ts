@@ -18,13 +18,13 @@ test('temperature 0 is greedy regardless of top_p, top_k and min_p', () => {
   assert.deepEqual(config({ temperature: 0, topP: 0.5, topK: 3, minP: 0.2 }), { temperature: 0, seed: 1 });
 });
 
-test('top_p is applied after a large default top_k, which 0 disables', () => {
+test('top_p is applied after a large default top_k, unless top_k is 0', () => {
   assert.deepEqual(config({ topP: 0.9 }), { temperature: 1, seed: 1, topK: 1000, topP: 0.9 });
   assert.deepEqual(config({ topP: 0.9, topK: 40 }), { temperature: 1, seed: 1, topK: 40, topP: 0.9 });
   assert.deepEqual(config({ topP: 0.9, topK: 0 }), { temperature: 1, seed: 1, topP: 0.9 });
 });
 
-test('presence and frequency penalties count the completion; the repetition penalty alone also counts the prompt', () => {
+test('only a repetition penalty without other penalties counts the prompt; all penalties count the completion', () => {
   const penalized = config({ presencePenalty: 1, frequencyPenalty: -0.5, repetitionPenalty: 1.2 });
   assert.deepEqual(penalized.repeatPenaltyTokens, new Uint32Array(0));
   assert.equal(penalized.repeatPenaltyPresencePenalty, 1);
@@ -38,7 +38,7 @@ test('the seed that llama.cpp interprets as "random" is replaced', () => {
   assert.equal(config({}, 0xffff_ffff).seed, 0xffff_fffe);
 });
 
-test('a bias on an unknown token is refused with the token', () => {
+test('a bias on an unknown token is refused, and the error names the token', () => {
   checkLogitBias(new Map([[9, 1]]), 10);
   assert.throws(
     () =>

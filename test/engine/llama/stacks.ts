@@ -15,7 +15,7 @@ export class Stacks {
     this.#stacks = this.#advance([this.#rest({ kind: 'rule', name: 'root' }, 1, 1, null)]);
   }
 
-  /** Counts the tries of stacks to find which of `tokens` can be next, at most `max`. */
+  /** Counts how many stacks are visited to find which of `tokens` can be next. Stops at `max`. */
   visits(tokens: readonly (readonly number[])[], max: number): number {
     let visits = 0;
     const rejected = (stacks: readonly Stack[], tokens: readonly Token[]): readonly Token[] => {

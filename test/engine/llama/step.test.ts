@@ -10,7 +10,7 @@ function slots(pending: readonly number[]): Slot[] {
     const slot = new Slot(id, 1000);
     slot.filled = count;
     slot.lastUsed = id;
-    // Only its presence matters. A slot without pending tokens is idle.
+    // Only whether a choice is present matters. A slot without pending tokens is idle.
     if (count > 0) slot.choice = {} as JobChoice;
     return slot;
   });
@@ -73,7 +73,7 @@ test('the first decoding slots are used if the batch is too small', () => {
   assert.deepEqual(scheduled(all), [1, 1, 0]);
 });
 
-test('more slots have prompts if they outnumber the slots that decode; idle slots do not count', () => {
+test('a step has more prompts if slots with prompts outnumber slots that decode; idle slots do not count', () => {
   assert.equal(hasMorePrompts(slots([50])), true);
   assert.equal(hasMorePrompts(slots([50, 1])), false);
   assert.equal(hasMorePrompts(slots([50, 1, 2, 0])), true);

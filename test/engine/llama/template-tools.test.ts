@@ -358,8 +358,8 @@ first result
   });
 });
 
-describe('a chat template without tools', () => {
-  it('renders them as text, in the system message if there is a system role', () => {
+describe('a chat template that does not support tools', () => {
+  it('renders the tools as text, in the system message if there is a system role', () => {
     const template = new ChatTemplate(QWEN3.source, QWEN3);
     assert.equal(template.toolFormat, GENERIC);
     const text = textOf(template, simple({ messages: CALLED, tools: [FIND] }));
@@ -391,7 +391,7 @@ first result
     );
   });
 
-  it('renders them in the first user message if there is no system role', () => {
+  it('renders the tools in the first user message if there is no system role', () => {
     const text = textOf(new ChatTemplate(GEMMA.source, GEMMA), simple({ tools: [FIND] }));
     assert.match(text, /<start_of_turn>user\n# Tools\n[^]*<\/tool_call>\n\nHi there<end_of_turn>/);
   });

@@ -150,7 +150,7 @@ describe('a chat template', () => {
           assert.equal(textOf(fixture, prompt), renderDirectly(fixture, messages));
           const trusted = prompt.segments.filter((segment) => segment.trusted).map(({ text }) => text);
           const bare = template.render(chat(messages.map((message) => ({ ...message, content: 'q' }))));
-          // The white space of an empty content may join the text around it.
+          // A template may merge white space around an empty content with the text next to it.
           assert.equal(
             trusted.join('').replace(/\s/g, ''),
             bare.segments
@@ -178,7 +178,7 @@ describe('a chat template', () => {
     assert.match(text, /Today Date: 05 Mar 2026\n/);
   });
 
-  it('refuses messages with the message of raise_exception', () => {
+  it('refuses a chat, and the error has the message of raise_exception', () => {
     const alternate = 'Conversation roles must alternate user/assistant/user/assistant/...';
     for (const [messages, reason] of [
       [[{ role: 'system', content: 's' }, user('u')], 'System role not supported'],
@@ -189,7 +189,7 @@ describe('a chat template', () => {
     }
   });
 
-  it('refuses messages with a message that contains texts of the caller', () => {
+  it('refuses a chat with an error that contains texts of the caller', () => {
     const source =
       "{% for m in messages %}{% if m.role == 'assistant' %}{{ raise_exception('Not after \"' + messages[0].content + '\", ' + m.content) }}{% endif %}{{ m.content }}{% endfor %}";
     const template = new ChatTemplate(source, { bos: '', eos: '' });

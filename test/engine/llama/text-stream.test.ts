@@ -130,7 +130,7 @@ describe('a text stream', () => {
 });
 
 describe('the text of tokens in the middle of a text', () => {
-  it('keeps the leading space that SentencePiece removes at the start of a call', () => {
+  it('keeps the leading space that SentencePiece removes from the first token that it decodes', () => {
     const words = ['', '▁Hello', '▁world', '!'];
     const sentencePiece = (tokens: Uint32Array) => {
       const text = Array.from(tokens, (token) => words[token] ?? '');

@@ -19,14 +19,14 @@ const REFUSALS: ReadonlySet<string | null> = new Set([
   'not_found',
 ]);
 
-/** The same codes as errors of the operations themselves. */
+/** Operations that return one of these codes after authorization has succeeded. */
 const OWN_ERRORS: Partial<Record<keyof Contract, readonly string[]>> = {
-  // No sign-in waits for its second factor, and no session has this ID.
+  // In this test, no sign-in waits for a second factor, and the session ID does not exist.
   signInSecondFactor: ['sign_in_required'],
   endSession: ['not_found'],
 };
 
-/** On PostgreSQL, enough to run the queries of each operation and of each kind of permission. */
+/** Fewer callers on PostgreSQL. They are enough to run the queries of each operation and kind of permission. */
 const CALLERS_ON_POSTGRESQL: readonly TestCaller[] = ['outsider', 'owner', 'operator'];
 
 for (const kind of testDatabases()) {

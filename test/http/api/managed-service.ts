@@ -201,7 +201,7 @@ export function assertRefused(
   const { error } = response.body;
   assert.deepEqual([response.status, error.code, error.param], [status, code, param], error.message);
   assert.deepEqual(Object.keys(error), ['message', 'type', 'param', 'code']);
-  // A suggestion of the nearest name is a question.
+  // Messages end with a period, or with a question mark if they suggest a name.
   assert.match(error.message, /[.?]$/);
 }
 

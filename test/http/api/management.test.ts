@@ -406,7 +406,7 @@ for (const kind of testDatabases()) {
       assert.equal((await managed.generate(text)).status, 401);
       const path = `/api/keys/${created.id}`;
       const { name, expires_at, allowed_models, limits } = await ok('GET', path);
-      // As a client that sends all fields back.
+      // Like a client that sends all fields back.
       assert.deepEqual(
         await ok('PATCH', path, { body: { name, expires_at, allowed_models, limits } }),
         await ok('GET', path),

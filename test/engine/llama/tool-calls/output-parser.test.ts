@@ -139,7 +139,7 @@ describe('a call', () => {
     );
   });
 
-  it('of any format is parsed the same however it is split, and no text is lost if it is not a call', () => {
+  it('of any format is parsed the same however it is split, and a malformed call is text without loss', () => {
     const pieces = fc.array(
       fc.oneof(
         fc.string(),
@@ -173,8 +173,8 @@ describe('a call', () => {
   });
 });
 
-describe('the text of a call that has begun', () => {
-  it('starts with the opening, for grammars', () => {
+describe('`callText` of the parser', () => {
+  it('is the text since the opening, when a call begins', () => {
     const parser = createParser({ format: HERMES });
     parser.push('Hello <tool');
     assert.equal(parser.callText, null);

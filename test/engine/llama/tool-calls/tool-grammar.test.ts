@@ -60,7 +60,7 @@ for (const format of FORMATS) {
       maxLength: 400,
     });
 
-    it('produces only calls that are parsed completely, with offered names and objects as arguments', () => {
+    it('produces only complete calls, whose names are offered and whose arguments are objects', () => {
       const grammars = (['call', 'output'] as const).map((target) => grammarOf(format, target));
       fc.assert(
         fc.property(random, fc.constantFrom(...grammars), (numbers, grammar) => {
@@ -83,7 +83,7 @@ for (const format of FORMATS) {
       );
     });
 
-    it('ends after one call without parallel calls', () => {
+    it('ends after one call if parallel calls are off', () => {
       const grammar = grammarOf(format, 'output', false);
       fc.assert(
         fc.property(random, (numbers) => {
@@ -95,7 +95,7 @@ for (const format of FORMATS) {
       );
     });
 
-    it('accepts a call from the text that the parser reports when it begins', () => {
+    it('produces calls that begin with the text that the parser reports when a call begins', () => {
       const grammar = grammarOf(format, 'call', false);
       fc.assert(
         fc.property(random, (numbers) => {
