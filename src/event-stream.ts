@@ -94,7 +94,7 @@ export class EventStream implements Disposable {
   }
 
   /**
-   * Writes complete frames. An empty string sends only the status. Returns a promise if the buffer is full, which must
+   * Writes complete frames. An empty string sends only the status. If the buffer is full, returns a promise that must
    * be awaited before the next write. The promise also resolves when the connection closes.
    */
   write(frames: string): Promise<void> | null {

@@ -93,7 +93,7 @@ export type ResponseFormat =
 interface GenerationRequestBase {
   /** Model ID from the caller. */
   model: string;
-  /** Maximum completion tokens per choice, at least 1. If null, only the model and its context limit them. */
+  /** Maximum completion tokens per choice, at least 1. If null, they are limited only by the model and its context. */
   maxTokens: number | null;
   sampling: Sampling;
   /** Up to 4 sequences, none empty. */

@@ -192,7 +192,7 @@ export class Service implements AsyncDisposable {
     return addressOf(this.#parts.app, this.#parts.config.host);
   }
 
-  /** The URL of the metrics without a key; null: `metrics.port` is not set. */
+  /** The URL that serves the metrics to callers without a key; null: `metrics.port` is not set. */
   get metricsUrl(): string | null {
     return this.#parts.metricsServer?.url ?? null;
   }

@@ -71,7 +71,6 @@ export async function getAccount(database: Database, id: string): Promise<Accoun
   return toRecord(row);
 }
 
-/** Returns a page of all accounts, oldest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
 /** Returns the names of these accounts, by ID. */
 export async function accountNames(
   { kysely }: Database,
@@ -82,6 +81,7 @@ export async function accountNames(
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
+/** Returns a page of all accounts, oldest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
 export async function listAccounts(database: Database, page: PageQuery = {}): Promise<Page<AccountRecord>> {
   return await readPage(database.kysely.selectFrom('accounts').selectAll(), toRecord, page);
 }
@@ -131,7 +131,7 @@ export interface AccountChange {
 }
 
 /**
- * Changes an account, and records each changed field in the audit log. All instances apply it to the account's
+ * Changes an account, and records each changed field in the audit log. All instances apply the change to the account's
  * keys within a second. Rejects with a `ServiceError` `not_found`, `invalid_value` (param `name`), or `conflict`:
  * param `status` for closing the default account, or `id` if the account is closed.
  */

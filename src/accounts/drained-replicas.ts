@@ -14,7 +14,7 @@ export interface DrainedReplica extends ReplicaReference {
   drainedAt: number;
 }
 
-/** Returns the drained replicas of all instances, which get no new requests. */
+/** Returns all drained replicas. No instance sends them new requests. */
 export async function listDrainedReplicas({ kysely }: Database): Promise<DrainedReplica[]> {
   const rows = await kysely
     .selectFrom('drained_replicas')
@@ -25,7 +25,7 @@ export async function listDrainedReplicas({ kysely }: Database): Promise<Drained
   return rows.map(({ model, server, drained_at: drainedAt }) => ({ model, server, drainedAt }));
 }
 
-/** Drains a replica. Does nothing if it is drained. */
+/** Drains a replica. Does nothing if it is already drained. */
 export async function drainReplica(
   database: Database,
   { model, server }: ReplicaReference,

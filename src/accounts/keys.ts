@@ -47,8 +47,8 @@ export interface KeyStoreOptions {
 }
 
 /**
- * The keys of a running service. Live keys are in memory by hash. Polling the database's revision detects keys
- * revoked by other processes within `POLL_MS`; a key that is not in memory is looked up in the database, so new
+ * The keys of a running service. Live keys are in memory by hash. The database's revision is polled every `POLL_MS`, to
+ * notice that other processes have revoked keys. A key that is not in memory is looked up in the database, so new
  * keys work immediately. Changes by this process apply immediately. Plaintext keys and headers are not kept in memory.
  */
 export class KeyStore implements AsyncDisposable {
@@ -71,7 +71,7 @@ export class KeyStore implements AsyncDisposable {
   #confirmedAt = -Infinity;
   #polling: Promise<void> | null = null;
   #writing = Promise.resolve();
-  /** When the last use of keys was last written, on the monotonic clock. */
+  /** When `writeLastUsed` last wrote, on the monotonic clock. */
   #writtenAt = -Infinity;
   #failing = false;
   /** Keys used since the last write, with the IP address of the last use. */
@@ -122,7 +122,7 @@ export class KeyStore implements AsyncDisposable {
   ): AuthenticatedKey | null | Promise<AuthenticatedKey | null> {
     if (!this.fresh) throw cannotCheck();
     const text = bearerToken(authorization);
-    // The length is enough to check before hashing, which costs less than checking the format.
+    // Checks only the length before hashing the text, because hashing costs less than checking the format.
     if (text?.length !== KEY_LENGTH) return null;
     const hash = hashKey(text);
     const found = this.#live.get(hash);

@@ -6,7 +6,7 @@ import type { Log } from '../log.ts';
 export interface Plan {
   readonly name: string;
   readonly limits: PlanLimits;
-  /** Share of its accounts when requests wait for a model, relative to other plans. */
+  /** While requests wait for a model, each account's share of the model is proportional to this weight. */
   readonly weight: number;
 }
 

@@ -92,7 +92,7 @@ export class RefusalCounts implements AsyncDisposable {
       })).message = message;
       return;
     }
-    // If there are too many accounts, the remaining ones are counted together, without an account.
+    // If there are too many accounts, refusals of the remaining accounts share one row without an account.
     const owner = this.#admit(account, OTHER.code) ? account : '';
     this.#add(`${minute} ${owner} ${OTHER.code}`, now, () => ({
       minute,

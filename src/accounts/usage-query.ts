@@ -9,7 +9,7 @@ export interface UsageParameters {
   by?: string | undefined;
   /** The first day in UTC, such as `2026-11-21`; omitted: the first of this month. */
   from?: string | undefined;
-  /** The day after the last one; omitted: tomorrow. The range is empty if it is not after `from`. */
+  /** The day after the last one; omitted: tomorrow. If this day is not after `from`, the range is empty. */
   to?: string | undefined;
 }
 

@@ -126,7 +126,7 @@ interface SecondFactorsTable {
   created_at: number;
 }
 
-/** Each recovery code replaces the second factor once, and is then deleted. */
+/** Each recovery code can be entered once in place of a code of the authenticator app, and is then deleted. */
 interface RecoveryCodesTable {
   user_id: Fixed<string>;
   /** SHA-256, 64 lower-case hexadecimal digits. */
@@ -305,7 +305,7 @@ export const DEFAULT_ACCOUNT_ID = 'default';
 /** Row of `settings`: 256 random bits in hexadecimal, created with the database. */
 export const CACHE_SCOPE_SECRET = 'cache_scope_secret';
 
-/** Row of `settings`: a number that triggers increase with every change of access rights. */
+/** Row of `settings`: a number that increases with every change of access rights. Increased by triggers. */
 export const ACCESS_REVISION = 'access_revision';
 
 /** Row of `settings`: a number that increases with every change of the table `models`. */

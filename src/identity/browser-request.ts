@@ -9,7 +9,8 @@ export interface BrowserRequest {
 }
 
 /**
- * Passes the IP address to better-auth. Clients cannot forge it, because `authHeaders` does not forward this header.
+ * Passes the IP address to better-auth. Clients cannot forge it, because `authHeaders` ignores the header in their
+ * requests.
  */
 export const ADDRESS_HEADER = 'x-sluice-ip';
 

@@ -128,7 +128,7 @@ export async function renewRecoveryCodes(change: OwnChange, password: string | u
   );
 }
 
-/** Ends one session, or all others. Rejects with a `ServiceError` `not_found`. */
+/** Ends the session `id`, or all sessions other than `except`. Rejects with a `ServiceError` `not_found`. */
 export async function endOwnSessions(
   change: OwnChange,
   which: { id: string } | { except: string },

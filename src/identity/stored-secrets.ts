@@ -41,7 +41,7 @@ export async function prepareSecrets(database: Database, keys: SecretKeys): Prom
   return await encryptRows(database, keys, plain);
 }
 
-/** Encrypts all secrets with the first key, adding one to the key file first. Resolves to the number of secrets. */
+/** Adds a key to the key file, if it is used, and encrypts all secrets with the first key. Resolves to their number. */
 export async function rotateSecrets(database: Database, keys: SecretKeys): Promise<number> {
   await prepareSecrets(database, keys);
   if (keys.inFile) await keys.addKey();

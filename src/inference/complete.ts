@@ -42,8 +42,8 @@ const MAX_LOST_CONNECTIONS = 2;
 
 /**
  * Runs one generation: waits in the queue, reserves limits, opens the ledger row, streams a replica's events, and
- * releases everything at the end. Keeps `record` up to date. A request that fails on a replica before its first event
- * is sent to the next one. After that, another replica continues the response where possible (`recovery.ts`). The
+ * releases everything at the end. Keeps `record` up to date. If a replica fails before its first event, the request
+ * goes to the next replica. After that, another replica continues the response where possible (`recovery.ts`). The
  * replica works while the row is written: the first event of a stream waits for it. The iteration ends only after the
  * row is settled.
  *
@@ -302,8 +302,9 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   }
 
   /**
-   * Settles the row and throws `reason`. If settling fails before the row is on disk, throws the error of the ledger
-   * instead, unless the client has disconnected: no other response may be sent. If it fails later, the ledger logs it.
+   * Settles the row and throws `reason`. If settling fails before the row is on disk, only the error of the ledger
+   * may be sent, so this throws it instead (unless the client has disconnected). If settling fails later, the ledger
+   * logs the error.
    */
   async #end(reason: unknown): Promise<never> {
     this.#release('inconclusive');

@@ -8,7 +8,7 @@ import type { Accounting } from './request-accounting.ts';
 export interface Inference {
   accounting: Accounting;
   crashSuspects: CrashSuspects;
-  /** Completion tokens between checkpoints, in addition to timed ones. */
+  /** Completion tokens between checkpoints. Checkpoints are also written at intervals of time. */
   checkpointTokens: number;
   recovery: RecoveryLimits;
 }

@@ -28,7 +28,7 @@ export class GenerationRecord implements RunningCounts {
    * was not continued.
    */
   continuedAfter: number | null = null;
-  /** Times that another replica continued the response. */
+  /** How often another replica continued the response. */
   continuations = 0;
   usage: Usage = { ...NO_USAGE };
   usageSource: UsageSource | null = null;

@@ -74,7 +74,7 @@ export class Interruption {
 
 /**
  * Records the output of one response, so that another replica can continue it. Keeps its token IDs or text, only if the
- * response can be continued, and only up to a maximum, because a replica may not stop.
+ * response can be continued, and only up to a maximum, because a replica might never stop.
  */
 export class Recovery {
   readonly #request: GenerationRequest;
@@ -147,8 +147,9 @@ export class Recovery {
 
   /**
    * Prepares to continue the response after a replica has failed. `usage`: the usage in the events of that replica.
-   * Returns whether the response can be continued. Attempts must be left. The IDs of all its tokens must be known,
-   * unless replicas continue it from its text. A response without output is generated again by any replica.
+   * Returns whether the response can be continued. An attempt must be left, and the IDs of all tokens of the response
+   * must be known unless replicas continue it from its text. A response without output is generated again by any
+   * replica.
    */
   begin({ dialect }: Engine, usage: Usage): boolean {
     if (this.#attempts >= this.#limits.maxAttempts) return false;

@@ -42,7 +42,7 @@ export interface DispatcherOptions {
   clock: BreakerClock;
 }
 
-/** Sends the requests of one model to its replicas when they have room, sharing them fairly between accounts. */
+/** Sends the requests of one model to replicas that have room, so that accounts get fair shares of the replicas. */
 export class Dispatcher {
   readonly shares = new AccountShares();
   /** The waiting requests of each replica. */
@@ -189,7 +189,7 @@ export class Dispatcher {
 
   /**
    * Takes the next request that has waited too long for another replica, if it goes before the next request assigned
-   * to this one. Otherwise, requests whose replica is stuck would not be served while the other replicas are busy.
+   * to this one. Without this, requests whose replica is stuck would not be served while the other replicas are busy.
    */
   #takeOver(replica: RoutedReplica): Waiter | undefined {
     if (replica.breaker.paused) return undefined;

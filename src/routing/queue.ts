@@ -26,8 +26,8 @@ export class Queue {
 
   /**
    * Enters the queue. If `maxRequests` requests are already waiting, removes the latest request of the account with the
-   * most and aborts its `stop` with 503 `queue_full`. Throws this error instead if no account would then have more
-   * requests than that of the new request. `free`: how many requests could be sent to replicas now.
+   * most and aborts its `stop` with 503 `queue_full`. Throws this error instead if no account has at least two
+   * more requests than `accountId`. `free`: how many requests could be sent to replicas now.
    */
   enter(free: number, accountId: string, stop: AbortController): QueueEntry {
     if (this.#size >= this.limits.maxRequests + free) this.#makeRoom(accountId);
@@ -62,7 +62,7 @@ export class Queue {
     );
   }
 
-  /** Removes an entry. Idempotent. For entries. */
+  /** Removes an entry. Idempotent. Called by `QueueEntry`. */
   remove(entry: QueueEntry): void {
     const entries = this.#entries.get(entry.accountId);
     if (entries?.delete(entry) !== true) return;

@@ -13,10 +13,11 @@ const FIRST_LIMIT = 32;
 const HEADROOM = 2;
 
 /**
- * How many choices a replica can take at a time: the configured maximum, or about the number of its slots. If a
- * server reports only its running and waiting requests, the limit is learned: it grows with each response while no
- * request waits on the server, and drops to the number of running requests when requests keep waiting. Otherwise, it
- * is unlimited. An overloaded server may stop reporting for a while: the last limit then applies, but at least 32.
+ * How many choices a replica can take at a time: the configured maximum, or about the number of its slots. If a server
+ * reports only its running and waiting requests, the limit is learned: it grows with each response while no request
+ * waits on the server, and drops to the number of running requests when requests keep waiting. A server that reports
+ * neither slots nor requests has no limit. An overloaded server may stop reporting for a while: the last limit then
+ * applies, but at least 32.
  */
 export class Room {
   readonly #configured: number | undefined;

@@ -117,7 +117,7 @@ export class Router {
 
 /** Longest part of an unknown name that the message repeats, in characters. */
 const MAX_NAME = 200;
-/** Most models that the message lists. */
+/** Maximum number of models that the message lists. */
 const MAX_LISTED = 5;
 
 function alternatives(name: string, visible: readonly string[]): string {

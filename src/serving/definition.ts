@@ -130,7 +130,9 @@ async function checkSource(source: string, store: ModelStore): Promise<void> {
   }
 }
 
-/** The name of a file, without its extension, the number of its part, and characters that an ID cannot contain. */
+/**
+ * Returns the name of a file. Removes the extension and the part number, and replaces characters that no ID contains.
+ */
 function stem(path: string): string {
   const name = basename(path)
     .replace(/\.gguf$/i, '')

@@ -79,7 +79,7 @@ async function plannedOf(
   return listed && plannedModel(listed);
 }
 
-/** Most models that the message suggests. */
+/** Maximum number of models of each kind that the message suggests. */
 const MAX_SUGGESTED = 3;
 
 /** Returns the error, with suggestions: models to unload, and models of the catalog that fit. */

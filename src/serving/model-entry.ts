@@ -83,7 +83,9 @@ export class EmbeddedEntry {
     await this.replica.sleep();
   }
 
-  /** Applies a changed definition. An engine with other settings is restarted. Resolves when it has exited. */
+  /**
+   * Applies a changed definition. If the engine's settings change, restarts it. Resolves when the old one has exited.
+   */
   async apply(config: ModelConfig): Promise<void> {
     const before = engineOf(this.#config);
     this.#config = withCatalog(config);

@@ -157,8 +157,9 @@ export class Models implements AsyncDisposable {
   }
 
   /**
-   * Unloads an embedded model, or cancels its download, until it is loaded. A model from the configuration is loaded
-   * again when the service starts. Running requests have a few seconds to finish. Rejects with `conflict`.
+   * Unloads an embedded model, or cancels its download. It stays unloaded until `load` is called. A model from the
+   * configuration is loaded again when the service starts. Running requests have a few seconds to finish. Rejects with
+   * `conflict`.
    */
   async unload(id: string, by: Actor): Promise<void> {
     await this.#change(async () => {

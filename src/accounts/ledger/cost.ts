@@ -76,7 +76,7 @@ export function usdText(pico: bigint): string {
   return `${pico < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
 }
 
-/** Avoids a `bigint` multiplication, which takes ten times as long, if the product is a safe integer. */
+/** Multiplies as numbers if the product is a safe integer; `bigint` multiplication takes ten times as long. */
 function times(tokens: number, pricePico: number): bigint {
   const product = tokens * pricePico;
   return Number.isSafeInteger(product) ? BigInt(product) : BigInt(tokens) * BigInt(pricePico);

@@ -83,7 +83,7 @@ export interface RecentUsage {
   tokens: number;
 }
 
-/** Returns the usage of an account by requests that started since `sinceMs`, in Unix milliseconds. */
+/** Returns the usage of an account by requests that started since `sinceMs` (Unix milliseconds). */
 export async function readRecentUsage(
   database: Database,
   accountId: string,

@@ -308,7 +308,7 @@ export class Journal {
     }
   }
 
-  /** Rejects a row that was not opened, with its settlement. */
+  /** Rejects the `open` of a row that was not written, and resolves its settlement, if there is one, as `lost`. */
   #rejectOpen({ running, settlement, reject }: PendingOpen, error?: unknown): void {
     this.#openings.delete(running.id);
     reject(this.#unavailable(error));

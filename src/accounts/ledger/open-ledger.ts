@@ -17,7 +17,7 @@ export interface LedgerOptions {
   log: Log;
   /** Called when another instance declared this one dead. All running generations must end; they settle as `lost`. */
   onFenced: () => void;
-  /** Called when open rows of dead instances were settled, so that cached reservations are out of date. */
+  /** Called when open rows of dead instances were settled. Cached reservations are then out of date. */
   onReaped: () => void;
 }
 

@@ -150,7 +150,7 @@ function stateOf(error: Error): string {
   return 'code' in cause && typeof cause.code === 'string' ? cause.code : '';
 }
 
-/** Returns the server's error wrapped by a `DatabaseError`. */
+/** Returns the server's error that a `DatabaseError` wraps. */
 function causeOf(error: Error): Error {
   return error.cause instanceof Error ? error.cause : error;
 }

@@ -17,7 +17,7 @@ export interface EndedRow {
   cost_pico: bigint;
 }
 
-/** Sum columns of `usage_days`, in the order of `UsageSums`. */
+/** The columns of `usage_days` that are sums, in the order of `UsageSums`. */
 export const USAGE_SUMS = [
   'requests',
   'errors',

@@ -84,8 +84,8 @@ export class SqliteTables {
   }
 
   /**
-   * Like `LedgerStore.reap`, but also reaps instances whose process has ended. An instance with the process ID of this
-   * process that started before `processStartedAt` belonged to an earlier process with the same ID.
+   * Like `LedgerStore.reap`, but also reaps instances whose process has ended. If an instance has the process ID of
+   * this process but started before `processStartedAt`, it belonged to an earlier process with the same ID.
    */
   reap(epoch: number, processStartedAt: number): number {
     const now = Date.now();

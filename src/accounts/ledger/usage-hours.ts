@@ -47,7 +47,10 @@ export function hourlyLatencies(days: DayRange) {
 const KEY = sql`
   started_at / ${sql.lit(HOUR_MS)} as hour, started_at / ${sql.lit(DAY_MS)} as day, model, key_id, account_id`;
 
-/** An ID contains the arrival time of its request, which starts when its body is complete: up to an hour later. */
+/**
+ * An ID contains the time at which the request arrived. A request starts when its body is complete, up to an hour
+ * later.
+ */
 function inRange({ fromDay, toDay, accountId }: DayRange) {
   const first = firstIdAt(fromDay * DAY_MS - HOUR_MS);
   const ofAccount = accountId == null ? sql`` : sql`account_id = ${accountId} and`;

@@ -48,7 +48,10 @@ export function hasRoom(limits: ScopeLimits, counts: ScopeCounts, amounts: Reque
   );
 }
 
-/** Whether another request may run. Each instance may always run one, no matter how many share the limit. */
+/**
+ * Whether another request may run. Each instance may always run one request, even if the limit is below the number of
+ * instances.
+ */
 export function mayRun(bound: number, running: number, weight: number): boolean {
   return running === 0 || (running + 1) * weight <= bound;
 }

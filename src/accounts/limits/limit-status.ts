@@ -58,8 +58,8 @@ type AppliedLimitTuple = [
 ];
 
 /**
- * Returns the limits that apply to a request, and how much remains of each, as JSON for the receipt. Does not use
- * `JSON.stringify`, because it runs for every request. `readAppliedLimits` parses the result.
+ * Returns the limits that apply to a request, and how much remains of each, as JSON for the receipt. Runs for
+ * every request, so it does not use `JSON.stringify`, which is slower. `readAppliedLimits` parses the result.
  */
 export function appliedLimits(scopes: readonly ScopeLimits[], counts: readonly ScopeCounts[]): string {
   let tuples = '';

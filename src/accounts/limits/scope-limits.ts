@@ -83,7 +83,7 @@ export const LIMIT_NAMES = {
 
 type ByModel = Map<string, readonly ScopeLimits[]>;
 
-/** Scopes cached by the limits object of a plan or a key. */
+/** Cached scopes. The keys are the limits objects of plans and API keys. */
 const CACHE = { account: new WeakMap<PlanLimits, ByModel>(), key: new WeakMap<PlanLimits, ByModel>() };
 
 function scopesIn(scope: 'account' | 'key', limits: PlanLimits, model: string): readonly ScopeLimits[] {

@@ -156,9 +156,9 @@ end
  * one per scope: capacity and rate of requests, capacity and rate of tokens and the maximum reserved per request,
  * requests in flight, tokens per day and per month, nano-dollars, lifetime. -1: no such limit.
  *
- * Returns a list: 1 has room, 0 no room, -1 settled usage unknown; milliseconds; day; month; then the counters of each
- * scope. For -1, the counters are replaced by the list of the IDs of the requests that the store counts itself, and the
- * `STORE_USAGE` ticket of each scope (`''`: its usage is known).
+ * Returns a list: the verdict (1: room; 0: no room; -1: settled usage unknown), milliseconds, day, month, then the
+ * counters of each scope. For -1, the counters are replaced by the list of the IDs of the requests that the store
+ * counts itself, and the `STORE_USAGE` ticket of each scope (`''`: its usage is known).
  */
 const ADMIT = `
 local mode, generation, instance, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]

@@ -2,7 +2,7 @@ import { sql, type Transaction } from 'kysely';
 import type { Schema } from '../schema.ts';
 import type { DatabaseKind } from './column-types.ts';
 
-/** Renames the table `people` to `users`, the columns that refer to it, and users in the audit log and invitations. */
+/** Renames the table `people` to `users`, and the word `person` in columns, the audit log and invitations to `user`. */
 export async function renameUsers(database: Transaction<Schema>, kind: DatabaseKind): Promise<void> {
   await sql`alter table people rename to users`.execute(database);
   for (const table of ['memberships', 'credentials', 'sessions', 'second_factors', 'recovery_codes']) {
