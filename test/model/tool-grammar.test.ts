@@ -23,7 +23,20 @@ describe('grammars of tool calls', { skip: file === undefined && 'SLUICE_TEST_MO
   for (const format of FORMATS) {
     it(`llama.cpp accepts the grammars of ${format.name}`, () => {
       const properties = { city: { type: 'string' }, days: { enum: [1, 2] }, where: {} };
-      const tools = [tool('get_weather', properties, true), tool('get-time', properties), tool('now')];
+      const strict = {
+        code: { type: 'string', pattern: '^[A-Z]{2}-\\d+$' },
+        name: { type: 'string', minLength: 1, maxLength: 40 },
+        day: { type: 'string', format: 'date' },
+        unit: { enum: ['C', 'F', '5', null] },
+        note: { type: ['string', 'null'] },
+        tags: { type: 'array', items: { type: 'string', maxLength: 3 } },
+      };
+      const tools = [
+        tool('get_weather', properties, true),
+        tool('get-time', properties),
+        tool('now'),
+        tool('book', strict, true),
+      ];
       for (const target of ['call', 'output'] as const) {
         const path = (): string => 'tools';
         const options = { format, tools, parallel: true, target, tokens: VOCABULARY, path };
