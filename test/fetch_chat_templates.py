@@ -1,4 +1,4 @@
-"""Extracts the chat templates from the source archive of llama-cpp-python to the folder that is the argument.
+"""Extracts the chat templates from the source archive of llama-cpp-python to the folder in the argument.
 
 Reads the archive from the package index as a stream, because it is large, and checks its hash.
 """

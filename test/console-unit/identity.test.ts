@@ -1,4 +1,4 @@
-/** Return paths, password strength and device names, without a browser. */
+/** Tests without a browser: paths to return to after sign-in, password strength and device names. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { strengthOf } from '../../console/src/components/password-strength.ts';

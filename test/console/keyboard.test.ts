@@ -92,7 +92,7 @@ describe('keyboard use', WITH_BROWSER, () => {
     await menu.waitFor({ state: 'hidden' });
   });
 
-  test('/ focuses the search of the page, or opens the command menu; neither while typing', async () => {
+  test('/ focuses the search of the page or opens the command menu, except while typing', async () => {
     await page.goto('/requests');
     const search = page.getByRole('main').getByRole('searchbox');
     await search.waitFor();

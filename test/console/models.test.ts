@@ -30,7 +30,7 @@ async function checkViews(page: Page): Promise<void> {
   }
 }
 
-/** The details of a model. Toasts are dialogs too, whose names contain the ID. */
+/** The details of a model. The name is exact because toasts are also dialogs, with the ID in their names. */
 const drawerOf = (page: Page, id: string) => page.getByRole('dialog', { name: id, exact: true });
 
 /** Opens the dialog that adds a model, on this tab. */

@@ -61,7 +61,7 @@ describe('a backup', () => {
       const count = (like: string) =>
         Number(copy.prepare('select count(*) as n from settings where name like ?').get(like)?.n);
       assert.equal(count('n%'), 40_000);
-      // The service's own settings also begin with an a: the access revision and the secret of the console's
+      // Two settings of the service also begin with an `a`: the access revision and the secret of the console's
       // cookies.
       const [first, second] = [count('a%') - 2, count('b%')];
       assert.ok(first === second || first === second + 1, `${first} and ${second}`);

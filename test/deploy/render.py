@@ -3,7 +3,7 @@
 Arguments: the folder `deploy`. Reads values of the chart from standard input, as JSON, and prints a JSON object:
 
 - `dockerfile`: the findings of hadolint
-- `lint`: the findings of `helm lint` of warnings and errors
+- `lint`: the warnings and errors of `helm lint`
 - `manifests`: the rendered manifests; null if they cannot be rendered
 - `error`: why they cannot be rendered; null if they can
 - `invalid`: what the schemas of Kubernetes reject in the manifests
@@ -20,7 +20,7 @@ import yaml
 
 # The oldest version that the chart supports.
 KUBERNETES = "1.30"
-# Their schemas belong to other projects.
+# Kinds whose schemas belong to other projects.
 OTHER_KINDS = {"HTTPRoute", "ServiceMonitor"}
 WARNING = 2
 

@@ -163,7 +163,7 @@ test('request bodies document the limits of JSON, and those of text completions 
   assert.match(JSON.stringify(TextRequest), /"n":\{"maximum":8\},"prompt":\{"maxItems":2\}/);
 });
 
-test('a new model is documented to need a source, or an ID and replicas, and no fields of the other kind', () => {
+test('the document requires a new model to have a source, or an ID and replicas, but not fields of both kinds', () => {
   const { NewModel } = document.components['schemas'] ?? {};
   const validate = new Ajv2020({ strict: false }).compile({ ...NewModel, components: document.components });
   const replicas = [{ url: 'http://a', dialect: 'vllm' }];
@@ -251,7 +251,7 @@ function validator(schema: object): z.ZodType {
 
 const CALLS = { reasoning: 'Hm.', calls: [{ name: 'f', arguments: { a: 1 } }] };
 
-test('responses with text, with reasoning and calls, and of text completions match the document', async () => {
+test('responses of chats, of chats with reasoning and calls, and of text completions match the document', async () => {
   for (const [path, name, input] of [
     ['/v1/chat/completions', 'ChatResponse', { messages: [{ role: 'user', content: 'Hi' }] }],
     ['/v1/chat/completions', 'ChatResponse', { messages: [{ role: 'user', content: scripted(CALLS) }] }],

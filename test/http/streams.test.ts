@@ -101,7 +101,7 @@ test('an error after holdMs is sent in a frame with the usage, and the stream en
 
 /** Stages in which a client can disconnect. */
 const stages: Record<string, Directive> = {
-  'before its slot': { startMs: FOREVER },
+  'before the prefill': { startMs: FOREVER },
   'in prefill': { prefillMs: FOREVER },
   'in decode': { tokens: 1000, tokenMs: 5 },
 };
@@ -114,7 +114,7 @@ const disconnects: Record<string, (wire: Wire) => void> = {
 for (const [stage, directive] of Object.entries(stages)) {
   for (const [how, disconnect] of Object.entries(disconnects)) {
     for (const stream of [true, false]) {
-      test(`a client ${how} ${stage} of ${stream ? 'a stream' : 'a whole response'}: its slot is freed`, async () => {
+      test(`the slot of a client that ${how} ${stage} is freed, stream ${stream}`, async () => {
         const before = requestLog(service).length;
         using wire = await Wire.open(service.url);
         wire.send(request(directive, { stream }));

@@ -110,7 +110,7 @@ for (const kind of testDatabases()) {
       }
     });
 
-    test('with SLUICE_SECRET_KEY, a rotation encrypts with its first key', async () => {
+    test('a rotation encrypts with the first key in SLUICE_SECRET_KEY', async () => {
       await using database = await withUser(kind);
       await insertPlain(database);
       await prepareSecrets(database, keysOf(A));

@@ -83,7 +83,7 @@ function assertQuery(query: string): void {
   }
 }
 
-test('queries with unknown metrics, labels or a quantile without buckets are detected', () => {
+test('queries with an unknown metric, an unknown label, or a quantile without buckets are detected', () => {
   for (const query of [
     'sum(rate(sluice_nothing_total[5m]))',
     'sluice_queue_wait_seconds',

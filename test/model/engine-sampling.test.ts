@@ -62,7 +62,7 @@ describe('sampling in the embedded engine', SKIP, () => {
     assert.notEqual(await draw(7, FLAT), greedy);
   });
 
-  test('generates more choices than it has slots, and counts the prompt once', async () => {
+  test('the engine generates more choices than it has slots, and counts the prompt once', async () => {
     const request = chat('Tell me a story.', {
       choices: 6,
       maxTokens: 4,

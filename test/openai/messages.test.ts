@@ -223,7 +223,7 @@ test('a conversation is accepted if, and only if, calls and results match', () =
   );
 });
 
-test('fields that clients keep in messages have no effect', () => {
+test('additional fields that clients send in messages have no effect', () => {
   const extras = {
     name: 'Ann',
     cache_control: { type: 'ephemeral' },

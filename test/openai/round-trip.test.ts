@@ -111,7 +111,7 @@ const generations: fc.Arbitrary<Generation> = fc
         return_token_ids: tokenIds !== null,
         ...(logprobs ? { logprobs, top_logprobs: 20 } : {}),
       };
-      // Without counts, every log probability, or else every delta, counts as a token.
+      // Without counts, each log probability counts as a token, and so does each delta without log probabilities.
       const used: Usage = { ...NO_USAGE };
       const parts = partsOf(items, kind, choices, logprobs);
       for (const part of parts) {

@@ -60,7 +60,7 @@ const RULES = [
 
 const isRule = ({ message }: ServiceError): boolean => RULES.some((rule) => rule.test(message));
 
-test('bodies that are valid according to the document are accepted, except by the rules that a schema cannot express', () => {
+test('bodies that the document allows are refused only by the rules that a schema cannot express', () => {
   fc.assert(
     fc.property(bodies, (body) => {
       const refusal = refusalOf(body);

@@ -56,7 +56,7 @@ describe('tool calls of a stream', () => {
     );
   });
 
-  it('of vLLM have no empty arguments at first', () => {
+  it('of vLLM start without arguments, not with empty ones', () => {
     const start = { id: 'c1', type: 'function', index: 0, function: { name: 'f' } };
     assert.deepEqual(read(delta(start), delta(part('{"a":')), delta(part('1}')), end('tool_calls')), ONE);
   });

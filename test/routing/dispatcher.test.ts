@@ -135,7 +135,7 @@ test('while one account has many requests waiting, the request of another accoun
   assert.deepEqual(order, ['other', 'flood']);
 });
 
-test('work that was done while no request waited gives other accounts no credit', async () => {
+test('an account gets no credit for the work of another account while no request waited', async () => {
   const { dispatcher } = bed(1);
   const alone = sent(dispatcher.acquire(routed('busy')));
   alone.charge({ ...USAGE, promptTokens: 1_000_000 });

@@ -1,6 +1,6 @@
 /**
- * Authorization depends only on the matched route: not on `Host` (CVE-2026-49468: a gateway took the path to check from
- * it), another spelling of the path, or a header with another path.
+ * Authorization depends only on the matched route. It does not depend on `Host`, on another spelling of the path, or on
+ * a header with another path. (CVE-2026-49468: a gateway took the path that it checked from `Host`.)
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
