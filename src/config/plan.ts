@@ -53,7 +53,7 @@ export const planSchema = limitsSchema.extend({
     .max(100)
     .optional()
     .describe(
-      'Share of an account when requests of several accounts wait for a model. An account with weight 2 gets twice as many tokens as one with weight 1. Default: 1.',
+      "An account's share of a model when requests of several accounts wait for it. An account with weight 2 gets twice as many tokens as one with weight 1. Default: 1.",
     ),
 });
 
