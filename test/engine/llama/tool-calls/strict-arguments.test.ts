@@ -24,7 +24,7 @@ function grammarOf(format: ToolFormat, ...tools: Tool[]): string {
 
 function strictTool(properties: Record<string, unknown>, more: Record<string, unknown> = {}): Tool {
   const parameters = { type: 'object', properties, required: Object.keys(properties), ...more };
-  return { name: 'f', description: null, strict: true, parameters: parameters as Tool['parameters'] };
+  return { name: 'f', description: null, strict: true, parameters };
 }
 
 function parserOptions(format: ToolFormat, used: Tool) {
