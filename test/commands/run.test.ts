@@ -15,7 +15,7 @@ const ROOT = join(import.meta.dirname, '..', '..');
 const MAIN = join(ROOT, 'src', 'main.ts');
 const file = process.env.SLUICE_TEST_MODEL;
 
-/** Serves `file`, or begins to, at `/tiny.gguf`. */
+/** Serves a file at `/tiny.gguf`. If it `stalls`, sends only the first 1000 bytes. */
 async function fileServer(path: string, stalls = false): Promise<{ url: string } & AsyncDisposable> {
   const { size } = await stat(path);
   const server = createServer((request, response) => {

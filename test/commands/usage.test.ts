@@ -153,7 +153,7 @@ for (const kind of testDatabases()) {
   });
 }
 
-test('invalid times, formats and dimensions exit with 2 or 1', async () => {
+test('invalid times and formats exit with 2, invalid dimensions and dates with 1', async () => {
   const env = { SLUICE_HOME: '/nonexistent' };
   for (const [args, code] of [
     [['usage', '--json', '--csv'], 2],

@@ -143,7 +143,7 @@ test('all issues are reported together, with positions and accepted values', asy
   ]);
 });
 
-test('a field that is an environment variable is reported with the name of the variable', async () => {
+test('a field for a setting that exists only as an environment variable is reported with the variable', async () => {
   assert.deepEqual(await issueTexts('port: 80\nHOST: x\ndata_dir: /data\ndatabase: x\nredis-url: x\n'), [
     '1:1 port: unknown field; set the environment variable SLUICE_PORT instead',
     '2:1 HOST: unknown field; set the environment variable SLUICE_HOST instead',

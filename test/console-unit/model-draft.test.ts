@@ -58,7 +58,7 @@ describe('a server', () => {
     });
   });
 
-  test('with an invalid count is an error with the prefix of the request', () => {
+  test('with an invalid count has an error whose field name has the given prefix', () => {
     const { errors } = serverOf({ ...NEW_SERVER, maxInFlight: '0' }, 'replica.');
     assert.deepEqual(Object.keys(errors ?? {}), ['replica.max_in_flight']);
   });

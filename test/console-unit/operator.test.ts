@@ -71,7 +71,7 @@ describe('audit log texts', () => {
     assert.deepEqual(labels('engine.restart', { replica: 'a/b' }), ['Replica: a/b']);
   });
 
-  test('an action without its subject shows that a name follows', () => {
+  test('the label of an action without its subject ends with an ellipsis if a name would follow', () => {
     assert.equal(standaloneLabel('user.sign_in'), 'Signed in as …');
     assert.equal(standaloneLabel('user.sign_in_refused'), 'Rejected sign-in for …');
     assert.equal(standaloneLabel('key.revoke'), 'Revoked key');

@@ -198,7 +198,7 @@ describe('tools in the playground', WITH_BROWSER, () => {
     await last().getByText('Hello.').waitFor();
   });
 
-  test('the editors show if the model does not support tools or reasoning, without blocking requests', async () => {
+  test('the editors warn about models without tools or reasoning, and do not block requests', async () => {
     await page.getByRole('combobox', { name: 'Model' }).click();
     await page.getByRole('option', { name: 'test/plain' }).click();
     await panel().getByText('plain does not support tools').waitFor();

@@ -13,7 +13,7 @@ import { testDatabases, withoutPostgres } from '../servers.ts';
 
 const CHAT = 'POST /v1/chat/completions';
 
-/** Takes long enough for the database to stop, and ends while it is unavailable. */
+/** Runs until after the database has stopped, and ends while the database is unavailable. */
 const SLOW: Directive = { tokens: 40, tokenMs: 50 };
 
 /** A database that a test can make unavailable. */

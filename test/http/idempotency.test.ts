@@ -54,7 +54,7 @@ describe('a second request with the same key and body, while the first one runs'
     await fixture.assertBilledOnce(one.request_id, 1);
   });
 
-  test('counts as one request, and does not wait for its own slot', async () => {
+  test('does not count as another request, and does not wait for a slot', async () => {
     await using fixture = await Fixture.start();
     const caller = await fixture.management.caller('once');
     const { reader: first, generation } = await fixture.begin('a', caller);

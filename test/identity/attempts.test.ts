@@ -17,7 +17,7 @@ async function countAccepted(times: number, attempt: () => Promise<void>): Promi
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    test('instances share their counts', async () => {
+    test('instances share the counts of attempts', async () => {
       await using database = await kind.open();
       await using other = await database.again();
       const instances = [database, other];

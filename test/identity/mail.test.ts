@@ -90,7 +90,7 @@ for (const kind of testDatabases()) {
       assert.equal(mail.received.length, before + 5);
     });
 
-    test('an invitation is sent by email with the same link', async () => {
+    test('an invitation is sent by email with the link that the API returns', async () => {
       const body = { account_id: 'default', email: 'zoe@example.com', role: 'member' };
       const created = await operator.ok('createInvitation', { body });
       assert.equal(created.mailed, true);

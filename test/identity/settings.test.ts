@@ -110,7 +110,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('users can delete their user account, and accounts are kept', async () => {
+    test('users can delete themselves, and the accounts of which they are members are kept', async () => {
       await operator.ok('deleteMe', { body: { password } });
       assert.equal(operator.cookies.size, 0);
       assert.equal((await operator.call('signIn', { body: { email, password } })).code, 'wrong_credentials');

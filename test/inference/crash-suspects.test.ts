@@ -13,7 +13,7 @@ class Clock {
   readonly suspects = new CrashSuspects(SILENT, () => this.nowMs);
   #crashes = 0;
 
-  /** Crashes, each with this many equal requests running. */
+  /** Records crashes, each while this many equal requests are running. */
   crash(request: GenerationRequest, times = 1, running = 1): void {
     for (let crash = 0; crash < times; crash++) {
       const name = `crash-${this.#crashes++}`;

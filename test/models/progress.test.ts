@@ -71,7 +71,7 @@ function progressAt(receivedBytes: number, changes: Partial<PullProgress> = {}):
 }
 
 describe('a progress bar', () => {
-  it('without a terminal, reports each tenth of a file, or progress after ten seconds', () => {
+  it('without a terminal, reports each tenth of a file, and any progress after ten seconds without a report', () => {
     let now = 0;
     const lines: string[] = [];
     using bar = new ProgressBar({

@@ -63,7 +63,7 @@ test('a generation lists all errors except those of the management API', () => {
   }
 });
 
-test('a model has only the documented fields, and the list has only data', () => {
+test('a model has only the documented fields, and the list of models only the field data', () => {
   const card = {
     id: 'ns/m',
     architecture: { instruct_type: null, modality: 'text->text', tokenizer: 'GPT2', extra: 1 },

@@ -91,7 +91,7 @@ test('a request has at most 128 functions, with at most 1,048,576 characters of 
   refuses(() => toolsOf(tool('f', { parameters: { '\ud800': 1 } })), 'invalid_value', 'tools');
 });
 
-test('strict schemas are objects of supported keywords, other schemas are passed on unchanged', () => {
+test('strict schemas need the type object and supported keywords; other schemas are passed on unchanged', () => {
   const at = 'tools[0].function.parameters';
   const strict = (parameters: object) => toolsOf(tool('f', { parameters, strict: true }));
   refuses(() => strict({}), 'invalid_value', `${at}.type`);

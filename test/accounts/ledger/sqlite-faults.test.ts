@@ -62,7 +62,7 @@ test('a lock that another process holds too long does not block the event loop',
   other.exec('rollback');
   other.close();
   await until(() => ledger.health.writable);
-  // Its request had been rejected.
+  // The request had already failed, so it is not billed.
   const after = await readRow(database, running.id);
   assert.deepEqual([after?.state, after?.error_code, after?.billed], ['settled', 'storage_unavailable', 0]);
   assert.deepEqual(await countByState(database), { settled: 1 });
@@ -73,7 +73,7 @@ async function rename(from: string, to: string): Promise<void> {
   for (const suffix of ['', '-wal', '-shm']) await move(`${from}${suffix}`, `${to}${suffix}`);
 }
 
-test('a database whose files were moved away opens nothing until they are moved back, and loses nothing', async () => {
+test('no row is opened while the files of the database are moved away, and none is lost', async () => {
   await using database = await databases.open();
   await using ledger = await open(database, { leaseMs: 150 });
   const path = join(database.home, 'sluice.db');
@@ -93,7 +93,7 @@ test('a database whose files were moved away opens nothing until they are moved 
 });
 
 for (const suffix of ['', '-wal']) {
-  test(`a replaced sluice.db${suffix} opens nothing and requires a restart`, async () => {
+  test(`no row is opened after sluice.db${suffix} was replaced, until a restart`, async () => {
     await using database = await databases.open();
     await using ledger = await open(database, { leaseMs: 150, settleWaitMs: 50 });
     const path = join(database.home, `sluice.db${suffix}`);
