@@ -313,7 +313,7 @@ test('keys are refused with a 503 once the database has been unreadable for 5 s,
   assert.notEqual(await keys.authenticate(header), null);
 });
 
-test('the last use is current when keys are read, with at most one write per second', async (t) => {
+test('the last use is written before keys are read, but at most once per second', async (t) => {
   const clock = new Clock();
   await using database = await openDatabase({ home: folder(t), url: null });
   await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000, clock });
@@ -333,7 +333,7 @@ test('the last use is current when keys are read, with at most one write per sec
   assert.equal(await lastUse(), clock.unix);
 });
 
-test('the last use is written in batches and at the end; a locked database only delays it', async (t) => {
+test('the last use is written in batches and when the store is closed; a locked database only delays it', async (t) => {
   const home = folder(t);
   const clock = new Clock();
   await using database = await openDatabase({ home, url: null });

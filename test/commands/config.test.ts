@@ -19,7 +19,7 @@ test('config check reports a valid file and exits with 0, without creating the d
   assert.equal(existsSync(home), false);
 });
 
-test('config check and config print take the file as an argument, before SLUICE_CONFIG', async (t) => {
+test('config check and config print take the file as an argument, which overrides SLUICE_CONFIG', async (t) => {
   const at = folder(t);
   const [file, other] = [join(at, 'sluice.yaml'), join(at, 'other.yaml')];
   writeFileSync(file, 'drainMs: 1\n');

@@ -359,7 +359,7 @@ test('reasoningField is only for the dialect openai', async () => {
 
 const MAIL = 'smtp: {host: mail.example.org, from: "Sluice <sluice@example.org>"';
 
-test('smtp requires host and from, and user and passwordEnv only together', async () => {
+test('smtp requires `host` and `from`, and accepts `user` and `passwordEnv` only together', async () => {
   assert.deepEqual((await load(`${MAIL}}\n`)).file.smtp, {
     host: 'mail.example.org',
     port: 587,

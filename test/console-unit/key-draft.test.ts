@@ -99,7 +99,7 @@ describe('key settings from the form', () => {
     ]);
   });
 
-  test('days count from now, and a date lasts until its end', () => {
+  test('an expiry in days counts from now, and an expiry date includes the whole day', () => {
     const in30 = settingsOf({ ...NAMED, expiry: '30' }, NOW).settings;
     assert.equal(in30?.expires_at, '2026-12-22T10:00:00.000Z');
     const today = settingsOf({ ...NAMED, expiry: 'date', date: dayOfField(NOW) }, NOW).settings;

@@ -293,7 +293,7 @@ test('no message is sent or added before every call has a result', () => {
   assert.equal(sent(complete).pending.length, 1);
 });
 
-test('results are kept when the usage of the response is added, and removed with the role', () => {
+test('results are kept when the usage of the response is added, and removed when the role changes', () => {
   const draft = withResults(called(ZURICH), 'call_1');
   const { id } = callerOf(draft);
   const again = changed(draft, { type: 'answered', id, answer: responseOf(ZURICH) });

@@ -49,14 +49,14 @@ describe('literals', () => {
     assert.deepEqual(JSON.parse(literal(NESTED, JSON_SYNTAX)), JSON.parse(JSON.stringify(NESTED)));
   });
 
-  test('TypeScript has the same value', async () => {
+  test('a TypeScript literal has the same value as its JSON', async () => {
     const program = `process.stdout.write(JSON.stringify(${literal(NESTED, TYPESCRIPT)}));`;
     const { code, stdout, stderr } = await runInput([process.execPath, '--input-type=module', '-'], program);
     assert.equal(code, 0, stderr);
     assert.equal(stdout, JSON.stringify(NESTED));
   });
 
-  test('Python has the same value', WITH_PYTHON, async () => {
+  test('a Python literal has the same value as its JSON', WITH_PYTHON, async () => {
     const program = `import json\nprint(json.dumps(${literal(NESTED, PYTHON)}))`;
     const { code, stdout, stderr } = await runInput([python, '-'], program);
     assert.equal(code, 0, stderr);

@@ -115,7 +115,7 @@ describe('usage as CSV', () => {
     assert.equal(end, '');
   });
 
-  test('quotes where needed, and escapes names that look like formulas', () => {
+  test('quotes fields where needed, and escapes names that look like formulas', () => {
     const csv = csvOf(
       ['key'],
       [

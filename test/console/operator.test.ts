@@ -128,7 +128,7 @@ describe('operator pages', WITH_BROWSER, () => {
     await page.keyboard.press('Escape');
   });
 
-  test('the audit log shows these changes with old values, filtered as in the URL', async () => {
+  test('the audit log shows changes with their old values, and its filters are part of the URL', async () => {
     await page.goto('/operator/audit?action=account.rename');
     const entries = page.getByRole('table', { name: 'Audit log' });
     await entries.getByRole('button', { name: 'Renamed account' }).click();
@@ -205,7 +205,7 @@ describe('operator pages', WITH_BROWSER, () => {
     assert.equal(await sidewaysScroll(phone.page), 0);
   });
 
-  test('the load page shows when the service stops responding, and recovers', async () => {
+  test('the load page reports that the service does not respond, until it responds again', async () => {
     await page.goto('/operator/load');
     const status = page.getByRole('main').getByRole('status');
     await status.getByText('Live', { exact: true }).waitFor();

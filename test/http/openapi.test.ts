@@ -72,7 +72,7 @@ test('every operation has a unique ID, a summary, and responses with description
   }
 });
 
-test('the path parameters are those in the path', () => {
+test('each operation documents exactly the parameters in its path', () => {
   for (const { path, operation } of operations) {
     const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
     const parameters = (operation.parameters ?? []).filter((parameter) => parameter.in === 'path');

@@ -306,7 +306,7 @@ test('a request that waits longer than maxWaitMs is queue_full with a retry-afte
 });
 
 for (const moment of ['waits', 'is admitted']) {
-  test(`a request that loses its place in the queue to another account while it ${moment} costs nothing`, async () => {
+  test(`a request that ${moment} and loses its place in the queue to another account costs nothing`, async () => {
     const router = routerTo([engine], { maxRequests: 2 }, { maxInFlight: 1 });
     const waiting = () => router.overview()[0]?.waiting;
     const endless = run(router, chat({ tokens: 9, tokenMs: FOREVER }));

@@ -470,7 +470,7 @@ for (const dialect of ['llama-server', 'sglang'] as const) {
   });
 }
 
-test('the tokens of a text that llama-server continues are counted again, because a chunk may contain several', async () => {
+test('a text that llama-server continues is tokenized first, because a chunk may contain several tokens', async () => {
   await using cut = await HttpReplica.listen(
     (response) => {
       response.write(

@@ -117,7 +117,7 @@ function renderedLength(template: ChatTemplate, request: ChatRequest): number {
   }
 }
 
-test('usage reported by a replica counts up to the reservation, in tokens and in money', () => {
+test('usage reported by a replica is limited to the reservation, in tokens and in money', () => {
   const count = fc.oneof(fc.nat(2000), fc.maxSafeNat());
   const reported = fc.record({
     promptTokens: count,

@@ -58,7 +58,7 @@ test('amounts are formatted without trailing zeros', () => {
   assert.equal(usdText(-1n), '-0.000000000001');
 });
 
-test('a formatted amount has the digits of the amount', () => {
+test('formatting an amount loses no digits', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), (pico) => {
       const [dollars = '', decimals = ''] = usdText(pico).split('.');

@@ -49,7 +49,7 @@ for (const databases of testDatabases()) {
       }
     });
 
-    test('a second settlement of a row is lost and not counted', async () => {
+    test('a second settlement of a row returns `lost` and is not counted', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const opened = newRow();

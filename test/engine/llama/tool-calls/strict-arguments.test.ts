@@ -138,7 +138,7 @@ for (const format of FORMATS) {
       assert.ok(accepted > 50, `only ${accepted} schemas were accepted`);
     });
 
-    it('get strings that match a pattern, and a type that the schema allows', () => {
+    it('get strings that match their pattern, and values of the types that the schema allows', () => {
       const used = strictTool({
         code: { type: 'string', pattern: '^xyz$' },
         note: { type: ['string', 'null'] },
@@ -166,7 +166,7 @@ describe('raw text', () => {
     return (argumentsOf(QWEN_XML, used, call(value)) as { a: unknown }).a;
   };
 
-  it('becomes a string unless the schema allows the type of its JSON', () => {
+  it('is parsed as JSON if the schema allows the type of the value, and otherwise is a string', () => {
     assert.equal(valueOf({ type: 'string' }, '5'), '5');
     assert.equal(valueOf({ type: ['string', 'null'] }, '5'), '5');
     assert.equal(valueOf({ type: ['string', 'null'] }, 'null'), null);
@@ -186,7 +186,7 @@ describe('raw text', () => {
     assert.ok(!grammar.accepts(call('a</parameter>b')));
   });
 
-  it('is refused with the path of the keyword if it cannot be enforced', () => {
+  it('cannot enforce every keyword; a schema with others is refused with the path of the keyword', () => {
     for (const [property, param] of [
       [{ type: ['string', 'integer'], minimum: 3 }, 'properties.a.minimum'],
       [{ anyOf: [{ type: 'string' }, { type: 'array', items: {} }] }, 'properties.a.anyOf[1].items'],
@@ -202,7 +202,7 @@ describe('raw text', () => {
     }
   });
 
-  it('is refused for objects that single arguments cannot express', () => {
+  it('cannot enforce keywords of the whole object or names with special characters, which are refused', () => {
     for (const [more, param] of [
       [{ required: ['z'] }, 'required'],
       [{ propertyNames: { enum: ['a'] } }, 'propertyNames'],
