@@ -351,7 +351,7 @@ describe('openai for Node, when a request is refused', () => {
     assert.deepEqual(statuses, [429]);
   });
 
-  test('model_not_allowed', async () => {
+  test('the error is model_not_allowed if the key may not use the model', async () => {
     const withOtherModel = open({ apiKey: keys.otherModel });
     const error = await apiError(createChat({}, withOtherModel));
     assert.deepEqual(

@@ -146,7 +146,7 @@ describe('models of a running service', WITH_BROWSER, () => {
   });
   after(() => stage[Symbol.asyncDispose]());
 
-  test('a model that needs too much memory is refused, with models to unload', async () => {
+  test('a model that needs too much memory is refused, and the page offers models to unload', async () => {
     const file = join(stage.service.home, 'large.gguf');
     await writeFile(file, buildGguf({ metadata: { ...TINY_METADATA, 'llama.block_count': 4_000_000_000 } }));
     const dialog = await openAdd(page, 'File or URL');

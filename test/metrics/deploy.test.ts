@@ -112,7 +112,7 @@ test('the dashboard queries only existing metrics and labels, and shows every me
   );
 });
 
-test('legends name labels that their query keeps, and variables exist', () => {
+test('legends use only labels that their query keeps, and all variables exist', () => {
   const variables = new Set([...dashboard.templating.list.map(({ name }) => name), '__rate_interval']);
   for (const { expr, legendFormat } of targets) {
     for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) {

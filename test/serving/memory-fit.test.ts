@@ -6,7 +6,7 @@ import { Management } from '../management.ts';
 /** More memory than any machine has: 64 slots with the whole context. */
 const HUGE = { source: 'Qwen/Qwen3-4B', slots: 64, context_tokens: 40_960 };
 
-test('a model that does not fit into memory is refused before its download, with models that fit', async () => {
+test('a model that does not fit into memory is refused before its download, and the error lists models that fit', async () => {
   await using service = await startService();
   const management = await Management.of(service);
   const response = await fetch(`${management.url}/api/models`, {
