@@ -1,8 +1,8 @@
 /**
  * Compares Sluice with other routers, in front of four scripted engines with a simulated prefix cache
- * (`routing/engines.ts`). The first loads are conversations of ten accounts. The last one is single requests of one
- * account while another account floods the router. The load is the same in every run. Each measurement starts a new
- * router and new engines.
+ * (`routing/engines.ts`). The first three loads are conversations or single questions of nine accounts; in the third, a
+ * tenth account floods the router. The last load is single requests of one account, before and during such a flood. The
+ * load is the same in every run. Each measurement starts a new router and new engines.
  *
  *   npm run bench:routing
  *

@@ -66,7 +66,7 @@ export async function startSluice(
   };
 }
 
-/** Starts another server on a free port and waits until `readyPath` returns 200. */
+/** Starts a server other than Sluice on a free port and waits until `readyPath` returns 200. */
 export async function startPeer(
   program: string,
   argumentsFor: (port: number) => readonly string[] | Promise<readonly string[]>,

@@ -13,7 +13,8 @@ export interface ConnectionLimits {
 }
 
 /**
- * Time added to the timeout that is sent to clients, so that no request arrives while the connection is being closed.
+ * An idle connection stays open this much longer than clients are told, so that no request arrives while it is being
+ * closed.
  */
 const IDLE_GRACE_MS = 1000;
 

@@ -8,8 +8,8 @@
 const BLOCKED_MS = 50;
 
 /**
- * Calls `expire` once, after `ms` milliseconds. If the timer fires late, waits once more, for the time by which it was
- * late but at most `ms`: it can take several turns of the event loop to process data that has already arrived.
+ * Calls `expire` once, after `ms` milliseconds. If the timer fires late, waits once more, for as long as it was late
+ * (at most `ms`): it can take several turns of the event loop to process data that has already arrived.
  */
 export class Deadline implements Disposable {
   readonly #ms: number;

@@ -26,8 +26,8 @@ export interface EventStreamOptions {
 const HEADERS = ['cache-control', 'no-cache', 'x-accel-buffering', 'no'];
 
 /**
- * Maximum length of the frames that are collected in one turn of the event loop, in characters. Longer ones are sent
- * before the end of the turn.
+ * Maximum total length of the frames collected in one turn of the event loop, in characters. If they are longer, they
+ * are sent before the end of the turn.
  */
 const PENDING_LIMIT = 65_536;
 

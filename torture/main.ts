@@ -30,7 +30,7 @@ const program = new Command('npm run torture --')
   .option('--model <file>', 'GGUF file; before the faults, JSON schemas try to stall its engine')
   .option(
     '--seed <number>',
-    'seed from the output of a run whose faults and requests to repeat (default: random)',
+    'seed that an earlier run printed, to repeat its faults and requests (default: random)',
     wholeNumber,
   )
   .parse();

@@ -13,7 +13,7 @@ export interface Metric {
   rounds: number;
   /** Compares with the minimal proxy by difference instead of by ratio. */
   difference?: boolean;
-  /** Number of requests in a round. If set, prints the CPU of each thread per request. */
+  /** Number of requests or chunks in a round. If set, prints the CPU of each thread per request or chunk. */
   threadsPer?: number;
 }
 

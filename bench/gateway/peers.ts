@@ -7,7 +7,7 @@ import { startPeer, type Server } from '../servers.ts';
 /** A proxy under measurement. */
 export interface BenchProxy {
   name: string;
-  /** Whether it is another gateway. Its failures are reported; those of Sluice end the benchmark. */
+  /** False for Sluice and the minimal proxy, whose failures end the benchmark. Failures of a peer are only reported. */
   isPeer: boolean;
   server: Server;
   /** Headers of its requests, in addition to the key. */
@@ -18,7 +18,7 @@ export interface BenchProxy {
   inspectPort?: number;
 }
 
-/** Starts another gateway for the upstream URL, with its files in `folder`. */
+/** Starts a peer for the upstream URL, with its files in `folder`. */
 type StartProxy = (program: string, folder: string, upstream: string) => Promise<BenchProxy>;
 
 /** LiteLLM requires a key that does not look weak. */

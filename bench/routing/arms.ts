@@ -54,7 +54,7 @@ routing: {policy: ${policy}}
 /** Other routers, with the arguments that precede the common ones. */
 const PEERS = { 'vllm-router': [], smg: ['launch', '--backend', 'vllm'] } as const;
 
-/** Returns an arm for each other router that is on the PATH or in `programs`. */
+/** Returns an arm for each router of `PEERS` that is on the PATH or in `programs`. */
 export function peerArms(programs: Readonly<Record<string, string | undefined>>): Arm[] {
   return Object.entries(PEERS).flatMap(([name, command]) => {
     const program = programs[name] ?? findProgram(name);

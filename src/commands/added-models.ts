@@ -98,7 +98,7 @@ async function insert(
   await table.insert(stored, commandLineActor(), noteOf('model.add', model.id, detail));
 }
 
-/** Lists the models in the database that the service on this data directory serves. */
+/** Lists the added models that the service on this data directory serves. */
 export async function listAdded(json: boolean): Promise<void> {
   await using database = await openConfiguredDatabase();
   const { models } = await tableOf(database, await loadConfig(process.env)).read();
@@ -123,7 +123,7 @@ export async function listAdded(json: boolean): Promise<void> {
   );
 }
 
-/** Returns the definitions of the models in the database that the service on this data directory serves. */
+/** Returns the definitions of the added models that the service on this data directory serves. */
 export async function readAdded(config: Config): Promise<ModelConfig[]> {
   if (!(await hasDatabase())) return [];
   await using database = await openConfiguredDatabase();

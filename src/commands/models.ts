@@ -190,7 +190,7 @@ async function removeFiles(store: ModelStore, source: string): Promise<void> {
     } catch (error) {
       if (!(error instanceof PullError)) throw error;
       if (error.fault === 'not_downloaded') return note(error.message);
-      // Another process, such as `models pull`, downloads the file too.
+      // Still busy: another process, such as `models pull`, is also downloading the file.
       if (performance.now() >= end) throw error;
       await setTimeout(100);
     }

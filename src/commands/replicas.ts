@@ -116,7 +116,7 @@ function nameWithUrl({ name, server }: ListedReplica): string {
   return name === server ? name : `${name} (${server})`;
 }
 
-/** Returns the replica of the model with this name. */
+/** Returns the replica with this name. `replicas` are those of `model`. */
 function find(replicas: readonly ListedReplica[], model: string, name: string): ListedReplica {
   const found = replicas.find((replica) => replica.name === name);
   if (found) return found;

@@ -49,7 +49,7 @@ export class TerminalLog {
   }
 }
 
-/** Events that the error message of a failed start repeats. */
+/** Events whose text is also in the error message of a failed start. */
 const START_FAILURES: ReadonlySet<string> = new Set([
   'download source failed',
   'cannot start the model',

@@ -16,7 +16,7 @@ export interface TracingConfig {
   ratio: number;
 }
 
-/** The samplers of OpenTelemetry's SDKs: whether they follow the caller's trace, and their share; null: set separately. */
+/** The samplers of OpenTelemetry's SDKs. If `ratio` is null, it is read from `OTEL_TRACES_SAMPLER_ARG`. */
 const SAMPLERS: ReadonlyMap<string, readonly [parentBased: boolean, ratio: number | null]> = new Map([
   ['always_on', [false, 1]],
   ['always_off', [false, 0]],

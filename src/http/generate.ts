@@ -31,7 +31,7 @@ export interface GenerationResult {
 }
 
 /**
- * Handles a request to a generation endpoint by `caller`. Sends one response and logs one line, however the request
+ * Handles a request of `caller` to a generation endpoint. Sends one response and logs one line, however the request
  * ends.
  */
 export async function generate(

@@ -72,7 +72,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   app.setNotFoundHandler(respondNotFound);
 
   for (const kind of GENERATION_KINDS) {
-    // For unusual spellings of the path. The hook responds, so the body is left unread and the handler does not run.
+    // For unusual spellings of the path. The hook responds, so Fastify neither reads the body nor calls the handler.
     const onRequest = (request: FastifyRequest, reply: FastifyReply): void => {
       const { request: raw, response } = takeOver(request, reply);
       void generations.serve(kind, raw, response);

@@ -31,10 +31,10 @@ const MAX_ATTEMPTS = 100;
 
 /**
  * Downloads a file into its part file and checks its size and SHA-256. Resumes an earlier download if the expected
- * SHA-256 is the same, or, if it is unknown, if the server confirms with `If-Range` that the file has not changed. Also
- * resumes after a lost connection. Fails immediately if the source has never served the file, so that the caller can
- * try the next source. Resolves to the SHA-256 of the file. When aborted, rejects with the signal's reason and keeps
- * the part file.
+ * SHA-256 is the same. If none is expected, resumes if the server confirms with `If-Range` that the file has not
+ * changed. Also resumes after a lost connection. Fails immediately if the source has never served the file, so that the
+ * caller can try the next source. Resolves to the SHA-256 of the file. When aborted, rejects with the signal's reason
+ * and keeps the part file.
  * @throws PullError `source_failed`, `disk_full` or `disk_failed`
  */
 export async function download(job: DownloadJob, part: PartFile, context: DownloadContext): Promise<string> {

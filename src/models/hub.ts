@@ -7,8 +7,8 @@ import { isLoopback, type HubSource } from './source.ts';
 const DEFAULT_ENDPOINT = 'https://huggingface.co';
 
 /**
- * Builds the URL of a file on the Hub and requests its size and SHA-256. The SHA-256 is null for files that are not in
- * large file storage (LFS); models always are. Uses `HF_ENDPOINT`, and `HF_TOKEN`, which is only sent to the endpoint.
+ * Builds the URL of a file on the Hub and requests its size and SHA-256. Models are always in large file storage (LFS);
+ * for other files, the SHA-256 is null. Uses `HF_ENDPOINT`, and `HF_TOKEN`, which is only sent to the endpoint.
  * @throws PullError `source_failed`
  */
 export async function findHubFile(

@@ -206,7 +206,7 @@ export class ChoiceReader {
     events.push({ type: 'finish', choice: this.#choice, reason: this.#reasonOf(part.reason) });
   }
 
-  /** Puts the IDs of earlier tokens without text before the ID of this event, which is a single token. */
+  /** Adds the pending `#tokenIds` to this event, before its own ID. The event is a single token. */
   addPendingIds(event: TextEvent): void {
     if (event.tokenIds !== undefined) this.#addTokenIds(event.tokenIds, event);
   }

@@ -107,7 +107,7 @@ function clientError(detail: ErrorDetail, cause: Error): ServiceError {
   if (!isContextOverflow(detail)) {
     return new ServiceError(code ?? 'invalid_value', message, { param: detail.param, cause });
   }
-  // Other servers name fields that are not in the request, such as vLLM's `input_tokens`.
+  // Servers other than Sluice report fields that are not in the request, such as vLLM's `input_tokens`.
   const param = code === null ? null : detail.param;
   return new ServiceError('context_length_exceeded', message, { param, cause });
 }

@@ -111,7 +111,7 @@ export class JsonBudget {
 
 const TOO_MANY_VALUES = `has more than ${MAX_BODY_VALUES} JSON values`;
 
-/** Bytes of a string to check one by one. The native search is only faster for longer strings. */
+/** Number of bytes that are checked one by one before the native search, which is only faster for longer strings. */
 const SHORT_STRING_BYTES = 32;
 
 /** Returns the index of the closing quote of the string that starts at `start`, or the length of `bytes`. */

@@ -107,7 +107,7 @@ function checkFunctionType(type: unknown, path: string): void {
   if (type === null) throw missing(path);
   if (typeof type !== 'string') throw wrongType(path, 'a string', type);
   if (type === 'function') return;
-  // Other text is not repeated, because errors must not contain content.
+  // Only type names are repeated, because other text might be part of the conversation.
   const found = TYPE_NAME.test(type) ? `; \`${type}\` is not supported` : '';
   throw unsupported(path, `must be \`function\`${found}`);
 }

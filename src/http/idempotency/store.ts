@@ -121,7 +121,10 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
     if (account.bytes === 0) this.#accounts.delete(accountId);
   }
 
-  /** Aborts generations that have no readers, now or later, because no request can join them anymore. */
+  /**
+   * Aborts generations without readers, and from now on also those that lose their last reader, because no request can
+   * join them anymore.
+   */
   stop(): void {
     this.#stopping = true;
     for (const generation of this.#generations.values()) {
@@ -158,7 +161,7 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
     generation.discard();
   }
 
-  /** Waits for the generation that ended first to expire. All are kept for the same time. */
+  /** Schedules the expiry of the generation that ended first. All are kept for the same time. */
   #scheduleExpiry(): void {
     if (this.#expiry !== undefined) return;
     const [oldest] = this.#kept.values();
