@@ -73,7 +73,7 @@ describe('a consumer that reads slowly', () => {
     const events = replica.engine.generate(chat(), NEVER_ABORTED)[Symbol.asyncIterator]();
     await events.next();
     await settled(() => written);
-    // The socket buffers of both sides and a quarter of a megabyte here fill up.
+    // The socket buffers of both sides and the client's buffer of 256 KiB fill up first.
     assert(written < frames, 'all 16 MB were read while the consumer read nothing');
     let characters = 0;
     for (let next = await events.next(); !next.done; next = await events.next()) {

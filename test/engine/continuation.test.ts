@@ -43,7 +43,7 @@ describe('the continuation of a request', () => {
     assert.deepEqual(dialects(chat({}, { sampling: { ...GREEDY, frequencyPenalty: 1 } })), stateful);
   });
 
-  test('from the text is impossible with a repetition penalty or an assistant message at the end', () => {
+  test('needs token IDs if there is a repetition penalty or an assistant message at the end', () => {
     const fromTokenIds: Dialect[] = ['sluice', 'vllm'];
     assert.deepEqual(dialects(chat({}, { sampling: { ...GREEDY, repetitionPenalty: 1.1 } })), fromTokenIds);
     const { messages } = chat();
@@ -62,7 +62,7 @@ describe('the continuation of a request', () => {
   });
 });
 
-/** The content, usage and finish reason of a generation, without the events that have none of them. */
+/** The content, usage and finish reason of a generation. */
 interface Output {
   text: string;
   reasoning: string;

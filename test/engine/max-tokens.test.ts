@@ -115,7 +115,7 @@ describe('the `max_tokens` sent to a replica', () => {
     ['llama-server', 'llama-server', chatWith, [1024]],
     ['llama-server', 'llama-server', textWith, [1024]],
   ] as const) {
-    it(`is the rest of the context by default: ${server}, ${create(1).kind}`, async () => {
+    it(`lets a completion use the rest of the context by default: ${server}, ${create(1).kind}`, async () => {
       await using replica = await listen(server, dialect);
       const events = await collect(replica.engine.generate(create(100), NEVER_ABORTED));
       assert.equal(textOf(events), 'hé 東京');
@@ -136,7 +136,7 @@ describe('the `max_tokens` sent to a replica', () => {
     ['TGI', 'tgi', [1000, 924]],
     ['llama-server', 'llama-server', [1000]],
   ] as const) {
-    it(`is reduced to the rest of the context: ${server}`, async () => {
+    it(`does not cause a refusal if it exceeds the rest of the context: ${server}`, async () => {
       await using replica = await listen(server, dialect);
       const events = await collect(
         replica.engine.generate(chatWith(100, { maxTokens: 1000 }), NEVER_ABORTED),

@@ -8,7 +8,7 @@ import { chat, collect, MODEL, NEVER_ABORTED, text, textOf } from './requests.ts
 
 const OPENAI = { dialect: 'openai' } as const;
 
-/** Responses of a provider to `GET /v1/models`. */
+/** Returns the description of a provider that responds to `GET /v1/models` with `body`. */
 async function describeWith(body: unknown, status = 200, contextTokens?: number) {
   const warnings: string[] = [];
   const log: Log = { ...SILENT, warn: (message) => void warnings.push(message) };

@@ -77,7 +77,7 @@ test('llama-server reports its slots in its properties', async () => {
   assert.deepEqual(bed.replica.capacity(), { slots: 6, slotsInUse: 2, queued: 4 });
 });
 
-test('a server without metrics has no queue, which the log reports once', async () => {
+test('the load of a server without metrics is unknown, which is logged', async () => {
   const bodies = { '/health': '', '/v1/models': '{"data":[]}' };
   await using bed = await start({ dialect: 'vllm', bodies });
   await until(() => bed.messages.includes('replica does not report its load'));

@@ -10,7 +10,7 @@ import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
 const BLOCK = 16;
 const TOKEN = 4;
 
-/** A text of this many tokens that differs from other texts from its first token. */
+/** A text of this many tokens. Texts with different names have different first tokens. */
 function words(name: string, tokens: number): string {
   return name.repeat(tokens * TOKEN).slice(0, tokens * TOKEN);
 }
@@ -118,7 +118,7 @@ test('prompts are processed one at a time, and their cached tokens take no time'
   );
 });
 
-test('each additional request in a slot slows down the tokens of the others', async () => {
+test('each running request slows down the tokens of the other requests', async () => {
   const engine = new ScriptedEngine({ tokenMs: 5, tokenMsPerRequest: 3 });
   const request = talk([user('a')], { maxTokens: 4 });
   const [alone] = await timesOf(engine, [request], 40);

@@ -153,7 +153,7 @@ describe('the scripted engine', () => {
     }
   });
 
-  it('applies stop sequences to the text only, and emits no call after one', async () => {
+  it('applies stop sequences to the text only, and emits no call after a stop sequence', async () => {
     const stopped = { reasoning: 'a STOP b', text: 'c STOP d', calls };
     const events = await collect(engine.generate(chat(stopped, { stop: [' STOP'] }), NEVER_ABORTED));
     assert.deepEqual([reasoningOf(events), textOf(events), callsOf(events)], ['a STOP b', 'c', []]);

@@ -152,7 +152,7 @@ class SupervisorTest implements AsyncDisposable {
   }
 }
 
-/** Returns the delays before restarts after crashes; `untilCrash` runs before each. */
+/** Crashes the engine several times, each time after `untilCrash`. Returns the delays before the restarts. */
 async function restartDelays(
   test: SupervisorTest,
   crashes: number,

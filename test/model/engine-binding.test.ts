@@ -297,7 +297,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     const constrained = await generate(6, (step, sampled) => {
       if (step === 2) {
         for (const token of sampled) assert.ok(model.advance(state, token));
-        // The text is complete without "#", which is all that remains.
+        // Only "#" can follow the first "#".
         assert.ok(model.advance(state, tokens('#')[0] as number));
         assert.equal(model.advance(state, tokens('a')[0] as number), false);
         sampler.constrain(state);

@@ -52,8 +52,8 @@ describe('a generation that continues another', SKIP, () => {
 
   /**
    * Continues the request after each of its tokens, and asserts that the text, the usage and the finish reason are the
-   * same as without an interruption. Returns the texts that were sent before, by the number of tokens; `undefined` inside
-   * a character.
+   * same as without an interruption. Returns the text before each interruption, indexed by the number of tokens;
+   * `undefined` if the interruption is inside a character.
    */
   async function assertContinued(request: GenerationRequest): Promise<(string | undefined)[]> {
     const unbroken = await generate(request, null);

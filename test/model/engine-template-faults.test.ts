@@ -53,7 +53,7 @@ describe('a model whose chat template throws', SKIP, () => {
   const system: Message = { role: 'system', content: 'Be brief.' };
   const warnings = () => lines.filter((line) => line.includes('"level":"warn"'));
 
-  test('refuses a conversation with the message of the template, and logs nothing', async () => {
+  test('refuses a conversation, returns the message of the template as the error, and logs nothing', async () => {
     const request = chat('', { messages: [user, system] });
     const error = await assertRefused(engine, request, 'invalid_value', 'messages');
     assert.equal(error.message, 'Misplaced: Be brief.');

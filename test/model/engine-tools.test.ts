@@ -19,7 +19,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
   let loaded: LoadedModel;
 
   before(async () => {
-    // The tools are in the prompt.
+    // The slots have room for a prompt with tools.
     engine = await LlamaEngine.load(
       { file: file ?? '', slots: 2, contextTokens: 1024, threads: 1, gpuLayers: 'auto' },
       { onProgress() {}, log: SILENT },

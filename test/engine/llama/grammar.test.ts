@@ -106,7 +106,7 @@ const USUAL_PATTERNS = [
   'foo.*bar',
 ];
 
-/** More visits than these grammars need, and far fewer than ambiguous grammars need. */
+/** More visits than the grammars of `bombs` need, and far fewer than ambiguous grammars need. */
 const MAX_VISITS = 4000;
 
 /** More than any accepted schema needs. */

@@ -3,9 +3,9 @@ import * as fc from 'fast-check';
 export type Schema = boolean | { [keyword: string]: unknown };
 
 /**
- * Whether `value` satisfies `schema`. `closed` applies the rules of the grammars: `properties` and `prefixItems` exclude
- * others by default, properties are in order, additional properties come last and have names without escapes, and the
- * keywords of a schema without `type` determine its type.
+ * Whether `value` satisfies `schema`. `closed` applies the rules of the grammars: by default, only the properties in
+ * `properties` and the items in `prefixItems` are allowed, properties are in order, additional properties come last and
+ * have names without escapes, and the keywords of a schema without `type` determine its type.
  */
 export function satisfies(value: unknown, schema: Schema, root: Schema, closed: boolean): boolean {
   if (typeof schema === 'boolean') return schema;

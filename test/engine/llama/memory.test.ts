@@ -42,7 +42,7 @@ test('without a cgroup limit, the machine sets the limit', () => {
   });
 });
 
-test('a cgroup v2 limit applies to child groups, and its file cache counts as free', () => {
+test('a cgroup v2 limit applies to child groups, and the file cache of a group counts as free', () => {
   const files = {
     'proc/meminfo': MEMINFO,
     'proc/self/cgroup': '0::/pod/container\n',

@@ -7,7 +7,7 @@ import { Slot } from '../../../src/engine/llama/slot.ts';
 
 const TOKENS = 256;
 
-/** Creates a slot with tokens; `busy`: with a choice that has computed this many of them. */
+/** Creates a slot with the tokens `holds`. With `busy`, it has a choice that has computed that many of them. */
 function slot(
   id: number,
   options: { holds?: number[]; scope?: CacheScope; lastUsed?: number; busy?: number } = {},

@@ -40,7 +40,7 @@ test('the oldest prompt gets what the other prompts do not need', () => {
   assert.deepEqual(scheduled(all), [90, 10]);
 });
 
-test('a batch and its slots never exceed their tokens', () => {
+test('a batch never exceeds its size, and no slot gets more tokens than it has pending', () => {
   fc.assert(
     fc.property(
       fc.array(fc.oneof(fc.constant(1), fc.nat(300)), { minLength: 1, maxLength: 32, size: 'max' }),

@@ -116,7 +116,7 @@ describe('a chat template', () => {
     });
   }
 
-  it('renders the same prompt and the same trusted text for any contents', () => {
+  it("renders any contents as Hugging Face's renderer does, with trusted text that does not depend on them", () => {
     const loaded = new Map<Fixture, ChatTemplate>();
     const space = fc.constantFrom('', ' ', '\n', '\n\n ', '\t');
     const word = fc.constantFrom(
@@ -189,7 +189,7 @@ describe('a chat template', () => {
     }
   });
 
-  it('refuses a chat with an error that contains texts of the caller', () => {
+  it('refuses a chat, and the error may quote texts of the caller, up to 300 characters', () => {
     const source =
       "{% for m in messages %}{% if m.role == 'assistant' %}{{ raise_exception('Not after \"' + messages[0].content + '\", ' + m.content) }}{% endif %}{{ m.content }}{% endfor %}";
     const template = new ChatTemplate(source, { bos: '', eos: '' });
@@ -199,7 +199,7 @@ describe('a chat template', () => {
     assert.equal(long.message.length, 300);
   });
 
-  it('refuses messages that it fails to render or cuts into parts', () => {
+  it('refuses messages that it fails to render, and is refused at load if it cuts contents into parts', () => {
     const picky = new ChatTemplate(
       '{{ messages[0].content }}{% if messages[1] %}{{ messages[1].content | nope }}{% endif %}',
       {

@@ -183,7 +183,7 @@ export const PHI4: Fixture = {
   instructType: 'phi4',
 };
 
-/** Moves system messages to the start, removes reasoning, starts the assistant's turn with reasoning. */
+/** Moves the last system message to the start, removes earlier reasoning, opens new reasoning in the prompt. */
 export const DEEPSEEK_R1: Fixture = {
   source: `{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{% set ns = namespace(is_first=false, is_tool=false, system_prompt='') %}{%- for message in messages %}{%- if message['role'] == 'system' %}{% set ns.system_prompt = message['content'] %}{%- endif %}{%- endfor %}{{bos_token}}{{ns.system_prompt}}{%- for message in messages %}{%- if message['role'] == 'user' %}{%- set ns.is_tool = false -%}{{'<｜User｜>' + message['content']}}{%- endif %}{%- if message['role'] == 'assistant' and message['content'] is not none %}{% set content = message['content'] %}{% if '</think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}{{'<｜Assistant｜>' + content + '<｜end▁of▁sentence｜>'}}{%- endif %}{%- endfor -%}{% if add_generation_prompt and not ns.is_tool %}{{'<｜Assistant｜><think>\\n'}}{% endif %}`,
   bos: '<｜begin▁of▁sentence｜>',

@@ -60,7 +60,7 @@ describe('text around calls', () => {
     assert.deepEqual(parser.push('s>'), [{ type: 'text', text: ' <tools>' }]);
   });
 
-  it('does not hold back long white space', () => {
+  it('is returned without waiting for the end of long white space', () => {
     const parser = createParser({ format: HERMES });
     assert.equal(join(parser.push(`a${'\n'.repeat(300)}`)).text.length, 301);
   });

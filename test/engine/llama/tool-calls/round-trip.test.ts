@@ -12,9 +12,9 @@ import { parse, split, tool } from './parsing.ts';
 
 const folder = process.env.SLUICE_TEST_TEMPLATES;
 
-const NOT_RENDERED = '@huggingface/jinja cannot render it with these tools';
-const OMITTED = 'it omits the calls of earlier turns';
-const UNSUPPORTED = 'its format is not in the table, so the generic instruction applies';
+const NOT_RENDERED = '@huggingface/jinja cannot render the template with these tools';
+const OMITTED = 'the template omits the calls of earlier turns';
+const UNSUPPORTED = 'the format is not in the table, so the generic instruction applies';
 
 /** Templates whose calls are not parsed from their own rendering, and why. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
@@ -38,7 +38,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'ibm-granite-granite-3.3-2B-Instruct': OMITTED,
   'llama-cpp-rwkv-world': OMITTED,
   'microsoft-Phi-3.5-mini-instruct': OMITTED,
-  'LFM2.5-8B-A1B': 'it renders strings without escaping quotes and backslashes',
+  'LFM2.5-8B-A1B': 'the template renders strings without escaping quotes and backslashes',
   'Apertus-8B-Instruct': UNSUPPORTED,
   'GigaChat3-10B-A1.8B': UNSUPPORTED,
   'GigaChat3.1-10B-A1.8B': UNSUPPORTED,
@@ -88,8 +88,8 @@ describe(
     for (const file of folder === undefined ? [] : readdirSync(folder).sort()) {
       const name = file.replace('.jinja', '');
       const reason = EXCEPTIONS[name];
-      const title = `${name}: calls are parsed from the rendered turn`;
-      it(reason === undefined ? title : `${title}, except: ${reason}`, () => {
+      const result = reason === undefined ? 'parsed' : `not parsed, because ${reason}`;
+      it(`${name}: calls in the rendered turn are ${result}`, () => {
         const source = readFileSync(join(folder ?? '', file), 'utf8');
         if (reason === undefined) return checkRoundTrip(source);
         assert.throws(() => checkRoundTrip(source), `${name} works; remove it from the exceptions`);

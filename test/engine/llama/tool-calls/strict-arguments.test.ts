@@ -186,7 +186,7 @@ describe('raw text', () => {
     assert.ok(!grammar.accepts(call('a</parameter>b')));
   });
 
-  it('cannot enforce every keyword; a schema with others is refused with the path of the keyword', () => {
+  it('does not support every keyword; an unsupported one is refused with its path', () => {
     for (const [property, param] of [
       [{ type: ['string', 'integer'], minimum: 3 }, 'properties.a.minimum'],
       [{ anyOf: [{ type: 'string' }, { type: 'array', items: {} }] }, 'properties.a.anyOf[1].items'],
@@ -202,7 +202,7 @@ describe('raw text', () => {
     }
   });
 
-  it('cannot enforce keywords of the whole object or names with special characters, which are refused', () => {
+  it('does not support keywords of the whole object or property names with special characters', () => {
     for (const [more, param] of [
       [{ required: ['z'] }, 'required'],
       [{ propertyNames: { enum: ['a'] } }, 'propertyNames'],
