@@ -90,7 +90,7 @@ async function askMany(count: number): Promise<number> {
   return succeeded;
 }
 
-test('at least 99% of requests succeed if some replicas hang, report wrong values, cut off responses, are slow or down', async () => {
+test('at least 99% of requests succeed if some replicas hang, send invalid or incomplete responses, are slow or down', async () => {
   await askMany(100);
   await until(() => {
     const replicas = service.service.router.overview()[0]?.replicas ?? [];

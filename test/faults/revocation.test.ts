@@ -112,7 +112,7 @@ for (const kind of testDatabases()) {
       assert.match((await stream.chunk()) ?? '', /"delta":/);
     });
 
-    test('an instance whose polls have failed for keys.maxStaleMs refuses requests until one succeeds', async (t) => {
+    test('an instance whose polls have failed for keys.maxStaleMs refuses requests until a poll succeeds', async (t) => {
       await using it = await PolledService.start(t, kind);
       const caller = await it.manager.caller();
       using stream = await it.stream(caller);

@@ -41,7 +41,7 @@ after(() => accounting[Symbol.asyncDispose]());
 const gone = new ReplicaClient({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
 after(() => gone[Symbol.asyncDispose]());
 
-/** `maxInFlight`: of each replica. */
+/** `maxInFlight` applies to each replica. */
 function routerTo(
   engines: readonly Engine[],
   queue: Partial<QueueLimits> = {},
@@ -247,7 +247,7 @@ test('a replica that fails fast is paused, and no caller notices', async () => {
   assertReleased(router);
 });
 
-test('a request whose client disconnects while a replica refuses it is not sent to the next', async () => {
+test('a request whose client disconnects before a replica responds is not sent to another', async () => {
   const received = Promise.withResolvers<void>();
   await using slow = await HttpReplica.listen(() => received.resolve());
   await using second = await HttpReplica.listen(respondHello);
@@ -391,7 +391,7 @@ test('maxWaitMs does not limit the generation itself', async (context) => {
   assert.equal(rest.at(-1)?.type, 'end');
 });
 
-/** Ways in which the engine may fail. */
+/** Ways in which the engine may end a request. */
 const endings: Directive[] = [
   { tokens: 4 },
   { tokens: 4, errorAfter: 2 },
@@ -624,7 +624,10 @@ test('a client that disconnects from a stream with impossible counts pays at mos
   assert.deepEqual(paid, [9, 5, 'clamped']);
 });
 
-/** A replica that completes its first request and never responds to the next, with a clock that the test controls. */
+/**
+ * Disconnects from the second request to a replica that completes only the first. Returns the billed completion tokens
+ * and the replica.
+ */
 async function leaveSecond(maxTokens: number | null, exactCounts: boolean) {
   const usage = { prompt_tokens: 100, completion_tokens: 100_000 };
   let received = 0;

@@ -141,7 +141,7 @@ describe('a split model', () => {
     });
   });
 
-  it('cannot be read from another file, which has no metadata', async () => {
+  it('cannot be read from a file other than the first', async () => {
     await rejects(
       { metadata: { ...TINY_METADATA, ...splitMetadata(2, 2) } },
       'unsupported',

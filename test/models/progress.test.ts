@@ -5,7 +5,7 @@ import { terminal } from '../commands/terminals.ts';
 import { ProgressMeter, type PullProgress } from '../../src/models/progress.ts';
 
 describe('the progress of a pull', () => {
-  it('has the speed and the time left, from the last seconds', () => {
+  it('has the speed over the last seconds, and the time left at that speed', () => {
     let now = 0;
     const reports: PullProgress[] = [];
     using meter = new ProgressMeter({

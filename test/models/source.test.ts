@@ -56,7 +56,7 @@ describe('a model source', () => {
     );
   });
 
-  it('that is invalid always causes an error with the expected form', () => {
+  it('that is invalid always causes an error that says which form is expected', () => {
     fc.assert(
       fc.property(
         fc.oneof(

@@ -135,7 +135,7 @@ test('while one account has many requests waiting, the request of another accoun
   assert.deepEqual(order, ['other', 'flood']);
 });
 
-test('an account gets no credit for the work of another account while no request waited', async () => {
+test('work that an account did while no request waited gives the other accounts no credit', async () => {
   const { dispatcher } = bed(1);
   const alone = sent(dispatcher.acquire(routed('busy')));
   alone.charge({ ...USAGE, promptTokens: 1_000_000 });
@@ -200,7 +200,7 @@ test('a request that has waited for a second goes before requests of accounts wi
   assert.notEqual((await next).engine, stuck.engine);
 });
 
-test('requests of one account overtake each other by less than a second', async () => {
+test('a request overtakes an earlier one of its account only if it arrived less than a second later', async () => {
   for (const [olderMs, expected] of [
     [999, 'later'],
     [1000, 'earlier'],
@@ -334,7 +334,7 @@ test('a retried request that was charged for its first attempt is not charged tw
   assert.equal(share.counter, 220);
 });
 
-test('after any sequence of requests, every counter is back at 0 and no request is lost', async () => {
+test('after any sequence of requests, no request is lost and no count leaks', async () => {
   const step = fc.oneof(
     fc.record({ acquire: fc.constantFrom('x', 'y', 'z'), prompt: fc.nat(3) }),
     fc.record({ release: fc.nat(20), failed: fc.boolean() }),

@@ -93,7 +93,7 @@ test('least-requests gives a replica with a warmth of 0.5 half as many requests 
   assert.deepEqual(inFlight, [10, 20]);
 });
 
-test('cost never selects a candidate with more load, less of the prompt cached and less warmth than another', () => {
+test('cost never selects a candidate with more load, less of the prompt cached and no more warmth than another', () => {
   fc.assert(
     fc.property(candidates, fc.nat(7), (list, seed) => {
       const chosen = list[POLICIES.cost(list, seed % list.length)];

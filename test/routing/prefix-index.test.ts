@@ -85,7 +85,7 @@ test('prompts of any length have the blocks of their prefixes', () => {
   }
 });
 
-test('the same text in other messages is another prompt', () => {
+test('the same text divided differently into messages is a different prompt', () => {
   const [a, b] = ['a'.repeat(200), 'b'.repeat(200)];
   assert.notEqual(chatBlocks([a + b]).hashes[0], chatBlocks([a, b]).hashes[0]);
 });

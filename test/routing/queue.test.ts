@@ -106,7 +106,7 @@ test('requests that could be sent now do not take the places of waiting requests
   assert.throws(() => enter(queue, 'a', 2), FULL);
 });
 
-test('the account with the most requests makes room for one with at least two fewer, and no count leaks', () => {
+test('the account with the most requests makes room for an account with at least two fewer, and no count leaks', () => {
   const command = fc.oneof(
     {
       weight: 3,

@@ -126,7 +126,7 @@ test('replicas that keep failing are shown as paused, and one that responds is u
   assert.match(service.log(), /replica responds again/);
 });
 
-test('without replicas requests get 503 with a retry-after, and the service is not ready', async () => {
+test('without replicas, requests get 503 with a retry-after, and the service is not ready', async () => {
   await Promise.all([first.server.close(), second.server.close()]);
   const response = await ask({});
   const body = await response.text();

@@ -195,7 +195,7 @@ test('without a ready replica, retry-after is the time until the first may be re
   }
 });
 
-/** Returns a router that serves these models. None of them has a ready replica. */
+/** Returns a router that serves these models. */
 function routerOf(ids: readonly string[]): Router {
   const router = new Router(OPTIONS);
   for (const id of ids) {

@@ -184,7 +184,7 @@ function tracing(url: string) {
   return config ?? assert.fail();
 }
 
-test('spans that a receiver cannot accept are sent again, with the configured headers, and logged once', async () => {
+test('spans that a receiver cannot accept are sent again, with the configured headers, and the failure is logged once', async () => {
   await using receiver = await startReceiver([503, 200, 400]);
   const lines: string[] = [];
   const log = openLog(
