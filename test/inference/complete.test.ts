@@ -659,7 +659,7 @@ test('a client that disconnects from a non-streaming response pays part of the e
   assert.ok(completionTokens > 5 && completionTokens <= 131_072, String(completionTokens));
 });
 
-test('with exactCounts a non-streaming response is requested as a stream, and a client that disconnects pays what arrived', async () => {
+test('with exactCounts, a non-streaming response is requested as a stream, and a client that disconnects pays what arrived', async () => {
   const { completionTokens, replica } = await leaveSecond(null, true);
   assert.equal(completionTokens, 0);
   assert.deepEqual(
