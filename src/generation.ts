@@ -167,9 +167,9 @@ export type GenerationRequest = ChatRequest | TextRequest;
 export type GenerationKind = GenerationRequest['kind'];
 
 /**
- * The source of the token counts. `engine`: the engine reported them. `estimated`: the engine reported none, so the
- * service counted the events that it received. `clamped`: the engine reported more tokens than the request could use,
- * and the counts were lowered to that maximum.
+ * The source of the token counts. `engine`: the engine reported them. `estimated`: the engine did not report all of
+ * them, so the service estimated them. `clamped`: the engine reported more tokens than the request could use, and the
+ * counts were lowered to that maximum.
  */
 export type UsageSource = 'engine' | 'estimated' | 'clamped';
 

@@ -34,7 +34,7 @@ const flatten = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g,
 function distance(given: string, candidate: string): number {
   if (given === candidate) return 0;
   if (given.length < SHORTEST) return Infinity;
-  // Names that contain the given one rank before names with typing errors. Among them, shorter names rank first.
+  // Names that contain the given one come first, shorter ones before longer ones. Names with typing errors follow.
   if (candidate.includes(given)) return 1 - 1 / candidate.length;
   const edits = editDistance(given, candidate);
   const name = afterSlash(candidate);

@@ -15,7 +15,7 @@ const DAY_MS = 86_400_000;
 const PICO_PER_MICRO = 1_000_000n;
 const MICROS_PER_USD = 1_000_000;
 
-/** Compares the limits that every instance reports with the rows, and checks the small budget. */
+/** Compares the rows with the limits that every instance reports, and checks the small budget. */
 export async function compareLimits(testbed: Testbed, rows: readonly LedgerRow[]): Promise<Difference[]> {
   const differences: Difference[] = [];
   for (const { url } of testbed.instances) {

@@ -10,7 +10,7 @@ export interface TracingConfig {
   headers: ReadonlyMap<string, Secret>;
   /** Attributes of this service, by name, such as `service.name`. */
   resource: ReadonlyMap<string, string>;
-  /** Whether a request that continues a trace is recorded if, and only if, its caller records the trace. */
+  /** Whether a request that continues a trace follows its caller's decision to record the trace. */
   parentBased: boolean;
   /** The share of the other requests that are recorded, 0 to 1. */
   ratio: number;

@@ -181,7 +181,7 @@ function progressOf(state: UnpausedState): Progress {
 const READY = { state: 'ready' } as const;
 const DRAINED = { state: 'down', reason: 'drained', retryInMs: null } as const;
 
-/** Returns the state that a model has if all of its replicas have this state. */
+/** Returns the state of a model whose replicas are all in this state. */
 function modelStateOf(state: ReplicaState): UnpausedState {
   switch (state.state) {
     // A paused replica still gets requests if no other is ready.

@@ -1,4 +1,4 @@
-/** Size of the first page of a response, in bytes. Each further page is twice as large. */
+/** Size of the first page of a response, in bytes. Each further page is twice as large as the one before it. */
 const FIRST_PAGE_BYTES = 4096;
 const MAX_PAGE_BYTES = 65_536;
 
