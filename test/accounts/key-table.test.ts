@@ -18,7 +18,7 @@ const by: Actor = { id: 'cli:zoe', ip: null };
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
-    test('a key keeps its models and limits exactly', async () => {
+    test('the models of a key are stored without duplicates, and its limits exactly', async () => {
       await using database = await kind.open();
       const limits = {
         requestsPerMinute: 5,

@@ -46,7 +46,7 @@ for (const kind of testDatabases()) {
       );
     });
 
-    test('a user has one role in an account, which can change and end', async () => {
+    test('a user has one role in an account; the role can be changed and removed', async () => {
       await using database = await kind.open();
       const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
       const user = await createUser(database, { name: 'Zoë', email: 'zoe@example.com' }, by);

@@ -138,7 +138,7 @@ for (const databases of testDatabases()) {
       assert.ok(ledger.health.writable);
     });
 
-    test('an instance that was declared dead ends its requests only once, and settling them returns `lost`', async () => {
+    test('an instance that was declared dead calls `onFenced` once, and settling its old rows returns `lost`', async () => {
       await using database = await databases.open();
       let fences = 0;
       await using paused = await open(database, { leaseMs: 3_600_000 }, { onFenced: () => (fences += 1) });

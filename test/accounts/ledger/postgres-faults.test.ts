@@ -163,7 +163,7 @@ describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres },
     assert.equal((await readUsageDays(database))[0]?.requests, 1);
   });
 
-  test('a row of a month without a partition is refused once, and written after', async () => {
+  test('if the partition of the month is missing, the first row is refused and the next one is written', async () => {
     await using database = await databases.open();
     await using ledger = await open(database);
     const month = new Date().toISOString().slice(0, 7).replace('-', '_');

@@ -307,7 +307,7 @@ for (const databases of testDatabases()) {
       await using database = await databases.open();
       await using ledger = await open(database);
       const history = openUsageHistory(database);
-      // The IDs contain the present time; the usage counts at the start time.
+      // The IDs contain the present time, but the start time decides to which day and month the usage belongs.
       const now = Date.now();
       const month = Date.UTC(new Date(now).getUTCFullYear(), new Date(now).getUTCMonth());
       await settled(ledger, { startedAt: now });

@@ -35,7 +35,7 @@ test(
     assert.match(results.health.reason, /the disk is full/);
     assert.ok(results.health.waiting > 0);
     assert.equal(results.afterwards, 'none');
-    // The settlement that its request did not wait for was still written once.
+    // The settlement was still written once, although its request had stopped waiting for it.
     assert.equal(results.state, 'settled');
     assert.equal(results.settled, 1);
     assert.deepEqual(results.countByState, { open: results.opened + 1, settled: 1 });

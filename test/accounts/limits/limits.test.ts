@@ -258,7 +258,7 @@ for (const kind of KINDS) {
       await fleet.run(ask);
     });
 
-    test('the headers show the tightest limits, the receipt all of them', async () => {
+    test('the headers show the tightest limits, and the receipt has all limits', async () => {
       await using fleet = await kind.open();
       const plan = { requestsPerMinute: 600, tokensPerMinute: 10_000, usdPerMonth: '25' };
       const keyLimits = { requestsPerMinute: 10, burst: { requests: 5 } };
@@ -343,7 +343,7 @@ for (const kind of KINDS) {
       );
     });
 
-    test('invalidating reads the ledger again and keeps running requests', async () => {
+    test('`invalidate` reads the ledger again and keeps running requests', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100 }, { worstTokens: 40 });
       await fleet.run(ask);
@@ -376,7 +376,7 @@ for (const kind of KINDS) {
       },
     };
     for (const [when, settles] of Object.entries(moments)) {
-      test(`usage ${when} counts once`, async () => {
+      test(`usage is counted once if it is ${when}`, async () => {
         await using fleet = await kind.open();
         const { ledger } = fleet;
         const ask = demand({ tokensPerDay: 100, tokensPerMonth: 100 }, { worstTokens: 40 });

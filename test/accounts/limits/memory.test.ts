@@ -146,7 +146,7 @@ describe('limits over time', () => {
             clock.ms += pause;
             const { request } = await clock.fleet.admit(demand({ tokensPerMinute }, { worstTokens }));
             if (!request) continue;
-            // The usage before admission and the reservation of the request fit together.
+            // The usage before admission and the reservation of the request are within the limit together.
             const aside = Math.min(worstTokens, Math.max(1, Math.floor(tokensPerMinute / 4)));
             const most = tokensPerMinute + (tokensPerMinute * (clock.ms - startMs)) / 60_000;
             assert.ok(before + aside <= most + 1e-6, `${before} and ${aside} of ${most}`);
@@ -263,7 +263,7 @@ describe('limits after a restart', () => {
     await fleet.run(ask);
   });
 
-  test('a bucket resets when it is full, on the wall clock', async () => {
+  test('`resetsAt` of a bucket is the time on the wall clock at which it will be full', async () => {
     const clock = new Clock();
     const ask = demand({ requestsPerMinute: 60, tokensPerMinute: 60 }, { worstTokens: 2 });
     await (await clock.fleet.run(ask)).end(2);

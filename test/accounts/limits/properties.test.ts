@@ -4,10 +4,7 @@ import * as fc from 'fast-check';
 import type { PlanLimits } from '../../../src/config/plan.ts';
 import { demand, headersOf, KINDS, MEMORY, VALKEY, type Fleet, type Request } from './fleet.ts';
 
-/**
- * Concurrent actions of callers: each number selects an instance and an amount, or a running request and how it
- * ends.
- */
+/** Concurrent requests: the instance, key and model of each, its maximum tokens, the percentage used, and how it ends. */
 const step = fc.record({
   asks: fc.array(
     fc.record({

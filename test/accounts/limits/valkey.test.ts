@@ -545,7 +545,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
 });
 
 /**
- * Forwards bytes to a store until it is cut; then the store is unreachable. `onSent` receives them before they are
+ * Opens a proxy that forwards bytes to a store until `cut` is called. `onSent` receives the bytes before they are
  * forwarded.
  */
 async function openProxy(target: string, onSent: (bytes: Buffer) => void = () => {}) {
