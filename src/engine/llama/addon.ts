@@ -1,4 +1,4 @@
-/** The part of the native addon's types (version 3.22.1) that `backend.ts` and `binding.ts` use. */
+/** The part of the native addon's types (version 3.22.1) that the engine uses. */
 
 export interface Addon {
   AddonModel: new (

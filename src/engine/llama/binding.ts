@@ -7,8 +7,8 @@ import type { AddonContext, AddonGrammarState, AddonModel, AddonSampler, Sampler
 import type { Backend } from './backend.ts';
 
 /**
- * The only module that calls the native addon. Asserts that calls cannot make the addon crash or return wrong results,
- * for example with invalid positions or during a decode.
+ * The only module that creates and uses models, contexts, samplers and grammars of the native addon. Asserts that calls
+ * cannot make the addon crash or return wrong results, for example with invalid positions or during a decode.
  */
 
 /** A loaded model file. Dispose of its contexts first. */

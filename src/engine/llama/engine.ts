@@ -67,9 +67,9 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
   }
 
   /**
-   * Requests get slots in the order in which `generate` is called. Emits `started` when the first choice gets a slot.
-   * Other choices may still wait for theirs, so the number of cached tokens is final only in `end`. A slow reader does
-   * not delay other requests, because its unread text is joined.
+   * A request enters the queue for slots when its prompts have been tokenized. Emits `started` when the first choice
+   * gets a slot. Other choices may still wait for theirs, so the number of cached tokens is final only in `end`. A slow
+   * reader does not delay other requests, because its unread text is joined.
    */
   async *generate(
     request: GenerationRequest,
@@ -224,8 +224,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
         grammars.first = this.#grammars.calls(constraint, alternative, opening);
         grammars.answer = this.#grammars.calls(constraint, alternative);
       } else {
-        // Compile the most common grammar in advance. Most calls begin at the start of a token, so no text precedes the
-        // opening.
+        // Compile the most common grammar in advance. Most calls begin at the start of a token, so `before` is empty.
         this.#grammars.call(constraint, '');
         grammars.call = (before) => this.#grammars.call(constraint, before);
       }

@@ -38,7 +38,7 @@ export function automatonRule({ states }: Automaton, rules: GrammarRules): strin
     return name;
   };
   const at = (index: number): AutomatonState => states[index] as AutomatonState;
-  /** Returns an expression for the characters up to the next state that has its own rule, and the name of that rule. */
+  /** Returns an expression: the characters up to the next state with its own rule, then the name of that rule. */
   const pathFrom = (points: CodePoints, first: number): string => {
     const parts = [points];
     let next = first;

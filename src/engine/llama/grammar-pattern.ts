@@ -30,7 +30,7 @@ export function patternNode(pattern: string, path: string, raw = false): Pattern
   return { kind: 'choice', nodes };
 }
 
-/** Parses a regular expression of this engine, which describes JSON text directly. */
+/** Parses one of our own regular expressions, which describe output text, including quotes and escapes. */
 export function regexNode(expression: string): PatternNode {
   return { kind: 'choice', nodes: parsePattern(expression, '').map(({ node }) => node) };
 }

@@ -177,8 +177,8 @@ export class JobChoice {
   }
 
   /**
-   * Processes a token that another engine has sampled, without emitting its text, to continue after it. Returns the
-   * finish reason if the choice ends with this token. Throws 400 `invalid_value` if the grammar does not allow the token.
+   * Processes a token that another engine has sampled. Does not emit its text. Returns the finish reason if the choice
+   * ends with this token. Throws 400 `invalid_value` if the grammar does not allow the token.
    */
   replay(token: number, vocabulary: Vocabulary): FinishReason | null {
     const { chat } = this.#options;

@@ -3,9 +3,9 @@ import type { NativeContext, NativeModel, NativeSampler } from './binding.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 /**
- * Reads the model's log probabilities, before bias, penalties, temperature and grammar. Sampling modifies the logits,
- * so this needs a separate greedy pass over them, for the sampled token and the normalization. If `top` is not 0, it
- * needs another pass for the most likely tokens.
+ * Reads the model's log probabilities, before bias, penalties, temperature and grammar. The sampler of a choice only
+ * returns modified logits, so this uses two others: a greedy one for the sampled token and the normalization, and, if
+ * `top` is not 0, one for the most likely tokens.
  */
 export class LogprobReader {
   readonly #greedy: NativeSampler;

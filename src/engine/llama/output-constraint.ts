@@ -43,7 +43,7 @@ export class WholeConstraint implements TokenConstraint {
   }
 }
 
-/** Selects the grammar for the next token of a choice: of the whole answer, or of the current call. */
+/** Selects the grammar for the next token of a choice: the one for the whole answer or for the current call. */
 export class OutputConstraint implements TokenConstraint {
   readonly #model: NativeModel;
   readonly #grammars: OutputGrammars;

@@ -2,7 +2,7 @@ import type { CacheScope } from './job.ts';
 import type { Slot } from './slot.ts';
 
 export type Placement =
-  /** Copy `copyFrom` to the idle `slot` if it is set, then use `slot` and keep its first `keep` tokens. */
+  /** If `copyFrom` is set, copy it to the idle `slot`. Then use `slot` and keep its first `keep` tokens. */
   | { kind: 'assign'; slot: Slot; keep: number; copyFrom: Slot | null }
   /** Wait until `leader` has computed `until` tokens of this prompt. */
   | { kind: 'wait'; leader: Slot; until: number }
@@ -13,10 +13,11 @@ export type Placement =
  * Chooses the slot for a prompt to minimize computation. Only reuses tokens of the same scope, because a shared cache
  * would reveal prompts of other accounts.
  *
- * Ignores matches of at most a tenth of the prompt. Waits if another request is computing a longer match. Otherwise
- * uses the idle slot with the best match. If a busy slot has a better match, or if the match is a small part of a
- * longer conversation, copies it to the least recently used slot instead, so that the conversation stays cached.
- * Without a match, uses the least recently used slot. Without `canTrim`, a slot matches only as a whole.
+ * Ignores matches of at most a tenth of the prompt. Waits if another request is computing a match that is longer than
+ * the best cached one by more than that. Otherwise uses the idle slot with the best match. If a busy slot has a better
+ * match, or if the match is a small part of a longer conversation, copies it to the least recently used slot instead,
+ * so that the conversation stays cached. Without a match, uses the least recently used slot. Without `canTrim`, a slot
+ * matches only as a whole.
  */
 export function choosePlacement(
   prompt: Uint32Array,

@@ -11,9 +11,10 @@ export interface TemplateSegment {
  * Replaces the caller's texts in one chat with markers before the template renders it, and replaces the markers in the
  * template's output with the texts.
  *
- * A message content is cut around the strings that the template searches for. Each piece becomes a marker of private-use
- * characters; the searched strings and white space stay as they are: `"  <think>a</think>\nb "` becomes
- * `"  ①<think>②</think>\n③ "`. No other text of a user is passed to the template, so users cannot forge markers.
+ * A message content is cut around the strings that the template searches for. Each piece becomes a marker with
+ * private-use characters; the searched strings and white space stay as they are: `"  <think>a</think>\nb "` becomes
+ * `"  ①<think>②</think>\n③ "`. Apart from such strings, white space and identifiers, no text of a user
+ * is passed to the template, so users cannot forge markers.
  *
  * Tool results, arguments and descriptions become one marker each. Tags of the enclosing elements are escaped in
  * these texts, so that a text cannot end the element that it is in.

@@ -4,7 +4,7 @@ import { parsedArguments } from './template-simplify.ts';
 import { toolInstruction } from './tool-calls/generic.ts';
 import { callText, resultText } from './tool-fallback.ts';
 
-/** The form of messages that a template renders. Templates differ, and `findForm` tries the combinations at load. */
+/** The form of messages that a template renders. Templates differ, so `ChatTemplate` tries all forms at load. */
 export interface TemplateForm {
   /** Content of an assistant message that only has calls. */
   noContent: null | '';

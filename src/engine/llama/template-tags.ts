@@ -32,7 +32,7 @@ export interface Encoding {
 
 /**
  * Escapes a text for its place in the output of a template. `tags` matches the tags that the text must not contain;
- * null if it may contain any. In JSON, the value remains the same. Elsewhere, a tag becomes `&lt;tag>`.
+ * null if it may contain any. In JSON, the `<` of such a tag becomes `\u003c`, elsewhere `&lt;`.
  */
 export function escapeFor({ depth, ascii }: Encoding, text: string, tags: RegExp | null): string {
   if (depth === 0) return tags === null ? text : text.replace(tags, '&lt;');
@@ -43,7 +43,7 @@ export function escapeFor({ depth, ascii }: Encoding, text: string, tags: RegExp
   return encoded;
 }
 
-/** Escapes a key that was not encoded as JSON, because it can be part of a tag, as in `<parameter=key>`. */
+/** Escapes a key outside JSON, where it can be part of a tag, as in `<parameter=key>`. */
 export function escapeRawKey(key: string): string {
   return key.replace(/[<>"]/g, (character) => ENTITIES[character] ?? character);
 }

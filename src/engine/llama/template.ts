@@ -42,9 +42,9 @@ export class ChatTemplateError extends Error {
  * A model's chat template (Jinja, from `tokenizer.chat_template`).
  *
  * The template never sees the caller's text. It renders markers instead, which are then replaced with the text, so no
- * text can forge a turn of another role. Two things still work: templates can trim a message, because white space at
- * both ends is outside the marker, and search it for strings (`'</think>' in content`), because these strings are not
- * replaced with markers. A request is refused if the template damages a marker.
+ * text can forge a turn of another role. Two things still work. Templates can trim a message, because white space at
+ * both ends is outside the marker. They can also search it for strings (`'</think>' in content`), because these strings
+ * are not replaced with markers. A request is refused if the template damages a marker.
  */
 export class ChatTemplate {
   /** The template's family, as in `architecture.instruct_type`; null if unknown. */

@@ -8,5 +8,5 @@ export function resultText(content: string): string {
   return `<tool_response>\n${content}\n</tool_response>`;
 }
 
-/** The tags in these texts and in the instruction. */
+/** The tags in these texts and in `toolInstruction` (`tool-calls/generic.ts`). */
 export const FALLBACK_TAGS = '<tools></tools><tool_call></tool_call><tool_response></tool_response>';
