@@ -94,7 +94,7 @@ export interface PlanUsage {
   accounts: number;
   /** Null: the plan is missing from the configuration, so requests of its accounts are refused. */
   limits: PlanLimits | null;
-  /** Null with `limits`. */
+  /** Null if `limits` is null. */
   weight: number | null;
 }
 

@@ -22,7 +22,7 @@ export const HIDDEN_CHARACTERS =
   '\\u2028-\\u202e\\u2060-\\u2064\\u2066-\\u206f\\ufeff\\ufff9-\\ufffb\u{110bd}\u{110cd}\u{13430}-\u{1343f}' +
   '\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0001}\u{e0020}-\u{e007f}';
 
-/** A name: no hidden characters, and at least one that is not a space. */
+/** A name: no hidden characters, and at least one character other than a space. */
 export const NAME = new RegExp(
   `^[^${HIDDEN_CHARACTERS}]*[^\\s${HIDDEN_CHARACTERS}][^${HIDDEN_CHARACTERS}]*$`,
   'u',

@@ -191,7 +191,7 @@ export function noSuchKey(): ServiceError {
 
 type KeyRow = Selectable<Schema['keys']>;
 
-/** Reads and locks the key that `named` identifies until the transaction ends; null: there is none. */
+/** Reads the key that `named` identifies and locks it until the transaction ends; null: there is none. */
 async function lockKey(
   database: Database,
   transaction: Transaction<Schema>,

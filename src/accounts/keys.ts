@@ -181,7 +181,7 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /**
-   * Saves when and from which address keys were last used, without delaying ledger writes. If this fails, the next call
+   * Saves the time and IP address of each key's last use, without delaying ledger writes. If this fails, the next call
    * retries.
    */
   writeLastUsed(): Promise<void> {
@@ -234,7 +234,7 @@ export class KeyStore implements AsyncDisposable {
       }
     } catch (error) {
       for (const [id, ip] of used) this.#used.set(id, this.#used.get(id) ?? ip);
-      this.#log.warn('cannot save when keys were last used; will retry', { error: error as Error });
+      this.#log.warn('cannot save the last use of keys; will retry', { error: error as Error });
     }
   }
 

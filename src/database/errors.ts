@@ -16,7 +16,7 @@ export type DatabaseFault =
   | 'secret_key'
   /** No space is left on the device. */
   | 'full'
-  /** The database was locked for longer than the wait allowed. */
+  /** The database was still locked when the timeout expired. */
   | 'busy'
   /** Any other error of the database; see the `cause`. */
   | 'failed';

@@ -225,7 +225,7 @@ interface UsageDaysTable {
   model: Fixed<string>;
   key_id: Fixed<string>;
   requests: number;
-  /** Requests that ended with an error code. */
+  /** Requests that ended with an error. Excludes those in `aborted` and `interrupted`. */
   errors: number;
   /** Requests whose client disconnected. */
   aborted: number;

@@ -144,7 +144,7 @@ export class SecretKeys {
       : 'SLUICE_SECRET_KEY does not contain it. Add it after the first key of SLUICE_SECRET_KEY, separated by a comma';
     return new DatabaseError(
       'secret_key',
-      `The database has secrets that are encrypted with the key${id === undefined ? '' : ` ${id}`}, and ${place}. ` +
+      `The database has secrets encrypted with ${id === undefined ? 'a key' : `the key ${id}`}, and ${place}. ` +
         'Several instances that share a database need the same SLUICE_SECRET_KEY.',
     );
   }

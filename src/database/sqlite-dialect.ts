@@ -33,8 +33,8 @@ export class NodeSqliteDialect extends SqliteDialect {
 }
 
 /**
- * Takes the write lock when a transaction begins. A deferred transaction that starts to write after another
- * process has written fails at once, regardless of the busy timeout.
+ * Takes the write lock when a transaction begins. A deferred transaction fails at once, regardless of the busy
+ * timeout, if it starts to write after another process has written.
  */
 class ImmediateDriver extends SqliteDriver {
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {

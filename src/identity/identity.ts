@@ -144,7 +144,7 @@ export class Identity implements AsyncDisposable {
   }
 }
 
-/** Records that the user can sign in with a provider. Passwords are recorded where they are set. */
+/** Records that the user can sign in with a provider. New passwords are recorded by the code that sets them. */
 async function recordProvider(database: Database, userId: string, provider: string): Promise<void> {
   if (provider === 'credential') return;
   const subject = `user:${userId}`;

@@ -17,7 +17,7 @@ export interface InstanceOptions {
   onLive: (epoch: number) => void;
   /** Called when a heartbeat could not be written. */
   onHeartbeatFailed: (error: unknown) => void;
-  /** Called when another instance has ended the epoch and settled all of its rows. */
+  /** Called when another instance has ended this instance's epoch and settled all rows of that epoch. */
   onFenced: () => void;
   /** Called when rows of dead instances were settled. */
   onReaped: (rows: number) => void;

@@ -111,7 +111,7 @@ export class Journal {
   settle(id: string, settlement: Settlement): Promise<SettleResult> {
     const running = this.#openings.get(id)?.running ?? this.#openRows.get(id);
     this.#openRows.delete(id);
-    // The instance that ended an older epoch has settled all of its rows.
+    // The rows of an older epoch were settled by the instance that ended it.
     if (running === undefined || running.epoch !== this.#epoch) return Promise.resolve('lost');
     if (!isCountable(settlement.usage)) {
       this.#options.log.error('a request ended with impossible token counts', { id, ...settlement.usage });
@@ -135,7 +135,7 @@ export class Journal {
     this.#endOutage();
   }
 
-  /** Drops all pending writes: another instance has ended the epoch and settled its rows. */
+  /** Drops all pending writes: on closing, or after another instance has settled the rows of this epoch. */
   suspend(reason: string): void {
     this.#epoch = null;
     this.#startOutage(reason);
@@ -370,8 +370,8 @@ export class Journal {
   }
 
   /**
-   * Writes a heartbeat to check whether the outage is over, and then the pending writes. Does nothing while this
-   * instance has no epoch, because `resume` ends the outage. Never rejects.
+   * Checks with a heartbeat whether the outage is over, and if so, writes the next batch. Does nothing while this
+   * instance has no epoch, because `resume` then ends the outage. Never rejects.
    */
   async #probe(): Promise<void> {
     const epoch = this.#epoch;

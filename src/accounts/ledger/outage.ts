@@ -9,7 +9,7 @@ export const RETRY_PAUSES: RetryPauses = { firstMs: 50, longestMs: 1000 };
 /** An outage that begins within this many milliseconds of the last one starts with the longest pause. */
 const RELAPSE_MS = 10_000;
 
-/** A period in which writes fail: retries with growing pauses from `begin` to `end`. */
+/** Tracks a period in which writes fail, and retries with growing pauses from `begin` to `end`. */
 export class Outage {
   readonly #pauses: RetryPauses;
   readonly #retry: () => Promise<void>;

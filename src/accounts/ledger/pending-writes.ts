@@ -45,11 +45,11 @@ export interface PendingOpen {
   reject: (error: Error) => void;
 }
 
-/** A settlement that is not written yet, even if its request was already rejected. */
+/** A settlement that is not written yet. Its request may already have been rejected. */
 export interface PendingSettlement {
   values: SettledValues;
   usageKey: UsageKey;
-  /** When the request is rejected if this is still pending, on the clock of `performance.now`. */
+  /** The time of `performance.now` at which the request is rejected if this is still pending. */
   deadline: number;
   resolve: (settled: SettleResult) => void;
   reject: (error: Error) => void;
@@ -132,7 +132,7 @@ export class PendingWrites {
     this.#makeDue(opening);
   }
 
-  /** Includes all rows to open in the next batch. */
+  /** Makes all rows that wait to be opened part of the next batch. */
   makeAllDue(): void {
     for (const opening of this.#opens) this.#makeDue(opening);
   }

@@ -255,9 +255,9 @@ return 1
 
 /**
  * Replaces a reservation with what was used. Keys: the scopes. Arguments: ID of the reservation; its day and month,
- * tokens and nano-dollars used, 0 to return the request to the request bucket, otherwise 1; then one per scope: rates
- * of requests and tokens, tokens reserved from the bucket, lifetime (all -1: it had no limits). If the store has lost
- * the reservation, nothing is returned to the buckets.
+ * tokens and nano-dollars used, and whether the request counts (1, or 0: it is returned to the request bucket); then
+ * one per scope: rates of requests and tokens, tokens reserved from the bucket, lifetime (-1: it had no limits). If the
+ * store has lost the reservation, nothing is returned to the buckets.
  */
 const SETTLE = `
 local name, used = ARGV[1], numbers(ARGV[2])

@@ -66,8 +66,8 @@ const MAX_READINGS = 8;
 const RESTORE_BATCH = 500;
 
 /**
- * Counts in the shared store. `MemoryLimits` tracks the running requests of this instance; while the store is
- * unreachable, it decides alone and counts each request as many times as there are instances.
+ * Counts requests in the shared store. `MemoryLimits` tracks the running requests of this instance. While the store is
+ * unreachable, `MemoryLimits` decides, and counts each request as many times as there are instances.
  *
  * After each disconnect the instance takes a new ID. Reservations under the old ID are released when the instance has
  * stored them under the new one, or when the lease expires, so the outcome of commands without a response does not
@@ -161,8 +161,8 @@ class ValkeyLimits implements Limits {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Responses arrive in order, so earlier settlements have arrived.
     this.#closing = true;
+    // The store responds in order, so it has all earlier settlements once it responds to this heartbeat.
     if (this.#connection.open) await this.#sendHeartbeat().catch(() => {});
     await this.#connection[Symbol.asyncDispose]();
   }

@@ -2,7 +2,7 @@ import { sql, type Transaction } from 'kysely';
 import type { Schema } from '../schema.ts';
 import { columnTypes, type DatabaseKind } from './column-types.ts';
 
-/** Adds the replicas that get no new requests. */
+/** Creates the table of replicas that get no new requests. */
 export async function createDrainedReplicas(
   database: Transaction<Schema>,
   kind: DatabaseKind,
