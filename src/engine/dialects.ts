@@ -149,7 +149,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     }),
   },
 
-  /** `cache_prompt: false` prevents reuse of a slot's previous prompt; slots share nothing else. */
+  /** `cache_prompt: false` prevents reuse of a slot's previous prompt. Requests share nothing else. */
   'llama-server': {
     wholeResponses: true,
     startedBy: 'headers',

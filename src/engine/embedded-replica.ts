@@ -36,8 +36,8 @@ const EXTENSION = extname(import.meta.filename);
 export class EmbeddedReplica implements AsyncDisposable {
   readonly engine: Engine;
   /**
-   * Modification time of the model's file, in Unix seconds. Until the file is downloaded, the time when the service
-   * started.
+   * Modification time of the model's file, in Unix seconds. Until the file is downloaded, the time when this object was
+   * created.
    */
   created = Math.floor(Date.now() / 1000);
   readonly #options: EmbeddedOptions;
@@ -90,7 +90,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     return this.#supervisor?.description ?? this.#idleDescription;
   }
 
-  /** Whether requests can call `wake` and wait: the model is idle, or a later attempt to load it failed. */
+  /** Whether requests can call `wake` and wait: the model is idle, or could not be loaded again after it was idle. */
   get wakesUp(): boolean {
     if (this.#idleDescription === null || this.#supervisor !== null) return false;
     const { state } = this.#stateWithoutEngine;

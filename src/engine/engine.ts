@@ -120,7 +120,7 @@ export class ConnectionLost extends ServiceError {
 
 /** The process of an embedded engine ended while it processed the request. */
 export class EngineCrashed extends ServiceError {
-  /** Number of engine starts before the crash. It is the same for all requests that one crash ended. */
+  /** Number of engine starts before the crash. It is the same for all requests that ended in the same crash. */
   readonly starts: number;
 
   constructor(starts: number, cause: unknown) {

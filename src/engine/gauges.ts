@@ -1,6 +1,6 @@
 import type { EngineHealth } from './engine.ts';
 
-/** The load of a server, as it reports it in Prometheus' text format. */
+/** The load that a server reports in Prometheus' text format. */
 export type Gauges = Pick<
   EngineHealth,
   'slotsInUse' | 'queued' | 'cacheUsage' | 'promptTokens' | 'completionTokens'

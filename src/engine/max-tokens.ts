@@ -62,8 +62,8 @@ export function lowerMaxTokens(
 }
 
 /**
- * Returns the maximum tokens of the longest prompt. Returns null for a chat, because its template adds an unknown
- * number of tokens.
+ * Returns an upper bound on the tokens of the longest prompt. Returns null for a chat, because its template adds an
+ * unknown number of tokens.
  */
 function maxPromptTokens(request: GenerationRequest): number | null {
   switch (request.kind) {

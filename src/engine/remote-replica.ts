@@ -125,7 +125,7 @@ export class RemoteReplica implements AsyncDisposable {
         if (!wasReady) {
           // A server that was down may have been started with other settings.
           this.#description = await this.engine.describe(signal);
-          // Read the load first: without it, the number of requests sent to the server would not be limited.
+          // Read the load before requests are sent: without it, their number would not be limited.
           this.#gauges = await this.engine.gauges(signal).catch(() => null);
         }
         this.#health.add({ ...health, ...this.#gauges });

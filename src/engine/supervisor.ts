@@ -139,17 +139,17 @@ export class Supervisor implements AsyncDisposable {
     child.kill('SIGTERM');
   }
 
-  /** Kills the engine before this process exits: a stuck engine would not notice that its standard input closed. */
+  /** Kills the engine before this process exits. Otherwise, a stuck engine could outlive it by a second. */
   kill(): void {
     this.#child?.kill('SIGKILL');
   }
 
-  /** Stops the engine immediately. Resolves when it has exited. */
+  /** Stops the engine. Running requests have `EXIT_TIMEOUT_MS` to finish. Resolves when it has exited. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#stop(EXIT_TIMEOUT_MS);
   }
 
-  /** Stops the engine for good. Running requests have `RESTART_TIMEOUT_MS` to finish. Resolves when it has exited. */
+  /** Like `[Symbol.asyncDispose]`, but running requests have `RESTART_TIMEOUT_MS` to finish. */
   async finish(): Promise<void> {
     await this.#stop(RESTART_TIMEOUT_MS);
   }

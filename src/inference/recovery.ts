@@ -47,9 +47,9 @@ export class Interruption {
   }
 
   /**
-   * Calls `acquire` until it succeeds. Only the first call excludes the failed replica, because it may be an embedded
-   * engine that is restarting. Throws the error of the interruption after the maximum wait, or the reason of the
-   * signal.
+   * Calls `acquire` until it succeeds. The first call excludes the failed replica. Later calls do not, because it may
+   * be an embedded engine that is restarting. Throws the error of the interruption after the maximum wait, or the
+   * reason of the signal.
    */
   async acquire<Lease>(
     acquire: (failures: ReadonlyMap<Engine, ServiceError>, signal: AbortSignal) => Lease | Promise<Lease>,

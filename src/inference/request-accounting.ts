@@ -36,7 +36,7 @@ export interface SettlementOutcome {
   delivered: boolean;
 }
 
-/** The limits reservation and the ledger row of one request. */
+/** The limit reservation and the ledger row of one request. */
 export class RequestAccounting {
   readonly #accounting: Accounting;
   readonly #identity: RequestIdentity;

@@ -8,7 +8,7 @@ export interface Metric {
   readonly buckets?: readonly number[];
 }
 
-/** The buckets of vLLM's histograms, so that its dashboards work with other names. */
+/** The buckets of vLLM's histograms, so that its dashboards work once the metric names in them are replaced. */
 const TTFT_BUCKETS = [
   0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640,
   2560,

@@ -246,8 +246,9 @@ export class Dispatcher {
 }
 
 /**
- * Whether a request that waits for another replica goes before `own`, the replica's own next request. If both are from
- * the same account, it must have waited much longer, because each request is fastest where its prompt is cached.
+ * Whether `waiter`, which waits for another replica, goes before `own`, the next request of the replica with room. If
+ * both are from the same account, `waiter` must have waited much longer, because each request is fastest where its
+ * prompt is cached.
  */
 function isBefore(waiter: Waiter, own: Waiter): boolean {
   if (waiter.share === own.share) return waiter.sinceMs + PATIENCE_MS <= own.sinceMs;

@@ -13,8 +13,8 @@ export interface Candidate {
 }
 
 /**
- * Selects a replica. `last` is the index of the previous choice; equal candidates take turns after it. Returns an
- * index, or -1 without candidates.
+ * Selects a replica. `last` is the index of the previous choice; of equal candidates, the next one after it is
+ * selected. Returns an index, or -1 without candidates.
  */
 export type Policy = (candidates: readonly Candidate[], last: number) => number;
 

@@ -222,7 +222,10 @@ export class RoutedReplica {
     return this.#entry.report();
   }
 
-  /** Throws 409 `conflict` if it is not an engine process of this service, or its model is being downloaded. */
+  /**
+   * Throws 409 `conflict` if it is not an engine process of this service, or if its model is unloaded, idle or being
+   * downloaded.
+   */
   assertRestartable(): void {
     if (this.#entry.restart === undefined) {
       throw new ServiceError('conflict', 'Only engine processes of this service can be restarted.');

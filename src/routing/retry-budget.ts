@@ -3,7 +3,7 @@ import { WindowCount } from './window-count.ts';
 const WINDOW_MS = 60_000;
 
 export interface RetryLimits {
-  /** Maximum retries per request in the last minute, 0 to 1. */
+  /** Maximum retries in the last minute, as a share of the requests in that minute: 0 to 1. */
   share: number;
   /** Retries per minute that are always allowed. */
   minPerMinute: number;

@@ -1,8 +1,8 @@
 import type { ReplicaCapacity } from '../engine/engine.ts';
 
 /**
- * Servers with fewer slots than this get one choice more than they have slots. With more slots, a slot that is idle
- * for a round trip costs less than a request that waits on the server, out of turn.
+ * Servers with at least two slots, but fewer than this, get one choice more than they have slots. With more slots, a
+ * slot that is idle for a round trip costs less than a request that waits on the server, where the order is not fair.
  */
 const MANY_SLOTS = 8;
 
@@ -26,7 +26,7 @@ export class Room {
   #limit = Infinity;
   /** Whether the limit is learned, and no request waited at the latest report. */
   #grows = false;
-  /** Whether requests waited at the latest report. One report is not enough, because requests may just have arrived. */
+  /** Whether too many requests waited at the latest report. The limit drops only after two such reports in a row. */
   #isFull = false;
 
   constructor(configured: number | undefined) {

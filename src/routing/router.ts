@@ -94,9 +94,7 @@ export class Router {
     }
   }
 
-  /**
-   * Returns the accounts with running or waiting requests of every model, those with the most waiting requests first.
-   */
+  /** Returns the accounts with running or waiting requests, per model: those with the most waiting requests first. */
   accounts(): QueuedAccount[] {
     return [...this.#models.values()]
       .flatMap((model) => model.accounts())

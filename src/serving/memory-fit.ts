@@ -31,7 +31,7 @@ export async function checkFit(
   if (needed > available) throw doesNotFit(id, needed, available, loaded);
 }
 
-/** A model of the catalog on this machine. */
+/** A model of the catalog, and whether this machine has it and enough memory for it. */
 export interface CatalogState {
   model: CatalogModel;
   /** Memory that it needs in the default configuration. */

@@ -36,7 +36,7 @@ const RETRYABLE: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 const KINDS = { internal: 1, server: 2 } as const;
 const STATUS_ERROR = 2;
 
-/** Sends spans to an OTLP/HTTP receiver in batches, as JSON. Spans that cannot be sent are dropped. */
+/** Sends spans to an OTLP/HTTP receiver in batches, as JSON. Failed batches are sent again if OTLP allows it. */
 export class OtlpExporter implements AsyncDisposable {
   readonly #config: TracingConfig;
   readonly #log: Log;

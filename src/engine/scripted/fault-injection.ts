@@ -4,8 +4,8 @@ import { EVENT_FRAMES } from '../event-frame.ts';
 import { parseDirective, type Directive } from './options.ts';
 
 /**
- * Injects the faults of a response that engine events cannot express: a status, invalid JSON, a closed connection, a
- * stream that ends early, missing usage. Used as `beforeResponse` of `serveEngine`.
+ * Injects the faults that engine events cannot express: a status, invalid JSON, a closed connection, a stream that ends
+ * early, missing usage. Used as `beforeResponse` of `serveEngine`.
  */
 export function injectFaults(request: GenerationRequest, response: ServerResponse): void {
   const directive = readDirective(request);

@@ -4,7 +4,7 @@ import { ScriptedEngine } from './engine.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './options.ts';
 import { injectFaults } from './fault-injection.ts';
 
-/** Minimum time between two reports of simulated loading progress, in milliseconds, and their maximum number. */
+/** Approximate time between reports of simulated loading progress, in milliseconds, and the maximum number of them. */
 const STEP_MS = 250;
 const MAX_STEPS = 1000;
 

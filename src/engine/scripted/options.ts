@@ -82,7 +82,7 @@ export interface Directive {
   garbageAfter?: number;
   /** Closes the connection after this many frames. */
   cutAfter?: number;
-  /** Ends the stream as if it were complete after this many frames. */
+  /** Ends the stream after this many frames, as if it were complete. */
   endAfter?: number;
   /** Omits the usage from every frame. */
   noUsage?: boolean;

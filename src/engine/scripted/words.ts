@@ -29,7 +29,7 @@ export function splitTokens(text: string): string[] {
   return text.match(/\s*\S{1,12}|\s+/gu) ?? [];
 }
 
-/** Counts the tokens of each prompt, about four characters each. A chat is one prompt. */
+/** Counts the tokens of each prompt. A token has about four characters, and a chat is one prompt. */
 export function countPromptTokens(request: GenerationRequest): number[] {
   const counts = promptTexts(request).map(countTokens);
   switch (request.kind) {

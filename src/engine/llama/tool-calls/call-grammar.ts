@@ -98,8 +98,8 @@ export class CallGrammar {
   }
 
   /**
-   * Returns an expression for a value and the text after it: `before`, then `end`. The value is raw text if it is a
-   * string, otherwise JSON. A parser must not require `before`.
+   * Returns an expression for a value, then `before`, then `end`. The value is raw text if it is a string, otherwise
+   * JSON. A parser must not require `before`.
    */
   rawValue(tool: Tool, argument: string, end: string, before = ''): string {
     const after = literal(before + end);

@@ -11,7 +11,7 @@ export interface OutputParserOptions {
   format: ToolFormat | null;
   /** Null if the model does not reason. */
   reasoning: ReasoningFormat | null;
-  /** See `startsInReasoning`. */
+  /** Whether the prompt ends inside the reasoning; see `reasoningOf`. */
   insideReasoning: boolean;
   /** The tools that are offered. Formats without JSON need their schemas for the types of arguments. */
   tools: readonly Tool[];

@@ -24,7 +24,7 @@ export function* rawValue(
   try {
     for (;;) {
       const end = yield* reader.until(ends, sink);
-      // A string inside of JSON can contain the end of a value.
+      // A string inside of JSON can contain one of `ends`.
       if (mayBeString || !endsInString(undecided ?? '')) break;
       sink(end);
     }

@@ -26,7 +26,7 @@ export interface ToolFormat {
   readonly leadingGrammar?: (grammar: CallGrammar) => string;
   /** GBNF expression for the text between a call and the next opening. */
   readonly separator: string;
-  /** GBNF expression for the text before the opening if the output begins with a call. Absent: none. */
+  /** GBNF expression for the text before the first call if a grammar constrains the whole output. Absent: none. */
   readonly preamble?: string;
 }
 

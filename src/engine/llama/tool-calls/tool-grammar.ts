@@ -137,7 +137,8 @@ class SchemaArguments {
       required?: readonly string[];
     };
     const keyword = ['enum', 'const', 'propertyNames'].find((name) => name in tool.parameters);
-    if (keyword !== undefined) throw unenforceable(`${path}.${keyword}`, `\`${keyword}\` on all arguments`);
+    if (keyword !== undefined)
+      throw unenforceable(`${path}.${keyword}`, `\`${keyword}\` on the arguments object`);
     if (required.some((name) => !Object.hasOwn(properties, name)))
       throw unenforceable(`${path}.required`, 'arguments that are not in `properties`');
     const name = Object.keys(properties).find((each) => !WRITABLE_NAME.test(each));
