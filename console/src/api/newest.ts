@@ -16,7 +16,7 @@ const MAX_ROWS = 5000;
 
 /**
  * Merges a new first page into the loaded pages. It replaces all rows down to its cursor, so that rows that no longer
- * match the filters disappear. If there is a gap between the new page and the loaded rows, the list restarts with it.
+ * match the filters disappear. The list restarts with it if there is a gap between it and the loaded rows.
  */
 export function withNewest<Row extends { id: string }>(known: Pages<Row>, newest: Page<Row>): Pages<Row> {
   const end = newest.next_cursor;

@@ -36,7 +36,7 @@ interface ReadOptions<Data = unknown> {
   /** Refetch interval in milliseconds while the page is visible; may depend on the last response. */
   everyMs?: number | ((answer: Data | undefined) => number | false);
   enabled?: boolean;
-  /** Shows the previous data while data for new arguments loads, for filters and ranges. */
+  /** Keeps showing the previous data while data for new arguments (filters, ranges) loads. */
   keep?: boolean;
   /** Never refetches automatically. */
   still?: boolean;

@@ -22,5 +22,5 @@ export const COLORS = {
 /** Returns the color of a group, such as a model, by its rank; at most five have their own. */
 export const groupColor = (rank: number): number => rank + 1;
 
-/** All groups that do not have their own color. */
+/** The shared color of the groups that do not have their own. */
 export const OTHER_COLOR = 6;

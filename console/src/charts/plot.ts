@@ -33,7 +33,7 @@ const FONT = '11px "Geist Variable", sans-serif';
 const TAIL_OPACITY = '60%';
 /** Width of a time label on the axis, in CSS pixels. */
 const TICK_WIDTH = 76;
-/** Right padding and approximate width of the y axis, in CSS pixels. */
+/** Space to the right of the plot, and approximate width of the y axis, in CSS pixels. */
 const PADDING = 8;
 const Y_AXIS = 48;
 /** Space above the plot, height of the x axis, and minimum distance between values on the y axis, in CSS pixels. */

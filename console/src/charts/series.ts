@@ -5,7 +5,7 @@ export interface Series {
   values: readonly (number | null)[];
   /** `bar`s are stacked, the first series at the bottom; `area` is a line with a filled area. */
   shape: 'bar' | 'line' | 'area';
-  /** Series color of the theme, 1 to 9. */
+  /** Series color of the theme, 1 to 10. */
   color: number;
   /** A dashed gray line, for the previous period. */
   faint?: boolean;

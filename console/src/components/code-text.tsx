@@ -1,6 +1,6 @@
 /** Text of the service, such as an error message, in which the parts in backquotes are shown as code. */
 export function CodeText({ text }: { text: string }) {
-  // The last backquote of an odd number is not part of a pair.
+  // A backquote without a partner stays in the text.
   const parts = text.split(/`([^`]*)`/);
   // The parts never change order.
   return parts.map((part, index) =>

@@ -42,7 +42,7 @@ export function LimitMeter({ limitStatus, scope }: LimitMeterProps) {
         ) : (
           <>
             <span>Last 60 seconds</span>
-            {/* The capacity of the token bucket may differ from the limit. A full bucket says nothing. */}
+            {/* A full token bucket is not shown, because its capacity may differ from the limit. */}
             {Number(used) > 0 && <span>{limitLeft(limitStatus)} available now</span>}
           </>
         )}

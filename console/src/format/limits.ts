@@ -20,7 +20,7 @@ const LIMITS: Readonly<Record<LimitName, { label: string; unit: string }>> = {
 /** Returns the label of a limit, such as "Requests per minute". */
 export const limitLabel = (limit: LimitName): string => LIMITS[limit].label;
 
-/** Formats an amount of a limit: requests, tokens, or USD as a decimal string. */
+/** Formats an amount of a limit. `amount`: requests, tokens, or USD as a decimal string. */
 export const limitAmount = (limit: LimitName, amount: LimitStatus['bound']): string =>
   limit === 'usd_per_month' ? money(String(amount)) : whole(Number(amount));
 

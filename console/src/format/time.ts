@@ -21,7 +21,7 @@ export const exactTime = (at: string): string => EXACT.format(new Date(at));
 /** Formats a recent time for a log: no year, to the second. */
 export const logTime = (at: string): string => LOG.format(new Date(at));
 
-/** Formats a time in the user's time zone and says so, for text that otherwise uses UTC, such as `1 Dec, 01:00 local time`. */
+/** Formats a time in the user's time zone, such as `1 Dec, 01:00 local time`, for text that otherwise uses UTC. */
 export const localTime = (at: string): string => `${LOCAL.format(new Date(at))} local time`;
 
 /** Formats a range of times in the user's time zone, to the minute; null: open. */

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'react';
 
 /**
  * Returns the secret in the URL fragment of a link; empty: none. Fragments do not reach server logs. The secret is
- * removed from the URL immediately, so that it does not stay in the browser history, and is lost on reload.
+ * removed from the URL immediately, to keep it out of the browser history. A reload loses it.
  */
 export function useFragmentToken(): string {
   const [token, setToken] = useState(() => location.hash.slice(1));

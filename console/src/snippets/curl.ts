@@ -24,7 +24,7 @@ export function curl({ method, url, key, body, streams = false }: Call): string 
   return parts.join(' \\\n  ');
 }
 
-/** Returns the variable name of `$SLUICE_API_KEY`, which is `SLUICE_API_KEY`; null: not a variable. */
+/** Returns the name of a variable, such as `SLUICE_API_KEY` for `$SLUICE_API_KEY`; null: not a variable. */
 export function variableOf(key: string): string | null {
   return /^\$([A-Za-z_]\w*)$/.exec(key)?.[1] ?? null;
 }

@@ -34,7 +34,7 @@ export interface Group {
   entries: readonly Entry[];
 }
 
-/** Groups of paths under `/api`; others are grouped by their first segment. */
+/** Group labels of paths under `/api`, by the segment after `/api`. Other segments are their own label. */
 const GROUPS: Readonly<Record<string, string>> = {
   accounts: 'Accounts and plans',
   plans: 'Accounts and plans',

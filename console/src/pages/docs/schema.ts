@@ -16,7 +16,7 @@ export interface Shape {
   constraints: readonly string[];
   /** Allowed values as JSON; empty: any. */
   values: readonly string[];
-  /** Fields of the object, or of the elements of its array or map. */
+  /** Fields of the object, or of the elements of the array or map. */
   fields: readonly SchemaField[];
   /** Alternatives with fields of their own. */
   variants: readonly Schema[];

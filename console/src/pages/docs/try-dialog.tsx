@@ -69,7 +69,7 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
         className="space-y-4"
         onSubmit={(event) => {
           event.preventDefault();
-          // Inference costs little and reads change nothing; everything else needs confirmation.
+          // Inference costs little, and GET requests change nothing; all other requests need confirmation.
           if (inference || entry.method === 'GET') run();
           else setAsking(true);
         }}

@@ -61,8 +61,8 @@ function Consequences({ target }: { target: Key }) {
           days.isPending && <Skeleton className="mt-1 h-4 w-64" />
         ) : (
           <>
-            It sent <strong>{requests(ofToday)}</strong> today and <strong>{requests(month)}</strong> this
-            month (UTC).
+            The key sent <strong>{requests(ofToday)}</strong> today and <strong>{requests(month)}</strong>{' '}
+            this month (UTC).
           </>
         )}
       </p>

@@ -17,7 +17,7 @@ interface ModelActivityProps {
   atMs: number;
 }
 
-/** The activity of a model that is not ready, or why it is inactive. Operators can cancel or start it. */
+/** Shows why a model is not ready. Operators can cancel its download, or load the model. */
 export function ModelActivity({ model, models, atMs }: ModelActivityProps) {
   const { user } = useSession();
   if (model.state === 'ready') return null;

@@ -56,9 +56,10 @@ interface Offer {
   context_tokens: number | null;
 }
 
-/** Converts the input to an API value, or returns validation errors. The API checks the ranges. */
+/** An API value, or the validation errors of the input. */
 export type Read<Value> = { value: Value; errors: null } | { value: null; errors: FieldErrors };
 
+/** Converts the input to an API value, or returns validation errors. The API checks the ranges. */
 export function offerOf(draft: OfferDraft): Read<Offer> {
   const errors: Record<string, string> = {};
   const price = (name: 'prompt' | 'completion') => {

@@ -85,5 +85,5 @@ function Running({ model: { in_flight: running, embedded } }: { model: Model }) 
   const many = running === 1 ? 'request has' : 'requests have';
   return embedded
     ? `${whole(running)} running ${many} 10 seconds to finish.`
-    : `${whole(running)} running ${running === 1 ? 'request finishes' : 'requests finish'} first.`;
+    : `${whole(running)} running ${running === 1 ? 'request' : 'requests'} can still finish.`;
 }

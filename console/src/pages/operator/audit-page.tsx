@@ -20,7 +20,7 @@ export default function AuditPage() {
   return (
     <Page
       title="Audit log"
-      hint="Changes to accounts, keys, plans and users. Events cannot be edited or deleted."
+      hint="Sign-ins, and changes to accounts, keys, plans, users and models. Events cannot be edited or deleted."
     >
       <Card flush>
         <AuditFilters names={names} />
@@ -62,7 +62,7 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
       </EmptyState>
     ) : (
       <EmptyState icon={ScrollText} title="No events yet">
-        Changes to accounts, keys, plans and users will appear here.
+        Sign-ins, and changes to accounts, keys, plans, users and models, will appear here.
       </EmptyState>
     );
   }

@@ -33,7 +33,7 @@ export function DrainReplica({ engine, open, onClose }: DrainReplicaProps) {
         It gets no new requests from any instance until you resume it, even after a restart.{' '}
         {running === 0
           ? 'No requests are running on it now.'
-          : `${whole(running)} running ${running === 1 ? 'request finishes' : 'requests finish'} first.`}
+          : `${whole(running)} running ${running === 1 ? 'request' : 'requests'} can still finish.`}
       </p>
       {isLast && (
         <Notice tone="warn">

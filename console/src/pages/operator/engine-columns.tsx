@@ -101,7 +101,7 @@ function Replica({ engine, onOpen }: { engine: Engine; onOpen: (engine: Engine) 
   );
 }
 
-/** Load and memory below the name, on narrow windows that hide their columns. */
+/** Load and memory below the name, for narrow windows, where their columns are hidden. */
 function Narrow({ engine: { queued, tokens_per_second: speed, memory_bytes: memory } }: { engine: Engine }) {
   const values = [
     { name: 'Queue', value: orUnknown(queued, whole) },

@@ -4,14 +4,14 @@ import { useRead } from '../../api/queries.ts';
 /** Maximum page size of the API; anything beyond the first page is shown by id. */
 const PAGE = 1000;
 
-/** The name of an actor or subject of the audit log: `user:<id>`, `account:<id>`, `key:<id>`. */
+/** The name of an actor or subject of the audit log. */
 export interface Named {
   name: string;
   /** Distinguishes it from others with the same name. */
   hint: string;
 }
 
-/** Returns names by id. Names that are not loaded yet are missing. */
+/** Returns names by `user:<id>`, `account:<id>` and `key:<id>`. Names that are not loaded yet are missing. */
 export function useNames(): ReadonlyMap<string, Named> {
   const accounts = useRead('listAccounts', { query: { limit: PAGE } });
   const users = useRead('listUsers', { query: { limit: PAGE } });

@@ -7,7 +7,7 @@ type Plan = ItemOf<'listPlans'>;
 /** Select value of the default plan. No plan has an empty name. */
 const DEFAULT_PLAN = '';
 
-/** Convert between a plan name, or null for the default plan, and a select value. */
+/** Convert a plan name (null: the default plan) to a select value, and back. */
 export const planChoice = (plan: string | null): string => plan ?? DEFAULT_PLAN;
 export const chosenPlan = (choice: string): string | null => (choice === DEFAULT_PLAN ? null : choice);
 

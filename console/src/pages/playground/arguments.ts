@@ -1,7 +1,7 @@
 /** Deeper levels are not indented further, so that the formatted text stays proportional to the arguments. */
 const MAX_INDENT = 16;
 
-/** A string, possibly without its end; a sign; or a number or word. Skips white space between them. */
+/** A string, possibly without its end; a bracket, comma or colon; or a number or word. Skips white space. */
 const TOKEN = /"(?:[^"\\]|\\.)*(?:"|\\?$)|[{}[\],:]|[^\s"{}[\],:]+/gs;
 
 /** Indents JSON arguments, even if they are incomplete. Changes only white space outside of strings. */
@@ -24,7 +24,7 @@ export function formatArguments(json: string): string {
   return text;
 }
 
-/** Returns whether the arguments of a call are the JSON of an object. Empty arguments mean none. */
+/** Returns whether the arguments of a call are the JSON of an object. Empty arguments are accepted too. */
 export function isCompleteCall({ arguments: json }: { arguments: string }): boolean {
   if (json === '') return true;
   try {

@@ -77,7 +77,7 @@ function readFunction(value: Readonly<Record<string, unknown>>, path: string): T
   }
   if (description !== null) {
     if (typeof description !== 'string') return toolError(`${path}.description`, 'must be a string');
-    // The code points are counted only if there are more UTF-16 units than this, which is rare.
+    // Counts the code points only if the number of UTF-16 units exceeds the maximum, which is rare.
     if (
       description.length > MAX_DESCRIPTION_LENGTH &&
       Array.from(description).length > MAX_DESCRIPTION_LENGTH

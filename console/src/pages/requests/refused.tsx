@@ -68,8 +68,8 @@ function Rows({ scope, refusals }: { scope: Scope; refusals: readonly Refusal[] 
   if (refusals.length === 0) {
     return (
       <EmptyState icon={ShieldCheck} title="No refused requests">
-        Requests are refused because of their key, a limit or an invalid field. They are counted here by key
-        and error, with the latest message of each error.
+        If a request is refused because of its key, a limit or an invalid field, it is counted here by key and
+        error, with the latest message of each error.
       </EmptyState>
     );
   }

@@ -44,7 +44,7 @@ function ModelNotReady({ model }: { model: ItemOf<'listServedModels'> }) {
     const retry = model.retry_in_ms;
     return (
       <Notice tone="warn" title={`${model.id} is down`}>
-        {model.reason ?? 'Check the service log for the reason.'}
+        {model.reason === null ? 'Check the service log for the reason.' : `${model.reason}.`}
         {retry !== null && ` Retrying in ${wait(retry)}.`}
       </Notice>
     );

@@ -83,7 +83,7 @@ function Accept({ token, session, invitation }: AcceptProps) {
         <div className="space-y-4 text-sm text-ink-2">
           <p>
             You are signed in as <strong className="font-medium text-ink">{user.email}</strong>. This
-            invitation is for another user. Sign out to accept it.
+            invitation is for another user. To accept it as that user, sign out first.
           </p>
           <Button className="w-full" busy={signOut.isPending} onClick={() => signOut.mutate(undefined)}>
             Sign out
