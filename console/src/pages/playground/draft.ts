@@ -182,7 +182,7 @@ export function awaitsResults({ turns }: Pick<Column, 'turns'>): boolean {
   return last !== undefined && sentCalls(last).some(({ result }) => result === '');
 }
 
-/** Returns whether the last turn is a user message, or a response whose calls all have results. */
+/** Returns whether the last turn is a user message, or a response with calls that all have results. */
 export function canRespond({ turns }: Pick<Column, 'turns'>): boolean {
   const last = turns.at(-1);
   if (last === undefined || last.role === 'user') return last !== undefined;
