@@ -50,7 +50,7 @@ describe('the lock file', () => {
     const unchecked = Object.entries(packages)
       .filter(([path, { integrity, link }]) => path.startsWith('node_modules/') && !link && !integrity)
       .map(([path]) => path);
-    // The registry that created this file does not have their pinned version.
+    // The registry that this file was created with does not have the pinned version of these packages.
     assert.deepEqual(unchecked, [
       'node_modules/@node-llama-cpp/mac-arm64-metal',
       'node_modules/@node-llama-cpp/mac-x64',
@@ -82,7 +82,7 @@ describe('an installation without development dependencies', () => {
   }
   const manifest = (path: string): Manifest =>
     JSON.parse(readFileSync(join(ROOT, path, 'package.json'), 'utf8')) as Manifest;
-  /** Packages whose code the files below a folder import; type-only imports are not code. */
+  /** Returns the packages from which the files below a folder import code, not only types. */
   const imported = (folder: string, pattern: RegExp): string[] => {
     const files = readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' });
     const code = files

@@ -109,7 +109,7 @@ test('unknown keys, invalid names and an unusable data directory exit with 1 and
   );
 });
 
-test('a key can be revoked with an invalid configuration file', async (t) => {
+test('a key can be revoked even if the configuration file is invalid', async (t) => {
   const home = folder(t);
   const file = join(home, 'sluice.yaml');
   writeFileSync(file, 'models: nonsense');

@@ -53,7 +53,7 @@ describe('series', () => {
     );
   });
 
-  test('points without neighbors, which a line does not show, are found', () => {
+  test('isolated points, which a line does not show, are found', () => {
     assert.deepEqual(isolated([1, null, 2, 3, null, 4]), [0, 5]);
     assert.deepEqual(isolated([7]), [0]);
     assert.deepEqual(isolated([]), []);

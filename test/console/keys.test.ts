@@ -88,7 +88,7 @@ describe('the keys page', WITH_BROWSER, () => {
     await dialog.getByLabel('Name').fill('shop window');
     await dialog.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Key shop window updated').waitFor();
-    // The toast comes before the form closes; Escape would otherwise only end the edit.
+    // The toast comes before the form closes. Until then, Escape would only end the edit.
     await page.getByRole('dialog', { name: 'shop window', exact: true }).waitFor();
     await page.keyboard.press('Escape');
     await row(/shop window/).waitFor();

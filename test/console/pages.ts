@@ -126,7 +126,7 @@ async function callTools(page: Page): Promise<void> {
   await page.locator('summary').filter({ hasText: 'Reasoning' }).click();
 }
 
-/** The browser keeps the playground of an earlier page. The playground would store it again when the page is left. */
+/** Removes what an earlier page stored. Leaves the playground first, because it stores its input when it is left. */
 async function clearPlayground(page: Page): Promise<void> {
   const url = page.url();
   await page.goto('/members');

@@ -277,7 +277,7 @@ async function seedLedger(store: LedgerStore, random: Random, count: number, now
   const fromMs = toMs - SEED_DAYS * DAY_MS;
   const sources = SEED_KEYS.filter(({ weight }) => weight !== undefined).map((key) => toSource(key, now));
   const epoch = await store.register(LEASE_MS);
-  // The other instance settles the open requests of this one as interrupted, because its lease has expired.
+  // The lease of this instance has already expired, so `reap` settles its open requests as interrupted.
   const expired = await store.register(-1);
   let written = 0;
   const write = async (chunk: readonly SeedRequest[]) => {

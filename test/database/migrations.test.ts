@@ -178,7 +178,7 @@ for (const databases of testDatabases()) {
       ]);
     });
 
-    test('requests and usage of the previous version have no reasoning tokens', async () => {
+    test('requests and usage from before reasoning tokens were counted have 0 of them', async () => {
       await using location = await databases.location();
       await createOldest(location);
       await using old = await openDatabase(location);
@@ -204,15 +204,15 @@ for (const databases of testDatabases()) {
       assert.deepEqual(plain(rows), [{ id, ...expected }]);
       assert.deepEqual(plain(await kysely.selectFrom('usage_days').select(tokens).execute()), [expected]);
       await assert.rejects(sql`update ledger set reasoning_tokens = -1`.execute(kysely));
-      // An instance of the previous version may still write.
+      // An instance of the older version may still write.
       await change(location, add.replaceAll(id, randomUUIDv7()).replaceAll('20000', '20001'));
     });
 
-    test('users of the previous version are unchanged by the migration', async () => {
+    test('users and members from before migration 0004_identity are kept', async () => {
       await using location = await databases.location();
       await createOldest(location);
       await using old = await openDatabase(location);
-      // Back to the state after the previous migration.
+      // Back to the state before 0004_identity.
       await change(location, BEFORE_IDENTITY);
       await change(
         location,
@@ -282,7 +282,7 @@ for (const databases of testDatabases()) {
     test('a migration that fails leaves the database as it was', async () => {
       await using location = await databases.location();
       await createOldest(location);
-      // Makes the last migration fail, after those before it.
+      // Makes 0004_identity fail, after the migrations before it.
       await change(location, 'create table invitations (x integer)');
       await assert.rejects(openDatabase(location), fault('failed', /invitations/));
       await change(location, 'drop table invitations');
@@ -299,7 +299,7 @@ for (const databases of testDatabases()) {
   });
 }
 
-/** Reverts the last migration. */
+/** Reverts 0006_reasoning_tokens. */
 const BEFORE_REASONING = `
   alter table ledger drop column reasoning_tokens;
   alter table usage_days drop column reasoning_tokens;
@@ -317,7 +317,7 @@ const BEFORE_USERS = `
   create index sessions_person on sessions (person_id, created_at, id);
   delete from migrations where name = '0012_users';`;
 
-/** Reverts the migration to version 4. */
+/** Reverts 0012_users and 0004_identity. */
 const BEFORE_IDENTITY = `
   ${BEFORE_USERS}
   ${[

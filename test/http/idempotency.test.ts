@@ -474,7 +474,7 @@ test('requests with a key are joined within an instance while Valkey is unavaila
   assert.equal(warnings?.length, 1);
 });
 
-/** Starts two instances that share only Valkey, so that both have an account with the same ID. */
+/** Starts two instances that share only Valkey. Each has its own database, whose default account has the same ID. */
 async function startPair(settings?: string) {
   const url = await valkeyUrl();
   await using owned = new AsyncDisposableStack();

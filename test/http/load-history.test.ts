@@ -27,7 +27,7 @@ test('the history lists full seconds, oldest first, with the requests that ended
   assert.deepEqual([first?.requests, first?.ttftMs], [0, null]);
 });
 
-test('a second is dropped after five minutes, and its place is reused', () => {
+test('the counts of a second are dropped after five minutes, and their place is reused', () => {
   let now = 1_800_000_000_000;
   const load = new LoadHistory(() => now);
   load.record(ENDED);

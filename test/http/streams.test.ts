@@ -114,7 +114,7 @@ const disconnects: Record<string, (wire: Wire) => void> = {
 for (const [stage, directive] of Object.entries(stages)) {
   for (const [how, disconnect] of Object.entries(disconnects)) {
     for (const stream of [true, false]) {
-      test(`the slot of a client that ${how} ${stage} is freed, stream ${stream}`, async () => {
+      test(`a slot is freed if its client ${how} ${stage}, stream ${stream}`, async () => {
         const before = requestLog(service).length;
         using wire = await Wire.open(service.url);
         wire.send(request(directive, { stream }));

@@ -43,7 +43,7 @@ test('incomplete requests end with their connections', { concurrency: true }, as
 
 test('a first request that is sent more than bodyMs after its connection was opened is served', async () => {
   using early = await Wire.open(service.url);
-  // Its 408 shows that more than bodyMs has passed since `early` was opened.
+  // The 408 of `later` shows that more than bodyMs has passed since `early` was opened.
   using later = await Wire.open(service.url);
   assertError(await later.send(unfinished['half a request line'] ?? '').response(), 'request_timeout');
   const response = await early.send(requestText(CHAT, key, hello)).response();

@@ -121,7 +121,7 @@ describe('claims in Valkey', { skip: withoutValkey }, () => {
     process.kill(server.pid, 'SIGKILL');
     await server.start();
     await until(async () => (await expiry()) > 0);
-    // It may not have reconnected yet.
+    // `other` may not have reconnected yet.
     await until(async () => (await other.claim(a)) !== null);
   });
 

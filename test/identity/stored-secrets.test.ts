@@ -95,7 +95,7 @@ for (const kind of testDatabases()) {
       await assert.rejects(prepareSecrets(database, keysOf(A)), { message: /Add it after the first key/ });
     });
 
-    test('the command encrypts with a new key, and keeps the old key for backups', async () => {
+    test('`secrets rotate` encrypts with a new key, and keeps the old key for backups', async () => {
       await using database = await withUser(kind);
       await insertPlain(database);
       const running = new SecretKeys({ home: database.home, text: null });

@@ -101,12 +101,12 @@ const chunk = (text: string, finish_reason: string) => ({
   choices: [{ index: 0, text, finish_reason, logprobs: null }],
 });
 
-test('TGI: an empty finish_reason, and its own finish reasons', () => {
+test('an empty finish_reason of TGI is ignored, and its own finish reasons are converted', () => {
   const events = read('text', chunk('a', ''), chunk('b', 'eos_token'), { choices: [], usage }, '[DONE]');
   assert.deepEqual(events, [started(), token('a'), token('b', 0, 2), finish('stop'), end]);
 });
 
-test('vLLM: text and finish reason in one chunk, and the finish reason twice', () => {
+test('text and finish reason of vLLM are read from one chunk, and a repeated finish reason is ignored', () => {
   const last = delta('b', { finish_reason: 'length', stop_reason: null });
   assert.deepEqual(read('chat', delta(''), last, last, { choices: [], usage }, '[DONE]').slice(0, 3), [
     started(),

@@ -91,7 +91,7 @@ test('reasoning that is not reported is estimated as a share of the reported com
   assert.deepEqual(meter.total(), { usage: usage(9, 90, 0, 60), usageSource: 'engine' });
 });
 
-test('reported reasoning is not estimated, and reasoning after it is added', () => {
+test('reported reasoning is not estimated, and later reasoning is added to it', () => {
   const meter = new UsageMeter({ promptTokens: 7 });
   meter.record(received(5, 5), usage(9, 5, 0, 4), 0);
   assert.deepEqual(meter.total(), { usage: usage(9, 5, 0, 4), usageSource: 'engine' });
