@@ -23,7 +23,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   usage: ['Show usage by hour, day, model, key or account.', () => import('./commands/usage.ts')],
   ledger: ['Export the request ledger.', () => import('./commands/ledger.ts')],
   receipt: ['Show one request in detail.', () => import('./commands/receipt.ts')],
-  audit: ['Show who changed accounts, keys, plans and users.', () => import('./commands/audit.ts')],
+  audit: ['Show who changed accounts, keys, plans, users and models.', () => import('./commands/audit.ts')],
   replicas: [
     'List the replicas of models, and take them out of service for maintenance.',
     () => import('./commands/replicas.ts'),

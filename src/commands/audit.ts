@@ -9,7 +9,7 @@ import { PROGRAM } from '../program-name.ts';
 export function register(program: Command): void {
   program
     .command('audit')
-    .description('Show who changed accounts, keys, plans and users.')
+    .description('Show who changed accounts, keys, plans, users and models.')
     .command('list')
     .description('List changes, newest first.')
     .option('--account <account>', 'only changes to this account and its keys')

@@ -23,7 +23,7 @@ export function register(program: Command): void {
   database
     .command('backup')
     .description(
-      'Copy the database to a new file: a SQLite database, even if the source is PostgreSQL. Works while the service is running. The secrets in the copy can only be read with the key in secret.key or SLUICE_SECRET_KEY, so back up that key too.',
+      'Copy the database to a new SQLite file, even if the database is PostgreSQL. Works while the service is running. The secrets in the copy can only be read with the key in secret.key or SLUICE_SECRET_KEY, so back up that key too.',
     )
     .argument('<file>', 'path of the backup; must not exist yet. Only its owner can read it.')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} database backup /var/backups/sluice.db`)

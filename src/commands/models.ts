@@ -73,7 +73,7 @@ Example:
   models
     .command('remove')
     .description(
-      'Remove an added model, or delete the files of a downloaded model, including partial downloads. A running service keeps using the files of a configured model until it stops.',
+      'Remove an added model and delete its downloaded file, or delete the files of a downloaded model, including partial downloads. A running service keeps using the files of a configured model until it stops.',
     )
     .argument('<model>', 'model to remove')
     .addHelpText('after', `${MODEL_NAMES}\n\nExample:\n  $ ${PROGRAM} models remove Qwen/Qwen3-0.6B`)

@@ -13,7 +13,7 @@ export function register(program: Command): void {
   secrets
     .command('rotate')
     .description(
-      'Encrypt the secrets in the database with a new key: a new one in the key file, or the first one in SLUICE_SECRET_KEY. Earlier keys stay in the file, because older backups need them.',
+      'Encrypt the secrets in the database with a new key. The command adds this key to the key file, or uses the first key of SLUICE_SECRET_KEY if that is set. Earlier keys stay in the file, because older backups need them.',
     )
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} secrets rotate`)
     .action(rotate);

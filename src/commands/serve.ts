@@ -31,7 +31,7 @@ export function register(program: Command): void {
 Settings come from environment variables and the configuration file:
   SLUICE_HOST    address to listen on (127.0.0.1)
   SLUICE_PORT    port to listen on (8080); 0 picks a free port, which is printed
-  SLUICE_HOME    data directory, with the database, models and run files
+  SLUICE_HOME    data directory: the database, models and other files of Sluice
   SLUICE_CONFIG  configuration file (YAML); docs/configuration.md lists its fields
 
   SLUICE_DATABASE_URL  PostgreSQL database (default: SQLite in the data directory)

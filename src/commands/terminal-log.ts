@@ -90,7 +90,7 @@ const EVENT_TEXTS: Partial<Record<string, (get: Get) => string | null>> = {
   'engine ready': (get) => `${get('engine')} is ready: ${get('backend')}, ${get('slots')} slots`,
   'cannot start the model': (get) => `Cannot serve ${get('model')}: ${get('reason')}`,
   'the engine cannot start': (get) => `Cannot serve ${get('engine')}: ${get('reason')}`,
-  stopping: (get) => `Stopping, running requests: ${get('running')}`,
+  stopping: (get) => `Stopping; requests still running: ${get('running')}`,
   request: describeRequest,
   'request refused': (get) => joinPresent(['Refused', get('path'), get('code')]),
 };

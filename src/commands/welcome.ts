@@ -47,7 +47,7 @@ export function firstRequest(url: string, model: string): string[] {
   const sampling = { temperature, top_p, top_k, min_p, repetition_penalty };
   const body = { model, messages: [{ role: 'user', content: 'Hello' }], ...sampling };
   return [
-    'To call it from another terminal:',
+    `To call ${model} from another terminal:`,
     `  export SLUICE_API_KEY=$(${PROGRAM} keys create --name my-app)`,
     `  curl ${url}/v1/chat/completions -H "Authorization: Bearer $SLUICE_API_KEY" -d '${JSON.stringify(body)}'`,
     '',

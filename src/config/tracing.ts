@@ -47,7 +47,7 @@ function readEndpoint(text: string, issues: ConfigIssue[]): string {
     return `${text.replace(/\/+$/, '')}/v1/traces`;
   }
   const expected = 'the http:// or https:// URL of an OTLP/HTTP receiver, such as http://127.0.0.1:4318';
-  issues.push(environmentIssue('OTEL_EXPORTER_OTLP_ENDPOINT', expected, 'its value is not one'));
+  issues.push(environmentIssue('OTEL_EXPORTER_OTLP_ENDPOINT', expected, 'its value is not such a URL'));
   return '';
 }
 

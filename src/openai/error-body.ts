@@ -55,7 +55,7 @@ function denialOf(status: number, detail: ErrorDetail): string | null {
   if (status === 401) return 'the replica refused the API key';
   if (status === 403 && !detail.moderated) return 'the replica denied access';
   const noCredit = status === 402 || (status === 429 && detail.code === 'insufficient_quota');
-  return noCredit ? 'the account at the replica has no credit' : null;
+  return noCredit ? 'the replica reported missing credit' : null;
 }
 
 /** OpenRouter sends 403 for prompts that the provider's moderation refused. */

@@ -206,7 +206,7 @@ export function parseTemplateVariables(body: RequestBody): JsonObject {
       throw unsupported(at, `is set by the service, as are ${fields.RESERVED_VARIABLES.join(', ')}`);
     }
     if (!fields.TEMPLATE_VARIABLE.test(name)) {
-      throw wrongValue(at, 'named by a letter and up to 63 letters, digits or "_"');
+      throw wrongValue(at, 'a name of at most 64 letters, digits or "_" that starts with a letter');
     }
   }
   const text = JSON.stringify(variables);

@@ -156,7 +156,7 @@ export class RoutedReplica {
 
   /** Logs that the replica denied access, which only the operator can fix. Logs at most once a minute. */
   warnAccessDenied({ cause }: AccessDenied): void {
-    this.#warn('replica denied access to this service', {
+    this.#warn('this service has no access to the replica', {
       cause: cause instanceof Error ? cause.message : undefined,
     });
   }

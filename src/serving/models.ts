@@ -304,7 +304,10 @@ export class Models implements AsyncDisposable {
     const hidden = [...wanted.keys()].filter((id) => this.#served.get(id)?.stored === null);
     for (const id of hidden) {
       if (this.#hidden.has(id)) continue;
-      this.#context.log.warn('an added model is hidden by the one in the configuration', { model: id });
+      this.#context.log.warn(
+        'an added model is not served, because a model in the configuration has its ID',
+        { model: id },
+      );
     }
     this.#hidden = new Set(hidden);
   }

@@ -20,7 +20,7 @@ export const ATTRIBUTES = {
   provider: ['gen_ai.provider.name', 'Always `sluice`.'],
   requestModel: [
     'gen_ai.request.model',
-    'The model ID; missing if the request was refused before it was known.',
+    'The model ID; missing if the request was refused before its model was known.',
   ],
   responseModel: ['gen_ai.response.model', 'The model ID, if the response has begun.'],
   finishReasons: ['gen_ai.response.finish_reasons', 'A list with the finish reason of the last choice.'],

@@ -63,11 +63,13 @@ describe('sluice run', { skip: file === undefined && 'SLUICE_TEST_MODEL is not s
     const { child, env, output, ended } = running;
     await until(() => {
       assert.equal(child.exitCode, null, output.stderr);
-      return output.stdout.includes('To call it from another terminal:\n') && output.stdout.endsWith('\n');
+      return (
+        output.stdout.includes('To call local/tiny from another terminal:\n') && output.stdout.endsWith('\n')
+      );
     });
     assert.match(output.stdout, /\nModel: local\/tiny \(Q4_1, /);
     assert.ok(!output.stdout.includes('A better model'), output.stdout);
-    const printed = output.stdout.split('To call it from another terminal:\n')[1] ?? '';
+    const printed = output.stdout.split('To call local/tiny from another terminal:\n')[1] ?? '';
     // The model could otherwise generate until the context is full.
     const commands = printed.replace('{"model"', '{"max_tokens":4,"model"');
     assert.notEqual(commands, printed);

@@ -56,7 +56,7 @@ describe('the log on a terminal', () => {
       'acme/model is ready: cpu, 2 threads, 4 slots',
       'error  engine crashed; restarting  engine=acme/model  reason="killed by SIGKILL"  crashes=1  pauseMs=200',
       'warning  email not sent  error="Error: refused"',
-      'Stopping, running requests: 2',
+      'Stopping; requests still running: 2',
       'POST /v1/chat/completions  200  acme/model  12 + 34 tokens  1.2 s',
     ]);
   });

@@ -135,9 +135,13 @@ test('a server that was started without tool calls causes a 400 that names the o
 test('the log names what the operator has to fix: the key, the access or the credit', () => {
   for (const [status, body, cause] of [
     [401, { error: { code: 'invalid_api_key' } }, 'refused the API key with status 401 (invalid_api_key)'],
-    [402, {}, 'has no credit with status 402'],
+    [402, {}, 'reported missing credit with status 402'],
     [403, {}, 'denied access with status 403'],
-    [429, { error: { code: 'insufficient_quota' } }, 'has no credit with status 429 (insufficient_quota)'],
+    [
+      429,
+      { error: { code: 'insufficient_quota' } },
+      'reported missing credit with status 429 (insufficient_quota)',
+    ],
   ] as const) {
     const text = JSON.stringify(body);
     const error = readErrorBody(status, text);

@@ -146,7 +146,7 @@ describe('openai for Node, through a replica with the dialect openai', () => {
       });
     }
     await until(() => requestLog(service).length > 0);
-    const warnings = service.log().match(/replica denied access to this service/g);
+    const warnings = service.log().match(/this service has no access to the replica/g);
     assert.equal(warnings?.length, 1);
     assert.match(
       service.log(),

@@ -68,7 +68,7 @@ async function nearestExisting(path: string): Promise<string> {
 /** Checks that the address is free. A running Sluice service on it is not a fault. */
 export async function checkPort(host: string, port: number): Promise<Finding> {
   const subject = 'port';
-  const address = port === 0 ? `any free port of ${host}` : `port ${port} of ${host}`;
+  const address = port === 0 ? `a port of ${host}` : `port ${port} of ${host}`;
   const code = await listenErrorCode(host, port);
   if (code === null) return { subject, status: 'good', found: `${address} is free`, advice: null };
   if (code === 'EADDRINUSE' && (await isSluice(host, port))) {

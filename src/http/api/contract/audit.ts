@@ -25,7 +25,7 @@ export const auditEntry = component(
 export const auditOperations = operations({
   listAudit: {
     route: 'GET /api/audit',
-    summary: 'List changes to accounts, keys, plans and users, newest first.',
+    summary: 'List changes to accounts, keys, plans, users and models, newest first.',
     access: 'operator',
     query: z.strictObject({
       account_id: id.optional(),

@@ -72,7 +72,7 @@ export const requestOperations = operations({
     query: z.strictObject({
       account_id: id
         .optional()
-        .describe('Default: all accounts and requests without a valid key, for operators only.'),
+        .describe('Default, for operators only: all accounts, and also the requests without a valid key.'),
       key_id: id.optional(),
       hours: z.coerce
         .number<number>()

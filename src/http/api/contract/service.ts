@@ -39,7 +39,7 @@ export const servedModel = component(
     replicas_ready: count,
     pricing: z.object({ prompt: perMillion, completion: perMillion }),
     context_length: nullableCount.describe(
-      'In tokens. Until the metadata of the model is known, this field and the following ones are null, and `recommended_sampling` is empty.',
+      'In tokens. Until the metadata of the model is known, `context_length`, `max_completion_tokens`, `quantization`, `modality` and `instruct_type` are null, and `recommended_sampling` is empty.',
     ),
     max_completion_tokens: nullableCount,
     quantization: z.string().nullable(),
@@ -95,7 +95,7 @@ export const servedModel = component(
       .boolean()
       .nullable()
       .describe(
-        'Whether removing it deletes its downloaded file, because it is in the models folder and no other model uses it. For operators only.',
+        'Whether removing the model also deletes its file: true if the file is in the models folder and no other model uses it. For operators only.',
       ),
     tools: z.boolean().nullable().describe('Whether the model calls tools; null: unknown.'),
     reasoning: z
