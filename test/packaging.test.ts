@@ -121,7 +121,7 @@ describe('an installation without development dependencies', () => {
     );
   });
 
-  test('npm ci builds the console with node alone', () => {
+  test('the script that builds the console after npm ci imports no packages', () => {
     assert.equal(manifest('.').scripts?.prepare, 'node test/console/build.ts');
     assert.deepEqual(imported('test/console', /^build\.ts$/), []);
   });

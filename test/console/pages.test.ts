@@ -18,7 +18,7 @@ import { openConsole, openSeededService, setUp, type SeededService } from './ser
 /** Each page is opened in the first view, and the window is then resized to the next ones. */
 const VIEWS: readonly (Required<View> & { axe: boolean })[] = [
   { width: 1440, scheme: 'light', axe: true },
-  // The elements are those of a phone, in the colors of a desktop.
+  // Not checked with axe: the elements are those of the phone view, in the colors of the desktop view.
   { width: 768, scheme: 'light', axe: false },
   { width: 360, scheme: 'dark', axe: true },
 ];
