@@ -21,7 +21,7 @@ async function startWithFile(): Promise<
   return { ...service, file, stateOf };
 }
 
-test('models add, unload, load and remove change the running service', async () => {
+test('the commands `models add`, `unload`, `load` and `remove` change the running service', async () => {
   await using running = await startWithFile();
   const { env, file, stateOf } = running;
   const added = await runCli(['models', 'add', file, '--prompt-price', '0.5'], env);
@@ -55,7 +55,7 @@ async function addWithFile(env: NodeJS.ProcessEnv, home: string, ...ids: string[
   return file;
 }
 
-test('models remove keeps a file that another model uses', async () => {
+test('`models remove` keeps a file that another model uses', async () => {
   await using running = await startWithFile();
   const { env, home } = running;
   const file = await addWithFile(env, home, 'local/one', 'local/two');
@@ -67,7 +67,7 @@ test('models remove keeps a file that another model uses', async () => {
   assert.deepEqual([second.code, existsSync(file)], [0, false], second.stderr);
 });
 
-test('models remove deletes the file after the running service has canceled its download', async () => {
+test('`models remove` deletes the file after the running service has canceled its download', async () => {
   await using running = await startWithFile();
   const { env, home, stateOf } = running;
   const file = await addWithFile(env, home, 'local/one');
@@ -83,7 +83,7 @@ test('models remove deletes the file after the running service has canceled its 
   assert.deepEqual([removed.code, existsSync(file)], [0, false], removed.stderr);
 });
 
-test('models add refuses models that exist, and unknown sources', async () => {
+test('`models add` refuses models that exist, and unknown sources', async () => {
   await using running = await startWithFile();
   const { env, file } = running;
   for (const [args, message] of [

@@ -241,7 +241,7 @@ test('a file is never read while it is partly written', async () => {
         assert.match(String(error), /it kept changing/);
         return null;
       });
-      // The first bytes of the longer file were never the whole file.
+      // A `drainMs` of 22 without the `queue` would be a partly written file.
       if (config !== null) assert.ok(config.file.drainMs === 11 || config.file.queue.maxRequests === 7);
     }
   } finally {
