@@ -146,7 +146,7 @@ export async function setLoaded(id: string, loaded: boolean): Promise<void> {
   if (!stored || stored.config.replicas) {
     throw new ServiceError(
       'model_not_found',
-      `No model ${id} with an engine was added. \`${PROGRAM} models list --added\` lists the models.`,
+      `${id} is not an added model with an embedded engine. \`${PROGRAM} models list --added\` lists the added models.`,
     );
   }
   const action = loaded ? 'model.load' : 'model.unload';

@@ -50,7 +50,7 @@ function unknownField(path: readonly PropertyKey[], file: YamlFile): ConfigIssue
   let advice = `known fields: ${known.join(', ')}`;
   if (near !== null) advice = `did you mean ${near}?`;
   else if (variable !== null) advice = `set the environment variable ${VARIABLES.get(variable)} instead`;
-  else if (elsewhere !== undefined) advice = `the field is ${elsewhere.path}`;
+  else if (elsewhere !== undefined) advice = `set ${elsewhere.path} instead`;
   return {
     path: formatPath(path),
     ...file.locate(path, 'key'),

@@ -217,7 +217,7 @@ function checkBounds(node: Node, path: string): void {
       const last = high === 'maximum' ? Math.floor(max) : Math.ceil(max) - 1;
       if (max < min || (exclusive && max === min) || (integer && last < first)) {
         const kind = integer ? 'an integer' : 'a number';
-        throw wrongValue(`${path}.${high}`, `high enough to allow ${kind} above \`${low}\``);
+        throw wrongValue(`${path}.${high}`, `high enough to allow ${kind} that \`${low}\` also allows`);
       }
     }
   }

@@ -99,7 +99,7 @@ test('`models add` refuses models that exist, and unknown sources', async () => 
   }
   const unknown = await runCli(['models', 'load', 'no/model'], env);
   assert.deepEqual(
-    [unknown.code, /No model no\/model with an engine was added/.test(unknown.stderr)],
+    [unknown.code, /no\/model is not an added model with an embedded engine/.test(unknown.stderr)],
     [1, true],
   );
   assert.equal((await runCli(['models', 'add', file], env)).code, 0);

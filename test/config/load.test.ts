@@ -133,7 +133,7 @@ test('all issues are reported together, with positions and accepted values', asy
     '5:7 models[0].engine.slot: unknown field; did you mean slots?',
     '6:16 models[0].engine.threads: expected a whole number from 1 to 256, got 0',
     '7:18 models[0].engine.gpuLayers: expected a whole number from 0 to 10000 or "auto", got "many"',
-    '8:5 models[0].slots: unknown field; the field is models[].engine.slots',
+    '8:5 models[0].slots: unknown field; set models[].engine.slots instead',
     '9:5 models[1].id: missing; expected text of at most 200 characters',
     '10:7 queue: expected a mapping, got null (remove the field, or give it a value)',
     '11:11 logLevel: expected one of "fatal", "error", "warn", "info", "debug", "silent", got "loud"',
