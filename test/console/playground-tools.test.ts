@@ -129,7 +129,8 @@ describe('tools in the playground', WITH_BROWSER, () => {
     await restart();
     await send({ reasoning: 'First this, then that. '.repeat(4), text: 'Done.', tokenMs: 15 });
     const summary = last().locator('summary').filter({ hasText: 'Reasoning' });
-    await summary.click();
+    // With the keyboard, because the page scrolls during the stream, and a click can miss.
+    await summary.press('Enter');
     await last().getByText('First this, then that.').waitFor();
     await last().getByText('Done.').waitFor();
     await last()

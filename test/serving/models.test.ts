@@ -244,7 +244,7 @@ for (const kind of testDatabases()) {
         models.map(({ id, origin, source }) => [id, origin, source]),
         [[SECOND, 'file', 'scripted:']],
       );
-      assert.match(again.log(), /hidden by the one in the configuration/);
+      assert.match(again.log(), /because a model in the configuration has its ID/);
     });
   });
 }
