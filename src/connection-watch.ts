@@ -13,8 +13,8 @@ export interface ConnectionLimits {
 }
 
 /**
- * An idle connection stays open this much longer than clients are told, so that no request arrives while it is being
- * closed.
+ * An idle connection is closed this long after the timeout sent to clients has expired, so that no request arrives
+ * while the connection is being closed.
  */
 const IDLE_GRACE_MS = 1000;
 

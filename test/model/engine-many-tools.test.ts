@@ -88,7 +88,7 @@ describe('the embedded engine with many tools', SKIP, () => {
     }
   });
 
-  test('refuses them in a context that is too small, and reports both lengths', async () => {
+  test('refuses tools that do not fit in the context, and reports both lengths', async () => {
     await using small = await load(512);
     const request = chat('Call a tool.', REQUEST);
     const { message } = await assertRefused(small, request, 'context_length_exceeded', 'messages');
