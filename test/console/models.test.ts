@@ -179,7 +179,7 @@ describe('models of a running service', WITH_BROWSER, () => {
       assert.equal(await drawer.getByRole('button', { name }).count(), 0, name);
     await drawer.getByRole('button', { name: 'Unload' }).click();
     const question = page.getByRole('alertdialog', { name: `Unload ${MODEL}?` });
-    await question.getByText('until you load it again, or the service restarts').waitFor();
+    await question.getByText('until you load it again or the service restarts').waitFor();
     await question.getByRole('button', { name: 'Cancel' }).click();
     await page.keyboard.press('Escape');
     await drawer.waitFor({ state: 'detached' });
@@ -187,7 +187,7 @@ describe('models of a running service', WITH_BROWSER, () => {
 
   test('the catalog shows which models fit, and another model can be chosen instead', async () => {
     const dialog = await openAdd(page, 'Catalog');
-    await dialog.getByText(/of memory is available on this machine/).waitFor();
+    await dialog.getByText(/of memory is available on the machine/).waitFor();
     await dialog.getByRole('searchbox').fill('qwen3-0.6b');
     const entry = dialog.getByRole('button', { name: /Qwen\/Qwen3-0\.6B/ });
     for (const fact of [

@@ -19,7 +19,7 @@ const SHORTCUTS: readonly { title: string; keys: readonly { keys: string; what: 
     keys: [
       { keys: '↵', what: 'Send the message' },
       { keys: 'Shift ↵', what: 'Start a new line' },
-      { keys: 'Mod ↵', what: 'Send from the prompt or while editing a message' },
+      { keys: 'Mod ↵', what: 'Send while editing a prompt or a message' },
       { keys: 'Esc', what: 'Stop the response' },
     ],
   },

@@ -28,7 +28,7 @@ export function CatalogList({ served, onChoose }: CatalogListProps) {
       <SearchField label="Search the catalog" value={search} onChange={setSearch} />
       <p role="status" className="min-h-4 text-xs text-ink-3 tabular-nums">
         {data !== undefined &&
-          `${bytes(data.available_memory_bytes)} of memory is available on this machine.`}
+          `${bytes(data.available_memory_bytes)} of memory is available on the machine that runs the service.`}
         {shown?.length === 0 && ' No matching models in the catalog.'}
       </p>
       {shown === undefined && <SkeletonRows rows={5} />}

@@ -83,7 +83,7 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
           <ModelActivity model={model} models={models} atMs={atMs} />
           {model.origin === 'file' && (
             <Notice title="Defined in the configuration file">
-              To change or remove it, edit the file and restart the service.
+              To change or remove the model, edit the file and restart the service.
             </Notice>
           )}
           <ModelDetails model={model} />

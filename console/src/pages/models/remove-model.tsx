@@ -73,8 +73,11 @@ export function UnloadModel({ model, open, onClose }: ConfirmProps) {
         {memory !== null && `Frees ${bytes(memory)} of memory. `}Its file is kept. <Running model={model} />
       </p>
       <p>
-        Requests for it are refused with 503 until you load it again
-        {origin === 'file' ? ', or the service restarts' : ', even after a restart'}.
+        Requests for it are refused with 503
+        {origin === 'file'
+          ? ' until you load it again or the service restarts'
+          : ', even after a restart, until you load it again'}
+        .
       </p>
     </Confirm>
   );
