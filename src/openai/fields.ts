@@ -78,7 +78,7 @@ export const topK = number('top_k', { type: 'integer', minimum: 0, maximum: MAX_
 export const minP = number('min_p', { type: 'number', minimum: 0, maximum: 1 }, 0, {
   neutral: [0],
   supportedBy: SAMPLERS,
-  description: 'Excludes tokens whose probability is below this fraction of the most likely one.',
+  description: 'Excludes tokens whose probability is below this fraction of the highest probability.',
 });
 
 export const seed = number('seed', { type: 'integer', minimum: -(2 ** 63), maximum: 2 ** 63 }, null, {

@@ -61,7 +61,7 @@ function Consequences({ account, permanent }: { account: Account; permanent: boo
               ? 'Its active key stops working within a second.'
               : `Its ${live.length} active keys stop working within a second.`}{' '}
         {requests === undefined || requests === 0
-          ? 'Requests still running at that point end with the error invalid_api_key.'
+          ? 'Any running requests end with the error invalid_api_key.'
           : requests === 1
             ? 'The running request ends with the error invalid_api_key.'
             : `The ${requests}${running.data?.next_cursor == null ? '' : ' or more'} running requests end with the error invalid_api_key.`}
@@ -69,8 +69,8 @@ function Consequences({ account, permanent }: { account: Account; permanent: boo
       {admins > 0 && (
         <p className="font-medium text-ink">
           {admins === 1
-            ? 'One active key is an admin key. It can no longer manage the service.'
-            : `${admins} active keys are admin keys. They can no longer manage the service.`}
+            ? 'One active key is an admin key. The management API will refuse it.'
+            : `${admins} active keys are admin keys. The management API will refuse them.`}
         </p>
       )}
       <p>

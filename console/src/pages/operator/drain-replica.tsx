@@ -30,7 +30,7 @@ export function DrainReplica({ engine, open, onClose }: DrainReplicaProps) {
       onConfirm={() => drain.mutate({ body: { model, name } }, { onSuccess: onClose })}
     >
       <p>
-        It gets no new requests from any instance until you resume it, even after a restart.{' '}
+        It gets no new requests from any instance, even after a restart, until you resume it.{' '}
         {running === 0
           ? 'No requests are running on it now.'
           : `${whole(running)} running ${running === 1 ? 'request' : 'requests'} can still finish.`}

@@ -127,10 +127,10 @@ function modelsCheck(models: readonly Model[]): Check {
   return {
     name,
     state: able ? 'warning' : 'unhealthy',
-    word: able ? (down ? 'Some down' : 'Some loading') : 'Not ready',
+    word: able ? (down ? 'Some down' : 'Some not ready') : 'Not ready',
     what,
     advice: `${able ? '' : `/readyz returns 503 until ${required.length > 0 ? 'every required model' : 'one model'} is ready. `}${
-      down ? 'The Engines page shows the reason' : 'The Engines page shows the progress'
+      down ? 'The Engines page shows the reason' : 'The Engines page shows the state of each replica'
     }. See docs/operations.md, "Health", and docs/troubleshooting.md.`,
   };
 }

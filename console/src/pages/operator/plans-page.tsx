@@ -72,7 +72,7 @@ function PlanCard({ plan, limits }: { plan: Plan; limits: Limits }) {
     >
       <LimitList limits={limits} />
       {plan.weight !== null && plan.weight !== 1 && (
-        <p className="mt-1.5 text-sm">Weight {plan.weight} when requests wait for a model</p>
+        <p className="mt-1.5 text-sm">Weight when a model is busy: {plan.weight}</p>
       )}
       {Object.entries(models).map(([model, own]) => (
         <section key={model} className="mt-4 border-t border-line pt-4">
@@ -84,7 +84,7 @@ function PlanCard({ plan, limits }: { plan: Plan; limits: Limits }) {
       ))}
       {plan.default && (
         <p className="mt-4 text-xs leading-5 text-ink-3">
-          Used by accounts without an assigned plan. Set <Mono>defaultPlan</Mono> to change it.
+          Used by accounts without an assigned plan. To change the default plan, set <Mono>defaultPlan</Mono>.
         </p>
       )}
     </Card>

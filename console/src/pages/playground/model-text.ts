@@ -18,7 +18,7 @@ export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in
     case 'unloaded':
       return 'Not loaded';
     case 'idle':
-      return 'Idle, loaded with the next request';
+      return 'Idle, loads on the next request';
     case 'down':
       return retry_in_ms === null ? 'Down' : `Down, retrying in ${wait(retry_in_ms)}`;
   }

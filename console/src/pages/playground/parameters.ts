@@ -92,7 +92,7 @@ export const SAMPLING: readonly NumberParameter[] = [
   {
     name: 'min_p',
     label: 'Min P',
-    hint: 'Excludes tokens whose probability is below this fraction of the most likely one.',
+    hint: 'Excludes tokens whose probability is below this fraction of the highest probability.',
     modes: BOTH,
     whole: false,
     min: 0,

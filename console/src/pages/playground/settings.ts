@@ -190,7 +190,7 @@ export function variablesError(text: string): string | null {
   if (names.length > MAX_VARIABLES) return `Use at most ${MAX_VARIABLES} variables.`;
   const invalid = names.find((name) => !VARIABLE_NAME.test(name));
   if (invalid !== undefined) {
-    return `${JSON.stringify(invalid)} must be a letter, followed by at most 63 letters, digits or _.`;
+    return `Invalid variable name ${JSON.stringify(invalid)}. Use a letter, followed by at most 63 letters, digits or _.`;
   }
   return JSON.stringify(read.value).length > MAX_VARIABLES_LENGTH
     ? `Use at most ${MAX_VARIABLES_LENGTH} characters of JSON.`

@@ -114,7 +114,7 @@ function Line({ session }: { session: Session }) {
         busy={end.isPending}
         onConfirm={() => end.mutate({ params: { id } }, { onSuccess: () => setAsking(false) })}
       >
-        <p>This device has to sign in again.</p>
+        <p>You have to sign in again on that device.</p>
       </Confirm>
     </li>
   );

@@ -19,7 +19,7 @@ export function TwoFactor() {
   return (
     <Card
       title="Two-factor authentication"
-      hint="Signing in also requires a code from your authenticator app."
+      hint="Requires a code from your authenticator app at sign-in."
       actions={user.two_factor ? <Badge tone="good">On</Badge> : <Badge>Off</Badge>}
     >
       {user.two_factor ? <TurnedOn /> : <TurnedOff onBegun={setBegun} />}
