@@ -18,7 +18,7 @@ const ERRORS: Readonly<Record<string, string>> = {
   unsupported_parameter: 'The engine of this model does not support one of the fields.',
   model_not_found: 'The model does not exist.',
   invalid_api_key:
-    'The key was revoked or expired, or its account was suspended, while the request was running.',
+    'The key was revoked or expired, or its account was suspended or closed, while the request was running.',
   internal_error: 'An error in the service. The service log has details under this request ID.',
   engine_unavailable: 'No replica of the model was available.',
   queue_full: 'The queue of the model was full, or the request waited too long.',
