@@ -1,20 +1,18 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
 import { ONE_WORD } from '../default-model.ts';
 import { fillQueue, killEngine, limitedKeys, REAL, startForClients } from './fixture.ts';
-import { untilIdle } from '../harness.ts';
+import { run, untilIdle } from '../harness.ts';
+import { python, WITH_PYTHON } from './python.ts';
 
-const python = process.env.SLUICE_TEST_PYTHON;
 const SCRIPT = join(import.meta.dirname, 'openai_python.py');
 
-describe('openai for Python', { skip: python === undefined && 'SLUICE_TEST_PYTHON is not set' }, async () => {
-  if (python === undefined) return;
+describe('openai for Python', WITH_PYTHON, async () => {
+  if (python === '') return;
   const service = await startForClients();
   after(() => service[Symbol.asyncDispose]());
 
@@ -49,19 +47,11 @@ describe('openai for Python', { skip: python === undefined && 'SLUICE_TEST_PYTHO
     SLUICE_CONTROL: `http://127.0.0.1:${port}`,
     ...(process.env.SLUICE_TEST_MODEL === undefined ? {} : { SLUICE_REAL_MODEL: REAL }),
   };
-  const skipped = process.env.SLUICE_TEST_MODEL === undefined ? ' \\(skipped=1\\)' : '';
+  const skipped = process.env.SLUICE_TEST_MODEL === undefined ? ' \\(skipped=3\\)' : '';
   const passed = new RegExp(`^Ran [1-9]\\d* tests[^]*\nOK${skipped}\n$`, 'm');
-  for (const [name, suite] of [
-    ['the synchronous client', 'Sync'],
-    ['the asynchronous client', 'Async'],
-  ] as const) {
-    test(name, async () => {
-      const child = spawn(python, [SCRIPT, '-v', suite], { env, stdio: ['ignore', 'ignore', 'pipe'] });
-      const ended = once(child, 'exit');
-      const report = await text(child.stderr);
-      const [code]: unknown[] = await ended;
-      assert.equal(code, 0, report);
-      assert.match(report, passed);
-    });
-  }
+  test('the synchronous and the asynchronous client', async () => {
+    const { code, stderr } = await run(python, [SCRIPT, '-v'], env);
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, passed);
+  });
 });

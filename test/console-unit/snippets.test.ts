@@ -4,18 +4,12 @@ import { after, before, describe, test } from 'node:test';
 import { curl } from '../../console/src/snippets/curl.ts';
 import { literal, JSON_SYNTAX, PYTHON, TYPESCRIPT } from '../../console/src/snippets/literal.ts';
 import { KEY_VARIABLE, samplesOf, type Sample } from '../../console/src/snippets/samples.ts';
+import { python, runPython, WITH_PYTHON } from '../clients/python.ts';
 import { ROOT } from '../docs/markdown.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, run, startService, type ProcessResult, type TestService } from '../harness.ts';
 
-const python = process.env.SLUICE_TEST_PYTHON ?? 'python3';
-const WITH_CURL = { skip: fails('curl', '--version') && 'no curl' };
-const WITH_PYTHON = { skip: fails(python, '-c', '') && 'no Python' };
-const WITH_CLIENT = {
-  skip:
-    fails(python, '-c', 'import openai') &&
-    'no Python with the package openai (SLUICE_TEST_PYTHON names one)',
-};
+const WITH_CURL = { skip: spawnSync('curl', ['--version']).status !== 0 && 'no curl' };
 
 /** Texts with special characters of the languages, of shells and of templates. */
 const AWKWARD = [
@@ -229,31 +223,44 @@ describe('executed samples', () => {
   });
   after(() => service[Symbol.asyncDispose]());
 
-  for (const [index, [name, { request, prints }]] of Object.entries(REQUESTS).entries()) {
-    for (const language of ['curl', 'Python', 'TypeScript'] as const) {
-      const needs = { curl: WITH_CURL, Python: WITH_CLIENT, TypeScript: {} }[language];
-      test(`${name}, in ${language}`, needs, async () => {
+  for (const [language, needs] of [
+    ['curl', WITH_CURL],
+    ['Python', WITH_PYTHON],
+    ['TypeScript', {}],
+  ] as const) {
+    test(`each request, in ${language}`, needs, async (t) => {
+      const requests = Object.entries(REQUESTS);
+      const programs = requests.map(([name, { request }], index) => {
         const key = index % 2 === 0 ? service.key : KEY_VARIABLE;
-        const sample = samplesOf({ baseUrl: service.url, key, request }).find(
-          (one) => one.language === language,
-        );
-        assert.ok(sample);
-        const { code, stdout, stderr } = await runSample(sample, service.key);
-        assert.equal(code, 0, `${sample.text}\n${stdout}\n${stderr}`);
-        assert.match(stdout, prints);
-        assert.doesNotMatch(stdout, /"error"/);
+        const samples = samplesOf({ baseUrl: service.url, key, request });
+        return samples.find((sample) => sample.language === language)?.text ?? assert.fail(name);
       });
-    }
+      const results = await runPrograms(language, programs, { SLUICE_API_KEY: service.key });
+      for (const [i, [name, { prints }]] of requests.entries()) {
+        await t.test(name, () => {
+          const { code, stdout, stderr } = results[i] ?? assert.fail('no result');
+          assert.equal(code, 0, `${programs[i]}\n${stdout}\n${stderr}`);
+          assert.match(stdout, prints);
+          assert.doesNotMatch(stdout, /"error"/);
+        });
+      }
+    });
   }
 });
 
-function runSample({ language, text }: Sample, key: string): Promise<ProcessResult> {
-  const program = {
-    curl: ['bash', '-euo', 'pipefail', '-s'],
-    Python: [python, '-'],
-    TypeScript: [process.execPath, '--input-type=module-typescript', '-'],
-  }[language];
-  return runInput(program, text, { SLUICE_API_KEY: key });
+async function runPrograms(
+  language: Sample['language'],
+  programs: readonly string[],
+  env: NodeJS.ProcessEnv,
+): Promise<ProcessResult[]> {
+  if (language === 'Python') return await runPython(programs, { ...process.env, ...env });
+  const interpreter =
+    language === 'curl'
+      ? ['bash', '-euo', 'pipefail', '-s']
+      : [process.execPath, '--input-type=module-typescript', '-'];
+  const results: ProcessResult[] = [];
+  for (const program of programs) results.push(await runInput(interpreter, program, env));
+  return results;
 }
 
 function runInput(
@@ -263,8 +270,4 @@ function runInput(
 ): Promise<ProcessResult> {
   // Bare imports are resolved from the working directory.
   return run(program, args, { ...process.env, ...env }, { cwd: ROOT, input });
-}
-
-function fails(program: string, ...args: string[]): boolean {
-  return spawnSync(program, args).status !== 0;
 }

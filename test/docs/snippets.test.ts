@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { parse } from 'yaml';
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
+import { runPython, WITH_PYTHON } from '../clients/python.ts';
 import {
   run,
   runCli,
@@ -41,6 +42,9 @@ const EXPECTED = [
   'idempotency-typescript',
 ];
 
+/** Why snippets that need curl are skipped, or false. */
+const NO_CURL = spawnSync('curl', ['--version']).status !== 0 && 'no curl';
+
 const snippets = [
   'README.md',
   'docs/quick-start.md',
@@ -64,15 +68,19 @@ test('all expected snippets are marked', () => {
   );
 });
 
-for (const snippet of snippets) {
-  const skip = missingProgram(snippet);
+for (const snippet of snippets.filter(({ language }) => language !== 'python')) {
+  const skip = snippet.language === 'sh' && NO_CURL;
   test(`${snippet.page}: the snippet ${snippet.name} runs and prints the response`, { skip }, async () => {
-    const { code, stdout, stderr } = await runSnippet(snippet);
-    assert.equal(code, 0, `${stdout}\n${stderr}`);
-    const expected = EXPECTATIONS[snippet.name] ?? /\w+ \w+ \w+/;
-    assert.match(stdout, expected, stderr);
+    assertPrinted(snippet, await runSnippet(snippet));
   });
 }
+
+test('each Python snippet runs and prints the response', WITH_PYTHON, async (t) => {
+  const pythonSnippets = snippets.filter(({ language }) => language === 'python');
+  const results = await runPython(pythonSnippets.map(programOf), environment());
+  for (const [i, snippet] of pythonSnippets.entries())
+    await t.test(`${snippet.page}: ${snippet.name}`, () => assertPrinted(snippet, results[i]));
+});
 
 test('config check accepts every YAML block', async () => {
   await using folder = await temporaryFolder();
@@ -118,29 +126,26 @@ const EXPECTATIONS: Readonly<Record<string, RegExp>> = {
   'node-json': /\{ city: '.*', capital: (true|false) \}/,
 };
 
-/** Returns why a snippet cannot run on this machine; false if it can, or if `CI` does not allow skipping. */
-function missingProgram({ language }: Snippet): string | false {
-  if (process.env.CI) return false;
-  if (language === 'python') {
-    const { status } = spawnSync(python(), ['-c', 'import openai']);
-    return status === 0 ? false : 'no Python with the package openai (SLUICE_TEST_PYTHON names one)';
-  }
-  if (language === 'sh') return spawnSync('curl', ['--version']).status === 0 ? false : 'no curl';
-  return false;
+function assertPrinted({ name }: Snippet, result: ProcessResult | undefined): void {
+  assert.ok(result);
+  const { code, stdout, stderr } = result;
+  assert.equal(code, 0, `${stdout}\n${stderr}`);
+  assert.match(stdout, EXPECTATIONS[name] ?? /\w+ \w+ \w+/, stderr);
 }
 
-function python(): string {
-  return process.env.SLUICE_TEST_PYTHON ?? 'python3';
-}
-
-function runSnippet({ language, code }: Snippet): Promise<ProcessResult> {
+function runSnippet(snippet: Snippet): Promise<ProcessResult> {
   const [program = '', ...args] =
-    {
-      sh: ['bash', '-euo', 'pipefail', '-s'],
-      python: [python(), '-'],
-      ts: [process.execPath, '--input-type=module-typescript', '-'],
-    }[language] ?? [];
-  const env = { ...process.env, SLUICE_API_KEY: service.key };
+    snippet.language === 'sh'
+      ? ['bash', '-euo', 'pipefail', '-s']
+      : [process.execPath, '--input-type=module-typescript', '-'];
   // Bare imports are resolved from the working directory.
-  return run(program, args, env, { cwd: ROOT, input: code.replaceAll(BASE_URL, service.url) });
+  return run(program, args, environment(), { cwd: ROOT, input: programOf(snippet) });
+}
+
+function programOf({ code }: Snippet): string {
+  return code.replaceAll(BASE_URL, service.url);
+}
+
+function environment(): NodeJS.ProcessEnv {
+  return { ...process.env, SLUICE_API_KEY: service.key };
 }
