@@ -136,6 +136,19 @@ test('the contract of the management API depends neither on Node nor on other pa
   }
 });
 
+test('the threads for SQLite load no packages, because loading Kysely would be most of the cost of starting them', () => {
+  const reached = new Set(['accounts/ledger/sqlite-writer.ts', 'database/sqlite-reader-thread.ts']);
+  // The loop also visits files that it adds.
+  for (const file of reached) {
+    const text = readFileSync(join(source, file), 'utf8');
+    for (const [, name = ''] of text.matchAll(/^(?:import|export)(?! type)[^;]*? from '([^']+)'/gm)) {
+      if (name.startsWith('.')) reached.add(relative(source, resolve(source, dirname(file), name)));
+      else assert.match(name, /^node:/, file);
+    }
+  }
+  assert.ok(reached.has('database/errors.ts'), 'the imports are found');
+});
+
 test('no file is longer than 400 lines', () => {
   const paths = [
     ...files.map((file) => join(source, file)),

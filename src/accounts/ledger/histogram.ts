@@ -1,5 +1,3 @@
-import { sql, type RawBuilder } from 'kysely';
-
 /**
  * Histograms with logarithmic buckets, as in DDSketch (https://arxiv.org/abs/1908.10693). Adding the counts of
  * two histograms merges them, and every value is within `ERROR` of the value of its bucket.
@@ -7,22 +5,15 @@ import { sql, type RawBuilder } from 'kysely';
 
 /** Largest relative error of a percentile. A little below 2%, so that rounding cannot exceed 2%. */
 const ERROR = 0.0199;
-const LOG_GAMMA = Math.log((1 + ERROR) / (1 - ERROR));
+export const LOG_GAMMA = Math.log((1 + ERROR) / (1 - ERROR));
 
 /** Values outside this range are clamped. */
-const LEAST = 0.001;
+export const LEAST = 0.001;
 const MOST = 1e12;
 
 /** Returns the bucket of a value, such as milliseconds or tokens per second. Negative for values below 1. */
 export function bucketOf(value: number): number {
   return Math.ceil(Math.log(Math.min(Math.max(value, LEAST), MOST)) / LOG_GAMMA);
-}
-
-/** Returns the SQL for `bucketOf` of a numeric expression. */
-export function bucketSql(value: RawBuilder<unknown>): RawBuilder<unknown> {
-  const real = sql`cast(${value} as double precision)`;
-  const bounded = sql`case when ${real} < ${sql.lit(LEAST)} then ${sql.lit(LEAST)} else ${real} end`;
-  return sql`cast(ceil(ln(${bounded}) / ${sql.lit(LOG_GAMMA)}) as integer)`;
 }
 
 /** Returns the representative value of a bucket; the values in it differ from that by at most 2%. */

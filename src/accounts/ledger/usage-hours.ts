@@ -1,7 +1,7 @@
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import { firstIdAt } from '../../database/partitions.ts';
 import { DAY_MS } from './days.ts';
-import { bucketSql } from './histogram.ts';
+import { LEAST, LOG_GAMMA } from './histogram.ts';
 import { CLIENT_DISCONNECTED } from './write.ts';
 
 export const HOUR_MS = 3_600_000;
@@ -55,4 +55,11 @@ function inRange({ fromDay, toDay, accountId }: DayRange) {
   const first = firstIdAt(fromDay * DAY_MS - HOUR_MS);
   const ofAccount = accountId == null ? sql`` : sql`account_id = ${accountId} and`;
   return sql`${ofAccount} id >= ${first} and id < ${firstIdAt(toDay * DAY_MS)}`;
+}
+
+/** Returns the SQL for `bucketOf` of a numeric expression. */
+function bucketSql(value: RawBuilder<unknown>): RawBuilder<unknown> {
+  const real = sql`cast(${value} as double precision)`;
+  const bounded = sql`case when ${real} < ${sql.lit(LEAST)} then ${sql.lit(LEAST)} else ${real} end`;
+  return sql`cast(ceil(ln(${bounded}) / ${sql.lit(LOG_GAMMA)}) as integer)`;
 }
