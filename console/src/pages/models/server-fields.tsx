@@ -70,7 +70,7 @@ export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
           inputMode="numeric"
           autoComplete="off"
           placeholder="Automatic"
-          hint="Maximum number of requests that run on this server at a time. A request with several choices counts once for each."
+          hint="Maximum number of requests that each instance sends to this server at a time. A request with several choices counts once for each."
           value={draft.maxInFlight}
           error={errorAt('max_in_flight')}
           onChange={({ target }) => onChange({ ...draft, maxInFlight: target.value })}
