@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { chat, scriptedYaml, spawnService, until, type ServiceProcess } from '../harness.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
@@ -28,8 +28,13 @@ defaultPlan: open
 const ENDLESS: Directive = { tokens: 100_000, tokenMs: 50 };
 
 describe('two instances', { skip: withoutPostgres || withoutValkey }, () => {
+  let instances: Instances;
+  before(async () => {
+    instances = await Instances.start();
+  });
+  after(() => instances[Symbol.asyncDispose]());
+
   test('enforce the limits of a plan together', async () => {
-    await using instances = await Instances.start();
     const caller = await instances.manager.caller('ten');
     const since = performance.now();
     const responses = await Promise.all(
@@ -44,8 +49,21 @@ describe('two instances', { skip: withoutPostgres || withoutValkey }, () => {
     }
   });
 
+  test('never both settle a request, because an instance paused beyond its lease aborts its generations', async () => {
+    const caller = await instances.manager.caller();
+    using stream = await instances.stream(0, caller);
+    await until(async () => ((await instances.receipt(stream.id))?.completion_tokens ?? 0) > 0);
+    instances.signal(0, 'SIGSTOP');
+    await until(async () => (await instances.receipt(stream.id))?.state === 'interrupted');
+    const settled = await instances.receipt(stream.id);
+    instances.signal(0, 'SIGCONT');
+    assertEndsWith(await stream.wire.restOfBody(), 'storage_unavailable');
+    assert.deepEqual(await instances.receipt(stream.id), settled);
+    await until(async () => (await instances.complete(0, caller)).status === 200);
+  });
+
+  // The last test, because it kills an instance.
   test('settle the open requests of a killed instance and release their reservations', async (t) => {
-    await using instances = await Instances.start();
     const single = await instances.manager.caller('single');
     const once = await instances.manager.caller('once');
     using first = await instances.stream(0, single);
@@ -73,20 +91,6 @@ describe('two instances', { skip: withoutPostgres || withoutValkey }, () => {
     for (const caller of [single, once]) {
       await until(async () => (await instances.complete(1, caller)).status === 200);
     }
-  });
-
-  test('never both settle a request, because an instance paused beyond its lease aborts its generations', async () => {
-    await using instances = await Instances.start();
-    const caller = await instances.manager.caller();
-    using stream = await instances.stream(0, caller);
-    await until(async () => ((await instances.receipt(stream.id))?.completion_tokens ?? 0) > 0);
-    instances.signal(0, 'SIGSTOP');
-    await until(async () => (await instances.receipt(stream.id))?.state === 'interrupted');
-    const settled = await instances.receipt(stream.id);
-    instances.signal(0, 'SIGCONT');
-    assertEndsWith(await stream.wire.restOfBody(), 'storage_unavailable');
-    assert.deepEqual(await instances.receipt(stream.id), settled);
-    await until(async () => (await instances.complete(0, caller)).status === 200);
   });
 });
 

@@ -2,33 +2,23 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { CATALOG } from '../../src/models/catalog.ts';
+import { collectOutput, MAIN, runCli } from '../harness.ts';
 import { sha256 } from './fake-hub.ts';
 import { Fixture } from './store-fixture.ts';
 
-const MAIN = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
 const { NAME, BYTES } = Fixture;
 
-function start(fixture: Fixture, ...args: readonly string[]) {
-  const child = spawn(process.execPath, [MAIN, 'models', ...args], {
-    env: { PATH: '', SLUICE_HOME: fixture.home, HF_ENDPOINT: fixture.hub.endpoint },
-  });
-  const output = { stdout: '', stderr: '' };
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (output.stderr += text));
-  const ended = once(child, 'close').then(([status]: unknown[]) => ({ status, ...output }));
-  return { child, output, ended };
-}
+const envOf = ({ home, hub }: Fixture) => ({ PATH: '', SLUICE_HOME: home, HF_ENDPOINT: hub.endpoint });
 
-const run = (fixture: Fixture, ...args: readonly string[]) => start(fixture, ...args).ended;
+const run = (fixture: Fixture, ...args: readonly string[]) => runCli(['models', ...args], envOf(fixture));
 
 describe('sluice models', () => {
   it('pulls, lists, verifies and removes models', async () => {
     await using fixture = await Fixture.open();
     const pulled = await run(fixture, 'pull', NAME);
-    assert.deepEqual([pulled.status, pulled.stdout], [0, `${fixture.file}\n`], pulled.stderr);
+    assert.deepEqual([pulled.code, pulled.stdout], [0, `${fixture.file}\n`], pulled.stderr);
     assert.match(pulled.stderr, /Downloading tiny\.gguf, 301 kB of 301 kB/);
 
     const listed = await run(fixture, 'list', '--json');
@@ -49,9 +39,9 @@ describe('sluice models', () => {
 
     const verified = await run(fixture, 'verify', '--json');
     assert.deepEqual(JSON.parse(verified.stdout), [{ file: fixture.file, ok: true, fault: null }]);
-    assert.equal((await run(fixture, 'remove', NAME)).status, 0);
+    assert.equal((await run(fixture, 'remove', NAME)).code, 0);
     const again = await run(fixture, 'remove', NAME);
-    assert.deepEqual([again.status, again.stderr], [1, `${NAME} is not downloaded\n`]);
+    assert.deepEqual([again.code, again.stderr], [1, `${NAME} is not downloaded\n`]);
   });
 
   it('lists the catalog', async () => {
@@ -71,8 +61,8 @@ describe('sluice models', () => {
   it('exits with 1 and the reasons, without a stack trace, when all sources fail', async () => {
     await using fixture = await Fixture.open();
     fixture.hub.status = 404;
-    const { status, stderr } = await run(fixture, 'pull', NAME);
-    assert.equal(status, 1);
+    const { code, stderr } = await run(fixture, 'pull', NAME);
+    assert.equal(code, 1);
     assert.match(
       stderr,
       /^Could not download .* from any source:\n {2}- hf:owner.*404.*\nTo use a file that you already have/m,
@@ -83,8 +73,11 @@ describe('sluice models', () => {
   it('exits with 130 on Ctrl-C and resumes later', async () => {
     await using fixture = await Fixture.open();
     fixture.hub.script = [{ stallAfter: 8000 }];
-    const pull = start(fixture, 'pull', NAME);
-    using child = pull.child;
+    using child = spawn(process.execPath, [MAIN, 'models', 'pull', NAME], {
+      env: { ...process.env, ...envOf(fixture) },
+    });
+    const output = collectOutput(child);
+    const ended = once(child, 'close');
     while (
       !(await stat(`${fixture.file}.part`).then(
         ({ size }) => size === 8000,
@@ -94,9 +87,9 @@ describe('sluice models', () => {
       await new Promise(setImmediate);
     }
     child.kill('SIGINT');
-    assert.equal((await pull.ended).status, 130);
-    assert.match(pull.output.stderr, /Interrupted\. Run the same command again to resume/);
-    assert.equal((await run(fixture, 'pull', NAME)).status, 0);
+    assert.deepEqual(await ended, [130, null]);
+    assert.match(output.stderr, /Interrupted\. Run the same command again to resume/);
+    assert.equal((await run(fixture, 'pull', NAME)).code, 0);
     assert.equal(fixture.hub.fetches.at(-1)?.range, 'bytes=8000-');
   });
 });
