@@ -31,13 +31,18 @@ interface Manifest {
   data: { 'sluice.yaml': string };
 }
 
-/** The output of `render.py`. */
+/** The chart with some values. */
 interface Rendered {
-  dockerfile: string;
-  lint: unknown[];
   manifests: Manifest[] | null;
   error: string | null;
   invalid: string[];
+}
+
+/** The output of `render.py`. */
+interface Output {
+  dockerfile: string;
+  lint: unknown[];
+  rendered: Rendered[];
 }
 
 interface Service {
@@ -60,19 +65,32 @@ const documented = new Set(
   readFileSync(join(ROOT, 'docs/configuration.md'), 'utf8').match(/\b(?:SLUICE_\w+|HF_TOKEN)\b/g),
 );
 
-function render(values: object): Rendered {
+/** The values of all tests, which one process renders, because starting Python is most of the cost. */
+const allValues: object[] = [];
+let output: Output | null = null;
+
+/** Returns a function that renders the chart with these values. Must be called before the first test runs. */
+function rendering(values: object): () => Rendered {
+  const index = allValues.push(values) - 1;
+  return () => runPython().rendered[index] ?? assert.fail('the first test has already run');
+}
+
+/** Runs `render.py` with the values of all tests. */
+function runPython(): Output {
+  if (output !== null) return output;
   const { stdout, stderr } = spawnSync(python ?? '', [join(ROOT, 'test/deploy/render.py'), DEPLOY], {
-    input: JSON.stringify(values),
+    input: JSON.stringify(allValues),
     encoding: 'utf8',
   });
   assert.notEqual(stdout, '', stderr);
   // `render.py` documents the shape.
-  return JSON.parse(stdout) as Rendered;
+  output = JSON.parse(stdout) as Output;
+  return output;
 }
 
-/** Renders the chart, and checks the configuration in it. */
-function manifestsOf(values: object): Manifest[] {
-  const { manifests, error, invalid } = render(values);
+/** Returns the manifests, and checks them and the configuration in them. */
+function manifestsOf(render: () => Rendered): Manifest[] {
+  const { manifests, error, invalid } = render();
   assert.deepEqual([error, invalid], [null, []]);
   assert.ok(manifests !== null);
   const config = manifests.find(({ kind }) => kind === 'ConfigMap');
@@ -91,15 +109,15 @@ describe(
   { skip: python === undefined && 'SLUICE_TEST_PYTHON is not set' },
   () => {
     test('have no findings of their linters', () => {
-      const { dockerfile, lint } = render({});
+      const { dockerfile, lint } = runPython();
       assert.equal(dockerfile, '');
       assert.deepEqual(lint, []);
     });
 
     for (const file of globSync('ci/*.yaml', { cwd: CHART })) {
+      const render = rendering(parse(read(`helm/sluice/${file}`)) as object);
       test(`are valid for Kubernetes with ${basename(file)}`, () => {
-        const manifests = manifestsOf(parse(read(`helm/sluice/${file}`)) as object);
-        for (const { kind, spec } of manifests) {
+        for (const { kind, spec } of manifestsOf(render)) {
           if (kind !== 'Deployment' && kind !== 'Job') continue;
           for (const { name } of spec.template.spec.containers.flatMap(({ env }) => env ?? [])) {
             if (!name.startsWith('SLUICE_REPLICA_')) assert.ok(documented.has(name), name);
@@ -108,14 +126,16 @@ describe(
       });
     }
 
+    const [documentedValues = ''] = blocksOf(readPage('docs/deploy.md'), 'yml');
+    const renderDocumented = rendering(parse(documentedValues) as object);
     test('accept the values in the documentation', () => {
-      const [values = ''] = blocksOf(readPage('docs/deploy.md'), 'yml');
-      const kinds = manifestsOf(parse(values) as object).map(({ kind }) => kind);
+      const kinds = manifestsOf(renderDocumented).map(({ kind }) => kind);
       assert.ok(kinds.includes('Job') && kinds.includes('Ingress'));
     });
 
+    const renderDefaults = rendering({});
     test('run one instance on a volume without PostgreSQL', () => {
-      const manifests = manifestsOf({});
+      const manifests = manifestsOf(renderDefaults);
       const { spec } = one(manifests, 'Deployment');
       assert.equal(spec.replicas, 1);
       assert.equal(spec.strategy.type, 'Recreate');
@@ -125,13 +145,14 @@ describe(
       assert.ok(!kinds.includes('Job') && !kinds.includes('PodDisruptionBudget'));
     });
 
+    const renderThree = rendering({
+      replicaCount: 3,
+      database: { existingSecret: 'db' },
+      valkey: { existingSecret: 'store' },
+      persistence: { enabled: false },
+    });
     test('run several instances with PostgreSQL, after a migration', () => {
-      const manifests = manifestsOf({
-        replicaCount: 3,
-        database: { existingSecret: 'db' },
-        valkey: { existingSecret: 'store' },
-        persistence: { enabled: false },
-      });
+      const manifests = manifestsOf(renderThree);
       const { spec } = one(manifests, 'Deployment');
       assert.deepEqual([spec.replicas, spec.strategy.type], [3, 'RollingUpdate']);
       one(manifests, 'PodDisruptionBudget');
@@ -143,9 +164,9 @@ describe(
       );
     });
 
+    const renderAllValues = rendering(parse(read('helm/sluice/ci/all-values.yaml')) as object);
     test('leave the number of instances to the autoscaler', () => {
-      const values = parse(read('helm/sluice/ci/all-values.yaml')) as object;
-      const manifests = manifestsOf(values);
+      const manifests = manifestsOf(renderAllValues);
       const deployment = one(manifests, 'Deployment');
       assert.equal(deployment.spec.replicas, undefined);
       assert.equal(
@@ -154,8 +175,9 @@ describe(
       );
     });
 
+    const renderDrain = rendering({ drainSeconds: 300 });
     test('give pods more time to stop than running requests get', () => {
-      const manifests = manifestsOf({ drainSeconds: 300 });
+      const manifests = manifestsOf(renderDrain);
       const { terminationGracePeriodSeconds } = one(manifests, 'Deployment').spec.template.spec;
       const { drainMs } = configSchema.parse(parse(one(manifests, 'ConfigMap').data['sluice.yaml']));
       assert.equal(drainMs, 300_000);
@@ -171,8 +193,9 @@ describe(
       ['the database is on the persistent volume', { persistence: { enabled: false } }],
       ["'replicas' not allowed", { replicas: 2 }],
     ] as const) {
+      const render = rendering(values);
       test(`refuse values with "${reason}"`, () => {
-        const { error } = render(values);
+        const { error } = render();
         assert.ok(error?.includes(reason), String(error));
       });
     }

@@ -1,12 +1,14 @@
 """Lints the Dockerfile and the Helm chart, and renders the chart.
 
-Arguments: the folder `deploy`. Reads values of the chart from standard input, as JSON, and prints a JSON object:
+Arguments: the folder `deploy`. Reads a list of values of the chart from standard input, as JSON, and prints a JSON
+object:
 
 - `dockerfile`: the findings of hadolint
 - `lint`: the warnings and errors of `helm lint`
-- `manifests`: the rendered manifests; null if they cannot be rendered
-- `error`: why they cannot be rendered; null if they can
-- `invalid`: what the schemas of Kubernetes reject in the manifests
+- `rendered`: for each of the values:
+  - `manifests`: the rendered manifests; null if they cannot be rendered
+  - `error`: why they cannot be rendered; null if they can
+  - `invalid`: what the schemas of Kubernetes reject in the manifests
 """
 
 import json
@@ -25,13 +27,21 @@ OTHER_KINDS = {"HTTPRoute", "ServiceMonitor"}
 WARNING = 2
 
 
-def render(chart_folder: Path, values: dict) -> list[dict]:
-    with helm.Chart.load(str(chart_folder)) as chart:
-        chart.validate_schema(values)
-        manifests = chart.render(values, name="test", namespace="default")
+def render(folder: str, values: dict) -> dict:
+    try:
+        with helm.Chart.load(folder) as chart:
+            chart.validate_schema(values)
+            manifests = documents(chart.render(values, name="test", namespace="default"))
+    except helm.HelmError as reason:
+        return {"manifests": None, "error": str(reason), "invalid": []}
+    problems = [problem for problem in map(invalid, manifests) if problem is not None]
+    return {"manifests": manifests, "error": None, "invalid": problems}
+
+
+def documents(manifests: dict[str, str]) -> list[dict]:
     texts = [text for name, text in manifests.items() if not name.endswith("NOTES.txt")]
-    documents = [document for text in texts for document in yaml.safe_load_all(text)]
-    return [document for document in documents if document is not None]
+    loaded = [document for text in texts for document in yaml.safe_load_all(text)]
+    return [document for document in loaded if document is not None]
 
 
 def invalid(document: dict) -> str | None:
@@ -49,19 +59,11 @@ def main(deploy: Path) -> None:
     dockerfile = subprocess.run(
         [hadolint, deploy / "docker" / "Dockerfile"], check=False, capture_output=True, text=True
     )
-    chart = deploy / "helm" / "sluice"
-    findings = [finding for finding in helm.lint(str(chart))["messages"] if finding["severity"] >= WARNING]
-    manifests, error = None, None
-    try:
-        manifests = render(chart, json.load(sys.stdin))
-    except helm.HelmError as reason:
-        error = str(reason)
+    folder = str(deploy / "helm" / "sluice")
     result = {
         "dockerfile": dockerfile.stdout + dockerfile.stderr,
-        "lint": findings,
-        "manifests": manifests,
-        "error": error,
-        "invalid": [problem for problem in map(invalid, manifests or []) if problem is not None],
+        "lint": [finding for finding in helm.lint(folder)["messages"] if finding["severity"] >= WARNING],
+        "rendered": [render(folder, values) for values in json.load(sys.stdin)],
     }
     json.dump(result, sys.stdout)
 
