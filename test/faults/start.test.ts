@@ -44,9 +44,6 @@ interface StartFailure {
   message: RegExp;
 }
 
-const model = (file: string, more = '') =>
-  `models:\n  - id: test/model\n    engine: {file: ${file}${more}}\n`;
-
 /** A Hub that reports a wrong checksum. */
 const hub = await FakeHub.open();
 after(() => hub[Symbol.asyncDispose]());
@@ -82,36 +79,6 @@ const failures: Record<string, StartFailure> = {
     env: { SLUICE_HOME: at('no-database') },
     message: /^The database .*\/no-database\/sluice\.db cannot be opened for writing/,
   },
-  'the model file does not exist': {
-    yaml: model('none.gguf'),
-    message: /\nCannot serve test\/model: .*none\.gguf: no such file\n$/,
-  },
-  'the model file is truncated': {
-    yaml: model('cut.gguf'),
-    message:
-      /\nCannot serve test\/model: .*cut\.gguf: truncated: its tensors need \d+ bytes, the file has \d+\n$/,
-  },
-  'the model file is not a GGUF file': {
-    yaml: model('page.gguf'),
-    message:
-      /\nCannot serve test\/model: .*page\.gguf: not a GGUF file: it starts with "<htm", not "GGUF"\n$/,
-  },
-  'llama.cpp refuses the model file': {
-    yaml: model('strange.gguf'),
-    message:
-      /\nCannot serve test\/model: .*strange\.gguf: llama\.cpp cannot load the file: .*key not found in model/,
-  },
-  'the downloaded model file has a wrong checksum': {
-    yaml: model('hf:owner/repo/tiny.gguf'),
-    env: { HF_ENDPOINT: hub.endpoint },
-    message:
-      /\nCannot serve test\/model: Could not download tiny\.gguf from any source:\n {2}- hf:owner\/repo\/tiny\.gguf: .*wrong checksum: .*expected 0{64}/,
-  },
-  'there is not enough memory': {
-    yaml: model('vast.gguf', ', slots: 64, contextTokens: 1048576'),
-    message:
-      /\nCannot serve test\/model: Not enough memory: the model needs [\d,]+ MB \(weights 0 MB, KV cache 64 × 1,048,576 tokens [\d,]+ MB, compute [\d,]+ MB, process \d+ MB; total [\d,]+ MB\), but only [\d,]+ MB are available .*\. Use fewer slots, a smaller contextTokens or a smaller model\.\n$/,
-  },
   'the model is not downloaded and there is no network': {
     yaml: '{}\n',
     env: NO_NETWORK,
@@ -126,24 +93,62 @@ test(
   async (group) => {
     for (const [name, { yaml = scriptedYaml(), env = {}, message }] of Object.entries(failures)) {
       void group.test(`when ${name}`, async () => {
-        const config = at(`${name}.yaml`);
-        const home = env.SLUICE_HOME ?? at(`home: ${name}`);
-        await writeFile(config, yaml);
-        const { code, stderr } = await spawnCli(['serve'], {
-          ...process.env,
-          SLUICE_PORT: '0',
-          SLUICE_HOME: home,
-          SLUICE_CONFIG: config,
-          ...env,
-        });
-        assert.match(stderr, message);
-        assert.equal(code, 1);
-        assert.doesNotMatch(stderr, /^ +at /m, 'no stack');
-        assert.deepEqual(await modelFiles(home), [], 'no partial file is left');
+        assert.match(await failedStart(name, yaml, env), message);
       });
     }
   },
 );
+
+/** Engines that cannot be loaded, by the ID of their model, and the reasons that are printed. */
+const UNLOADABLE: Record<string, [engine: string, reason: RegExp]> = {
+  'test/no-file': ['file: none.gguf', /^.*none\.gguf: no such file\n$/],
+  'test/truncated': [
+    'file: cut.gguf',
+    /^.*cut\.gguf: truncated: its tensors need \d+ bytes, the file has \d+\n$/,
+  ],
+  'test/not-gguf': [
+    'file: page.gguf',
+    /^.*page\.gguf: not a GGUF file: it starts with "<htm", not "GGUF"\n$/,
+  ],
+  'test/refused': [
+    'file: strange.gguf',
+    /^.*strange\.gguf: llama\.cpp cannot load the file: .*key not found in model/,
+  ],
+  'test/wrong-checksum': [
+    'file: hf:owner/repo/tiny.gguf',
+    /^Could not download tiny\.gguf from any source:\n {2}- hf:owner\/repo\/tiny\.gguf: .*wrong checksum: .*expected 0{64}/,
+  ],
+  'test/not-enough-memory': [
+    'file: vast.gguf, slots: 64, contextTokens: 1048576',
+    /^Not enough memory: the model needs [\d,]+ MB \(weights 0 MB, KV cache 64 × 1,048,576 tokens [\d,]+ MB, compute [\d,]+ MB, process \d+ MB; total [\d,]+ MB\), but only [\d,]+ MB are available .*\. Use fewer slots, a smaller contextTokens or a smaller model\.\n$/,
+  ],
+};
+
+test('a service that can load none of its models exits with 1 and prints the reason for each', async () => {
+  const models = Object.entries(UNLOADABLE).map(([id, [engine]]) => `  - {id: ${id}, engine: {${engine}}}\n`);
+  const stderr = await failedStart('none', `models:\n${models.join('')}`, { HF_ENDPOINT: hub.endpoint });
+  const [, ...printed] = stderr.split('\nCannot serve ');
+  const reasons = Object.fromEntries(printed.map((text) => text.split(/: ([^]*)/)));
+  for (const [id, [, reason]] of Object.entries(UNLOADABLE)) assert.match(reasons[id] ?? '', reason);
+});
+
+/** Starts a service that must exit with 1. Returns its standard error, which must not contain a stack. */
+async function failedStart(name: string, yaml: string, env: NodeJS.ProcessEnv): Promise<string> {
+  const config = at(`${name}.yaml`);
+  const home = env.SLUICE_HOME ?? at(`home: ${name}`);
+  await writeFile(config, yaml);
+  const { code, stderr } = await spawnCli(['serve'], {
+    ...process.env,
+    SLUICE_PORT: '0',
+    SLUICE_HOME: home,
+    SLUICE_CONFIG: config,
+    ...env,
+  });
+  assert.equal(code, 1, stderr);
+  assert.doesNotMatch(stderr, /^ +at /m, 'no stack');
+  assert.deepEqual(await modelFiles(home), [], 'no partial file is left');
+  return stderr;
+}
 
 /** Returns the complete and partial model files. */
 async function modelFiles(home: string): Promise<string[]> {
@@ -204,7 +209,7 @@ test(
     const home = at('small');
     await mkdir(home);
     const config = at('small.yaml');
-    await writeFile(config, model('hf:owner/repo/tiny.gguf'));
+    await writeFile(config, 'models: [{id: test/model, engine: {file: hf:owner/repo/tiny.gguf}}]\n');
     const mounted = `mount -t tmpfs -o size=1m,mode=700 tmpfs "$SLUICE_HOME" && exec "$@"`;
     const { code, stderr } = await run(
       UNSHARE,
