@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { chat, scriptedYaml, spawnService, temporaryFolder, until, type ServiceProcess } from '../harness.ts';
 import { assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
@@ -22,77 +22,89 @@ const EVENTS: Record<string, (target: ReloadTest, text: string) => Promise<unkno
   },
 };
 
-for (const [name, change] of Object.entries(EVENTS)) {
-  test(`plans are reloaded ${name} and apply to the next request`, async () => {
-    // With a symbolic link, the watched directory does not change, so only the signal reloads.
-    await using it = await ReloadTest.start(plans('{requestsPerMinute: 1000}'), name === 'on SIGHUP');
-    const caller = await it.manager.caller();
-    using stream = await it.stream(caller);
-    assert.equal((await it.complete(caller)).header(LIMIT), '1000');
-    await change(it, plans('{requestsPerMinute: 3}'));
-    await until(async () => (await it.complete(caller)).header(LIMIT) === '3');
-    let response = await it.complete(caller);
-    await until(async () => (response = await it.complete(caller)).status === 429);
-    assertError(response, 'requests_per_minute');
-    // Running requests keep their limits.
-    assert.match((await stream.chunk()) ?? '', /"delta":/);
+const INITIAL = plans('{requestsPerMinute: 1000}');
+
+describe('a running service', () => {
+  let shared: ReloadTest;
+  before(async () => {
+    shared = await ReloadTest.start(INITIAL);
   });
-}
+  after(() => shared[Symbol.asyncDispose]());
 
-test('an invalid file changes nothing, and the log has the position of the error', async () => {
-  await using it = await ReloadTest.start(plans('{requestsPerMinute: 1000}'));
-  const caller = await it.manager.caller();
-  const invalid: [text: string, logged: RegExp][] = [
-    [plans('{requestsPerMinute: -1}'), /line 6.*requestsPerMinute/],
-    [plans('{requestsPerMinut: 5}'), /line 6.*requestsPerMinut\b/],
-    [`${plans('{requestsPerMinute: 5}')}defaultPlan: gone\n`, /defaultPlan/],
-    ['plans: {open: {', /line 1/],
-  ];
-  for (const [text, logged] of invalid) {
-    await writeFile(it.file, text);
-    it.service.child.kill('SIGHUP');
-    // An error can be logged twice: for the changed file and for the signal.
-    const errors = () => it.lines('configuration not reloaded').map(({ error }) => String(error));
-    await until(() => errors().some((error) => logged.test(error)));
-    const response = await it.complete(caller);
-    assert.deepEqual([response.status, response.header(LIMIT)], [200, '1000']);
+  for (const [name, change] of Object.entries(EVENTS)) {
+    test(`plans are reloaded ${name} and apply to the next request`, async () => {
+      await using owned = new AsyncDisposableStack();
+      // With a symbolic link, the watched directory does not change, so only the signal reloads.
+      const it = name === 'on SIGHUP' ? owned.use(await ReloadTest.start(INITIAL, true)) : shared;
+      const caller = await it.reset();
+      using stream = await it.stream(caller);
+      assert.equal((await it.complete(caller)).header(LIMIT), '1000');
+      await change(it, plans('{requestsPerMinute: 3}'));
+      await until(async () => (await it.complete(caller)).header(LIMIT) === '3');
+      let response = await it.complete(caller);
+      await until(async () => (response = await it.complete(caller)).status === 429);
+      assertError(response, 'requests_per_minute');
+      // Running requests keep their limits.
+      assert.match((await stream.chunk()) ?? '', /"delta":/);
+    });
   }
-  // A valid file is applied again.
-  await writeFile(it.file, plans('{requestsPerMinute: 500}'));
-  await until(async () => (await it.complete(caller)).header(LIMIT) === '500');
-});
 
-test('changed fields that need a restart are logged', async () => {
-  await using it = await ReloadTest.start(plans('{requestsPerMinute: 1000}'));
-  await writeFile(it.file, `${plans('{requestsPerMinute: 900}')}drainMs: 1\nqueue: {maxRequests: 1}\n`);
-  it.service.child.kill('SIGHUP');
-  await until(() => it.lines('restart the service to apply these fields').length > 0);
-  const [line] = it.lines('restart the service to apply these fields');
-  assert.deepEqual(line?.fields, ['drainMs', 'queue']);
-  const caller = await it.manager.caller();
-  assert.equal((await it.complete(caller)).header(LIMIT), '900');
-});
+  test('an invalid file changes nothing, and the log has the position of the error', async () => {
+    const it = shared;
+    const caller = await it.reset();
+    const invalid: [text: string, logged: RegExp][] = [
+      [plans('{requestsPerMinute: -1}'), /line 6.*requestsPerMinute/],
+      [plans('{requestsPerMinut: 5}'), /line 6.*requestsPerMinut\b/],
+      [`${plans('{requestsPerMinute: 5}')}defaultPlan: gone\n`, /defaultPlan/],
+      ['plans: {open: {', /line 1/],
+    ];
+    for (const [text, logged] of invalid) {
+      await writeFile(it.file, text);
+      it.service.child.kill('SIGHUP');
+      // An error can be logged twice: for the changed file and for the signal.
+      const errors = () => it.lines('configuration not reloaded').map(({ error }) => String(error));
+      await until(() => errors().some((error) => logged.test(error)));
+      const response = await it.complete(caller);
+      assert.deepEqual([response.status, response.header(LIMIT)], [200, '1000']);
+    }
+    // A valid file is applied again.
+    await writeFile(it.file, plans('{requestsPerMinute: 500}'));
+    await until(async () => (await it.complete(caller)).header(LIMIT) === '500');
+  });
 
-test('requests of accounts whose plan was removed are refused until it is restored', async () => {
-  const both = (more: string) => scriptedYaml({}, `plans:\n  open: {}\n${more}defaultPlan: open\n`);
-  await using it = await ReloadTest.start(both('  gold: {requestsPerMinute: 1000}\n'));
-  const gold = await it.manager.caller('gold');
-  const open = await it.manager.caller();
-  assert.equal((await it.complete(gold)).status, 200);
-  await writeFile(it.file, both(''));
-  await until(async () => (await it.complete(gold)).status === 429);
-  const refused = await it.complete(gold);
-  assertError(refused, 'insufficient_quota');
-  assert.equal(refused.header('x-should-retry'), 'false');
-  assert.equal(refused.header('retry-after'), null);
-  assert.equal((await it.complete(open)).status, 200);
-  await until(() => it.service.stderr().includes(gold.accountId));
-  const [line] = it.lines(
-    'requests of this account are refused because its plan is not in the configuration',
-  );
-  assert.deepEqual([line?.account, line?.plan], [gold.accountId, 'gold']);
-  await writeFile(it.file, both('  gold: {requestsPerMinute: 1000}\n'));
-  await until(async () => (await it.complete(gold)).status === 200);
+  test('changed fields that need a restart are logged', async () => {
+    const it = shared;
+    await it.reset();
+    await writeFile(it.file, `${plans('{requestsPerMinute: 900}')}drainMs: 1\nqueue: {maxRequests: 1}\n`);
+    it.service.child.kill('SIGHUP');
+    await until(() => it.lines('restart the service to apply these fields').length > 0);
+    const [line] = it.lines('restart the service to apply these fields');
+    assert.deepEqual(line?.fields, ['drainMs', 'queue']);
+    const caller = await it.manager.caller();
+    assert.equal((await it.complete(caller)).header(LIMIT), '900');
+  });
+
+  test('requests of accounts whose plan was removed are refused until it is restored', async () => {
+    const both = (more: string) => scriptedYaml({}, `plans:\n  open: {}\n${more}defaultPlan: open\n`);
+    await using it = await ReloadTest.start(both('  gold: {requestsPerMinute: 1000}\n'));
+    const gold = await it.manager.caller('gold');
+    const open = await it.manager.caller();
+    assert.equal((await it.complete(gold)).status, 200);
+    await writeFile(it.file, both(''));
+    await until(async () => (await it.complete(gold)).status === 429);
+    const refused = await it.complete(gold);
+    assertError(refused, 'insufficient_quota');
+    assert.equal(refused.header('x-should-retry'), 'false');
+    assert.equal(refused.header('retry-after'), null);
+    assert.equal((await it.complete(open)).status, 200);
+    await until(() => it.service.stderr().includes(gold.accountId));
+    const [line] = it.lines(
+      'requests of this account are refused because its plan is not in the configuration',
+    );
+    assert.deepEqual([line?.account, line?.plan], [gold.accountId, 'gold']);
+    await writeFile(it.file, both('  gold: {requestsPerMinute: 1000}\n'));
+    await until(async () => (await it.complete(gold)).status === 200);
+  });
 });
 
 /** Returns a configuration with its default plan in line 6. */
@@ -126,6 +138,14 @@ class ReloadTest implements AsyncDisposable {
     const manager = await Management.ofProcess(service);
     await until(() => service.stdout().includes('Ready.'));
     return new ReloadTest(service, manager, file, owned.move());
+  }
+
+  /** Writes the file `INITIAL` and waits until it applies. Resolves with a caller. */
+  async reset(): Promise<Caller> {
+    const caller = await this.manager.caller();
+    await writeFile(this.file, INITIAL);
+    await until(async () => (await this.complete(caller)).header(LIMIT) === '1000');
+    return caller;
   }
 
   /** Returns the log lines with this message. */
