@@ -12,8 +12,12 @@ import { ONE_WORD } from './default-model.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
-/** Lets programs use the Node of the tests. */
-const env = { ...process.env, PATH: [dirname(process.execPath), process.env.PATH].join(delimiter) };
+/** Lets programs use the Node of the tests. The compile cache would only keep code of a temporary folder. */
+const env = {
+  ...process.env,
+  PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
+  NODE_COMPILE_CACHE: undefined,
+};
 
 interface LockedPackage {
   resolved?: string;

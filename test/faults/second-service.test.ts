@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import type { Finding } from '../../src/commands/doctor/finding.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
 import {
@@ -33,51 +33,61 @@ async function assertRefused(env: NodeJS.ProcessEnv, { child, url, home }: Servi
   });
 }
 
-test('a second service on a data directory is refused, and commands work while the first is running', async () => {
-  await using first = await spawnService();
-  await assertRefused({ SLUICE_HOME: first.home }, first);
-
-  const created = await runCli(['keys', 'create', '--name', 'beside', '--kind', 'admin'], first.env);
-  assert.equal(created.code, 0, created.stderr);
-  await until(isReady(first.url));
-  const models = await fetch(`${first.url}/v1/models`, {
-    headers: { Authorization: `Bearer ${created.stdout.trim()}` },
+describe('a running service', () => {
+  let first: ServiceProcess;
+  let owned: AsyncDisposable;
+  const refusals: string[] = [];
+  before(async () => {
+    await using services = new AsyncDisposableStack();
+    const { path } = services.use(await temporaryFolder());
+    const env = { SLUICE_HOME: join(path, 'home') };
+    const started = await Promise.allSettled(Array.from({ length: 3 }, () => spawnService(undefined, env)));
+    for (const result of started) {
+      if (result.status === 'fulfilled') first = { ...services.use(result.value), home: env.SLUICE_HOME };
+      else refusals.push(String(result.reason));
+    }
+    owned = services.move();
   });
-  assert.equal(models.status, 200, 'the running service accepts the key');
-  const { stdout } = await runCli(['doctor', '--json'], first.env);
-  const findings: Finding[] = JSON.parse(stdout);
-  const running = findings.find(({ subject }) => subject === 'service');
-  assert.match(
-    running?.found ?? '',
-    new RegExp(`^running: process ${first.child.pid}, ${first.url}, started `),
-  );
-});
+  after(() => owned[Symbol.asyncDispose]());
 
-test('a second service on the same port with another data directory is refused with the URL of the first', async () => {
-  await using first = await spawnService();
-  const { port } = new URL(first.url);
-  await using folder = await temporaryFolder();
-  const { code, stderr } = await spawnCli(['serve'], {
-    ...first.env,
-    SLUICE_HOME: join(folder.path, 'home'),
-    SLUICE_PORT: port,
+  test('is the only one if several services start on a data directory at the same time', () => {
+    assert.equal(refusals.length, 2);
+    for (const reason of refusals) assert.match(reason, /Another service is running on the data directory/);
   });
-  assert.equal(
-    stderr,
-    `Sluice is already running on ${first.url}. Stop it, or set SLUICE_PORT to a free port, or to 0 to pick one.\n`,
-  );
-  assert.equal(code, 1);
-});
 
-test('if several services start on a data directory at the same time, only one runs', async () => {
-  await using folder = await temporaryFolder();
-  const env = { SLUICE_HOME: join(folder.path, 'home') };
-  const started = await Promise.allSettled(Array.from({ length: 3 }, () => spawnService(undefined, env)));
-  await using services = new AsyncDisposableStack();
-  for (const result of started) if (result.status === 'fulfilled') services.use(result.value);
-  const reasons = started.flatMap((result) => (result.status === 'rejected' ? [String(result.reason)] : []));
-  assert.equal(reasons.length, 2);
-  for (const reason of reasons) assert.match(reason, /Another service is running on the data directory/);
+  test('refuses a second service on its data directory, and commands work while it is running', async () => {
+    await assertRefused({ SLUICE_HOME: first.home }, first);
+
+    const created = await runCli(['keys', 'create', '--name', 'beside', '--kind', 'admin'], first.env);
+    assert.equal(created.code, 0, created.stderr);
+    await until(isReady(first.url));
+    const models = await fetch(`${first.url}/v1/models`, {
+      headers: { Authorization: `Bearer ${created.stdout.trim()}` },
+    });
+    assert.equal(models.status, 200, 'the running service accepts the key');
+    const { stdout } = await runCli(['doctor', '--json'], first.env);
+    const findings: Finding[] = JSON.parse(stdout);
+    const running = findings.find(({ subject }) => subject === 'service');
+    assert.match(
+      running?.found ?? '',
+      new RegExp(`^running: process ${first.child.pid}, ${first.url}, started `),
+    );
+  });
+
+  test('refuses a second service on its port with another data directory, with its URL', async () => {
+    const { port } = new URL(first.url);
+    await using folder = await temporaryFolder();
+    const { code, stderr } = await spawnCli(['serve'], {
+      ...first.env,
+      SLUICE_HOME: join(folder.path, 'home'),
+      SLUICE_PORT: port,
+    });
+    assert.equal(
+      stderr,
+      `Sluice is already running on ${first.url}. Stop it, or set SLUICE_PORT to a free port, or to 0 to pick one.\n`,
+    );
+    assert.equal(code, 1);
+  });
 });
 
 test('a killed service does not block the next one, even if a new process has its process ID', async () => {

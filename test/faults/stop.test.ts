@@ -42,8 +42,8 @@ class ReadyService implements AsyncDisposable {
     return await exchange(this.#service.url, requestText(`GET ${path}`));
   }
 
-  async send(directive: Directive, stream = true): Promise<Wire> {
-    const body = chat(scripted(directive), { stream, logit_bias: NO_END });
+  async send(directive: Directive, stream = true, model = MODEL): Promise<Wire> {
+    const body = chat(scripted(directive), { model, stream, logit_bias: NO_END });
     const wire = await Wire.open(this.#service.url);
     return wire.send(
       requestText('POST /v1/chat/completions', { Authorization: `Bearer ${this.#key}` }, body),
@@ -57,8 +57,8 @@ class ReadyService implements AsyncDisposable {
   }
 
   /** Opens a stream and waits for its first token. */
-  async stream(directive: Directive): Promise<Wire> {
-    const wire = await this.send(directive);
+  async stream(directive: Directive, model = MODEL): Promise<Wire> {
+    const wire = await this.send(directive, true, model);
     await wire.head();
     for (let text = ''; !text.includes('"delta":{"content"');) text += (await wire.chunk()) ?? '';
     return wire;
@@ -173,35 +173,22 @@ test('a second signal also ends an engine that hangs', async () => {
   await service.enginesEnded();
 });
 
-test('idle and busy engines end when the service is killed with SIGKILL', async () => {
-  const file = `file: 'scripted:'`;
-  await using service = await ReadyService.start(
-    `models:\n  - id: test/scripted\n    engine: {${file}}\n  - id: test/idle\n    engine: {${file}}\n`,
-  );
-  assert.equal(service.engines.length, 2);
+const FILE = process.env.SLUICE_TEST_MODEL;
+const REAL = 'test/real';
+
+test('idle engines and busy ones, also during a decode, end when the service is killed with SIGKILL', async (t) => {
+  const models = [MODEL, 'test/idle'].map((id) => `  - {id: ${id}, engine: {file: 'scripted:'}}\n`);
+  if (FILE === undefined) t.diagnostic('SLUICE_TEST_MODEL is not set, so no engine is decoding');
+  else models.push(`  - {id: ${REAL}, engine: {file: ${FILE}, slots: 1, contextTokens: 512, threads: 1}}\n`);
+  await using service = await ReadyService.start(`models:\n${models.join('')}`);
+  assert.equal(service.engines.length, models.length);
   using stream = await service.stream({ tokens: 9, tokenMs: FOREVER });
+  using decoding = FILE === undefined ? null : await service.stream({}, REAL);
   service.signal('SIGKILL');
   assert.equal(await service.ended, 'SIGKILL');
-  await stream.rest();
+  await Promise.all([stream.rest(), decoding?.rest()]);
   await service.enginesEnded();
 });
-
-const FILE = process.env.SLUICE_TEST_MODEL;
-
-test(
-  'the engine of a real model ends during a decode when the service is killed',
-  { skip: FILE === undefined && 'SLUICE_TEST_MODEL is not set' },
-  async () => {
-    await using service = await ReadyService.start(
-      `models:\n  - id: ${MODEL}\n    engine: {file: ${FILE}, slots: 1, contextTokens: 512, threads: 1}\n`,
-    );
-    using stream = await service.stream({});
-    service.signal('SIGKILL');
-    assert.equal(await service.ended, 'SIGKILL');
-    await stream.rest();
-    await service.enginesEnded();
-  },
-);
 
 test('a service that is stopped while its model is loading or downloading exits with 0', async () => {
   await using loading = await spawnService(scriptedYaml({ loadMs: FOREVER }));
