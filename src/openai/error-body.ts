@@ -151,7 +151,10 @@ function isContextOverflow(detail: ErrorDetail): boolean {
   return knownCode(detail.code) === null && OVERFLOW.test(detail.message);
 }
 
-/** Reads `{error:{…}}`, `{error:"…"}`, `{message}` or `{detail}`, optionally in an array. The message of any other body is ''. */
+/**
+ * Reads `{error:{…}}`, `{error:"…"}`, `{message}` or `{detail}`, optionally in an array. The message of any other body
+ * is ''.
+ */
 function readDetail(body: string): ErrorDetail {
   const whole = body.startsWith('[') ? firstOf(body) : parseJsonObject(body);
   const inner = jsonObject(whole['error']);

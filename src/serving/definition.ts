@@ -30,7 +30,7 @@ export interface NewReplica {
   maxInFlight?: number | undefined;
 }
 
-/** Identifies the instance that runs the engines of added models, when several instances share a database. */
+/** Identifies this instance, for added models whose engine runs only here. Empty with SQLite. */
 export function nodeOf(config: { home: string; databaseUrl: unknown }): string {
   return config.databaseUrl === null ? '' : `${hostname()}:${config.home}`;
 }

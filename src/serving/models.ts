@@ -228,7 +228,7 @@ export class Models implements AsyncDisposable {
     await this.#closed();
   }
 
-  /** Runs a change after all earlier ones, then applies the database. */
+  /** Runs a change after all earlier ones, then applies the models in the database. */
   async #change<T>(work: () => Promise<T>): Promise<T> {
     const changed = this.#last.then(async () => {
       this.#stop.signal.throwIfAborted();

@@ -2,7 +2,10 @@ import type { Series } from './series.ts';
 
 type SwatchProps = Pick<Series, 'shape' | 'color' | 'faint' | 'tail'>;
 
-/** The color and shape of a series: a square, a thick or thin (`tail`) line, or a dashed one for the previous period (`faint`). */
+/**
+ * The color and shape of a series: a square, a thick or thin (`tail`) line, or a dashed one for the previous period
+ * (`faint`).
+ */
 export function Swatch({ series: { shape, color, faint = false, tail = false } }: { series: SwatchProps }) {
   if (faint) return <span className="w-3 shrink-0 border-t border-dashed border-ink-3" />;
   const background = `var(--series-${color})`;

@@ -12,7 +12,8 @@ const STEPS = [
 
 /**
  * Returns the indexes of the times to label: at most `most`, at round intervals. Intervals of up to 12 hours are
- * aligned to midnight UTC; intervals of days start at `times[0]`. `times` are Unix seconds at even intervals; `most` is at least 1.
+ * aligned to midnight UTC; intervals of days start at `times[0]`. `times` are Unix seconds at even intervals; `most` is
+ * at least 1.
  */
 export function ticks(times: readonly number[], most: number): number[] {
   const [first = 0, second = first + 1] = times;

@@ -41,7 +41,7 @@ export type NamedRange = keyof typeof NAMED_RANGES;
 /** Returns whether the text names a preset range. */
 export const isNamedRange = (text: string): text is NamedRange => Object.hasOwn(NAMED_RANGES, text);
 
-/** Returns the days of a preset range, including today. */
+/** Returns the days of a preset range. All except `last-month` include today. */
 export function daysOf(range: NamedRange, today: string): Days {
   const to = addDays(today, 1);
   switch (range) {
@@ -60,8 +60,10 @@ export function daysOf(range: NamedRange, today: string): Days {
   }
 }
 
-/** Returns the period before `days`: the same number of days, or the same days of the previous month if `range` is a
- * month. */
+/**
+ * Returns the period before `days`: the same number of days, or the same days of the previous month if `range` is a
+ * month.
+ */
 export function daysBefore(days: Days, range: NamedRange | null): Days {
   if (range === 'last-month') return { from: monthOf(days.from, -1), to: days.from };
   if (range === 'month') {

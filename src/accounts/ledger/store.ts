@@ -15,8 +15,8 @@ export interface LedgerStore extends AsyncDisposable {
    */
   write(epoch: number, batch: Batch): Promise<BatchResult | null>;
   /**
-   * Cancels the charge of settlements that were written although their requests were rejected, even if the instance is
-   * dead. Idempotent. Rejects like `write`.
+   * Cancels the charge of settlements that a failed `write` may have written, even if the instance is dead. Idempotent.
+   * Rejects like `write`.
    */
   waive(settles: Batch['settles']): Promise<void>;
   /** Marks instances with an expired lease as dead and interrupts their open rows. Returns the number of rows. */

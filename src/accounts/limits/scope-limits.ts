@@ -3,8 +3,8 @@ import type { Demand, LimitName } from './limits.ts';
 import { nanoOfUsd } from './money.ts';
 
 /**
- * Units per request or token. Buckets count used units, so that a limit of one per minute refills one unit per
- * millisecond and all sums are integers below 2^53.
+ * Units per request or token. Buckets count used units. With this number, a limit of one per minute refills one unit
+ * per millisecond, and all sums are integers below 2^53.
  */
 export const UNITS = 60_000;
 
@@ -34,8 +34,8 @@ export interface ScopeLimits {
 }
 
 /**
- * Returns the scopes with limits that apply to a request, at most four: account and key, each for all models and
- * for the model of the request (`''`: none).
+ * Returns the scopes with limits that apply to a request, at most four: account and key, each for all models and for
+ * the model of the request. The model `''` means none.
  */
 export function scopesOf(demand: LimitHolder): readonly ScopeLimits[] {
   const account = scopesIn('account', demand.planLimits, demand.model);
@@ -43,7 +43,7 @@ export function scopesOf(demand: LimitHolder): readonly ScopeLimits[] {
   return [...account, ...scopesIn('key', demand.keyLimits, demand.model)];
 }
 
-/** Returns the scopes of all models that have their own limits. */
+/** Like `scopesOf`, but includes the scopes of every model that has its own limits. */
 export function scopesOfAllModels({ planLimits, keyLimits }: LimitHolder): readonly ScopeLimits[] {
   const { models: ofPlan = {} } = planLimits;
   const { models: ofKey = {} } = keyLimits ?? {};
@@ -94,7 +94,7 @@ function scopesIn(scope: 'account' | 'key', limits: PlanLimits, model: string): 
   const entry = own ? model : '';
   let scopes = byModel.get(entry);
   if (scopes === undefined) {
-    // All lists share the scope for all models.
+    // The scope with `model: null` is the same object in all lists.
     const all = entry === '' ? read(scope, null, limits) : scopesIn(scope, limits, '');
     scopes = own ? [...all, ...read(scope, model, own)] : all;
     byModel.set(entry, scopes);

@@ -1,7 +1,8 @@
 import type { Message, Tool } from '../../generation.ts';
 
 /**
- * Replaces null arguments with the text `null`, for templates that fail with null because they handle each value as text.
+ * Replaces null arguments with the text `null`, for templates that fail with null because they handle each value as
+ * text.
  */
 export function withoutNullArguments(message: Message): Message {
   if (message.role !== 'assistant') return message;

@@ -1,7 +1,7 @@
 import { ERRORS, type ErrorCode } from '../../errors.ts';
 import type { GenerationRequest, Message } from '../../generation.ts';
 
-/** The behavior of a scripted engine for requests without a directive. */
+/** The options of a scripted engine. Directives override some of them for their request. */
 export interface ScriptedOptions {
   /** Maximum concurrent requests. */
   slots: number;
@@ -13,7 +13,7 @@ export interface ScriptedOptions {
   tokens: number;
   /** Time between two tokens, in milliseconds; 0: no pause. */
   tokenMs: number;
-  /** Additional time between two tokens for each other request in a slot, in milliseconds. */
+  /** Added to `tokenMs` for each concurrent request beyond the first, in milliseconds. */
   tokenMsPerRequest: number;
   /** Time from the event `started` to the first token, in milliseconds. */
   prefillMs: number;
@@ -46,8 +46,8 @@ export interface ScriptedCall {
 }
 
 /**
- * The text, speed and faults of one request to a scripted engine. Counts start at 0 for each request, or at the
- * number of tokens already generated if it continues another request.
+ * The text, speed and faults of one request to a scripted engine. The `…After` faults count from the start of the
+ * response, including the tokens of the response that the request continues.
  */
 export interface Directive {
   /** Number of tokens of the completion. */
@@ -196,7 +196,7 @@ function promptText(request: GenerationRequest): string {
   }
 }
 
-/** Results without a directive are skipped, so that a directive for the whole conversation can be in the user message. */
+/** Skips tool results without a directive, so that the user message can have one for the whole conversation. */
 function isInstruction({ role, content }: Message): boolean {
   return role === 'user' || (role === 'tool' && content.includes(PREFIX));
 }

@@ -7,8 +7,8 @@ export type OutputPart =
 const MAX_SPACE = 256;
 
 /**
- * Collects the parts of an output and joins adjacent ones. Omits white space at both ends of the reasoning and after it,
- * before a call, between calls, and after the last call.
+ * Collects the parts of an output and joins adjacent ones. Omits white space at both ends of the reasoning, at the start
+ * of the text that follows it, before and between calls, and between the last call and the end.
  */
 export class PartCollector {
   #parts: OutputPart[] = [];

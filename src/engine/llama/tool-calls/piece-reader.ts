@@ -111,7 +111,7 @@ export class PieceReader {
     }
   }
 
-  /** Reads a name up to one of these characters, which is not read. Trims white space. */
+  /** Reads a name that ends before one of these characters. Trims white space. */
   *name(ends: string): Parsing<string> {
     let name = '';
     for (let next = yield* this.peek(); !ends.includes(next); next = yield* this.peek()) {
@@ -124,7 +124,7 @@ export class PieceReader {
     return name;
   }
 
-  /** Reads up to one of these sequences. Passes the text before it to `sink` and returns the sequence. */
+  /** Reads until one of these sequences ends. Passes the text before it to `sink` and returns the sequence. */
   *until<T extends string>(sequences: readonly T[], sink: (text: string) => void): Parsing<T> {
     const matcher = new SequenceMatcher(sequences);
     while (yield* this.more()) {
