@@ -76,7 +76,7 @@ export const replicaSchema = z
       .max(100_000)
       .optional()
       .describe(
-        'Maximum number of choices that this instance sends to the server at a time; additional requests wait in the queue. Default: the number of slots that the server reports (`sluice`, `llama-server`), a limit learned from its number of waiting requests (`vllm`, `sglang`), or unlimited.',
+        'Maximum number of choices that this instance requests from the server at a time; additional requests wait in the queue. Default: the number of slots that the server reports (`sluice`, `llama-server`), a limit learned from its number of waiting requests (`vllm`, `sglang`), or unlimited.',
       ),
     exactCounts: z
       .boolean()

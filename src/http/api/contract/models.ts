@@ -48,7 +48,7 @@ const newReplica = z.strictObject({
     .min(1)
     .max(100_000)
     .optional()
-    .describe('Maximum number of choices that an instance sends to the server at a time.'),
+    .describe('Maximum number of choices that an instance requests from the server at a time.'),
 });
 
 const catalogModel = component(

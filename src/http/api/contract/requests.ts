@@ -8,12 +8,17 @@ import { component, filterText, id, moment, newestPageQuery, pageOf, time } from
 const refusal = component(
   'Refusal',
   z.object({
-    account_id: z.string().nullable().describe('Null: the requests had no valid API key.'),
+    account_id: z
+      .string()
+      .nullable()
+      .describe(
+        'Null: the requests had no valid API key or, with the code `other`, came from several accounts.',
+      ),
     key_id: z.string().nullable(),
     code: z
       .string()
       .describe(
-        'Error code; `other`: refusals that are not counted by kind, because the same minute had too many kinds.',
+        'Error code; `other`: refusals that were not counted separately, because a minute had too many different ones.',
       ),
     param: z.string().nullable().describe('The invalid field, without indices.'),
     count: z.int().describe('Number of requests.'),
