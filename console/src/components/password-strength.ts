@@ -1,3 +1,5 @@
+import { counted } from '../format/number.ts';
+
 /** Minimum password length that the service accepts. */
 const MIN_LENGTH = 10;
 
@@ -20,7 +22,7 @@ export function strengthOf(password: string, known: readonly string[] = []): Str
   if (length === 0) return { level: 0, word: `At least ${MIN_LENGTH} characters` };
   if (length < MIN_LENGTH) {
     const missing = MIN_LENGTH - length;
-    return { level: 0, word: `${missing} more ${missing === 1 ? 'character' : 'characters'}` };
+    return { level: 0, word: counted(missing, 'more character') };
   }
   const own = known.flatMap((words) => words.toLowerCase().split(/[^\p{L}\p{N}]+/u));
   const rest = [...own, ...RUNS]

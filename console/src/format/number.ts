@@ -12,6 +12,10 @@ const ONE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 /** Formats a count, such as `1,234,567`. */
 export const whole = (value: number): string => WHOLE.format(value);
 
+/** Formats a count with its noun, such as "1 request" or "1,200 requests". `noun` is singular. */
+export const counted = (count: number, noun: string): string =>
+  `${whole(count)} ${count === 1 ? noun : `${noun}s`}`;
+
 /** Formats a count briefly, such as `1.2M`. Show the exact number next to it or on hover. */
 export const compact = (value: number): string => COMPACT.format(value);
 

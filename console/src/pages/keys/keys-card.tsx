@@ -11,6 +11,7 @@ import type { CurrentAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
 import { KeysTable } from './keys-table.tsx';
 import { RevokeKey } from './revoke-key.tsx';
+import { counted } from '../../format/number.ts';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -90,7 +91,7 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
             onRevoke={setRevoking}
           />
           <p role="status" className="border-t border-line px-4 py-3 text-xs text-ink-3 tabular-nums sm:px-5">
-            {seen.length} {seen.length === 1 ? 'key' : 'keys'}. Cost is for the current calendar month in UTC.
+            {counted(seen.length, 'key')}. Cost is for the current calendar month in UTC.
           </p>
         </>
       )}

@@ -4,7 +4,7 @@ import { useAction, useRead } from '../../api/queries.ts';
 import { Confirm } from '../../components/confirm.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
-import { whole } from '../../format/number.ts';
+import { counted } from '../../format/number.ts';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -61,8 +61,8 @@ function Consequences({ target }: { target: Key }) {
           days.isPending && <Skeleton className="mt-1 h-4 w-64" />
         ) : (
           <>
-            The key sent <strong>{requests(ofToday)}</strong> today and <strong>{requests(month)}</strong>{' '}
-            this month (UTC).
+            The key sent <strong>{counted(ofToday, 'request')}</strong> today and{' '}
+            <strong>{counted(month, 'request')}</strong> this month (UTC).
           </>
         )}
       </p>
@@ -72,5 +72,3 @@ function Consequences({ target }: { target: Key }) {
     </>
   );
 }
-
-const requests = (count: number): string => `${whole(count)} ${count === 1 ? 'request' : 'requests'}`;

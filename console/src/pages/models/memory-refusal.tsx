@@ -3,7 +3,7 @@ import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { FormError } from '../../components/form-error.tsx';
 import { Notice } from '../../components/states.tsx';
-import { bytes } from '../../format/number.ts';
+import { bytes, counted } from '../../format/number.ts';
 
 type Model = ItemOf<'listServedModels'>;
 
@@ -34,7 +34,7 @@ export function Refusal({ error, fields = [], models, onFreed }: RefusalProps) {
             <li key={id} className="flex flex-wrap items-center justify-between gap-x-3 gap-y-1 text-xs">
               <span className="min-w-0 wrap-anywhere">
                 {id} uses {bytes(memory ?? 0)}
-                {running > 0 && `; ${running} ${running === 1 ? 'request' : 'requests'} running`}
+                {running > 0 && `; ${counted(running, 'request')} running`}
               </span>
               <Button
                 size="small"

@@ -3,7 +3,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Checkbox } from '../../components/choices.tsx';
 import { Confirm } from '../../components/confirm.tsx';
-import { bytes, whole } from '../../format/number.ts';
+import { bytes, counted } from '../../format/number.ts';
 
 type Model = ItemOf<'listServedModels'>;
 
@@ -85,8 +85,8 @@ export function UnloadModel({ model, open, onClose }: ConfirmProps) {
 
 function Running({ model: { in_flight: running, embedded } }: { model: Model }) {
   if (running === 0) return 'No requests are running on it now.';
-  const many = running === 1 ? 'request has' : 'requests have';
+  const requests = counted(running, 'running request');
   return embedded
-    ? `${whole(running)} running ${many} 10 seconds to finish.`
-    : `${whole(running)} running ${running === 1 ? 'request' : 'requests'} can still finish.`;
+    ? `${requests} ${running === 1 ? 'has' : 'have'} 10 seconds to finish.`
+    : `${requests} can still finish.`;
 }

@@ -1,7 +1,7 @@
 import { useAction, useRead } from '../../api/queries.ts';
 import { Confirm } from '../../components/confirm.tsx';
 import { Notice } from '../../components/states.tsx';
-import { whole } from '../../format/number.ts';
+import { counted } from '../../format/number.ts';
 import type { Engine } from './engine-columns.tsx';
 
 interface DrainReplicaProps {
@@ -33,7 +33,7 @@ export function DrainReplica({ engine, open, onClose }: DrainReplicaProps) {
         It gets no new requests from any instance, even after a restart, until you resume it.{' '}
         {running === 0
           ? 'No requests are running on it now.'
-          : `${whole(running)} running ${running === 1 ? 'request' : 'requests'} can still finish.`}
+          : `${counted(running, 'running request')} can still finish.`}
       </p>
       {isLast && (
         <Notice tone="warn">

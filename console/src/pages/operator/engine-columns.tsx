@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import type { Column } from '../../components/table.tsx';
-import { bytes, fixed, percentColumn, whole } from '../../format/number.ts';
+import { bytes, counted, fixed, percentColumn, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { ModelName } from '../../components/model-name.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
@@ -169,7 +169,7 @@ function Uptime({ engine }: { engine: Engine }) {
       <span className="block whitespace-nowrap tabular-nums">{orUnknown(uptimeMs(engine), duration)}</span>
       {restarts !== null && (
         <span className={`block text-xs whitespace-nowrap ${restarts > 0 ? 'text-warn' : 'text-ink-3'}`}>
-          {whole(restarts)} {restarts === 1 ? 'restart' : 'restarts'}
+          {counted(restarts, 'restart')}
         </span>
       )}
     </>

@@ -8,7 +8,7 @@ import { Meter } from '../../components/meter.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
-import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
+import { bytes, counted, oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration, wait } from '../../format/time.ts';
 import { cacheShare, orUnknown, locationOf, uptimeMs, type Engine } from './engine-columns.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
@@ -136,7 +136,7 @@ function Readiness({ engine }: { engine: Engine }) {
         <Notice title="No new requests are sent to this replica">
           {engine.in_flight === 0
             ? 'No requests are running on it.'
-            : `${whole(engine.in_flight)} ${engine.in_flight === 1 ? 'request of this instance is' : 'requests of this instance are'} still running on it.`}
+            : `${counted(engine.in_flight, 'request')} of this instance ${engine.in_flight === 1 ? 'is' : 'are'} still running on it.`}
         </Notice>
       );
     case 'loading':

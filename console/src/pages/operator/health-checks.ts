@@ -1,5 +1,5 @@
 import type { ResponseOf, ItemOf } from '../../api/client.ts';
-import { bytes, whole } from '../../format/number.ts';
+import { bytes, counted, whole } from '../../format/number.ts';
 import { dateTime, duration } from '../../format/time.ts';
 
 type Health = ResponseOf<'readHealth'>;
@@ -53,7 +53,7 @@ function ledger({ writable, failing_for_ms: failing, waiting, reason }: Health['
   const pending =
     waiting === 0
       ? 'All finished requests are written'
-      : `${whole(waiting)} finished ${waiting === 1 ? 'request is' : 'requests are'} not written yet`;
+      : `${counted(waiting, 'finished request')} ${waiting === 1 ? 'is' : 'are'} not written yet`;
   if (writable) return { name, state: 'healthy', word: 'Healthy', what: pending, advice: null };
   return {
     name,

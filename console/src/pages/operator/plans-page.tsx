@@ -8,7 +8,7 @@ import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { EmptyState, ErrorState, Notice, Skeleton } from '../../components/states.tsx';
 import { limitsSet, limitText } from '../../format/limits.ts';
-import { whole } from '../../format/number.ts';
+import { counted, whole } from '../../format/number.ts';
 import { TextLink } from '../../shell/link.tsx';
 
 type Plan = ItemOf<'listPlans'>;
@@ -124,7 +124,7 @@ function Accounts({ plan: { name, accounts } }: { plan: Plan }) {
   if (accounts === 0) return 'No accounts';
   return (
     <TextLink to={`/operator/accounts?plan=${encodeURIComponent(name)}`}>
-      {whole(accounts)} {accounts === 1 ? 'account' : 'accounts'}
+      {counted(accounts, 'account')}
     </TextLink>
   );
 }

@@ -1,6 +1,6 @@
 import { useAction } from '../../api/queries.ts';
 import { Confirm } from '../../components/confirm.tsx';
-import { whole } from '../../format/number.ts';
+import { counted } from '../../format/number.ts';
 import type { Engine } from './engine-columns.tsx';
 
 interface RestartEngineProps {
@@ -28,7 +28,7 @@ export function RestartEngine({ engine, open, onClose }: RestartEngineProps) {
       <p>
         {running === 0
           ? 'No requests are running on it now.'
-          : `${whole(running)} running ${running === 1 ? 'request has' : 'requests have'} 10 seconds to finish, then ${running === 1 ? 'it fails' : 'they fail'}.`}
+          : `${counted(running, 'running request')} ${running === 1 ? 'has' : 'have'} 10 seconds to finish, then ${running === 1 ? 'it fails' : 'they fail'}.`}
       </p>
       <p>
         Until the engine is ready again, new requests go to other replicas of the model, or are refused if it

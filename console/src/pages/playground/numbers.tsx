@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import { duration } from '../../format/time.ts';
 import { money } from '../../format/money.ts';
-import { oneDecimal, whole } from '../../format/number.ts';
+import { counted, oneDecimal } from '../../format/number.ts';
 import { TextLink } from '../../shell/link.tsx';
 import { speedOf, type Answer } from './answer.ts';
 
@@ -12,12 +12,14 @@ export function Numbers({ answer }: { answer: Answer }) {
   return (
     <div className="mt-2.5 flex flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-3">
       <dl className="contents">
-        {usage && <Metric name="Prompt">{tokens(usage.promptTokens)}</Metric>}
-        {usage && usage.cachedTokens > 0 && <Metric name="Cached">{tokens(usage.cachedTokens)}</Metric>}
-        {usage && <Metric name="Completion">{tokens(usage.completionTokens)}</Metric>}
+        {usage && <Metric name="Prompt">{counted(usage.promptTokens, 'token')}</Metric>}
+        {usage && usage.cachedTokens > 0 && (
+          <Metric name="Cached">{counted(usage.cachedTokens, 'token')}</Metric>
+        )}
+        {usage && <Metric name="Completion">{counted(usage.completionTokens, 'token')}</Metric>}
         {/* With a single choice, the label of its reasoning has this count. */}
         {usage && usage.reasoningTokens > 0 && choices.length !== 1 && (
-          <Metric name="Reasoning">{tokens(usage.reasoningTokens)}</Metric>
+          <Metric name="Reasoning">{counted(usage.reasoningTokens, 'token')}</Metric>
         )}
         {ttftMs !== null && (
           <Metric name="TTFT" title="Time to first token">
@@ -54,9 +56,6 @@ function Metric({ name, title, children }: { name: string; title?: string; child
     </div>
   );
 }
-
-/** Returns a count with its unit. */
-export const tokens = (count: number): string => `${whole(count)} ${count === 1 ? 'token' : 'tokens'}`;
 
 /** Returns the finish reason, error code, or "stopped by you". */
 function endOf({ choices, chosen, stopped, fault }: Answer): string {

@@ -1,6 +1,6 @@
 import { createContext, use } from 'react';
 import { Disclosure } from '../../components/disclosure.tsx';
-import { tokens } from './numbers.tsx';
+import { counted } from '../../format/number.ts';
 
 interface ReasoningProps {
   text: string;
@@ -27,7 +27,7 @@ export function Reasoning({ text, tokenCount }: ReasoningProps) {
         <span>
           Reasoning
           {tokenCount !== null && (
-            <span className="font-normal text-ink-3 tabular-nums"> · {tokens(tokenCount)}</span>
+            <span className="font-normal text-ink-3 tabular-nums"> · {counted(tokenCount, 'token')}</span>
           )}
         </span>
       }

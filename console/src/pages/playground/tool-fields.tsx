@@ -10,6 +10,7 @@ import { chosenFunction, type ToolChoice } from './settings.ts';
 import { TOOL_PRESETS } from './tool-presets.ts';
 import { toolNames } from './tools.ts';
 import { useRefusal } from './use-refusal.ts';
+import { counted } from '../../format/number.ts';
 
 /** API names of the parameters of this section. */
 export const TOOL_PARAMETERS: readonly string[] = ['tools', 'tool_choice', 'parallel_tool_calls'];
@@ -25,7 +26,7 @@ export function ToolSection() {
   return (
     <Section
       title="Tools"
-      note={names.length === 0 ? null : `${names.length} ${names.length === 1 ? 'function' : 'functions'}`}
+      note={names.length === 0 ? null : counted(names.length, 'function')}
       contains={(name) => TOOL_PARAMETERS.includes(name)}
     >
       <div className="flex flex-col gap-3">
