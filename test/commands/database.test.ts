@@ -10,7 +10,7 @@ import { folder, run } from './program.ts';
 for (const databases of testDatabases()) {
   describe(databases.name, () => {
     test('database migrate creates the tables, prints each step, and has nothing to do the second time', async () => {
-      await using location = await databases.location();
+      await using location = await databases.emptyLocation();
       const first = await run(['database', 'migrate'], location.env);
       assert.deepEqual([first.code, first.stdout], [0, '']);
       assert.match(

@@ -37,7 +37,7 @@ for (const databases of testDatabases()) {
     });
 
     test('processes that open a new database at the same time all find it complete', async () => {
-      await using location = await databases.location();
+      await using location = await databases.emptyLocation();
       const children = Array.from({ length: 3 }, () =>
         fork(join(import.meta.dirname, 'open-child.ts'), {
           stdio: ['ignore', 'ignore', 'inherit', 'ipc'],

@@ -51,7 +51,7 @@ async function change({ home, url }: TestLocation, statements: string): Promise<
 for (const databases of testDatabases()) {
   describe(databases.name, () => {
     test('the oldest database is migrated to the newest tables with all rows unchanged', async () => {
-      await using location = await databases.location();
+      await using location = await databases.emptyLocation();
       await createOldest(location);
       await using database = await openDatabase(location);
       const keys = await database.kysely.selectFrom('keys').selectAll().orderBy('id').execute();
@@ -108,7 +108,7 @@ for (const databases of testDatabases()) {
     });
 
     test('a migrated database has the same tables, indexes and triggers as a new one', async () => {
-      await using location = await databases.location();
+      await using location = await databases.emptyLocation();
       await createOldest(location);
       await using old = await openDatabase(location);
       await using fresh = await databases.open();
@@ -121,7 +121,7 @@ for (const databases of testDatabases()) {
     });
 
     test('the migration to clamped usage keeps the rows of the ledger', async () => {
-      await using location = await databases.location();
+      await using location = await databases.emptyLocation();
       await createOldest(location);
       const rows = async ({ kysely }: Awaited<ReturnType<typeof openDatabase>>) =>
         plain(
@@ -149,7 +149,7 @@ for (const databases of testDatabases()) {
     });
 
     test('the code of requests whose client disconnected is renamed, and other codes are kept', async () => {
-      await using location = await databases.location();
+      await using location = await databases.emptyLocation();
       await createOldest(location);
       await using old = await openDatabase(location);
       await ensurePartitions(old, Date.now());
@@ -179,7 +179,7 @@ for (const databases of testDatabases()) {
     });
 
     test('requests and usage from before reasoning tokens were counted have 0 of them', async () => {
-      await using location = await databases.location();
+      await using location = await databases.emptyLocation();
       await createOldest(location);
       await using old = await openDatabase(location);
       await ensurePartitions(old, Date.now());
@@ -209,7 +209,7 @@ for (const databases of testDatabases()) {
     });
 
     test('users and members from before migration 0004_identity are kept', async () => {
-      await using location = await databases.location();
+      await using location = await databases.emptyLocation();
       await createOldest(location);
       await using old = await openDatabase(location);
       // Back to the state before 0004_identity.
@@ -238,7 +238,7 @@ for (const databases of testDatabases()) {
     });
 
     test('users are renamed in the audit log and in invitations, and the audit log stays append-only', async () => {
-      await using location = await databases.location();
+      await using location = await databases.emptyLocation();
       await createOldest(location);
       await using _old = await openDatabase(location);
       await change(
@@ -280,7 +280,7 @@ for (const databases of testDatabases()) {
     });
 
     test('a migration that fails leaves the database as it was', async () => {
-      await using location = await databases.location();
+      await using location = await databases.emptyLocation();
       await createOldest(location);
       // Makes 0004_identity fail, after the migrations before it.
       await change(location, 'create table invitations (x integer)');

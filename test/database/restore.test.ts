@@ -35,7 +35,7 @@ for (const from of kinds) {
       const made = await sluice(source, 'database', 'backup', file);
       assert.deepEqual([made.code, made.stderr], [0, `Backup written to ${file}\n`]);
       assert.deepEqual([readdirSync(backups.path), statSync(file).mode & 0o777], [['sluice.db'], 0o600]);
-      await using location = await to.location();
+      await using location = await to.emptyLocation();
       const restored = await sluice(location, 'database', 'restore', file);
       assert.equal(restored.code, 0, restored.stderr);
       await using target = await openDatabase(location);

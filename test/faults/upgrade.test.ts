@@ -157,7 +157,7 @@ describe('a rolling upgrade', { skip: withoutPostgres || withoutValkey }, () => 
     const refused = await runCli(['keys', 'list'], earlier[0].env);
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, new RegExp(`migrated by a newer version of Sluice \\(${NEW_MIGRATION}\\)`));
-    const empty = owned.use(await postgres.location());
+    const empty = owned.use(await postgres.emptyLocation());
     const env = { ...earlier[0].env, ...empty.env };
     const restored = await runCli(['database', 'restore', backup], env);
     assert.equal(restored.code, 0, restored.stderr);
