@@ -163,7 +163,7 @@ const configFields = z.strictObject({
     .describe('IP addresses or CIDR blocks of proxies whose `X-Forwarded-For` header is trusted.'),
   requireKeyForModels: z.boolean().default(false).describe('Whether `GET /v1/models` requires an API key.'),
   drainMs: milliseconds(30_000).describe(
-    'How long running requests may take to finish after SIGTERM, in milliseconds.',
+    'How long running requests may take to finish after SIGTERM, or after their model or replica on another server was removed, in milliseconds.',
   ),
   logLevel: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])

@@ -85,8 +85,8 @@ export function UnloadModel({ model, open, onClose }: ConfirmProps) {
 
 function Running({ model: { in_flight: running, embedded } }: { model: Model }) {
   if (running === 0) return 'No requests are running on it now.';
-  const requests = counted(running, 'running request');
+  const requests = `${counted(running, 'running request')} ${running === 1 ? 'has' : 'have'}`;
   return embedded
-    ? `${requests} ${running === 1 ? 'has' : 'have'} 10 seconds to finish.`
-    : `${requests} can still finish.`;
+    ? `${requests} 10 seconds to finish.`
+    : `${requests} the time of the setting drainMs to finish, 30 seconds by default.`;
 }
