@@ -87,8 +87,8 @@ describe('a generation that continues another', SKIP, () => {
   });
 
   test('finds a stop sequence that began before the interruption', async () => {
-    const responseFormat = exactly('one two three four');
-    const request = chat('Count.', { maxTokens: 100, responseFormat, stop: ['wo three f'] });
+    const responseFormat = exactly('one two three');
+    const request = chat('Count.', { maxTokens: 100, responseFormat, stop: ['wo th'] });
     const texts = await assertContinued(request);
     assert.ok(texts.includes('"one t'), 'no interruption is inside the stop sequence');
   });
@@ -101,7 +101,7 @@ describe('a generation that continues another', SKIP, () => {
       [253, 500],
     ]);
     const penalized = (changed: Partial<Sampling>): GenerationRequest =>
-      text('la', { maxTokens: 7, sampling: { ...GREEDY, logitBias, ...changed } });
+      text('la', { maxTokens: 5, sampling: { ...GREEDY, logitBias, ...changed } });
     const { texts } = await generate(penalized({ frequencyPenalty: 220 }), null);
     assert.equal(new Set((texts[0] ?? '').split(' ')).size, 4, 'the text has three words');
     await assertContinued(penalized({ frequencyPenalty: 220 }));

@@ -55,8 +55,9 @@ describe('tool calls of the embedded engine', SKIP, () => {
   }
 
   const tools = [COLOR, OFF];
+  /** Most requests have the same prompt, which only the first one computes. */
   const ask = (changed: Partial<ChatRequest>) =>
-    complete(engine, chat('Make the lamp red.', { tools, maxTokens: 120, ...changed }));
+    complete(engine, chat('Make the lamp red.', { tools, cacheScope: 'test', maxTokens: 120, ...changed }));
 
   test('required calls name an offered tool and satisfy its schema, in each choice', async () => {
     const { events, reasons, texts, usage } = await ask({

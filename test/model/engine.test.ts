@@ -123,7 +123,7 @@ describe('the embedded engine', SKIP, () => {
 
     const controllers = Array.from({ length: SLOTS }, () => new AbortController());
     const running = controllers.map((controller) =>
-      assert.rejects(generate(text(long, { maxTokens: null, sampling: ENDLESS }), controller.signal), {
+      assert.rejects(generate(text('Once', { maxTokens: null, sampling: ENDLESS }), controller.signal), {
         name: 'AbortError',
       }),
     );
@@ -146,7 +146,7 @@ describe('the embedded engine', SKIP, () => {
   });
 
   test('reuses prefixes only within a scope', async () => {
-    const story = 'In the old town by the sea there lived a clockmaker who never slept. '.repeat(6);
+    const story = 'In the old town by the sea there lived a clockmaker who never slept. '.repeat(3);
     const usageFor = async (cacheScope: string | null, end: string): Promise<Usage> =>
       (await generate(text(story + end, { cacheScope, maxTokens: 1 }))).usage;
     assert.equal((await usageFor('one', 'He')).cachedTokens, 0);
@@ -157,14 +157,14 @@ describe('the embedded engine', SKIP, () => {
   });
 
   test('a common prefix of concurrent requests is computed once', async () => {
-    const story = 'The mill by the river turns all day and the miller sings of flour. '.repeat(8);
+    const story = 'The mill by the river turns all day and the miller sings of flour. '.repeat(4);
     const usages = await Promise.all(
       ['a', 'b', 'c', 'd', 'e', 'f'].map(
         async (end) => (await generate(text(story + end, { cacheScope: 'crowd', maxTokens: 2 }))).usage,
       ),
     );
     const computed = usages.map((usage) => usage.promptTokens - usage.cachedTokens).toSorted((a, b) => b - a);
-    assert((computed[0] ?? 0) > 100, 'one computes it');
+    assert((computed[0] ?? 0) > 50, 'one computes it');
     assert((computed[1] ?? 0) < 16, `the others do not: ${computed.join(', ')}`);
   });
 

@@ -113,7 +113,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     const short = submit(5, 20);
     await firstToken(short);
     const from = batches.length;
-    await textOf(submit(300, 1));
+    await textOf(submit(260, 1));
     const pieces = batches.slice(from).filter((batch) => [...batch.values()].some((tokens) => tokens > 1));
     assert(pieces.length >= 3, 'batches of at most 128 tokens');
     for (const batch of pieces) assert.equal([...batch.values()].filter((tokens) => tokens === 1).length, 1);
