@@ -115,7 +115,6 @@ for (const format of FORMATS) {
         minLength: 50,
         maxLength: 300,
       });
-      let accepted = 0;
       fc.assert(
         fc.property(tools, random, (used, numbers) => {
           let grammar: Gbnf;
@@ -125,17 +124,16 @@ for (const format of FORMATS) {
             assert.ok(error instanceof ServiceError);
             assert.equal(error.status, 400);
             assert.ok(String(error.param).startsWith(PATH), String(error.param));
-            return;
+            // Refused schemas do not count as runs.
+            return fc.pre(false);
           }
-          accepted += 1;
           let at = 0;
           const text = grammar.sample(() => numbers[at++ % numbers.length] ?? 0, 8);
           const values = argumentsOf(format, used, text);
           assert.ok(ajv.validate(used.parameters, values), `${text}: ${ajv.errorsText()}`);
         }),
-        { numRuns: 250 },
+        { numRuns: 60 },
       );
-      assert.ok(accepted > 50, `only ${accepted} schemas were accepted`);
     });
 
     it('get strings that match their pattern, and values of the types that the schema allows', () => {
