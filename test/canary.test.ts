@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { createKeyText } from '../src/accounts/key-format.ts';
 import { scripted, type Directive } from '../src/engine/scripted/options.ts';
+import { NO_END } from './default-model.ts';
 import { runCli, spawnService, temporaryFolder, until } from './harness.ts';
 import { requestText, Wire } from './http/wire.ts';
 
@@ -348,7 +349,9 @@ test('errors about requests to a real model do not repeat the request', withMode
     );
   }
   using wire = await Wire.open(service.url);
-  wire.send(requestText('POST /v1/chat/completions', authorization, chat(MARK, { model, stream: true })));
+  // Long enough that it is still running when its engine is killed.
+  const running = chat(MARK, { model, stream: true, max_tokens: 64, logit_bias: NO_END });
+  wire.send(requestText('POST /v1/chat/completions', authorization, running));
   await wire.head();
   const pid = /"engine":"test\/real","pid":(\d+)/.exec(service.stderr())?.[1];
   process.kill(Number(pid), 'SIGKILL');

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { chat, requestLog, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
@@ -31,9 +31,15 @@ const kinds: { name: string; skip: string | false; open: () => Promise<Interrupt
 
 for (const { name, skip, open } of kinds) {
   describe(`an unavailable database: ${name}`, { skip }, () => {
+    let database: InterruptibleDatabase;
+    before(async () => {
+      database = await open();
+    });
+    after(() => database[Symbol.asyncDispose]());
+
     test('requests are refused, running ones continue but wait for settlement, and everything recovers', async () => {
       // A long wait, for busy machines.
-      await using it = await LedgerCheck.start(await open(), 'ledger: {settleWaitMs: 120000}\n');
+      await using it = await LedgerCheck.start(database, 'ledger: {settleWaitMs: 120000}\n');
       const caller = await it.manager.caller();
       using stream = await it.send(caller, SLOW, true);
       const streamId = idOf(await stream.head());
@@ -74,7 +80,7 @@ for (const { name, skip, open } of kinds) {
     });
 
     test('/readyz reports it without any requests', async () => {
-      await using it = await LedgerCheck.start(await open(), 'ledger: {leaseMs: 1500}\n');
+      await using it = await LedgerCheck.start(database, 'ledger: {leaseMs: 1500}\n');
       await it.database.interrupt();
       await until(async () => (await it.readyz()).status === 503);
       assert.equal((await it.readyz()).body, '{"status":"storage_unavailable","progress":[]}');
@@ -83,7 +89,7 @@ for (const { name, skip, open } of kinds) {
     });
 
     test('a response that waits longer than ledger.settleWaitMs ends with storage_unavailable and is free', async () => {
-      await using it = await LedgerCheck.start(await open(), 'ledger: {settleWaitMs: 100}\n');
+      await using it = await LedgerCheck.start(database, 'ledger: {settleWaitMs: 100}\n');
       const caller = await it.manager.caller();
       using stream = await it.send(caller, SLOW, true);
       const streamId = idOf(await stream.head());
@@ -123,9 +129,8 @@ class LedgerCheck implements AsyncDisposable {
     this.#owned = owned;
   }
 
-  static async start(database: InterruptibleDatabase, settings = ''): Promise<LedgerCheck> {
+  static async start(database: InterruptibleDatabase, settings: string): Promise<LedgerCheck> {
     await using owned = new AsyncDisposableStack();
-    owned.use(database);
     const service = owned.use(
       await startService(scriptedYaml({}, `plans: {open: {}}\ndefaultPlan: open\n${settings}`), database.env),
     );
