@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { createClient } from '@redis/client';
+import { RedisClient } from '@redis/client';
 import { Client } from 'pg';
 import { scripted, type Directive } from '../src/engine/scripted/options.ts';
 import { chat, MODEL, runCli, scriptedYaml, spawnService, until, type ServiceProcess } from './harness.ts';
@@ -164,7 +164,7 @@ const READ_COMMANDS: Record<string, (key: string) => string[]> = {
 
 /** Returns all keys and values as text. */
 async function readAllKeys(url: string): Promise<string> {
-  const client = createClient({ url });
+  const client = RedisClient.factory()({ url });
   await client.connect();
   try {
     const texts: string[] = [];

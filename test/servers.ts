@@ -126,8 +126,9 @@ export const withoutValkey: string | false =
 /** Resolves with the URL of an empty numbered database of Valkey or Redis that no other test file uses. */
 export async function valkeyUrl(): Promise<string> {
   const url = new URL(await startOnce('TEST_VALKEY_URL', startValkey));
-  const { createClient } = await import('@redis/client');
-  const client = createClient({ url: url.href });
+  const { RedisClient } = await import('@redis/client');
+  // As the service does, so that the class of the client is built once.
+  const client = RedisClient.factory()({ url: url.href });
   await client.connect();
   try {
     const { databases } = await client.configGet('databases');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { describe, test } from 'node:test';
-import { createClient } from '@redis/client';
+import { RedisClient } from '@redis/client';
 import OpenAI, { ConflictError, UnprocessableEntityError } from 'openai';
 import { HttpReplica } from '../engine/replicas.ts';
 import { requestLog, startService, until, type TestService } from '../harness.ts';
@@ -455,7 +455,7 @@ describe('two instances with the same Valkey', { skip: withoutValkey }, () => {
     const { one, two } = pair;
     await one.run('a', 'one');
     assertError(await two.exchange('a'), 'idempotency_in_flight');
-    const client = createClient({ url: pair.url });
+    const client = RedisClient.factory()({ url: pair.url });
     await client.connect();
     const [key = ''] = await client.keys('sluice:idempotency:*');
     const claim = (await client.get(key)) ?? '';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { createClient } from '@redis/client';
+import { RedisClient } from '@redis/client';
 import { ValkeyClaims } from '../../src/http/idempotency/valkey-claims.ts';
 import { SILENT } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
@@ -41,7 +41,7 @@ describe('claims in Valkey', { skip: withoutValkey }, () => {
     });
   }
 
-  const newClient = () => createClient({ url: server.url });
+  const newClient = () => RedisClient.factory()({ url: server.url });
 
   async function withClient<T>(use: (client: ReturnType<typeof newClient>) => Promise<T>): Promise<T> {
     const client = newClient();

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createClient, ErrorReply } from '@redis/client';
+import { ErrorReply, RedisClient } from '@redis/client';
 import { Deadline } from '../../deadline.ts';
 import type { Log } from '../../log.ts';
 import type { Secret } from '../../secret.ts';
@@ -167,7 +167,8 @@ function connect(url: Secret, responseMs: number) {
   if (!/^rediss?:$/.test(URL.parse(url.reveal())?.protocol ?? '')) {
     throw new TypeError('expected a URL such as redis://host:6379 or rediss://:password@host:6379/0');
   }
-  const client = createClient({
+  // `createClient` takes 30 ms of CPU time for each new URL, because it builds a class.
+  const client = RedisClient.factory()({
     url: url.reveal(),
     disableOfflineQueue: true,
     maintNotifications: 'disabled',

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, connect as connectTo, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { createClient } from '@redis/client';
+import { RedisClient } from '@redis/client';
 import * as fc from 'fast-check';
 import { utcMonth } from '../../../src/accounts/limits/calendar.ts';
 import type { Limits } from '../../../src/accounts/limits/limits.ts';
@@ -22,7 +22,7 @@ async function open(instances: number, whenStoreUnavailable: 'local' | 'refuse' 
     openInstance(address, ledger, { whenStoreUnavailable }),
   );
   const fleet = new Fleet(ledger, await Promise.all(opening));
-  const client = createClient({ url: address });
+  const client = RedisClient.factory()({ url: address });
   client.on('error', () => {});
   await client.connect();
   return {
