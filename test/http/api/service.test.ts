@@ -195,7 +195,8 @@ for (const kind of testDatabases()) {
       const [model] = (await models(management.admin)).data;
       assert.deepEqual([model?.state, model?.reason], ['down', 'drained']);
       assert.equal((await call('resume')).state, 'ready');
-      assert.equal((await post(service, '/v1/chat/completions', chat('hello'))).status, 200);
+      const resumed = await post(service, '/v1/chat/completions', chat('hello', { max_tokens: 1 }));
+      assert.equal(resumed.status, 200);
       const audit = await management.call('GET', '/api/audit?action=replica.drain');
       const entries = (audit as unknown as ResponseOf<'listAudit'>).data;
       assert.deepEqual(
