@@ -9,7 +9,7 @@ import { WITH_MODEL } from '../clients/fixture.ts';
 import { ONE_WORD } from '../default-model.ts';
 import { OPERATOR, setupLink } from '../operator.ts';
 import { axe, openBrowser, WITH_BROWSER, type TestBrowser, type Visitor } from './browser.ts';
-import { openConsole } from './service.ts';
+import { openConsole, post } from './service.ts';
 
 const SKIP = { skip: WITH_BROWSER.skip || WITH_MODEL.skip };
 
@@ -95,6 +95,19 @@ describe('the first run', SKIP, () => {
       for (const part of [key, `${service.url}/v1`, DEFAULT_MODEL_ID])
         assert.ok(code.includes(part), `${language}: ${code}`);
     }
+  });
+
+  test('an unloaded model gets no request, and the page links to where it is loaded', async () => {
+    const send = page.getByRole('button', { name: 'Send request' });
+    await post(visitor.context, service.url, '/api/models/unload', { model: DEFAULT_MODEL_ID });
+    await page.getByText(`${DEFAULT_MODEL_ID} is not loaded`).waitFor();
+    assert.equal(await send.isDisabled(), true);
+    const link = page.getByRole('region', { name: 'Response' }).getByRole('link', { name: 'Models page' });
+    const href = `/models?model=${encodeURIComponent(DEFAULT_MODEL_ID)}`;
+    assert.equal(await link.getAttribute('href'), href);
+    await post(visitor.context, service.url, '/api/models/load', { model: DEFAULT_MODEL_ID });
+    await page.getByText('The model is ready.').waitFor();
+    assert.equal(await send.isDisabled(), false);
   });
 
   test('the request is sent from the browser and its response is shown', async () => {

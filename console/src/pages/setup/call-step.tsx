@@ -87,7 +87,7 @@ function TryOut({
           kind={isDone ? 'plain' : 'primary'}
           icon={<Play className="size-4" aria-hidden="true" />}
           busy={call.state === 'running'}
-          disabled={model.state !== 'ready'}
+          disabled={model.state !== 'ready' && model.state !== 'idle'}
           onClick={() => send(request)}
         >
           {call.state === 'idle' || call.state === 'running' ? 'Send request' : 'Send again'}

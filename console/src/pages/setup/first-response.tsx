@@ -6,6 +6,7 @@ import { Notice, Skeleton } from '../../components/states.tsx';
 import { money } from '../../format/money.ts';
 import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration, wait } from '../../format/time.ts';
+import { TextLink } from '../../shell/link.tsx';
 import type { FirstCall } from './first-call.ts';
 
 /** The response as it arrives, with its timing, tokens and cost. */
@@ -15,10 +16,7 @@ export function FirstResponse({ call, model }: { call: FirstCall; model: ItemOf<
   return (
     <section aria-label="Response" className="rounded-lg border border-line">
       <div className="min-h-24 p-4 text-sm">
-        {state === 'idle' && model.state !== 'ready' && <ModelNotReady model={model} />}
-        {state === 'idle' && model.state === 'ready' && (
-          <p className="text-ink-3">The model is ready. The response will appear here.</p>
-        )}
+        {state === 'idle' && <ModelState model={model} />}
         {isRunning && text === '' && <p className="text-ink-3">Waiting for the first token</p>}
         {/* Announced when complete, not token by token. */}
         <p aria-live="polite" aria-busy={isRunning} className="break-words whitespace-pre-wrap">
@@ -38,30 +36,49 @@ export function FirstResponse({ call, model }: { call: FirstCall; model: ItemOf<
   );
 }
 
-/** Progress of a model that is not ready, or the reason why it is down. */
-function ModelNotReady({ model }: { model: ItemOf<'listServedModels'> }) {
-  if (model.state === 'down') {
-    const retry = model.retry_in_ms;
-    return (
-      <Notice tone="warn" title={`${model.id} is down`}>
-        {model.reason === null ? 'Check the service log for the reason.' : `${model.reason}.`}
-        {retry !== null && ` Retrying in ${wait(retry)}.`}
-      </Notice>
-    );
+/** Whether the model can respond, the progress of its loading, or the reason why it is down. */
+function ModelState({ model }: { model: ItemOf<'listServedModels'> }) {
+  const { id, state, reason, retry_in_ms: retry } = model;
+  switch (state) {
+    case 'ready':
+      return <p className="text-ink-3">The model is ready. The response will appear here.</p>;
+    case 'idle':
+      return <p className="text-ink-3">The request loads the model first. The response will appear here.</p>;
+    case 'down':
+      return (
+        <Notice tone="warn" title={`${id} is down`}>
+          {reason === null ? 'Check the service log for the reason.' : `${reason}.`}
+          {retry !== null && ` Retrying in ${wait(retry)}.`}
+        </Notice>
+      );
+    case 'unloaded':
+      return (
+        <Notice tone="warn" title={`${id} is not loaded`}>
+          Load it on the <TextLink to={`/models?model=${encodeURIComponent(id)}`}>Models page</TextLink>.
+        </Notice>
+      );
+    case 'downloading':
+      return (
+        <Activity model={model} label="Downloading" text={`Downloading ${id}. This is only needed once.`} />
+      );
+    case 'loading':
+      return <Activity model={model} label="Loading" text={`Loading ${id} into memory.`} />;
   }
-  const isDownload = model.state === 'downloading';
+}
+
+function Activity({
+  model,
+  label,
+  text,
+}: {
+  model: ItemOf<'listServedModels'>;
+  label: string;
+  text: string;
+}) {
   return (
     <>
-      <p className="mb-3 text-sm break-words">
-        {isDownload
-          ? `Downloading ${model.id}. This is only needed once.`
-          : `Loading ${model.id} into memory.`}
-      </p>
-      <Progress
-        label={isDownload ? 'Downloading' : 'Loading'}
-        fraction={model.fraction}
-        text={progressOf(model)}
-      />
+      <p className="mb-3 text-sm break-words">{text}</p>
+      <Progress label={label} fraction={model.fraction} text={progressOf(model)} />
     </>
   );
 }
