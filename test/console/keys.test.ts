@@ -116,7 +116,7 @@ describe('the keys page', WITH_BROWSER, () => {
       await seedManyKeys(database, 10_000);
     }
     await page.goto('/keys');
-    await page.getByText('10000 keys').waitFor();
+    await page.getByText('10,000 keys').waitFor();
     await row(/tenant-10000/).waitFor();
     const drawn = () => page.getByRole('row').count();
     assert.ok((await drawn()) < 200, `${await drawn()} rows are drawn`);
