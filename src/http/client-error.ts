@@ -66,7 +66,7 @@ function translate(code: string | undefined): ServiceError {
   }
 }
 
-/** Returns the current or next response of a connection; null: none. */
+/** Returns the response that a connection is sending or will send next; null: none. */
 export function currentResponse(socket: Socket): ServerResponse | null {
   // Node's default handler of `clientError` reads this property too.
   return (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage ?? null;

@@ -48,7 +48,7 @@ const EXPOSED = [
   ]),
 ].join(', ');
 
-/** Longest wait, in milliseconds, that OpenAI's Node client respects. It retries at once if the wait is longer. */
+/** Longest wait, in milliseconds, that OpenAI's Node client respects. If the wait is longer, it retries soon. */
 const MAX_CLIENT_WAIT_MS = 60_000;
 
 /** Takes over the response from Fastify. */

@@ -16,8 +16,9 @@ interface AuthenticatedRequest {
 export const authenticatedRequests = new WeakMap<IncomingMessage, AuthenticatedRequest>();
 
 /**
- * Returns the `x-ratelimit-*` headers of a generation that was refused before its limits were applied. Returns no
- * headers without a caller, or if the limits cannot be read. `model` is null if the body has not been parsed.
+ * Returns the `x-ratelimit-*` headers of a request that was refused before its limits were applied, or that gets the
+ * response of an earlier request. Returns no headers without a caller, or if the limits cannot be read. `model` is null
+ * if the body has not been parsed.
  */
 export async function limitHeaders(
   accounting: Accounting,

@@ -95,7 +95,7 @@ function noSchemas(): never {
   throw new Error('routes must not have JSON schemas');
 }
 
-/** Creates Node's server, with the timeouts and strict parsing for all endpoints. */
+/** Creates Node's server, with the limits and timeouts for all endpoints. */
 function openServer(context: HttpContext, serve: RequestListener): Server {
   const { limits, stream } = context;
   // `violation` refuses a missing `Host`, in the usual error format.

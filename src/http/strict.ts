@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../errors.ts';
 
-/** A bit for each header that may occur only once. If there are several, Node uses the first, and a proxy may use another. */
+/** A bit for each header that may occur only once. Node and a proxy may interpret repeated ones differently. */
 const SINGLE: ReadonlyMap<string, number> = new Map(
   ['host', 'authorization', 'content-length', 'transfer-encoding', 'content-encoding'].map((name, index) => [
     name,

@@ -41,7 +41,7 @@ export const RESERVED_VARIABLES = [
   'strftime_now',
 ] as const;
 
-/** All servers except TGI must be started with a parser for the model's tool calls or with the model's chat template. */
+/** vLLM and SGLang must be started with a parser for tool calls, and llama-server with the model's chat template. */
 const TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi', 'openai'];
 /** TGI constrains arguments to the properties of the schema, but ignores its references and other keywords. */
 const STRICT_TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server', 'openai'];

@@ -22,7 +22,7 @@ const ZERO = 0x30;
 const NINE = 0x39;
 
 /**
- * Reads token chunks without parsing them. The chunks of a stream differ only in their text and their usage counts, so
+ * Reads token chunks without parsing them. The chunks of a stream differ only in their text, usage and token ID, so
  * comparing the other bytes with a template is several times faster than splitting, decoding and parsing. Chunks that
  * do not match exactly are left to the parser.
  */

@@ -25,7 +25,7 @@ export const auditEntry = component(
 export const auditOperations = operations({
   listAudit: {
     route: 'GET /api/audit',
-    summary: 'List changes to accounts, keys, plans, users and models, newest first.',
+    summary: 'List the entries of the audit log, newest first.',
     access: 'operator',
     query: z.strictObject({
       account_id: id.optional(),

@@ -27,7 +27,7 @@ export const request = component(
     replica: z.string().nullable(),
     attempts: z
       .int()
-      .describe('Number of replicas that the request was sent to, including those that refused it.'),
+      .describe('Number of times that the request was sent to a replica, even if the replica refused it.'),
     continued_after: tokens
       .nullable()
       .describe(
@@ -95,7 +95,7 @@ export const receipt = component(
     stages: z
       .object({ queue_ms: milliseconds, prefill_ms: milliseconds, decode_ms: milliseconds })
       .describe('Duration of each stage; null: not completed, or unknown.'),
-    retries: z.int().describe('Number of times it was sent to another replica after a replica failed.'),
+    retries: z.int().describe('Number of times that it was sent again after a replica failed or refused it.'),
     interrupted: z.boolean().describe('Whether the token counts are those of the last checkpoint.'),
   }),
 );

@@ -27,7 +27,6 @@ export type Access =
 export interface Operation {
   /** With parameters in braces: `GET /api/accounts/{id}`. */
   route: `${Method} /api/${string}`;
-  /** One sentence. */
   summary: string;
   access: Access;
   /** Status of a successful response. Default: 200. */
