@@ -105,7 +105,7 @@ function hasOneOutput(request: GenerationRequest): boolean {
 /**
  * Whether the rest of the text depends only on the tokens before it. The server sees the earlier tokens as part of the
  * prompt. It would miss a stop sequence that begins in them, start the response format again, and parse no calls. The
- * presence and frequency penalties would not count the earlier tokens. (The repetition penalty includes the prompt.)
+ * presence and frequency penalties would not count the earlier tokens. (vLLM's repetition penalty does count them.)
  */
 function isPlainText(request: GenerationRequest): boolean {
   const { presencePenalty, frequencyPenalty } = request.sampling;

@@ -46,7 +46,7 @@ export function lowerMaxTokens(
   { traits, contextTokens }: ContextBound,
 ): number | null | undefined {
   if (refusal.code !== 'context_length_exceeded' || sent === null) return undefined;
-  // The prompt is known in tokens, so the first attempt asked for exactly the tokens that are left in the context.
+  // The prompt is known in tokens, so the first attempt asked for no more than what is left in the context.
   if (request.continuation !== null && traits.continues === 'tokens') return undefined;
   const prompt = readPromptTokens(refusal);
   if (prompt !== null && contextTokens !== null) {

@@ -25,7 +25,7 @@ export interface EngineServerOptions {
   /** The only model. Requests for other models get 404 `model_not_found`. */
   modelId: string;
   log: Log;
-  /** Maximum request body, in bytes; larger ones get 413. Default: 64 MiB. The service has its own, lower limit. */
+  /** Maximum request body, in bytes; larger ones get 413. Default: 64 MiB. The service has its own limit. */
   bodyBytes?: number;
   /** Called before the response is written. The scripted engine injects faults here. */
   beforeResponse?: (request: GenerationRequest, response: ServerResponse) => void;

@@ -2,7 +2,7 @@ import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Maximum length of a Unix socket's path on every system, in bytes. */
+/** Maximum length of a Unix socket's path, in bytes. Every system supports this length. */
 const MAX_SOCKET_PATH = 100;
 
 /**

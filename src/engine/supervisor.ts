@@ -112,7 +112,7 @@ export class Supervisor implements AsyncDisposable {
     return this.#starts;
   }
 
-  /** Process ID of the engine, for tests and `doctor`; null if it is not running. */
+  /** Process ID of the engine; null if it is not running. */
   get pid(): number | null {
     return this.#child?.pid ?? null;
   }

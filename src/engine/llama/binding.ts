@@ -199,8 +199,8 @@ export class NativeSampler {
 }
 
 /**
- * Starts a garbage collection for every 32 disposed objects, because V8 does not account for their native memory: a
- * sampler uses 12 bytes per token of the vocabulary, and a grammar up to 2 MB.
+ * Starts a garbage collection after every 32 disposed samplers, because V8 does not account for native memory: a
+ * sampler uses 12 bytes per token of the vocabulary, and its grammar up to 2 MB.
  */
 class GarbageTrigger {
   #objects = 0;

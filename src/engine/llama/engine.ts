@@ -301,8 +301,5 @@ const MAX_SAMPLING_MS = 1000;
 /** Tokens that are replayed before the event loop gets a turn. */
 const REPLAYED_AT_ONCE = 64;
 
-/**
- * Maximum choices in the engine's queue. Only matters if the engine runs without the service, which has a shorter
- * queue.
- */
+/** Maximum choices in the engine's queue. Only matters if the engine runs without the service, which has its own. */
 const MAX_QUEUED = 4096;

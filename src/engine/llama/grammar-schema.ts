@@ -100,8 +100,8 @@ export class SchemaGrammar {
     const isAnyText = strings.some((each) => each.kind === 'type' && isWholeType(each));
     const text = strings.length === 0 ? null : isAnyText || this.#scalarRule(strings, position(), true);
     // Raw text that is JSON of a type in `others` becomes a value of that type, which must satisfy the schema. If
-    // strings are allowed too, an array or object is cut at the first end tag, even one inside its JSON strings, and what
-    // remains becomes a string. This string satisfies the schema only if strings can be any text.
+    // strings are allowed too, an array or object is cut at the first end tag, even one inside its JSON strings. The
+    // text before the tag becomes a string, which satisfies the schema only if strings can be any text.
     const restricted = others.find(
       (each) => !isWholeType(each) || (each.kind === 'container' && text !== true),
     );

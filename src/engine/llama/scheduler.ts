@@ -138,7 +138,7 @@ export class Scheduler {
     for (const slot of this.#slots) if (slot.choice === null) idle++;
     const assigned: JobChoice[] = [];
     for (let i = 0; i < this.#queue.length && idle > 0; idle--) {
-      const choice = this.#queue[i] as JobChoice; // Only this loop shortens the queue.
+      const choice = this.#queue[i] as JobChoice; // Nothing else shortens the queue during this loop.
       if (choice.isWaiting) {
         i++;
         continue;

@@ -16,8 +16,8 @@ export interface TemplateSegment {
  * `"  ①<think>②</think>\n③ "`. Apart from such strings, white space and identifiers, no text of a user
  * is passed to the template, so users cannot forge markers.
  *
- * Tool results, arguments and descriptions become one marker each. Tags of the enclosing elements are escaped in
- * these texts, so that a text cannot end the element that it is in.
+ * A tool result becomes one marker, as does each string in arguments and tool definitions. Tags of the enclosing
+ * elements are escaped in these texts, so that a text cannot end the element that it is in.
  *
  * A marker contains a quotation mark. Its form in the output (`"`, `\"`, `\\\"`) shows how often the template encoded
  * the text as JSON, and the text is encoded in the same way.

@@ -63,7 +63,7 @@ export class CallWriter {
     this.#reader.mark();
   }
 
-  /** Ends the call if it is open, because it is malformed or cut off. */
+  /** Ends the call if it is open. The call can be complete, malformed or cut off. */
   abandon(): void {
     if (this.isOpen) this.end();
   }
