@@ -33,7 +33,7 @@ export class RequestBody {
   readonly #object: Readonly<Record<string, unknown>>;
   readonly #path: string;
 
-  /** `parent` is the path in the table, such as `messages[].`; `path` is the one in the body, such as `messages[2].`. */
+  /** `parent` is the path in the table (such as `messages[].`); `path` is the one in the body (`messages[2].`). */
   constructor(
     object: Readonly<Record<string, unknown>>,
     kind: GenerationKind,
