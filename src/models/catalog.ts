@@ -76,8 +76,8 @@ const GEMMA3: RecommendedSampling = { temperature: 1, topP: 0.95, topK: 64 };
 const LLAMA3: RecommendedSampling = { temperature: 0.6, topP: 0.9 };
 
 /**
- * Popular open models, fewest parameters first. Most files are Q8_0, because llama.cpp processes prompts on a CPU 1.5 to
- * 2 times as fast with Q8_0 and Q4_0 as with other quantizations of the same size.
+ * Popular open models, fewest parameters first. Most files are Q8_0, because llama.cpp processes prompts on a CPU 1.5
+ * to 2 times as fast with Q8_0 and Q4_0 as with other quantizations of the same size.
  */
 export const CATALOG: readonly CatalogModel[] = [
   {

@@ -101,7 +101,7 @@ export class NativeModel {
     return { state: new this.#backend.addon.AddonGrammarEvaluationState(grammar.state) };
   }
 
-  /** Advances a grammar by a token that was sampled without it. Returns false if the grammar does not allow the token. */
+  /** Advances a grammar by a token that was sampled without it. Returns false if the token is not allowed. */
   advance({ state }: NativeGrammar, token: number): boolean {
     const { AddonSampler } = this.#backend.addon;
     if (!AddonSampler.canBeNextTokenForGrammarEvaluationState(state, token)) return false;
@@ -306,8 +306,8 @@ export class NativeContext {
   }
 
   /**
-   * Reads the logits of `tokens` and of the `top` likeliest tokens. If the sampler has `topK`, `totalWeight` covers only
-   * its top K tokens.
+   * Reads the logits of `tokens` and of the `top` likeliest tokens. If the sampler has `topK`, `totalWeight` covers
+   * only its top K tokens.
    */
   async read(
     index: number,

@@ -16,7 +16,7 @@ type ConstrainedFormat = Exclude<ResponseFormat, { type: 'text' }>;
  * Every string of the grammar is JSON that satisfies the schema, but not vice versa: properties are in the order of the
  * schema; a schema with `properties` or `prefixItems` allows other members only if it also has `additionalProperties`
  * or `items`; white space is bounded, because small models would repeat it endlessly; numbers have at most 15 digits
- * before and 15 after the decimal point.
+ * before and 15 after the decimal point, but an integer with a bound can have 16.
  *
  * The grammar also allows any text that begins with `opening`, unless that is ''.
  *
