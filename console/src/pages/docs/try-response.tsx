@@ -14,8 +14,8 @@ export function TryResponse({ response, running }: { response: TryResult | null;
             <Badge tone={response.status < 300 ? 'good' : response.status < 500 ? 'warn' : 'bad'}>
               <span className="font-mono">{response.status}</span>
             </Badge>
-            {response.headersMs !== null && `headers after ${duration(response.headersMs)}`}
-            {running && ', receiving'}
+            {response.headersMs !== null && `response started after ${duration(response.headersMs)}`}
+            {running && ', still receiving'}
           </>
         ) : running ? (
           'Waiting for the response'

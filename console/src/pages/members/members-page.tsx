@@ -40,7 +40,8 @@ function Members({ account }: { account: CurrentAccount }) {
       <div className="space-y-5">
         {!canManage && (
           <Notice>
-            You are a member of {account.name}. Only owners can invite and remove members and change roles.
+            You are a member of {account.name}. Only owners and operators can invite and remove members and
+            change roles.
           </Notice>
         )}
         <MembersCard account={account} editable={canManage} />

@@ -92,7 +92,8 @@ function RemoveReplica({ replica, onClose }: { replica: Replica | null; onClose:
       }}
     >
       <p className="wrap-anywhere">
-        All instances stop sending new requests to {replica?.url}. Running requests can finish.
+        All instances stop sending new requests to {replica?.url}. Running requests have 30 seconds to finish,
+        unless drainMs is set to another time.
       </p>
     </Confirm>
   );

@@ -88,5 +88,5 @@ function Running({ model: { in_flight: running, embedded } }: { model: Model }) 
   const requests = `${counted(running, 'running request')} ${running === 1 ? 'has' : 'have'}`;
   return embedded
     ? `${requests} 10 seconds to finish.`
-    : `${requests} the time of the setting drainMs to finish, 30 seconds by default.`;
+    : `${requests} 30 seconds to finish, unless drainMs is set to another time.`;
 }

@@ -28,7 +28,7 @@ export function RestartEngine({ engine, open, onClose }: RestartEngineProps) {
       <p>
         {running === 0
           ? 'No requests are running on it now.'
-          : `${counted(running, 'running request')} ${running === 1 ? 'has' : 'have'} 10 seconds to finish, then ${running === 1 ? 'it fails' : 'they fail'}.`}
+          : `${counted(running, 'running request')} ${running === 1 ? 'has' : 'have'} 10 seconds to finish. Unfinished responses are then continued if possible; otherwise, they fail.`}
       </p>
       <p>
         Until the engine is ready again, new requests go to other replicas of the model, or are refused if it

@@ -14,7 +14,7 @@ export function DeleteMe() {
   return (
     <Card
       title="Delete user account"
-      hint="Deletes your name, email, password and sessions. Accounts and their keys are kept."
+      hint="Deletes your name, email, password and sessions. The accounts you belong to, and their keys, are kept."
     >
       <Button onClick={() => setAsking(true)}>Delete user account</Button>
       <ConfirmWithPassword

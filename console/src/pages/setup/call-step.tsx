@@ -109,7 +109,7 @@ function BetterModel() {
   if (!better) return null;
   return (
     <section className="space-y-2">
-      <h2 className="text-sm font-semibold">A better model fits this machine</h2>
+      <h2 className="text-sm font-semibold">A better model fits the machine of this service</h2>
       <p className="text-sm text-ink-3">
         {better.id} is a {bytes(better.size_bytes)} download and needs {bytes(better.memory_bytes)} of memory.
       </p>
