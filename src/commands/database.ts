@@ -65,7 +65,7 @@ async function backup(file: string): Promise<void> {
   const { home, url } = databaseOf(process.env);
   const target = resolve(file);
   const stop = new AbortController();
-  // When aborted, `backupSqlite` deletes the incomplete copy.
+  // Aborting a backup deletes the incomplete copy.
   const interrupt = (signal: NodeJS.Signals) => stop.abort(signal);
   for (const signal of SIGNALS) process.once(signal, interrupt);
   const progress = progressBar();

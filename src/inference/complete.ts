@@ -43,9 +43,9 @@ const MAX_LOST_CONNECTIONS = 2;
 /**
  * Runs one generation: waits in the queue, reserves limits, opens the ledger row, streams a replica's events, and
  * releases everything at the end. Keeps `record` up to date. If a replica fails before its first event, the request
- * goes to the next replica. After that, another replica continues the response where possible (`recovery.ts`). The
- * replica works while the row is written; only the first event of a stream waits for the row. The iteration ends only
- * after the row is settled.
+ * goes to the next replica. If it fails later, another replica continues the response where possible (`recovery.ts`).
+ * The replica works while the row is written; only the first event of a stream waits for the row. The iteration ends
+ * only after the row is settled.
  *
  * Throws a `ServiceError`, or `stop.signal.reason` if the client disconnected. Aborts `stop` if the row cannot be
  * written, or if a request of another account takes the request's place in the queue.

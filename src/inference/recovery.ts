@@ -147,9 +147,8 @@ export class Recovery {
 
   /**
    * Prepares to continue the response after a replica has failed. `usage`: the usage in the events of that replica.
-   * Returns whether the response can be continued. An attempt must be left, and the IDs of all tokens of the response
-   * must be known unless replicas continue it from its text. A response without output is generated again by any
-   * replica.
+   * Returns whether the response can be continued. This requires a remaining attempt, and the IDs of all tokens of the
+   * response unless replicas continue it from its text. A response without output is generated again by any replica.
    */
   begin({ dialect }: Engine, usage: Usage): boolean {
     if (this.#attempts >= this.#limits.maxAttempts) return false;
@@ -170,8 +169,8 @@ export class Recovery {
   }
 
   /**
-   * Whether a replica can take over. Any replica can generate a response again, but only a replica with the same tokens
-   * can continue it.
+   * Whether a replica can take over. Any replica can generate a response again, but only one with the same dialect and
+   * model name can continue it.
    */
   suits(engine: Engine, failed: Engine): boolean {
     return (

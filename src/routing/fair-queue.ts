@@ -143,7 +143,8 @@ export class FairQueue<Request extends QueuedRequest> {
   }
 
   /**
-   * Among equal counters, the account that began to wait last is first, because the others were served in the meantime.
+   * Among equal counters, the account that began to wait last is first, because the others have usually been served in
+   * the meantime.
    */
   #isBefore(index: number, other: number): boolean {
     const a = this.#heap[index] as Line<Request>;

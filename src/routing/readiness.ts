@@ -22,7 +22,7 @@ function canGenerate(state: ReplicaState): boolean {
   return state.state === 'ready' || state.state === 'paused' || state.state === 'idle';
 }
 
-/** Returns the progress of all replicas that are not ready, without names or reasons. */
+/** Returns the progress of the replicas that are starting, drained or down, without names or reasons. */
 export function progress(models: readonly ModelOverview[]): ReplicaProgress[] {
   return models.flatMap((model) => model.replicas).flatMap(({ state }) => phase(state) ?? []);
 }

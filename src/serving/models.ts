@@ -198,7 +198,7 @@ export class Models implements AsyncDisposable {
     });
   }
 
-  /** Removes a replica by name. Its running requests finish. Rejects with `not_found` or `conflict`. */
+  /** Removes a replica by name. Running requests have `drainMs` to finish. Rejects with `not_found` or `conflict`. */
   async removeReplica(id: string, name: string, by: Actor): Promise<void> {
     await this.#change(async () => {
       const { entry, stored, replicas } = this.#remote(id);
