@@ -18,7 +18,7 @@ export interface AuthenticatedKey {
   readonly accountId: string;
   readonly kind: KeyKind;
   readonly name: string;
-  /** Prefixes are reused only between requests with the same scope: one scope per account. */
+  /** Cached prompts are reused only between requests with the same scope: one scope per account. */
   readonly cacheScope: string;
   /** Name of the account's plan; null: the default plan. */
   readonly plan: string | null;

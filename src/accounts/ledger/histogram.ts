@@ -3,7 +3,7 @@
  * two histograms merges them, and every value is within `ERROR` of the value of its bucket.
  */
 
-/** Largest relative error of a percentile. A little below 2%, so that rounding cannot exceed 2%. */
+/** Largest relative error of a percentile. A little below 2%, so that it is at most 2% despite rounding. */
 const ERROR = 0.0199;
 export const LOG_GAMMA = Math.log((1 + ERROR) / (1 - ERROR));
 

@@ -51,7 +51,7 @@ export interface Ledger extends AsyncDisposable {
   /**
    * Settles the row and adds it to the roll-ups in one transaction. Rejects with a `ServiceError` `storage_unavailable`
    * if it was not written within `ledger.settleWaitMs`; an attempt in progress at that time may still succeed. After
-   * the rejection, the write is retried without cost until it succeeds.
+   * the rejection, the row is settled without a charge as soon as it can be written.
    */
   settle(id: string, settlement: Settlement): Promise<SettleResult>;
   /** Records that the response of a settled request did not reach the client. Never throws. */

@@ -90,7 +90,7 @@ async function windowEnd(
   return row?.id ?? null;
 }
 
-/** Rows per query of an export. Reading them blocks the event loop for a few milliseconds. */
+/** Rows per query of an export. Receiving and converting them blocks the event loop for a few milliseconds. */
 const EXPORT_ROWS = 500;
 
 /** Yields all matching rows, oldest first, reading page by page. Rejects with a `DatabaseError`. */

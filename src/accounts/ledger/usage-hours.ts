@@ -13,7 +13,7 @@ interface DayRange {
   accountId?: string | null;
 }
 
-/** Selects the ended rows of these days, with the columns of `usage_days` and `hour`. */
+/** Selects the ended rows of these days, with the columns of `usage_days` plus the column `hour`. */
 export function hourlyUsage(days: DayRange) {
   const settled = sql`state = 'settled'`;
   const count = (condition: ReturnType<typeof sql>) => sql`case when ${condition} then 1 else 0 end`;
@@ -27,7 +27,7 @@ export function hourlyUsage(days: DayRange) {
     from ledger where ${inRange(days)} and state <> 'open') as hours`;
 }
 
-/** Selects the histograms of these days, with the columns of `latency_days` and `hour`. */
+/** Selects the histograms of these days, with the columns of `latency_days` plus the column `hour`. */
 export function hourlyLatencies(days: DayRange) {
   const hasTokens = sql`
     state = 'settled' and first_token_at is not null

@@ -59,7 +59,7 @@ export async function openValkeyLimits(options: ValkeyLimitsOptions): Promise<Li
 
 const TIMING: ValkeyTiming = { heartbeatMs: 1000, responseMs: 1000, leaseMs: 15_000, retryMs: 500 };
 
-/** Maximum number of times that one decision reads the ledger before it fails. */
+/** How many times one decision may repeat its read of the ledger before it fails. */
 const MAX_READINGS = 8;
 
 /** Reservations per `RESTORE_RESERVATIONS` command. */
@@ -71,7 +71,7 @@ const RESTORE_BATCH = 500;
  *
  * After each disconnect the instance takes a new ID. Reservations under the old ID are released when the instance has
  * stored them under the new one, or when the lease expires, so the outcome of commands without a response does not
- * matter. The instance then raises the generation, so that usage settled during the outage is read from the ledger.
+ * matter. The instance also raises the generation, so that usage settled during the outage is read from the ledger.
  */
 class ValkeyLimits implements Limits {
   readonly store = 'valkey';
