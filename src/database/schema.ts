@@ -160,7 +160,7 @@ interface InvitationsTable {
 interface KeysTable {
   id: Fixed<string>;
   account_id: Fixed<string>;
-  /** `caller` can generate; `admin` can also use the management API. */
+  /** `caller` can use models and read the receipts of its account; `admin` can also manage the service. */
   kind: Fixed<'caller' | 'admin'>;
   name: string;
   /** SHA-256 of the whole key, 64 lower-case hexadecimal digits. */

@@ -26,7 +26,7 @@ const PAUSE_MS = 20;
 /**
  * The lock of the one service that may use a data directory with SQLite. Two services would count limits separately.
  * The operating system releases the lock when the process ends, so a killed service does not block the next one.
- * Commands do not take the lock.
+ * `database restore` also takes it, so that no service can start during a restore.
  */
 export class ServiceLock implements Disposable {
   readonly #lock: Disposable;
@@ -128,7 +128,7 @@ function detailsPath(home: string): string {
   return join(home, 'service.json');
 }
 
-/** Returns null if the file was removed. */
+/** Returns null if the file cannot be read. */
 function readDetails(home: string): RunningService | null {
   try {
     // Only `ServiceLock` writes this file.

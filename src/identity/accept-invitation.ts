@@ -13,7 +13,10 @@ import { setPassword } from './password.ts';
 import { hashToken } from './token.ts';
 import { userActor, type BrowserRequest } from './browser-request.ts';
 
-/** Creates an invitation and sends it by email if SMTP is configured. Rejects like `createInvitation`. */
+/**
+ * Creates an invitation and sends it by email if SMTP is configured. Rejects like `createInvitation`, and with
+ * `too_many_attempts`.
+ */
 export async function invite(
   identity: Identity,
   values: { accountId: string; email: string; role: MemberRole },

@@ -92,7 +92,7 @@ export function openAuth(options: AuthOptions) {
       account: { create: { after: (account) => options.onCredential(account.userId, account.providerId) } },
       session: {
         create: {
-          /** Makes every new session pending if the user has a second factor. */
+          /** Makes a new session pending if the user has a second factor, unless `startSession` creates it. */
           async before(session, context) {
             const pending = session.pending !== false && (await hasSecondFactor(database, session.userId));
             const ipAddress = context?.headers?.get(ADDRESS_HEADER) ?? null;

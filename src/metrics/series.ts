@@ -120,7 +120,7 @@ export class Histogram {
   }
 }
 
-/** The value of a metric that is read when it is scraped: its label values, and the value. */
+/** One series of a metric that is read at each scrape: its label values and its value. */
 export type Sample = readonly [labels: readonly string[], value: number];
 
 /** Returns a counter or gauge in Prometheus' text format. */

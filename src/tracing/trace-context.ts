@@ -33,7 +33,7 @@ export function newSpanId(): string {
   return randomBytes(8).toString('hex');
 }
 
-/** The decision depends on the last `DIGITS` hexadecimal digits of the trace ID, which have `VALUES` values. */
+/** `isSampled` uses the last `DIGITS` hexadecimal digits of the trace ID, which have `VALUES` possible values. */
 const DIGITS = 13;
 const VALUES = 16 ** DIGITS;
 
