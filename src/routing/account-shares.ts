@@ -7,6 +7,8 @@ export class AccountShare {
   running = 0;
   /** Requests that are waiting. */
   waiting = 0;
+  /** When a request of the account last started, as a sequence number from 1; 0: never. */
+  lastStart = 0;
   /** Work done for the account, in prompt tokens divided by its weight. Only grows. */
   counter = 0;
 
@@ -27,6 +29,8 @@ export class AccountShares {
   readonly #shares = new Map<string, AccountShare>();
   /** The largest counter so far. */
   #largest = 0;
+  /** Requests started so far. */
+  #starts = 0;
 
   /** The accounts with running or waiting requests. */
   active(): AccountShare[] {
@@ -52,6 +56,12 @@ export class AccountShares {
    */
   lift(share: AccountShare, smallest: number | null): void {
     if (share.waiting === 0) share.counter = Math.max(share.counter, smallest ?? this.#largest);
+  }
+
+  /** Records that a request of the account starts. */
+  start(share: AccountShare): void {
+    share.running++;
+    share.lastStart = ++this.#starts;
   }
 
   /** Adds work that was done for an account, in prompt tokens. */

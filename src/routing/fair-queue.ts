@@ -13,8 +13,9 @@ interface Line<Request> {
   /** First come, first served. */
   readonly first: Set<Request>;
   readonly retries: Set<Request>;
-  /** The account's counter when the line was last placed in the heap. */
+  /** The account's counter and last start when the line was last placed in the heap. */
   counter: number;
+  lastStart: number;
   /** When the account began to wait, as a sequence number. */
   readonly order: number;
 }
@@ -31,7 +32,7 @@ function firstOf<Request>({ retries, first }: Line<Request>): Request | undefine
  */
 export class FairQueue<Request extends QueuedRequest> {
   readonly #lines = new Map<AccountShare, Line<Request>>();
-  /** A binary heap of the lines. Counters may have grown since the lines were placed; empty lines are removed late. */
+  /** A binary heap of the lines, whose keys may have grown since they were placed. Empty lines are removed late. */
   readonly #heap: Line<Request>[] = [];
   #order = 0;
   #size = 0;
@@ -55,7 +56,8 @@ export class FairQueue<Request extends QueuedRequest> {
     const { share } = request;
     let line = this.#lines.get(share);
     if (!line) {
-      line = { share, first: new Set(), retries: new Set(), counter: share.counter, order: this.#order++ };
+      const { counter, lastStart } = share;
+      line = { share, first: new Set(), retries: new Set(), counter, lastStart, order: this.#order++ };
       this.#lines.set(share, line);
       this.#push(line);
     }
@@ -103,8 +105,9 @@ export class FairQueue<Request extends QueuedRequest> {
   #top(): Line<Request> | undefined {
     for (let top = this.#heap[0]; top; top = this.#heap[0]) {
       if (top.first.size + top.retries.size === 0) this.#lines.delete(this.#pop().share);
-      else if (top.share.counter > top.counter) {
+      else if (top.share.counter > top.counter || top.share.lastStart > top.lastStart) {
         top.counter = top.share.counter;
+        top.lastStart = top.share.lastStart;
         this.#siftDown(0);
       } else return top;
     }
@@ -143,13 +146,14 @@ export class FairQueue<Request extends QueuedRequest> {
   }
 
   /**
-   * Among equal counters, the account that began to wait last is first, because the others have usually been served in
-   * the meantime.
+   * Among equal counters, the account whose last request started first goes first, and an account without one before
+   * all of them. Otherwise, an account could wait for as long as new accounts arrive, which get the smallest counter.
    */
   #isBefore(index: number, other: number): boolean {
     const a = this.#heap[index] as Line<Request>;
     const b = this.#heap[other] as Line<Request>;
-    return a.counter === b.counter ? a.order > b.order : a.counter < b.counter;
+    if (a.counter !== b.counter) return a.counter < b.counter;
+    return a.lastStart === b.lastStart ? a.order < b.order : a.lastStart < b.lastStart;
   }
 
   #swap(index: number, other: number): void {

@@ -46,7 +46,7 @@ export class Lease {
     this.#ticket = replica.breaker.admit();
     replica.inFlight++;
     replica.choicesInFlight += choices;
-    share.running++;
+    dispatcher.shares.start(share);
     this.#chargeUpTo(work);
   }
 

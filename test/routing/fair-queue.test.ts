@@ -134,6 +134,38 @@ test('a new account that waits with others gets the smallest of their counters',
   assert.equal(fresh.counter, 100);
 });
 
+test('an account that has waited longer goes before new accounts with an equal counter', () => {
+  const shares = new AccountShares();
+  const queue = new FairQueue<Waiting>();
+  const served = ['patient', 'new 1', 'new 2', 'new 3'].map((account, number) => {
+    for (const name of number === 0 ? [account, 'new 0'] : [account]) {
+      const share = shares.of(name, 1);
+      shares.lift(share, queue.smallestCounter);
+      queue.add({ share, isRetry: false, number });
+    }
+    const next = queue.take();
+    assert.ok(next);
+    shares.start(next.share);
+    return next.share.accountId;
+  });
+  assert.deepEqual(served, ['patient', 'new 0', 'new 1', 'new 2']);
+});
+
+test('accounts with equal counters take turns', () => {
+  const shares = new AccountShares();
+  const queue = new FairQueue<Waiting>();
+  for (let number = 0; number < 6; number++) {
+    queue.add({ share: shares.of(number < 4 ? 'many' : 'few', 1), isRetry: false, number });
+  }
+  const served = Array.from({ length: 6 }, () => {
+    const next = queue.take();
+    assert.ok(next);
+    shares.start(next.share);
+    return next.share.accountId;
+  });
+  assert.deepEqual(served, ['many', 'few', 'many', 'few', 'many', 'many']);
+});
+
 test('inactive accounts are forgotten when there are many, and active ones are kept', () => {
   const shares = new AccountShares();
   const running = shares.of('running', 1);
