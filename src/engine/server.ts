@@ -25,7 +25,7 @@ export interface EngineServerOptions {
   /** The only model. Requests for other models get 404 `model_not_found`. */
   modelId: string;
   log: Log;
-  /** Maximum request body, in bytes; larger ones get 413. Default: 64 MiB. The service has its own limit. */
+  /** Maximum request body, in bytes; larger ones get 413. Default: 64 MiB; none on a socket, as the service has one. */
   bodyBytes?: number;
   /** Called before the response is written. The scripted engine injects faults here. */
   beforeResponse?: (request: GenerationRequest, response: ServerResponse) => void;
@@ -46,7 +46,7 @@ export async function serveEngine(
   listen: ListenAddress,
   options: EngineServerOptions,
 ): Promise<EngineServer> {
-  const handler = new RequestHandler(engine, 'apiKey' in listen ? listen.apiKey : undefined, options);
+  const handler = new RequestHandler(engine, listen, options);
   const server = createServer({ noDelay: true }, (request, response) => {
     void handler.handle(request, response);
   });
@@ -72,14 +72,17 @@ class RequestHandler {
   readonly #engine: LocalEngine;
   readonly #options: EngineServerOptions;
   readonly #keyHash: Buffer | null;
+  readonly #maxBodyBytes: number;
   readonly #responder: Responder;
   readonly #created = Math.floor(Date.now() / 1000);
   #closing: Server | null = null;
 
-  constructor(engine: LocalEngine, apiKey: Secret | undefined, options: EngineServerOptions) {
+  constructor(engine: LocalEngine, listen: ListenAddress, options: EngineServerOptions) {
+    const apiKey = 'apiKey' in listen ? listen.apiKey : undefined;
     this.#engine = engine;
     this.#options = options;
     this.#keyHash = apiKey ? sha256(`Bearer ${apiKey.reveal()}`) : null;
+    this.#maxBodyBytes = options.bodyBytes ?? ('socketPath' in listen ? Infinity : DEFAULT_MAX_BODY_BYTES);
     this.#responder = new Responder(engine, options.log);
   }
 
@@ -95,7 +98,7 @@ class RequestHandler {
       if (request.method !== 'POST') throw notAllowed(response, 'POST');
       if (this.#closing)
         throw new ServiceError('shutting_down', 'The engine is stopping.', { retryAfterMs: 1000 });
-      const body = parseJsonBody(await readBody(request, this.#options.bodyBytes ?? DEFAULT_MAX_BODY_BYTES));
+      const body = parseJsonBody(await readBody(request, this.#maxBodyBytes));
       const generation = this.#parse(kind, body);
       this.#options.beforeResponse?.(generation, response);
       // An injected fault may have completed the response.

@@ -255,6 +255,8 @@ describe('health checks', () => {
     assert.equal(stateWith(model('ready'), model('down', true)), 'unhealthy');
     assert.equal(stateWith(model('ready', true), model('loading')), 'warning');
     assert.equal(stateWith(model('loading'), model('loading')), 'unhealthy');
+    assert.equal(stateWith(model('idle'), model('idle', true)), 'healthy', 'the next request loads them');
+    assert.equal(stateWith(model('idle'), model('down')), 'warning');
   });
 
   function model(state: Model['state'], required = false): Model {

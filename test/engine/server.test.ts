@@ -6,6 +6,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { Agent } from 'undici';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
 import type { LocalEngine } from '../../src/engine/engine.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
@@ -13,6 +14,7 @@ import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
 import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
 import { SILENT } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
+import { temporaryFolder } from '../harness.ts';
 import { MODEL, settled } from './requests.ts';
 
 const options = { maxChoices: 4, modelId: MODEL, log: SILENT, beforeResponse: injectFaults };
@@ -143,6 +145,25 @@ describe('the server of an engine', () => {
     const response = await post('/v1/completions', 'x'.repeat(100_000), small.address);
     assert.equal(response.status, 413);
     assert.equal((await jsonBody(response)).error.code, 'request_too_large');
+  });
+
+  it('leaves the size of bodies on a socket to the service', async () => {
+    await using folder = await temporaryFolder();
+    const socketPath = join(folder.path, 'engine.sock');
+    const onSocket = await serveEngine(engine, { socketPath }, options);
+    const client = new Agent({ socketPath });
+    try {
+      const { statusCode, body } = await client.request({
+        origin: 'http://engine',
+        path: '/v1/completions',
+        method: 'POST',
+        body: `{"model": "missing", "prompt": "x"${' '.repeat(65 * 1024 * 1024)}}`,
+      });
+      assert.equal(statusCode, 404, await body.text());
+    } finally {
+      await client.close();
+      await onSocket.close();
+    }
   });
 
   it('requires its API key, except for /health', async () => {

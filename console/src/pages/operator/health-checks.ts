@@ -112,15 +112,19 @@ function disk({ free_bytes: free, total_bytes: total }: Health['disk']): Check {
   };
 }
 
+/** Whether the model takes requests. The next request loads an idle model. */
+export const isAvailable = ({ state }: Pick<Model, 'state'>): boolean =>
+  state === 'ready' || state === 'idle';
+
 function modelsCheck(models: readonly Model[]): Check {
   const name = 'Models';
-  const unready = models.filter(({ state }) => state !== 'ready');
+  const unready = models.filter((model) => !isAvailable(model));
   const required = models.filter((model) => model.required);
-  const able =
-    required.length > 0 ? required.every(({ state }) => state === 'ready') : unready.length < models.length;
+  const able = required.length > 0 ? required.every(isAvailable) : unready.length < models.length;
+  const notLoaded = models.filter(({ state }) => state !== 'ready');
   const what = [
-    `${models.length - unready.length} of ${models.length} ready`,
-    ...unready.map((model) => `${model.id}${model.required ? ' (required)' : ''} is ${model.state}`),
+    `${models.length - notLoaded.length} of ${models.length} ready`,
+    ...notLoaded.map((model) => `${model.id}${model.required ? ' (required)' : ''} is ${model.state}`),
   ].join('; ');
   if (unready.length === 0) return { name, state: 'healthy', word: 'Ready', what, advice: null };
   const down = unready.some(({ state }) => state === 'down');

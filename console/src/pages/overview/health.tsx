@@ -4,7 +4,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Skeleton } from '../../components/states.tsx';
-import { checksOf } from '../operator/health-checks.ts';
+import { checksOf, isAvailable } from '../operator/health-checks.ts';
 
 type Model = ItemOf<'listServedModels'>;
 
@@ -51,13 +51,13 @@ export function Health({ models }: { models: readonly Model[] | undefined }) {
 /** Whether models are available, for users who cannot see the health of the service. */
 export function ModelsHealth({ models }: { models: readonly Model[] | undefined }) {
   if (models === undefined) return <Line level="loading" title="Checking models" />;
-  const unready = models.filter(({ state }) => state !== 'ready');
+  const unready = models.filter((model) => !isAvailable(model));
   if (models.length === 0) return <Line level="warning" title="No models configured" />;
-  if (unready.length === 0) return <Line level="healthy" title="All models are ready" />;
+  if (unready.length === 0) return <Line level="healthy" title="All models are available" />;
   return (
     <Line
       level={unready.length < models.length ? 'warning' : 'unhealthy'}
-      title={unready.length < models.length ? 'Some models are not ready' : 'No model is ready'}
+      title={unready.length < models.length ? 'Some models are not available' : 'No model is available'}
     >
       {unready.map(({ id, state }) => `${id} is ${state}`).join('; ')}
     </Line>

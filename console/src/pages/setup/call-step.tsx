@@ -7,6 +7,7 @@ import { StandalonePage } from '../../components/standalone-page.tsx';
 import { EmptyState, ErrorState, Skeleton } from '../../components/states.tsx';
 import { bytes } from '../../format/number.ts';
 import { samplesOf } from '../../snippets/samples.ts';
+import { isAvailable } from '../operator/health-checks.ts';
 import { FirstResponse } from './first-response.tsx';
 import { useFirstCall, type FirstCall } from './first-call.ts';
 import { Steps } from './steps.tsx';
@@ -87,7 +88,7 @@ function TryOut({
           kind={isDone ? 'plain' : 'primary'}
           icon={<Play className="size-4" aria-hidden="true" />}
           busy={call.state === 'running'}
-          disabled={model.state !== 'ready' && model.state !== 'idle'}
+          disabled={!isAvailable(model)}
           onClick={() => send(request)}
         >
           {call.state === 'idle' || call.state === 'running' ? 'Send request' : 'Send again'}
