@@ -69,7 +69,8 @@ export interface AuditNote {
   /** Default: null, no account. */
   accountId?: string | null;
   /**
-   * The changed fields, as `{from, to}` if a field had a value before. No secrets, and no names or addresses of users.
+   * The changed fields, as `{from, to}` if a field had a value before. No secrets, and no names or addresses of users,
+   * except the name of an account that was created for a user.
    */
   detail?: Readonly<Record<string, unknown>>;
 }

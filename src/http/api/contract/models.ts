@@ -197,7 +197,8 @@ export const modelOperations = operations({
   },
   removeReplica: {
     route: 'POST /api/replicas/remove',
-    summary: 'Remove a server from a model that was added with `replicas`. Its running requests finish.',
+    summary:
+      'Remove a server from a model that was added with `replicas`. Its running requests have `drainMs` to finish.',
     access: 'operator',
     body: component(
       'ReplicaRemoval',
