@@ -276,7 +276,8 @@ const configFields = z.strictObject({
         .max(1_073_741_824)
         .default(16_777_216)
         .describe('How much of the body of a refused request is read and discarded, in bytes.'),
-      bodyMs: milliseconds(30_000, 100).describe(
+      // At most an hour: queries of usage by hour assume it.
+      bodyMs: milliseconds(30_000, 100, 3_600_000).describe(
         'How long a request may take to arrive, from its first byte, in milliseconds; after that, 408.',
       ),
       idleConnectionMs: milliseconds(75_000, 1000).describe(

@@ -21,4 +21,5 @@ export function uniqueIds(message: string) {
 }
 
 /** A duration of at most a day; `fallback` is the default. */
-export const milliseconds = (fallback: number, min = 0) => z.int().min(min).max(86_400_000).default(fallback);
+export const milliseconds = (fallback: number, min = 0, max = 86_400_000) =>
+  z.int().min(min).max(max).default(fallback);

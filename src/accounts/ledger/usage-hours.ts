@@ -48,8 +48,8 @@ const KEY = sql`
   started_at / ${sql.lit(HOUR_MS)} as hour, started_at / ${sql.lit(DAY_MS)} as day, model, key_id, account_id`;
 
 /**
- * An ID contains the time at which the request arrived. A request starts when its body is complete. Assumes that the
- * body takes at most an hour.
+ * An ID contains the time at which the request arrived. A request starts when its body is complete, which takes at most an
+ * hour (`limits.bodyMs`).
  */
 function inRange({ fromDay, toDay, accountId }: DayRange) {
   const first = firstIdAt(fromDay * DAY_MS - HOUR_MS);
