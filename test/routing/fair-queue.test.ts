@@ -134,6 +134,14 @@ test('a new account that waits with others gets the smallest of their counters',
   assert.equal(fresh.counter, 100);
 });
 
+/** Starts the next request. Returns its account. */
+function startNext(queue: FairQueue<Waiting>, shares: AccountShares): string {
+  const next = queue.take();
+  assert.ok(next);
+  shares.start(next.share);
+  return next.share.accountId;
+}
+
 test('an account that has waited longer goes before new accounts with an equal counter', () => {
   const shares = new AccountShares();
   const queue = new FairQueue<Waiting>();
@@ -143,10 +151,7 @@ test('an account that has waited longer goes before new accounts with an equal c
       shares.lift(share, queue.smallestCounter);
       queue.add({ share, isRetry: false, number });
     }
-    const next = queue.take();
-    assert.ok(next);
-    shares.start(next.share);
-    return next.share.accountId;
+    return startNext(queue, shares);
   });
   assert.deepEqual(served, ['patient', 'new 0', 'new 1', 'new 2']);
 });
@@ -157,12 +162,7 @@ test('accounts with equal counters take turns', () => {
   for (let number = 0; number < 6; number++) {
     queue.add({ share: shares.of(number < 4 ? 'many' : 'few', 1), isRetry: false, number });
   }
-  const served = Array.from({ length: 6 }, () => {
-    const next = queue.take();
-    assert.ok(next);
-    shares.start(next.share);
-    return next.share.accountId;
-  });
+  const served = Array.from({ length: 6 }, () => startNext(queue, shares));
   assert.deepEqual(served, ['many', 'few', 'many', 'few', 'many', 'many']);
 });
 

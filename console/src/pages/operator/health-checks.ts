@@ -118,16 +118,16 @@ export const isAvailable = ({ state }: Pick<Model, 'state'>): boolean =>
 
 function modelsCheck(models: readonly Model[]): Check {
   const name = 'Models';
-  const unready = models.filter((model) => !isAvailable(model));
+  const unavailable = models.filter((model) => !isAvailable(model));
   const required = models.filter((model) => model.required);
-  const able = required.length > 0 ? required.every(isAvailable) : unready.length < models.length;
-  const notLoaded = models.filter(({ state }) => state !== 'ready');
+  const able = required.length > 0 ? required.every(isAvailable) : unavailable.length < models.length;
+  const unready = models.filter(({ state }) => state !== 'ready');
   const what = [
-    `${models.length - notLoaded.length} of ${models.length} ready`,
-    ...notLoaded.map((model) => `${model.id}${model.required ? ' (required)' : ''} is ${model.state}`),
+    `${models.length - unready.length} of ${models.length} ready`,
+    ...unready.map((model) => `${model.id}${model.required ? ' (required)' : ''} is ${model.state}`),
   ].join('; ');
-  if (unready.length === 0) return { name, state: 'healthy', word: 'Ready', what, advice: null };
-  const down = unready.some(({ state }) => state === 'down');
+  if (unavailable.length === 0) return { name, state: 'healthy', word: 'Ready', what, advice: null };
+  const down = unavailable.some(({ state }) => state === 'down');
   return {
     name,
     state: able ? 'warning' : 'unhealthy',
