@@ -149,17 +149,6 @@ test('the threads for SQLite load no packages, because loading Kysely would be m
   assert.ok(reached.has('database/errors.ts'), 'the imports are found');
 });
 
-test('no file is longer than 400 lines', () => {
-  const paths = [
-    ...files.map((file) => join(source, file)),
-    ...consoleFiles.map((file) => join(consoleSource, file)),
-  ];
-  const long = paths
-    .map((file) => ({ file, lines: readFileSync(file, 'utf8').split('\n').length - 1 }))
-    .filter(({ lines }) => lines > 400);
-  assert.deepEqual(long, []);
-});
-
 test('every branch on the kind of a request handles all kinds', () => {
   // A `switch` or `Record` that lacks a new kind does not compile. A comparison compiles, and takes the other branch.
   const comparisons = files
