@@ -121,21 +121,13 @@ function rangeHeaders(part: PartFile): Record<string, string> {
 
 /** Checks the response headers, and empties the part file if the body is the whole file. */
 async function preparePart(response: HttpResponse, job: DownloadJob, part: PartFile): Promise<void> {
-  const { status, headers, url } = response;
-  if (status === 206) {
-    const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(headers['content-range'] ?? '') ?? [];
-    if (Number(start) !== part.sizeBytes || start === undefined) {
-      throw new PullError('source_failed', `${url.host} sent a different byte range than requested`);
-    }
-    if (total !== '*' && totalOf(job, part) !== null && Number(total) !== totalOf(job, part)) {
-      await part.restart({ ...part.state, totalBytes: job.sizeBytes });
-      throw new RetryableError(`${url.host} now has a file of a different size`, true);
-    }
-    return;
-  }
-  if (status === 416 && part.sizeBytes > 0) {
+  const { status, url } = response;
+  // A response to a request for the rest of the file.
+  if (part.sizeBytes > 0 && (status === 206 || status === 416)) {
+    const fault = resumeFault(response, job, part);
+    if (fault === null) return;
     await part.restart({ ...part.state, totalBytes: job.sizeBytes });
-    throw new RetryableError(`${url.host} now has a file that is shorter than the partial download`, true);
+    throw new RetryableError(`${url.host} ${fault}`, true);
   }
   if (status === 200) {
     await part.restart(stateOf(response, job));
@@ -143,6 +135,23 @@ async function preparePart(response: HttpResponse, job: DownloadJob, part: PartF
   }
   if (status >= 500 || status === 429) throw new RetryableError(statusReason(response), false);
   throw new PullError('source_failed', statusReason(response));
+}
+
+/** Returns why a response does not continue the partial download; null: it does. */
+function resumeFault({ status, headers }: HttpResponse, job: DownloadJob, part: PartFile): string | null {
+  if (status === 416) return 'now has a file that is shorter than the partial download';
+  const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(headers['content-range'] ?? '') ?? [];
+  if (start === undefined || Number(start) !== part.sizeBytes)
+    return 'sent a different byte range than requested';
+  const expectedTotal = totalOf(job, part);
+  if (total !== '*' && expectedTotal !== null && Number(total) !== expectedTotal) {
+    return 'now has a file of a different size';
+  }
+  // Some servers ignore `If-Range`.
+  const { etag = null } = headers;
+  const { identity } = part.state;
+  const isOther = etag !== null && identity?.startsWith('etag:') === true && identity !== `etag:${etag}`;
+  return isOther ? 'now has a different file' : null;
 }
 
 function stateOf({ headers, url }: HttpResponse, job: DownloadJob): PartState {

@@ -10,7 +10,7 @@ import type { ModelSource } from './source.ts';
  * hub/<owner>/<repo>[@<revision>]/<file>.gguf        the model
  * hub/<owner>/<repo>[@<revision>]/<file>.gguf.json   its record: source, SHA-256, size and download time
  * hub/<owner>/<repo>[@<revision>]/<file>.gguf.part   an unfinished download
- * url/<host>/<path>.gguf                             the same for URLs
+ * url/<host>[@<hash of the query>]/<path>.gguf       the same for URLs
  * .locks/                                            one empty file per downloaded file
  * ```
  * A file that was extracted from a Python package is stored at the path of the same file on the Hub, because the Hub is
@@ -34,10 +34,7 @@ export class Layout {
   }
 
   lockPath(file: string): string {
-    return join(
-      this.locksFolder,
-      createHash('sha256').update(relative(this.folder, file)).digest('hex').slice(0, 32),
-    );
+    return join(this.locksFolder, shortHash(relative(this.folder, file)));
   }
 
   #path(source: ModelSource): string {
@@ -46,8 +43,12 @@ export class Layout {
         const revision = source.revision === 'main' ? '' : `@${encodeURIComponent(source.revision)}`;
         return join(this.folder, 'hub', `${source.repository}${revision}`, source.file);
       }
-      case 'url':
-        return join(this.folder, 'url', source.url.host.replace(':', '_'), ...source.url.pathname.split('/'));
+      case 'url': {
+        const { host, pathname, search } = source.url;
+        // Hashed, because a query may contain secrets. It may also select the file, so it is never ignored.
+        const query = search === '' ? '' : `@${shortHash(search)}`;
+        return join(this.folder, 'url', `${host.replace(':', '_')}${query}`, ...pathname.split('/'));
+      }
       case 'pip':
         return join(this.folder, 'pip', `${source.package}-${source.version}`, source.member);
       case 'path':
@@ -118,6 +119,11 @@ export function partPath(file: string): string {
 /** Returns the folder that pip works in. It is deleted after the download, unless this process is killed. */
 export function pipFolder(file: string): string {
   return `${file}.pip`;
+}
+
+/** Returns 128 bits of a SHA-256, in hexadecimal. */
+function shortHash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 32);
 }
 
 function isRecord(value: unknown): value is FileRecord {

@@ -6,10 +6,10 @@ interface Pull<T> {
   result: Promise<T>;
   abort: AbortController;
   relay: ProgressRelay;
-  callers: number;
 }
 
 interface ProgressRelay {
+  /** One per caller. */
   listeners: Set<OnProgress>;
   last: PullProgress | null;
 }
@@ -31,20 +31,21 @@ export class SharedPulls<T> {
     signal.throwIfAborted();
     const pull = this.#running.get(key) ?? this.#start(key, work);
     const listener: OnProgress = (progress) => onProgress?.(progress);
-    pull.relay.listeners.add(listener);
-    pull.callers++;
-    if (pull.relay.last !== null) listener(pull.relay.last);
+    const { listeners, last } = pull.relay;
+    listeners.add(listener);
+    if (last !== null) listener(last);
     try {
       return await untilAborted(pull.result, signal, async () => {
-        if (pull.callers > 1) return;
+        // Immediately, because one signal may abort all callers at once.
+        listeners.delete(listener);
+        if (listeners.size > 0) return;
         // The last caller waits until part files are closed and child processes have ended.
         this.#running.delete(key);
         pull.abort.abort(signal.reason);
         await pull.result.catch(() => {});
       });
     } finally {
-      pull.relay.listeners.delete(listener);
-      pull.callers--;
+      listeners.delete(listener);
     }
   }
 
@@ -55,7 +56,7 @@ export class SharedPulls<T> {
       relay.last = progress;
       for (const listener of relay.listeners) listener(progress);
     });
-    const pull: Pull<T> = { result, abort, relay, callers: 0 };
+    const pull: Pull<T> = { result, abort, relay };
     this.#running.set(key, pull);
     const remove = (): void => {
       if (this.#running.get(key) === pull) this.#running.delete(key);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
 import { addressOf, listen, sha256 } from './fake-hub.ts';
@@ -255,6 +255,58 @@ describe('a pull from a URL', () => {
     assert.deepEqual(await readFile(model.file), BYTES);
     assert.equal(fixture.hub.fetches.length, 2);
   });
+
+  it('keeps files apart whose URLs differ in the query', async () => {
+    await using fixture = await Fixture.open();
+    const other = buildGguf({ metadata: { ...TINY_METADATA, 'general.name': 'other' } });
+    fixture.hub.files.set('tiny.gguf?v=1', BYTES).set('tiny.gguf?v=2', other);
+    const store = fixture.store();
+    const url = fixture.hub.storeUrl('tiny.gguf');
+    const first = await store.pull(`${url}?v=1`);
+    assert.equal(await store.find(`${url}?v=2`), null);
+    const [plain, second] = [await store.pull(url), await store.pull(`${url}?v=2`)];
+    assert.deepEqual(await Promise.all([plain, first, second].map(({ file }) => readFile(file))), [
+      BYTES,
+      BYTES,
+      other,
+    ]);
+    assert.deepEqual(
+      await store.list(),
+      [plain, first, second].toSorted((a, b) => (a.file < b.file ? -1 : 1)),
+    );
+    await store.remove(`${url}?v=1`);
+    assert.deepEqual(await store.find(`${url}?v=2`), second);
+  });
+
+  it('keeps the query of a split model', async () => {
+    await using fixture = await Fixture.open();
+    const parts = [1, 2].map((number) => `big-0000${number}-of-00002.gguf`);
+    for (const part of parts) fixture.hub.files.set(`${part}?v=1`, BYTES);
+    const model = await fixture.store().pull(`${fixture.hub.storeUrl(parts[0] ?? '')}?v=1`);
+    assert.deepEqual(
+      model.files.map((file) => basename(file)),
+      parts,
+    );
+    assert.equal(new Set(model.files.map((file) => dirname(file))).size, 1);
+  });
+
+  for (const [name, behavior] of [
+    ['has no valid range', { contentRange: 'bytes' }],
+    ['starts elsewhere', { contentRange: `bytes 0-${BYTES.length - 1}/${BYTES.length}` }],
+    ['is of a file of another size', { contentRange: 'bytes 1000-1999/2000' }],
+    ['is of another file', { ignoresIfRange: true, newEtag: '"v2"' }],
+  ] as const) {
+    it(`starts again when the partial response ${name}`, async () => {
+      await using fixture = await Fixture.open();
+      fixture.hub.script = [{ cutAfter: 1000 }, behavior];
+      const model = await fixture.store().pull(fixture.hub.storeUrl('tiny.gguf'));
+      assert.deepEqual(await readFile(model.file), BYTES);
+      assert.deepEqual(
+        fixture.hub.fetches.map(({ range }) => range),
+        [null, 'bytes=1000-', null],
+      );
+    });
+  }
 
   for (const etag of [null, 'W/"weak"']) {
     it(`does not resume ${etag === null ? 'without an ETag' : `with the ETag ${etag}`}`, async () => {

@@ -103,7 +103,8 @@ export class FakeHub implements AsyncDisposable {
     }
     const [, from] = /^bytes=(\d+)-$/.exec(request.headers.range ?? '') ?? [];
     const ifRange = request.headers['if-range'];
-    const start = from !== undefined && (ifRange === undefined || ifRange === this.etag) ? Number(from) : 0;
+    const mayResume = ifRange === undefined || ifRange === this.etag || behavior.ignoresIfRange === true;
+    const start = from !== undefined && mayResume ? Number(from) : 0;
     if (start > 0 && start >= bytes.length) {
       response.writeHead(416, { 'content-range': `bytes */${bytes.length}` }).end();
       return;
@@ -112,7 +113,9 @@ export class FakeHub implements AsyncDisposable {
     response.writeHead(start > 0 ? 206 : 200, {
       'content-length': String(behavior.contentLength ?? body.length),
       ...(this.etag === null ? {} : { etag: this.etag }),
-      ...(start > 0 ? { 'content-range': `bytes ${start}-${bytes.length - 1}/${bytes.length}` } : {}),
+      ...(start > 0 && {
+        'content-range': behavior.contentRange ?? `bytes ${start}-${bytes.length - 1}/${bytes.length}`,
+      }),
     });
     if (behavior.cutAfter === undefined && behavior.stallAfter === undefined) {
       response.end(behavior.corrupt === true ? Buffer.alloc(body.length, 1) : body);
@@ -154,8 +157,12 @@ export interface StoreBehavior {
   corrupt?: boolean;
   /** `content-length` instead of the actual length. */
   contentLength?: number;
+  /** `content-range` of a 206 response instead of the actual range. */
+  contentRange?: string;
   /** New ETag: the file changes before this response. */
   newEtag?: string;
+  /** Sends a 206 response although the ETag is not that of `If-Range`. */
+  ignoresIfRange?: boolean;
   /** Delays the response until this resolves. */
   waitFor?: Promise<unknown>;
 }

@@ -111,6 +111,21 @@ describe('concurrent pulls', () => {
     assert(fixture.progress.some(({ phase }) => phase === 'waiting'));
   });
 
+  it('stop when all are aborted at once', async () => {
+    await using fixture = await Fixture.open();
+    fixture.hub.script = [{ stallAfter: 1000 }];
+    const store = fixture.store();
+    const stop = new AbortController();
+    const started = Promise.withResolvers<void>();
+    const onProgress: OnProgress = ({ receivedBytes }) => receivedBytes > 0 && started.resolve();
+    const pulls = [1, 2, 3].map(() => store.pull(NAME, { signal: stop.signal, onProgress }));
+    await started.promise;
+    stop.abort(new Error('shutdown'));
+    for (const pull of pulls) await assert.rejects(pull, { message: 'shutdown' });
+    // The download has released the lock of the file.
+    assert.deepEqual(await store.remove(NAME), [fixture.file]);
+  });
+
   it('continue when one is aborted', async () => {
     await using fixture = await Fixture.open();
     const gate = Promise.withResolvers<void>();
