@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Selectable, Transaction } from 'kysely';
+import { sql, type Selectable, type Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, type KeyPurpose, type Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
@@ -22,7 +22,7 @@ export interface NewKey extends KeyChange {
 
 /**
  * Creates a key and stores its hash; only the result contains the key itself. Rejects with a `ServiceError`
- * `invalid_value` (param `name` or `allowed_models`), `not_found` or `conflict` (param `account_id`), or a
+ * `invalid_value` (param `name`, `allowed_models` or, for a playground key without one, `expires_at`), `not_found` or `conflict` (param `account_id`), or a
  * `DatabaseError`.
  */
 export async function createKey(
@@ -50,8 +50,10 @@ export async function createKey(
     last_used_ip: null,
     allowed_models: null,
     limits: null,
+    created_by: by.id,
     ...columns,
   };
+  if (purpose === 'playground' && row.expires_at === null) throw cannotPostpone();
   await database.kysely.transaction().execute(async (transaction) => {
     await assertAccountOpen(transaction, accountId);
     await transaction.insertInto('keys').values(row).execute();
@@ -150,6 +152,9 @@ export async function changeKey(
     if (row.revoked_at !== null) {
       throw new ServiceError('conflict', 'A revoked key cannot be changed.', { param: 'id' });
     }
+    if (row.purpose === 'playground' && (changed.expires_at ?? Infinity) > (row.expires_at ?? Infinity)) {
+      throw cannotPostpone();
+    }
     await transaction.updateTable('keys').set(columns).where('id', '=', row.id).execute();
     await appendAudit(transaction, by, {
       action: 'key.update',
@@ -175,14 +180,52 @@ export async function revokeKey(
     const row = await lockKey(database, transaction, named);
     if (row === null || row.revoked_at !== null) return row && toRecord(row);
     const revokedAt = Date.now();
-    await transaction.updateTable('keys').set({ revoked_at: revokedAt }).where('id', '=', row.id).execute();
-    await appendAudit(transaction, by, {
-      action: 'key.revoke',
-      subject: `key:${row.id}`,
-      accountId: row.account_id,
-    });
+    await markRevoked(transaction, row, revokedAt, by);
+    await revokeOrphanedPlaygroundKeys(transaction, `key:${row.id}`, by);
     return toRecord({ ...row, revoked_at: revokedAt });
   });
+}
+
+/**
+ * Revokes the playground keys that `author` (an actor of the audit log) created in accounts to which this user or key
+ * no longer has access. Call in the transaction that removes the access: lists do not show playground keys by default.
+ */
+export async function revokeOrphanedPlaygroundKeys(
+  transaction: Transaction<Schema>,
+  author: string,
+  by: Actor,
+): Promise<void> {
+  const now = Date.now();
+  const rows = await transaction
+    .selectFrom('keys')
+    .select(['id', 'account_id'])
+    .where('created_by', '=', author)
+    .where('purpose', '=', 'playground')
+    .where('revoked_at', 'is', null)
+    .where('expires_at', '>', now)
+    .where(sql<boolean>`not exists (select 1 from users where 'user:' || id = ${author} and operator = 1)`)
+    .where(
+      sql<boolean>`not exists (
+        select 1 from memberships where account_id = keys.account_id and 'user:' || user_id = ${author})`,
+    )
+    .orderBy('id')
+    .execute();
+  for (const row of rows) await markRevoked(transaction, row, now, by);
+}
+
+async function markRevoked(
+  transaction: Transaction<Schema>,
+  { id, account_id: accountId }: Pick<KeyRow, 'id' | 'account_id'>,
+  revokedAt: number,
+  by: Actor,
+): Promise<void> {
+  await transaction.updateTable('keys').set({ revoked_at: revokedAt }).where('id', '=', id).execute();
+  await appendAudit(transaction, by, { action: 'key.revoke', subject: `key:${id}`, accountId });
+}
+
+function cannotPostpone(): ServiceError {
+  const message = 'A playground key must expire, and its expiry can only be moved to an earlier time.';
+  return new ServiceError('invalid_value', message, { param: 'expires_at' });
 }
 
 export function noSuchKey(): ServiceError {

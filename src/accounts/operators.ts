@@ -3,6 +3,7 @@ import type { Database } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { appendAudit, type Actor } from './audit.ts';
+import { revokeOrphanedPlaygroundKeys } from './key-table.ts';
 
 /** Whether the service has an operator. */
 export async function hasOperator({ kysely }: Pick<Database, 'kysely'>): Promise<boolean> {
@@ -31,6 +32,7 @@ export async function setOperator(
       if (known.length > 0) return;
       throw new ServiceError('not_found', 'This user does not exist.', { param: 'id' });
     }
+    if (!operator) await revokeOrphanedPlaygroundKeys(transaction, `user:${userId}`, by);
     await appendAudit(transaction, by, {
       action: operator ? 'user.make_operator' : 'user.unmake_operator',
       subject: `user:${userId}`,

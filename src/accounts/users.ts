@@ -6,6 +6,7 @@ import { ServiceError } from '../errors.ts';
 import { getAccount, type AccountRecord } from './accounts.ts';
 import { appendAudit, type Actor } from './audit.ts';
 import { EMAIL, hasLength, MAX_EMAIL } from './bounds.ts';
+import { revokeOrphanedPlaygroundKeys } from './key-table.ts';
 import { checkedName } from './name.ts';
 import { refuseLastOperator } from './operators.ts';
 import {
@@ -110,6 +111,7 @@ export async function deleteUser(database: Database, id: string, by: Actor): Pro
       .execute();
     await transaction.deleteFrom('users').where('id', '=', id).execute();
     const subject = `user:${id}`;
+    await revokeOrphanedPlaygroundKeys(transaction, subject, by);
     for (const { account_id: accountId } of memberships) {
       await appendAudit(transaction, by, { action: 'member.remove', subject, accountId });
     }
@@ -173,6 +175,7 @@ export async function removeMember(
     if (numDeletedRows === 0n) {
       throw notInAccount();
     }
+    await revokeOrphanedPlaygroundKeys(transaction, `user:${userId}`, by);
     await appendAudit(transaction, by, { action: 'member.remove', subject: `user:${userId}`, accountId });
   });
 }

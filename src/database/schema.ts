@@ -185,6 +185,8 @@ interface KeysTable {
   purpose: ColumnType<KeyPurpose, KeyPurpose | undefined, never>;
   /** IP address of the last request; written with `last_used_at`. */
   last_used_ip: string | null;
+  /** In the format of an audit log actor; null: created by a version that did not store it. */
+  created_by: ColumnType<string | null, string | null | undefined, never>;
 }
 
 export type KeyPurpose = 'api' | 'playground';

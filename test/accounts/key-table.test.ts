@@ -10,7 +10,9 @@ import {
   listKeyPage,
   revokeKey,
 } from '../../src/accounts/key-table.ts';
+import { setOperator } from '../../src/accounts/operators.ts';
 import { everyItem } from '../../src/accounts/page.ts';
+import { createUser, deleteUser, removeMember, setMember } from '../../src/accounts/users.ts';
 import { testDatabases } from '../servers.ts';
 import { refused } from './refused.ts';
 
@@ -52,6 +54,83 @@ for (const kind of testDatabases()) {
       assert.ok((await database.accessRevision()) > revision);
       await assert.rejects(getKey(database, playground.record.id), { code: 'not_found' });
       assert.deepEqual(await getKey(database, api.record.id), api.record);
+    });
+
+    test('a playground key cannot be made permanent or valid for longer, but can expire sooner', async () => {
+      await using database = await kind.open();
+      const expiresAt = Date.now() + 60_000;
+      const { record } = await createKey(database, { name: 'p', purpose: 'playground', expiresAt }, by);
+      for (const later of [null, expiresAt + 1]) {
+        await assert.rejects(
+          changeKey(database, record.id, () => ({ expiresAt: later }), by),
+          refused('invalid_value', 'expires_at'),
+        );
+      }
+      const change = { name: 'q', expiresAt: expiresAt - 1 };
+      assert.deepEqual(await changeKey(database, record.id, () => change, by), { ...record, ...change });
+      await assert.rejects(
+        createKey(database, { name: 'p', purpose: 'playground' }, by),
+        refused('invalid_value', 'expires_at'),
+      );
+    });
+
+    test('the playground keys of a user end with their membership, operator rights or user', async () => {
+      await using database = await kind.open();
+      const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
+      const { id: other } = await createAccount(database, { name: 'other' }, by);
+      const [zoe, max] = [
+        await createUser(database, { name: 'Zoë', email: 'zoe@example.com' }, by),
+        await createUser(database, { name: 'Max', email: 'max@example.com' }, by),
+      ];
+      for (const { id: userId } of [zoe, max]) {
+        for (const account of [accountId, other]) {
+          await setMember(database, { accountId: account, userId, role: 'member' }, by);
+        }
+        await setOperator(database, userId, true, by);
+      }
+      const create = async (user: { id: string }, account: string, purpose: 'api' | 'playground') => {
+        const newKey = { name: purpose, purpose, accountId: account, expiresAt: Date.now() + 60_000 };
+        return (await createKey(database, newKey, { id: `user:${user.id}`, ip: null })).record.id;
+      };
+      const keys = {
+        removed: await create(zoe, accountId, 'playground'),
+        api: await create(zoe, accountId, 'api'),
+        others: await create(max, accountId, 'playground'),
+        member: await create(zoe, other, 'playground'),
+        operator: await create(zoe, 'default', 'playground'),
+      };
+      const revoked = async () => {
+        const found = Object.entries(keys).map(async ([name, id]) =>
+          (await getKey(database, id)).revokedAt === null ? [] : [name],
+        );
+        return (await Promise.all(found)).flat();
+      };
+      await setOperator(database, zoe.id, false, by);
+      assert.deepEqual(await revoked(), ['operator']);
+      await removeMember(database, { accountId, userId: zoe.id }, by);
+      assert.deepEqual(await revoked(), ['removed', 'operator']);
+      const { items } = await listAudit(database, { subject: `key:${keys.removed}`, action: 'key.revoke' });
+      assert.deepEqual(
+        items.map(({ actor, accountId: account }) => [actor, account]),
+        [[by.id, accountId]],
+      );
+      await removeMember(database, { accountId, userId: max.id }, by);
+      assert.deepEqual(await revoked(), ['removed', 'operator'], 'an operator has access to all accounts');
+      await deleteUser(database, zoe.id, by);
+      assert.deepEqual(await revoked(), ['removed', 'member', 'operator']);
+    });
+
+    test('revoking a key ends the playground keys that it created', async () => {
+      await using database = await kind.open();
+      const { record: admin } = await createKey(database, { name: 'a', kind: 'admin' }, by);
+      const expiresAt = Date.now() + 60_000;
+      const { record } = await createKey(
+        database,
+        { name: 'p', purpose: 'playground', expiresAt },
+        { id: `key:${admin.id}`, ip: null },
+      );
+      await revokeKey(database, admin.id, by);
+      assert.notEqual((await getKey(database, record.id)).revokedAt, null);
     });
 
     test('a key is changed field by field, and the audit log has the old and new values', async () => {

@@ -72,6 +72,7 @@ for (const databases of testDatabases()) {
           limits: null,
           purpose: 'api',
           last_used_ip: null,
+          created_by: null,
         },
         {
           id: 'key_2',
@@ -89,6 +90,7 @@ for (const databases of testDatabases()) {
           limits: null,
           purpose: 'api',
           last_used_ip: null,
+          created_by: null,
         },
       ]);
       const accounts = await database.kysely.selectFrom('accounts').selectAll().orderBy('id').execute();
@@ -99,8 +101,10 @@ for (const databases of testDatabases()) {
       const settings = await database.kysely.selectFrom('settings').selectAll().orderBy('name').execute();
       const secret = settings.find(({ name }) => name === 'auth_secret')?.value;
       assert.match(secret ?? '', /^[0-9a-f]{64}$/);
+      const revision = settings.find(({ name }) => name === 'access_revision')?.value;
+      assert.match(revision ?? '', /^[1-9]$/);
       assert.deepEqual(plain(settings), [
-        { name: 'access_revision', value: '1' },
+        { name: 'access_revision', value: revision },
         { name: 'auth_secret', value: secret },
         { name: 'cache_scope_secret', value: '5'.repeat(64) },
         { name: 'models_revision', value: '0' },
@@ -206,6 +210,39 @@ for (const databases of testDatabases()) {
       await assert.rejects(sql`update ledger set reasoning_tokens = -1`.execute(kysely));
       // An instance of the older version may still write.
       await change(location, add.replaceAll(id, randomUUIDv7()).replaceAll('20000', '20001'));
+    });
+
+    test('playground keys that were made permanent expire an hour after they were created', async () => {
+      await using location = await databases.emptyLocation();
+      await createOldest(location);
+      await using _old = await openDatabase(location);
+      const rows = [
+        ['short', 'playground', '5'],
+        ['permanent', 'playground', 'null'],
+        ['long', 'playground', '3600008'],
+        ['api', 'api', 'null'],
+      ].map(
+        ([id, purpose, expiry], index) =>
+          `('${id}', 'acme', 'caller', 'a', '${String(index + 3).repeat(64)}', 'sk-sluice-abcd', 'wxyz', 7, ${expiry}, '${purpose}')`,
+      );
+      await change(
+        location,
+        `${BEFORE_KEY_AUTHORS}
+         insert into keys (id, account_id, kind, name, hash, prefix, last_four, created_at, expires_at, purpose)
+         values ${rows.join(', ')}`,
+      );
+      await using database = await openDatabase(location);
+      const keys = await database.kysely
+        .selectFrom('keys')
+        .select(['id', 'expires_at'])
+        .where('created_at', '=', 7)
+        .execute();
+      assert.deepEqual(Object.fromEntries(keys.map(({ id, expires_at }) => [id, expires_at])), {
+        short: 5,
+        permanent: 3_600_007,
+        long: 3_600_007,
+        api: null,
+      });
     });
 
     test('users and members from before migration 0004_identity are kept', async () => {
@@ -317,8 +354,14 @@ const BEFORE_USERS = `
   create index sessions_person on sessions (person_id, created_at, id);
   delete from migrations where name = '0012_users';`;
 
-/** Reverts 0012_users and 0004_identity. */
+const BEFORE_KEY_AUTHORS = `
+  drop index keys_author;
+  alter table keys drop column created_by;
+  delete from migrations where name = '0013_key_authors';`;
+
+/** Reverts 0013_key_authors, 0012_users and 0004_identity. */
 const BEFORE_IDENTITY = `
+  ${BEFORE_KEY_AUTHORS}
   ${BEFORE_USERS}
   ${[
     'invitations',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
+import { MODEL } from '../../harness.ts';
 import { testDatabases } from '../../servers.ts';
 import {
   startIdentityFixture,
@@ -112,6 +113,28 @@ for (const kind of testDatabases()) {
       await operator.ok('setMember', membership);
       assert.equal((await owner.ok('setMember', { ...membership, body: { role: 'owner' } })).role, 'owner');
       await owner.ok('removeMember', membership);
+    });
+
+    test('a playground key cannot be made permanent, and ends when its member is removed', async () => {
+      const body = { account_id: accountId, email: 'member@example.com', role: 'member' };
+      const { link } = await operator.ok('createInvitation', { body });
+      const member = fixture.browser();
+      await member.ok('acceptInvitation', {
+        body: { token: tokenOf(link), name: 'Mia', password: PASSWORD },
+      });
+      const { id, key } = await member.ok('createPlaygroundKey', { body: { account_id: accountId } });
+      const permanent = await member.call('changeKey', { params: { id }, body: { expires_at: null } });
+      assertRefused(permanent, 'invalid_value', 'expires_at');
+      const use = () =>
+        fetch(`${fixture.test.url}/v1/chat/completions`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${key}` },
+          body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'hi' }] }),
+        });
+      assert.equal((await use()).status, 200);
+      const user = (await member.ok('getSession')).user?.id ?? '';
+      await owner.ok('removeMember', { params: { id: accountId, user_id: user } });
+      assert.equal((await use()).status, 401);
     });
 
     test('the audit log contains the user and the IP address', async () => {

@@ -95,7 +95,8 @@ export const keyOperations = operations({
   },
   changeKey: {
     route: 'PATCH /api/keys/{id}',
-    summary: 'Update a key. Omitted fields stay unchanged; `limits` replaces all limits of the key.',
+    summary:
+      'Update a key. Omitted fields stay unchanged; `limits` replaces all limits of the key. The expiry of a playground key can only be moved to an earlier time.',
     access: 'member',
     body: component('KeyChange', z.strictObject({ name: name.optional(), ...settings })),
     response: key,
