@@ -9,6 +9,7 @@ import { EmptyState, ErrorState } from './components/states.tsx';
 import { forgetFirstKey } from './pages/setup/first-key.ts';
 import { PAGES } from './pages.tsx';
 import { ErrorBoundary } from './shell/error-boundary.tsx';
+import { SecretsProvider } from './shell/secrets.tsx';
 import { SessionProvider, type SignedIn } from './shell/session.tsx';
 import { Shell } from './shell/shell.tsx';
 
@@ -58,22 +59,24 @@ function Pages({ session }: { session: SignedIn }) {
   useEffect(forgetFirstKey, []);
   return (
     <SessionProvider session={session}>
-      <Shell>
-        <ErrorBoundary path={path}>
-          <Suspense fallback={<Waiting />}>
-            <Switch>
-              {PAGES.filter(
-                ({ access }) => access === 'signed-in' || (access === 'operator' && user.operator),
-              ).map(({ path, page }) => (
-                <Route key={path} path={path} component={page} />
-              ))}
-              <Route>
-                <NotFound />
-              </Route>
-            </Switch>
-          </Suspense>
-        </ErrorBoundary>
-      </Shell>
+      <SecretsProvider key={user.id}>
+        <Shell>
+          <ErrorBoundary path={path}>
+            <Suspense fallback={<Waiting />}>
+              <Switch>
+                {PAGES.filter(
+                  ({ access }) => access === 'signed-in' || (access === 'operator' && user.operator),
+                ).map(({ path, page }) => (
+                  <Route key={path} path={path} component={page} />
+                ))}
+                <Route>
+                  <NotFound />
+                </Route>
+              </Switch>
+            </Suspense>
+          </ErrorBoundary>
+        </Shell>
+      </SecretsProvider>
     </SessionProvider>
   );
 }

@@ -97,6 +97,37 @@ export async function forgetSession({ context, page }: Visitor): Promise<void> {
   await context.clearCookies();
 }
 
+/** Holds back the next response to a POST request to this URL pattern, after the service has sent it. */
+export async function holdResponse(
+  page: Page,
+  url: string,
+): Promise<{
+  /** Resolves when the service has responded. */
+  arrived: Promise<void>;
+  /** Passes the response to the page. */
+  release: () => Promise<void>;
+}> {
+  const arrived = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const passed = Promise.withResolvers<void>();
+  await page.route(url, async (route) => {
+    if (route.request().method() !== 'POST') return route.continue();
+    const response = await route.fetch();
+    arrived.resolve();
+    await released.promise;
+    await route.fulfill({ response });
+    passed.resolve();
+  });
+  return {
+    arrived: arrived.promise,
+    release: async () => {
+      released.resolve();
+      await passed.promise;
+      await page.unroute(url);
+    },
+  };
+}
+
 /** Resizes the window and changes the color scheme of an open page. Resolves when the page has been drawn again. */
 export async function setView(page: Page, { width, scheme }: Required<View>): Promise<void> {
   await page.setViewportSize({ width, height: HEIGHTS[width] });

@@ -5,7 +5,7 @@ import OpenAI, { AuthenticationError } from 'openai';
 import type { Page } from 'playwright-core';
 import { openDatabase } from '../../src/database/database.ts';
 import { MODEL } from '../harness.ts';
-import { WITH_BROWSER } from './browser.ts';
+import { holdResponse, WITH_BROWSER } from './browser.ts';
 import { seedManyKeys } from './seed.ts';
 import { openStage, type Stage } from './stage.ts';
 
@@ -65,6 +65,39 @@ describe('the keys page', WITH_BROWSER, () => {
     assert.ok(!(await page.content()).includes(key));
   });
 
+  test('a new key is shown before the list of keys has loaded again', async () => {
+    await page.goto('/keys?create=1');
+    const form = page.getByRole('dialog', { name: 'Create API key' });
+    await form.getByLabel('Name').fill('slow list');
+    // Requests for the list get no response.
+    await page.route('**/api/keys?*', () => {});
+    await form.getByRole('button', { name: 'Create key' }).click();
+    const shown = page.getByRole('dialog', { name: 'API key slow list' });
+    assert.match(await shown.getByRole('region', { name: 'API key' }).innerText(), /^sk-sluice-/);
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+  });
+
+  test('a new key is shown although the form and the page were left while it was created', async () => {
+    await page.goto('/keys?create=1');
+    const form = page.getByRole('dialog', { name: 'Create API key' });
+    await form.getByLabel('Name').fill('slow response');
+    const created = await holdResponse(page, '**/api/keys');
+    await form.getByRole('button', { name: 'Create key' }).click();
+    await created.arrived;
+    await page.keyboard.press('Escape');
+    await form.waitFor({ state: 'hidden' });
+    await page.getByRole('link', { name: 'Usage' }).click();
+    await page.getByRole('heading', { name: 'Usage', level: 1 }).waitFor();
+    await created.release();
+    const shown = page.getByRole('dialog', { name: 'API key slow response' });
+    assert.match(await shown.getByRole('region', { name: 'API key' }).innerText(), /^sk-sluice-/);
+    await page.keyboard.press('Escape');
+    const question = page.getByRole('alertdialog', { name: 'Close without copying the key?' });
+    await question.getByRole('button', { name: 'Close' }).click();
+    await shown.waitFor({ state: 'hidden' });
+    await page.goto('/keys');
+  });
+
   test('the details of a key have their own URL, and back navigation closes them', async () => {
     await row(/web shop/)
       .getByRole('link')
@@ -116,7 +149,7 @@ describe('the keys page', WITH_BROWSER, () => {
       await seedManyKeys(database, 10_000);
     }
     await page.goto('/keys');
-    await page.getByText('10,000 keys').waitFor();
+    await page.getByText('10,002 keys').waitFor();
     await row(/tenant-10000/).waitFor();
     const drawn = () => page.getByRole('row').count();
     assert.ok((await drawn()) < 200, `${await drawn()} rows are drawn`);

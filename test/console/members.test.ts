@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { WITH_BROWSER, type Visitor } from './browser.ts';
+import { holdResponse, WITH_BROWSER, type Visitor } from './browser.ts';
 import { openStage, type Stage } from './stage.ts';
 
 const MIA = { name: 'Mia Larsen', email: 'mia@acme.example', password: 'a password of mias own' };
@@ -22,14 +22,21 @@ describe('members', WITH_BROWSER, () => {
     await stage[Symbol.asyncDispose]();
   });
 
-  test('an invitation link is shown once', async () => {
+  test('an invitation link is shown once, although the form was closed while it was created', async () => {
     await page.goto('/members');
     await page.getByRole('button', { name: 'Invite member' }).click();
-    const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('Email').fill(MIA.email);
-    await dialog.getByRole('button', { name: 'Create invitation' }).click();
+    const form = page.getByRole('dialog', { name: 'Invite a member' });
+    await form.getByLabel('Email').fill(MIA.email);
+    const created = await holdResponse(page, '**/api/invitations');
+    await form.getByRole('button', { name: 'Create invitation' }).click();
+    await created.arrived;
+    await page.keyboard.press('Escape');
+    await form.waitFor({ state: 'hidden' });
+    await created.release();
+    const dialog = page.getByRole('dialog', { name: 'Invitation link' });
     link = (await dialog.getByRole('region', { name: 'Invitation link' }).innerText()).trim();
     assert.match(link, /\/invitation#.{40,}$/);
+    await dialog.getByRole('button', { name: 'Copy link' }).click();
     await dialog.getByRole('button', { name: 'Done' }).click();
     await page.getByRole('table', { name: 'Pending invitations' }).getByText(MIA.email).waitFor();
   });

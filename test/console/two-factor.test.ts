@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { appCode } from '../identity/fixture.ts';
 import { OPERATOR } from '../operator.ts';
-import { forgetSession, WITH_BROWSER, type Visitor } from './browser.ts';
+import { forgetSession, holdResponse, WITH_BROWSER, type Visitor } from './browser.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
 describe('two-factor authentication', WITH_BROWSER, () => {
@@ -47,9 +47,35 @@ describe('two-factor authentication', WITH_BROWSER, () => {
     await items.first().waitFor();
     recovery = await items.allInnerTexts();
     assert.ok(recovery.length >= 8);
-    await codes.getByRole('button', { name: 'I saved the codes' }).click();
+    await page.keyboard.press('Escape');
+    await page
+      .getByRole('alertdialog', { name: 'Close without copying the codes?' })
+      .getByRole('button', { name: 'Cancel' })
+      .click();
+    await codes.getByRole('button', { name: 'Copy codes' }).click();
+    await codes.getByRole('button', { name: 'Done' }).click();
     await page.getByText('Disable', { exact: true }).waitFor();
     assert.ok(!(await page.content()).includes(secret));
+  });
+
+  test('new recovery codes are shown although the dialog was closed while they were created', async () => {
+    await page.getByRole('button', { name: 'Create new recovery codes' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Create new recovery codes?' });
+    await dialog.getByLabel('Password', { exact: true }).fill(OPERATOR.password);
+    const created = await holdResponse(page, '**/api/me/recovery-codes');
+    await dialog.getByRole('button', { name: 'Create codes' }).click();
+    await created.arrived;
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'hidden' });
+    await created.release();
+    const codes = page.getByRole('dialog', { name: 'Save your recovery codes' });
+    const items = codes.getByRole('list', { name: 'Recovery codes' }).getByRole('listitem');
+    await items.first().waitFor();
+    const before = recovery;
+    recovery = await items.allInnerTexts();
+    assert.ok(recovery.length >= 8 && !before.some((code) => recovery.includes(code)));
+    await codes.getByRole('button', { name: 'Copy codes' }).click();
+    await codes.getByRole('button', { name: 'Done' }).click();
   });
 
   test('a password alone does not sign in', async () => {

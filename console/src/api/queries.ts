@@ -124,10 +124,12 @@ export function useList<Op extends Paged>(
 }
 
 interface ActionOptions<Op extends Operation> {
-  /** Operations whose cached data is refetched after success. */
+  /** Operations whose cached data is refetched afterwards, in the background. */
   changes?: readonly Operation[];
   /** Toast after success. */
   done?: string | ((answer: ResponseOf<Op>) => string);
+  /** Runs even if the component is gone by then, unlike a callback of `mutate`. */
+  onSuccess?: (answer: ResponseOf<Op>) => void;
   /** The caller shows errors, such as next to a field; no toast. */
   quiet?: boolean;
 }
@@ -137,15 +139,17 @@ export function useAction<Op extends Operation>(operation: Op, options: ActionOp
   const client = useQueryClient();
   return useMutation<ResponseOf<Op>, ApiError, Arguments<Op> | undefined>({
     mutationFn: (given) => call(operation, given),
-    onSuccess: async (answer) => {
+    onSuccess: (answer) => {
       if (options.done !== undefined)
         notify.success(typeof options.done === 'string' ? options.done : options.done(answer));
-      await Promise.all(
-        (options.changes ?? []).map((changed) => client.invalidateQueries({ queryKey: [changed] })),
-      );
+      options.onSuccess?.(answer);
     },
     onError: (error) => {
       if (!options.quiet) notify.error(error.message);
+    },
+    // After an error too: the service may have made the change although its response was lost.
+    onSettled: () => {
+      for (const changed of options.changes ?? []) void client.invalidateQueries({ queryKey: [changed] });
     },
   });
 }

@@ -1,12 +1,14 @@
-import { useEffect, useId, useState, type SubmitEvent } from 'react';
+import { useId, useState, type SubmitEvent } from 'react';
+import type { ResponseOf } from '../api/client.ts';
 import { useAction } from '../api/queries.ts';
-import { Button } from '../components/button.tsx';
 import { Dialog, FormActions } from '../components/dialog.tsx';
 import { Field, TextField } from '../components/field.tsx';
 import { errorAt, FormError } from '../components/form-error.tsx';
 import { Select } from '../components/select.tsx';
 import { OneTimeSecret } from '../components/one-time-secret.tsx';
+import { SecretDialog } from '../components/secret-dialog.tsx';
 import { Time } from '../components/time.tsx';
+import { useShowSecret } from '../shell/secrets.tsx';
 import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
 
 interface InviteDialogProps {
@@ -28,48 +30,63 @@ export function InviteDialog({
   cancel = 'Cancel',
 }: InviteDialogProps) {
   const form = useId();
-  const invite = useAction('createInvitation', { changes: ['listInvitations'], quiet: true });
-  const { data: created = null, reset } = invite;
-  useEffect(() => {
-    // Drops the link of the previous invitation.
-    if (open) reset();
-  }, [open, reset]);
+  const show = useShowSecret();
+  const invite = useAction('createInvitation', {
+    changes: ['listInvitations'],
+    onSuccess: (created) =>
+      show((close) => <InvitationLink account={account} created={created} onClose={close} />),
+    quiet: true,
+  });
+  const close = () => {
+    // Drops the link from memory.
+    invite.reset();
+    onClose();
+  };
   return (
     <Dialog
       open={open}
-      onClose={onClose}
-      modal={created !== null}
-      title={created === null ? `Invite a member to ${account.name}` : 'Invitation link'}
-      hint={
-        created === null
-          ? 'Creates an invitation link that is valid for 7 days.'
-          : `${created.email} joins ${account.name} by opening this link.`
-      }
+      onClose={close}
+      title={`Invite a member to ${account.name}`}
+      hint="Creates an invitation link that is valid for 7 days."
       actions={
-        created === null ? (
-          <FormActions
-            form={form}
-            action="Create invitation"
-            busy={invite.isPending}
-            cancel={cancel}
-            onCancel={onClose}
-          />
-        ) : (
-          <Button kind="primary" onClick={onClose}>
-            Done
-          </Button>
-        )
+        <FormActions
+          form={form}
+          action="Create invitation"
+          busy={invite.isPending}
+          cancel={cancel}
+          onCancel={close}
+        />
       }
     >
-      {created === null ? (
-        <InviteForm
-          id={form}
-          role={role}
-          error={invite.error}
-          onInvite={(wanted) => invite.mutate({ body: { account_id: account.id, ...wanted } })}
-        />
-      ) : (
-        <OneTimeSecret text={created.link} what="link" label="Invitation link">
+      <InviteForm
+        id={form}
+        role={role}
+        error={invite.error}
+        onInvite={(wanted) =>
+          invite.mutate({ body: { account_id: account.id, ...wanted } }, { onSuccess: close })
+        }
+      />
+    </Dialog>
+  );
+}
+
+interface InvitationLinkProps {
+  account: InviteDialogProps['account'];
+  created: ResponseOf<'createInvitation'>;
+  onClose: () => void;
+}
+
+function InvitationLink({ account, created, onClose }: InvitationLinkProps) {
+  return (
+    <SecretDialog
+      title="Invitation link"
+      hint={`${created.email} joins ${account.name} by opening this link.`}
+      what="link"
+      ifLost="The link cannot be shown again. If you lose it, invite the user again."
+      onClose={onClose}
+    >
+      {(onCopied) => (
+        <OneTimeSecret text={created.link} what="link" label="Invitation link" onCopied={onCopied}>
           {created.mailed
             ? `This link was also emailed to ${created.email}. `
             : 'No email was sent. Share this link with the user yourself. '}
@@ -77,7 +94,7 @@ export function InviteDialog({
           email address replaces it.
         </OneTimeSecret>
       )}
-    </Dialog>
+    </SecretDialog>
   );
 }
 

@@ -1,8 +1,8 @@
-import { useId, useState } from 'react';
-import type { ResponseOf } from '../../api/client.ts';
+import { useId } from 'react';
 import { useAction } from '../../api/queries.ts';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import type { CurrentAccount } from '../../shell/account.ts';
+import { useShowSecret } from '../../shell/secrets.tsx';
 import { CreatedKey } from './created-key.tsx';
 import { NEW_KEY } from './key-draft.ts';
 import { KeyForm } from './key-form.tsx';
@@ -15,54 +15,27 @@ interface CreateKeyDialogProps {
 
 /** Creates a key and shows it once. */
 export default function CreateKeyDialog({ account, open, onClose }: CreateKeyDialogProps) {
-  const [created, setCreated] = useState<ResponseOf<'createKey'> | null>(null);
-  return created === null ? (
-    <NewKey account={account} open={open} onClose={onClose} onCreated={setCreated} />
-  ) : (
-    <CreatedKey
-      created={created}
-      onClose={() => {
-        // Drops the key from memory.
-        setCreated(null);
-        onClose();
-      }}
-    />
-  );
-}
-
-function NewKey({
-  account,
-  open,
-  onClose,
-  onCreated,
-}: CreateKeyDialogProps & { onCreated: (created: ResponseOf<'createKey'>) => void }) {
   const form = useId();
+  const show = useShowSecret();
   const create = useAction('createKey', {
     changes: ['listKeys'],
     done: ({ name }) => `Key ${name} created`,
+    onSuccess: (created) => show((close) => <CreatedKey created={created} onClose={close} />),
     quiet: true,
   });
+  const close = () => {
+    // Drops the key from memory.
+    create.reset();
+    onClose();
+  };
   return (
     <Dialog
       open={open}
-      onClose={() => {
-        create.reset();
-        onClose();
-      }}
+      onClose={close}
       size="medium"
       title="Create API key"
       hint={`Usage is charged to the account ${account.name}.`}
-      actions={
-        <FormActions
-          form={form}
-          action="Create key"
-          busy={create.isPending}
-          onCancel={() => {
-            create.reset();
-            onClose();
-          }}
-        />
-      }
+      actions={<FormActions form={form} action="Create key" busy={create.isPending} onCancel={close} />}
     >
       <KeyForm
         id={form}
@@ -71,10 +44,8 @@ function NewKey({
         error={create.error}
         onSubmit={(settings, { admin }) =>
           create.mutate(
-            {
-              body: { account_id: account.id, ...(admin && { kind: 'admin' }), ...settings },
-            },
-            { onSuccess: onCreated },
+            { body: { account_id: account.id, ...(admin && { kind: 'admin' }), ...settings } },
+            { onSuccess: close },
           )
         }
       />

@@ -1,60 +1,42 @@
 import { useId, useState } from 'react';
 import type { ResponseOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
-import { Button } from '../../components/button.tsx';
 import { CodeField } from '../../components/code-field.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { FormError } from '../../components/form-error.tsx';
+import { useShowSecret } from '../../shell/secrets.tsx';
 import { QrCode } from './qr-code.tsx';
 import { RecoveryCodes } from './recovery-codes.tsx';
 
 interface EnrollmentProps {
-  /** Null: closed. */
-  begun: ResponseOf<'beginTwoFactor'> | null;
+  begun: ResponseOf<'beginTwoFactor'>;
   onClose: () => void;
 }
 
-/** Enables two-factor authentication: shows the secret, verifies a code, shows recovery codes. */
+/** Enables two-factor authentication: shows the secret, verifies a code, then shows the recovery codes. */
 export function Enrollment({ begun, onClose }: EnrollmentProps) {
-  const [confirmed, setConfirmed] = useState(false);
   const form = useId();
-  const confirm = useAction('confirmTwoFactor', { changes: ['getSession'], quiet: true });
-  const close = () => {
-    onClose();
-    setConfirmed(false);
-    confirm.reset();
-  };
+  const show = useShowSecret();
+  const confirm = useAction('confirmTwoFactor', {
+    changes: ['getSession'],
+    done: 'Two-factor authentication enabled',
+    onSuccess: () => show((close) => <RecoveryCodes codes={begun.recovery_codes} onClose={close} />),
+    quiet: true,
+  });
   return (
     <Dialog
-      open={begun !== null}
-      onClose={close}
+      open
+      onClose={onClose}
       modal
-      title={confirmed ? 'Save your recovery codes' : 'Set up your authenticator app'}
-      hint={
-        confirmed
-          ? 'Two-factor authentication is enabled. If you lose your device, sign in with one of these codes.'
-          : 'Scan the QR code with your app, or enter the secret.'
-      }
-      actions={
-        confirmed ? (
-          <Button kind="primary" onClick={close}>
-            I saved the codes
-          </Button>
-        ) : (
-          <FormActions form={form} action="Enable" busy={confirm.isPending} onCancel={close} />
-        )
-      }
+      title="Set up your authenticator app"
+      hint="Scan the QR code with your app, or enter the secret."
+      actions={<FormActions form={form} action="Enable" busy={confirm.isPending} onCancel={onClose} />}
     >
-      {begun !== null &&
-        (confirmed ? (
-          <RecoveryCodes codes={begun.recovery_codes} />
-        ) : (
-          <div className="space-y-5">
-            <Secret uri={begun.uri} />
-            <ConfirmForm id={form} confirm={confirm} onConfirmed={() => setConfirmed(true)} />
-          </div>
-        ))}
+      <div className="space-y-5">
+        <Secret uri={begun.uri} />
+        <ConfirmForm id={form} confirm={confirm} onConfirmed={onClose} />
+      </div>
     </Dialog>
   );
 }

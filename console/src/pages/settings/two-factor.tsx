@@ -5,8 +5,8 @@ import { useAction } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { Dialog } from '../../components/dialog.tsx';
 import { useSession } from '../../shell/session.tsx';
+import { useShowSecret } from '../../shell/secrets.tsx';
 import { ConfirmWithPassword } from './confirm-with-password.tsx';
 import { Enrollment } from './enrollment.tsx';
 import { RecoveryCodes } from './recovery-codes.tsx';
@@ -14,22 +14,20 @@ import { RecoveryCodes } from './recovery-codes.tsx';
 /** Enables and disables two-factor authentication, and creates recovery codes. */
 export function TwoFactor() {
   const { user } = useSession();
-  // Kept here because the dialog must stay open after two-factor authentication is enabled, to show the recovery codes.
-  const [begun, setBegun] = useState<ResponseOf<'beginTwoFactor'> | null>(null);
   return (
     <Card
       title="Two-factor authentication"
       hint="Requires a code from your authenticator app at sign-in."
       actions={user.two_factor ? <Badge tone="good">On</Badge> : <Badge>Off</Badge>}
     >
-      {user.two_factor ? <TurnedOn /> : <TurnedOff onBegun={setBegun} />}
-      <Enrollment begun={begun} onClose={() => setBegun(null)} />
+      {user.two_factor ? <TurnedOn /> : <TurnedOff />}
     </Card>
   );
 }
 
-function TurnedOff({ onBegun }: { onBegun: (begun: ResponseOf<'beginTwoFactor'>) => void }) {
+function TurnedOff() {
   const [asking, setAsking] = useState(false);
+  const [begun, setBegun] = useState<ResponseOf<'beginTwoFactor'> | null>(null);
   const begin = useAction('beginTwoFactor', { quiet: true });
   return (
     <>
@@ -44,19 +42,24 @@ function TurnedOff({ onBegun }: { onBegun: (begun: ResponseOf<'beginTwoFactor'>)
         action={begin}
         onDone={(answer) => {
           setAsking(false);
-          onBegun(answer);
+          setBegun(answer);
         }}
       >
         <p>You need an authenticator app on your phone or in a password manager.</p>
       </ConfirmWithPassword>
+      {begun !== null && <Enrollment begun={begun} onClose={() => setBegun(null)} />}
     </>
   );
 }
 
 function TurnedOn() {
   const [asking, setAsking] = useState<'renew' | 'end' | null>(null);
-  const [codes, setCodes] = useState<readonly string[] | null>(null);
-  const renew = useAction('renewRecoveryCodes', { quiet: true });
+  const show = useShowSecret();
+  const renew = useAction('renewRecoveryCodes', {
+    onSuccess: ({ recovery_codes: codes }) =>
+      show((close) => <RecoveryCodes codes={codes} onClose={close} />),
+    quiet: true,
+  });
   const end = useAction('endTwoFactor', {
     changes: ['getSession'],
     done: 'Two-factor authentication disabled',
@@ -74,10 +77,7 @@ function TurnedOn() {
         title="Create new recovery codes?"
         verb="Create codes"
         action={renew}
-        onDone={({ recovery_codes: created }) => {
-          setAsking(null);
-          setCodes(created);
-        }}
+        onDone={() => setAsking(null)}
       >
         <p>Your current recovery codes stop working.</p>
       </ConfirmWithPassword>
@@ -92,20 +92,6 @@ function TurnedOn() {
       >
         <p>You can then sign in without a code. Your recovery codes stop working.</p>
       </ConfirmWithPassword>
-      <Dialog
-        open={codes !== null}
-        onClose={() => setCodes(null)}
-        modal
-        title="New recovery codes"
-        hint="Each works once, in place of a code from your authenticator app."
-        actions={
-          <Button kind="primary" onClick={() => setCodes(null)}>
-            I saved the codes
-          </Button>
-        }
-      >
-        {codes !== null && <RecoveryCodes codes={codes} />}
-      </Dialog>
     </div>
   );
 }

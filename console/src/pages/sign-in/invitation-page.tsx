@@ -1,3 +1,4 @@
+import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { useLocation } from 'wouter';
 import type { ResponseOf } from '../../api/client.ts';
@@ -62,16 +63,19 @@ interface AcceptProps {
 /** Shows the next step: sign out, sign in, create a user, or accept. */
 function Accept({ token, session, invitation }: AcceptProps) {
   const [, navigate] = useLocation();
+  const client = useQueryClient();
   const accept = useAction('acceptInvitation', {
-    changes: ['getSession'],
     done: `You joined ${invitation.account_name}`,
     quiet: true,
   });
   const signOut = useAction('signOut', { changes: ['getSession'] });
-  const enter = ({ account_id: id }: ResponseOf<'acceptInvitation'>) => {
+  const enter = async ({ account_id: id }: ResponseOf<'acceptInvitation'>) => {
     rememberAccount(id);
+    // The console shows only accounts of the session.
+    await client.refetchQueries({ queryKey: ['getSession'] });
     navigate(`/keys?account=${encodeURIComponent(id)}`);
   };
+  const isAccepting = accept.isPending || accept.isSuccess;
   const { user, sign_in: signIn } = session;
   const isTheirs = user?.email.toLowerCase() === invitation.email.toLowerCase();
   if (user === null && invitation.known && signIn.second_factor_due) {
@@ -95,8 +99,10 @@ function Accept({ token, session, invitation }: AcceptProps) {
           <Button
             kind="primary"
             className="w-full"
-            busy={accept.isPending}
-            onClick={() => accept.mutate({ body: { token } }, { onSuccess: enter })}
+            busy={isAccepting}
+            onClick={() =>
+              accept.mutate({ body: { token } }, { onSuccess: (accepted) => void enter(accepted) })
+            }
           >
             Accept invitation
           </Button>
@@ -117,10 +123,13 @@ function Accept({ token, session, invitation }: AcceptProps) {
           <NewUserForm
             email={invitation.email}
             action="Join"
-            busy={accept.isPending}
+            busy={isAccepting}
             error={accept.error}
             onSubmit={({ name, password }) =>
-              accept.mutate({ body: { token, name, password } }, { onSuccess: enter })
+              accept.mutate(
+                { body: { token, name, password } },
+                { onSuccess: (accepted) => void enter(accepted) },
+              )
             }
           />
           {/* Signing in with a provider that has verified the address accepts the invitation. */}
