@@ -78,12 +78,12 @@ describe('key settings from the form', () => {
   });
 
   test('invalid amounts are reported for their field', () => {
-    for (const text of ['0', '-1', '1.5', 'many', '1e3']) {
+    for (const text of ['0', '-1', '1.5', '1,5', 'many', '1e3']) {
       assert.deepEqual(Object.keys(limitsWith({ requests_in_flight: text }).errors ?? {}), [
         'limits.requests_in_flight',
       ]);
     }
-    for (const text of ['1.2345678', '12345678', 'much', '-3']) {
+    for (const text of ['1.2345678', '12345678', '2,50', '1,250', 'much', '-3']) {
       assert.deepEqual(Object.keys(limitsWith({ usd_per_month: text }).errors ?? {}), [
         'limits.usd_per_month',
       ]);

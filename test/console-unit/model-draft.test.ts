@@ -23,9 +23,14 @@ describe('prices and context length', () => {
   });
 
   test('that are not numbers are errors of their fields', () => {
-    const { value, errors } = offerOf({ prompt: '-1', completion: '1e3', context: '1.5' });
-    assert.equal(value, null);
-    assert.deepEqual(Object.keys(errors ?? {}), ['pricing.prompt', 'pricing.completion', 'context_tokens']);
+    for (const draft of [
+      { prompt: '-1', completion: '1e3', context: '1.5' },
+      { prompt: '0,15', completion: '1,250', context: '4,096,0' },
+    ]) {
+      const { value, errors } = offerOf(draft);
+      assert.equal(value, null);
+      assert.deepEqual(Object.keys(errors ?? {}), ['pricing.prompt', 'pricing.completion', 'context_tokens']);
+    }
   });
 
   test('of an existing model are unchanged after a round trip', () => {

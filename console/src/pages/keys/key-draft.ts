@@ -1,5 +1,6 @@
 import type { Arguments, ItemOf } from '../../api/client.ts';
 import type { LimitName } from '../../format/limits.ts';
+import { typedAmount, typedWhole } from '../../format/typed-number.ts';
 
 type Key = ItemOf<'listKeys'>;
 type Limits = NonNullable<Key['limits']>;
@@ -71,14 +72,16 @@ export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = 
   const { burst, models } = before?.limits ?? {};
   const limits: Limits = { ...(burst && { burst }), ...(models && { models }) };
   for (const name of namesOf(draft.limits)) {
-    // Accept common thousands separators.
-    const text = draft.limits[name].replaceAll(/[\s,'_’]/g, '');
-    if (text === '') continue;
+    const text = draft.limits[name];
+    if (text.trim() === '') continue;
     if (name === 'usd_per_month') {
-      const amount = text.replace(/^\$/, '');
-      if (/^\d{1,6}(\.\d{1,6})?$/.test(amount)) limits[name] = amount;
-      else errors[`limits.${name}`] = 'Enter an amount in USD, such as 25 or 2.50.';
-    } else if (/^[1-9]\d{0,12}$/.test(text)) limits[name] = Number(text);
+      const amount = typedAmount(text);
+      if (amount !== null && /^\d{1,6}(\.\d{1,6})?$/.test(amount)) limits[name] = amount;
+      else errors[`limits.${name}`] = 'Enter an amount in USD with a decimal point, such as 25 or 2.50.';
+      continue;
+    }
+    const count = typedWhole(text);
+    if (count !== null && /^[1-9]\d{0,12}$/.test(count)) limits[name] = Number(count);
     else errors[`limits.${name}`] = 'Enter a whole number of 1 or more.';
   }
   if (draft.models?.length === 0)

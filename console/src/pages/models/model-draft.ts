@@ -1,4 +1,5 @@
 import type { Arguments, ItemOf } from '../../api/client.ts';
+import { typedAmount, typedWhole } from '../../format/typed-number.ts';
 
 type Model = ItemOf<'listServedModels'>;
 type NewModel = Arguments<'addModel'>['body'];
@@ -63,11 +64,11 @@ export type Read<Value> = { value: Value; errors: null } | { value: null; errors
 export function offerOf(draft: OfferDraft): Read<Offer> {
   const errors: Record<string, string> = {};
   const price = (name: 'prompt' | 'completion') => {
-    const text = compact(draft[name]).replace(/^\$/, '');
-    if (text !== '' && !/^\d{1,9}(\.\d{1,6})?$/.test(text)) {
-      errors[`pricing.${name}`] = 'Enter an amount in USD, such as 0.15.';
-    }
-    return text === '' ? '0' : text;
+    if (draft[name].trim() === '') return '0';
+    const amount = typedAmount(draft[name]);
+    if (amount !== null && /^\d{1,9}(\.\d{1,6})?$/.test(amount)) return amount;
+    errors[`pricing.${name}`] = 'Enter an amount in USD with a decimal point, such as 0.15.';
+    return '0';
   };
   const pricing = { prompt: price('prompt'), completion: price('completion') };
   const context = countOf(draft.context);
@@ -98,12 +99,9 @@ export function serverOf(draft: ServerDraft, prefix: string): Read<NewServer> {
 
 /** Returns null for an empty text, and undefined for one that is not a count. */
 function countOf(text: string): number | null | undefined {
-  const digits = compact(text);
-  if (digits === '') return null;
-  return /^[1-9]\d{0,8}$/.test(digits) ? Number(digits) : undefined;
+  if (text.trim() === '') return null;
+  const digits = typedWhole(text);
+  return digits !== null && /^[1-9]\d{0,8}$/.test(digits) ? Number(digits) : undefined;
 }
-
-/** Removes common thousands separators. */
-const compact = (text: string): string => text.replaceAll(/[\s,'_’]/g, '');
 
 const textOf = (count: number | null): string => (count === null ? '' : String(count));
