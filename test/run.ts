@@ -1,5 +1,5 @@
 /**
- * Runs the tests with Node's test runner. First downloads the default model, chat templates and a Python environment to
+ * Runs the tests with Node's test runner. First downloads two models, chat templates and a Python environment to
  * `.cache/`, builds the console, and starts PostgreSQL and Valkey or Redis unless `TEST_POSTGRES_URL` and
  * `TEST_VALKEY_URL` are set.
  * Arguments are paths or globs of test files, or flags of `node --test`. Tests whose dependencies are missing are skipped;
@@ -12,6 +12,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { buildConsole } from './console/build.ts';
 import { findChromium } from './console/chromium.ts';
+import { gemmaModel } from './gemma-model.ts';
 import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } from './server-process.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -39,9 +40,11 @@ const env = { ...process.env };
 // Compiling TypeScript is most of the cost of starting Node, and the tests start hundreds of processes.
 env.NODE_COMPILE_CACHE ??= join(cache, 'compiled');
 env.SLUICE_TEST_MODEL ??= defaultModel();
+env.SLUICE_TEST_GEMMA ??= await gemmaModel(join(cache, 'gemma')).catch(printError);
 env.SLUICE_TEST_PYTHON ??= pythonWithPackages();
 env.SLUICE_TEST_TEMPLATES ??= chatTemplates();
 requireOrSkip(env.SLUICE_TEST_MODEL, 'The default model could not be downloaded. Its tests are skipped.');
+requireOrSkip(env.SLUICE_TEST_GEMMA, 'Gemma 3 could not be downloaded. Its tests are skipped.');
 requireOrSkip(
   env.SLUICE_TEST_PYTHON,
   'Python 3.11 or newer with venv and pip was not found, or its packages could not be installed. Its tests are skipped.',
@@ -107,6 +110,11 @@ function requireOrSkip(found: string | undefined, message: string): void {
   if (found !== undefined) return;
   console.error(message);
   if (strict) process.exit(1);
+}
+
+/** Prints the error of an optional step. */
+function printError(error: unknown): undefined {
+  console.error(error);
 }
 
 /** Starts a server for the duration of the tests. Resolves with its URL, or an empty string, which skips its tests. */

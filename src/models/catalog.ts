@@ -33,13 +33,14 @@ export interface CatalogModel {
   reasoning: boolean;
 }
 
-/** Returns the input of a memory plan for a model whose file is not downloaded yet. */
+/** Returns the input of a memory plan for a model whose file is not downloaded yet. No catalog model is recurrent. */
 export function plannedModel(model: CatalogModel) {
   const { sizeBytes, sizeGb, contextTokens, kvBytesPerToken, vocabularySize } = model;
   return {
     sizeBytes: sizeBytes ?? sizeGb * 1e9,
     contextTokens,
     kvBytesPerToken,
+    stateBytesPerSlot: 0,
     vocabularySize,
     embeddingLength: null,
   };

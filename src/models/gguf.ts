@@ -34,11 +34,10 @@ export interface GgufInfo {
   fileType: number | null;
   /** From the metadata, or else the number of weights in the file; null if both are unknown. */
   parameterCount: number | null;
-  /**
-   * Bytes of KV cache per token in F16, for all layers. This is an upper bound, because it ignores sliding windows. 0
-   * for models without attention heads, such as recurrent models.
-   */
+  /** Bytes of KV cache per token in F16, for all layers with attention. Layers with a sliding window count in full. */
   kvBytesPerToken: number;
+  /** Bytes of the state that recurrent layers keep per slot, in F32; 0 if the model has no such layers. */
+  stateBytesPerSlot: number;
   /** Number of tokens in the vocabulary; null if unknown. */
   vocabularySize: number | null;
   /** Dimension of an embedding; null if unknown. */
@@ -87,7 +86,7 @@ export async function readGguf(path: string): Promise<GgufInfo> {
     quantization: (fileType === null ? undefined : FILE_TYPES.get(fileType)) ?? mostCommonType(scans),
     fileType,
     parameterCount: metadata.number('general.parameter_count') ?? (elements === 0 ? null : elements),
-    kvBytesPerToken: kvBytesPerToken(metadata, architecture),
+    ...cacheBytes(metadata, architecture),
     vocabularySize: first.vocabularySize ?? metadata.number(`${architecture}.vocab_size`),
     embeddingLength: metadata.number(`${architecture}.embedding_length`),
     sampling: samplingOf(metadata),
@@ -122,23 +121,57 @@ function fileNames(path: string, metadata: MetadataReader): readonly string[] {
   );
 }
 
-/** Returns the size of the keys and values of one token in all layers, at two bytes per number (F16). */
-function kvBytesPerToken(metadata: MetadataReader, architecture: string): number {
+/**
+ * Returns the memory that llama.cpp allocates for the context. It is an upper bound for models whose layers share keys
+ * and values, or that compress them.
+ */
+function cacheBytes(
+  metadata: MetadataReader,
+  architecture: string,
+): Pick<GgufInfo, 'kvBytesPerToken' | 'stateBytesPerSlot'> {
   const layers = metadata.number(`${architecture}.block_count`) ?? 0;
-  const heads = metadata.numbers(`${architecture}.attention.head_count`);
+  const heads = metadata.numbers(`${architecture}.attention.head_count`) ?? [0];
   const kvHeads = metadata.numbers(`${architecture}.attention.head_count_kv`) ?? heads;
-  if (kvHeads === null) return 0;
   const embedding = metadata.number(`${architecture}.embedding_length`) ?? 0;
-  const maxHeads = Math.max(1, ...(heads ?? [1]));
+  const maxHeads = Math.max(1, ...heads);
   const keyLength = metadata.number(`${architecture}.attention.key_length`) ?? embedding / maxHeads;
   const valueLength = metadata.number(`${architecture}.attention.value_length`) ?? embedding / maxHeads;
-  // A single number applies to all layers. A list with one number per layer may be longer than the number of layers.
-  const [only] = kvHeads;
-  const total =
-    kvHeads.length === 1
-      ? (only ?? 0) * layers
-      : kvHeads.slice(0, layers).reduce((sum, heads) => sum + heads, 0);
-  return Math.ceil(total * (keyLength + valueLength) * 2);
+  // In some models, every nth layer has attention and the others are recurrent.
+  const interval = metadata.number(`${architecture}.full_attention_interval`);
+  let kvNumbers = 0;
+  let recurrentLayers = 0;
+  for (let layer = 0; layer < layers; layer++) {
+    const isSkipped = interval !== null && (layer + 1) % interval !== 0;
+    // A single number applies to all layers. A list with one number per layer may be longer than the number of layers.
+    const layerHeads = isSkipped ? 0 : ((kvHeads.length === 1 ? kvHeads[0] : kvHeads[layer]) ?? 0);
+    kvNumbers += layerHeads * (keyLength + valueLength);
+    // In models with the same number of heads in all layers, each layer has both attention and a state.
+    if (layerHeads === 0 || (kvHeads.length === 1 && interval === null)) recurrentLayers++;
+  }
+  return {
+    kvBytesPerToken: Math.ceil(kvNumbers * 2),
+    stateBytesPerSlot: recurrentLayers * stateLength(metadata, architecture, embedding, maxHeads) * 4,
+  };
+}
+
+/** Returns how many numbers a recurrent layer keeps per slot; 0 if the model has no such layers. */
+function stateLength(
+  metadata: MetadataReader,
+  architecture: string,
+  embedding: number,
+  heads: number,
+): number {
+  const number = (key: string): number => metadata.number(`${architecture}.${key}`) ?? 0;
+  const wkvHeadLength = number('wkv.head_size');
+  if (wkvHeadLength > 0) return embedding * ((number('token_shift_count') || 2) + wkvHeadLength); // RWKV
+  const shortConvolution = number('shortconv.l_cache');
+  if (shortConvolution > 0) return embedding * (shortConvolution - 1); // LFM2
+  const convolution = Math.max(0, number('ssm.conv_kernel') - 1);
+  const kdaHeadLength = number('kda.head_dim');
+  if (kdaHeadLength > 0) return heads * kdaHeadLength * (3 * convolution + kdaHeadLength); // Kimi Linear
+  const inner = number('ssm.inner_size');
+  const state = number('ssm.state_size');
+  return convolution * (inner + 2 * number('ssm.group_count') * state) + inner * state; // Mamba and gated delta nets
 }
 
 /** For each parameter: its key in `general.sampling`, and whether the API accepts a value. Other values are ignored. */

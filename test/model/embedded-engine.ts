@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { LlamaEngine } from '../../src/engine/llama/engine.ts';
+import type { LlamaOptions } from '../../src/engine/llama/load-model.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type {
   ChatRequest,
@@ -71,10 +72,14 @@ export async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise(setImmediate);
 }
 
-/** Loads the real model with one thread, because several would wait for each other on a busy machine. */
-export async function loadEngine(): Promise<LlamaEngine> {
+/**
+ * Loads a model, by default the default model, with one thread, because several would wait for each other on a busy
+ * machine.
+ */
+export async function loadEngine(options: Partial<LlamaOptions> = {}): Promise<LlamaEngine> {
+  const defaults = { file: file ?? '', slots: SLOTS, contextTokens: SLOT_TOKENS, threads: 1 };
   return await LlamaEngine.load(
-    { file: file ?? '', slots: SLOTS, contextTokens: SLOT_TOKENS, threads: 1, gpuLayers: 'auto' },
+    { ...defaults, gpuLayers: 'auto', ...options },
     { onProgress() {}, log: SILENT },
   );
 }

@@ -2,9 +2,12 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { type LlamaOptions, loadModel } from '../../src/engine/llama/load-model.ts';
+import { planMemory } from '../../src/engine/llama/memory.ts';
 import { Supervisor } from '../../src/engine/supervisor.ts';
 import { SILENT } from '../../src/log.ts';
 import { temporaryFolder, until } from '../harness.ts';
+import { CACHE_MODELS } from './cache-models.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 const skip =
@@ -33,3 +36,23 @@ test(
     assert(residentBytes < 400e6, `${residentBytes} bytes`);
   },
 );
+
+for (const model of CACHE_MODELS)
+  test(`the plan counts the memory that a slot of ${model.name} takes`, model.options, async () => {
+    await using folder = await temporaryFolder();
+    const file = model.file(folder.path);
+    /** With both numbers of slots, a step has the same maximum of tokens, so its buffers have the same size. */
+    const measure = async (slots: number): Promise<{ allocated: number; planned: number }> => {
+      const options: LlamaOptions = { file, slots, contextTokens: 512, threads: 1, gpuLayers: 0 };
+      const { model: native, context, info } = await loadModel(options, { onProgress() {}, log: SILENT });
+      const plan = planMemory(info, options, { availableBytes: 0, gpu: false });
+      const allocated = context.allocatedBytes;
+      await context.dispose();
+      await native.dispose();
+      return { allocated, planned: plan.kvBytes + plan.computeBytes };
+    };
+    const [few, many] = [await measure(16), await measure(32)];
+    const [planned, allocated] = [many.planned - few.planned, many.allocated - few.allocated];
+    assert(planned > 0 && planned <= allocated, `planned ${planned}, allocated ${allocated}`);
+    assert(allocated < planned * model.maxOverhead, `planned ${planned}, allocated ${allocated}`);
+  });

@@ -6,11 +6,20 @@ export interface RawField {
   bytes: Buffer;
 }
 
+export interface GgufTensor {
+  name: string;
+  dimensions: readonly number[];
+  type: number;
+  sizeBytes: number;
+  /** Arbitrary if absent. */
+  data?: Uint8Array;
+}
+
 export interface GgufParts {
   magic?: string;
   version?: number;
   metadata?: Readonly<Record<string, GgufField>>;
-  tensors?: readonly { name: string; dimensions: readonly number[]; type: number; sizeBytes: number }[];
+  tensors?: readonly GgufTensor[];
   /** Bytes to remove from the end. */
   cutBytes?: number;
   /** Written instead of the actual counts. */
@@ -38,7 +47,9 @@ export const TINY_METADATA: Readonly<Record<string, GgufField>> = {
 };
 
 /** One Q8_0 tensor of 64 x 2 elements: four blocks of 34 bytes. */
-export const TINY_TENSORS = [{ name: 'token_embd.weight', dimensions: [64, 2], type: 8, sizeBytes: 136 }];
+export const TINY_TENSORS: readonly GgufTensor[] = [
+  { name: 'token_embd.weight', dimensions: [64, 2], type: 8, sizeBytes: 136 },
+];
 
 /** Builds a GGUF file, by default a complete one of a tiny model. */
 export function buildGguf(parts: GgufParts = {}): Buffer {
@@ -59,7 +70,13 @@ export function buildGguf(parts: GgufParts = {}): Buffer {
     ...metadata.flatMap(([key, value]) => [text(key), field(value)]),
     ...infos,
   ]);
-  const data = Buffer.alloc(tensors.length === 0 ? 0 : align(header.length) - header.length + offset, 7);
+  const start = tensors.length === 0 ? 0 : align(header.length) - header.length;
+  const data = Buffer.alloc(start + offset, 7);
+  let position = start;
+  for (const tensor of tensors) {
+    if (tensor.data !== undefined) data.set(tensor.data, position);
+    position += align(tensor.sizeBytes);
+  }
   const whole = Buffer.concat([header, data]);
   return whole.subarray(0, whole.length - (parts.cutBytes ?? 0));
 }
@@ -82,6 +99,17 @@ function field(value: GgufField): Buffer {
     u64(BigInt(items.length)),
     ...items,
   ]);
+}
+
+export function f32Field(value: number): RawField {
+  const bytes = Buffer.alloc(4);
+  bytes.writeFloatLE(value);
+  return { type: 6, bytes };
+}
+
+/** For values that llama.cpp only reads as signed integers. */
+export function i32Array(values: readonly number[]): RawField {
+  return { type: 9, bytes: Buffer.concat([u32(5), u64(BigInt(values.length)), ...values.map(u32)]) };
 }
 
 function u16Field(value: number): RawField {

@@ -9,11 +9,13 @@ import { ModelFileError, type ModelFileFault } from '../../src/models/model-file
 import { tokenizerFamily } from '../../src/models/tokenizer-family.ts';
 import {
   buildGguf,
+  f32Field,
   splitMetadata,
   TINY_METADATA,
   TINY_TENSORS,
   u32,
   u64,
+  type GgufField,
   type GgufParts,
 } from './gguf-builder.ts';
 
@@ -59,6 +61,7 @@ describe('a GGUF file', () => {
         parameterCount: 128,
         // 2 layers x 2 heads x (16 + 16) numbers x 2 bytes.
         kvBytesPerToken: 256,
+        stateBytesPerSlot: 0,
         vocabularySize: 4,
         embeddingLength: 64,
         sampling: null,
@@ -71,16 +74,11 @@ describe('a GGUF file', () => {
   });
 
   it('may recommend sampling; values that a request cannot have are ignored', async () => {
-    const f32 = (value: number) => {
-      const bytes = Buffer.alloc(4);
-      bytes.writeFloatLE(value);
-      return { type: 6, bytes };
-    };
     const metadata = {
       ...TINY_METADATA,
-      'general.sampling.temp': f32(0.6),
+      'general.sampling.temp': f32Field(0.6),
       'general.sampling.top_k': 20,
-      'general.sampling.top_p': f32(0),
+      'general.sampling.top_p': f32Field(0),
     };
     assert.deepEqual((await read({ metadata })).sampling, { temperature: 0.6, topK: 20 });
   });
@@ -98,6 +96,37 @@ describe('a GGUF file', () => {
       'llama.attention.value_length': 8,
     };
     assert.equal((await read({ metadata })).kvBytesPerToken, (2 + 0 + 4) * (24 + 8) * 2);
+  });
+
+  it('may have layers with a recurrent state instead of attention', async () => {
+    const cache = async (metadata: Record<string, GgufField>): Promise<number[]> => {
+      const info = await read({ metadata: { ...TINY_METADATA, 'llama.block_count': 4, ...metadata } });
+      return [info.kvBytesPerToken, info.stateBytesPerSlot];
+    };
+    const mamba = { 'llama.ssm.conv_kernel': 4, 'llama.ssm.inner_size': 128, 'llama.ssm.state_size': 16 };
+    const mambaState = (3 * 128 + 128 * 16) * 4;
+    const attention = 2 * (16 + 16) * 2;
+    // All layers have both, as in Falcon H1.
+    assert.deepEqual(await cache(mamba), [4 * attention, 4 * mambaState]);
+    assert.deepEqual(await cache({ ...mamba, 'llama.attention.head_count_kv': 0 }), [0, 4 * mambaState]);
+    assert.deepEqual(await cache({ ...mamba, 'llama.attention.head_count_kv': [0, 2, 0, 0] }), [
+      attention,
+      3 * mambaState,
+    ]);
+    assert.deepEqual(
+      await cache({ ...mamba, 'llama.full_attention_interval': 4, 'llama.ssm.group_count': 2 }),
+      [attention, 3 * (mambaState + 3 * 2 * 2 * 16 * 4)],
+    );
+    const lfm2 = { 'llama.shortconv.l_cache': 3, 'llama.attention.head_count_kv': [0, 2, 0, 2] };
+    assert.deepEqual(await cache(lfm2), [2 * attention, 2 * (2 * 64) * 4]);
+    const rwkv = { 'llama.wkv.head_size': 32, 'llama.attention.head_count_kv': 0 };
+    assert.deepEqual(await cache(rwkv), [0, 4 * 64 * (2 + 32) * 4]);
+    const kimi = {
+      'llama.ssm.conv_kernel': 4,
+      'llama.kda.head_dim': 16,
+      'llama.attention.head_count_kv': [0, 2, 0, 0],
+    };
+    assert.deepEqual(await cache(kimi), [attention, 3 * 4 * 16 * (3 * 3 + 16) * 4]);
   });
 
   it('without a file type has the quantization of most of its weights', async () => {

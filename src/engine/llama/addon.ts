@@ -18,6 +18,8 @@ export interface Addon {
       sequences: number;
       flashAttention: 'auto';
       threads: number;
+      /** Whether layers with a sliding window keep all tokens of a sequence. */
+      swaFullCache: boolean;
     },
   ) => AddonContext;
   AddonSampler: {
@@ -62,6 +64,8 @@ export interface AddonContext {
   init(): Promise<boolean>;
   dispose(): Promise<void>;
   getContextSize(): number;
+  /** Bytes of KV cache, recurrent state and compute buffers. */
+  getMemoryBreakdown(): { cpuRam: number; gpuVram: number };
   initBatch(size: number): void;
   addToBatch(sequence: number, position: number, tokens: Uint32Array, logitIndexes: Uint32Array): Uint32Array;
   decodeBatch(): Promise<void>;

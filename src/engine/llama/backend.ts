@@ -153,6 +153,7 @@ const REQUIRED_EXPORTS = [
 
 /** Older versions of the addon lack some of these. */
 const REQUIRED_CONTEXT_METHODS = [
+  'getMemoryBreakdown',
   'initBatch',
   'addToBatch',
   'decodeBatch',

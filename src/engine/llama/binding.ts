@@ -130,6 +130,9 @@ export class NativeModel {
       sequences: options.slots,
       flashAttention: 'auto',
       threads: options.threads,
+      // Otherwise, layers with a sliding window keep only the latest tokens. `trim` would still return true, and a
+      // later decode would compute wrong logits.
+      swaFullCache: true,
     });
     if (!(await native.init()))
       throw new Error(this.#backend.errors.at(-1) ?? 'not enough memory for the context');
@@ -233,6 +236,8 @@ export class NativeContext {
   /** Maximum tokens of each sequence. It can be larger than requested, because llama.cpp rounds up. */
   readonly slotTokens: number;
   readonly batchTokens: number;
+  /** Bytes that llama.cpp allocated for KV cache, recurrent state and compute buffers, in all memories. */
+  readonly allocatedBytes: number;
   readonly #native: AddonContext;
   /** 1 for each position of the batch whose logits were requested. */
   readonly #logits: Uint8Array;
@@ -247,6 +252,8 @@ export class NativeContext {
     this.slots = slots;
     this.slotTokens = Math.floor(native.getContextSize() / slots);
     this.batchTokens = batchTokens;
+    const { cpuRam, gpuVram } = native.getMemoryBreakdown();
+    this.allocatedBytes = cpuRam + gpuVram;
     this.#logits = new Uint8Array(batchTokens);
   }
 

@@ -77,6 +77,11 @@ export async function loadModel(options: LlamaOptions, hooks: LoadHooks): Promis
     batchTokens: batchTokens(plan.slots, gpu),
     threads,
   });
+  // The plan is based on the metadata of the file, in which a new architecture may describe its caches in a new way.
+  const plannedBytes = plan.kvBytes + plan.computeBytes;
+  const { allocatedBytes } = context;
+  if (allocatedBytes - plannedBytes > totalBytes(plan) / 10)
+    log.warn('llama.cpp needs more memory for the context than planned', { plannedBytes, allocatedBytes });
   const warm = await warmUp(model, context);
   const vocabulary = new Vocabulary(model, warm.vocabularySize);
   const name = backend.kind === 'cpu' ? `cpu, ${threads} threads` : `${backend.kind}, ${gpuLayers} layers`;

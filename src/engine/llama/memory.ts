@@ -10,7 +10,7 @@ export interface MemoryPlan {
   contextTokens: number;
   /** All files of the model. */
   weightBytes: number;
-  /** KV cache of all slots. */
+  /** KV cache and recurrent state of all slots. */
   kvBytes: number;
   /** Buffers of one step. */
   computeBytes: number;
@@ -23,6 +23,7 @@ export interface PlannedModel {
   sizeBytes: number;
   contextTokens: number;
   kvBytesPerToken: number;
+  stateBytesPerSlot: number;
   vocabularySize: number | null;
   embeddingLength: number | null;
 }
@@ -95,7 +96,7 @@ function planOf(model: PlannedModel, slots: number, contextTokens: number, gpu: 
     contextTokens,
     weightBytes: model.sizeBytes,
     // llama.cpp rounds the size of a slot up to a multiple of 256 tokens.
-    kvBytes: slots * Math.ceil(contextTokens / 256) * 256 * model.kvBytesPerToken,
+    kvBytes: slots * (Math.ceil(contextTokens / 256) * 256 * model.kvBytesPerToken + model.stateBytesPerSlot),
     computeBytes: 4 * batchTokens(slots, gpu) * ((vocabulary ?? 150_000) + 8 * (embedding ?? 0)),
     processBytes: PROCESS_BYTES,
   };

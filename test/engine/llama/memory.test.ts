@@ -74,6 +74,7 @@ const DEFAULT_MODEL = {
   sizeBytes: 98_362_432,
   contextTokens: 8192,
   kvBytesPerToken: 23_040,
+  stateBytesPerSlot: 0,
   vocabularySize: 49_152,
   embeddingLength: 576,
 };

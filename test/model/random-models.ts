@@ -1,0 +1,156 @@
+import { writeFileSync } from 'node:fs';
+import { buildGguf, f32Field, type GgufField, i32Array } from '../models/gguf-builder.ts';
+
+/**
+ * Small models of architectures that keep a state instead of the keys and values of every token, for which there is no
+ * small real file. Their weights are random: what they generate is meaningless, but it depends on every earlier token.
+ */
+export const RANDOM_MODELS = {
+  /** All layers are recurrent. */
+  mamba: {
+    metadata: {
+      'mamba.block_count': 2,
+      'mamba.context_length': 4096,
+      'mamba.embedding_length': 64,
+      'mamba.feed_forward_length': 0,
+      'mamba.attention.head_count': 0,
+      'mamba.attention.layer_norm_rms_epsilon': f32Field(1e-5),
+      'mamba.ssm.conv_kernel': 4,
+      'mamba.ssm.inner_size': 128,
+      'mamba.ssm.state_size': 16,
+      'mamba.ssm.time_step_rank': 4,
+    },
+    tensors: {
+      'token_embd.weight': [64, 257],
+      'output_norm.weight': [64],
+      ...layer(0, mambaLayer()),
+      ...layer(1, mambaLayer()),
+    },
+  },
+  /** The first layer is recurrent, the second has attention. */
+  lfm2: {
+    metadata: hybridMetadata(),
+    tensors: hybridTensors(),
+  },
+  /** Like `lfm2`, but the attention has a sliding window. */
+  'lfm2 with a sliding window': {
+    metadata: { ...hybridMetadata(), 'lfm2.attention.sliding_window': 32 },
+    tensors: hybridTensors(),
+  },
+} satisfies Record<string, { metadata: Record<string, GgufField>; tensors: Tensors }>;
+
+export type RandomModel = keyof typeof RANDOM_MODELS;
+
+/** Name and dimensions of each tensor. */
+type Tensors = Record<string, readonly number[]>;
+
+/** Writes a model with a vocabulary of one token per byte. The weights are the same each time. */
+export function writeRandomModel(name: RandomModel, file: string): void {
+  const { metadata, tensors } = RANDOM_MODELS[name];
+  const random = randomNumbers(1);
+  const parts = Object.entries(tensors).map(([tensor, dimensions]) => {
+    const count = dimensions.reduce((product, size) => product * size, 1);
+    // Keeps the values in about the same range in every layer.
+    const scale = Math.sqrt(3 / (dimensions[0] ?? 1));
+    const values = Float32Array.from({ length: count }, () => (2 * random() - 1) * scale);
+    // Norms scale by about 1, and a state decays.
+    if (tensor.includes('norm')) for (let i = 0; i < count; i++) values[i] = 1 + (values[i] ?? 0);
+    if (tensor.endsWith('ssm_a')) for (let i = 0; i < count; i++) values[i] = -random();
+    return { name: tensor, dimensions, type: 0, sizeBytes: 4 * count, data: new Uint8Array(values.buffer) };
+  });
+  const [architecture = name] = name.split(' ');
+  const general = { 'general.architecture': architecture, 'general.file_type': 0 };
+  writeFileSync(file, buildGguf({ metadata: { ...general, ...metadata, ...VOCABULARY }, tensors: parts }));
+}
+
+const VOCABULARY: Record<string, GgufField> = {
+  'tokenizer.ggml.model': 'gpt2',
+  'tokenizer.ggml.pre': 'gpt-2',
+  'tokenizer.ggml.tokens': [...byteTokens(), '<end>'],
+  // 1 is a normal token, 3 a control token.
+  'tokenizer.ggml.token_type': i32Array([...Array.from({ length: 256 }, () => 1), 3]),
+  // llama.cpp requires at least one.
+  'tokenizer.ggml.merges': ['Ā ā'],
+  'tokenizer.ggml.eos_token_id': 256,
+};
+
+/** GPT-2's names of the 256 bytes. */
+function byteTokens(): string[] {
+  let next = 0x100;
+  return Array.from({ length: 256 }, (_, byte) => {
+    const printable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+    return String.fromCodePoint(printable ? byte : next++);
+  });
+}
+
+function layer(index: number, tensors: Tensors): Tensors {
+  return Object.fromEntries(Object.entries(tensors).map(([name, size]) => [`blk.${index}.${name}`, size]));
+}
+
+function mambaLayer(): Tensors {
+  return {
+    'attn_norm.weight': [64],
+    'ssm_in.weight': [64, 256],
+    'ssm_conv1d.weight': [4, 128],
+    'ssm_conv1d.bias': [128],
+    'ssm_x.weight': [128, 36],
+    'ssm_dt.weight': [4, 128],
+    'ssm_dt.bias': [128],
+    ssm_a: [16, 128],
+    ssm_d: [128],
+    'ssm_out.weight': [128, 64],
+  };
+}
+
+function hybridMetadata(): Record<string, GgufField> {
+  return {
+    'lfm2.block_count': 2,
+    'lfm2.context_length': 4096,
+    'lfm2.embedding_length': 64,
+    'lfm2.feed_forward_length': 128,
+    'lfm2.attention.head_count': 4,
+    'lfm2.attention.head_count_kv': [0, 2],
+    'lfm2.attention.layer_norm_rms_epsilon': f32Field(1e-5),
+    'lfm2.shortconv.l_cache': 3,
+  };
+}
+
+function hybridTensors(): Tensors {
+  const feedForward = {
+    'attn_norm.weight': [64],
+    'ffn_norm.weight': [64],
+    'ffn_gate.weight': [64, 128],
+    'ffn_down.weight': [128, 64],
+    'ffn_up.weight': [64, 128],
+  };
+  return {
+    'token_embd.weight': [64, 257],
+    'token_embd_norm.weight': [64],
+    ...layer(0, {
+      ...feedForward,
+      'shortconv.conv.weight': [3, 64],
+      'shortconv.in_proj.weight': [64, 192],
+      'shortconv.out_proj.weight': [64, 64],
+    }),
+    ...layer(1, {
+      ...feedForward,
+      'attn_q.weight': [64, 64],
+      'attn_k.weight': [64, 32],
+      'attn_v.weight': [64, 32],
+      'attn_output.weight': [64, 64],
+      'attn_q_norm.weight': [16],
+      'attn_k_norm.weight': [16],
+    }),
+  };
+}
+
+/** Returns a function that returns numbers from 0 to 1 (mulberry32). */
+function randomNumbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
