@@ -5,34 +5,41 @@ import type { Log } from '../log.ts';
 import type { HttpContext } from './context.ts';
 import { sendError, type Exchange } from './exchange.ts';
 
-/** Sends, logs and counts the error of a request before a generation begins. `path` is the path of the endpoint. */
+/**
+ * Sends and counts the error of a request before a generation begins. `path` is the path of the endpoint. Logs only
+ * requests with a valid key or session (`signedIn`), because anyone could fill the log with others.
+ */
 export function refuse(
   context: HttpContext,
   exchange: Exchange,
   error: unknown,
   path: string | undefined,
   caller: RefusedCaller | null,
+  signedIn = false,
 ): void {
   const { log, limits, metrics } = context;
   const { requestId } = exchange;
   const fault = error instanceof ServiceError ? error : unexpectedError(error, requestId, log);
-  if (fault.status !== 401) log.info('request refused', { requestId, code: fault.code, path });
+  if (caller !== null || signedIn) log.info('request refused', { requestId, code: fault.code, path });
   metrics.recordRefusal(path, fault);
-  countRefusal(context, exchange.request, fault, caller);
+  countRefusal(context, exchange.request, fault, caller, signedIn);
   sendError(exchange, fault, limits.drainBytes);
 }
 
 /**
- * Counts a request that was refused and has no row in the ledger. Requests of the management API are not counted, because
- * the console also sends them without a session.
+ * Counts a request that was refused and has no row in the ledger. Of the management API, only requests without a key or
+ * session are counted, such as failed sign-ins. A 401 is not: the console gets one before each sign-in.
  */
 export function countRefusal(
   { refusals }: HttpContext,
   { url }: IncomingMessage,
   fault: ServiceError,
   caller: RefusedCaller | null,
+  signedIn = false,
 ): void {
-  if (!url?.startsWith('/api/')) refusals.record(caller, fault);
+  const isManagement = url?.startsWith('/api/') ?? false;
+  if (isManagement && (caller !== null || signedIn || fault.status === 401)) return;
+  refusals.record(caller, fault);
 }
 
 /** Logs an error that is not a `ServiceError`, and returns an `internal_error`. */

@@ -158,7 +158,15 @@ function respondToError(
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
-  refuse(context, takeOver(request, reply), translate(error), request.routeOptions.url, request.caller);
+  const { caller, principal, routeOptions } = request;
+  refuse(
+    context,
+    takeOver(request, reply),
+    translate(error),
+    routeOptions.url,
+    caller,
+    principal?.session != null,
+  );
 }
 
 function translate(error: unknown): unknown {

@@ -5,7 +5,6 @@ import { checkedName } from '../accounts/name.ts';
 import type { Database } from '../database/database.ts';
 import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
-import { countAttempt } from './attempts.ts';
 import type { Identity } from './identity.ts';
 import { addInvitedMember, createInvitation, toRecord, type InvitationRecord } from './invitations.ts';
 import { invitationEmail } from './emails.ts';
@@ -22,7 +21,7 @@ export async function invite(
   values: { accountId: string; email: string; role: MemberRole },
   by: Actor,
 ): Promise<{ record: InvitationRecord; link: string; mailed: boolean }> {
-  await countAttempt(identity.database, 'invite', { user: by.id });
+  await identity.attempts.count('invite', { user: by.id });
   const { record, accountName, token } = await createInvitation(identity.database, values, by);
   const link = `${identity.publicUrl()}/invitation#${token}`;
   identity.mailer?.send(invitationEmail({ ...record, accountName }, link));
@@ -43,11 +42,11 @@ export interface OpenInvitation {
 
 /** Reads an invitation by its token. Rejects with a `ServiceError` `invalid_link` or `too_many_attempts`. */
 export async function readInvitation(
-  { database }: Identity,
+  { database, attempts }: Identity,
   request: BrowserRequest,
   token: string,
 ): Promise<OpenInvitation> {
-  await countAttempt(database, 'link', request);
+  await attempts.count('link', request);
   const row = await database.kysely
     .selectFrom('invitations')
     .innerJoin('accounts', 'accounts.id', 'invitations.account_id')

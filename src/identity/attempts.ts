@@ -39,50 +39,134 @@ interface AttemptSource {
   user?: string;
 }
 
+interface Counter {
+  count: number;
+  /** When the count restarts; Unix milliseconds. */
+  until: number;
+}
+
+/** Maximum counters in memory, which is about 20 MB. */
+const MAX_COUNTERS = 100_000;
+/** Number of the oldest counters of which one makes room for a new one. */
+const EVICTION_CANDIDATES = 100;
+
 /**
- * Counts an attempt across all instances. Rejects with a `ServiceError` `too_many_attempts` with the time to
- * wait. Refused attempts do not extend it.
+ * Counts attempts and refuses those over the limits. Anyone can make attempts, so refused ones cost only a lookup in
+ * memory, and on SQLite, where a write blocks the event loop, counters are never written: there is only one instance.
+ * On PostgreSQL, instances share them.
  */
-export async function countAttempt(
-  database: Database,
-  attempt: Attempt,
-  source: AttemptSource,
-): Promise<void> {
-  const now = Date.now();
-  for (const [scope, [max, windowMs]] of limitsOf(attempt)) {
-    const name = counterName(attempt, scope, source);
-    const current = (column: 'count' | 'until') => sql.ref(`attempts.${column}`);
-    const row = await database.kysely
-      .insertInto('attempts')
-      .values({ name, count: 1, until: now + windowMs })
-      .onConflict((conflict) =>
-        conflict.column('name').doUpdateSet({
-          count: sql`case when ${current('until')} <= ${now} then 1 else ${current('count')} + 1 end`,
-          until: sql`case when ${current('until')} <= ${now} then ${now + windowMs} else ${current('until')} end`,
-        }),
-      )
-      .returning(['count', 'until'])
-      .executeTakeFirstOrThrow();
-    // The first attempt of a window also deletes expired counters.
-    if (row.count === 1) await database.kysely.deleteFrom('attempts').where('until', '<=', now).execute();
-    if (row.count > max) {
-      throw new ServiceError('too_many_attempts', 'Too many attempts. Wait before you try again.', {
-        retryAfterMs: Math.max(row.until - now, 1),
-      });
+export class Attempts {
+  readonly #database: Database;
+  readonly #now: () => number;
+  readonly #maxCounters: number;
+  /** Counters by name, least recently counted first. On PostgreSQL, as this instance last read them. */
+  readonly #counters = new Map<string, Counter>();
+
+  /** `now` returns Unix milliseconds. */
+  constructor(
+    database: Database,
+    { now = Date.now, maxCounters = MAX_COUNTERS }: { now?: () => number; maxCounters?: number } = {},
+  ) {
+    this.#database = database;
+    this.#now = now;
+    this.#maxCounters = maxCounters;
+  }
+
+  /** The number of counters in memory. */
+  get size(): number {
+    return this.#counters.size;
+  }
+
+  /**
+   * Counts an attempt. Rejects with a `ServiceError` `too_many_attempts` with the time to wait. Refused attempts do not
+   * extend it.
+   */
+  async count(attempt: Attempt, source: AttemptSource): Promise<void> {
+    const now = this.#now();
+    const limits = limitsOf(attempt).map(([scope, [max, windowMs]]) => ({
+      name: counterName(attempt, scope, source),
+      max,
+      windowMs,
+    }));
+    for (const { name, max } of limits) {
+      const { count, until } = this.#current(name, now);
+      if (count >= max) throw tooManyAttempts(until - now);
     }
+    for (const { name, max, windowMs } of limits) {
+      const counter =
+        this.#database.location.kind === 'sqlite'
+          ? this.#add(name, now, windowMs)
+          : await addInDatabase(this.#database, name, now, windowMs);
+      this.#remember(name, counter, now);
+      if (counter.count > max) throw tooManyAttempts(counter.until - now);
+    }
+  }
+
+  /** Resets the counters of a user after a successful attempt, except the one of the IP address. */
+  async reset(attempt: Attempt, source: AttemptSource): Promise<void> {
+    const names = limitsOf(attempt).flatMap(([scope]) =>
+      scope === 'address' ? [] : [counterName(attempt, scope, source)],
+    );
+    for (const name of names) this.#counters.delete(name);
+    if (this.#database.location.kind === 'sqlite') return;
+    await this.#database.kysely.deleteFrom('attempts').where('name', 'in', names).execute();
+  }
+
+  #current(name: string, now: number): Counter {
+    const counter = this.#counters.get(name);
+    return counter === undefined || counter.until <= now ? { count: 0, until: now } : counter;
+  }
+
+  #add(name: string, now: number, windowMs: number): Counter {
+    const { count, until } = this.#current(name, now);
+    return { count: count + 1, until: count === 0 ? now + windowMs : until };
+  }
+
+  #remember(name: string, counter: Counter, now: number): void {
+    const known = this.#counters.get(name);
+    // Results of concurrent attempts can arrive out of order.
+    if (known !== undefined && known.until >= counter.until && known.count >= counter.count) return;
+    this.#counters.delete(name);
+    if (this.#counters.size >= this.#maxCounters) this.#evict(now);
+    this.#counters.set(name, counter);
+  }
+
+  /** Deletes the counter with the fewest attempts of the oldest ones, so that a flood does not clear a used-up one. */
+  #evict(now: number): void {
+    const candidates = this.#counters.entries().take(EVICTION_CANDIDATES);
+    const attemptsOf = ({ count, until }: Counter) => (until <= now ? 0 : count);
+    const fewest = candidates.reduce((a, b) => (attemptsOf(b[1]) < attemptsOf(a[1]) ? b : a));
+    this.#counters.delete(fewest[0]);
   }
 }
 
-/** Resets the counters of a user after a successful attempt, except the one of the IP address. */
-export async function resetAttempts(
-  database: Database,
-  attempt: Attempt,
-  source: AttemptSource,
-): Promise<void> {
-  const names = limitsOf(attempt).flatMap(([scope]) =>
-    scope === 'address' ? [] : [counterName(attempt, scope, source)],
-  );
-  await database.kysely.deleteFrom('attempts').where('name', 'in', names).execute();
+async function addInDatabase(
+  { kysely }: Database,
+  name: string,
+  now: number,
+  windowMs: number,
+): Promise<Counter> {
+  const current = (column: 'count' | 'until') => sql.ref(`attempts.${column}`);
+  const counter = await kysely
+    .insertInto('attempts')
+    .values({ name, count: 1, until: now + windowMs })
+    .onConflict((conflict) =>
+      conflict.column('name').doUpdateSet({
+        count: sql`case when ${current('until')} <= ${now} then 1 else ${current('count')} + 1 end`,
+        until: sql`case when ${current('until')} <= ${now} then ${now + windowMs} else ${current('until')} end`,
+      }),
+    )
+    .returning(['count', 'until'])
+    .executeTakeFirstOrThrow();
+  // The first attempt of a window also deletes expired counters.
+  if (counter.count === 1) await kysely.deleteFrom('attempts').where('until', '<=', now).execute();
+  return counter;
+}
+
+function tooManyAttempts(waitMs: number): ServiceError {
+  return new ServiceError('too_many_attempts', 'Too many attempts. Wait before you try again.', {
+    retryAfterMs: Math.max(waitMs, 1),
+  });
 }
 
 function limitsOf(attempt: Attempt): [Scope, readonly [number, number]][] {

@@ -76,8 +76,10 @@ export function openAuth(options: AuthOptions) {
       expiresIn: SESSION_MS / 1000,
       additionalFields: { pending: { type: 'boolean', required: false, input: false } },
     },
-    verification: { storeIdentifier: 'hashed' },
-    account: { updateAccountOnSignIn: false },
+    // `deleteExpired` deletes expired verifications.
+    verification: { storeIdentifier: 'hashed', disableCleanup: true },
+    // Anyone can start a sign-in with a provider, so its state is in an encrypted cookie instead of the database.
+    account: { updateAccountOnSignIn: false, storeStateStrategy: 'cookie' },
     onAPIError: { errorURL: '/sign-in' },
     socialProviders: providers.social,
     plugins: [...providers.plugins, { id: 'sluice', endpoints: { startSession } }],

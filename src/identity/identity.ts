@@ -5,6 +5,7 @@ import { AUTH_SECRET } from '../database/schema.ts';
 import type { SecretKeys } from '../database/secret-keys.ts';
 import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
+import { Attempts } from './attempts.ts';
 import type { Auth } from './auth.ts';
 import { loadAuth } from './load-auth.ts';
 import { Mailer } from './mailer.ts';
@@ -32,6 +33,7 @@ export interface IdentityOptions {
  */
 export class Identity implements AsyncDisposable {
   readonly database: Database;
+  readonly attempts: Attempts;
   readonly settings: ConfigFile['signIn'];
   /** Null: SMTP is not configured. */
   readonly mailer: Mailer | null;
@@ -47,6 +49,7 @@ export class Identity implements AsyncDisposable {
     const { smtp } = config;
     const password = smtp?.passwordEnv === undefined ? undefined : secrets.get(smtp.passwordEnv);
     this.database = database;
+    this.attempts = new Attempts(database);
     this.settings = config.signIn;
     this.mailer = smtp === undefined ? null : new Mailer(smtp, password, log);
     this.publicUrl = publicUrl;

@@ -1,5 +1,4 @@
 import { ServiceError } from '../errors.ts';
-import { countAttempt } from './attempts.ts';
 import type { Identity } from './identity.ts';
 import { endPresentedSession, sessionToken } from './sessions.ts';
 import { finishFirstFactor } from './sign-in.ts';
@@ -15,8 +14,8 @@ export async function signInWithProvider(
   request: BrowserRequest,
   { provider, returnTo = '/' }: { provider: string; returnTo?: string | undefined },
 ): Promise<{ url: string; cookies: string[] }> {
-  await countAttempt(identity.database, 'provider', request);
-  if (!identity.settings.providers.some(({ id }) => id === provider)) {
+  await identity.attempts.count('provider', request);
+  if (!hasProvider(identity, provider)) {
     throw new ServiceError('not_found', 'This sign-in provider does not exist.', { param: 'provider' });
   }
   const callbackURL = checkedPath(identity, returnTo);
@@ -50,7 +49,8 @@ export async function finishProviderSignIn(
   request: BrowserRequest,
   { provider, query }: { provider: string; query: URLSearchParams },
 ): Promise<{ location: string; cookies: string[] }> {
-  await countAttempt(identity.database, 'provider', request);
+  await identity.attempts.count('provider', request);
+  if (!hasProvider(identity, provider)) return { location: `${SIGN_IN}?error=provider_failed`, cookies: [] };
   const auth = await identity.auth();
   const { origin } = new URL(identity.publicUrl());
   const url = `${origin}/api/auth/callback/${encodeURIComponent(provider)}?${query.toString()}`;
@@ -61,7 +61,7 @@ export async function finishProviderSignIn(
     .map((cookie) => sessionToken(cookie, identity.cookieName))
     .find((value) => value !== null);
   if (token === undefined || location.origin !== origin) {
-    const reason = location.searchParams.get('error') ?? '';
+    const reason = (location.searchParams.get('error') ?? '').slice(0, 100);
     identity.log.info('sign-in with a provider failed', { provider, reason });
     return { location: `${SIGN_IN}?error=${ERRORS.get(reason) ?? 'provider_failed'}`, cookies };
   }
@@ -78,6 +78,10 @@ export async function finishProviderSignIn(
 }
 
 const SIGN_IN = '/sign-in';
+
+function hasProvider({ settings }: Identity, provider: string): boolean {
+  return settings.providers.some(({ id }) => id === provider);
+}
 
 /** Maps the error codes of better-auth and of providers to ours. */
 const ERRORS: ReadonlyMap<string, string> = new Map([

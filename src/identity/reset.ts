@@ -1,6 +1,5 @@
 import { recordAudit, type Actor } from '../accounts/audit.ts';
 import { ServiceError } from '../errors.ts';
-import { countAttempt } from './attempts.ts';
 import type { Identity } from './identity.ts';
 import { RESET_MS } from './lifetimes.ts';
 import { newToken } from './token.ts';
@@ -22,7 +21,7 @@ export async function forgotPassword(
     );
   }
   const email = address.trim().toLowerCase();
-  await countAttempt(identity.database, 'forgotPassword', { ip: request.ip, user: email });
+  await identity.attempts.count('forgotPassword', { ip: request.ip, user: email });
   const auth = await identity.auth();
   // An invalid address gets the same response as an unknown one.
   await auth.api.requestPasswordReset({ body: { email } }).catch(ignoreRefusal);
@@ -37,7 +36,7 @@ export async function resetPassword(
   request: BrowserRequest,
   { token, password }: { token: string; password: string },
 ): Promise<void> {
-  await countAttempt(identity.database, 'link', request);
+  await identity.attempts.count('link', request);
   const auth = await identity.auth();
   try {
     await auth.api.resetPassword({ body: { token, newPassword: password } });

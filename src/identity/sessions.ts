@@ -141,7 +141,14 @@ export async function endPresentedSession(
 ): Promise<void> {
   const token = sessionToken(headers.cookie, cookieName);
   if (token === null) return;
-  await database.kysely.deleteFrom('sessions').where('token_hash', '=', hashToken(token)).execute();
+  const session = await database.kysely
+    .selectFrom('sessions')
+    .select('id')
+    .where('token_hash', '=', hashToken(token))
+    .executeTakeFirst();
+  // Even a `delete` without rows waits for the write lock of SQLite, and anyone can send a cookie.
+  if (session === undefined) return;
+  await database.kysely.deleteFrom('sessions').where('id', '=', session.id).execute();
 }
 
 /** Deletes expired sessions and verifications. */

@@ -3,7 +3,6 @@ import { checkedName } from '../accounts/name.ts';
 import { deleteUser } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
-import { countAttempt, resetAttempts } from './attempts.ts';
 import type { Identity } from './identity.ts';
 import { FRESH_MS } from './lifetimes.ts';
 import { passwordHash, setPassword } from './password.ts';
@@ -81,7 +80,7 @@ export async function beginTwoFactor(
 /** Enables the second factor and ends all other sessions. Rejects with `wrong_credentials` or `too_many_attempts`. */
 export async function confirmTwoFactor(change: OwnChange, code: string): Promise<void> {
   const { identity, session } = change;
-  await countAttempt(identity.database, 'secondFactor', { ip: change.request.ip, user: session.user.id });
+  await identity.attempts.count('secondFactor', { ip: change.request.ip, user: session.user.id });
   await withAudit(change, 'user.begin_two_factor', async (transaction, id) => {
     if (!(await consumeTotp({ kysely: transaction }, identity.secretKeys, id, code, false))) {
       throw new ServiceError('wrong_credentials', 'This code is incorrect or was already used.', {
@@ -150,16 +149,16 @@ async function confirm(
   password: string | undefined,
   param = 'password',
 ): Promise<void> {
-  const { database } = identity;
+  const { database, attempts } = identity;
   const hash = await passwordHash(database, session.user.id);
   if (hash === null) {
     if (session.signedInAt > Date.now() - FRESH_MS) return;
     throw new ServiceError('fresh_sign_in_required', 'Sign in again to confirm this change.');
   }
   const source = { user: session.user.id };
-  await countAttempt(database, 'confirm', source);
+  await attempts.count('confirm', source);
   if (password !== undefined && (await identity.passwords.verify(hash, password))) {
-    await resetAttempts(database, 'confirm', source);
+    await attempts.reset('confirm', source);
     return;
   }
   throw new ServiceError('wrong_credentials', 'Incorrect password.', { param });

@@ -7,7 +7,6 @@ import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, SETUP_TOKEN } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { PROGRAM } from '../program-name.ts';
-import { countAttempt } from './attempts.ts';
 import type { Identity } from './identity.ts';
 import { SETUP_MS } from './lifetimes.ts';
 import { setPassword } from './password.ts';
@@ -40,7 +39,7 @@ export async function setUp(
   values: { token: string; name: string; email: string; password: string },
 ): Promise<string[]> {
   const { database } = identity;
-  await countAttempt(database, 'setUp', request);
+  await identity.attempts.count('setUp', request);
   const setting = await checkedToken(database, values.token);
   const name = checkedName(values.name, 'user');
   const email = checkedEmail(values.email);
@@ -95,11 +94,11 @@ export async function setUp(
 
 /** Checks the token of a setup link without using it. Rejects like `setUp`. */
 export async function checkSetupLink(
-  { database }: Identity,
+  { database, attempts }: Identity,
   request: BrowserRequest,
   token: string,
 ): Promise<void> {
-  await countAttempt(database, 'link', request);
+  await attempts.count('link', request);
   await checkedToken(database, token);
   if (await hasOperator(database)) throw invalidSetup();
 }

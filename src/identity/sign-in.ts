@@ -1,6 +1,5 @@
 import { recordAudit, type Actor } from '../accounts/audit.ts';
 import { ServiceError } from '../errors.ts';
-import { countAttempt, resetAttempts } from './attempts.ts';
 import type { Identity } from './identity.ts';
 import { consumeRecoveryCode, consumeTotp } from './second-factor.ts';
 import { endPresentedSession, sessionToken } from './sessions.ts';
@@ -22,10 +21,10 @@ export async function signIn(
   request: BrowserRequest,
   credentials: { email: string; password: string },
 ): Promise<SignInResult> {
-  const { database } = identity;
+  const { database, attempts } = identity;
   const email = credentials.email.trim().toLowerCase();
   const source = { ip: request.ip, user: email };
-  await countAttempt(database, 'signIn', source);
+  await attempts.count('signIn', source);
   const auth = await identity.auth();
   const result = await auth.api
     .signInEmail({
@@ -38,12 +37,9 @@ export async function signIn(
       if (error instanceof Error && error.name === 'APIError') return null;
       throw error;
     });
-  if (result === null) {
-    await recordFailedSignIn(identity, request, await userOf(identity, email), 'password');
-    throw wrongCredentials('password', 'Incorrect email or password.');
-  }
+  if (result === null) throw wrongCredentials('password', 'Incorrect email or password.');
   await endPresentedSession(database, request.headers, identity.cookieName);
-  await resetAttempts(database, 'signIn', source);
+  await attempts.reset('signIn', source);
   return await finishFirstFactor(
     identity,
     request,
@@ -63,23 +59,29 @@ export async function signInSecondFactor(
   request: BrowserRequest,
   { code, kind }: { code: string; kind: 'totp' | 'recovery' },
 ): Promise<string[]> {
-  const { database } = identity;
+  const { database, attempts } = identity;
   const presented = await identity.presentedSession(request);
   if (!presented?.pending) {
     throw new ServiceError('sign_in_required', 'This sign-in has expired. Start again with your password.');
   }
   const userId = presented.session.user.id;
   const source = { ip: request.ip, user: userId };
-  await countAttempt(database, 'secondFactor', source);
+  await attempts.count('secondFactor', source);
   const valid =
     kind === 'totp'
       ? await consumeTotp(database, identity.secretKeys, userId, code, true)
       : await consumeRecoveryCode(database, userId, code);
   if (!valid) {
-    await recordFailedSignIn(identity, request, userId, kind);
+    // Only someone who knows the password gets here. Wrong passwords are counted as refused requests instead, because
+    // anyone could fill the audit log with them.
+    await recordAudit(
+      database,
+      { id: 'visitor', ip: request.ip },
+      { action: 'user.sign_in_refused', subject: `user:${userId}`, detail: { at: kind } },
+    );
     throw wrongCredentials('code', 'This code is incorrect or was already used.');
   }
-  await resetAttempts(database, 'secondFactor', source);
+  await attempts.reset('secondFactor', source);
   const cookies = await identity.startSession(request, userId);
   await recordSignIn(identity, userActor(userId, request), kind);
   return cookies;
@@ -113,30 +115,6 @@ export async function finishFirstFactor(
 
 async function recordSignIn({ database }: Identity, by: Actor, method: string): Promise<void> {
   await recordAudit(database, by, { action: 'user.sign_in', subject: by.id, detail: { with: method } });
-}
-
-/** Records a failed sign-in, even for an unknown address: the response time must not reveal whether a user exists. */
-async function recordFailedSignIn(
-  { database }: Identity,
-  { ip }: BrowserRequest,
-  userId: string | null,
-  at: string,
-): Promise<void> {
-  const subject = `user:${userId ?? 'unknown'}`;
-  await recordAudit(
-    database,
-    { id: 'visitor', ip },
-    { action: 'user.sign_in_refused', subject, detail: { at } },
-  );
-}
-
-async function userOf({ database }: Identity, email: string): Promise<string | null> {
-  const row = await database.kysely
-    .selectFrom('users')
-    .select('id')
-    .where('email', '=', email)
-    .executeTakeFirst();
-  return row?.id ?? null;
 }
 
 function wrongCredentials(param: string, message: string): ServiceError {

@@ -79,14 +79,15 @@ for (const kind of testDatabases()) {
     });
 
     test('the number of reset emails to a user is limited', async () => {
-      await fixture.database.kysely.deleteFrom('attempts').execute();
+      const address = 'rita@example.com';
+      await operator.ok('createUser', { body: { name: 'Rita', email: address } });
       const before = mail.received.length;
       const codes: (string | null)[] = [];
       for (let n = 0; n < 7; n++) {
-        codes.push((await fixture.browser().call('forgotPassword', { body: { email } })).code);
+        codes.push((await fixture.browser().call('forgotPassword', { body: { email: address } })).code);
       }
       assert.deepEqual(codes, [...Array<null>(5).fill(null), 'too_many_attempts', 'too_many_attempts']);
-      for (let n = 0; n < 5; n++) await mail.next(email);
+      for (let n = 0; n < 5; n++) await mail.next(address);
       assert.equal(mail.received.length, before + 5);
     });
 

@@ -58,13 +58,14 @@ for (const kind of testDatabases()) {
     });
 
     test('confirming a change with a wrong password is limited', async () => {
+      await using other = await startIdentityFixture(kind);
+      const user = await other.operator();
       const codes: (string | null)[] = [];
       for (let n = 0; n < 12; n++) {
-        codes.push((await operator.call('deleteMe', { body: { password: `guess ${n}` } })).code);
+        codes.push((await user.call('deleteMe', { body: { password: `guess ${n}` } })).code);
       }
       assert.equal(codes[0], 'wrong_credentials');
       assert.equal(codes.at(-1), 'too_many_attempts');
-      await fixture.database.kysely.deleteFrom('attempts').execute();
     });
 
     test('users can list their sessions and end one or all others', async () => {
