@@ -76,6 +76,7 @@ export const ERRORS = {
   queue_full: [503, 'The queue of the model is full, or the request waited too long.'],
   storage_unavailable: [503, 'The database is not available.'],
   shutting_down: [503, 'The service is stopping.'],
+  response_timeout: [504, 'The response was not complete after `engine.responseMs`.'],
 } as const satisfies Record<string, readonly [status: number, meaning: string]>;
 
 /** The `code` field of an error body. */
@@ -89,7 +90,7 @@ export function errorType(status: number) {
   if (status === 401) return 'authentication_error';
   if (status === 403) return 'permission_error';
   if (status === 429) return 'rate_limit_error';
-  return status === 500 || status === 503 ? 'server_error' : 'invalid_request_error';
+  return status === 500 || status === 503 || status === 504 ? 'server_error' : 'invalid_request_error';
 }
 
 export interface ServiceErrorOptions {

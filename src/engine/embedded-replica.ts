@@ -68,6 +68,7 @@ export class EmbeddedReplica implements AsyncDisposable {
       model: options.modelId,
       sharedPrefixCache: false,
       firstByteMs: options.timeouts.firstByteMs,
+      responseMs: options.timeouts.responseMs,
       silenceMs: options.timeouts.silenceMs,
       log: options.log,
     });

@@ -24,7 +24,7 @@ export function createRemoteReplica(
   { secrets, timeouts, log }: RemoteReplicaContext,
 ): RemoteReplica {
   const { dialect, url, apiKeyEnv, sharedPrefixCache, exactCounts, reasoningField } = replica;
-  const { firstByteMs, silenceMs } = timeouts;
+  const { firstByteMs, responseMs, silenceMs } = timeouts;
   const headers = new Map<string, string | Secret>(Object.entries(replica.headers ?? {}));
   for (const [header, variable] of Object.entries(replica.headersEnv ?? {})) {
     const value = secrets.get(variable);
@@ -42,6 +42,7 @@ export function createRemoteReplica(
     sharedPrefixCache,
     exactCounts,
     firstByteMs,
+    responseMs,
     silenceMs,
     log,
   });

@@ -44,8 +44,10 @@ export interface ReplicaOptions {
   sharedPrefixCache: boolean;
   /** Whether non-streaming responses are requested as streams, to count tokens as they arrive. Default: false. */
   exactCounts?: boolean;
-  /** Timeout of the first byte of a response, in milliseconds. */
+  /** Timeout of the first byte of a stream, in milliseconds. */
   firstByteMs: number;
+  /** Timeout of a response that is not a stream, in milliseconds. */
+  responseMs: number;
   /** Timeout between bytes of a response, in milliseconds. */
   silenceMs: number;
   /** Timeout of a connection attempt, in milliseconds. Default: the timeout of the health check. */
@@ -74,7 +76,7 @@ export class ReplicaClient implements Engine {
   readonly #ticks: Disposable;
 
   constructor(options: ReplicaOptions) {
-    const { name, dialect, url, apiKey, headers, firstByteMs, silenceMs, log } = options;
+    const { name, dialect, url, apiKey, headers, firstByteMs, responseMs, silenceMs, log } = options;
     this.name = name;
     this.dialect = dialect;
     this.model = options.model;
@@ -104,6 +106,7 @@ export class ReplicaClient implements Engine {
       dispatcher: this.#pool,
       open: new Set(),
       firstByteMs,
+      responseMs,
       silenceMs,
       starts: options.starts,
       traits,
@@ -112,7 +115,7 @@ export class ReplicaClient implements Engine {
       refusedFields: new Set(),
       format: this.#format,
     };
-    const tickMs = tickMsFor(firstByteMs, silenceMs);
+    const tickMs = tickMsFor(firstByteMs, responseMs, silenceMs);
     this.#ticks = tickEvery(tickMs, () => {
       for (const stream of this.#streams.open) stream.onTick(tickMs);
     });

@@ -25,13 +25,14 @@ const MAX_COLLECTED_BYTES = 4 * MAX_RESPONSE_BYTES;
 /** Maximum time between the last event and the end of the HTTP response, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 1000;
 
-/** Settings shared by all streams of a replica. See `ReplicaOptions` for `firstByteMs`, `silenceMs` and `starts`. */
+/** Settings shared by all streams of a replica. See `ReplicaOptions` for the timeouts and `starts`. */
 export interface ReplicaStreamSettings extends ContextBound {
   dialect: Dialect;
   dispatcher: Dispatcher;
   /** The open streams. */
   open: Set<ReplicaStream>;
   firstByteMs: number;
+  responseMs: number;
   silenceMs: number;
   /** Only for embedded engines, whose connections break only when the process ends. */
   starts: (() => number) | undefined;
@@ -53,7 +54,8 @@ export interface ReplicaStreamSettings extends ContextBound {
  * would cost time for every token. The request is sent at the first `next()`.
  *
  * Throws `ReplicaRefused` if it cannot connect and for the statuses 503 and 429, and `AccessDenied` for a refused key.
- * Throws `engine_unavailable` for timeouts, invalid data, a response that ends early, and a connection that is lost
+ * Throws `response_timeout` for a response that is not a stream and is not complete after `responseMs`. Throws
+ * `engine_unavailable` for other timeouts, invalid data, a response that ends early, and a connection that is lost
  * after the request was sent (the replica may be generating).
  */
 export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispatcher.DispatchHandler {
@@ -89,7 +91,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
   #complete = false;
   #unreadBytes = 0;
 
-  /** Ticks since the last data. There are no ticks while this process is suspended. */
+  /** Ticks since the request was sent, and since the last data. There are no ticks while this process is suspended. */
+  #ticks = 0;
   #silentTicks = 0;
   #hasResponse = false;
 
@@ -145,19 +148,26 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
 
   /** Counts a tick of `tickMs` milliseconds and enforces the timeouts. */
   onTick(tickMs: number): void {
-    this.#silentTicks++;
-    const silentMs = this.#silentTicks * tickMs;
-    if (!this.#controller || this.#controller.paused) this.#silentTicks = 0;
-    else if (this.#complete) {
+    if (!this.#controller || this.#controller.paused) {
+      this.#silentTicks = 0;
+      return;
+    }
+    const { firstByteMs, responseMs, silenceMs } = this.#settings;
+    const silentMs = ++this.#silentTicks * tickMs;
+    // A response that is not a stream arrives when it is complete, so its first byte may take as long as the generation.
+    const longestMs = this.#hasResponse ? silenceMs : this.#streamed ? firstByteMs : Infinity;
+    if (this.#complete) {
       if (silentMs > CLOSE_TIMEOUT_MS) this.#close(new Error('the replica did not end its response'));
-    } else if (silentMs > (this.#hasResponse ? this.#settings.silenceMs : this.#settings.firstByteMs)) {
+    } else if (silentMs > longestMs) {
       this.#fail(unavailable(`the replica sent no data for ${silentMs} ms`));
+    } else if (!this.#streamed && ++this.#ticks * tickMs > responseMs) {
+      this.#fail(responseTimeout(responseMs));
     }
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    this.#silentTicks = 0;
+    this.#ticks = this.#silentTicks = 0;
     if (this.#state === 'ended') controller.abort(new Error('the request was canceled before it was sent'));
   }
 
@@ -382,6 +392,14 @@ function unavailable(reason: string, cause?: unknown): ServiceError {
     cause: new Error(reason, { cause }),
     retryAfterMs: 1000,
   });
+}
+
+/** The request may need this long on any replica, so it is not retried. */
+function responseTimeout(responseMs: number): ServiceError {
+  return new ServiceError(
+    'response_timeout',
+    `The response was not complete after ${Math.ceil(responseMs / 1000)} s. Set \`stream\` to true, or lower \`max_tokens\`.`,
+  );
 }
 
 /** Returns the time after which to retry, in milliseconds: 1 s by default, at most a minute. */

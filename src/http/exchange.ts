@@ -127,8 +127,8 @@ export const RETRY_SOON: string[] = ['retry-after', '1', 'retry-after-ms', '1000
 function retryHeaders(error: ServiceError): string[] {
   if (error.retryAfterMs === undefined) {
     if (error.status === 503) return RETRY_SOON;
-    // Waiting does not help against a limit without `retryAfterMs`.
-    return error.status === 429 ? ['x-should-retry', 'false'] : [];
+    // Waiting does not help against a limit without `retryAfterMs`, nor when a response takes too long.
+    return error.status === 429 || error.status === 504 ? ['x-should-retry', 'false'] : [];
   }
   const waitMs = Math.ceil(error.retryAfterMs);
   const headers = [

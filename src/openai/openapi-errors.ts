@@ -51,6 +51,7 @@ export const GENERATION_ERRORS: readonly ErrorCode[] = [
   'insufficient_quota',
   'engine_unavailable',
   'queue_full',
+  'response_timeout',
   'idempotency_in_flight',
   'idempotency_key_reused',
 ];

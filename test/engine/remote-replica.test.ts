@@ -7,7 +7,7 @@ import { SILENT } from '../../src/log.ts';
 import { until } from '../harness.ts';
 import { HttpReplica } from './replicas.ts';
 
-const timeouts = { firstByteMs: 10_000, silenceMs: 10_000 };
+const timeouts = { firstByteMs: 10_000, responseMs: 10_000, silenceMs: 10_000 };
 
 interface Fake {
   dialect: ReplicaConfig['dialect'];

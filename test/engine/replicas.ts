@@ -19,6 +19,7 @@ export const REPLICA: ReplicaOptions = {
   model: MODEL,
   sharedPrefixCache: false,
   firstByteMs: 10_000,
+  responseMs: 10_000,
   silenceMs: 10_000,
   log: SILENT,
 };

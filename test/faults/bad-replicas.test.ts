@@ -8,6 +8,7 @@ import { scripted } from '../../src/engine/scripted/options.ts';
 import { serveEngine } from '../../src/engine/server.ts';
 import { SILENT } from '../../src/log.ts';
 import { HttpReplica } from '../engine/replicas.ts';
+import { assertError } from '../http/wire.ts';
 import { chat, MODEL, post, startService, until } from '../harness.ts';
 
 const healthy = await serve({ slots: 32, tokenMs: 1 });
@@ -59,7 +60,10 @@ models:
   - id: ${MODEL}
     contextTokens: 4096
     replicas: [${urls.map(([url, dialect]) => `{url: '${url}', dialect: ${dialect}}`).join(', ')}]
-engine: {firstByteMs: 1000}
+  - id: test/hanging
+    contextTokens: 4096
+    replicas: [{url: '${hanging.url}', dialect: vllm}]
+engine: {firstByteMs: 1000, responseMs: 1000}
 `);
 after(() => service[Symbol.asyncDispose]());
 
@@ -99,4 +103,15 @@ test('at least 99% of requests succeed if some replicas hang, send invalid or in
   });
   const succeeded = await askMany(600);
   assert.ok(succeeded >= 594, `${succeeded} of 600 requests succeeded`);
+});
+
+test('a non-streaming response that takes longer than engine.responseMs is 504, and clients do not retry it', async () => {
+  const response = await post(service, '/v1/chat/completions', { ...chat('hi'), model: 'test/hanging' });
+  assertError({ status: response.status, body: await response.text() }, 'response_timeout');
+  assert.equal(response.headers.get('x-should-retry'), 'false');
+  const hangingModel = service.service.router.overview().find(({ id }) => id === 'test/hanging');
+  assert.deepEqual(
+    hangingModel?.replicas.map(({ pauses }) => pauses),
+    [0],
+  );
 });

@@ -221,6 +221,39 @@ test('a request whose caller has received events is not sent to another replica'
   assertReleased(router);
 });
 
+test('a slow non-streaming response is neither retried nor a failure of the replica', async () => {
+  const requests: (() => void)[] = [];
+  await using owned = new AsyncDisposableStack();
+  const replicas = await Promise.all(
+    [0, 1].map(async () =>
+      owned.use(
+        await HttpReplica.listen((...exchange) => requests.push(() => respondHello(...exchange)), {
+          dialect: 'vllm',
+          firstByteMs: 20,
+          responseMs: 1000,
+        }),
+      ),
+    ),
+  );
+  const router = routerTo(replicas.map(({ engine: replica }) => replica));
+  const slow = run(router, chat({}, { stream: false }));
+  const collected = collect(slow);
+  await until(() => requests.length === 1);
+  // These streams fail because of `firstByteMs`, so the response is slower than that.
+  await failsWith(run(router, chat()), 'engine_unavailable');
+  requests[0]?.();
+  assert.equal(textOf(await collected), 'hé 東京');
+  assert.equal(slow.record.attempts, 1);
+
+  const before = requests.length;
+  const endless = run(router, chat({}, { stream: false }));
+  const timeout = await failsWith(endless, 'response_timeout');
+  assert.match(timeout.message, /not complete after 1 s/);
+  assert.equal(requests.length - before, 1);
+  assert.equal((await accounting.row(endless.requestId))?.billed, 0);
+  assertReleased(router);
+});
+
 test('an error of the request itself is returned at once, and is not a failure of the replica', async () => {
   await using strict = await HttpReplica.listen((response) =>
     response.writeHead(400).end('{"message":"no"}'),
