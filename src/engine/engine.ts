@@ -86,6 +86,7 @@ export type EngineReport =
 
 /** The replica was unreachable, or refused the request with 503 or 429. */
 export class ReplicaRefused extends ServiceError {
+  declare readonly retryAfterMs: number;
   /** Whether the response was a 429, which means that the replica is healthy. */
   readonly rateLimited: boolean;
 

@@ -404,6 +404,9 @@ function responseTimeout(responseMs: number): ServiceError {
 
 /** Returns the time after which to retry, in milliseconds: 1 s by default, at most a minute. */
 function retryAfterMs(headers: IncomingHttpHeaders): number {
-  const ms = Number(headers['retry-after-ms'] ?? Number(headers['retry-after']) * 1000);
+  const after = headers['retry-after'] ?? '';
+  // `Retry-After` is a number of seconds or a date.
+  const afterMs = /^[\d.]+$/.test(after) ? Number(after) * 1000 : Date.parse(after) - Date.now();
+  const ms = Number(headers['retry-after-ms'] ?? afterMs);
   return Number.isFinite(ms) && ms > 0 ? Math.min(ms, 60_000) : 1000;
 }

@@ -115,7 +115,7 @@ export const METRICS = {
   replicaState: {
     name: 'sluice_replica_state',
     type: 'gauge',
-    help: '1 for the current state of a replica (`downloading`, `loading`, `ready`, `paused`, `drained`, `unloaded`, `idle` or `down`), 0 for the others. `paused`: the circuit breaker is open.',
+    help: '1 for the current state of a replica (`downloading`, `loading`, `ready`, `paused`, `drained`, `unloaded`, `idle` or `down`), 0 for the others. `paused`: the circuit breaker is open, or the server responded with 429.',
     labels: ['model', 'replica', 'state'],
   },
   breakerPauses: {

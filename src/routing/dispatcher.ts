@@ -56,7 +56,7 @@ export class Dispatcher {
   /** When `replicas` changes later, pass each new replica to `add` and each removed one to `remove`. */
   constructor(replicas: readonly RoutedReplica[], { policy, maxWaitMs, clock }: DispatcherOptions) {
     this.#queues = new Map(replicas.map((replica) => [replica, new FairQueue<Waiter>()]));
-    this.#placement = new Placement(replicas, policy);
+    this.#placement = new Placement(replicas, policy, maxWaitMs);
     this.#maxWaitMs = maxWaitMs;
     this.#clock = clock;
   }
@@ -95,7 +95,8 @@ export class Dispatcher {
    * has no room, or while an idle model is loaded for the request. If the replica fails in the meantime, chooses
    * another one.
    *
-   * Throws or rejects with: 503 `engine_unavailable` if no replica is ready or can be loaded; the last error in
+   * Throws or rejects with: 503 `engine_unavailable` if no replica is ready or can be loaded, or if all respond with 429
+   * for longer than `maxWaitMs`; the last error in
    * `failures` if the request has failed on every replica; after `maxWaitMs`, 503 `queue_full`, or 503
    * `engine_unavailable` if the model is still being loaded; the reason of the signal.
    */
@@ -283,11 +284,11 @@ function retryAfterMs(state: ReplicaState): number {
       return 10_000;
     case 'loading':
     case 'ready':
-    case 'paused':
     case 'idle':
       return 1000;
     case 'unloaded':
       return 60_000;
+    case 'paused':
     case 'down':
       return Math.min(Math.max(state.retryInMs ?? 60_000, 1000), 60_000);
   }

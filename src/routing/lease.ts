@@ -1,4 +1,4 @@
-import { AccessDenied, type Engine } from '../engine/engine.ts';
+import { AccessDenied, ReplicaRefused, type Engine } from '../engine/engine.ts';
 import type { Usage } from '../generation.ts';
 import type { RequestResult } from './breaker.ts';
 import type { AccountShare, AccountShares } from './account-shares.ts';
@@ -91,6 +91,7 @@ export class Lease {
     replica.choicesInFlight -= this.#choices;
     this.#share.running--;
     if (error instanceof AccessDenied) replica.warnAccessDenied(error);
+    if (error instanceof ReplicaRefused && error.rateLimited) replica.limit(error.retryAfterMs);
     replica.breaker.recordResult(this.#ticket, result, error);
     this.#dispatcher.dispatchTo(replica);
   }

@@ -8,13 +8,15 @@ import type { RoutedRequest } from './routed-request.ts';
 export class Placement {
   readonly #replicas: readonly RoutedReplica[];
   readonly #policy: PolicyName;
+  readonly #maxWaitMs: number;
   /** The previous choice, so that equal replicas take turns. */
   #last: RoutedReplica | undefined;
 
-  /** `replicas` may change later. */
-  constructor(replicas: readonly RoutedReplica[], policy: PolicyName) {
+  /** `replicas` may change later. `maxWaitMs`: how long a request may wait for a replica. */
+  constructor(replicas: readonly RoutedReplica[], policy: PolicyName, maxWaitMs: number) {
     this.#replicas = replicas;
     this.#policy = policy;
+    this.#maxWaitMs = maxWaitMs;
   }
 
   /** Returns the hashed prompt for the policy; null if the policy does not need it. */
@@ -24,12 +26,12 @@ export class Placement {
 
   /**
    * Chooses a replica, whether or not it has room: a request can wait for the replica that has its prompt in the cache.
-   * Undefined if none can take the request. Replicas paused by their breaker are used as described at `#usable`.
+   * Undefined if none can take the request in time. Replicas paused by their breaker are used as described at `#usable`.
    */
   choose(routed: RoutedRequest, prompt: PromptBlocks | null): Assignment | undefined {
     const [only] = this.#replicas;
     if (only && this.#replicas.length === 1) {
-      return canTake(only, routed) ? new Assignment(only, 0) : undefined;
+      return this.#canWaitFor(only, routed) ? new Assignment(only, 0) : undefined;
     }
     const replicas = this.#usable(routed);
     const last = replicas.findIndex((replica) => replica === this.#last);
@@ -48,25 +50,26 @@ export class Placement {
   }
 
   /** Whether the health of the replica allows sending it requests now. Ignores whether it has room. */
-  accepts({ ready, breaker }: RoutedReplica): boolean {
-    if (!ready) return false;
-    return (
-      !breaker.paused ||
-      breaker.trialDue ||
-      !this.#replicas.some((other) => other.ready && !other.breaker.paused)
-    );
+  accepts(replica: RoutedReplica): boolean {
+    if (!replica.ready) return false;
+    if (isOpen(replica, true)) return true;
+    return !this.#replicas.some((other) => other.ready && isOpen(other, false));
   }
 
   /**
    * Returns the replicas to choose from. A request that has failed elsewhere is not used as the trial of a paused
-   * replica. If all replicas are paused, returns the one whose pause ends first, because a breaker must not refuse a
-   * request that a replica might serve.
+   * replica. If all replicas are paused or limited, returns the one that resumes first: a breaker must not refuse a
+   * request that a replica might serve, and after a 429 the request waits.
    */
   #usable(routed: RoutedRequest): RoutedReplica[] {
-    const able = this.#replicas.filter((replica) => canTake(replica, routed));
+    const able = this.#replicas.filter((replica) => this.#canWaitFor(replica, routed));
     const isTrial = routed.failures.size === 0;
-    const open = able.filter(({ breaker }) => !breaker.paused || (isTrial && breaker.trialDue));
+    const open = able.filter((replica) => isOpen(replica, isTrial));
     return open.length > 0 || able.length === 0 ? open : [firstToResume(able)];
+  }
+
+  #canWaitFor(replica: RoutedReplica, routed: RoutedRequest): boolean {
+    return canTake(replica, routed) && replica.limitedMs <= this.#maxWaitMs;
   }
 }
 
@@ -89,9 +92,12 @@ function candidateOf(replica: RoutedReplica, prompt: PromptBlocks | null): Candi
   };
 }
 
+/** Whether neither the breaker nor a 429 keeps requests away. `isTrial`: whether the request can be a trial. */
+function isOpen({ breaker, limitedMs }: RoutedReplica, isTrial: boolean): boolean {
+  return limitedMs === 0 && (!breaker.paused || (isTrial && breaker.trialDue));
+}
+
 /** `replicas` must not be empty. */
 function firstToResume(replicas: readonly RoutedReplica[]): RoutedReplica {
-  return replicas.reduce((first, each) =>
-    each.breaker.pausedUntilMs < first.breaker.pausedUntilMs ? each : first,
-  );
+  return replicas.reduce((first, each) => (each.resumesAtMs < first.resumesAtMs ? each : first));
 }

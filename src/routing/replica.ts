@@ -3,7 +3,7 @@ import type { ReplicaReport } from '../engine/replica-report.ts';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, Usage } from '../generation.ts';
 import type { Log } from '../log.ts';
-import { CircuitBreaker, type BreakerClock } from './breaker.ts';
+import { CircuitBreaker, type BreakerClock, type BreakerPause } from './breaker.ts';
 import { PrefixIndex } from './prefix-index.ts';
 import { Room } from './room.ts';
 
@@ -31,7 +31,7 @@ export interface ReplicaEntry {
 }
 
 /**
- * The state of the engine, or `paused` if it is ready and the breaker is open, or `drained` if it is ready and drained.
+ * The state of the engine, or, if it is ready, `drained`, or `paused` while the breaker is open or after a 429.
  */
 export type ReplicaState =
   | EngineState
@@ -97,6 +97,8 @@ export class RoutedReplica {
   readonly #entry: ReplicaEntry;
   readonly #log: Log;
   readonly #clock: BreakerClock;
+  /** When the server accepts requests again after a 429, on the clock. */
+  #limitedUntilMs = -Infinity;
   /** When each message was last logged. */
   readonly #warnings = new Map<string, number>();
 
@@ -111,7 +113,24 @@ export class RoutedReplica {
 
   /** How many more choices it can take now; 0 or less: none. Infinity if its capacity is unknown. */
   get free(): number {
+    if (this.limitedMs > 0) return 0;
     return this.#room.limit(this.#entry.capacity(), this.choicesInFlight) - this.choicesInFlight;
+  }
+
+  /** Called after a 429: the replica has no room for this long, in milliseconds. */
+  limit(ms: number): void {
+    this.#limitedUntilMs = Math.max(this.#limitedUntilMs, this.#clock.now() + ms);
+    this.#warn('the server limits the rate of requests', { retryAfterMs: ms });
+  }
+
+  /** How long the replica has no room because of a 429, in milliseconds; 0: it is not limited. */
+  get limitedMs(): number {
+    return Math.max(0, this.#limitedUntilMs - this.#clock.now());
+  }
+
+  /** When the replica can be tried again after a pause of its breaker or a 429, on the clock. */
+  get resumesAtMs(): number {
+    return Math.max(this.breaker.pausedUntilMs, this.#limitedUntilMs);
   }
 
   /** Called when a request gets its first token. */
@@ -207,8 +226,15 @@ export class RoutedReplica {
   get state(): ReplicaState {
     const state = this.#entry.state();
     if (state.state === 'ready' && this.drained) return { state: 'drained' };
-    const pause = state.state === 'ready' ? this.breaker.pause : null;
+    const pause = state.state === 'ready' ? this.#pause : null;
     return pause === null ? state : { state: 'paused', ...pause };
+  }
+
+  get #pause(): BreakerPause | null {
+    const retryInMs = Math.ceil(this.limitedMs);
+    return retryInMs > 0
+      ? { reason: 'the server limits the rate of requests', retryInMs }
+      : this.breaker.pause;
   }
 
   summary(): ReplicaSummary {

@@ -21,6 +21,9 @@ describe('a request that a replica does not accept', () => {
     [503, {}, 1000],
     [503, { 'retry-after': '7' }, 7000],
     [429, { 'retry-after-ms': '250' }, 250],
+    // The longest wait.
+    [429, { 'retry-after': 'Fri, 31 Dec 2100 23:59:59 GMT' }, 60_000],
+    [429, { 'retry-after': 'soon' }, 1000],
   ] as const) {
     it(`fails with ReplicaRefused and a wait of ${waitMs} ms after ${status} ${JSON.stringify(header)}`, async () => {
       await using replica = await HttpReplica.listen((response) =>

@@ -172,6 +172,17 @@ test("a request tries each busy replica once, and returns the last one's retry-a
   assertReleased(none);
 });
 
+test('a replica that responds with 429 gets one request until its retry-after has passed', async () => {
+  await using limited = await HttpReplica.listen((response) =>
+    response.writeHead(429, { 'retry-after': '30' }).end(),
+  );
+  const router = routerTo([limited.engine, engine]);
+  for (let turn = 0; turn < 30; turn++) {
+    assert.equal(textOf(await collect(run(router, chat({ text: 'fine' })))), 'fine');
+  }
+  assert.equal(limited.bodies.length, 1);
+});
+
 /** Ways in which a replica fails a request before its first event. */
 const FAILURES: Readonly<Record<string, Parameters<typeof HttpReplica.listen>[0]>> = {
   'a lost connection': (response) => response.destroy(),

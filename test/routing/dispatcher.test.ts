@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
-import type { EngineState } from '../../src/engine/engine.ts';
+import { ReplicaRefused, type EngineState } from '../../src/engine/engine.ts';
 import { ReplicaClient } from '../../src/engine/replica-client.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import { ServiceError } from '../../src/errors.ts';
@@ -399,4 +399,67 @@ test('after any sequence of requests, no request is lost and no count leaks', as
       },
     ),
   );
+});
+
+/** A 429 of a server that accepts requests again after `retryAfterMs`. */
+const limited = (retryAfterMs: number) =>
+  new ReplicaRefused(new Error('429'), { retryAfterMs, rateLimited: true });
+
+test('after a 429, a replica gets no requests until its retry-after has passed, although it is idle', () => {
+  for (const policy of ['cost', 'least-requests', 'round-robin'] as const) {
+    const { dispatcher, clock, replicas } = bed(2, { policy, room: 100 });
+    const first = sent(dispatcher.acquire(routed('x')));
+    first.release('inconclusive', limited(5000));
+    assert.deepEqual(first.replica.state, {
+      state: 'paused',
+      reason: 'the server limits the rate of requests',
+      retryInMs: 5000,
+    });
+    const chosen = () => sent(dispatcher.acquire(routed('x'))).replica;
+    for (let turns = 0; turns < 20; turns++) assert.notEqual(chosen(), first.replica);
+    clock.ms += 4999;
+    assert.notEqual(chosen(), first.replica);
+    clock.ms += 1;
+    assert.equal(first.replica.state.state, 'ready');
+    const both = new Set(Array.from({ length: 30 }, chosen));
+    assert.equal(both.size, replicas.length);
+  }
+});
+
+test('if all replicas responded with 429, requests wait for the first that accepts requests again', async () => {
+  const { dispatcher, clock } = bed(2, { room: 100 });
+  const [a, b] = [sent(dispatcher.acquire(routed('x'))), sent(dispatcher.acquire(routed('x')))];
+  a.release('inconclusive', limited(5000));
+  b.release('inconclusive', limited(2000));
+  const waiting = [dispatcher.acquire(routed('x')), dispatcher.acquire(routed('y'))];
+  clock.ms += 1999;
+  dispatcher.tick();
+  assert.equal(dispatcher.waiting, 2);
+  clock.ms += 1;
+  dispatcher.tick();
+  for (const lease of waiting) assert.equal((await lease).replica, b.replica);
+});
+
+test('requests that wait for a replica go to another one after its 429', async () => {
+  const { dispatcher } = bed(2, { policy: 'round-robin' });
+  const [a, b] = [sent(dispatcher.acquire(routed('x'))), sent(dispatcher.acquire(routed('x')))];
+  const waiting = dispatcher.acquire(routed('x'));
+  assert.equal(dispatcher.waiting, 1);
+  a.release('inconclusive', limited(60_000));
+  dispatcher.tick();
+  assert.equal(dispatcher.waiting, 1, 'the other has no room');
+  b.release('succeeded');
+  assert.equal((await waiting).replica, b.replica);
+});
+
+test('a request is refused if the retry-after of every replica exceeds its longest wait', async () => {
+  const { dispatcher, clock } = bed(1, { maxWaitMs: 3000, room: 100 });
+  sent(dispatcher.acquire(routed('x'))).release('inconclusive', limited(5000));
+  assert.throws(() => dispatcher.acquire(routed('x')), { code: 'engine_unavailable', retryAfterMs: 5000 });
+  clock.ms += 2000;
+  const waiting = dispatcher.acquire(routed('x'));
+  assert.equal(dispatcher.waiting, 1);
+  clock.ms += 3000;
+  dispatcher.tick();
+  assert.equal((await waiting).engine.name, 'a');
 });
