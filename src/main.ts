@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
+import { addSettings } from './commands/settings.ts';
 import { OLDEST_NODE, VERSION } from './version.ts';
 import { nearest } from './nearest.ts';
 import { PROGRAM } from './program-name.ts';
@@ -55,9 +56,10 @@ class CommandLine extends Command {
   override parseOptions(args: string[]): ReturnType<Command['parseOptions']> {
     const parsed = super.parseOptions(args);
     const [unknown] = parsed.unknown;
-    // If there are subcommands, the option may belong to one of them. Commander never lists `--help` as a known
-    // option.
-    if (unknown === undefined || this.commands.length > 0 || parsed.unknown.some(isHelp)) return parsed;
+    // An option that a command with subcommands does not know may belong to one of them. Commander never lists `--help`
+    // as a known option.
+    const hasSubcommands = this.parent === null || this.commands.length > 0;
+    if (unknown === undefined || hasSubcommands || parsed.unknown.some(isHelp)) return parsed;
     const known = this.options.flatMap(({ long, hidden }) => (long && !hidden ? [long] : []));
     const near = nearest(unknown, known);
     return this.error(
@@ -78,14 +80,17 @@ async function main(args: readonly string[]): Promise<void> {
       'after',
       `\nExamples:\n  $ ${PROGRAM} serve\n  $ ${PROGRAM} keys create --name laptop\n\nRun \`${PROGRAM} <command> --help\` for the options of a command.`,
     );
-  const requested = args[0] === 'help' ? args[1] : args[0];
+  addSettings(program, ['home', 'config']);
+  // These options may precede the name of the command.
+  const [first, second] = program.parseOptions([...args]).operands;
+  const requested = first === 'help' ? second : first;
   for (const [name, [summary, load]] of Object.entries(COMMANDS)) {
     if (name === requested) (await load()).register(program);
     else program.command(name).description(summary);
   }
   // For `help` with an unknown command, commander would print the general help. Given only the unknown command, it
   // reports an error.
-  const known = requested === undefined || requested in COMMANDS || requested.startsWith('-');
+  const known = requested === undefined || Object.hasOwn(COMMANDS, requested);
   await program.parseAsync(known ? args : [requested], { from: 'user' });
 }
 

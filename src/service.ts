@@ -170,8 +170,7 @@ export class Service implements AsyncDisposable {
     owned.defer(() => app.close());
     await app.listen({ host: config.host, port: config.port });
     const metricsServer = owned.use(await serveMetrics(config.file, metrics, log));
-    if (database.location.kind === 'sqlite')
-      lock?.listening(addressOf(app, config.host), database.location.files);
+    if (database.location.kind === 'sqlite') lock?.listening(publicUrl(), database.location.files);
     models.start();
     void backups?.runIfDue();
     const parts = { config, database, plans, log, router, keys, generations, app, metricsServer };

@@ -2,9 +2,11 @@ import { userInfo } from 'node:os';
 import type { Actor } from '../accounts/audit.ts';
 import { Plans } from '../accounts/plans.ts';
 import { prepareHome } from '../config/home.ts';
+import { ConfigError, environmentIssue } from '../config/errors.ts';
 import { databaseOf, loadConfig, secretKeyOf } from '../config/load.ts';
 import { openDatabase, type Database } from '../database/database.ts';
 import { SecretKeys } from '../database/secret-keys.ts';
+import { runningService } from '../database/service-lock.ts';
 
 /**
  * Opens the database that the environment variables name. Does not read the configuration file, so that keys can be
@@ -27,11 +29,22 @@ export async function loadPlans(): Promise<Plans> {
   return new Plans(file);
 }
 
-/** Returns `option`, or else the configured URL, without trailing slashes. Rejects with a `ConfigError`. */
+/**
+ * Returns `option`, or else the URL of the running service, or else the configured URL, without trailing slashes. A
+ * service on PostgreSQL leaves no record of its URL on this machine. Rejects with a `ConfigError`.
+ */
 export async function loadPublicUrl(option: string | undefined): Promise<string> {
   if (option !== undefined) return option.replace(/\/+$/, '');
+  const database = databaseOf(process.env);
+  const running = database.url === null ? runningService(database.home) : null;
+  if (running !== null && running.url !== null) return running.url;
   const { file, host, port } = await loadConfig(process.env);
-  return file.publicUrl ?? `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  if (file.publicUrl !== undefined) return file.publicUrl;
+  if (port === 0) {
+    const found = 'got 0, and no running service has recorded its URL';
+    throw new ConfigError(null, [environmentIssue('SLUICE_PORT', 'the port of the service', found)]);
+  }
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 /** Returns the operating system user as the actor of audit log entries. */

@@ -14,7 +14,7 @@ const VERBS: Readonly<Record<PullPhase, string>> = {
 interface ProgressOutput {
   /** Null if the output is not a terminal. */
   terminal: Terminal | null;
-  /** Called if there is no terminal: when the phase, file or source changes, after each tenth of a file, and every ten seconds. */
+  /** Called if there is no terminal: when the phase, file or source changes, and every ten seconds. */
   onMilestone(progress: PullProgress): void;
   /** Called once with each reason why a source failed. */
   onNote?: (note: string) => void;
@@ -29,7 +29,6 @@ export class ProgressBar implements Disposable {
   readonly #notes = new Set<string>();
   #key = '';
   #milestoneAtMs = 0;
-  #tenths = 0;
 
   constructor(output: ProgressOutput) {
     this.#output = output;
@@ -54,14 +53,10 @@ export class ProgressBar implements Disposable {
 
   #isDue(progress: PullProgress): boolean {
     const now = this.#now();
-    const { receivedBytes, totalBytes } = progress;
-    const tenths = totalBytes === null ? 0 : Math.floor((10 * receivedBytes) / Math.max(1, totalBytes));
     const key = `${progress.phase} ${progress.file} ${progress.source}`;
-    const due = now - this.#milestoneAtMs >= LINE_EVERY_MS || tenths > this.#tenths;
-    if (key === this.#key && !due) return false;
+    if (key === this.#key && now - this.#milestoneAtMs < LINE_EVERY_MS) return false;
     this.#key = key;
     this.#milestoneAtMs = now;
-    this.#tenths = tenths;
     return true;
   }
 }

@@ -6,12 +6,13 @@ import { PROGRAM } from '../program-name.ts';
 import { ensureModel } from './added-models.ts';
 import { download, interruptible, MODEL_NAMES, openStore } from './download.ts';
 import { note, print } from './output.ts';
-import { serve } from './serve.ts';
+import { serve, withoutDefaultModel } from './serve.ts';
+import { addSettings } from './settings.ts';
 import { firstRequest } from './welcome.ts';
 
 /** `sluice run`: downloads a model and serves it. */
 export function register(program: Command): void {
-  program
+  const command = program
     .command('run')
     .description(
       'Download a model and serve it. If a service is running on this data directory, the model is added to it; otherwise, this command starts a service.',
@@ -23,17 +24,18 @@ export function register(program: Command): void {
 
 A catalog ID can be shortened to the name after the slash. The model becomes the default. It is stored in
 the data directory and served at every later start, until you remove it with \`models remove\`.
-If this command starts a service without SLUICE_CONFIG, that service serves only added models.
-\`serve --help\` lists the environment variables.
+If this command starts a service without a configuration file, that service serves only added models.
+\`serve --help\` lists more environment variables.
 
 Example:
   $ ${PROGRAM} run qwen3-0.6b`,
     )
-    .action(run);
+    .action((source: string) => run(source));
+  addSettings(command, ['host', 'port', 'home', 'config']);
 }
 
 async function run(source: string): Promise<void> {
-  const config = await loadConfig(process.env);
+  const config = withoutDefaultModel(await loadConfig(process.env));
   await prepareHome(config.home);
   let id = '';
   await interruptible(async (signal) => {

@@ -1,4 +1,4 @@
-import { InvalidArgumentError, Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import { ConfigError } from '../config/errors.ts';
 import { HomeError, prepareHome } from '../config/home.ts';
 import { loadConfig, loadSecrets } from '../config/load.ts';
@@ -7,11 +7,13 @@ import { watchFile } from '../config/watch.ts';
 import { DatabaseError } from '../database/errors.ts';
 import { MetricsListenError } from '../http/metrics-endpoint.ts';
 import { openLog, type Log, type LogDestination } from '../log.ts';
+import { PROGRAM } from '../program-name.ts';
 import { isReady } from '../routing/readiness.ts';
 import { Service } from '../service.ts';
 import { VERSION } from '../version.ts';
 import { buildConsoleIfMissing } from './console-build.ts';
 import { isSluice, urlOf } from './port.ts';
+import { addSettings } from './settings.ts';
 import { StartDisplay } from './start-display.ts';
 import { TerminalLog } from './terminal-log.ts';
 import { Terminal } from './terminal.ts';
@@ -28,12 +30,7 @@ export function register(program: Command): void {
     .addHelpText(
       'after',
       `
-Settings come from environment variables and the configuration file:
-  SLUICE_HOST    address to listen on (127.0.0.1)
-  SLUICE_PORT    port to listen on (8080); 0 picks a free port, which is printed
-  SLUICE_HOME    data directory: the database, models and other files of Sluice
-  SLUICE_CONFIG  configuration file (YAML); docs/configuration.md lists its fields
-
+docs/configuration.md lists the fields of the configuration file. More environment variables:
   SLUICE_DATABASE_URL  PostgreSQL database (default: SQLite in the data directory)
   SLUICE_VALKEY_URL    Valkey or Redis that shares limits between instances (default: in memory)
   SLUICE_SECRET_KEY    encrypts secrets in the database (default: secret.key in the data directory)
@@ -43,22 +40,8 @@ second one stops it immediately. SIGHUP reloads the configuration, as does a cha
 Changes to plans apply immediately; all other changes require a restart.`,
     )
     .action(() => serve());
-  for (const [name, variable] of SETTINGS) {
-    command.addOption(
-      new Option(`--${name} <value>`).hideHelp().argParser(() => {
-        throw new InvalidArgumentError(`Set the environment variable ${variable} instead.`);
-      }),
-    );
-  }
+  addSettings(command, ['host', 'port', 'home', 'config']);
 }
-
-/** Options that users may expect, and the environment variables to use instead. */
-const SETTINGS = [
-  ['host', 'SLUICE_HOST'],
-  ['port', 'SLUICE_PORT'],
-  ['home', 'SLUICE_HOME'],
-  ['config', 'SLUICE_CONFIG'],
-] as const;
 
 /** Runs the service until a signal stops it. `model`: the model ID passed to `sluice run`. */
 export async function serve(model: string | null = null): Promise<void> {
@@ -78,7 +61,7 @@ export async function serve(model: string | null = null): Promise<void> {
 }
 
 /** Without a configuration file, `sluice run` serves only models that were added. */
-function withoutDefaultModel(config: Config): Config {
+export function withoutDefaultModel(config: Config): Config {
   return config.configPath === null ? { ...config, file: { ...config.file, models: [] } } : config;
 }
 
@@ -195,6 +178,7 @@ async function waitUntilReady(
     );
     if (failed.length === replicas.length) {
       display[Symbol.dispose]();
+      if (models.length === 0) console.error(`There is no model to serve. Add one: ${PROGRAM} run <model>`);
       for (const { id, reason } of failed) {
         const text = `Cannot serve ${id}: ${reason}`;
         const rest = terminalLog ? terminalLog.withoutPrinted(text) : `\n${text}`;

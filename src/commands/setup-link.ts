@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { hasOperator } from '../accounts/operators.ts';
 import { createSetupLink } from '../identity/setup.ts';
 import { openConfiguredDatabase, loadPublicUrl } from './open.ts';
 import { note, print } from './output.ts';
@@ -9,7 +10,10 @@ export function register(program: Command): void {
   program
     .command('setup-link')
     .description('Print the setup link for the first operator.')
-    .option('--url <url>', 'URL of the service, if it differs from the configuration')
+    .option(
+      '--url <url>',
+      'URL of the service (default: that of the running service, or else from the configuration)',
+    )
     .addHelpText(
       'after',
       `
@@ -22,9 +26,10 @@ Example:
 }
 
 async function setupLink({ url }: { url?: string }): Promise<void> {
-  const publicUrl = await loadPublicUrl(url);
   await using database = await openConfiguredDatabase();
-  const link = await createSetupLink(database, publicUrl);
+  const link = (await hasOperator(database))
+    ? null
+    : await createSetupLink(database, await loadPublicUrl(url));
   if (link === null) {
     note(
       `The service already has an operator. Run \`${PROGRAM} users list\` to see the users, and \`${PROGRAM} users make-operator\` to add an operator.`,

@@ -42,7 +42,10 @@ export function register(program: Command): void {
     .command('password-link')
     .description('Print a password reset link for a user. The link works once and expires after one hour.')
     .argument('<user>', 'user ID or email address')
-    .option('--url <url>', 'URL of the service, if it differs from the configuration')
+    .option(
+      '--url <url>',
+      'URL of the service (default: that of the running service, or else from the configuration)',
+    )
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} users password-link zoe@example.com`)
     .action(passwordLink);
 }

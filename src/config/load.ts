@@ -1,8 +1,8 @@
 import { open } from 'node:fs/promises';
-import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { dirname, resolve } from 'node:path';
 import { Secret } from '../secret.ts';
+import { HOST_FORM, isHost, isPort, PORT_FORM } from './address.ts';
 import { ConfigError, environmentIssue, type ConfigIssue } from './errors.ts';
 import { formatPath } from './fields.ts';
 import { homeOf } from './home.ts';
@@ -220,21 +220,13 @@ function fileIssue(expected: string, found: string): ConfigIssue {
 }
 
 function readHost(text: string, issues: ConfigIssue[]): string {
-  if (isIP(text) === 0 && !/^[A-Za-z0-9]([A-Za-z0-9.-]{0,252})$/.test(text)) {
-    issues.push(
-      environmentIssue('SLUICE_HOST', 'an IP address or a host name', `got ${JSON.stringify(text)}`),
-    );
-  }
+  if (!isHost(text)) issues.push(environmentIssue('SLUICE_HOST', HOST_FORM, `got ${JSON.stringify(text)}`));
   return text;
 }
 
 function readPort(text: string, issues: ConfigIssue[]): number {
-  const port = Number(text);
-  if (!/^\d{1,5}$/.test(text) || port > 65_535) {
-    const expected = 'a port from 1 to 65535, or 0 for any free port';
-    issues.push(environmentIssue('SLUICE_PORT', expected, `got ${JSON.stringify(text)}`));
-  }
-  return port;
+  if (!isPort(text)) issues.push(environmentIssue('SLUICE_PORT', PORT_FORM, `got ${JSON.stringify(text)}`));
+  return Number(text);
 }
 
 function readDatabaseUrl(env: NodeJS.ProcessEnv, issues: ConfigIssue[]): Secret | null {

@@ -13,7 +13,7 @@ export interface RunningService {
   host: string;
   /** ISO 8601. */
   startedAt: string;
-  /** The URL that it listens on; null before it listens. */
+  /** The URL that callers use, without `/v1`; null before it listens. */
   url: string | null;
   /** The files of its database; empty before it listens. */
   files: readonly OpenFile[];
@@ -66,7 +66,7 @@ export class ServiceLock implements Disposable {
     }
   }
 
-  /** Records where the service listens and which files it has open. Throws a `DatabaseError`. */
+  /** Records the URL that callers use and which files the service has open. Throws a `DatabaseError`. */
   listening(url: string, files: readonly OpenFile[]): void {
     this.#service.url = url;
     this.#service.files = files;

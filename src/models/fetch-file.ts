@@ -276,12 +276,12 @@ function shareProgress(lockPath: string, onProgress: OnProgress): OnProgress {
 
 /** Reports the progress of the process that owns the lock. */
 async function reportOwnerProgress(lockPath: string, file: string, onProgress: OnProgress): Promise<void> {
-  const text = await readFile(`${lockPath}.json`, 'utf8').catch(() => '');
-  let progress: Partial<PullProgress> = {};
+  const text = await readFile(`${lockPath}.json`, 'utf8').catch(() => '{}');
+  let progress: Partial<PullProgress>;
   try {
     progress = JSON.parse(text);
   } catch {
-    // The owner has not finished writing the file.
+    return; // The owner has not finished writing the file.
   }
   onProgress({
     file: basename(file),

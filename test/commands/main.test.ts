@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { Command } from 'commander';
 import { folder, run, runAlone } from './program.ts';
@@ -41,6 +43,8 @@ test('an invalid command line exits with 2 and the usage on standard error', asy
     [[], /^Usage: sluice /],
     [['keys'], /^Usage: sluice keys /],
     [['kyes'], /^error: unknown command 'kyes'\n\(Did you mean keys\?\)\n\nUsage: sluice /],
+    [['constructor'], /^error: unknown command 'constructor'\n/],
+    [['serve', '--config', ''], /^error: .*--config.* Expected the path of a YAML file\./],
     [['help', 'kyes'], /^error: unknown command 'kyes'\n\(Did you mean keys\?\)\n\nUsage: sluice /],
     [
       ['keys', 'craete'],
@@ -48,8 +52,8 @@ test('an invalid command line exits with 2 and the usage on standard error', asy
     ],
     [['--prot', '80'], /^error: unknown option '--prot'\n\nUsage: sluice /],
     [
-      ['serve', '--port', '80'],
-      /^error: .*--port.* Set the environment variable SLUICE_PORT instead\.\n\nUsage: sluice serve /,
+      ['serve', '--port', '65536'],
+      /^error: .*--port.* Expected a port from 1 to 65535, or 0 for any free port\.\n\nUsage: sluice serve /,
     ],
     [
       ['keys', 'create', '--nmae', 'a'],
@@ -77,6 +81,22 @@ test('the process ends with the exit code of its command after all output', asyn
     const alone = await runAlone(args, env);
     assert.equal(alone.code, code);
     assert.deepEqual(alone, await run(args, env));
+  }
+});
+
+test('--home and --config override their variables, before and after the name of a command', async (t) => {
+  const at = folder(t);
+  const [file, other] = [join(at, 'sluice.yaml'), join(at, 'other.yaml')];
+  writeFileSync(file, 'drainMs: 1\n');
+  writeFileSync(other, 'drainMs: 2\n');
+  const env = { SLUICE_HOME: join(at, 'other'), SLUICE_CONFIG: other };
+  for (const args of [
+    ['--home', join(at, 'home'), '--config', file, 'config', 'print'],
+    ['config', 'print', `--home=${join(at, 'home')}`, '--config', file],
+  ]) {
+    const { stdout, stderr } = await run(args, env);
+    assert.ok(stdout.includes(`# SLUICE_HOME=${join(at, 'home')}\n`), stderr);
+    assert.match(stdout, /^drainMs: 1$/m);
   }
 });
 

@@ -2,12 +2,15 @@ import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
-import { stat, writeFile } from 'node:fs/promises';
+import { mkdir, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
+import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
+import { findModel } from '../../src/models/catalog.ts';
+import { Layout } from '../../src/models/layout.ts';
 import { collectOutput, MODEL, runCli, startService, temporaryFolder, until } from '../harness.ts';
 import { buildGguf } from '../models/gguf-builder.ts';
 
@@ -75,6 +78,21 @@ describe('sluice run', { skip: file === undefined && 'SLUICE_TEST_MODEL is not s
     assert.notEqual(commands, printed);
     const { stdout } = await promisify(execFile)('bash', ['-euc', commands], { cwd: ROOT, env });
     assert.match(stdout, /"model":"local\/tiny".*"completion_tokens":\d/);
+    child.kill('SIGTERM');
+    assert.deepEqual(await ended, [0, null]);
+  });
+
+  test('serves the default model of a service without a configuration file', async () => {
+    await using folder = await temporaryFolder();
+    const [copy = ''] = new Layout(folder.path).files(findModel(DEFAULT_MODEL_ID)!.sources[0]);
+    await mkdir(dirname(copy), { recursive: true });
+    await symlink(file ?? '', copy);
+    await using running = spawnRun(DEFAULT_MODEL_ID, folder.path);
+    const { child, output, ended } = running;
+    await until(() => {
+      assert.equal(child.exitCode, null, output.stderr);
+      return output.stdout.includes(`To call ${DEFAULT_MODEL_ID} from another terminal:\n`);
+    });
     child.kill('SIGTERM');
     assert.deepEqual(await ended, [0, null]);
   });

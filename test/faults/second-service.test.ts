@@ -61,6 +61,8 @@ describe('a running service', () => {
     const created = await runCli(['keys', 'create', '--name', 'beside', '--kind', 'admin'], first.env);
     assert.equal(created.code, 0, created.stderr);
     await until(isReady(first.url));
+    const setup = await runCli(['setup-link'], { ...first.env, SLUICE_PORT: '9' });
+    assert.ok(setup.stdout.startsWith(`${first.url}/`), 'the link has the port of the running service');
     const models = await fetch(`${first.url}/v1/models`, {
       headers: { Authorization: `Bearer ${created.stdout.trim()}` },
     });
@@ -77,11 +79,9 @@ describe('a running service', () => {
   test('refuses a second service on its port with another data directory, with its URL', async () => {
     const { port } = new URL(first.url);
     await using folder = await temporaryFolder();
-    const { code, stderr } = await spawnCli(['serve'], {
-      ...first.env,
-      SLUICE_HOME: join(folder.path, 'home'),
-      SLUICE_PORT: port,
-    });
+    // The options override the variables of the first service.
+    const flags = ['--home', join(folder.path, 'home'), '--port', port];
+    const { code, stderr } = await spawnCli(['serve', ...flags], first.env);
     assert.equal(
       stderr,
       `Sluice is already running on ${first.url}. Stop it, or set SLUICE_PORT to a free port, or to 0 to pick one.\n`,
