@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { checkAddon, loadBackend, packagesOf, type Backend } from '../../src/engine/llama/backend.ts';
 import { ModelFileError } from '../../src/models/model-file-error.ts';
-import { NativeModel, type NativeContext } from '../../src/engine/llama/binding.ts';
+import { NativeModel, type NativeContext, type NativeSampler } from '../../src/engine/llama/binding.ts';
 import { LogprobReader } from '../../src/engine/llama/logprobs.ts';
 import { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
 import { SILENT } from '../../src/log.ts';
@@ -232,6 +232,24 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     assert(garbage && grown < 100_000_000, `${grown} bytes of the 280 MB of 480 samplers remain`);
   });
 
+  test('the native memory of copied grammars is freed', async () => {
+    const grammar = model.grammar('root ::= [a-z]*');
+    assert(grammar);
+    let freed = 0;
+    const registry = new FinalizationRegistry(() => freed++);
+    for (let round = 0; round < 20; round++) {
+      const copies: object[] = Array.from({ length: 16 }, () => model.copyGrammar(grammar).state);
+      for (const copy of copies) registry.register(copy, null);
+      // After some minor collections, the copies are in the old generation.
+      for (let turn = 0; turn < 6; turn++) {
+        for (let i = 0; i < 20_000; i++) garbage = { i, list: [i] };
+        await new Promise(setImmediate);
+      }
+      assert(copies.length > 0);
+    }
+    assert(garbage && freed > 200, `${freed} of 320 were freed`);
+  });
+
   test('an invalid grammar is null, and copies of a grammar are independent', async () => {
     assert.equal(model.grammar('root ::= nothing-there'), null);
     assert.equal(model.grammar('this is no grammar'), null);
@@ -314,6 +332,42 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     const again = await generate(6, () => {});
     assert.deepEqual(again, free);
     sampler.dispose();
+  });
+
+  test('penalties count the tokens before a change of grammar', async () => {
+    const allowAll = model.grammar('root ::= .*');
+    assert(allowAll);
+    const [first, second] = [260, 281];
+    const drawn = async (change: (sampler: NativeSampler, step: number) => void): Promise<number[]> => {
+      const sampler = model.sampler({
+        temperature: 0,
+        seed: 1,
+        // The first token is more likely, until it has been drawn more often than the second one.
+        tokenBiasKeys: Uint32Array.of(first, second),
+        tokenBiasValues: Float32Array.of(1000, 900),
+        repeatPenalty: 1,
+        repeatPenaltyFrequencyPenalty: 200,
+        repeatPenaltyMaxTokens: 256,
+        repeatPenaltyTokens: Uint32Array.of(),
+      });
+      const sampled: number[] = [];
+      for (let step = 0; step < 4; step++) {
+        context.begin(1);
+        const index = context.add(0, step, Uint32Array.of(sampled[step - 1] ?? 1), true);
+        await context.decode();
+        change(sampler, step);
+        sampled.push(await context.sample(index, sampler));
+      }
+      context.clear(0);
+      sampler.dispose();
+      return sampled;
+    };
+    const alternating = [first, second, first, second];
+    assert.deepEqual(await drawn(() => {}), alternating);
+    const changed = await drawn((sampler, step) =>
+      sampler.constrain(step % 2 === 1 ? model.copyGrammar(allowAll) : null),
+    );
+    assert.deepEqual(changed, alternating);
   });
 
   test('an invalid model file is an error with the message of llama.cpp', async () => {

@@ -153,7 +153,6 @@ const REQUIRED_EXPORTS = [
 
 /** Older versions of the addon lack some of these. */
 const REQUIRED_CONTEXT_METHODS = [
-  'getMemoryBreakdown',
   'initBatch',
   'addToBatch',
   'decodeBatch',
@@ -161,6 +160,7 @@ const REQUIRED_CONTEXT_METHODS = [
   'disposeSequence',
   'removeTokenCellsFromSequence',
   'copySequenceStateFromOtherSequence',
+  'getMemoryBreakdown',
 ] as const satisfies readonly (keyof AddonContext)[];
 
 /** Throws `Error` for an incompatible version of the addon, so that it fails at load and not during a request. */

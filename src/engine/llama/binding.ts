@@ -98,6 +98,7 @@ export class NativeModel {
   }
 
   copyGrammar(grammar: NativeGrammar): NativeGrammar {
+    this.#garbageTrigger.allocated();
     return { state: new this.#backend.addon.AddonGrammarEvaluationState(grammar.state) };
   }
 
@@ -111,8 +112,8 @@ export class NativeModel {
 
   /** Creates a sampler for one choice. A sampler keeps the state of penalties, grammar and random numbers. */
   sampler(config: SamplerConfig, grammar: NativeGrammar | null = null): NativeSampler {
-    const native = new this.#backend.addon.AddonSampler(this.#model());
-    const sampler = new NativeSampler(native, config, this.#garbageTrigger);
+    this.#garbageTrigger.allocated();
+    const sampler = new NativeSampler(new this.#backend.addon.AddonSampler(this.#model()), config);
     sampler.constrain(grammar);
     return sampler;
   }
@@ -169,13 +170,14 @@ export interface NativeGrammar {
 export class NativeSampler {
   readonly #native: AddonSampler;
   readonly #config: SamplerConfig;
-  readonly #garbageTrigger: GarbageTrigger;
+  /** The tokens that penalties count; null without penalties. */
+  readonly #history: number[] | null;
   #disposed = false;
 
-  constructor(native: AddonSampler, config: SamplerConfig, garbageTrigger: GarbageTrigger) {
+  constructor(native: AddonSampler, config: SamplerConfig) {
     this.#native = native;
     this.#config = config;
-    this.#garbageTrigger = garbageTrigger;
+    this.#history = config.repeatPenaltyTokens === undefined ? null : [...config.repeatPenaltyTokens];
   }
 
   /**
@@ -183,8 +185,17 @@ export class NativeSampler {
    * numbers.
    */
   constrain(grammar: NativeGrammar | null): void {
-    const config = this.#config;
-    this.native.applyConfig(grammar === null ? config : { ...config, grammarEvaluationState: grammar.state });
+    this.native.applyConfig({
+      ...this.#config,
+      // The addon keeps the state of the penalties only if these tokens are the same as its own.
+      ...(this.#history !== null && { repeatPenaltyTokens: Uint32Array.from(this.#history) }),
+      ...(grammar !== null && { grammarEvaluationState: grammar.state }),
+    });
+  }
+
+  /** For `NativeContext` only. Call it with each token that the sampler has returned. */
+  accept(token: number): void {
+    this.#history?.push(token);
   }
 
   /** For `NativeContext` only. */
@@ -197,18 +208,18 @@ export class NativeSampler {
     if (this.#disposed) return;
     this.#disposed = true;
     this.#native.dispose();
-    this.#garbageTrigger.disposed();
   }
 }
 
 /**
- * Starts a garbage collection after every 32 disposed samplers, because V8 does not account for native memory: a
- * sampler uses 12 bytes per token of the vocabulary, and its grammar up to 2 MB.
+ * Starts a garbage collection after every 32 samplers and copies of grammars, because V8 does not account for native
+ * memory: a sampler uses 12 bytes per token of the vocabulary, and a grammar up to 2 MB. Neither is freed when it is
+ * disposed of.
  */
 class GarbageTrigger {
   #objects = 0;
 
-  disposed(): void {
+  allocated(): void {
     if (++this.#objects < 32) return;
     this.#objects = 0;
     // The collection takes a few milliseconds, but runs as a separate task, after the next decode has started.
@@ -306,6 +317,7 @@ export class NativeContext {
     try {
       const token = await this.#native.sampleToken(index, sampler.native);
       if (token < 0) throw new Error('no token could be sampled');
+      sampler.accept(token);
       return token;
     } finally {
       this.#sampling--;
