@@ -1,16 +1,26 @@
 /** Thrown by a template with `raise_exception`. */
 export class TemplateRefusal extends Error {}
 
-/** Returns the variables and functions that Hugging Face's renderer provides to templates. */
-export function rendererNames(now: () => Date): Record<string, unknown> {
+/**
+ * Returns the variables and functions that Hugging Face's renderer provides to templates. Unless `isStrict`, templates
+ * cannot refuse turns because their roles do not alternate: those of Mistral refuse a message of the user after a tool
+ * result, but render it.
+ */
+export function rendererNames(now: () => Date, isStrict: boolean): Record<string, unknown> {
   return {
     ...CONSTANTS,
     raise_exception: (message: unknown) => {
+      if (!isStrict && String(message).includes('must alternate')) return '';
       throw new TemplateRefusal(String(message));
     },
     range: pythonRange,
     strftime_now: (format: string) => strftime(now(), format),
   };
+}
+
+/** Returns the date in the form of Firefunction's variable `datetime`. */
+export function dateOf(date: Date): string {
+  return strftime(date, '%b %d %Y');
 }
 
 const CONSTANTS = { true: true, false: false, none: null, True: true, False: false, None: null };

@@ -25,6 +25,8 @@ export interface TemplateSegment {
 export class MarkedTexts {
   readonly #literals: RegExp | null;
   readonly #pieces: Piece[] = [];
+  /** The pieces that are in the template's output. */
+  readonly #found = new Set<Piece>();
   /**
    * Markers by text. Equal texts have the same marker, because templates compare values, such as a parameter's name
    * with the required names.
@@ -36,50 +38,66 @@ export class MarkedTexts {
     this.#literals = literals;
   }
 
-  /** Returns `content` with markers. Blank contents are unchanged, because templates check whether they are empty. */
-  content(content: string): string {
+  /**
+   * Returns `content` with markers. Blank contents are unchanged, because templates check whether they are empty.
+   * `path`: the field of the request that is missing if the template leaves out a part of the content; null if it may.
+   * Of an answer of the model, only the last part is required, because templates remove the reasoning before it.
+   */
+  content(content: string, path: string | null, { isAnswer = false } = {}): string {
     const start = content.length - content.trimStart().length;
     if (start === content.length) return content;
     const end = content.trimEnd().length;
-    let marked = content.slice(0, start);
-    for (const cut of this.#cut(content, start, end)) {
-      marked += `${this.#add({ ...cut, element: false, key: false })}${cut.after}`;
-    }
-    return marked;
+    const cuts = this.#cut(content, start, end);
+    const marked = cuts.map((cut, index) => {
+      const isRequired = cut.text !== '' && (!isAnswer || index === cuts.length - 1);
+      const piece = { ...cut, element: false, key: false, path: isRequired ? path : null };
+      return `${this.#add(piece)}${cut.after}`;
+    });
+    return content.slice(0, start) + marked.join('');
   }
 
-  /** Replaces a tool result with one marker. White space at both ends stays visible. */
-  result(content: string): string {
+  /** Replaces a tool result with one marker. White space at both ends stays visible. For `path`, see `content`. */
+  result(content: string, path: string): string {
     const start = content.length - content.trimStart().length;
     if (start === content.length) return content;
     const text = content.trim();
     const after = content.slice(start + text.length);
-    return `${content.slice(0, start)}${this.#add({ text, after, element: true, key: false })}${after}`;
+    return `${content.slice(0, start)}${this.#add({ text, after, element: true, key: false, path })}${after}`;
   }
 
   /**
    * Replaces the keys and strings of a JSON value with markers. Identifiers are unchanged, because templates compare
-   * them.
+   * them. For `path`, see `content`.
    */
-  value(value: unknown): unknown {
-    if (typeof value === 'string') return this.#mark(value).marker;
-    if (Array.isArray(value)) return value.map((item) => this.value(item));
+  value(value: unknown, path: string | null = null): unknown {
+    if (typeof value === 'string') return this.#mark(value, path).marker;
+    if (Array.isArray(value)) return value.map((item) => this.value(item, path));
     if (typeof value !== 'object' || value === null) return value;
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [this.key(key), this.value(item)]));
+    return Object.fromEntries(
+      Object.entries(value).map(([key, item]) => [this.key(key, path), this.value(item, path)]),
+    );
   }
 
   /** Returns the marker of a key, or of another text that may be part of a tag. Identifiers are unchanged. */
-  key(key: string): string {
-    const { marker, piece } = this.#mark(key);
+  key(key: string, path: string | null = null): string {
+    const { marker, piece } = this.#mark(key, path);
     if (piece !== null) piece.key = true;
     return marker;
   }
 
-  #mark(text: string): { marker: string; piece: Piece | null } {
+  /** Returns a marker without text, to be put into a text of the template's that must not be left out. */
+  required(path: string): string {
+    return this.#add({ text: '', after: '', element: false, key: false, path });
+  }
+
+  #mark(text: string, path: string | null): { marker: string; piece: Piece | null } {
     if (HARMLESS.test(text)) return { marker: text, piece: null };
     const known = this.#values.get(text);
-    if (known !== undefined) return known;
-    const piece = { text, after: '', element: true, key: false };
+    if (known !== undefined) {
+      known.piece.path ??= path;
+      return known;
+    }
+    const piece = { text, after: '', element: true, key: false, path };
     const added = { marker: this.#add(piece), piece };
     this.#values.set(text, added);
     return added;
@@ -91,6 +109,13 @@ export class MarkedTexts {
       MARKER,
       (_marker, _open, index: string) => this.#pieces[Number(index)]?.text ?? '',
     );
+  }
+
+  /**
+   * Returns the path of a required text that is not in the output, or null if there is none. Call it after `split`.
+   */
+  missing(): string | null {
+    return this.#pieces.find((piece) => piece.path !== null && !this.#found.has(piece))?.path ?? null;
   }
 
   #add(piece: Piece): string {
@@ -111,6 +136,7 @@ export class MarkedTexts {
       const depth = DEPTHS.get(slashes.length);
       const between = output.slice(at, open);
       if (piece === undefined || depth === undefined || PART_OF_MARKER.test(between)) return null;
+      this.#found.add(piece);
       // White space before a text belongs to the text, because tokens often begin with white space.
       const trimmed = between.trimEnd();
       segments.add(trimmed, true);
@@ -168,6 +194,8 @@ interface Piece extends Cut {
   element: boolean;
   /** Whether the text may be part of a tag. */
   key: boolean;
+  /** The field of the request that would be missing without the text; null if the template may leave it out. */
+  path: string | null;
 }
 
 /** Private-use characters at both ends of a marker. */

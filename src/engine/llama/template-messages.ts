@@ -70,12 +70,29 @@ export function templateTools(
   });
 }
 
+/**
+ * How the turns of a chat are changed for a template that refuses them or leaves some out. `unchanged`: not at all.
+ * Otherwise, system messages move into the turns of the user (`system-first`: all but those at the start, `no-system`:
+ * all), messages in a row with the same role are joined, and empty assistant messages are removed.
+ */
+export type Turns = 'unchanged' | 'system-first' | 'no-system';
+
+/** A message as templates read it. */
+interface TemplateMessage {
+  role: Message['role'];
+  content: string | null;
+  tool_calls?: readonly object[];
+  tool_call_id?: string;
+  name?: string;
+}
+
 /** Returns `messages` for a template. */
 export function templateMessages(
   messages: readonly Message[],
   form: TemplateForm,
+  turns: Turns,
   texts: MarkedTexts,
-): object[] {
+): TemplateMessage[] {
   const ids = new Map<string, string>();
   const idOf = (id: string): string => {
     if (!form.shortIds) return texts.key(id);
@@ -84,15 +101,18 @@ export function templateMessages(
     return known;
   };
   const names = new Map<string, string>();
-  return separated(messages, form).map((message) => {
+  const list = separated(placed(messages, turns), form).map((message): TemplateMessage => {
     switch (message.role) {
       case 'system':
       case 'user':
-        return { role: message.role, content: texts.content(message.content) };
+        return { role: message.role, content: texts.content(message.content, message.path) };
       case 'assistant': {
         const calls = message.toolCalls.map((call) => {
           names.set(call.id, call.name);
-          const marked = { name: texts.key(call.name), arguments: markedArguments(call, form, texts) };
+          const marked = {
+            name: texts.key(call.name),
+            arguments: markedArguments(call, form, texts, message.path),
+          };
           return { id: idOf(call.id), type: 'function', function: marked };
         });
         return assistantMessage(message, calls, form, texts);
@@ -100,29 +120,31 @@ export function templateMessages(
       case 'tool': {
         const id = idOf(message.toolCallId);
         const name = texts.key(names.get(message.toolCallId) ?? '');
-        return { role: 'tool', tool_call_id: id, name, content: texts.result(message.content) };
+        const content = texts.result(message.content, message.path);
+        return { role: 'tool', tool_call_id: id, name, content };
       }
     }
   });
+  return turns === 'unchanged' ? list : joined(list);
 }
 
 /**
- * Returns messages for a template that cannot render tools. Tools, calls and results become text in Hermes' format.
- * `system` is true if the template has a system role.
+ * Returns messages for a template that cannot render tools. Tools, calls and results become text in Hermes' format. The
+ * tools are described after the system messages at the start.
  */
 export function fallbackMessages(
   messages: readonly Message[],
   tools: readonly Tool[],
-  system: boolean,
+  turns: Turns,
   texts: MarkedTexts,
-): object[] {
-  const list: { role: string; content: string }[] = [];
+): TemplateMessage[] {
+  const list: TextMessage[] = [];
   let previous: Message['role'] | null = null;
-  for (const message of messages) {
+  for (const message of placed(messages, turns)) {
     const last = list.at(-1);
     if (message.role !== 'tool') list.push(textMessage(message, texts));
     else {
-      const content = resultText(texts.result(message.content));
+      const content = resultText(texts.result(message.content, message.path));
       if (previous === 'tool' && last !== undefined) last.content += `\n${content}`;
       else list.push({ role: 'user', content });
     }
@@ -130,60 +152,100 @@ export function fallbackMessages(
   }
   if (tools.length > 0) {
     const instruction = toolInstruction(tools.map((tool) => markedTool(tool, texts)));
-    addInstruction(list, instruction, system ? 'system' : 'user');
+    addInstruction(list, leadingSystemMessages(messages), texts.required('tools') + instruction, turns);
+  }
+  return turns === 'unchanged' ? list : joined(list);
+}
+
+/** A message and its path in the request. */
+type PlacedMessage = Message & { path: string };
+
+/** Moves system messages into the turns of the user, marked by tags that no other message can contain. */
+function placed(messages: readonly Message[], turns: Turns): PlacedMessage[] {
+  const list = messages.map((message, index) => ({ ...message, path: `messages[${index}]` }));
+  if (turns === 'unchanged') return list;
+  const leading = leadingSystemMessages(messages);
+  return list.map((message, index): PlacedMessage => {
+    if (message.role !== 'system' || index >= leading) {
+      const content = message.content?.replace(SYSTEM_TAGS, '&lt;') ?? '';
+      if (message.role !== 'system') return { ...message, content };
+      const marked = content.trim() === '' ? '' : `<system_message>\n${content}\n</system_message>`;
+      return { ...message, role: 'user', content: marked };
+    }
+    return turns === 'no-system' ? { ...message, role: 'user' } : message;
+  });
+}
+
+/** Matches the `<` of the tags around a system message in a turn of the user. */
+const SYSTEM_TAGS = /<(?=\/?system_message>)/g;
+
+/** Returns the number of system messages at the start. */
+function leadingSystemMessages(messages: readonly Message[]): number {
+  const end = messages.findIndex(({ role }) => role !== 'system');
+  return end === -1 ? messages.length : end;
+}
+
+/** Joins messages in a row with the same role, except results and calls, and removes empty assistant messages. */
+function joined(messages: readonly TemplateMessage[]): TemplateMessage[] {
+  const isText = ({ role, tool_calls: calls }: TemplateMessage): boolean =>
+    role !== 'tool' && calls === undefined;
+  const list: TemplateMessage[] = [];
+  for (const message of messages) {
+    const last = list.at(-1);
+    if (message.role === 'assistant' && isText(message) && !message.content?.trim()) continue;
+    if (last?.role !== message.role || !isText(last) || !isText(message)) list.push({ ...message });
+    else last.content = [last.content, message.content].filter(Boolean).join('\n\n');
   }
   return list;
 }
 
-type AssistantMessage = Extract<Message, { role: 'assistant' }>;
+type AssistantMessage = Extract<PlacedMessage, { role: 'assistant' }>;
+
+interface TextMessage extends TemplateMessage {
+  content: string;
+}
 
 /** Returns a message with its calls as text. */
-function textMessage(
-  message: Exclude<Message, { role: 'tool' }>,
-  texts: MarkedTexts,
-): { role: string; content: string } {
-  const content = texts.content(message.content ?? '');
-  if (message.role !== 'assistant') return { role: message.role, content };
+function textMessage(message: Exclude<PlacedMessage, { role: 'tool' }>, texts: MarkedTexts): TextMessage {
+  if (message.role !== 'assistant')
+    return { role: message.role, content: texts.content(message.content, message.path) };
+  const content = texts.content(message.content ?? '', message.path, { isAnswer: true });
   const calls = message.toolCalls.map((call) =>
-    callText(texts.key(call.name), texts.value(parsedArguments(call.arguments))),
+    callText(texts.key(call.name), texts.value(parsedArguments(call.arguments), message.path)),
   );
   const parts = [content, ...calls].filter((part) => part !== '');
   return { role: 'assistant', content: parts.join('\n'), ...reasoningOf(message, texts) };
 }
 
-/** Adds the instruction to the first message if it has the role, otherwise in a new message before it. */
-function addInstruction(
-  list: { role: string; content: string }[],
-  instruction: string,
-  role: 'system' | 'user',
-): void {
-  const first = list[0];
-  if (first?.role !== role) list.unshift({ role, content: instruction });
-  else if (role === 'system') first.content += `\n\n${instruction}`;
-  else first.content = `${instruction}\n\n${first.content}`;
+/** Adds the instruction after the system messages at the start. */
+function addInstruction(list: TextMessage[], leading: number, instruction: string, turns: Turns): void {
+  const last = list[leading - 1];
+  if (last !== undefined) last.content = [last.content, instruction].filter(Boolean).join('\n\n');
+  else list.unshift({ role: turns === 'no-system' ? 'user' : 'system', content: instruction });
 }
 
 /** Splits assistant messages, and moves each result after its call, if the form requires it. */
-function separated(messages: readonly Message[], form: TemplateForm): Message[] {
+function separated(messages: readonly PlacedMessage[], form: TemplateForm): PlacedMessage[] {
   if (!form.separateContent && !form.separateCalls) return [...messages];
-  const list: Message[] = [];
+  const list: PlacedMessage[] = [];
   for (let at = 0; at < messages.length; at++) {
-    const message = messages[at] as Message;
+    const message = messages[at] as PlacedMessage;
     if (message.role !== 'assistant' || message.toolCalls.length === 0) {
       list.push(message);
       continue;
     }
     let rest: AssistantMessage = message;
     if (form.separateContent && message.content) {
-      list.push({ ...message, toolCalls: [] });
-      rest = { ...message, content: null, reasoning: null };
+      // The reasoning stays with the calls, because gpt-oss needs it there until its answer.
+      list.push({ ...message, reasoning: null, toolCalls: [] });
+      rest = { ...message, content: null };
     }
     if (!form.separateCalls) {
       list.push(rest);
       continue;
     }
-    const results: Message[] = [];
-    for (; messages[at + 1]?.role === 'tool'; at++) results.push(messages[at + 1] as Message);
+    const results: PlacedMessage[] = [];
+    for (; messages[at + 1]?.role === 'tool'; at++) results.push(messages[at + 1] as PlacedMessage);
     for (const [index, call] of rest.toolCalls.entries()) {
       const first = index === 0 ? rest : { ...rest, content: null, reasoning: null };
       list.push({ ...first, toolCalls: [call] });
@@ -198,8 +260,8 @@ function assistantMessage(
   calls: readonly object[],
   form: TemplateForm,
   texts: MarkedTexts,
-): object {
-  const content = texts.content(message.content ?? '');
+): TemplateMessage {
+  const content = texts.content(message.content ?? '', message.path, { isAnswer: true });
   return {
     role: 'assistant',
     content: content === '' && calls.length > 0 ? form.noContent : content,
@@ -212,7 +274,7 @@ function assistantMessage(
 /** `thinking` is for gpt-oss, which refuses a message that has calls, content and `thinking`. */
 function reasoningOf({ content, reasoning, toolCalls }: AssistantMessage, texts: MarkedTexts): object {
   if (reasoning === null || reasoning === '') return {};
-  const marked = texts.content(reasoning);
+  const marked = texts.content(reasoning, null);
   return { reasoning_content: marked, ...((!content || toolCalls.length === 0) && { thinking: marked }) };
 }
 
@@ -225,7 +287,7 @@ function markedTool({ name, description, parameters, strict }: Tool, texts: Mark
   };
 }
 
-function markedArguments(call: ToolCall, form: TemplateForm, texts: MarkedTexts): unknown {
-  const value = texts.value(parsedArguments(call.arguments));
+function markedArguments(call: ToolCall, form: TemplateForm, texts: MarkedTexts, path: string): unknown {
+  const value = texts.value(parsedArguments(call.arguments), path);
   return form.textArguments && typeof value === 'object' ? JSON.stringify(value) : value;
 }

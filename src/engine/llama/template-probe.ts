@@ -11,11 +11,6 @@ export function userSays(content: string): RenderedRequest {
   return withMessages([{ role: 'user', content }]);
 }
 
-export const SYSTEM: RenderedRequest = withMessages([
-  { role: 'system', content: 'Be brief.' },
-  { role: 'user', content: 'Hello' },
-]);
-
 /** A request with tools, calls with and without text, and results. */
 export const CALLS: RenderedRequest = {
   ...withMessages([
@@ -36,11 +31,21 @@ export const CALLS: RenderedRequest = {
   tools: [tool('get_weather', 'Gets it now.'), tool('get_time', null), tool('find_place', 'Finds it.')],
 };
 
-/** Whether the prompt of `CALLS` has the tools, the calls and the results. */
+/** Whether the prompt of `CALLS` has the tools, the calls, the text beside them and the results. */
 export function isComplete(prompt: string | null): boolean {
-  const parts = ['New York', 'San José', 'Cape Town', 'It rains.', 'Half past.', 'Too late.', 'find_place'];
-  return prompt !== null && parts.every((part) => prompt.includes(part));
+  return prompt !== null && PARTS.every((part) => prompt.includes(part));
 }
+
+const PARTS = [
+  'find_place',
+  'Let me see.',
+  'New York',
+  'San José',
+  'It rains.',
+  'Half past.',
+  'Cape Town',
+  'Too late.',
+];
 
 function withMessages(messages: readonly Message[]): RenderedRequest {
   return { messages, tools: [], toolChoice: { type: 'auto' }, reasoningEffort: null, templateVariables: {} };

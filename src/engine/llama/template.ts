@@ -1,7 +1,7 @@
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
 import { ServiceError } from '../../errors.ts';
 import { REASONING_EFFORTS, type ReasoningEffort } from '../../generation.ts';
-import { rendererNames, TemplateRefusal } from './template-environment.ts';
+import { dateOf, rendererNames, TemplateRefusal } from './template-environment.ts';
 import { MarkedTexts, searchedLiterals, type TemplateSegment } from './template-markers.ts';
 import {
   fallbackMessages,
@@ -10,9 +10,11 @@ import {
   templateForms,
   templateMessages,
   templateTools,
+  type Turns,
 } from './template-messages.ts';
-import { CALLS, isComplete, type RenderedRequest, SYSTEM, userSays } from './template-probe.ts';
+import { CALLS, isComplete, type RenderedRequest, userSays } from './template-probe.ts';
 import { withoutNullArguments, withSimpleSchema } from './template-simplify.ts';
+import { rewriteSyntax } from './template-syntax.ts';
 import { detectFormat } from './tool-calls/formats.ts';
 import { GENERIC } from './tool-calls/generic.ts';
 import {
@@ -44,7 +46,10 @@ export class ChatTemplateError extends Error {
  * The template never sees the caller's text. It renders markers instead, which are then replaced with the text, so no
  * text can forge a turn of another role. Two things still work. Templates can trim a message, because white space at
  * both ends is outside the marker. They can also search it for strings (`'</think>' in content`), because these strings
- * are not replaced with markers. A request is refused if the template damages a marker.
+ * are not replaced with markers.
+ *
+ * The markers also show what became of the texts. If the template leaves out a message, or refuses the order of the
+ * turns, the turns are changed. A request whose messages cannot all be rendered intact is refused.
  */
 export class ChatTemplate {
   /** The template's family, as in `architecture.instruct_type`; null if unknown. */
@@ -62,7 +67,6 @@ export class ChatTemplate {
   #noTools: null | [] = null;
   /** Null if the template cannot render tools; `fallbackMessages` is used then. */
   readonly #form: TemplateForm | null;
-  readonly #hasSystemRole: boolean;
   /** The values of `reasoning_effort` that the template accepts. */
   readonly #efforts: readonly ReasoningEffort[] = REASONING_EFFORTS;
 
@@ -76,6 +80,7 @@ export class ChatTemplate {
     } catch (error) {
       throw new ChatTemplateError(`The chat template is invalid: ${messageOf(error)}`, { cause: error });
     }
+    rewriteSyntax(this.#template.parsed);
     this.instructType =
       TEMPLATE_FAMILIES.find(({ marks }) => marks.every((mark) => source.includes(mark)))?.name ?? null;
     this.reasoning = detectReasoning(source);
@@ -86,13 +91,15 @@ export class ChatTemplate {
     // Some templates always iterate over `tools`, which fails with null.
     if (this.#rendered(userSays('Hello'), null) === null) this.#noTools = [];
     this.#checkSimpleMessage();
-    this.#hasSystemRole = this.#rendered(SYSTEM, null)?.includes('Be brief.') ?? false;
     this.#efforts = REASONING_EFFORTS.filter(
       (reasoningEffort) => this.#rendered({ ...userSays('Hello'), reasoningEffort }, null) !== null,
     );
     const format = detectFormat(source);
     const forms = format !== GENERIC && source.includes('tools') ? templateForms() : [];
-    this.#form = forms.find((form) => isComplete(this.#rendered(CALLS, form))) ?? null;
+    const renders = (arrangement: Arrangement) => (form: TemplateForm) =>
+      isComplete(this.#rendered(CALLS, form, arrangement));
+    this.#form =
+      forms.find(renders(AS_SENT)) ?? forms.find(renders({ turns: 'unchanged', isStrict: false })) ?? null;
     this.toolFormat = this.#form === null ? GENERIC : format;
   }
 
@@ -102,29 +109,29 @@ export class ChatTemplate {
   }
 
   /**
-   * Renders the messages, the tools, and the start of the assistant's turn. Throws 400 `invalid_value` for `messages` if
-   * the template refuses them, for example a system message or two user messages in a row. If the template fails for
-   * another reason, the error has a `cause`.
+   * Renders the messages, the tools, and the start of the assistant's turn. Throws 400 `invalid_value` if the template
+   * refuses the messages or leaves out one of them, even with changed turns. If the template fails for another reason,
+   * the error has a `cause`.
    */
   render(request: RenderedRequest): RenderedPrompt {
-    try {
-      return this.#render(request, this.#form);
-    } catch (error) {
-      const failed = error instanceof ServiceError && error.cause !== undefined;
-      if (!failed || this.#form === null) throw error;
+    const errors: unknown[] = [];
+    for (const simpler of simplerRequests(request)) {
+      for (const arrangement of ARRANGEMENTS) {
+        try {
+          return this.#render(simpler, this.#form, arrangement);
+        } catch (error) {
+          errors.push(error);
+        }
+      }
+      // A simpler request only helps if the template has failed.
+      if (errors.every((error) => error instanceof ServiceError && error.cause === undefined)) break;
     }
-    // Some templates fail with null arguments, or expect each parameter to have one type.
-    const simpler = { ...request, messages: request.messages.map(withoutNullArguments) };
-    try {
-      return this.#render(simpler, this.#form);
-    } catch {
-      return this.#render({ ...simpler, tools: request.tools.map(withSimpleSchema) }, this.#form);
-    }
+    throw errors[0];
   }
 
-  #render(request: RenderedRequest, form: TemplateForm | null): RenderedPrompt {
+  #render(request: RenderedRequest, form: TemplateForm | null, arrangement: Arrangement): RenderedPrompt {
     const texts = new MarkedTexts(this.#literals);
-    const output = this.#execute(request, form, texts);
+    const output = this.#execute(request, form, arrangement, texts);
     const { bos } = this.#special;
     const startsWithBos = bos !== '' && output.startsWith(bos);
     const segments = texts.split(startsWithBos ? output.slice(bos.length) : output);
@@ -132,16 +139,30 @@ export class ChatTemplate {
       throw invalidMessages(
         'The chat template of this model changes text inside these messages, which is not supported.',
       );
+    const missing = texts.missing();
+    if (missing !== null) {
+      const message = `\`${missing}\`: the chat template of this model leaves this out here.`;
+      throw new ServiceError('invalid_value', message, { param: missing });
+    }
     const last = segments.at(-1);
     const ending = last?.trusted === true ? last.text : '';
     const reasoning = this.reasoning === null ? 'closed' : reasoningOf(this.reasoning, ending);
     return { bos: startsWithBos, segments, reasoning };
   }
 
-  #execute(request: RenderedRequest, form: TemplateForm | null, texts: MarkedTexts): string {
+  #execute(
+    request: RenderedRequest,
+    form: TemplateForm | null,
+    { turns, isStrict }: Arrangement,
+    texts: MarkedTexts,
+  ): string {
     try {
       const environment = new Environment();
-      for (const [name, value] of Object.entries(this.#variables(request, form, texts))) {
+      const names = {
+        ...this.#variables(request, form, turns, texts),
+        ...rendererNames(this.#now, isStrict),
+      };
+      for (const [name, value] of Object.entries(names)) {
         if (!environment.variables.has(name)) environment.set(name, value);
       }
       // Running a template returns a string.
@@ -160,22 +181,26 @@ export class ChatTemplate {
   #variables(
     request: RenderedRequest,
     form: TemplateForm | null,
+    turns: Turns,
     texts: MarkedTexts,
   ): Record<string, unknown> {
     const tools = offeredTools(request);
+    const listed = form === null || tools.length === 0 ? null : templateTools(tools, form, texts);
     return {
       ...(texts.value(request.templateVariables) as object),
       ...this.#reasoning(request.reasoningEffort),
-      ...rendererNames(this.#now),
       messages:
         form === null
-          ? fallbackMessages(request.messages, tools, this.#hasSystemRole, texts)
-          : templateMessages(request.messages, form, texts),
+          ? fallbackMessages(request.messages, tools, turns, texts)
+          : templateMessages(request.messages, form, turns, texts),
       bos_token: this.#special.bos,
       eos_token: this.#special.eos,
       add_generation_prompt: true,
-      tools: form === null || tools.length === 0 ? this.#noTools : templateTools(tools, form, texts),
+      tools: listed ?? this.#noTools,
       documents: null,
+      // Firefunction reads these two instead of `tools` and `strftime_now`.
+      functions: listed === null ? '' : JSON.stringify(listed),
+      datetime: dateOf(this.#now()),
     };
   }
 
@@ -192,9 +217,9 @@ export class ChatTemplate {
   }
 
   /** Returns the text of the prompt, or null if the template refuses the request. */
-  #rendered(request: RenderedRequest, form: TemplateForm | null): string | null {
+  #rendered(request: RenderedRequest, form: TemplateForm | null, arrangement = AS_SENT): string | null {
     try {
-      return this.#render(request, form)
+      return this.#render(request, form, arrangement)
         .segments.map(({ text }) => text)
         .join('');
     } catch (error) {
@@ -206,7 +231,7 @@ export class ChatTemplate {
   /** Finds unsupported templates at load, before the first request. */
   #checkSimpleMessage(): void {
     try {
-      const { segments } = this.#render(userSays('Hello'), null);
+      const { segments } = this.#render(userSays('Hello'), null, AS_SENT);
       if (!segments.some(({ text, trusted }) => !trusted && text.endsWith('Hello'))) {
         throw invalidMessages('it omits the user message');
       }
@@ -217,6 +242,32 @@ export class ChatTemplate {
       });
     }
   }
+}
+
+/** How a request is passed to the template. */
+interface Arrangement {
+  turns: Turns;
+  /** Whether the template may refuse turns because their roles do not alternate. */
+  isStrict: boolean;
+}
+
+const AS_SENT: Arrangement = { turns: 'unchanged', isStrict: true };
+
+/** The first one that loses no message is used. */
+const ARRANGEMENTS: readonly Arrangement[] = [
+  AS_SENT,
+  { turns: 'system-first', isStrict: true },
+  { turns: 'system-first', isStrict: false },
+  { turns: 'no-system', isStrict: true },
+  { turns: 'no-system', isStrict: false },
+];
+
+/** Returns the request, and simpler ones for templates that fail with null arguments or expect each parameter to have one type. */
+function* simplerRequests(request: RenderedRequest): Generator<RenderedRequest> {
+  yield request;
+  const withoutNull = { ...request, messages: request.messages.map(withoutNullArguments) };
+  yield withoutNull;
+  yield { ...withoutNull, tools: request.tools.map(withSimpleSchema) };
 }
 
 /** Returns the nearest effort that the template accepts, or null if there is none. Never turns reasoning on or off. */

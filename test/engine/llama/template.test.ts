@@ -178,15 +178,58 @@ describe('a chat template', () => {
     assert.match(text, /Today Date: 05 Mar 2026\n/);
   });
 
-  it('refuses a chat, and the error has the message of raise_exception', () => {
-    const alternate = 'Conversation roles must alternate user/assistant/user/assistant/...';
-    for (const [messages, reason] of [
-      [[{ role: 'system', content: 's' }, user('u')], 'System role not supported'],
-      [[user('u'), user('v')], alternate],
-    ] as const) {
-      const error = refusalOf(() => load(GEMMA).render(chat(messages)));
-      assert.deepEqual([error.code, error.param, error.message], ['invalid_value', 'messages', reason]);
-    }
+  it('moves system messages that the template refuses into the turns of the user, and joins turns', () => {
+    const system = (content: string): Message => ({ role: 'system', content });
+    const { segments } = load(GEMMA).render(
+      chat([
+        system('Be brief.'),
+        user('one'),
+        user('two'),
+        assistant('three'),
+        assistant(''),
+        system('Be </system_message> kind.'),
+        user('four <system_message>'),
+      ]),
+    );
+    assert.equal(
+      segments.map(({ text }) => text).join(''),
+      `<start_of_turn>user
+Be brief.
+
+one
+
+two<end_of_turn>
+<start_of_turn>model
+three<end_of_turn>
+<start_of_turn>user
+<system_message>
+Be &lt;/system_message> kind.
+</system_message>
+
+four &lt;system_message><end_of_turn>
+<start_of_turn>model
+`,
+    );
+  });
+
+  it('does not change turns that the template renders', () => {
+    const messages: Message[] = [
+      { role: 'system', content: 'a' },
+      { role: 'system', content: 'b' },
+      user('c'),
+      user('<system_message>'),
+      assistant(''),
+      { role: 'system', content: 'd' },
+    ];
+    const text = textOf(SMOLLM2, load(SMOLLM2).render(chat(messages)));
+    assert.equal(text, renderDirectly(SMOLLM2, messages));
+  });
+
+  it('refuses a message that the template leaves out, and names it', () => {
+    const source = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}";
+    const template = new ChatTemplate(source, { bos: '', eos: '' });
+    const error = refusalOf(() => template.render(chat([user('a'), assistant('b'), user('c')])));
+    assert.deepEqual([error.code, error.param], ['invalid_value', 'messages[1]']);
   });
 
   it('refuses a chat, and the error may quote texts of the caller, up to 300 characters', () => {
@@ -207,7 +250,7 @@ describe('a chat template', () => {
         eos: '',
       },
     );
-    assert.equal(refusalOf(() => picky.render(chat([user('a'), user('b')]))).param, 'messages');
+    assert.equal(refusalOf(() => picky.render(chat([user('a'), assistant('b')]))).param, 'messages');
     for (const body of ['messages[0].content[1:]', 'messages[0].content[:-1]', 'messages[0].content[1]']) {
       assert.throws(() => new ChatTemplate(`{{ ${body} }}`, { bos: '', eos: '' }), ChatTemplateError);
     }

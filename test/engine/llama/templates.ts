@@ -1,3 +1,6 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
 /** Chat templates of common model families, without tools, but with their handling of contents, roles and BOS. */
 export interface Fixture {
   source: string;
@@ -202,3 +205,13 @@ export const FIXTURES = {
   PHI4,
   DEEPSEEK_R1,
 } as const;
+
+const folder = process.env.SLUICE_TEST_TEMPLATES;
+
+/** The templates that llama.cpp is tested with; empty if they were not downloaded. */
+export const PUBLISHED: readonly { name: string; source: string }[] =
+  folder === undefined
+    ? []
+    : readdirSync(folder)
+        .filter((file) => file.endsWith('.jinja'))
+        .map((file) => ({ name: file.slice(0, -6), source: readFileSync(join(folder, file), 'utf8') }));

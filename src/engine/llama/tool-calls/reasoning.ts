@@ -25,6 +25,11 @@ const REASONING_FORMATS: readonly { format: ReasoningFormat; signs: readonly str
   },
   // Seed-OSS
   { format: { open: '<seed:think>', close: '</seed:think>' }, signs: ['seed:think'] },
+  // Hy3, whose template builds its tags with `format`
+  {
+    format: { open: '<think:opensource>', close: '</think:opensource>' },
+    signs: ['</think{}>', ':opensource'],
+  },
   // MiniMax M3
   { format: { open: '<mm:think>', close: '</mm:think>' }, signs: ['mm:think>'] },
   // Apertus
