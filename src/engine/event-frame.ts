@@ -37,8 +37,13 @@ export function formatErrorFrame(error: ServiceError): string {
  * incomplete response. Do not use a reader again after it has thrown.
  */
 export class EventFrameReader {
-  readonly #lines = new LineSplitter();
+  readonly #lines: LineSplitter;
   #ended = false;
+
+  /** `maxBytes`: maximum size of a frame. */
+  constructor(maxBytes?: number) {
+    this.#lines = new LineSplitter(maxBytes);
+  }
 
   push(chunk: Buffer, events: GenerationEvent[]): void {
     for (const line of this.#split(chunk)) {

@@ -6,12 +6,36 @@ import {
   type GenerationRequest,
 } from '../generation.ts';
 import { replicaKind } from '../openai/replica-request.ts';
+import { MAX_EVENT_BYTES } from '../openai/sse.ts';
 import { StreamReader } from '../openai/stream-reader.ts';
 import { UsageMeter } from '../openai/usage-meter.ts';
 import { DIALECT_TRAITS } from './dialects.ts';
 
-/** Creates the reader of a replica's server-sent events. */
-export function streamReader(request: GenerationRequest, dialect: Dialect): StreamReader {
+/**
+ * Returns the maximum size of one event of a replica, in bytes. An event may repeat the whole prompt (`echo`), or have
+ * the IDs of all tokens of the prompt (vLLM), or of the completion, if its text was held back. `sentBytes`: size of the
+ * request. `contextTokens`: null if it is not known.
+ */
+export function maxEventBytes(
+  request: GenerationRequest,
+  sentBytes: number,
+  contextTokens: number | null,
+): number {
+  // A token has at least one byte.
+  const tokens = Math.max(sentBytes, contextTokens ?? 0);
+  const { logprobs } = request;
+  const repeatsLogprobs = logprobs !== null && echoedPrompts(request).length > 0;
+  return MAX_EVENT_BYTES + tokens * (repeatsLogprobs ? LOGPROB_BYTES * (logprobs + 2) : TOKEN_BYTES);
+}
+
+/** Maximum size of a token ID with its comma, or of one byte of text in JSON. */
+const TOKEN_BYTES = 8;
+
+/** Maximum size of a log probability with its short token. A token has its own, and those of its alternatives. */
+const LOGPROB_BYTES = 64;
+
+/** Creates the reader of a replica's server-sent events. `maxBytes`: maximum size of an event. */
+export function streamReader(request: GenerationRequest, dialect: Dialect, maxBytes: number): StreamReader {
   const offered = toolsOf(request).map(({ name }) => name);
   const hasWholeTokens = DIALECT_TRAITS[dialect].continues === 'output';
   return new StreamReader(
@@ -19,6 +43,7 @@ export function streamReader(request: GenerationRequest, dialect: Dialect): Stre
     usageMeter(request, dialect),
     offered,
     hasWholeTokens,
+    maxBytes,
   );
 }
 

@@ -9,7 +9,7 @@ import type { StreamReader } from '../openai/stream-reader.ts';
 import type { DialectTraits } from './dialects.ts';
 import { EventFrameReader } from './event-frame.ts';
 import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
-import { streamReader, usageMeter } from './replica-reader.ts';
+import { maxEventBytes, streamReader, usageMeter } from './replica-reader.ts';
 import { AccessDenied, ConnectionLost, EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
 
 /** Unread bytes at which the connection is paused. */
@@ -67,6 +67,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
   #maxTokens: number | null;
   /** Fields that were left out of the request, because the server had refused them. */
   #leftOut: ReadonlySet<RefusableField> = new Set();
+  /** Size of the request body. */
+  #sentBytes = 0;
   readonly #signal: AbortSignal;
   #controller: Dispatcher.DispatchController | null = null;
   /** Value of `starts` when the request was sent. */
@@ -189,10 +191,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     if (status !== 200) {
       this.#retryAfterMs = retryAfterMs(headers);
     } else if (this.#streamed) {
-      this.#reader = this.#settings.frames
-        ? new EventFrameReader()
-        : streamReader(this.#request, this.#settings.dialect);
-      if (this.#settings.traits.startedBy === 'headers') {
+      const { frames, dialect, traits, contextTokens } = this.#settings;
+      const maxBytes = maxEventBytes(this.#request, this.#sentBytes, contextTokens);
+      this.#reader = frames ? new EventFrameReader(maxBytes) : streamReader(this.#request, dialect, maxBytes);
+      if (traits.startedBy === 'headers') {
         this.#deliver([{ type: 'started', promptTokens: null, cachedTokens: null }]);
       }
     }
@@ -269,7 +271,9 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     this.#starts = this.#settings.starts?.() ?? 0;
     this.#leftOut = new Set(this.#settings.refusedFields);
     const { path, headers, body } = this.#settings.format(this.#request, this.#streamed, this.#maxTokens);
-    this.#settings.dispatcher.dispatch({ method: 'POST', path, headers, body }, this);
+    const bytes = Buffer.from(body);
+    this.#sentBytes = bytes.length;
+    this.#settings.dispatcher.dispatch({ method: 'POST', path, headers, body: bytes }, this);
   }
 
   /**

@@ -17,6 +17,9 @@ const KEEP_ALIVE_MS = 10_000;
 /** Age of the last step beyond which no keep-alive comment is sent, in milliseconds. */
 const MAX_STEP_AGE_MS = 30_000;
 
+/** Maximum text of an event in a stream, in characters. Longer texts, such as echoed prompts, are split. */
+const MAX_TEXT = 65_536;
+
 /** Writes the responses to generation requests. */
 export class Responder {
   readonly #engine: LocalEngine;
@@ -77,7 +80,10 @@ export class Responder {
     using stream = new EventStream(response, this.#writes, { ...this.#streamOptions, ...format.options });
     try {
       for await (const event of this.#engine.generate(request, signal)) {
-        const drained = stream.write(format.event(event));
+        const drained =
+          'text' in event && event.text.length > MAX_TEXT
+            ? writeParts(stream, format, event)
+            : stream.write(format.event(event));
         if (drained) await drained;
       }
       stream.end(format.end);
@@ -87,6 +93,28 @@ export class Responder {
       else sendError(response, error, this.#log);
     }
   }
+}
+
+/** Writes an event as several. Only the last one has the log probabilities and token IDs, because its tokens end there. */
+async function writeParts(
+  stream: EventStream,
+  format: StreamFormat,
+  event: Extract<GenerationEvent, { text: string }>,
+): Promise<void> {
+  let rest = event.text;
+  while (rest.length > MAX_TEXT) {
+    const part = { ...event, text: rest.slice(0, partLength(rest)) };
+    if ('logprobs' in part) part.logprobs = null;
+    delete part.tokenIds;
+    await stream.write(format.event(part));
+    rest = rest.slice(part.text.length);
+  }
+  await stream.write(format.event({ ...event, text: rest }));
+}
+
+/** Returns the length of the first part of a text, which does not end inside a surrogate pair. */
+function partLength(text: string): number {
+  return text.slice(0, MAX_TEXT).isWellFormed() ? MAX_TEXT : MAX_TEXT - 1;
 }
 
 /** The format of a stream. */

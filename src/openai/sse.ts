@@ -1,7 +1,10 @@
 import { isUtf8 } from 'node:buffer';
 
-/** Maximum size of a line and of an event in a replica's stream, in bytes. */
-export const MAX_LINE_BYTES = 1_048_576;
+/**
+ * Maximum size of a line and of an event in a replica's stream, in bytes, unless the event can repeat the prompt:
+ * `maxEventBytes` in `engine/replica-reader.ts`.
+ */
+export const MAX_EVENT_BYTES = 1_048_576;
 
 const LF = 0x0a;
 const CR = 0x0d;
@@ -13,9 +16,14 @@ export class SseParseError extends Error {
 
 /** Splits chunks of any size into lines, so that no character is split. Throws `SseParseError` if a line is too long. */
 export class LineSplitter {
+  readonly #maxBytes: number;
   /** Parts of an incomplete line. */
   #parts: Buffer[] = [];
   #partBytes = 0;
+
+  constructor(maxBytes = MAX_EVENT_BYTES) {
+    this.#maxBytes = maxBytes;
+  }
 
   /** Whether the next byte starts a line. */
   get isBetweenLines(): boolean {
@@ -42,7 +50,7 @@ export class LineSplitter {
 
   #addPart(bytes: Buffer): void {
     this.#partBytes += bytes.length;
-    if (this.#partBytes > MAX_LINE_BYTES) throw new SseParseError('a line is too long');
+    if (this.#partBytes > this.#maxBytes) throw new SseParseError('a line is too long');
     this.#parts.push(Buffer.from(bytes)); // A copy: a view would keep the whole chunk in memory.
   }
 
@@ -66,11 +74,17 @@ export interface ServerSentEvent {
  * end in LF or CR LF. Throws `SseParseError`.
  */
 export class SseParser {
-  readonly #lines = new LineSplitter();
+  readonly #maxBytes: number;
+  readonly #lines: LineSplitter;
   /** Data lines of the current event. */
   #data: string[] = [];
   #eventBytes = 0;
   #isError = false;
+
+  constructor(maxBytes = MAX_EVENT_BYTES) {
+    this.#maxBytes = maxBytes;
+    this.#lines = new LineSplitter(maxBytes);
+  }
 
   /** Whether the next byte starts an event. */
   get isBetweenEvents(): boolean {
@@ -99,7 +113,7 @@ export class SseParser {
       return;
     }
     this.#eventBytes += length;
-    if (this.#eventBytes > MAX_LINE_BYTES) throw new SseParseError('an event is too long');
+    if (this.#eventBytes > this.#maxBytes) throw new SseParseError('an event is too long');
     if (!isUtf8(line)) throw new SseParseError('a line is not UTF-8');
     const text = line.toString('utf8', 0, length);
     if (text.startsWith('data:')) this.#data.push(text.slice(text[5] === ' ' ? 6 : 5));

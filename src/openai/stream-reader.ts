@@ -3,7 +3,7 @@ import { ChoiceReader, countTokens, readChoices, readTokenIds, type ReplicaChoic
 import { readErrorFrame } from './error-body.ts';
 import { incompleteResponse, invalidResponse, parseObject } from './invalid-response.ts';
 import { ChunkTemplate } from './chunk-template.ts';
-import { SseParseError, SseParser, type ServerSentEvent } from './sse.ts';
+import { MAX_EVENT_BYTES, SseParseError, SseParser, type ServerSentEvent } from './sse.ts';
 import { readUsage } from './usage.ts';
 import { asList, jsonObject } from './values.ts';
 import { UsageMeter, type ReceivedTokens } from './usage-meter.ts';
@@ -23,7 +23,7 @@ export class StreamReader {
   readonly #kind: GenerationKind;
   readonly #offered: readonly string[];
   readonly #hasWholeTokens: boolean;
-  readonly #parser = new SseParser();
+  readonly #parser: SseParser;
   readonly #template: ChunkTemplate;
   #started = false;
   #ended = false;
@@ -31,14 +31,16 @@ export class StreamReader {
   readonly #choices = new Map<number, ChoiceReader>();
   readonly #meter: UsageMeter;
 
-  /** For `offered` and `hasWholeTokens`, see `ChoiceReader`. */
+  /** For `offered` and `hasWholeTokens`, see `ChoiceReader`. `maxEventBytes`: maximum size of an event. */
   constructor(
     kind: GenerationKind,
     meter = new UsageMeter(),
     offered: readonly string[] = [],
     hasWholeTokens = false,
+    maxEventBytes = MAX_EVENT_BYTES,
   ) {
     this.#kind = kind;
+    this.#parser = new SseParser(maxEventBytes);
     this.#offered = offered;
     this.#hasWholeTokens = hasWholeTokens;
     this.#meter = meter;

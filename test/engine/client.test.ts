@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
 import { ReplicaClient } from '../../src/engine/replica-client.ts';
 import { ReplicaRefused } from '../../src/engine/engine.ts';
 import { DIALECTS, NO_USAGE } from '../../src/generation.ts';
 import { Secret } from '../../src/secret.ts';
-import { HttpReplica, REPLICA, openScripted, respondHello } from './replicas.ts';
+import { scripted } from '../../src/engine/scripted/options.ts';
+import { temporaryFolder } from '../harness.ts';
+import { HttpReplica, isUnavailable, REPLICA, openScripted, respondHello } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
 
 describe('the client of a replica', () => {
@@ -68,6 +71,56 @@ describe('the client of a replica', () => {
     const end = events.at(-1);
     assert(end?.type === 'end');
     assert.deepEqual([end.usageSource, end.usage.completionTokens], ['estimated', 5]);
+  });
+});
+
+describe('long events', () => {
+  it('returns an echoed prompt of several megabytes, from an engine process or another server', async () => {
+    await using folder = await temporaryFolder();
+    const prompt = `${'Lorem "ipsum" 東京 😀\n'.repeat(60_000)}${scripted({ text: ' end' })}`;
+    for (const more of [{ socketPath: join(folder.path, 'engine.sock') }, {}]) {
+      await using engine = await openScripted({ contextTokens: 1_000_000 }, more);
+      for (const stream of [true, false]) {
+        const request = text({}, { prompts: [prompt], echo: true, stream });
+        const events = await collect(engine.generate(request, NEVER_ABORTED));
+        assert.ok(textOf(events) === `${prompt} end`, 'the text is complete');
+        const parts = events.flatMap((event) => (event.type === 'token' ? event.text.length : []));
+        assert.ok(Math.max(...parts) < 100_000, 'the prompt is split');
+      }
+    }
+  });
+
+  it('accepts the token IDs, the text and the log probabilities of a long prompt in one event', async () => {
+    const prompt = 'é 😀 x\u0001'.repeat(20_000);
+    const ids = Array.from({ length: 200_000 }, (_, index) => 100_000 + index);
+    const escaped = JSON.stringify(prompt).replaceAll(
+      /[^ -~]/g,
+      (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    );
+    const entry = '{" token":-12.345678901234567,"other":-12.345678901234567}';
+    const tops = Array.from({ length: 30_000 }, () => entry);
+    const logprobs = `{"tokens":[${tops.map(() => '" "').join()}],"top_logprobs":[${tops.join()}]}`;
+    await using replica = await HttpReplica.listen(
+      (response, _request, body) => {
+        const first =
+          body['echo'] === true
+            ? `"text":${escaped},"logprobs":${logprobs}`
+            : `"prompt_token_ids":[${ids.join()}]`;
+        response.write(`data: {"choices":[{"index":0,${first},"finish_reason":null}]}\n\n`);
+        response.end('data: {"choices":[{"index":0,"text":"!","finish_reason":"stop"}]}\n\ndata: [DONE]\n\n');
+      },
+      { dialect: 'vllm' },
+    );
+    const request = text({}, { prompts: [prompt], tokenIds: true });
+    const [, started] = await collect(replica.engine.generate(request, NEVER_ABORTED));
+    assert.ok(started?.type === 'started' && started.promptTokenIds?.length === ids.length);
+    const echo = text({}, { prompts: [prompt], echo: true, logprobs: 1 });
+    assert.ok(textOf(await collect(replica.engine.generate(echo, NEVER_ABORTED))) === `${prompt}!`);
+    // The same events are not possible after a short prompt.
+    for (const impossible of [{ tokenIds: true }, { echo: true, logprobs: 1 }]) {
+      const short = text({}, { prompts: ['short'], ...impossible });
+      await assert.rejects(collect(replica.engine.generate(short, NEVER_ABORTED)), isUnavailable);
+    }
   });
 });
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent } from '../../src/generation.ts';
 import { readResponse } from '../../src/openai/response-reader.ts';
-import { MAX_LINE_BYTES } from '../../src/openai/sse.ts';
+import { MAX_EVENT_BYTES } from '../../src/openai/sse.ts';
 import { StreamReader } from '../../src/openai/stream-reader.ts';
 import { finish, reasoning, refuses, started, token } from './samples.ts';
 
@@ -222,10 +222,10 @@ const readBytes = (...pushes: Buffer[]) => {
 
 test('bytes that are not UTF-8, and lines and events that are too long, are engine_unavailable', () => {
   refuses(readBytes(Buffer.from([0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0x0a])), 'engine_unavailable', null);
-  refuses(readBytes(Buffer.alloc(MAX_LINE_BYTES, 'x'), Buffer.from('x')), 'engine_unavailable', null);
-  refuses(readBytes(Buffer.alloc(MAX_LINE_BYTES + 1, 'x')), 'engine_unavailable', null);
-  refuses(readBytes(Buffer.from(`data: ${'x'.repeat(MAX_LINE_BYTES)}\n`)), 'engine_unavailable', null);
-  refuses(readBytes(Buffer.from('data: x\n'.repeat(MAX_LINE_BYTES / 4))), 'engine_unavailable', null);
+  refuses(readBytes(Buffer.alloc(MAX_EVENT_BYTES, 'x'), Buffer.from('x')), 'engine_unavailable', null);
+  refuses(readBytes(Buffer.alloc(MAX_EVENT_BYTES + 1, 'x')), 'engine_unavailable', null);
+  refuses(readBytes(Buffer.from(`data: ${'x'.repeat(MAX_EVENT_BYTES)}\n`)), 'engine_unavailable', null);
+  refuses(readBytes(Buffer.from('data: x\n'.repeat(MAX_EVENT_BYTES / 4))), 'engine_unavailable', null);
 });
 
 test('reasoning is read from `reasoning_content` and from `reasoning`, and counted', () => {

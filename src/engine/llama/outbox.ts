@@ -2,9 +2,12 @@ import type { GenerationEvent, TextEvent, TokenLogprob, ToolEvent } from '../../
 
 type ToolArguments = Extract<ToolEvent, { type: 'tool-arguments' }>;
 
+/** Maximum size of a joined event in JSON, in bytes. Less than the maximum of the service, `MAX_EVENT_BYTES`. */
+const MAX_JOINED_BYTES = 524_288;
+
 /**
  * The event queue of one request, from the step loop to a single reader. Writing never waits. Consecutive unread parts
- * of a choice are joined into one event, so the memory is bounded by the context length.
+ * of a choice are joined into one event of at most `MAX_JOINED_BYTES`, so the memory is bounded by the context length.
  */
 export class Outbox {
   /** In reading order. */
@@ -13,6 +16,8 @@ export class Outbox {
   readonly #last = new Map<number, TextEvent | ToolEvent>();
   /** The log probabilities of joined events, as arrays that `#join` can extend. */
   readonly #joined = new WeakMap<TextEvent, TokenLogprob[]>();
+  /** The sizes of unread parts that have been joined. */
+  readonly #bytes = new WeakMap<TextEvent | ToolEvent, number>();
   #waiting: PromiseWithResolvers<GenerationEvent | null> | null = null;
   #failure: { reason: unknown } | null = null;
   #closed = false;
@@ -68,11 +73,20 @@ export class Outbox {
 
   #addPart(event: TextEvent | ToolEvent): void {
     const last = this.#last.get(event.choice);
-    const joined = last !== undefined && this.#unread.has(last) ? this.#join(last, event) : null;
+    const joined = last !== undefined && this.#unread.has(last) ? this.#joinIfShort(last, event) : null;
     // A joined event moves to the end, because its token count now includes the later events of other choices.
     if (last !== undefined && joined !== null) this.#unread.delete(last);
     this.#unread.add(joined ?? event);
     this.#last.set(event.choice, joined ?? event);
+  }
+
+  /** Returns both parts as one, or null if they cannot be joined or would be too long. */
+  #joinIfShort(last: TextEvent | ToolEvent, event: TextEvent | ToolEvent): TextEvent | ToolEvent | null {
+    const bytes = (this.#bytes.get(last) ?? jsonBytes(last)) + jsonBytes(event);
+    if (bytes > MAX_JOINED_BYTES) return null;
+    const joined = this.#join(last, event);
+    if (joined !== null) this.#bytes.set(joined, bytes);
+    return joined;
   }
 
   /** Returns both parts as one, or null if they differ in more than their text. */
@@ -105,4 +119,25 @@ function withIdsOf<Event extends TextEvent | ToolEvent>(
   for (const id of event.tokenIds) joined.push(id);
   event.tokenIds = joined;
   return event;
+}
+
+/** Maximum size of a number with the names around it, and of a character in JSON. */
+const NUMBER_BYTES = 64;
+const CHARACTER_BYTES = 6;
+
+/** Returns an upper bound on the size of an event in JSON. */
+function jsonBytes(event: TextEvent | ToolEvent): number {
+  const text = 'text' in event ? event.text : event.id + event.name;
+  let bytes = CHARACTER_BYTES * text.length + NUMBER_BYTES * (event.tokenIds?.length ?? 0);
+  if (!('logprobs' in event) || event.logprobs === null) return bytes;
+  for (const { token, top } of event.logprobs) {
+    bytes += logprobBytes(token);
+    for (const alternative of top) bytes += logprobBytes(alternative.token);
+  }
+  return bytes;
+}
+
+/** A log probability has the text of its token and, as numbers, its bytes. */
+function logprobBytes(token: string): number {
+  return 2 * NUMBER_BYTES + 3 * CHARACTER_BYTES * token.length;
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { EventFrameReader, formatFrame } from '../../../src/engine/event-frame.ts';
 import { Outbox } from '../../../src/engine/llama/outbox.ts';
 import type { GenerationEvent, TokenLogprob } from '../../../src/generation.ts';
 
@@ -177,4 +178,54 @@ test('joined events have the IDs of all their tokens, and an event without IDs i
   outbox.close();
   assert.deepEqual(await outbox.next(), withIds('ab', 3, 7, 8, 9));
   assert.deepEqual(await outbox.next(), withIds('cd', 4, 10));
+});
+
+/** Returns all events, as the service reads them from the engine process. */
+async function readFrames(outbox: Outbox): Promise<GenerationEvent[]> {
+  const reader = new EventFrameReader();
+  const events: GenerationEvent[] = [];
+  for (let event = await outbox.next(); event !== null; event = await outbox.next()) {
+    const frame = Buffer.from(formatFrame(event));
+    reader.push(frame.subarray(0, -1), events);
+    reader.push(frame.subarray(-1), events);
+  }
+  return events;
+}
+
+test('the frames of unread tokens with log probabilities fit into the limit of the service', async () => {
+  const outbox = new Outbox();
+  const entry = {
+    token: ' '.repeat(16),
+    logprob: -12.345678901234567,
+    bytes: Array.from({ length: 16 }, () => 32),
+  };
+  const logprob = { ...entry, top: Array.from({ length: 20 }, () => entry) };
+  for (let i = 1; i <= 1500; i++) outbox.push(token(0, 'x', i, [logprob]));
+  outbox.close();
+  const events = await readFrames(outbox);
+  const parts = events.flatMap((event) => (event.type === 'token' ? event : []));
+  assert.equal(parts.map(({ text }) => text).join(''), 'x'.repeat(1500));
+  assert.equal(parts.flatMap(({ logprobs }) => logprobs ?? []).length, 1500);
+  assert.equal(parts.at(-1)?.completionTokens, 1500);
+});
+
+test('the frames of unread text, reasoning and arguments of any characters fit into the limit of the service', async () => {
+  const unit = fc.constantFrom('x', '\u0001', 'é', '東', '😀', '\ud800', '"');
+  const content = fc.record({ text: unit, length: fc.nat(20_000), ids: fc.nat(2000) });
+  const contents = fc.array(content, { minLength: 20, maxLength: 40 });
+  await fc.assert(
+    fc.asyncProperty(part, contents, async (kind, written) => {
+      const outbox = new Outbox();
+      const sent = written.map(({ text, length, ids }): Part => {
+        const tokenIds = Array.from({ length: ids }, () => 262_143);
+        return kind.type === 'tool-call' ? kind : { ...kind, text: text.repeat(length), tokenIds };
+      });
+      for (const each of sent) outbox.push({ ...each });
+      outbox.close();
+      const received = (await readFrames(outbox)) as Part[]; // Only parts were written.
+      for (const choice of [0, 1, 2])
+        assert.deepEqual(joinedParts(received, choice), joinedParts(sent, choice));
+    }),
+    { numRuns: 20, endOnFailure: true },
+  );
 });
