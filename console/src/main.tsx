@@ -5,10 +5,13 @@ import { createRoot } from 'react-dom/client';
 import { queryClient } from './api/queries.ts';
 import { App } from './app.tsx';
 import { Toasts } from './components/toast.tsx';
+import { onClearedElsewhere } from './shell/user-storage.ts';
 import './styles.css';
 
 measureScrollbar();
 addEventListener('resize', measureScrollbar);
+// The user signed out in another tab.
+onClearedElsewhere(() => void queryClient.invalidateQueries({ queryKey: ['getSession'] }));
 
 const root = document.querySelector('#root');
 if (root === null) throw new TypeError('missing element #root');

@@ -4,8 +4,9 @@ import { after, before, describe, test } from 'node:test';
 import type { Page, Request } from 'playwright-core';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, until } from '../harness.ts';
+import { OPERATOR } from '../operator.ts';
 import { WITH_BROWSER } from './browser.ts';
-import { openStage, type Stage } from './stage.ts';
+import { openStage, signInOn, type Stage } from './stage.ts';
 
 const TWO_MODELS = `models:
   - {id: ${MODEL}, engine: {file: 'scripted:{}'}}
@@ -154,6 +155,60 @@ describe('the playground', WITH_BROWSER, () => {
     }
   });
 
+  test('removed messages can be restored', async () => {
+    const users = page.getByRole('region', { name: 'Conversation 1' }).getByRole('article', { name: 'User' });
+    for (const count of [1, 2]) {
+      await message().fill(`${scripted({ tokens: 2 })} message ${count}`);
+      await page.getByRole('button', { name: 'Send', exact: true }).click();
+      await users.getByText(`message ${count}`).waitFor();
+      await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'hidden' });
+    }
+    await users.filter({ hasText: 'message 1' }).getByRole('button', { name: 'Run again from here' }).click();
+    const toast = page.getByRole('dialog', { name: '3 messages removed' });
+    await users.getByText('message 2').waitFor({ state: 'hidden' });
+    await toast.getByRole('button', { name: 'Undo' }).click();
+    await users.getByText('message 2').waitFor();
+    await page.getByText('Messages restored').waitFor();
+    await users.last().getByRole('button', { name: 'Delete' }).click();
+    await users.getByText('message 2').waitFor({ state: 'hidden' });
+    await page
+      .getByRole('dialog', { name: '1 message removed' })
+      .getByRole('button', { name: 'Undo' })
+      .click();
+    await users.getByText('message 2').waitFor();
+  });
+
+  test('each tab keeps its own conversation, and a new tab starts with the one stored last', async () => {
+    const other = await stage.operator.context.newPage();
+    await other.goto('/playground');
+    const typed = other.getByLabel('Message', { exact: true });
+    await other.getByRole('article', { name: 'User' }).getByText('message 2').first().waitFor();
+    await typed.fill('typed in the second tab');
+    await message().fill('typed in the first tab');
+    await until(async () => (await stored(page)).includes('typed in the first tab'));
+    await until(async () => (await stored(other)).includes('typed in the second tab'));
+    for (const tab of [other, page]) await tab.reload();
+    await message().waitFor();
+    await typed.waitFor();
+    assert.equal(await typed.inputValue(), 'typed in the second tab');
+    assert.equal(await message().inputValue(), 'typed in the first tab');
+    await other.close();
+  });
+
+  test('a playground that cannot be stored says so', async () => {
+    await page.evaluate(
+      "for (let size = 2 ** 23; size >= 1; size /= 2) try { localStorage.setItem('x' + size, 'x'.repeat(size)); } catch {}",
+    );
+    await message().fill('x'.repeat(1000));
+    await page.getByRole('alert').getByText('Not stored').waitFor();
+    await page.evaluate(
+      "for (const key of Object.keys(localStorage)) if (key.startsWith('x')) localStorage.removeItem(key);",
+    );
+    await message().fill(`${SECRET} fits again`);
+    await page.getByText('Stored only in this browser').waitFor();
+    await until(async () => (await stored(page)).includes('fits again'));
+  });
+
   test('clearing removes the conversation from the browser', async () => {
     await page.getByRole('button', { name: 'Clear' }).click();
     await page.getByRole('alertdialog').getByRole('button', { name: 'Clear' }).click();
@@ -169,6 +224,24 @@ describe('the playground', WITH_BROWSER, () => {
     }
     await page.getByRole('list', { name: 'Prompt starters' }).getByRole('button').first().click();
     assert.notEqual(await message().inputValue(), '');
+  });
+
+  test('signing out deletes the input from all tabs', async () => {
+    await message().fill(SECRET);
+    const other = await stage.operator.context.newPage();
+    await other.goto('/playground');
+    await other.getByLabel('Message', { exact: true }).fill(`${SECRET} in the second tab`);
+    await until(async () => (await stored(other)).includes('in the second tab'));
+    await page.getByRole('button', { name: new RegExp(OPERATOR.email) }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    for (const tab of [page, other]) {
+      await tab.getByRole('button', { name: 'Sign in' }).waitFor();
+      assert.ok(!(await stored(tab)).includes(SECRET));
+    }
+    await signInOn(other);
+    await other.getByLabel('Message', { exact: true }).waitFor();
+    assert.equal(await other.getByLabel('Message', { exact: true }).inputValue(), '');
+    await other.close();
   });
 
   test('no page violated the Content-Security-Policy or threw', () => {

@@ -9,7 +9,7 @@ export const notify = {
     manager.add({
       title,
       type: 'good',
-      ...(undo && { actionProps: { children: undo.label, onClick: undo.run } }),
+      ...(undo && { actionProps: { children: undo.label, onClick: undo.run }, timeout: 10_000 }),
     });
   },
   error: (title: string) => {

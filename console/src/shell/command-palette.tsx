@@ -4,7 +4,7 @@ import { Search } from 'lucide-react';
 import { useMemo } from 'react';
 import { useLocation } from 'wouter';
 import { useDocument } from '../api/document-query.ts';
-import { useAction, useRead } from '../api/queries.ts';
+import { useRead } from '../api/queries.ts';
 import { GUIDE } from '../pages/docs/guide-pages.ts';
 import { groupsOf } from '../pages/docs/operations.ts';
 import { titleOf } from '../pages/docs/titles.ts';
@@ -15,6 +15,7 @@ import { matchesCommand, type Command, type CommandGroup } from './commands.ts';
 import { Keys } from './keys.tsx';
 import { NAVIGATION } from './navigation.ts';
 import { useSession } from './session.tsx';
+import { useSignOut } from './sign-out.ts';
 
 interface CommandPaletteProps {
   onClose: () => void;
@@ -100,7 +101,7 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
   const href = useHrefWithAccount();
   const [, navigate] = useLocation();
   const [appearance, setAppearance] = useAppearance();
-  const signOut = useAction('signOut');
+  const signOut = useSignOut();
   const models = useRead('listServedModels', undefined).data;
   const document = useDocument().data;
   const operations = useMemo(() => (document === undefined ? [] : groupsOf(document)), [document]);
@@ -135,7 +136,7 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
           value: 'sign out',
           label: 'Sign out',
           keywords: 'log out',
-          run: () => signOut.mutate(undefined, { onSuccess: () => location.assign('/sign-in') }),
+          run: signOut,
         },
       ],
     },

@@ -1,15 +1,15 @@
 import { ChevronsUpDown, LogOut, Monitor, Moon, Settings, Sun } from 'lucide-react';
-import { useAction } from '../api/queries.ts';
 import { Menu, MenuItem, MenuSeparator } from '../components/menu.tsx';
 import { useAppearance } from './appearance.ts';
 import { Link } from './link.tsx';
 import { useSession } from './session.tsx';
+import { useSignOut } from './sign-out.ts';
 
 /** The user menu: settings, appearance, sign out. */
 export function UserMenu() {
   const { user } = useSession();
   const [appearance, choose] = useAppearance();
-  const signOut = useAction('signOut');
+  const signOut = useSignOut();
   const next = { system: 'light', light: 'dark', dark: 'system' } as const;
   const icons = { system: <Monitor />, light: <Sun />, dark: <Moon /> };
   return (
@@ -42,13 +42,7 @@ export function UserMenu() {
         Appearance: {appearance}
       </MenuItem>
       <MenuSeparator />
-      <MenuItem
-        icon={<LogOut />}
-        onClick={() => {
-          // A full page load drops all cached data.
-          signOut.mutate(undefined, { onSuccess: () => location.assign('/sign-in') });
-        }}
-      >
+      <MenuItem icon={<LogOut />} onClick={signOut}>
         Sign out
       </MenuItem>
     </Menu>

@@ -14,6 +14,8 @@ export interface Playground {
   /** Validation errors of the settings; requests are blocked until they are fixed. */
   errors: FieldErrors;
   models: readonly Model[];
+  /** Whether this browser has stored the draft. */
+  isStored: boolean;
 }
 
 /** Actions of the playground. The functions are stable. */
@@ -24,9 +26,11 @@ export interface Actions {
   send: () => void;
   /** Adds the input as a turn without sending a request. */
   add: () => void;
-  /** Runs again from this turn, in its column; `text` replaces the text of the turn. */
+  /** Applies a change that removes turns, and offers to undo it. */
+  remove: (change: Change) => void;
+  /** Runs again from this turn, in its column; `text` replaces the text of the turn. Later turns can be restored. */
   runFrom: (turn: string, text?: string) => void;
-  /** Sends the results of the calls of this turn, and drops later turns of its column. */
+  /** Sends the results of the calls of this turn, and drops later turns of its column, which can be restored. */
   continueFrom: (turn: string) => void;
   stop: () => void;
   clear: () => void;

@@ -247,6 +247,12 @@ export function inputOf({ input }: Pick<Draft, 'input'>): string {
   return input.trimEnd();
 }
 
+/** Returns how many turns of a draft are missing after a change. */
+export function removedTurns(before: Draft, after: Draft): number {
+  const left = new Set(after.columns.flatMap(({ turns }) => turns.map(({ id }) => id)));
+  return before.columns.flatMap(({ turns }) => turns).filter(({ id }) => !left.has(id)).length;
+}
+
 /** Starts a completion of the prompt in every column. */
 export function completing(draft: Draft): { draft: Draft; pending: Pending[] } {
   const pending = draft.columns.map((_, column) => ({ id: newId(), column }));

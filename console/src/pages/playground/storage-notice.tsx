@@ -4,14 +4,21 @@ import { notify } from '../../components/toast.tsx';
 import { useActions, usePlayground } from './context.ts';
 import { isEmpty } from './draft.ts';
 
-/** States where the playground is stored, and clears it. */
+/** States where the playground is stored, or that it is not, and clears it. */
 export function StorageNotice() {
-  const { draft } = usePlayground();
+  const { draft, isStored } = usePlayground();
   const { clear } = useActions();
   const [asking, setAsking] = useState(false);
   return (
     <p className="mt-2 text-2xs text-ink-3">
-      Stored only in this browser.{' '}
+      {isStored ? (
+        'Stored only in this browser, until you sign out.'
+      ) : (
+        <span role="alert" className="text-bad">
+          Not stored: the storage of this browser is full or blocked. The playground is lost when you close or
+          reload this page.
+        </span>
+      )}{' '}
       <button
         type="button"
         disabled={isEmpty(draft)}

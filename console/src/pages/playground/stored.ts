@@ -3,9 +3,6 @@ import { isObject } from './json.ts';
 import { EMPTY_DRAFT, type Column, type Draft, type Turn } from './draft.ts';
 import { MAX_STOPS, REASONING_EFFORTS, type Settings, type ToolChoice } from './settings.ts';
 
-/** Returns the local storage key of a user's playground. */
-export const storageKey = (userId: string): string => `sluice.playground.${userId}`;
-
 /** Serializes the playground, without log probabilities and responses in progress. */
 export function storedText(draft: Draft): string {
   const columns = draft.columns.map(({ turns, completion, ...column }) => ({

@@ -58,7 +58,7 @@ export const Turn = memo(function Turn({ turn, isLast }: { turn: TurnData; isLas
 
 /** The actions of a turn. Visible on hover and keyboard focus, and always on touch devices. */
 function TurnActions({ turn, onEdit }: { turn: TurnData; onEdit: () => void }) {
-  const { change, runFrom } = useActions();
+  const { change, remove, runFrom } = useActions();
   const isRunning = useIsRunning();
   const other = turn.role === 'user' ? 'assistant' : 'user';
   return (
@@ -88,7 +88,7 @@ function TurnActions({ turn, onEdit }: { turn: TurnData; onEdit: () => void }) {
       <IconButton
         label="Delete"
         disabled={isRunning}
-        onClick={() => change({ type: 'delete', turn: turn.id })}
+        onClick={() => remove({ type: 'delete', turn: turn.id })}
       >
         <Trash2 className="size-4" aria-hidden="true" />
       </IconButton>

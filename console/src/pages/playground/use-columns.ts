@@ -15,7 +15,7 @@ interface Columns {
 /** Returns functions that change models and columns in both the playground and the URL. */
 export function useColumns(): Columns {
   const { draft } = usePlayground();
-  const { change } = useActions();
+  const { change, remove } = useActions();
   const [, changeQuery] = useQueryState();
   // Update the URL first, because `useUrlModels` applies it to the playground.
   return {
@@ -30,7 +30,7 @@ export function useColumns(): Columns {
     close: (column) => {
       const left = draft.columns.find((_, index) => index !== column);
       changeQuery({ model: left?.model ?? null, compare: null }, { replace: true });
-      change({ type: 'close', column });
+      remove({ type: 'close', column });
     },
   };
 }

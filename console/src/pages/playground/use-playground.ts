@@ -1,6 +1,9 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'react';
 import { flushSync } from 'react-dom';
 import { call } from '../../api/client.ts';
+import { notify } from '../../components/toast.tsx';
+import { counted } from '../../format/number.ts';
+import { readStored, writeStored } from '../../shell/user-storage.ts';
 import type { Answer } from './answer.ts';
 import type { Actions, Model, Playground } from './context.ts';
 import {
@@ -10,7 +13,7 @@ import {
   cleared,
   completing,
   continued,
-  EMPTY_DRAFT,
+  removedTurns,
   rerun,
   sent,
   type Change,
@@ -20,7 +23,7 @@ import {
 import { LiveAnswers } from './live.ts';
 import { recommendedOf, requestOf } from './request.ts';
 import { validationErrors } from './settings.ts';
-import { fromStored, storageKey, storedText } from './stored.ts';
+import { fromStored, storedText } from './stored.ts';
 
 interface Options {
   /** The account that is charged. */
@@ -34,11 +37,11 @@ interface Options {
 /** Returns state and actions of the playground, restored from this browser. */
 export function useNewPlayground(options: Options): { playground: Playground; actions: Actions } {
   const { userId, models } = options;
-  const [draft, change] = useReducer(changed, userId, readDraft);
+  const [draft, change] = useReducer(changed, userId, (id) => fromStored(readStored(id)));
   const [live] = useState(() => new LiveAnswers());
   const errors = useMemo(() => validationErrors(draft.settings, draft.mode), [draft.settings, draft.mode]);
-  const playground = useMemo(() => ({ draft, errors, models }), [draft, errors, models]);
-  useStoredDraft(draft, live, userId);
+  const isStored = useStoredDraft(draft, live, userId);
+  const playground = useMemo(() => ({ draft, errors, models, isStored }), [draft, errors, models, isStored]);
   useEffect(() => () => live.stop(), [live]);
   const [found] = useState(draft);
   useEffect(() => {
@@ -69,13 +72,25 @@ export function useNewPlayground(options: Options): { playground: Playground; ac
       live.release(id);
       await complete(id, answer, change);
     };
+    /** Replaces the draft. If turns are missing in the new one, offers to restore them. */
+    const replace = (draft: Draft, done?: string) => {
+      const before = now.current.draft;
+      change({ type: 'replace', draft });
+      const count = removedTurns(before, draft);
+      if (count === 0) return;
+      const restore = () => {
+        live.stop();
+        replace({ ...withEnded(now.current.draft, live), columns: before.columns }, 'Messages restored');
+      };
+      notify.success(done ?? `${counted(count, 'message')} removed`, { label: 'Undo', run: restore });
+    };
     const start = (next: { draft: Draft; pending: readonly Pending[] }) => {
       if (live.count > 0) return;
       if (Object.keys(now.current.errors).length > 0) {
         now.current.onInvalid();
         return;
       }
-      change({ type: 'replace', draft: next.draft });
+      replace(next.draft);
       for (const pending of next.pending) void answer(pending, next.draft);
     };
     return {
@@ -88,6 +103,7 @@ export function useNewPlayground(options: Options): { playground: Playground; ac
       add: () => {
         if (live.count === 0) change({ type: 'replace', draft: added(now.current.draft) });
       },
+      remove: (removal) => replace(changed(now.current.draft, removal)),
       runFrom: (turn, text) => {
         const { draft } = now.current;
         start(rerun(text === undefined ? draft : changed(draft, { type: 'edit', turn, text }), turn));
@@ -136,46 +152,41 @@ async function complete(id: string, answer: Answer, change: (change: Change) => 
 /** Debounce of the storage writes, in milliseconds. */
 const PAUSE_MS = 300;
 
-/** Stores the draft in this browser, even if the page is closed during a debounce or a response. */
-function useStoredDraft(draft: Draft, live: LiveAnswers, userId: string): void {
+/**
+ * Stores the draft in this browser, even if the page is closed during a debounce or a response. Returns whether it is
+ * stored. If not, the browser asks before it closes the page.
+ */
+function useStoredDraft(draft: Draft, live: LiveAnswers, userId: string): boolean {
   const newest = useRef(draft);
+  const [isStored, setStored] = useState(true);
   useEffect(() => {
     newest.current = draft;
-    const timer = setTimeout(() => keep(draft, userId), PAUSE_MS);
+    const timer = setTimeout(() => setStored(writeStored(userId, storedText(draft))), PAUSE_MS);
     return () => clearTimeout(timer);
   }, [draft, userId]);
   useEffect(() => {
-    // Leaving the page closes the connection, so responses end with the text received so far.
-    const keepNewest = () => {
-      const ended = live
-        .inProgress()
-        .reduce(
-          (draft, [id, answer]) =>
-            changed(draft, { type: 'answered', id, answer: { ...answer, stopped: true } }),
-          newest.current,
-        );
-      keep(ended, userId);
-    };
+    const keepNewest = () => void writeStored(userId, storedText(withEnded(newest.current, live)));
     addEventListener('pagehide', keepNewest);
     return () => {
       removeEventListener('pagehide', keepNewest);
       keepNewest();
     };
   }, [live, userId]);
+  useEffect(() => {
+    if (isStored) return;
+    const ask = (event: BeforeUnloadEvent) => event.preventDefault();
+    addEventListener('beforeunload', ask);
+    return () => removeEventListener('beforeunload', ask);
+  }, [isStored]);
+  return isStored;
 }
 
-function keep(draft: Draft, userId: string): void {
-  try {
-    localStorage.setItem(storageKey(userId), storedText(draft));
-  } catch {
-    // Storage is full or unavailable: the draft lasts for this visit.
-  }
-}
-
-function readDraft(userId: string): Draft {
-  try {
-    return fromStored(localStorage.getItem(storageKey(userId)));
-  } catch {
-    return EMPTY_DRAFT;
-  }
+/** Returns the draft with the responses in progress, as if they were stopped now. */
+function withEnded(draft: Draft, live: LiveAnswers): Draft {
+  return live
+    .inProgress()
+    .reduce(
+      (draft, [id, answer]) => changed(draft, { type: 'answered', id, answer: { ...answer, stopped: true } }),
+      draft,
+    );
 }

@@ -3,11 +3,12 @@ import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { useSession } from '../../shell/session.tsx';
+import { leave } from '../../shell/sign-out.ts';
 import { ConfirmWithPassword } from './confirm-with-password.tsx';
 
 /** Deletes the user account. */
 export function DeleteMe() {
-  const { accounts } = useSession();
+  const { accounts, user } = useSession();
   const [asking, setAsking] = useState(false);
   const remove = useAction('deleteMe', { quiet: true });
   const left = accounts.map(({ name }) => name).join(', ');
@@ -24,8 +25,7 @@ export function DeleteMe() {
         verb="Delete user account"
         danger
         action={remove}
-        // A full page load drops all cached data.
-        onDone={() => location.assign('/sign-in')}
+        onDone={() => leave(user.id)}
       >
         <p>
           You are signed out everywhere and can no longer sign in. This cannot be undone; to return, you need

@@ -10,6 +10,7 @@ import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { rememberAccount } from '../../shell/account.ts';
 import { useFragmentToken } from '../../shell/fragment.ts';
+import { clearStored } from '../../shell/user-storage.ts';
 import { useClearCacheOnSignOut } from '../../shell/clear-cache-on-sign-out.ts';
 import { NewUserForm } from './new-user-form.tsx';
 import { PasswordForm } from './password-form.tsx';
@@ -89,7 +90,11 @@ function Accept({ token, session, invitation }: AcceptProps) {
             You are signed in as <strong className="font-medium text-ink">{user.email}</strong>. This
             invitation is for another user. To accept it as that user, sign out first.
           </p>
-          <Button className="w-full" busy={signOut.isPending} onClick={() => signOut.mutate(undefined)}>
+          <Button
+            className="w-full"
+            busy={signOut.isPending}
+            onClick={() => signOut.mutate(undefined, { onSuccess: () => clearStored(user.id) })}
+          >
             Sign out
           </Button>
         </div>

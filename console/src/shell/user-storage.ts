@@ -1,0 +1,59 @@
+const PREFIX = 'sluice.playground.';
+
+/** Set by sign-out: pages that are still open store their state once more when they are left. */
+let isCleared = false;
+
+/**
+ * Returns the text that this tab stored for a user, else the text that any tab stored last, so that a new tab continues
+ * where the last one ended. Null: none, or storage is unavailable.
+ */
+export function readStored(userId: string): string | null {
+  isCleared = false;
+  return attempt(() => sessionStorage.getItem(keyOf(userId)) ?? localStorage.getItem(keyOf(userId))) ?? null;
+}
+
+/**
+ * Stores the text of a user until they sign out. Each tab has its own copy in session storage, so that tabs do not
+ * overwrite each other. Returns false if the storage is full or unavailable; then the text is lost with the tab.
+ */
+export function writeStored(userId: string, text: string): boolean {
+  if (isCleared) return true;
+  const key = keyOf(userId);
+  const isStored = attempt(() => {
+    // Without its own copy, a tab would restore an older one.
+    sessionStorage.removeItem(key);
+    localStorage.setItem(key, text);
+    sessionStorage.setItem(key, text);
+    return true;
+  });
+  return isStored === true;
+}
+
+/** Deletes what the user of this browser typed, in all tabs. */
+export function clearStored(userId: string): void {
+  isCleared = true;
+  attempt(() => sessionStorage.removeItem(keyOf(userId)));
+  attempt(() => localStorage.removeItem(keyOf(userId)));
+}
+
+/** Calls `onCleared` after another tab called `clearStored`, once this tab's copy is deleted too. */
+export function onClearedElsewhere(onCleared: () => void): void {
+  addEventListener('storage', ({ key, newValue }) => {
+    if (!key?.startsWith(PREFIX) || newValue !== null) return;
+    clearStored(key.slice(PREFIX.length));
+    onCleared();
+  });
+}
+
+function keyOf(userId: string): string {
+  return PREFIX + userId;
+}
+
+/** Calls a function of the browser's storage, which throws if the storage is full or blocked. */
+function attempt<Value>(access: () => Value): Value | undefined {
+  try {
+    return access();
+  } catch {
+    return undefined;
+  }
+}
