@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { glob, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
@@ -50,6 +51,22 @@ describe('percentages', () => {
 
 test('bytes are in units of 1000, as in the messages of the service', () => {
   assert.deepEqual([0, 999, 98_400_000, 20_800_000_000].map(bytes), ['0 B', '999 B', '98.4 MB', '20.8 GB']);
+});
+
+test('numbers and times are in English in browsers with another language, with the 24 hours of its users', () => {
+  const script = `
+    const { percent, whole, oneDecimal } = await import('./console/src/format/number.ts');
+    const { ago, dateTime } = await import('./console/src/format/time.ts');
+    const at = '2026-11-22T18:05:00Z';
+    console.log([whole(1234567), oneDecimal(0.25), percent(0.125), ago(at, Date.parse(at) + 120_000), dateTime(at)].join('|'));
+  `;
+  const env = { ...process.env, LC_ALL: 'de_DE.UTF-8', TZ: 'UTC' };
+  const { stdout } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
+    cwd: ROOT,
+    env,
+    encoding: 'utf8',
+  });
+  assert.equal(stdout.trim(), '1,234,567|0.3|12.5%|2 min. ago|Nov 22, 2026, 18:05');
 });
 
 describe('times', () => {

@@ -24,7 +24,12 @@ import {
   type Draft,
 } from '../../console/src/pages/playground/draft.ts';
 import { initialModel } from '../../console/src/pages/playground/model-text.ts';
-import { advancedSet, DEFAULTS, type Settings } from '../../console/src/pages/playground/settings.ts';
+import {
+  advancedSet,
+  areDefaults,
+  DEFAULTS,
+  type Settings,
+} from '../../console/src/pages/playground/settings.ts';
 import { blocksOf } from '../../console/src/pages/playground/fences.ts';
 import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
 import { costOf as serviceCost, picoPerToken, usdText } from '../../src/accounts/ledger/cost.ts';
@@ -158,6 +163,14 @@ test('advanced parameters that differ from their defaults are counted', () => {
   assert.equal(set({ numbers: { seed: '1', top_p: ' ' }, stop: ['', 'END'], stream: false }), 3);
   assert.equal(set({ echo: true }), 0);
   assert.equal(set({ echo: true }, 'text'), 1);
+});
+
+test('settings that are restored from the browser or typed and deleted again are the defaults', () => {
+  const restored = (settings: Settings) => fromStored(storedText({ ...EMPTY_DRAFT, settings })).settings;
+  assert.ok(areDefaults(restored(DEFAULTS)));
+  assert.ok(areDefaults({ ...DEFAULTS, numbers: { seed: '' } }));
+  assert.ok(!areDefaults(restored({ ...DEFAULTS, numbers: { seed: '1' } })));
+  assert.ok(!areDefaults({ ...DEFAULTS, stop: ['END'] }));
 });
 
 test('a second model starts with a copy of the conversation', () => {

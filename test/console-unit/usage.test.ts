@@ -10,7 +10,7 @@ import {
   valuesOf,
   type Sums,
 } from '../../console/src/pages/usage/buckets.ts';
-import { changeOf } from '../../console/src/pages/usage/change.ts';
+import { changeOf, changeOfShare } from '../../console/src/pages/usage/change.ts';
 import { csvOf } from '../../console/src/pages/usage/csv.ts';
 
 const SUMS: Sums = {
@@ -93,6 +93,15 @@ describe('a change', () => {
     assert.equal(text(3, 0), 'new');
     assert.equal(text(500, 10), '50×');
     assert.match(text(0, 4) ?? '', /^−100\s?%$/);
+  });
+
+  test('of a share is a number of percentage points', () => {
+    const points = (now: number | null, before: number | null) => changeOfShare(now, before)?.text ?? null;
+    assert.equal(points(0.04, 0.02), '+2 points');
+    assert.equal(points(0.0105, 0.033), '−2.3 points');
+    assert.equal(points(0.5, 0), '+50 points');
+    assert.equal(points(0.0201, 0.02), '0 points');
+    assert.equal(points(null, 0.02), null);
   });
 
   test('is null if one of the values is unknown', () => {

@@ -92,9 +92,29 @@ describe('members', WITH_BROWSER, () => {
     await page.reload();
     await page.getByRole('combobox', { name: 'Role of Mia Larsen' }).click();
     await page.getByRole('option', { name: /Owner/ }).click();
+    const question = page.getByRole('alertdialog', { name: 'Make Mia Larsen an owner?' });
+    await question.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('combobox', { name: 'Role of Mia Larsen' }).getByText('Member').click();
+    await page.getByRole('option', { name: /Owner/ }).click();
+    await question.getByRole('button', { name: 'Change role' }).click();
     await page.getByText('Mia Larsen is now an owner').waitFor();
     await mia.page.reload();
     await mia.page.getByRole('button', { name: 'Invite member' }).waitFor();
+  });
+
+  test('an error of the service disappears once its field is corrected', async () => {
+    await page.getByRole('button', { name: 'Invite member' }).click();
+    const dialog = page.getByRole('dialog');
+    const email = dialog.getByLabel('Email');
+    const error = dialog.getByText(/already a member/);
+    await email.fill(MIA.email);
+    await dialog.getByRole('button', { name: 'Create invitation' }).click();
+    await error.waitFor();
+    await email.fill('other@acme.example');
+    await error.waitFor({ state: 'detached' });
+    await email.fill(MIA.email);
+    await error.waitFor();
+    await page.keyboard.press('Escape');
   });
 
   test('a removed member loses access immediately', async () => {

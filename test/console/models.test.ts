@@ -247,6 +247,10 @@ describe('models of a running service', WITH_BROWSER, () => {
     const drawer = drawerOf(page, REMOTE);
     await drawer.getByRole('button', { name: 'Edit' }).click();
     const editing = page.getByRole('dialog', { name: `Edit ${REMOTE}` });
+    await editing.waitFor();
+    await page.goBack();
+    await drawer.getByRole('button', { name: 'Edit' }).click();
+    await editing.waitFor();
     assert.equal(await editing.getByLabel('Context length').inputValue(), '4096');
     await editing.getByLabel('Completion price').fill('1.25');
     await editing.getByLabel('Context length').fill('');

@@ -128,6 +128,17 @@ describe('the playground', WITH_BROWSER, () => {
     assert.equal(await message().inputValue(), '');
   });
 
+  test('the Enter that ends a composition in Safari does not send', async () => {
+    await message().fill('にほん');
+    const count = sent.length;
+    // Safari has ended the composition by then, and reports the key code 229.
+    await page.evaluate(
+      "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', keyCode: 229, bubbles: true, cancelable: true }))",
+    );
+    assert.equal(await message().inputValue(), 'にほん');
+    assert.equal(sent.length, count);
+  });
+
   test('temperature and maximum tokens come first, and the other parameters are below Advanced', async () => {
     const panel = page.getByRole('complementary', { name: 'Parameters' });
     await panel.getByRole('textbox', { name: 'Temperature' }).waitFor();

@@ -13,7 +13,9 @@ import { DateInput, DateSegment } from 'react-aria-components/DateField';
 import { DateRangePicker } from 'react-aria-components/DateRangePicker';
 import { Group } from 'react-aria-components/Group';
 import { Heading } from 'react-aria-components/Heading';
+import { I18nProvider } from 'react-aria-components/I18nProvider';
 import { RangeCalendar } from 'react-aria-components/RangeCalendar';
+import { DATES } from '../format/locale.ts';
 import { Button } from './button.tsx';
 import { addDays, type Days } from './date-range-days.ts';
 
@@ -47,23 +49,25 @@ export default function DateRangeCalendar({ days, today, onDays }: CalendarProps
         }
       }}
     >
-      <DateRangePicker
-        aria-label="Days"
-        value={range}
-        onChange={setRange}
-        maxValue={latest}
-        granularity="day"
-        shouldForceLeadingZeros
-      >
-        <Group className="flex h-9 items-center gap-1 rounded-lg border border-line-strong bg-surface px-2 text-sm focus-within:outline-2 focus-within:-outline-offset-1 focus-within:outline-accent data-invalid:border-bad">
-          <DateField slot="start" />
-          <span aria-hidden="true" className="text-ink-3">
-            –
-          </span>
-          <DateField slot="end" />
-        </Group>
-        <Month />
-      </DateRangePicker>
+      <I18nProvider locale={DATES}>
+        <DateRangePicker
+          aria-label="Days"
+          value={range}
+          onChange={setRange}
+          maxValue={latest}
+          granularity="day"
+          shouldForceLeadingZeros
+        >
+          <Group className="flex h-9 items-center gap-1 rounded-lg border border-line-strong bg-surface px-2 text-sm focus-within:outline-2 focus-within:-outline-offset-1 focus-within:outline-accent data-invalid:border-bad">
+            <DateField slot="start" />
+            <span aria-hidden="true" className="text-ink-3">
+              –
+            </span>
+            <DateField slot="end" />
+          </Group>
+          <Month />
+        </DateRangePicker>
+      </I18nProvider>
       <Button type="submit" kind="primary" className="mt-3 w-full" disabled={range === null || isWrong}>
         Apply
       </Button>

@@ -39,7 +39,7 @@ export function Tabs<Value extends string>({ value, onChange, label, tabs, aside
         {aside}
       </div>
       {tabs.map((tab) => (
-        <Base.Panel key={tab.value} value={tab.value} className="outline-none">
+        <Base.Panel key={tab.value} value={tab.value} className="focus-visible:-outline-offset-2">
           {tab.content}
         </Base.Panel>
       ))}

@@ -1,13 +1,14 @@
-const WHOLE = new Intl.NumberFormat(undefined);
-// Some English locales write a million as `m`, which reads as milli.
-const COMPACT = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
-const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 });
-const PERCENT_COLUMN = new Intl.NumberFormat(undefined, {
+import { NUMBERS } from './locale.ts';
+
+const WHOLE = new Intl.NumberFormat(NUMBERS);
+const COMPACT = new Intl.NumberFormat(NUMBERS, { notation: 'compact', maximumFractionDigits: 1 });
+const PERCENT = new Intl.NumberFormat(NUMBERS, { style: 'percent', maximumFractionDigits: 1 });
+const PERCENT_COLUMN = new Intl.NumberFormat(NUMBERS, {
   style: 'percent',
   minimumFractionDigits: 1,
   maximumFractionDigits: 1,
 });
-const ONE = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+const ONE = new Intl.NumberFormat(NUMBERS, { maximumFractionDigits: 1 });
 
 /** Formats a count, such as `1,234,567`. */
 export const whole = (value: number): string => WHOLE.format(value);
@@ -35,7 +36,7 @@ export const oneDecimal = (value: number): string => ONE.format(value);
 const FIXED = Array.from(
   { length: 13 },
   (_, digits) =>
-    new Intl.NumberFormat(undefined, { minimumFractionDigits: digits, maximumFractionDigits: digits }),
+    new Intl.NumberFormat(NUMBERS, { minimumFractionDigits: digits, maximumFractionDigits: digits }),
 );
 
 /** Formats with exactly this number of decimals, up to 12. */

@@ -1,4 +1,10 @@
-const formats = (options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat(undefined, options);
+import { DATES } from './locale.ts';
+
+/** The user's choice of 12 or 24 hours, which does not depend on the language. */
+const { hourCycle } = new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions();
+
+const formats = (options: Intl.DateTimeFormatOptions) =>
+  new Intl.DateTimeFormat(DATES, { ...options, hourCycle });
 
 const MINUTES = { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' } as const;
 const UTC = { timeZone: 'UTC' } as const;
@@ -8,9 +14,9 @@ const EXACT = formats({ dateStyle: 'medium', timeStyle: 'medium' });
 const LOG = formats({ ...MINUTES, second: '2-digit' });
 const LOCAL = formats(MINUTES);
 const CLOCK = formats({ timeStyle: 'medium' });
-const RELATIVE = new Intl.RelativeTimeFormat(undefined, { style: 'short' });
+const RELATIVE = new Intl.RelativeTimeFormat(DATES, { style: 'short' });
 /** "Yesterday" and "tomorrow" read well; "last mo." does not. */
-const RELATIVE_DAY = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
+const RELATIVE_DAY = new Intl.RelativeTimeFormat(DATES, { numeric: 'auto', style: 'short' });
 
 /** Formats a time in the user's time zone, to the minute. `at` is ISO 8601. */
 export const dateTime = (at: string): string => DATE_TIME.format(new Date(at));

@@ -3,7 +3,8 @@ import type { ResponseOf } from '../api/client.ts';
 import { useAction } from '../api/queries.ts';
 import { Dialog, FormActions } from '../components/dialog.tsx';
 import { Field, TextField } from '../components/field.tsx';
-import { errorAt, FormError } from '../components/form-error.tsx';
+import { useFieldErrors } from '../components/field-errors.ts';
+import { FormError } from '../components/form-error.tsx';
 import { Select } from '../components/select.tsx';
 import { OneTimeSecret } from '../components/one-time-secret.tsx';
 import { SecretDialog } from '../components/secret-dialog.tsx';
@@ -108,6 +109,7 @@ interface InviteFormProps {
 function InviteForm({ id, role: first, error, onInvite }: InviteFormProps) {
   const [email, setEmail] = useState('');
   const [role, setRole] = useState(first);
+  const errorAt = useFieldErrors(error);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     onInvite({ email, role });
@@ -122,7 +124,7 @@ function InviteForm({ id, role: first, error, onInvite }: InviteFormProps) {
         autoComplete="off"
         value={email}
         onChange={({ target }) => setEmail(target.value)}
-        error={errorAt(error, 'email')}
+        error={errorAt('email', email)}
       />
       <Field label="Role" hint={ROLES[role].meaning}>
         <Select value={role} onChange={setRole} choices={ROLE_CHOICES} />

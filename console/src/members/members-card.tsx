@@ -42,7 +42,7 @@ function roleColumn(onChange: (member: Member, role: Role) => void): Column<Memb
         className="w-28"
         value={member.role}
         choices={ROLE_CHOICES}
-        onChange={(role) => onChange(member, role)}
+        onChange={(role) => role !== member.role && onChange(member, role)}
       />
     ),
   };
@@ -85,19 +85,9 @@ interface MembersCardProps {
 export function MembersCard({ account, editable, titled = false }: MembersCardProps) {
   const members = useList('listMembers', { params: { id: account.id }, query: {} });
   const [leaving, setLeaving] = useState<Member | null>(null);
-  const setMember = useAction('setMember', {
-    changes: ['listMembers', 'getSession'],
-    done: ({ user: { name }, role }) => `${name} is now ${role === 'owner' ? 'an owner' : 'a member'}`,
-  });
+  const [changing, setChanging] = useState<RoleChange | null>(null);
   const columns = editable
-    ? [
-        USER,
-        roleColumn((member, role) =>
-          setMember.mutate({ params: { id: account.id, user_id: member.user.id }, body: { role } }),
-        ),
-        SINCE,
-        removeColumn(setLeaving),
-      ]
+    ? [USER, roleColumn((member, role) => setChanging({ member, role })), SINCE, removeColumn(setLeaving)]
     : [USER, ROLE, SINCE];
   return (
     <Card {...(titled && { title: 'Members', hint: 'Users with access to this account' })} flush>
@@ -126,8 +116,55 @@ export function MembersCard({ account, editable, titled = false }: MembersCardPr
           )}
         </>
       )}
+      <ChangeRole account={account} change={changing} onClose={() => setChanging(null)} />
       <RemoveMember account={account} member={leaving} onClose={() => setLeaving(null)} />
     </Card>
+  );
+}
+
+interface RoleChange {
+  member: Member;
+  role: Role;
+}
+
+interface ChangeRoleProps {
+  account: { id: string; name: string };
+  /** Null: closed. */
+  change: RoleChange | null;
+  onClose: () => void;
+}
+
+function ChangeRole({ account, change, onClose }: ChangeRoleProps) {
+  const { user } = useSession();
+  const setMember = useAction('setMember', {
+    changes: ['listMembers', 'getSession'],
+    done: ({ user: { name }, role }) => `${name} is now ${ROLES[role].noun}`,
+  });
+  const { member, role } = change ?? {};
+  const self = member?.user.id === user.id;
+  return (
+    <Confirm
+      open={change !== null}
+      onClose={onClose}
+      title={`Make ${self ? 'yourself' : (member?.user.name ?? '')} ${role === undefined ? '' : ROLES[role].noun}?`}
+      action="Change role"
+      danger={self}
+      busy={setMember.isPending}
+      onConfirm={() => {
+        if (change === null) return;
+        const params = { id: account.id, user_id: change.member.user.id };
+        setMember.mutate({ params, body: { role: change.role } }, { onSuccess: onClose });
+      }}
+    >
+      {role === 'owner' ? (
+        <p>Owners can invite and remove members of {account.name}, and change their roles.</p>
+      ) : (
+        <p>
+          {self ? 'You' : 'They'} can no longer manage the members of {account.name}.
+          {self && ' Only another owner can make you an owner again.'}
+        </p>
+      )}
+    </Confirm>
   );
 }
 

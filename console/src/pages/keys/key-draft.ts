@@ -1,4 +1,5 @@
 import type { Arguments, ItemOf } from '../../api/client.ts';
+import type { FieldErrors } from '../../components/field-errors.ts';
 import type { LimitName } from '../../format/limits.ts';
 import { typedAmount, typedWhole } from '../../format/typed-number.ts';
 
@@ -53,9 +54,6 @@ export function draftOf(key: Key): KeyDraft {
     limits,
   };
 }
-
-/** Validation errors by the API name of the field. */
-export type FieldErrors = Readonly<Record<string, string>>;
 
 type Settings = Pick<Arguments<'changeKey'>['body'], 'expires_at' | 'allowed_models' | 'limits'> & {
   name: string;

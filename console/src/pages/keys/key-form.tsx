@@ -3,11 +3,12 @@ import { useState, type ReactNode } from 'react';
 import type { ApiError, ItemOf } from '../../api/client.ts';
 import { Checkbox } from '../../components/choices.tsx';
 import { TextField } from '../../components/field.tsx';
+import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
 import { FormError } from '../../components/form-error.tsx';
 import { limitLabel, type LimitName } from '../../format/limits.ts';
 import { useSession } from '../../shell/session.tsx';
 import { ExpiryField } from './expiry-field.tsx';
-import { settingsOf, type FieldErrors, type KeyDraft } from './key-draft.ts';
+import { settingsOf, type KeyDraft } from './key-draft.ts';
 import { ModelsField } from './models-field.tsx';
 
 type Settings = NonNullable<ReturnType<typeof settingsOf>['settings']>;
@@ -37,6 +38,7 @@ const LIMITS: readonly { name: LimitName; unit: string }[] = [
 const FIELDS_WITH_ERRORS = [
   'name',
   'expires_at',
+  'allowed_models',
   'limits.usd_per_month',
   ...LIMITS.map(({ name }) => `limits.${name}`),
 ];
@@ -48,9 +50,7 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
   const [errors, setErrors] = useState<FieldErrors>({});
   const [more, setMore] = useState(initial.models !== null || hasLimits(initial));
   const change = (changed: Partial<KeyDraft>) => setDraft((current) => ({ ...current, ...changed }));
-  const errorAt = (param: string) => errors[param] ?? (error?.param === param ? error.message : null);
-  const modelsError =
-    errors['allowed_models'] ?? (error?.param?.startsWith('allowed_models') ? error.message : null);
+  const errorAt = useFieldErrors(error, errors);
   return (
     <form
       id={id}
@@ -63,7 +63,7 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         if (read.settings !== null) onSubmit(read.settings, draft);
       }}
     >
-      <FormError error={modelsError === null ? error : null} fields={FIELDS_WITH_ERRORS} />
+      <FormError error={error} fields={FIELDS_WITH_ERRORS} />
       <TextField
         label="Name"
         hint="For example, the app that uses the key"
@@ -71,14 +71,14 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         maxLength={100}
         required
         value={draft.name}
-        error={errorAt('name')}
+        error={errorAt('name', draft.name)}
         onChange={(event) => change({ name: event.target.value })}
       />
       <ExpiryField
         expiry={draft.expiry}
         date={draft.date}
         {...(before === null ? {} : { now: before.expires_at })}
-        error={errorAt('expires_at')}
+        error={errorAt('expires_at', `${draft.expiry} ${draft.date}`)}
         onChange={change}
       />
       <TextField
@@ -89,11 +89,15 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         autoComplete="off"
         placeholder="No budget"
         value={draft.limits.usd_per_month}
-        error={errorAt('limits.usd_per_month')}
+        error={errorAt('limits.usd_per_month', draft.limits.usd_per_month)}
         onChange={(event) => change({ limits: { ...draft.limits, usd_per_month: event.target.value } })}
       />
       <Collapsible summary="Models and limits" open={more || hasErrors(errors, error)} onToggle={setMore}>
-        <ModelsField chosen={draft.models} onChange={(models) => change({ models })} error={modelsError} />
+        <ModelsField
+          chosen={draft.models}
+          onChange={(models) => change({ models })}
+          error={errorAt('allowed_models', draft.models)}
+        />
         <LimitFields limits={draft.limits} onChange={(limits) => change({ limits })} errorAt={errorAt} />
         <p className="text-xs leading-5 text-ink-3">
           These limits apply across all models, in addition to the account's limits.
@@ -122,7 +126,7 @@ function LimitFields({
 }: {
   limits: KeyDraft['limits'];
   onChange: (limits: KeyDraft['limits']) => void;
-  errorAt: (param: string) => string | null;
+  errorAt: ReturnType<typeof useFieldErrors>;
 }) {
   return (
     <div className="grid gap-4 sm:grid-cols-2">
@@ -135,7 +139,7 @@ function LimitFields({
           autoComplete="off"
           placeholder="No limit"
           value={limits[name]}
-          error={errorAt(`limits.${name}`)}
+          error={errorAt(`limits.${name}`, limits[name])}
           onChange={(event) => onChange({ ...limits, [name]: event.target.value })}
         />
       ))}

@@ -4,12 +4,12 @@ import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { TextField } from '../../components/field.tsx';
-import { errorAt } from '../../components/form-error.tsx';
+import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
 import { Tabs } from '../../components/tabs.tsx';
 import { bytes } from '../../format/number.ts';
 import { CatalogEntry, CatalogList, type CatalogModel } from './catalog-list.tsx';
 import { Refusal } from './memory-refusal.tsx';
-import { NEW_OFFER, NEW_SERVER, offerOf, serverOf, type FieldErrors } from './model-draft.ts';
+import { NEW_OFFER, NEW_SERVER, offerOf, serverOf } from './model-draft.ts';
 import { OfferFields } from './offer-fields.tsx';
 import { ServerFields } from './server-fields.tsx';
 
@@ -152,7 +152,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
   const [server, setServer] = useState(NEW_SERVER);
   const [errors, setErrors] = useState<FieldErrors>({});
   const isServer = way === 'server';
-  const at = (param: string) => errors[param] ?? errorAt(error, param);
+  const errorAt = useFieldErrors(error, errors);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const read = offerOf(offer);
@@ -182,7 +182,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
           placeholder="hf:owner/repo/file.gguf"
           hint="A GGUF file: hf:owner/repo/file.gguf[@revision], an https:// URL, or an absolute path on the machine of the service."
           value={source}
-          error={at('source')}
+          error={errorAt('source', source)}
           onChange={({ target }) => setSource(target.value)}
         />
       )}
@@ -196,7 +196,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
         placeholder={isServer ? 'namespace/model' : (chosen?.id ?? 'Derived from the file name')}
         hint="The name that requests use"
         value={id}
-        error={at('id')}
+        error={errorAt('id', id)}
         onChange={({ target }) => setId(target.value)}
       />
       {isServer && (
@@ -204,10 +204,10 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
           draft={server}
           onChange={setServer}
           // If the environment variable of the API key is not set, `param` is the name of the field without its path.
-          errorAt={(param) => at(SERVER + param) ?? at(param)}
+          errorAt={(param, value) => errorAt(SERVER + param, value) ?? errorAt(param, value)}
         />
       )}
-      <OfferFields draft={offer} onChange={setOffer} errorAt={at} />
+      <OfferFields draft={offer} onChange={setOffer} errorAt={errorAt} />
       <Refusal
         error={error}
         fields={[

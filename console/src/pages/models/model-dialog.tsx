@@ -4,6 +4,7 @@ import { useAction } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { Notice } from '../../components/states.tsx';
+import { useQueryState } from '../../shell/query.ts';
 import { ModelActivity } from './model-activity.tsx';
 import { ModelDetails } from './model-details.tsx';
 import { OfferForm, ServerForm } from './model-forms.tsx';
@@ -25,7 +26,7 @@ interface ModelDialogProps {
 /** A drawer with one model, for operators: its details, and the actions on it. */
 export default function ModelDialog({ model, models, atMs, onClose }: ModelDialogProps) {
   const form = useId();
-  const [mode, setMode] = useState<'view' | 'edit' | 'replica'>('view');
+  const [mode, setMode] = useMode(model);
   const [asking, setAsking] = useState<'remove' | 'unload' | null>(null);
   const update = useAction('updateModel', {
     changes: ['listServedModels'],
@@ -42,14 +43,11 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
     changes: ['listServedModels', 'listCatalog', 'listEngines'],
     done: ({ id }) => `${id} was removed`,
   });
-  const view = () => {
+  const view = () => setMode('view');
+  const show = (form: 'edit' | 'replica') => {
     update.reset();
     addReplica.reset();
-    setMode('view');
-  };
-  const close = () => {
-    view();
-    onClose();
+    setMode(form);
   };
   const id = model?.id ?? '';
   const isViewing = mode === 'view';
@@ -57,7 +55,7 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
     <Dialog
       side
       open={model !== null}
-      onClose={isViewing ? close : view}
+      onClose={isViewing ? onClose : view}
       modal={!isViewing}
       title={mode === 'edit' ? `Edit ${id}` : mode === 'replica' ? `Add a replica of ${id}` : id}
       actions={
@@ -66,7 +64,7 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
             model={model}
             onRemove={() => setAsking('remove')}
             onUnload={() => setAsking('unload')}
-            onEdit={() => setMode('edit')}
+            onEdit={() => show('edit')}
           />
         ) : (
           <FormActions
@@ -87,7 +85,7 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
             </Notice>
           )}
           <ModelDetails model={model} />
-          {!model.embedded && <ModelReplicas model={model} onAdd={() => setMode('replica')} />}
+          {!model.embedded && <ModelReplicas model={model} onAdd={() => show('replica')} />}
         </div>
       )}
       {model !== null && mode === 'edit' && (
@@ -118,7 +116,7 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
                 {
                   onSuccess: () => {
                     setAsking(null);
-                    close();
+                    onClose();
                   },
                 },
               )
@@ -129,6 +127,19 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
       )}
     </Dialog>
   );
+}
+
+type Mode = 'view' | 'edit' | 'replica';
+
+/** The mode of the drawer. In the URL, so that the browser's Back button leaves a form. */
+function useMode(model: Model | null): [Mode, (mode: Mode) => void] {
+  const [query, change] = useQueryState();
+  const form = query.get('form');
+  const isEditing = form === 'edit' && model?.origin === 'added';
+  const isAdding = form === 'replica' && model?.embedded === false;
+  const setMode = (mode: Mode) =>
+    mode === 'view' ? change({ form: null }, { replace: true }) : change({ form: mode });
+  return [isEditing ? 'edit' : isAdding ? 'replica' : 'view', setMode];
 }
 
 interface ActionsProps {

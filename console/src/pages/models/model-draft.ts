@@ -1,4 +1,5 @@
 import type { Arguments, ItemOf } from '../../api/client.ts';
+import type { FieldErrors } from '../../components/field-errors.ts';
 import { typedAmount, typedWhole } from '../../format/typed-number.ts';
 
 type Model = ItemOf<'listServedModels'>;
@@ -47,9 +48,6 @@ export const NEW_SERVER: ServerDraft = {
   keyVariable: '',
   maxInFlight: '',
 };
-
-/** Validation errors by the API name of the field. */
-export type FieldErrors = Readonly<Record<string, string>>;
 
 interface Offer {
   pricing: { prompt: string; completion: string };

@@ -1,8 +1,9 @@
 import { useState, type SubmitEvent } from 'react';
 import type { ApiError, ItemOf } from '../../api/client.ts';
-import { errorAt, FormError } from '../../components/form-error.tsx';
+import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
+import { FormError } from '../../components/form-error.tsx';
 import { Notice } from '../../components/states.tsx';
-import { NEW_SERVER, offerDraftOf, offerOf, serverOf, type FieldErrors, type Read } from './model-draft.ts';
+import { NEW_SERVER, offerDraftOf, offerOf, serverOf, type Read } from './model-draft.ts';
 import { OfferFields } from './offer-fields.tsx';
 import { ServerFields } from './server-fields.tsx';
 
@@ -25,6 +26,7 @@ export function OfferForm({
 }: FormProps<ValueOf<typeof offerOf>> & { model: ItemOf<'listServedModels'> }) {
   const [draft, setDraft] = useState(() => offerDraftOf(model));
   const [errors, setErrors] = useState<FieldErrors>({});
+  const errorAt = useFieldErrors(error, errors);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const { value, errors } = offerOf(draft);
@@ -33,11 +35,7 @@ export function OfferForm({
   };
   return (
     <form id={id} onSubmit={submit} className="space-y-4">
-      <OfferFields
-        draft={draft}
-        onChange={setDraft}
-        errorAt={(param) => errors[param] ?? errorAt(error, param)}
-      />
+      <OfferFields draft={draft} onChange={setDraft} errorAt={errorAt} />
       <Notice>
         A new price applies from the next request on.
         {model.embedded &&
@@ -55,6 +53,7 @@ const SERVER_PARAMS = ['url', 'dialect', 'model', 'api_key_env', 'max_in_flight'
 export function ServerForm({ id, error, onSubmit }: FormProps<ValueOf<typeof serverOf>>) {
   const [draft, setDraft] = useState(NEW_SERVER);
   const [errors, setErrors] = useState<FieldErrors>({});
+  const errorAt = useFieldErrors(error, errors);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const { value, errors } = serverOf(draft, PREFIX);
@@ -66,7 +65,7 @@ export function ServerForm({ id, error, onSubmit }: FormProps<ValueOf<typeof ser
       <ServerFields
         draft={draft}
         onChange={setDraft}
-        errorAt={(param) => errors[PREFIX + param] ?? errorAt(error, PREFIX + param) ?? errorAt(error, param)}
+        errorAt={(param, value) => errorAt(PREFIX + param, value) ?? errorAt(param, value)}
       />
       <FormError error={error} fields={SERVER_PARAMS.flatMap((param) => [param, PREFIX + param])} />
     </form>

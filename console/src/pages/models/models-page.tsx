@@ -117,7 +117,7 @@ export default function ModelsPage() {
             model={models?.find(({ id }) => id === managed) ?? null}
             models={models ?? []}
             atMs={read.dataUpdatedAt}
-            onClose={() => change({ model: null })}
+            onClose={() => change({ model: null, form: null })}
           />
         )}
       </Suspense>

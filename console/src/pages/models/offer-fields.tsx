@@ -1,10 +1,11 @@
 import { TextField } from '../../components/field.tsx';
+import type { useFieldErrors } from '../../components/field-errors.ts';
 import type { OfferDraft } from './model-draft.ts';
 
 interface OfferFieldsProps {
   draft: OfferDraft;
   onChange: (draft: OfferDraft) => void;
-  errorAt: (param: string) => string | null;
+  errorAt: ReturnType<typeof useFieldErrors>;
 }
 
 /** Inputs for the price and the context length of a model. */
@@ -19,7 +20,7 @@ export function OfferFields({ draft, onChange, errorAt }: OfferFieldsProps) {
           autoComplete="off"
           placeholder="Free"
           value={draft.prompt}
-          error={errorAt('pricing.prompt')}
+          error={errorAt('pricing.prompt', draft.prompt)}
           onChange={({ target }) => onChange({ ...draft, prompt: target.value })}
         />
         <TextField
@@ -29,7 +30,7 @@ export function OfferFields({ draft, onChange, errorAt }: OfferFieldsProps) {
           autoComplete="off"
           placeholder="Free"
           value={draft.completion}
-          error={errorAt('pricing.completion')}
+          error={errorAt('pricing.completion', draft.completion)}
           onChange={({ target }) => onChange({ ...draft, completion: target.value })}
         />
       </div>
@@ -41,7 +42,7 @@ export function OfferFields({ draft, onChange, errorAt }: OfferFieldsProps) {
         placeholder="Default"
         hint="Prompt and completion of one request together. A longer context needs more memory."
         value={draft.context}
-        error={errorAt('context_tokens')}
+        error={errorAt('context_tokens', draft.context)}
         onChange={({ target }) => onChange({ ...draft, context: target.value })}
       />
     </>

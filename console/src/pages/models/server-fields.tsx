@@ -1,4 +1,5 @@
 import { Field, TextField } from '../../components/field.tsx';
+import type { useFieldErrors } from '../../components/field-errors.ts';
 import { Select } from '../../components/select.tsx';
 import type { Dialect, ServerDraft } from './model-draft.ts';
 
@@ -17,7 +18,7 @@ const CHOICES = (Object.keys(SOFTWARE) as Dialect[]).map((value) => ({ value, la
 interface ServerFieldsProps {
   draft: ServerDraft;
   onChange: (draft: ServerDraft) => void;
-  errorAt: (param: string) => string | null;
+  errorAt: ReturnType<typeof useFieldErrors>;
 }
 
 /** Inputs for a server that runs a model. */
@@ -32,10 +33,10 @@ export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
         autoComplete="off"
         placeholder="http://10.0.0.5:8000"
         value={draft.url}
-        error={errorAt('url')}
+        error={errorAt('url', draft.url)}
         onChange={({ target }) => onChange({ ...draft, url: target.value })}
       />
-      <Field label="Server software" error={errorAt('dialect')}>
+      <Field label="Server software" error={errorAt('dialect', draft.dialect)}>
         <Select
           value={draft.dialect}
           choices={CHOICES}
@@ -49,7 +50,7 @@ export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
         autoComplete="off"
         placeholder="Same as the model ID"
         value={draft.model}
-        error={errorAt('model')}
+        error={errorAt('model', draft.model)}
         onChange={({ target }) => onChange({ ...draft, model: target.value })}
       />
       <div className="grid gap-4 sm:grid-cols-2">
@@ -61,7 +62,7 @@ export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
           placeholder="SLUICE_REPLICA_KEY"
           hint="The service reads the API key from this environment variable. Its name must start with SLUICE_REPLICA_."
           value={draft.keyVariable}
-          error={errorAt('api_key_env')}
+          error={errorAt('api_key_env', draft.keyVariable)}
           onChange={({ target }) => onChange({ ...draft, keyVariable: target.value })}
         />
         <TextField
@@ -72,7 +73,7 @@ export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
           placeholder="Automatic"
           hint="Maximum number of requests that each instance sends to this server at a time. A request with several choices counts once for each."
           value={draft.maxInFlight}
-          error={errorAt('max_in_flight')}
+          error={errorAt('max_in_flight', draft.maxInFlight)}
           onChange={({ target }) => onChange({ ...draft, maxInFlight: target.value })}
         />
       </div>

@@ -3,7 +3,8 @@ import type { ApiError } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { Field, TextField } from '../../components/field.tsx';
-import { errorAt, FormError } from '../../components/form-error.tsx';
+import { useFieldErrors } from '../../components/field-errors.ts';
+import { FormError } from '../../components/form-error.tsx';
 import { Select } from '../../components/select.tsx';
 import type { Account } from './account-labels.tsx';
 import { chosenPlan, planChoice, planChoices } from './plan-choices.ts';
@@ -90,6 +91,7 @@ function NameForm({
   onSubmit,
 }: FormProps & { name: string; onSubmit: (name: string) => void }) {
   const [name, setName] = useState(now);
+  const errorAt = useFieldErrors(error);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     onSubmit(name);
@@ -103,7 +105,7 @@ function NameForm({
         autoComplete="off"
         value={name}
         onChange={({ target }) => setName(target.value)}
-        error={errorAt(error, 'name')}
+        error={errorAt('name', name)}
       />
       <FormError error={error} fields={['name']} />
     </form>
@@ -118,6 +120,7 @@ interface PlanFormProps extends FormProps {
 function PlanForm({ id, plan: now, error, onSubmit }: PlanFormProps) {
   const plans = useRead('listPlans', undefined);
   const [plan, setPlan] = useState(planChoice(now));
+  const errorAt = useFieldErrors(error);
   const known = planChoices(plans.data?.data ?? []);
   // A plan missing from the configuration can be kept but not chosen.
   const choices = known.some(({ value }) => value === plan)
@@ -129,7 +132,7 @@ function PlanForm({ id, plan: now, error, onSubmit }: PlanFormProps) {
   };
   return (
     <form id={id} onSubmit={submit} className="space-y-4">
-      <Field label="Plan" error={errorAt(error, 'plan')}>
+      <Field label="Plan" error={errorAt('plan', plan)}>
         <Select value={plan} choices={choices} onChange={setPlan} />
       </Field>
       <FormError error={error} fields={['plan']} />

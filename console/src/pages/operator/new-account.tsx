@@ -4,7 +4,8 @@ import type { ApiError } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { Field, TextField } from '../../components/field.tsx';
-import { errorAt, FormError } from '../../components/form-error.tsx';
+import { useFieldErrors } from '../../components/field-errors.ts';
+import { FormError } from '../../components/form-error.tsx';
 import { Select } from '../../components/select.tsx';
 import { chosenPlan, planChoice, planChoices } from './plan-choices.ts';
 
@@ -53,6 +54,7 @@ function AccountForm({ id, error, onSubmit }: AccountFormProps) {
   const plans = useRead('listPlans', undefined);
   const [name, setName] = useState('');
   const [plan, setPlan] = useState(planChoice(null));
+  const errorAt = useFieldErrors(error);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     onSubmit({ name, plan: chosenPlan(plan) });
@@ -67,12 +69,12 @@ function AccountForm({ id, error, onSubmit }: AccountFormProps) {
         value={name}
         onChange={({ target }) => setName(target.value)}
         hint="For example, the name of a company or team"
-        error={errorAt(error, 'name')}
+        error={errorAt('name', name)}
       />
       <Field
         label="Plan"
         hint="Limits the combined usage of all keys of the account"
-        error={errorAt(error, 'plan')}
+        error={errorAt('plan', plan)}
       >
         <Select value={plan} choices={planChoices(plans.data?.data ?? [])} onChange={setPlan} />
       </Field>

@@ -1,9 +1,9 @@
 import { createContext, use, useSyncExternalStore } from 'react';
 import type { ItemOf } from '../../api/client.ts';
+import type { FieldErrors } from '../../components/field-errors.ts';
 import type { Answer } from './answer.ts';
 import type { Change, Draft } from './draft.ts';
 import type { LiveAnswers } from './live.ts';
-import type { FieldErrors } from './settings.ts';
 
 /** A configured model, ready or not. */
 export type Model = ItemOf<'listServedModels'>;

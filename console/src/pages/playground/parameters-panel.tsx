@@ -8,7 +8,7 @@ import { NumberField, Reset } from './number-field.tsx';
 import { CHOICES, COMMON, PENALTIES, SAMPLING, TEXT_TOP_LOGPROBS, TOP_LOGPROBS } from './parameters.ts';
 import { ReasoningSection, REASONING_PARAMETERS } from './reasoning-fields.tsx';
 import { Section } from './section.tsx';
-import { advancedSet, DEFAULTS, MAX_TEXT_LENGTH, MAX_BIASES } from './settings.ts';
+import { advancedSet, areDefaults, DEFAULTS, MAX_TEXT_LENGTH, MAX_BIASES } from './settings.ts';
 import { StopFields } from './stop-fields.tsx';
 import { ToolSection, TOOL_PARAMETERS } from './tool-fields.tsx';
 
@@ -32,7 +32,7 @@ export function ParametersPanel() {
       </div>
       <Button
         className="self-start"
-        disabled={draft.settings === DEFAULTS}
+        disabled={areDefaults(draft.settings)}
         onClick={() => change({ type: 'settings', values: DEFAULTS })}
       >
         Reset all parameters

@@ -1,3 +1,4 @@
+import type { FieldErrors } from '../../components/field-errors.ts';
 import { isObject, readJson } from './json.ts';
 import {
   COMMON,
@@ -85,9 +86,6 @@ const VARIABLE_NAME = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 /** Maximum length of a schema, in JSON characters. */
 const MAX_SCHEMA_LENGTH = 65_536;
 
-/** Validation errors by field name. */
-export type FieldErrors = Readonly<Record<string, string>>;
-
 /** Validates the settings that apply to this mode. */
 export function validationErrors(settings: Settings, mode: Mode): FieldErrors {
   const errors: Record<string, string | null> = {};
@@ -129,6 +127,17 @@ export function numbersOf(mode: Mode, { logprobs }: Settings): readonly NumberPa
     if (!logprobs) return [];
     return [mode === 'chat' ? parameter : TEXT_TOP_LOGPROBS];
   });
+}
+
+/** Returns whether all settings have their defaults. */
+export function areDefaults(settings: Settings): boolean {
+  const names = Object.keys(DEFAULTS) as (keyof Settings)[]; // `Object.keys` returns strings.
+  const isSet = Object.values(settings.numbers).some((typed) => typed !== '');
+  return !isSet && names.every((name) => name === 'numbers' || isEqual(settings[name], DEFAULTS[name]));
+}
+
+function isEqual(value: unknown, other: unknown): boolean {
+  return JSON.stringify(value) === JSON.stringify(other);
 }
 
 /** Counts the parameters in the advanced section that differ from their defaults. */

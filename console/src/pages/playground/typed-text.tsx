@@ -49,8 +49,7 @@ export function TypedText({
       className={classNames(INPUT, 'field-sizing-content resize-none py-2 leading-5.5', className)}
       onChange={(event) => onChange(event.target.value)}
       onKeyDown={(event) => {
-        // During composition these keys belong to the input method.
-        if (event.nativeEvent.isComposing) return;
+        if (belongsToInputMethod(event.nativeEvent)) return;
         if (
           event.key === 'Enter' &&
           onSend &&
@@ -66,6 +65,17 @@ export function TypedText({
       }}
     />
   );
+}
+
+/**
+ * Returns whether a key belongs to an input method that is composing text. Safari ends the composition before the Enter
+ * that confirms it, but reports the key code 229 for it, as UI Events requires.
+ */
+function belongsToInputMethod({
+  isComposing,
+  keyCode,
+}: Pick<globalThis.KeyboardEvent, 'isComposing' | 'keyCode'>): boolean {
+  return isComposing || keyCode === 229;
 }
 
 function sendsAlone({ shiftKey, altKey }: Pick<KeyboardEvent, 'shiftKey' | 'altKey'>): boolean {

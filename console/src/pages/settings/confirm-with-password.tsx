@@ -1,7 +1,7 @@
 import { useId, useState, type ReactNode } from 'react';
 import type { ApiError } from '../../api/client.ts';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
-import { errorAt } from '../../components/form-error.tsx';
+import { useFieldErrors } from '../../components/field-errors.ts';
 import { PasswordField } from '../../components/password-field.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { ConfirmationError } from './confirmation-error.tsx';
@@ -58,6 +58,7 @@ function Confirmation<Result>({
 }: ConfirmWithPasswordProps<Result> & { id: string }) {
   const { user } = useSession();
   const [password, setPassword] = useState('');
+  const errorAt = useFieldErrors(action.error);
   return (
     <form
       id={id}
@@ -73,7 +74,7 @@ function Confirmation<Result>({
           label="Password"
           value={password}
           onChange={(event) => setPassword(event.target.value)}
-          error={errorAt(action.error, 'password')}
+          error={errorAt('password', password)}
         />
       )}
       <ConfirmationError error={action.error} fields={['password']} />

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { errorAt } from '../../components/form-error.tsx';
+import { useFieldErrors } from '../../components/field-errors.ts';
 import { NewPasswordField, PasswordField } from '../../components/password-field.tsx';
 import { useSession } from '../../shell/session.tsx';
 import { ConfirmationError } from './confirmation-error.tsx';
@@ -19,6 +19,7 @@ export function Password() {
     done: 'Password saved. Your other sessions were signed out.',
     quiet: true,
   });
+  const errorAt = useFieldErrors(change.error);
   return (
     <Card
       title="Password"
@@ -55,7 +56,7 @@ export function Password() {
             label="Current password"
             value={current}
             onChange={(event) => setCurrent(event.target.value)}
-            error={errorAt(change.error, 'current_password')}
+            error={errorAt('current_password', current)}
           />
         )}
         <NewPasswordField
@@ -63,7 +64,7 @@ export function Password() {
           known={[user.name, user.email]}
           value={newPassword}
           onChange={(event) => setNewPassword(event.target.value)}
-          error={errorAt(change.error, 'new_password')}
+          error={errorAt('new_password', newPassword)}
         />
         <ConfirmationError error={change.error} fields={FIELDS} />
         <Button type="submit" busy={change.isPending}>

@@ -4,7 +4,8 @@ import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { TextField } from '../../components/field.tsx';
-import { errorAt, FormError } from '../../components/form-error.tsx';
+import { useFieldErrors } from '../../components/field-errors.ts';
+import { FormError } from '../../components/form-error.tsx';
 import { Time } from '../../components/time.tsx';
 import { useSession } from '../../shell/session.tsx';
 
@@ -17,6 +18,7 @@ export function Profile() {
     done: 'Name changed',
     quiet: true,
   });
+  const errorAt = useFieldErrors(change.error);
   return (
     <Card
       title="Profile"
@@ -41,7 +43,7 @@ export function Profile() {
           maxLength={100}
           value={name}
           onChange={(event) => setName(event.target.value)}
-          error={errorAt(change.error, 'name')}
+          error={errorAt('name', name)}
         />
         <TextField
           label="Email"

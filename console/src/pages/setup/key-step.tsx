@@ -3,7 +3,8 @@ import type { ResponseOf, ApiError } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { errorAt, FormError } from '../../components/form-error.tsx';
+import { useFieldErrors } from '../../components/field-errors.ts';
+import { FormError } from '../../components/form-error.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { OneTimeSecret } from '../../components/one-time-secret.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
@@ -48,6 +49,7 @@ export function KeyStep({ created, error, retry, onNext }: KeyStepProps) {
 function Created({ created, onNext }: { created: ResponseOf<'createKey'>; onNext: () => void }) {
   const [name, setName] = useState(created.name);
   const rename = useAction('changeKey', { changes: ['listKeys'], quiet: true });
+  const errorAt = useFieldErrors(rename.error);
   return (
     <form
       className="space-y-5"
@@ -68,7 +70,7 @@ function Created({ created, onNext }: { created: ResponseOf<'createKey'>; onNext
         maxLength={100}
         value={name}
         onChange={(event) => setName(event.target.value)}
-        error={errorAt(rename.error, 'name')}
+        error={errorAt('name', name)}
       />
       <FormError error={rename.error} fields={['name']} />
       <div className="flex justify-end">

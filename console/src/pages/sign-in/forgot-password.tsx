@@ -3,7 +3,8 @@ import { useState } from 'react';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { errorAt, FormError } from '../../components/form-error.tsx';
+import { useFieldErrors } from '../../components/field-errors.ts';
+import { FormError } from '../../components/form-error.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 
@@ -13,6 +14,7 @@ const FIELDS = ['email'];
 export function ForgotPassword({ onBack }: { onBack: () => void }) {
   const [email, setEmail] = useState('');
   const forgot = useAction('forgotPassword', { quiet: true });
+  const errorAt = useFieldErrors(forgot.error);
   const first = useFocus<HTMLInputElement>();
   if (forgot.isSuccess) {
     return (
@@ -47,7 +49,7 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
           required
           value={email}
           onChange={(event) => setEmail(event.target.value)}
-          error={errorAt(forgot.error, 'email')}
+          error={errorAt('email', email)}
         />
         <FormError error={forgot.error} fields={FIELDS} />
         <Button kind="primary" type="submit" className="w-full" busy={forgot.isPending}>

@@ -2,7 +2,8 @@ import { useState } from 'react';
 import type { ApiError } from '../../api/client.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { errorAt, FormError } from '../../components/form-error.tsx';
+import { useFieldErrors } from '../../components/field-errors.ts';
+import { FormError } from '../../components/form-error.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { NewPasswordField } from '../../components/password-field.tsx';
 
@@ -30,6 +31,7 @@ export function NewUserForm({ email: fixed, action, busy, error, onSubmit }: New
   const [name, setName] = useState('');
   const [typed, setTyped] = useState('');
   const [password, setPassword] = useState('');
+  const errorAt = useFieldErrors(error);
   const first = useFocus<HTMLInputElement>();
   const email = fixed ?? typed;
   return (
@@ -48,7 +50,7 @@ export function NewUserForm({ email: fixed, action, busy, error, onSubmit }: New
         maxLength={100}
         value={name}
         onChange={(event) => setName(event.target.value)}
-        error={errorAt(error, 'name')}
+        error={errorAt('name', name)}
       />
       <TextField
         label="Email"
@@ -58,14 +60,14 @@ export function NewUserForm({ email: fixed, action, busy, error, onSubmit }: New
         readOnly={fixed !== undefined}
         value={email}
         onChange={(event) => setTyped(event.target.value)}
-        error={errorAt(error, 'email')}
+        error={errorAt('email', email)}
       />
       <NewPasswordField
         label="Password"
         known={[name, email]}
         value={password}
         onChange={(event) => setPassword(event.target.value)}
-        error={errorAt(error, 'password')}
+        error={errorAt('password', password)}
       />
       <FormError error={error} fields={FIELDS} />
       <Button kind="primary" type="submit" className="w-full" busy={busy}>

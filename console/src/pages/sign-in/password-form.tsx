@@ -2,7 +2,8 @@ import { useState } from 'react';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { errorAt, FormError } from '../../components/form-error.tsx';
+import { useFieldErrors } from '../../components/field-errors.ts';
+import { FormError } from '../../components/form-error.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { PasswordField } from '../../components/password-field.tsx';
 
@@ -24,6 +25,7 @@ export function PasswordForm({
   const [typed, setTyped] = useState('');
   const [password, setPassword] = useState('');
   const signIn = useAction('signIn', { changes: ['getSession'], quiet: true });
+  const errorAt = useFieldErrors(signIn.error);
   const first = useFocus<HTMLInputElement>(fixed === undefined);
   const email = fixed ?? typed;
   return (
@@ -46,13 +48,13 @@ export function PasswordForm({
         readOnly={fixed !== undefined}
         value={email}
         onChange={(event) => setTyped(event.target.value)}
-        error={errorAt(signIn.error, 'email')}
+        error={errorAt('email', email)}
       />
       <PasswordField
         label="Password"
         value={password}
         onChange={(event) => setPassword(event.target.value)}
-        error={errorAt(signIn.error, 'password')}
+        error={errorAt('password', password)}
         aside={
           onForgot && (
             <button

@@ -1,7 +1,8 @@
 import { useState } from 'react';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { errorAt, FormError } from '../../components/form-error.tsx';
+import { useFieldErrors } from '../../components/field-errors.ts';
+import { FormError } from '../../components/form-error.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { NewPasswordField } from '../../components/password-field.tsx';
@@ -18,6 +19,7 @@ export default function ResetPasswordPage() {
 function ResetForm({ token }: { token: string }) {
   const [password, setPassword] = useState('');
   const reset = useAction('resetPassword', { changes: ['getSession'], quiet: true });
+  const errorAt = useFieldErrors(reset.error);
   const first = useFocus<HTMLInputElement>();
   if (reset.isSuccess) {
     return (
@@ -44,7 +46,7 @@ function ResetForm({ token }: { token: string }) {
           known={[]}
           value={password}
           onChange={(event) => setPassword(event.target.value)}
-          error={errorAt(reset.error, 'password')}
+          error={errorAt('password', password)}
         />
         <FormError error={reset.error} fields={FIELDS} />
         <Button kind="primary" type="submit" className="w-full" busy={reset.isPending}>

@@ -5,7 +5,7 @@ import { exactMoney, inexact, money } from '../../format/money.ts';
 import { compact, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import type { Sums } from './buckets.ts';
-import { changeOf, type Change } from './change.ts';
+import { changeOf, changeOfShare, type Change } from './change.ts';
 
 /** Definition of a figure. */
 interface FigureDefinition {
@@ -17,6 +17,8 @@ interface FigureDefinition {
   /** Whether an increase is good; default: neither. */
   more?: 'good' | 'bad';
   hiddenIfZero?: true;
+  /** How the value is compared to the previous one; default: relative. */
+  compare?: typeof changeOf;
 }
 
 const count = (label: string, of: (sums: Sums) => number): FigureDefinition => ({
@@ -42,6 +44,7 @@ const FIGURES: readonly FigureDefinition[] = [
     label: 'Error rate',
     of: ({ errors, requests }) => (requests === 0 ? null : errors / requests),
     text: percent,
+    compare: changeOfShare,
     exact: (_, { errors, requests }) => `${whole(errors)} of ${whole(requests)} requests`,
     more: 'bad',
   },
@@ -85,13 +88,13 @@ function UsageFigure({
   now: Sums | undefined;
   before: Sums | undefined;
 }) {
-  const { label, of, text, exact } = kind;
+  const { label, of, text, exact, compare = changeOf } = kind;
   if (now === undefined) {
     return <Figure label={label} value={<Skeleton className="h-7 w-20" />} note={<Skeleton />} />;
   }
   const value = of(now);
   const earlier = before === undefined ? null : of(before);
-  const change = changeOf(value, earlier);
+  const change = compare(value, earlier);
   return (
     <Figure
       label={label}

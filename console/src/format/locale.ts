@@ -1,0 +1,8 @@
+/**
+ * The locale of dates: English, like the rest of the console, in the variant of the user's browser. Numbers are always in
+ * American English, because that is how amounts are entered.
+ */
+export const DATES: string = navigator.languages.find((language) => /^en\b/.test(language)) ?? 'en-US';
+
+/** The locale of numbers. */
+export const NUMBERS = 'en-US';
