@@ -48,9 +48,9 @@ export async function recordPlans(database: Database, plans: Plans): Promise<voi
 }
 
 function changesBetween(before: ConfiguredPlans, now: ConfiguredPlans): AuditNote[] {
-  const names = new Set([...Object.keys(before.plans), ...Object.keys(now.plans)]);
-  const notes = [...names].flatMap((name): AuditNote[] => {
-    const [from = null, to = null] = [before.plans[name], now.plans[name]];
+  const [plansBefore, plansNow] = [new Map(Object.entries(before.plans)), new Map(Object.entries(now.plans))];
+  const notes = [...new Set([...plansBefore.keys(), ...plansNow.keys()])].flatMap((name): AuditNote[] => {
+    const [from = null, to = null] = [plansBefore.get(name), plansNow.get(name)];
     if (isDeepStrictEqual(from, to)) return [];
     const action = from === null ? 'plan.create' : to === null ? 'plan.remove' : 'plan.change';
     return [{ action, subject: `plan:${name}`, detail: { from, to } }];

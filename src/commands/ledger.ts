@@ -1,9 +1,11 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { InvalidArgumentError, Option, type Command } from 'commander';
+import { z } from 'zod';
 import type { LedgerRecord } from '../accounts/ledger/record.ts';
 import { exportRequests } from '../accounts/ledger/requests.ts';
 import { request } from '../http/api/contract/ledger.ts';
+import { moment } from '../http/api/contract/schemas.ts';
 import { requestJson, type RequestJson } from '../http/api/ledger-json.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { csvLine } from './output.ts';
@@ -79,12 +81,12 @@ const COLUMNS: readonly CsvColumn[] = request.keyof().options.flatMap((name): Cs
   ];
 });
 
+/** `Date.parse` alone would read February 30 as a day in March. */
+const DAY_OR_MOMENT = z.union([z.iso.date(), moment]);
+
 /** Converts a UTC day, or a time with its time zone, to Unix milliseconds. Throws commander's error. */
 function parseMoment(text: string): number {
-  const day = /^\d{4}-\d\d-\d\d$/.test(text);
-  const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text);
-  const atMs = day || moment ? Date.parse(text) : Number.NaN;
-  if (!Number.isNaN(atMs)) return atMs;
+  if (DAY_OR_MOMENT.safeParse(text).success) return Date.parse(text);
   throw new InvalidArgumentError(
     'Expected a UTC day such as 2026-11-21, or a time such as 2026-11-21T16:11:48Z.',
   );

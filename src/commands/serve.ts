@@ -5,6 +5,7 @@ import { loadConfig, loadSecrets } from '../config/load.ts';
 import type { Config, ConfigFile } from '../config/schema.ts';
 import { watchFile } from '../config/watch.ts';
 import { DatabaseError } from '../database/errors.ts';
+import { SocketDirectoryError } from '../engine/socket-directory.ts';
 import { MetricsListenError } from '../http/metrics-endpoint.ts';
 import { openLog, type Log, type LogDestination } from '../log.ts';
 import { PROGRAM } from '../program-name.ts';
@@ -216,7 +217,7 @@ function watchSignals(): AbortSignal {
 }
 
 /** Errors whose message contains everything that the operator needs. */
-const EXPLAINED = [ConfigError, HomeError, DatabaseError, MetricsListenError];
+const EXPLAINED = [ConfigError, HomeError, DatabaseError, SocketDirectoryError, MetricsListenError];
 
 /** Returns the message of a startup error, with advice, or its stack if it is unexpected. */
 async function explain(error: unknown): Promise<string> {

@@ -1,5 +1,4 @@
 import { Option, type Command } from 'commander';
-import { MAX_HOURLY_DAYS } from '../accounts/bounds.ts';
 import { readUsagePage } from '../accounts/ledger/usage.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/dimensions.ts';
 import { parseUsageQuery } from '../accounts/usage-query.ts';
@@ -38,13 +37,12 @@ interface UsageFlags {
 async function usage(flags: UsageFlags): Promise<void> {
   const query = parseUsageQuery(flags, Date.now());
   await using database = await openConfiguredDatabase();
-  const page = await readUsagePage(database, { ...query, accountId: flags.account });
-  if (page.nextDay !== null) {
-    throw new Error(
-      `Hourly usage covers at most ${MAX_HOURLY_DAYS} days. Choose fewer days with --from and --to.`,
-    );
+  const rows: UsageJson[] = [];
+  for (let fromDay: number | null = query.fromDay; fromDay !== null;) {
+    const page = await readUsagePage(database, { ...query, fromDay, accountId: flags.account });
+    rows.push(...page.rows.map(usageJson));
+    fromDay = page.nextDay;
   }
-  const rows = page.rows.map(usageJson);
   if (flags.json) return printJson(rows);
   if (flags.csv) return printCsv(rows);
   if (rows.length === 0) return note('No usage in this period.');

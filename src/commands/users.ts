@@ -93,10 +93,10 @@ async function disableSecondFactor(idOrEmail: string): Promise<void> {
 }
 
 async function passwordLink(idOrEmail: string, { url }: { url?: string }): Promise<void> {
-  const publicUrl = await loadPublicUrl(url);
   await using database = await openConfiguredDatabase();
   const user = await findUser(database, idOrEmail);
   if (user === null) return failUnknownUser();
+  const publicUrl = await loadPublicUrl(url);
   await using identity = identityOf(database, publicUrl);
   note(`${user.name} <${user.email}> can set a new password with this link within an hour:`);
   print(await createResetLink(identity, user.id, commandLineActor()));

@@ -54,10 +54,15 @@ export function secretKeyOf(env: NodeJS.ProcessEnv): Secret | null {
 export function loadSecrets(config: Config, env: NodeJS.ProcessEnv): Secrets {
   return new Map(
     variablesOf(config.file).flatMap(({ name }) => {
-      const text = env[name];
+      const text = variable(env, name);
       return text ? [[name, new Secret(text)] as const] : [];
     }),
   );
+}
+
+/** Returns a variable whose name is in the configuration, where it may be that of a built-in property. */
+function variable(env: NodeJS.ProcessEnv, name: string): string | undefined {
+  return Object.hasOwn(env, name) ? env[name] : undefined;
 }
 
 /** Replicas that are added to a running service can only use variables with this prefix. */
@@ -153,7 +158,7 @@ function withAbsolutePath(model: ModelConfig, base: string): ModelConfig {
 /** Reports variables that are not set, or whose value cannot be sent in a header. The issues never contain a value. */
 function invalidSecrets(file: ConfigFile, env: NodeJS.ProcessEnv, yaml: YamlFile): ConfigIssue[] {
   return variablesOf(file).flatMap(({ path, name, inHeader }) => {
-    const value = env[name];
+    const value = variable(env, name);
     if (value && (!inHeader || HEADER_VALUE.test(value))) return [];
     const problem = value
       ? 'cannot be sent in a header: it has spaces or line breaks at its ends, characters other than printable ASCII, or more than 4096 characters'

@@ -148,12 +148,22 @@ export const modelSchema = z
 /** The default model: small and openly licensed. */
 export const DEFAULT_MODEL_ID = 'HuggingFaceTB/SmolLM2-135M-Instruct';
 
+/** Whether a URL has no path, query, fragment or user. Other checks report text that is not a URL. */
+function isOrigin(text: string): boolean {
+  const url = URL.parse(text);
+  return url === null || url.href === `${url.origin}/`;
+}
+
 const configFields = z.strictObject({
   publicUrl: httpUrl
-    .transform((url) => url.replace(/\/+$/, ''))
+    .refine(
+      isOrigin,
+      'expected only a scheme and a host, such as "https://llm.example.org"; the console does not work under a path',
+    )
+    .transform((url) => new URL(url).origin)
     .optional()
     .describe(
-      'Public URL of the service, if it differs from the address it listens on. Default: http://host:port.',
+      'Public URL of the service, without a path, if it differs from the address it listens on. Default: http://host:port.',
     ),
   trustedProxies: z
     .array(
@@ -339,7 +349,7 @@ const configFields = z.strictObject({
 });
 
 export const configSchema = configFields
-  .refine((file) => file.defaultPlan in file.plans, {
+  .refine((file) => Object.hasOwn(file.plans, file.defaultPlan), {
     error: 'expected the name of a plan in `plans`',
     path: ['defaultPlan'],
   })

@@ -1,30 +1,16 @@
-import { watch } from 'node:fs';
-import { basename, dirname } from 'node:path';
+import { unwatchFile, watchFile as pollFile } from 'node:fs';
 
-/** Delay between a change and the call of `onChange`, in milliseconds. Editors write a file in several steps. */
-const SETTLE_MS = 200;
+/** Interval at which the file is checked, in milliseconds. */
+const INTERVAL_MS = 1000;
 
 /**
- * Calls `onChange` when a file is changed, replaced or recreated, until disposed. Watches the directory instead of the
- * file, because editors and orchestrators replace the file or a symbolic link to it.
+ * Calls `onChange` when a file is changed, replaced, recreated or deleted, until disposed. Polls, because notifications of
+ * the operating system do not follow symbolic links, such as those of a Kubernetes ConfigMap, can run out, and do not
+ * exist on some file systems.
  */
 export function watchFile(path: string, onChange: () => void): Disposable {
-  let timer: NodeJS.Timeout | undefined;
-  const schedule = () => {
-    clearTimeout(timer);
-    timer = setTimeout(onChange, SETTLE_MS);
-  };
-  const name = basename(path);
-  const watcher = watch(dirname(path), { persistent: false }, (_event, file) => {
-    // In a mounted configuration, Kubernetes replaces the link `..data`, which the links to the files go through.
-    if (file === null || file === name || file.startsWith('..')) schedule();
-  });
-  // After an error, only SIGHUP reloads the configuration.
-  watcher.on('error', () => watcher.close());
-  return {
-    [Symbol.dispose]() {
-      clearTimeout(timer);
-      watcher.close();
-    },
-  };
+  // A function of its own, because `unwatchFile` removes every listener that is the same function.
+  const listener = () => onChange();
+  pollFile(path, { persistent: false, interval: INTERVAL_MS }, listener);
+  return { [Symbol.dispose]: () => unwatchFile(path, listener) };
 }

@@ -67,7 +67,12 @@ export async function scanGguf(path: string): Promise<GgufScan> {
 
 async function openModel(path: string): Promise<FileHandle> {
   try {
-    return await open(path, 'r');
+    await using stack = new AsyncDisposableStack();
+    const file = stack.use(await open(path, 'r'));
+    // A directory can be opened, but not read.
+    if ((await file.stat()).isDirectory()) throw Object.assign(new Error('a directory'), { code: 'EISDIR' });
+    stack.move();
+    return file;
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : error;
     const reason = code === 'ENOENT' ? 'no such file' : `cannot open the file (${String(code)})`;

@@ -28,14 +28,14 @@ const BY_ARCHITECTURE: readonly (readonly [architecture: string, family: string]
   ['rwkv', 'RWKV'],
 ];
 
-const BY_MODEL: Readonly<Record<string, string>> = {
-  llama: 'Llama2',
-  gpt2: 'GPT2',
-  bert: 'BERT',
-  t5: 'T5',
-  rwkv: 'RWKV',
-  gemma4: 'Gemma',
-};
+const BY_MODEL: ReadonlyMap<string, string> = new Map([
+  ['llama', 'Llama2'],
+  ['gpt2', 'GPT2'],
+  ['bert', 'BERT'],
+  ['t5', 'T5'],
+  ['rwkv', 'RWKV'],
+  ['gemma4', 'Gemma'],
+]);
 
 /**
  * Returns the tokenizer family for `GET /v1/models`, from `tokenizer.ggml.model`, `tokenizer.ggml.pre` and the
@@ -49,5 +49,5 @@ export function tokenizerFamily(model: string | null, pre: string | null, archit
   const byArchitecture = BY_ARCHITECTURE.find(([prefix]) => architecture.startsWith(prefix))?.[1];
   if (byArchitecture !== undefined) return byArchitecture;
   if (pre !== null && pre !== '' && pre !== 'default') return pre;
-  return (model === null ? undefined : BY_MODEL[model]) ?? model ?? 'unknown';
+  return (model === null ? undefined : BY_MODEL.get(model)) ?? model ?? 'unknown';
 }

@@ -62,6 +62,32 @@ for (const kind of testDatabases()) {
       assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'No usage in this period.\n']);
     });
 
+    test('hourly usage is printed for any number of days', async () => {
+      const args = ['usage', '--by', 'hour', '--account', account, '--from', '2026-01-01'];
+      const { code, stdout, stderr } = await run([...args, '--json'], managed.env);
+      assert.equal(code, 0, stderr);
+      const rows: { requests: number }[] = JSON.parse(stdout);
+      assert.equal(
+        rows.reduce((sum, { requests }) => sum + requests, 0),
+        2,
+      );
+    });
+
+    test('days that do not exist are refused', async () => {
+      for (const day of ['2026-02-30', '2026-02-30T00:00:00Z', '2025-02-29', '2026-13-01']) {
+        for (const [args, expected] of [
+          [['ledger', 'export', '--to', day], 2],
+          [['usage', '--from', day], 1],
+        ] as const) {
+          const { code, stdout } = await run(args, managed.env);
+          assert.deepEqual([code, stdout], [expected, ''], args.join(' '));
+        }
+      }
+      for (const path of ['/api/requests?from=2026-02-30T00:00:00Z', '/api/usage?to=2026-02-30']) {
+        assert.equal((await managed.call('GET', path)).status, 400, path);
+      }
+    });
+
     test('the ledger export has one line per request, oldest first, with the same fields as the API', async () => {
       const args = ['ledger', 'export', '--account', account];
       const { code, stdout } = await run([...args, '--format', 'jsonl'], managed.env);

@@ -15,6 +15,7 @@ import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { stringify } from 'yaml';
+import { Plans } from '../../src/accounts/plans.ts';
 import { ConfigError, type ConfigIssue } from '../../src/config/errors.ts';
 import { configFields, fieldAt, formatPath } from '../../src/config/fields.ts';
 import { loadConfig, loadSecrets } from '../../src/config/load.ts';
@@ -109,6 +110,31 @@ test('paths of model files are relative to the configuration file; other sources
 test('publicUrl has no trailing slash, because paths are appended to it', async () => {
   const { file } = await load('publicUrl: https://llm.example.org/\n');
   assert.equal(file.publicUrl, 'https://llm.example.org');
+});
+
+test('publicUrl has no path, because the console does not work under one', async () => {
+  for (const url of [
+    'https://a.example/llm',
+    'https://a.example/v1/',
+    'https://a.example?x',
+    'https://u:p@a.example',
+  ]) {
+    const [text = '', ...more] = await issueTexts(`publicUrl: "${url}"\n`);
+    assert.match(text, /^1:12 publicUrl: expected only a scheme and a host, such as "https:/, url);
+    assert.deepEqual(more, []);
+  }
+});
+
+test('names of built-in properties are not names of plans or variables', async () => {
+  for (const name of ['constructor', 'toString', '__proto__']) {
+    const [text = ''] = await issueTexts(`defaultPlan: ${name}\n`);
+    assert.match(text, /^1:14 defaultPlan: expected the name of a plan in `plans`/, name);
+  }
+  const { file } = await load('plans: {constructor: {tokensPerDay: 5}}\ndefaultPlan: constructor\n');
+  assert.equal(new Plans(file).of(null)?.limits.tokensPerDay, 5);
+  const replica = '{url: "http://127.0.0.1:9", dialect: vllm, apiKeyEnv: constructor}';
+  const [text = ''] = await issueTexts(`models: [{id: a/b, replicas: [${replica}]}]\n`);
+  assert.match(text, /apiKeyEnv: the environment variable .* is not set/);
 });
 
 test('all issues are reported together, with positions and accepted values', async () => {

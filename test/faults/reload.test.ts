@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { rename, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
@@ -11,14 +11,18 @@ const LIMIT = 'x-ratelimit-limit-requests';
 
 /** The events that reload the configuration. */
 const EVENTS: Record<string, (target: ReloadTest, text: string) => Promise<unknown>> = {
-  'on SIGHUP': async (target, text) => {
-    await writeFile(target.file, text);
-    target.service.child.kill('SIGHUP');
-  },
   'when the file is written': (target, text) => writeFile(target.file, text),
   'when the file is replaced': async (target, text) => {
     await writeFile(`${target.file}.new`, text);
     await rename(`${target.file}.new`, target.file);
+  },
+  // As in a mounted ConfigMap of Kubernetes.
+  'when a link to its directory is replaced': async (target, text) => {
+    const next = `${target.link}-next`;
+    await mkdir(next);
+    await writeFile(join(next, 'sluice.yaml'), text);
+    await symlink(next, `${target.link}.new`);
+    await rename(`${target.link}.new`, target.link);
   },
 };
 
@@ -33,9 +37,7 @@ describe('a running service', () => {
 
   for (const [name, change] of Object.entries(EVENTS)) {
     test(`plans are reloaded ${name} and apply to the next request`, async () => {
-      await using owned = new AsyncDisposableStack();
-      // With a symbolic link, the watched directory does not change, so only the signal reloads.
-      const it = name === 'on SIGHUP' ? owned.use(await ReloadTest.start(INITIAL, true)) : shared;
+      const it = shared;
       const caller = await it.reset();
       using stream = await it.stream(caller);
       assert.equal((await it.complete(caller)).header(LIMIT), '1000');
@@ -48,6 +50,13 @@ describe('a running service', () => {
       assert.match((await stream.chunk()) ?? '', /"delta":/);
     });
   }
+
+  test('the configuration is reloaded on SIGHUP', async () => {
+    await using it = await ReloadTest.start(INITIAL);
+    assert.deepEqual(it.lines('configuration reloaded'), []);
+    it.service.child.kill('SIGHUP');
+    await until(() => it.lines('configuration reloaded').length === 1);
+  });
 
   test('an invalid file changes nothing, and the log has the position of the error', async () => {
     const it = shared;
@@ -116,28 +125,32 @@ function plans(plan: string): string {
 class ReloadTest implements AsyncDisposable {
   readonly service: ServiceProcess;
   readonly manager: Management;
-  readonly file: string;
+  /** A symbolic link to the directory of the file. */
+  readonly link: string;
   readonly #owned: AsyncDisposable;
 
-  private constructor(service: ServiceProcess, manager: Management, file: string, owned: AsyncDisposable) {
+  private constructor(service: ServiceProcess, manager: Management, link: string, owned: AsyncDisposable) {
     this.service = service;
     this.manager = manager;
-    this.file = file;
+    this.link = link;
     this.#owned = owned;
   }
 
-  static async start(yaml: string, linked = false): Promise<ReloadTest> {
+  static async start(yaml: string): Promise<ReloadTest> {
     await using owned = new AsyncDisposableStack();
     const { path } = owned.use(await temporaryFolder());
-    const file = join(path, 'sluice.yaml');
-    await writeFile(file, yaml);
-    const { path: folder } = owned.use(await temporaryFolder());
-    const link = join(folder, 'sluice.yaml');
-    await symlink(file, link);
-    const service = owned.use(await spawnService(yaml, { SLUICE_CONFIG: linked ? link : file }));
+    const [folder, link] = [join(path, 'first'), join(path, 'current')];
+    await mkdir(folder);
+    await symlink(folder, link);
+    await writeFile(join(link, 'sluice.yaml'), yaml);
+    const service = owned.use(await spawnService(yaml, { SLUICE_CONFIG: join(link, 'sluice.yaml') }));
     const manager = await Management.ofProcess(service);
     await until(() => service.stdout().includes('Ready.'));
-    return new ReloadTest(service, manager, file, owned.move());
+    return new ReloadTest(service, manager, link, owned.move());
+  }
+
+  get file(): string {
+    return join(this.link, 'sluice.yaml');
   }
 
   /** Writes the file `INITIAL` and waits until it applies. Resolves with a caller. */

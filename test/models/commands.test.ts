@@ -70,6 +70,12 @@ describe('sluice models', () => {
     assert(!stderr.includes('    at '), stderr);
   });
 
+  it('exits with 1, without a stack trace, for a directory', async () => {
+    await using fixture = await Fixture.open();
+    const { code, stderr } = await run(fixture, 'pull', fixture.home);
+    assert.deepEqual([code, stderr], [1, `${fixture.home}: cannot open the file (EISDIR)\n`]);
+  });
+
   it('exits with 130 on Ctrl-C and resumes later', async () => {
     await using fixture = await Fixture.open();
     fixture.hub.script = [{ stallAfter: 8000 }];
