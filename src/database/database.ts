@@ -27,7 +27,7 @@ export interface Database extends AsyncDisposable {
   readonly reports: Kysely<Schema>;
   /**
    * Returns a number that increases with every commit that changes access rights (keys and accounts, but not a
-   * key's last use). For polling: takes 2 µs on SQLite, and one query on a background connection on PostgreSQL.
+   * key's last use). For polling: takes 2 µs on SQLite, and one query on a separate connection on PostgreSQL.
    */
   accessRevision(): number | Promise<number>;
 }

@@ -25,8 +25,9 @@ interface PoolBounds {
 
 /** Used by requests. */
 const MAIN: PoolBounds = { connections: 10, statementMs: 10_000, lockMs: 5000 };
-/** Two connections, so that polling the access revision does not wait for writing the last use of keys. */
-const BACKGROUND: PoolBounds = { connections: 2, statementMs: 2000, lockMs: 100 };
+const BACKGROUND: PoolBounds = { connections: 1, statementMs: 2000, lockMs: 100 };
+/** A separate connection, so that the polls on which the validity of keys depends wait for nothing else. */
+const POLLING: PoolBounds = { connections: 1, statementMs: 2000, lockMs: 100 };
 /** Separate connections, so that long queries do not block requests. */
 const REPORTS: PoolBounds = { connections: 4, statementMs: 10_000, lockMs: 5000, readOnly: true };
 /** Without timeouts, because a migration may rewrite large tables, or wait for another process. */
@@ -53,6 +54,7 @@ export async function openPostgres(url: Secret, onMigration?: (name: string) => 
     await migrate(connect(url, MIGRATION, temporary), 'postgres', name, onMigration);
   }
   const background = connect(url, BACKGROUND, owned);
+  const polling = connect(url, POLLING, owned);
   const reports = connect(url, REPORTS, owned);
   const resources = owned.move();
   return {
@@ -61,7 +63,7 @@ export async function openPostgres(url: Secret, onMigration?: (name: string) => 
     background,
     reports,
     accessRevision: async () => {
-      const { value } = await background
+      const { value } = await polling
         .selectFrom('settings')
         .select('value')
         .where('name', '=', ACCESS_REVISION)

@@ -22,6 +22,7 @@ import { serveHalfClosed } from './half-close.ts';
 import { registerHealth } from './health.ts';
 import { registerMetrics } from './metrics-endpoint.ts';
 import { methodsOf } from './paths.ts';
+import { pipelineBound } from './pipelining.ts';
 import { countRefusal, refuse } from './refusal.ts';
 import { violation } from './strict.ts';
 
@@ -99,7 +100,11 @@ function noSchemas(): never {
 function openServer(context: HttpContext, serve: RequestListener): Server {
   const { limits, stream } = context;
   // `violation` refuses a missing `Host`, in the usual error format.
-  const server = createServer({ maxHeaderSize: limits.headerBytes, requireHostHeader: false }, serve);
+  const bounded = pipelineBound();
+  const server = createServer(
+    { maxHeaderSize: limits.headerBytes, requireHostHeader: false },
+    bounded(serve),
+  );
   server.maxConnections = limits.connections;
   watchConnections(
     server,
@@ -109,12 +114,13 @@ function openServer(context: HttpContext, serve: RequestListener): Server {
   serveHalfClosed(server, currentResponse);
   // Connections of an HTTP server are `net.Socket`s.
   server.on('connect', (_request, socket) => void refuseConnect(context, socket as Socket));
-  server.on('checkExpectation', (request, response) => {
+  const refuseExpectation = bounded((request, response) => {
     const exchange = { request, response, requestId: randomUUIDv7() };
     const fault = new ServiceError('expectation_failed', 'The `Expect` header must be `100-continue`.');
     countRefusal(context, request, fault, null);
     sendError(exchange, fault, limits.drainBytes);
   });
+  server.on('checkExpectation', refuseExpectation);
   return server;
 }
 

@@ -141,6 +141,20 @@ test('pipelined requests get their responses in order', async () => {
   assertError(await wire.response(), 'unknown_url');
 });
 
+test('a connection has at most 16 unanswered requests: it is closed after their responses', async () => {
+  using wire = await Wire.open(service.url);
+  const slow = requestText(CHAT, key, chat(scripted({ text: 'slow', startMs: 40 })));
+  wire.send(slow + requestText('GET /v1/models').repeat(1000));
+  assert.ok((await wire.response()).body.includes('slow'));
+  const responses = [];
+  for (let n = 1; n < 16; n++) responses.push(await wire.response());
+  assert.deepEqual(
+    responses.map(({ header }) => header('connection')),
+    [...Array<string>(14).fill('keep-alive'), 'close'],
+  );
+  assert.equal(await wire.rest(), '');
+});
+
 test('a client that waits for 100 Continue gets it, and then its response', async () => {
   using wire = await Wire.open(service.url);
   const headers = { ...key, 'Content-Length': String(hello.length), Expect: '100-continue' };
