@@ -20,16 +20,17 @@ export function registerApi(app: FastifyInstance, context: HttpContext): void {
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       ...(endpoint.access === 'open' && { bodyLimit: OPEN_BODY_BYTES }),
       // Runs before the body is read.
-      onRequest: async (request) => {
-        request.principal = await identify(context, request);
-        checkCaller(endpoint, request.principal);
-        if (endpoint.method !== 'GET' && request.principal?.key == null) {
-          checkOrigin(request, context.publicUrl());
-        }
-      },
+      onRequest: (request) => authorize(context, endpoint, request),
       handler: (request, reply) => respond(context, endpoint, request, reply),
     });
   }
+}
+
+/** Sets `request.principal`. Rejects like `identify`, `checkCaller` and `checkOrigin`. */
+async function authorize(context: HttpContext, endpoint: Endpoint, request: FastifyRequest): Promise<void> {
+  request.principal = await identify(context, request);
+  checkCaller(endpoint, request.principal);
+  if (endpoint.method !== 'GET' && request.principal?.key == null) checkOrigin(request, context.publicUrl());
 }
 
 /**
@@ -87,6 +88,8 @@ async function respond(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
+  // A body can take minutes to arrive, and the key or session may have been revoked meanwhile.
+  if (request.bodyMemory !== null) await authorize(context, endpoint, request);
   const { principal } = request;
   const { plans, limits } = context.inference.accounting;
   const bytes = request.body instanceof Uint8Array ? request.body : EMPTY;

@@ -3,6 +3,7 @@ import { request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { MODEL } from '../../harness.ts';
 import { testDatabases } from '../../servers.ts';
+import { Wire } from '../wire.ts';
 import {
   startIdentityFixture,
   tokenOf,
@@ -36,6 +37,46 @@ for (const kind of testDatabases()) {
       });
     });
     after(() => fixture[Symbol.asyncDispose]());
+
+    test('a request is authorized again when its body has arrived', async () => {
+      const base = fixture.test.service.localUrl;
+      const body = JSON.stringify({ name: 'planted', account_id: accountId });
+      /** Returns the status of a request whose access is withdrawn before its body is sent. */
+      const createLate = async (headers: Record<string, string>, withdraw: () => Promise<unknown>) => {
+        using wire = await Wire.open(base);
+        const lines = Object.entries({
+          host: new URL(base).host,
+          origin: base,
+          'content-length': String(body.length),
+          expect: '100-continue',
+          ...headers,
+        }).map(([name, value]) => `${name}: ${value}\r\n`);
+        wire.send(`POST /api/keys HTTP/1.1\r\n${lines.join('')}\r\n`);
+        assert.equal((await wire.head()).status, 100);
+        await withdraw();
+        return (await wire.send(body).response()).status;
+      };
+      const admin = await operator.ok('createKey', {
+        body: { name: 'admin', kind: 'admin', account_id: accountId },
+      });
+      const authorization = `Bearer ${admin.key}`;
+      const params = { id: admin.id };
+      assert.equal(await createLate({ authorization }, () => operator.ok('revokeKey', { params })), 401);
+      const { link } = await operator.ok('createInvitation', {
+        body: { account_id: accountId, email: 'leaver@example.com', role: 'owner' },
+      });
+      const leaver = fixture.browser();
+      await leaver.ok('acceptInvitation', {
+        body: { token: tokenOf(link), name: 'Lea', password: PASSWORD },
+      });
+      const cookie = [...leaver.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+      const { user } = await leaver.ok('getSession');
+      assert.ok(user);
+      const membership = { params: { id: accountId, user_id: user.id } };
+      assert.equal(await createLate({ cookie }, () => operator.ok('removeMember', membership)), 404);
+      const { data } = await operator.ok('listKeys', { query: { account_id: accountId } });
+      assert.ok(data.every(({ name }) => name !== 'planted'));
+    });
 
     test('resources of other accounts get the same response as resources that do not exist', async () => {
       const { id: otherAccount } = await operator.ok('createAccount', { body: { name: 'other' } });
