@@ -39,6 +39,7 @@ export const ERRORS = {
   ],
   request_timeout: [408, 'The request did not arrive in time.'],
   last_operator: [409, 'The last operator cannot be removed.'],
+  last_owner: [409, 'The last owner of an account cannot be removed or become a member.'],
   conflict: [
     409,
     'The change conflicts with the current state; for example, the email address is already in use.',

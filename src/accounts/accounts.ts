@@ -180,8 +180,11 @@ const STATUS_ACTIONS: Readonly<Record<AccountStatus, AuditAction>> = {
   closed: 'account.close',
 };
 
-/** Reads and locks the row until the transaction ends. Rejects with a `ServiceError` `not_found`. */
-async function lockAccount(
+/**
+ * Reads and locks the row until the transaction ends, for changes that depend on the state of the account, its members
+ * or its invitations. Does not block new rows that refer to the account. Rejects with a `ServiceError` `not_found`.
+ */
+export async function lockAccount(
   database: Database,
   transaction: Transaction<Schema>,
   id: string,
@@ -190,7 +193,7 @@ async function lockAccount(
     .selectFrom('accounts')
     .selectAll()
     .where('id', '=', id)
-    .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
+    .$if(database.location.kind === 'postgres', (query) => query.forNoKeyUpdate())
     .executeTakeFirst();
   if (row === undefined) throw noSuchAccount();
   return row;

@@ -3,7 +3,7 @@ import type { Selectable, Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
 import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
-import { getAccount, type AccountRecord } from './accounts.ts';
+import { getAccount, lockAccount, type AccountRecord } from './accounts.ts';
 import { appendAudit, type Actor } from './audit.ts';
 import { EMAIL, hasLength, MAX_EMAIL } from './bounds.ts';
 import { revokeOrphanedPlaygroundKeys } from './key-table.ts';
@@ -92,10 +92,14 @@ export async function listUsers(database: Database, page: PageQuery = {}): Promi
   return await readPage(database.kysely.selectFrom('users').selectAll(), toRecord, page);
 }
 
-/** Deletes a user with all memberships. Rejects with a `ServiceError` `not_found`, or `last_operator`. */
+/**
+ * Deletes a user with all memberships. Rejects with a `ServiceError` `not_found`, `last_operator`, or `last_owner` if
+ * an account would have members but no owner.
+ */
 export async function deleteUser(database: Database, id: string, by: Actor): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
-    // Locks the user before the memberships, as `setMember` does, to avoid deadlocks.
+    await refuseLastOperator(database, transaction, id);
+    // Locks the user before the accounts, as `setMember` does, to avoid deadlocks.
     const user = await transaction
       .selectFrom('users')
       .select('id')
@@ -103,7 +107,7 @@ export async function deleteUser(database: Database, id: string, by: Actor): Pro
       .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
       .executeTakeFirst();
     if (user === undefined) throw noSuchUser();
-    await refuseLastOperator(database, transaction, id);
+    await refuseOwnersOfMembers(database, transaction, id);
     const memberships = await transaction
       .deleteFrom('memberships')
       .where('user_id', '=', id)
@@ -127,13 +131,12 @@ interface NewMember {
   mayAdd?: boolean;
 }
 
-/** Sets the role of a user in an account, adding them if necessary. Rejects with `not_found`. */
+/** Sets the role of a user in an account, adding them if necessary. Rejects with `not_found` or `last_owner`. */
 export async function setMember(
   database: Database,
   { accountId, userId, role, mayAdd = true }: NewMember,
   by: Actor,
 ): Promise<MemberRecord> {
-  await getAccount(database, accountId);
   return await database.kysely.transaction().execute(async (transaction) => {
     const user = await transaction
       .selectFrom('users')
@@ -142,8 +145,10 @@ export async function setMember(
       // Prevents deletion until the transaction ends, without blocking other readers.
       .$if(database.location.kind === 'postgres', (query) => query.forShare())
       .executeTakeFirst();
+    await lockAccount(database, transaction, accountId);
     if (!mayAdd && !(await isMember(transaction, accountId, userId))) throw notInAccount();
     if (user === undefined) throw noSuchUser();
+    if (role !== 'owner') await refuseLastOwner(transaction, accountId, userId);
     const { created_at: createdAt } = await transaction
       .insertInto('memberships')
       .values({ account_id: accountId, user_id: userId, role, created_at: Date.now() })
@@ -160,13 +165,15 @@ export async function setMember(
   });
 }
 
-/** Removes a user from an account. Rejects with a `ServiceError` `not_found` if they are not a member. */
+/** Removes a user from an account. Rejects with a `ServiceError` `not_found` if they are not a member, or `last_owner`. */
 export async function removeMember(
   database: Database,
   { accountId, userId }: { accountId: string; userId: string },
   by: Actor,
 ): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
+    await lockAccount(database, transaction, accountId);
+    await refuseLastOwner(transaction, accountId, userId);
     const { numDeletedRows } = await transaction
       .deleteFrom('memberships')
       .where('account_id', '=', accountId)
@@ -244,6 +251,55 @@ export function checkedEmail(text: string): string {
     `\`email\` must be an email address of at most ${MAX_EMAIL} characters, such as zoe@example.com.`,
     { param: 'email' },
   );
+}
+
+/** Rejects with a `ServiceError` `last_owner` if the user is the only owner of the account, which must be locked. */
+async function refuseLastOwner(
+  transaction: Transaction<Schema>,
+  accountId: string,
+  userId: string,
+): Promise<void> {
+  const owners = await transaction
+    .selectFrom('memberships')
+    .select('user_id')
+    .where('account_id', '=', accountId)
+    .where('role', '=', 'owner')
+    .limit(2)
+    .execute();
+  if (owners.length !== 1 || owners[0]?.user_id !== userId) return;
+  throw new ServiceError(
+    'last_owner',
+    `The last owner of the account \`${accountId}\` must stay an owner. Make another member an owner first.`,
+  );
+}
+
+/**
+ * Rejects with `last_owner` if the user is the last owner of an account with other members. An account without members
+ * needs no owner: operators can invite one.
+ */
+async function refuseOwnersOfMembers(
+  database: Database,
+  transaction: Transaction<Schema>,
+  userId: string,
+): Promise<void> {
+  const owned = await transaction
+    .selectFrom('memberships')
+    .select('account_id')
+    .where('user_id', '=', userId)
+    .where('role', '=', 'owner')
+    // Always in the same order, to avoid deadlocks.
+    .orderBy('account_id')
+    .execute();
+  for (const { account_id: accountId } of owned) {
+    await lockAccount(database, transaction, accountId);
+    const other = await transaction
+      .selectFrom('memberships')
+      .select('user_id')
+      .where('account_id', '=', accountId)
+      .where('user_id', '<>', userId)
+      .executeTakeFirst();
+    if (other !== undefined) await refuseLastOwner(transaction, accountId, userId);
+  }
 }
 
 async function isMember(

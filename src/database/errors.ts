@@ -18,6 +18,8 @@ export type DatabaseFault =
   | 'full'
   /** The database was still locked when the timeout expired. */
   | 'busy'
+  /** A concurrent change created a row with the same unique value, or deleted a row that the new one refers to. */
+  | 'conflict'
   /** Any other error of the database; see the `cause`. */
   | 'failed';
 
@@ -34,7 +36,9 @@ export class DatabaseError extends Error {
 
 type FaultText = readonly [DatabaseFault, string];
 
-/** Primary result codes of SQLite (https://sqlite.org/rescode.html) that an operator can act on. */
+const CONFLICT: FaultText = ['conflict', 'refused a change that conflicts with another row'];
+
+/** Result codes of SQLite (https://sqlite.org/rescode.html), extended or primary, that are not `failed`. */
 const SQLITE_FAULTS: ReadonlyMap<number, FaultText> = new Map([
   [3, ['unwritable', 'cannot be read or written: check its owner and permissions']],
   [5, ['busy', 'is locked by another process']],
@@ -57,12 +61,17 @@ const SQLITE_FAULTS: ReadonlyMap<number, FaultText> = new Map([
       'is not a SQLite database: move the file away, or set SLUICE_HOME to another directory',
     ],
   ],
+  // Extended codes: foreign keys, primary keys and unique constraints.
+  [787, CONFLICT],
+  [1555, CONFLICT],
+  [2067, CONFLICT],
 ]);
 
 /** Converts an error of `node:sqlite` to a `DatabaseError` that names the file. Returns other errors unchanged. */
 export function asDatabaseError(error: unknown, path: string): unknown {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return error;
-  const [fault, words] = SQLITE_FAULTS.get(error.errcode & 0xff) ?? ['failed', `failed: ${error.message}`];
+  const [fault, words] = SQLITE_FAULTS.get(error.errcode) ??
+    SQLITE_FAULTS.get(error.errcode & 0xff) ?? ['failed', `failed: ${error.message}`];
   return new DatabaseError(fault, `The database ${path} ${words}.`, { cause: error });
 }
 
@@ -84,6 +93,8 @@ const POSTGRES_FAULTS: ReadonlyMap<string, FaultText> = new Map([
   ['28', CREDENTIALS],
   ['53', ['failed', 'is out of memory or another resource']],
   ['57P', ['unavailable', 'is starting, stopping or recovering']],
+  ['23503', CONFLICT],
+  ['23505', CONFLICT],
   ['25006', ['unwritable', 'is read-only: the server is a standby, or is configured as read-only']],
   ['3D000', ['unwritable', 'does not exist: create it, or check SLUICE_DATABASE_URL']],
   ['40001', LOCKED],

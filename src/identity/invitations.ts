@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
-import { getAccount } from '../accounts/accounts.ts';
+import { lockAccount } from '../accounts/accounts.ts';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { readPage, type Page, type PageQuery } from '../accounts/page.ts';
 import { checkedEmail } from '../accounts/users.ts';
@@ -34,23 +34,29 @@ export async function createInvitation(
   by: Actor,
 ): Promise<{ record: InvitationRecord; accountName: string; token: string }> {
   const email = checkedEmail(values.email);
-  const account = await getAccount(database, values.accountId);
-  if (account.status === 'closed') {
-    throw new ServiceError('conflict', 'The account is closed.', { param: 'account_id' });
-  }
   const token = newToken();
   const now = Date.now();
   const row = {
     id: `invitation_${randomBytes(12).toString('hex')}`,
     token_hash: hashToken(token),
-    account_id: account.id,
+    account_id: values.accountId,
     email,
     role: values.role,
     invited_by: by.id,
     created_at: now,
     expires_at: now + INVITATION_MS,
   };
-  await database.kysely.transaction().execute(async (transaction) => {
+  return await database.kysely.transaction().execute(async (transaction) => {
+    // Also makes concurrent invitations of the same address replace each other.
+    const account = await lockAccount(database, transaction, values.accountId);
+    if (account.status === 'closed') {
+      throw new ServiceError('conflict', 'The account is closed.', { param: 'account_id' });
+    }
+    await transaction
+      .deleteFrom('invitations')
+      .where('account_id', '=', account.id)
+      .where('email', '=', email)
+      .execute();
     const member = await transaction
       .selectFrom('memberships')
       .innerJoin('users', 'users.id', 'memberships.user_id')
@@ -67,11 +73,6 @@ export async function createInvitation(
         },
       );
     }
-    await transaction
-      .deleteFrom('invitations')
-      .where('account_id', '=', account.id)
-      .where('email', '=', email)
-      .execute();
     await transaction.insertInto('invitations').values(row).execute();
     await appendAudit(transaction, by, {
       action: 'invitation.create',
@@ -79,8 +80,8 @@ export async function createInvitation(
       accountId: account.id,
       detail: { role: values.role },
     });
+    return { record: toRecord(row), accountName: account.name, token };
   });
-  return { record: toRecord(row), accountName: account.name, token };
 }
 
 /** Returns a page of pending invitations, oldest first. `accountId` null: of all accounts. */

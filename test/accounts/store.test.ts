@@ -28,3 +28,36 @@ test('a database error is a 503 without details; other errors are unchanged', as
   }
   assert.equal(await store.use(async ({ location }) => location.kind), 'sqlite');
 });
+
+for (const kind of testDatabases()) {
+  test(`on ${kind.name}, a row that another one conflicts with is a 409`, async () => {
+    await using database = await kind.open();
+    const store = new AccountStore(database);
+    const insert = (token_hash: string, account_id: string) =>
+      store.use(({ kysely }) =>
+        kysely
+          .insertInto('invitations')
+          .values({
+            id: token_hash,
+            token_hash: token_hash.padEnd(64),
+            account_id,
+            email: `${token_hash}@b`,
+            role: 'member',
+            invited_by: 'cli:test',
+            created_at: 0,
+            expires_at: 0,
+          })
+          .execute(),
+      );
+    await insert('a', 'default');
+    for (const [hash, account] of [
+      ['a', 'default'],
+      ['b', 'acct_0'],
+    ] as const) {
+      await assert.rejects(
+        insert(hash, account),
+        (error) => error instanceof ServiceError && error.code === 'conflict',
+      );
+    }
+  });
+}

@@ -50,13 +50,18 @@ for (const kind of testDatabases()) {
       await using database = await kind.open();
       const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
       const user = await createUser(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
+      const heir = await createUser(database, { name: 'Max', email: 'max@example.com' }, by);
       const member = await setMember(database, { accountId, userId: user.id, role: 'member' }, by);
       const owner = await setMember(database, { accountId, userId: user.id, role: 'owner' }, by);
       assert.deepEqual(owner, { ...member, role: 'owner' });
       assert.deepEqual(await members(database, accountId), [owner]);
       assert.deepEqual(await members(database, 'default'), []);
+      await setMember(database, { accountId, userId: heir.id, role: 'owner' }, by);
       await removeMember(database, { accountId, userId: user.id }, by);
-      assert.deepEqual(await members(database, accountId), []);
+      assert.deepEqual(
+        (await members(database, accountId)).map((left) => left.user),
+        [heir],
+      );
       const { items } = await listAudit(database, { subject: `user:${user.id}`, accountId });
       assert.deepEqual(items.map(({ action }) => action).sort(), [
         'member.remove',
@@ -104,6 +109,56 @@ for (const kind of testDatabases()) {
       await createUser(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
     });
 
+    test('the last owner of an account stays an owner', async () => {
+      await using database = await kind.open();
+      const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
+      const ids: string[] = [];
+      for (const name of ['a', 'b', 'c']) {
+        const { id: userId } = await createUser(database, { name, email: `${name}@b` }, by);
+        await setMember(database, { accountId, userId, role: name === 'c' ? 'member' : 'owner' }, by);
+        ids.push(userId);
+      }
+      const [a = '', b = '', c = ''] = ids;
+      const lastOwner = refused('last_owner');
+      await setMember(database, { accountId, userId: b, role: 'member' }, by);
+      await assert.rejects(setMember(database, { accountId, userId: a, role: 'member' }, by), lastOwner);
+      await assert.rejects(removeMember(database, { accountId, userId: a }, by), lastOwner);
+      await assert.rejects(deleteUser(database, a, by), lastOwner);
+      await setMember(database, { accountId, userId: a, role: 'owner' }, by);
+      // The last member of an account can be deleted: operators can invite another one.
+      for (const userId of [b, c]) await removeMember(database, { accountId, userId }, by);
+      await assert.rejects(removeMember(database, { accountId, userId: a }, by), lastOwner);
+      await deleteUser(database, a, by);
+      assert.deepEqual(await members(database, accountId), []);
+    });
+
+    for (const [name, leave] of [
+      ['demoted', (database, member) => setMember(database, { ...member, role: 'member' }, by)],
+      ['removed', (database, member) => removeMember(database, member, by)],
+      ['deleted', (database, { userId }) => deleteUser(database, userId, by)],
+    ] as readonly [string, (database: Database, member: Membership) => Promise<unknown>][]) {
+      test(`one of two owners that are ${name} at the same time stays an owner`, async () => {
+        await using database = await kind.open();
+        const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
+        const owners: Membership[] = [];
+        for (const [email, role] of [
+          ['a@b', 'owner'],
+          ['b@b', 'owner'],
+          ['c@b', 'member'],
+        ] as const) {
+          const { id: userId } = await createUser(database, { name: email, email }, by);
+          await setMember(database, { accountId, userId, role }, by);
+          if (role === 'owner') owners.push({ accountId, userId });
+        }
+        const results = await Promise.allSettled(owners.map((member) => leave(database, member)));
+        assert.deepEqual(results.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
+        const refusal = results.find(({ status }) => status === 'rejected');
+        assert.ok(refusal?.status === 'rejected' && refused('last_owner')(refusal.reason));
+        const left = await members(database, accountId);
+        assert.equal(left.filter(({ role }) => role === 'owner').length, 1);
+      });
+    }
+
     test('members are listed in pages', async () => {
       await using database = await kind.open();
       for (let index = 0; index < 5; index += 1) {
@@ -118,6 +173,11 @@ for (const kind of testDatabases()) {
       assert.equal(third.nextCursor, null);
     });
   });
+}
+
+interface Membership {
+  accountId: string;
+  userId: string;
 }
 
 function members(database: Database, accountId: string) {

@@ -101,6 +101,39 @@ for (const kind of testDatabases()) {
       assert.equal((await browser.call('getInvitation', { body: { token: second } })).code, 'invalid_link');
     });
 
+    test('of concurrent invitations of the same address, one stays', async () => {
+      const body = { account_id: 'default', email: 'twice@example.com', role: 'member' };
+      const created = await Promise.all(
+        Array.from({ length: 8 }, () => operator.ok('createInvitation', { body })),
+      );
+      const looks = await Promise.all(
+        created.map(({ link }) =>
+          fixture.browser().call('getInvitation', { body: { token: tokenOf(link) } }),
+        ),
+      );
+      assert.equal(looks.filter(({ status }) => status === 200).length, 1);
+    });
+
+    test('of concurrent acceptances for a new user by different links, the others are a conflict', async () => {
+      const email = 'new@example.com';
+      const links = [];
+      for (const name of ['one', 'two', 'three', 'four']) {
+        const { id } = await operator.ok('createAccount', { body: { name } });
+        const body = { account_id: id, email, role: 'member' };
+        links.push((await operator.ok('createInvitation', { body })).link);
+      }
+      const responses = await Promise.all(
+        links.map((link) =>
+          fixture.browser().call('acceptInvitation', {
+            body: { token: tokenOf(link), name: 'New', password: PASSWORD },
+          }),
+        ),
+      );
+      const refusals = responses.filter(({ status }) => status !== 200);
+      assert.equal(refusals.length, links.length - 1);
+      for (const { code } of refusals) assert.match(code ?? '', /^(conflict|sign_in_required)$/);
+    });
+
     test('an existing user must sign in to accept, and no one else can accept', async () => {
       const { id } = await operator.ok('createAccount', { body: { name: 'Second' } });
       const body = { account_id: id, email: 'max@example.com', role: 'member' };

@@ -112,6 +112,17 @@ for (const kind of testDatabases()) {
     });
 
     test('users can delete themselves, and the accounts of which they are members are kept', async () => {
+      // Zoe is a member of the account that Olga owns.
+      assert.equal((await operator.call('deleteMe', { body: { password } })).code, 'last_owner');
+      const [zoe] = await fixture.database.kysely
+        .selectFrom('users')
+        .where('name', '=', 'Zoe')
+        .select('id')
+        .execute();
+      await operator.ok('setMember', {
+        params: { id: 'default', user_id: zoe?.id ?? '' },
+        body: { role: 'owner' },
+      });
       await operator.ok('deleteMe', { body: { password } });
       assert.equal(operator.cookies.size, 0);
       assert.equal((await operator.call('signIn', { body: { email, password } })).code, 'wrong_credentials');

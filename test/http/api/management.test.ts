@@ -145,6 +145,10 @@ for (const kind of testDatabases()) {
       assert.deepEqual([member.account_id, member.user, member.role], [accountId, user, 'member']);
       const owner = await ok('PUT', path, { body: { role: 'owner' } });
       assert.deepEqual((await ok('GET', `/api/accounts/${accountId}/members`)).data, [owner]);
+      assertRefused(await call('PUT', path, { body: { role: 'member' } }), 409, 'last_owner');
+      assertRefused(await call('DELETE', path), 409, 'last_owner');
+      const { id: heir } = await ok('POST', '/api/users', { body: { name: 'h', email: `h-${email}` } });
+      await ok('PUT', `/api/accounts/${accountId}/members/${heir}`, { body: { role: 'owner' } });
       assert.deepEqual(await ok('DELETE', path), { id: user.id, deleted: true });
       assertRefused(await call('DELETE', path), 404, 'not_found', 'user_id');
       await ok('PUT', path, { body: { role: 'owner' } });
@@ -155,7 +159,7 @@ for (const kind of testDatabases()) {
       const { id: other } = await ok('POST', '/api/users', { body: { name: 'a', email: `a-${email}` } });
       await ok('PATCH', `/api/users/${other}`, { body: { operator: true } });
       assert.deepEqual(await ok('DELETE', `/api/users/${user.id}`), { id: user.id, deleted: true });
-      assert.deepEqual((await ok('GET', `/api/accounts/${accountId}/members`)).data, []);
+      assert.equal((await ok('GET', `/api/accounts/${accountId}/members`)).data.length, 1);
       assertRefused(await call('DELETE', `/api/users/${user.id}`), 404, 'not_found', 'user_id');
       assertRefused(
         await call('POST', '/api/users', { body: { name: 'a', email: 'nowhere' } }),

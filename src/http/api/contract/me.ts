@@ -63,7 +63,7 @@ export const meOperations = operations({
     access: 'signed-in',
     body: confirmation,
     response: done,
-    errors: [...CONFIRMATION_ERRORS, 'last_operator'],
+    errors: [...CONFIRMATION_ERRORS, 'last_operator', 'last_owner'],
   },
   beginTwoFactor: {
     route: 'POST /api/me/two-factor',

@@ -62,7 +62,7 @@ export const userOperations = operations({
     summary: 'Delete a user. Accounts, keys, the ledger and the audit log are kept.',
     access: 'operator',
     response: deleted,
-    errors: ['not_found', 'last_operator'],
+    errors: ['not_found', 'last_operator', 'last_owner'],
   },
   listMembers: {
     route: 'GET /api/accounts/{id}/members',
@@ -78,13 +78,13 @@ export const userOperations = operations({
     access: 'owner',
     body: component('MemberRole', z.strictObject({ role })),
     response: member,
-    errors: ['not_found'],
+    errors: ['not_found', 'last_owner'],
   },
   removeMember: {
     route: 'DELETE /api/accounts/{id}/members/{user_id}',
     summary: 'Remove a member from an account.',
     access: 'owner',
     response: deleted,
-    errors: ['not_found'],
+    errors: ['not_found', 'last_owner'],
   },
 });
