@@ -149,7 +149,7 @@ test('a connection has at most 16 unanswered requests: it is closed after their 
   const responses = [];
   for (let n = 1; n < 16; n++) responses.push(await wire.response());
   assert.deepEqual(
-    responses.map(({ header }) => header('connection')),
+    responses.map((response) => response.header('connection')),
     [...Array<string>(14).fill('keep-alive'), 'close'],
   );
   assert.equal(await wire.rest(), '');
