@@ -38,6 +38,7 @@ export const ERRORS = {
     'The endpoint does not support this method. The `Allow` header lists the methods it supports.',
   ],
   request_timeout: [408, 'The request did not arrive in time.'],
+  email_not_verified: [409, 'The user has not confirmed their email address.'],
   last_operator: [409, 'The last operator cannot be removed.'],
   last_owner: [409, 'The last owner of an account cannot be removed or become a member.'],
   conflict: [

@@ -34,6 +34,7 @@ export type AuditAction =
   | 'user.sign_in'
   | 'user.sign_in_refused'
   | 'user.change_password'
+  | 'user.confirm_email'
   | 'user.make_password_link'
   | 'user.add_provider'
   | 'user.begin_two_factor'

@@ -25,6 +25,8 @@ export interface UserRecord {
   name: string;
   /** In lower case. */
   email: string;
+  /** Whether the user, or an operator, has confirmed that the address is theirs. */
+  emailVerified: boolean;
   /** Manages the whole service. */
   operator: boolean;
   /** Has enabled two-factor authentication. */
@@ -326,5 +328,13 @@ function noSuchUser(): ServiceError {
 
 function toRecord(row: Selectable<Schema['users']>): UserRecord {
   const { id, name, email, created_at: createdAt } = row;
-  return { id, name, email, operator: row.operator === 1, twoFactor: row.two_factor === 1, createdAt };
+  return {
+    id,
+    name,
+    email,
+    emailVerified: row.email_verified === 1,
+    operator: row.operator === 1,
+    twoFactor: row.two_factor === 1,
+    createdAt,
+  };
 }

@@ -106,6 +106,7 @@ async function show(id: string, flags: { json?: true }): Promise<void> {
         id: user.id,
         name: user.name,
         email: user.email,
+        email_verified: user.emailVerified,
         role,
       })),
     });
@@ -115,7 +116,10 @@ async function show(id: string, flags: { json?: true }): Promise<void> {
   print(keys.length === 0 ? 'No keys' : 'Keys:');
   for (const key of keys) print(`  ${key.id}  ${key.name}  ${keyStatus(key, now)}`);
   print(members.length === 0 ? 'No members' : 'Members:');
-  for (const { user, role } of members) print(`  ${user.id}  ${user.name} <${user.email}>  ${role}`);
+  for (const { user, role } of members) {
+    const unverified = user.emailVerified ? '' : '  (email not verified)';
+    print(`  ${user.id}  ${user.name} <${user.email}>  ${role}${unverified}`);
+  }
 }
 
 async function listKeysAndMembers(database: Database, accountId: string) {

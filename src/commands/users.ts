@@ -22,8 +22,14 @@ export function register(program: Command): void {
     .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} users list`)
     .action(list);
+  users
+    .command('make-operator')
+    .description('Make a user an operator, who can manage the whole service.')
+    .argument('<user>', 'user ID or email address')
+    .option('--allow-unverified', 'even if the user has not confirmed their email address')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} users make-operator zoe@example.com`)
+    .action(setOperatorRole(true));
   for (const [name, description, action] of [
-    ['make-operator', 'Make a user an operator, who can manage the whole service.', setOperatorRole(true)],
     ['unmake-operator', 'Remove the operator role from a user.', setOperatorRole(false)],
     [
       'reset-second-factor',
@@ -57,11 +63,12 @@ async function list(flags: { json?: true }): Promise<void> {
   if (users.length === 0)
     return note(`No users yet. Run \`${PROGRAM} setup-link\` to create the first operator.`);
   printTable(
-    ['ID', 'NAME', 'EMAIL', 'OPERATOR', 'TWO-FACTOR', 'CREATED'],
-    users.map(({ id, name, email, operator, twoFactor, createdAt }) => [
+    ['ID', 'NAME', 'EMAIL', 'VERIFIED', 'OPERATOR', 'TWO-FACTOR', 'CREATED'],
+    users.map(({ id, name, email, emailVerified, operator, twoFactor, createdAt }) => [
       id,
       name,
       email,
+      emailVerified ? 'yes' : 'no',
       operator ? 'yes' : 'no',
       twoFactor ? 'yes' : 'no',
       shortTime(createdAt),
@@ -69,12 +76,14 @@ async function list(flags: { json?: true }): Promise<void> {
   );
 }
 
-function setOperatorRole(operator: boolean): (idOrEmail: string) => Promise<void> {
-  return async (idOrEmail) => {
+function setOperatorRole(
+  operator: boolean,
+): (idOrEmail: string, flags: { allowUnverified?: true }) => Promise<void> {
+  return async (idOrEmail, { allowUnverified }) => {
     await using database = await openConfiguredDatabase();
     const user = await findUser(database, idOrEmail);
     if (user === null) return failUnknownUser();
-    await setOperator(database, user.id, operator, commandLineActor());
+    await setOperator(database, user.id, { operator, allowUnverified }, commandLineActor());
     note(`${user.name} <${user.email}> is ${operator ? 'now' : 'no longer'} an operator.`);
   };
 }
@@ -116,6 +125,14 @@ function failUnknownUser(): void {
 }
 
 function userJson(user: UserRecord): Record<string, unknown> {
-  const { id, name, email, operator, twoFactor, createdAt } = user;
-  return { id, name, email, operator, two_factor: twoFactor, created_at: isoTime(createdAt) };
+  const { id, name, email, emailVerified, operator, twoFactor, createdAt } = user;
+  return {
+    id,
+    name,
+    email,
+    email_verified: emailVerified,
+    operator,
+    two_factor: twoFactor,
+    created_at: isoTime(createdAt),
+  };
 }

@@ -25,6 +25,8 @@ export interface AuthOptions {
   passwords: PasswordHasher;
   /** Sends a password reset link in the background. */
   sendResetToken(user: { email: string; name: string }, token: string): void;
+  /** Called before `onCredential`, before the credential is stored. */
+  beforeCredential(userId: string, provider: string): Promise<void>;
   /** Called when a user first signs in with a provider, or gets a password (`credential`). */
   onCredential(userId: string, provider: string): Promise<void>;
   /** Called when a user has set a new password with a reset link. */
@@ -79,7 +81,12 @@ export function openAuth(options: AuthOptions) {
     // `deleteExpired` deletes expired verifications.
     verification: { storeIdentifier: 'hashed', disableCleanup: true },
     // Anyone can start a sign-in with a provider, so its state is in an encrypted cookie instead of the database.
-    account: { updateAccountOnSignIn: false, storeStateStrategy: 'cookie' },
+    account: {
+      updateAccountOnSignIn: false,
+      storeStateStrategy: 'cookie',
+      // `beforeCredential` removes what another person could sign in with.
+      accountLinking: { requireLocalEmailVerified: false },
+    },
     onAPIError: { errorURL: '/sign-in' },
     socialProviders: providers.social,
     plugins: [...providers.plugins, { id: 'sluice', endpoints: { startSession } }],
@@ -91,7 +98,12 @@ export function openAuth(options: AuthOptions) {
           after: (user) => providers.onCreated(user),
         },
       },
-      account: { create: { after: (account) => options.onCredential(account.userId, account.providerId) } },
+      account: {
+        create: {
+          before: (account) => options.beforeCredential(account.userId, account.providerId),
+          after: (account) => options.onCredential(account.userId, account.providerId),
+        },
+      },
       session: {
         create: {
           /** Makes a new session pending if the user has a second factor, unless `startSession` creates it. */

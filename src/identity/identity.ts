@@ -11,7 +11,8 @@ import { loadAuth } from './load-auth.ts';
 import { Mailer } from './mailer.ts';
 import { resetEmail } from './emails.ts';
 import { deleteExpired, endPresentedSession, presentedSession, type UserSession } from './sessions.ts';
-import { SCRYPT, type PasswordHasher } from './password.ts';
+import { confirmAddress } from './confirm-address.ts';
+import { PASSWORD, SCRYPT, type PasswordHasher } from './password.ts';
 import { authHeaders, type BrowserRequest } from './browser-request.ts';
 
 export interface IdentityOptions {
@@ -134,6 +135,7 @@ export class Identity implements AsyncDisposable {
       }),
       sendResetToken: ({ email, name }, token) =>
         this.mailer?.send(resetEmail({ email, name }, `${this.publicUrl()}/reset-password#${token}`)),
+      beforeCredential: (userId, provider) => confirmByProvider(database, userId, provider),
       onCredential: (userId, provider) => recordProvider(database, userId, provider),
       onPasswordReset: (userId) => recordPasswordReset(database, userId),
       log,
@@ -147,9 +149,16 @@ export class Identity implements AsyncDisposable {
   }
 }
 
+/** Records that the user signs in with a provider for the first time, which has verified their address. */
+async function confirmByProvider({ kysely }: Database, userId: string, provider: string): Promise<void> {
+  if (provider === PASSWORD) return;
+  const by = { id: `user:${userId}`, ip: null };
+  await kysely.transaction().execute((transaction) => confirmAddress(transaction, userId, provider, by));
+}
+
 /** Records that the user can sign in with a provider. New passwords are recorded by the code that sets them. */
 async function recordProvider(database: Database, userId: string, provider: string): Promise<void> {
-  if (provider === 'credential') return;
+  if (provider === PASSWORD) return;
   const subject = `user:${userId}`;
   const note = { action: 'user.add_provider', subject, detail: { provider } } as const;
   await recordAudit(database, { id: subject, ip: null }, note);
@@ -158,16 +167,13 @@ async function recordProvider(database: Database, userId: string, provider: stri
 /** Records that the user has set a password by a reset link, which verifies the email address. */
 async function recordPasswordReset({ kysely }: Database, userId: string): Promise<void> {
   const subject = `user:${userId}`;
+  const by = { id: subject, ip: null };
   await kysely.transaction().execute(async (transaction) => {
-    await transaction
-      .updateTable('users')
-      .set({ email_verified: 1, updated_at: Date.now() })
-      .where('id', '=', userId)
-      .execute();
-    await appendAudit(
-      transaction,
-      { id: subject, ip: null },
-      { action: 'user.change_password', subject, detail: { by_link: true } },
-    );
+    await confirmAddress(transaction, userId, PASSWORD, by);
+    await appendAudit(transaction, by, {
+      action: 'user.change_password',
+      subject,
+      detail: { by_link: true },
+    });
   });
 }

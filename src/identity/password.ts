@@ -22,7 +22,7 @@ export const SCRYPT: PasswordHasher = {
 };
 
 /** The provider ID that better-auth uses for passwords. */
-const PASSWORD = 'credential';
+export const PASSWORD = 'credential';
 
 /** Returns the hash of a user's password; null: none. */
 export async function passwordHash({ kysely }: Database, userId: string): Promise<string | null> {

@@ -41,8 +41,8 @@ export async function signInWithProvider(
 
 /**
  * Handles the callback of a provider. Returns where to redirect the browser, and the cookies to set. The sign-in page
- * receives failures in the query parameter `error`: `not_invited`, `email_not_verified`, `not_linked` (a user with this
- * unverified address exists), `cancelled` or `provider_failed`.
+ * receives failures in the query parameter `error`: `not_invited`, `email_not_verified`, `cancelled` or
+ * `provider_failed`.
  */
 export async function finishProviderSignIn(
   identity: Identity,
@@ -88,7 +88,7 @@ const ERRORS: ReadonlyMap<string, string> = new Map([
   ['not_invited', 'not_invited'],
   ['email_not_verified', 'email_not_verified'],
   ['email_not_found', 'email_not_verified'],
-  ['account_not_linked', 'not_linked'],
+  ['account_not_linked', 'email_not_verified'],
   ['access_denied', 'cancelled'],
 ]);
 

@@ -9,7 +9,8 @@ import { ServiceError } from '../errors.ts';
 import { PROGRAM } from '../program-name.ts';
 import type { Identity } from './identity.ts';
 import { SETUP_MS } from './lifetimes.ts';
-import { setPassword } from './password.ts';
+import { confirmAddress } from './confirm-address.ts';
+import { PASSWORD, setPassword } from './password.ts';
 import { hashToken, newToken } from './token.ts';
 import type { BrowserRequest } from './browser-request.ts';
 
@@ -64,17 +65,18 @@ export async function setUp(
         created_at: now,
         updated_at: now,
       })
-      // An `admin` key may have created the user before.
+      // An `admin` key or an invitation may have created the user before.
       .onConflict((conflict) => conflict.column('email').doUpdateSet({ operator: 1, updated_at: now }))
       .returning('id')
       .executeTakeFirstOrThrow();
+    const by = { id: `user:${id}`, ip: request.ip };
+    await confirmAddress(transaction, id, PASSWORD, by);
     await setPassword(transaction, id, passwordHash);
     await transaction
       .insertInto('memberships')
       .values({ account_id: DEFAULT_ACCOUNT_ID, user_id: id, role: 'owner', created_at: now })
       .onConflict((conflict) => conflict.columns(['account_id', 'user_id']).doUpdateSet({ role: 'owner' }))
       .execute();
-    const by = { id: `user:${id}`, ip: request.ip };
     const subject = by.id;
     await appendAudit(transaction, by, {
       action: 'user.make_operator',

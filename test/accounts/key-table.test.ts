@@ -86,7 +86,7 @@ for (const kind of testDatabases()) {
         for (const account of [accountId, other]) {
           await setMember(database, { accountId: account, userId, role: 'member' }, by);
         }
-        await setOperator(database, userId, true, by);
+        await setOperator(database, userId, { operator: true }, by);
       }
       const create = async (user: { id: string }, account: string, purpose: 'api' | 'playground') => {
         const newKey = { name: purpose, purpose, accountId: account, expiresAt: Date.now() + 60_000 };
@@ -105,7 +105,7 @@ for (const kind of testDatabases()) {
         );
         return (await Promise.all(found)).flat();
       };
-      await setOperator(database, zoe.id, false, by);
+      await setOperator(database, zoe.id, { operator: false }, by);
       assert.deepEqual(await revoked(), ['operator']);
       await removeMember(database, { accountId, userId: zoe.id }, by);
       assert.deepEqual(await revoked(), ['removed', 'operator']);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { runCli } from '../harness.ts';
 import { testDatabases } from '../servers.ts';
 import { startIdentityFixture, tokenOf, type Browser, type IdentityFixture } from './fixture.ts';
 
@@ -132,6 +133,32 @@ for (const kind of testDatabases()) {
       const refusals = responses.filter(({ status }) => status !== 200);
       assert.equal(refusals.length, links.length - 1);
       for (const { code } of refusals) assert.match(code ?? '', /^(conflict|sign_in_required)$/);
+    });
+
+    test('a user who accepted an invitation from an owner becomes an operator only explicitly', async () => {
+      const token = await invite(operator, 'owner@example.com', 'owner');
+      const owner = fixture.browser();
+      await owner.ok('acceptInvitation', { body: { token, name: 'Owen', password: PASSWORD } });
+      const email = 'ceo@example.com';
+      const squatted = await invite(owner, email);
+      const squatter = fixture.browser();
+      await squatter.ok('acceptInvitation', { body: { token: squatted, name: 'CEO', password: PASSWORD } });
+      const { data } = await operator.ok('listUsers');
+      const user = data.find((one) => one.email === email);
+      assert.ok(user);
+      assert.equal(user.email_verified, false);
+      assert.equal(data.find((one) => one.email === 'owner@example.com')?.email_verified, true);
+      const params = { id: user.id };
+      const refused = await operator.call('changeUser', { params, body: { operator: true } });
+      assert.deepEqual([refused.status, refused.code], [409, 'email_not_verified']);
+      const run = (...args: string[]) => runCli(['users', ...args], fixture.test.env);
+      assert.match((await run('make-operator', email)).stderr, /--allow-unverified/);
+      assert.equal((await squatter.ok('getSession')).user?.operator, false);
+      assert.match((await run('list')).stdout, /ceo@example\.com +no +no/);
+      assert.equal((await run('make-operator', email, '--allow-unverified')).code, 0);
+      await operator.ok('changeUser', { params, body: { operator: false } });
+      await operator.ok('changeUser', { params, body: { operator: true, allow_unverified: true } });
+      assert.equal((await squatter.ok('getSession')).user?.operator, true);
     });
 
     test('an existing user must sign in to accept, and no one else can accept', async () => {

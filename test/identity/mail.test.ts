@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { testDatabases } from '../servers.ts';
-import { OPERATOR, startIdentityFixture, tokenOf, type Browser, type IdentityFixture } from './fixture.ts';
+import {
+  appCode,
+  OPERATOR,
+  startIdentityFixture,
+  tokenOf,
+  type Browser,
+  type IdentityFixture,
+} from './fixture.ts';
 import { linkIn, startMailServer, type MailServer } from './mail-server.ts';
 
 const { email, password } = OPERATOR;
@@ -65,6 +72,32 @@ for (const kind of testDatabases()) {
       const user = await fixture.database.kysely.selectFrom('users').selectAll().executeTakeFirstOrThrow();
       assert.equal(user.email_verified, 1);
       assert.ok((await fixture.audit()).includes(`user.change_password user:${user.id}`));
+    });
+
+    test('the link removes the second factor of an unverified user, which someone else may have set up', async () => {
+      for (const verified of [false, true]) {
+        const address = `${verified ? 'own' : 'squatted'}@example.com`;
+        const body = { account_id: 'default', email: address, role: 'member' };
+        const { link } = await operator.ok('createInvitation', { body });
+        await mail.next(address);
+        const first = fixture.browser();
+        await first.ok('acceptInvitation', { body: { token: tokenOf(link), name: 'A', password } });
+        const { uri } = await first.ok('beginTwoFactor', { body: { password } });
+        await first.ok('confirmTwoFactor', { body: { code: appCode(uri) } });
+        await fixture.database.kysely
+          .updateTable('users')
+          .set({ email_verified: verified ? 1 : 0 })
+          .where('email', '=', address)
+          .execute();
+        await fixture.browser().ok('forgotPassword', { body: { email: address } });
+        const token = tokenOf(linkIn(await mail.next(address)));
+        const owner = fixture.browser();
+        await owner.ok('resetPassword', { body: { token, password: 'another password' } });
+        const { status } = await owner.ok('signIn', {
+          body: { email: address, password: 'another password' },
+        });
+        assert.equal(status, verified ? 'second_factor' : 'signed_in');
+      }
     });
 
     test('changing the password revokes earlier reset links', async () => {

@@ -121,7 +121,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual([user?.operator, user?.providers], [true, ['company']]);
     });
 
-    test('a user with an unverified address is not linked to the provider', async () => {
+    test('the person with the address replaces whoever accepted an invitation to it', async () => {
       // An owner who is not an operator accepts an invitation for another address, and waits for the user with that
       // address to sign in.
       const { id } =
@@ -134,11 +134,25 @@ for (const kind of testDatabases()) {
       const body = { account_id: 'default', email: 'victim@example.com', role: 'member' };
       const { link } = await owner.ok('createInvitation', { body });
       const token = new URL(link).hash.slice(1);
-      await fixture.browser().ok('acceptInvitation', { body: { token, name: 'Mine', password } });
+      const squatter = fixture.browser();
+      await squatter.ok('acceptInvitation', { body: { token, name: 'Mine', password } });
+      const { uri } = await squatter.ok('beginTwoFactor', { body: { password } });
+      await squatter.ok('confirmTwoFactor', { body: { code: appCode(uri) } });
       Object.assign(company.user, { sub: 'victim-1', email: 'victim@example.com', name: 'Victim' });
       const victim = fixture.browser();
-      assert.equal(await signIn(victim), '/sign-in?error=not_linked');
-      assert.equal((await victim.ok('getSession')).user, null);
+      company.user.email_verified = false;
+      assert.equal(await signIn(victim), '/sign-in?error=email_not_verified');
+      assert.ok((await squatter.ok('getSession')).user);
+      company.user.email_verified = true;
+      assert.equal(await signIn(victim), '/');
+      const { user } = await victim.ok('getSession');
+      assert.deepEqual(
+        [user?.email_verified, user?.two_factor, user?.has_password, user?.providers],
+        [true, false, false, ['company']],
+      );
+      assert.equal((await squatter.ok('getSession')).user, null);
+      const again = { body: { email: 'victim@example.com', password } };
+      assert.equal((await squatter.call('signIn', again)).code, 'wrong_credentials');
     });
 
     test('declining at the provider is reported', async () => {

@@ -6,7 +6,14 @@ import { SCRYPT } from '../../src/identity/password.ts';
 import { createSetupLink } from '../../src/identity/setup.ts';
 import { SILENT } from '../../src/log.ts';
 import { testDatabases } from '../servers.ts';
-import { OPERATOR, startIdentityFixture, tokenOf, type Browser, type IdentityFixture } from './fixture.ts';
+import {
+  appCode,
+  OPERATOR,
+  startIdentityFixture,
+  tokenOf,
+  type Browser,
+  type IdentityFixture,
+} from './fixture.ts';
 
 const { email, password } = OPERATOR;
 
@@ -56,6 +63,23 @@ for (const kind of testDatabases()) {
       );
       assert.equal((await fixture.browser().call('setUp', { body })).code, 'invalid_link');
       assert.equal(await createSetupLink(database, service.url), null);
+    });
+
+    test('the setup link replaces whoever accepted an invitation to the address', async () => {
+      await using fixture = await startIdentityFixture(kind);
+      const squatter = await fixture.operator();
+      const { uri } = await squatter.ok('beginTwoFactor', { body: { password } });
+      await squatter.ok('confirmTwoFactor', { body: { code: appCode(uri) } });
+      await fixture.database.kysely.updateTable('users').set({ operator: 0, email_verified: 0 }).execute();
+      const link = await createSetupLink(fixture.database, fixture.test.url);
+      assert.ok(link);
+      const browser = fixture.browser();
+      await browser.ok('setUp', {
+        body: { token: tokenOf(link), name: 'Olga', email, password: 'another password' },
+      });
+      const { user } = await browser.ok('getSession');
+      assert.deepEqual([user?.email_verified, user?.operator, user?.two_factor], [true, true, false]);
+      assert.equal((await squatter.ok('getSession')).user, null);
     });
 
     test('the first operator owns the default account and can use the whole management API', async () => {

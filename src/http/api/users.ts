@@ -19,7 +19,8 @@ export const userEndpoints = endpoints(userOperations, {
   listUsers: async ({ database, query }) => pageJson(await listUsers(database, query), userJson),
   createUser: async ({ database, actor, body }) => userJson(await createUser(database, body, actor)),
   changeUser: async ({ database, actor, params, body }) => {
-    await setOperator(database, params.id, body.operator, actor);
+    const change = { operator: body.operator, allowUnverified: body.allow_unverified };
+    await setOperator(database, params.id, change, actor);
     return userJson(await getUser(database, params.id));
   },
   deleteUser: async ({ database, actor, params }) => {
@@ -49,8 +50,16 @@ export const userEndpoints = endpoints(userOperations, {
 });
 
 export function userJson(record: UserRecord): z.input<typeof user> {
-  const { id, name, email, operator, twoFactor, createdAt } = record;
-  return { id, name, email, operator, two_factor: twoFactor, created_at: iso(createdAt) };
+  const { id, name, email, emailVerified, operator, twoFactor, createdAt } = record;
+  return {
+    id,
+    name,
+    email,
+    email_verified: emailVerified,
+    operator,
+    two_factor: twoFactor,
+    created_at: iso(createdAt),
+  };
 }
 
 function memberJson({ accountId, user, role, createdAt }: MemberRecord): z.input<typeof member> {

@@ -21,6 +21,7 @@ export const ACTION_LABELS = {
   'user.sign_in': 'Signed in as',
   'user.sign_in_refused': 'Rejected sign-in for',
   'user.change_password': 'Changed password of',
+  'user.confirm_email': 'Confirmed email address of',
   'user.make_password_link': 'Created password reset link for',
   'user.add_provider': 'Linked sign-in provider for',
   'user.begin_two_factor': 'Enabled two-factor authentication for',

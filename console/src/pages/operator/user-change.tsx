@@ -23,13 +23,13 @@ export function UserChange({ change, onClose }: { change: Change | null; onClose
     changes: ['listUsers', 'listMembers'],
     done: `Deleted ${change?.user.name ?? 'user'}`,
   });
-  const run = ({ kind, user: { id } }: Change) => {
+  const run = ({ kind, user: { id, email_verified: verified } }: Change) => {
     if (kind === 'delete') deleteUser.mutate({ params: { id } }, { onSettled: onClose });
     else {
-      changeUser.mutate(
-        { params: { id }, body: { operator: kind === 'make_operator' } },
-        { onSettled: onClose },
-      );
+      const operator = kind === 'make_operator';
+      // The dialog has warned about an unverified address.
+      const body = operator && !verified ? { operator, allow_unverified: true } : { operator };
+      changeUser.mutate({ params: { id }, body }, { onSettled: onClose });
     }
   };
   return (
@@ -38,7 +38,7 @@ export function UserChange({ change, onClose }: { change: Change | null; onClose
       onClose={onClose}
       title={change === null ? '' : titleOf(change)}
       action={change === null ? '' : ACTIONS[change.kind]}
-      danger={change?.kind !== 'make_operator'}
+      danger={change?.kind !== 'make_operator' || !change.user.email_verified}
       busy={changeUser.isPending || deleteUser.isPending}
       onConfirm={() => change !== null && run(change)}
     >
@@ -70,6 +70,12 @@ function meaningOf({ kind, user }: Change, self: boolean): ReactNode {
       return (
         <>
           <p>Operators manage the whole service: every account, key and user, and all usage.</p>
+          {!user.email_verified && (
+            <p>
+              The address {user.email} is not verified: someone else may have accepted the invitation and
+              chosen the password. Ask the user to reset their password or to sign in with a provider first.
+            </p>
+          )}
           {!user.two_factor && (
             <p>This user has not enabled two-factor authentication. Ask them to do so first.</p>
           )}

@@ -53,7 +53,13 @@ export function userColumns(data: ColumnData): Column<User>[] {
   ];
 }
 
-function Name({ user: { name, email, operator }, self }: { user: User; self: boolean }) {
+function Name({
+  user: { name, email, email_verified: verified, operator },
+  self,
+}: {
+  user: User;
+  self: boolean;
+}) {
   return (
     <>
       <span className="flex items-center gap-2">
@@ -65,7 +71,10 @@ function Name({ user: { name, email, operator }, self }: { user: User; self: boo
           </span>
         )}
       </span>
-      <span className="block truncate text-xs text-ink-3">{email}</span>
+      <span className="flex items-center gap-2 text-xs text-ink-3">
+        <span className="truncate">{email}</span>
+        {!verified && <Badge tone="warn">Unverified</Badge>}
+      </span>
     </>
   );
 }

@@ -8,6 +8,9 @@ export const user = component(
     id: z.string(),
     name: z.string(),
     email: z.string().describe('Email address in lowercase; unique.'),
+    email_verified: z
+      .boolean()
+      .describe('Whether the email address is confirmed. Otherwise, it may belong to someone else.'),
     operator: z.boolean().describe('Whether the user can manage the whole service.'),
     two_factor: z.boolean().describe('Whether two-factor authentication is enabled.'),
     created_at: time,
@@ -52,10 +55,16 @@ export const userOperations = operations({
     access: 'operator',
     body: component(
       'UserChange',
-      z.strictObject({ operator: z.boolean().describe('Whether the user can manage the whole service.') }),
+      z.strictObject({
+        operator: z.boolean().describe('Whether the user can manage the whole service.'),
+        allow_unverified: z
+          .boolean()
+          .optional()
+          .describe('Whether a user with `email_verified: false` can become an operator. Default: false.'),
+      }),
     ),
     response: user,
-    errors: ['not_found', 'last_operator'],
+    errors: ['not_found', 'email_not_verified', 'last_operator'],
   },
   deleteUser: {
     route: 'DELETE /api/users/{id}',
