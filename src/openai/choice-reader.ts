@@ -202,7 +202,7 @@ export class ChoiceReader {
       this.#addTokenIds(part.tokenIds, events.length > from ? events.at(-1) : undefined);
     if (part.reason === null) return;
     this.#finished = true;
-    if (!isCutOff(part.reason)) this.#calls.end(completionTokens, events);
+    this.#calls.end(completionTokens, events, isCutOff(part.reason));
     events.push({ type: 'finish', choice: this.#choice, reason: this.#reasonOf(part.reason) });
   }
 

@@ -1,10 +1,14 @@
 import type { GenerationEvent } from '../generation.ts';
 import { invalidResponse } from './invalid-response.ts';
+import { JsonScanner } from './json-scanner.ts';
 import { createToolCallId } from './tool-call-id.ts';
 
 /** Limits for responses of a replica: the calls of a choice, and the length of an ID or a name. */
 const MAX_CALLS = 128;
 const MAX_ID_CHARACTERS = 256;
+
+/** Maximum arguments of a choice that are held back because its calls alternate. */
+const MAX_HELD_CHARACTERS = 1_048_576;
 
 /** A tool call or a part of one, in any dialect. */
 export interface ReplicaCall {
@@ -66,27 +70,41 @@ function readArguments(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** The call whose parts a choice is currently receiving. */
-interface OpenCall {
+/** A call of which a choice has received parts. */
+interface Call {
   /** The index and ID on the replica. */
   index: number | null;
   id: string | null;
   /** The name so far. */
   name: string;
-  /** Whether the name is complete. The `tool-call` event is sent at that time. */
+  /** Whether the name is complete. */
   named: boolean;
+  /** The index in the events; null: the event `tool-call` was not sent yet. */
+  number: number | null;
   hasArguments: boolean;
+  /** Arguments that were not sent yet. */
+  held: string;
+  /** Finds the end of the arguments. */
+  readonly scanner: JsonScanner;
+  /** Whether all events of the call were sent. */
+  ended: boolean;
 }
 
 /**
  * Converts the tool calls of one choice into events. Each call has an ID, an index from 0, its complete name in one
- * event, and arguments that are never empty unless the response was cut off.
+ * event, and arguments that are never empty unless the response was cut off. Some servers alternate between calls: the
+ * parts of a call are held back until the arguments of the call before it are complete.
  */
 export class ToolCallReader {
   readonly #choice: number;
   readonly #offered: readonly string[];
+  readonly #calls: Call[] = [];
+  /** Calls with a name whose events were not all sent, in the order of the events. */
+  readonly #queue: Call[] = [];
+  /** The call of the last part. */
+  #latest: Call | undefined;
   #count = 0;
-  #open: OpenCall | null = null;
+  #heldCharacters = 0;
 
   /**
    * `offered` lists the names of the functions in the request. A name that is only a prefix of one of them is treated
@@ -102,69 +120,119 @@ export class ToolCallReader {
     return this.#count;
   }
 
-  /** Adds the events of a part. Throws `engine_unavailable`. */
+  /** Adds the events that a part completes. Throws `engine_unavailable`. */
   push(part: ReplicaCall, completionTokens: number, events: GenerationEvent[]): void {
-    const open = this.#callOf(part, completionTokens, events);
-    if (isEarlier(part, open)) {
-      if (part.arguments === '') return;
-      throw invalidResponse(new Error('arguments belong to an earlier tool call'));
+    const call = this.#callOf(part);
+    this.#latest = call;
+    if (call.ended) {
+      if (part.arguments.trim() === '') return;
+      throw invalidResponse(new Error('arguments follow the end of a tool call'));
     }
-    open.id ??= part.id;
-    if (!open.named && part.name !== null && part.name !== open.name) open.name += part.name;
-    if (part.arguments === '' && this.#mayBeIncomplete(open.name)) return;
-    this.#pushName(open, completionTokens, events);
-    if (part.arguments === '') return;
-    if (!open.named) throw invalidResponse(new Error('a tool call has no name'));
-    open.hasArguments = true;
-    this.#pushArguments(part.arguments, completionTokens, events);
+    this.#addName(call, part);
+    this.#addArguments(call, part.arguments);
+    for (let first = this.#queue[0]; first?.named; first = this.#queue[0]) {
+      this.#send(first, completionTokens, events);
+      if (this.#queue.length === 1 || !first.scanner.ended) break;
+      this.#endFirst();
+    }
+    if (this.#heldCharacters > MAX_HELD_CHARACTERS) {
+      throw invalidResponse(
+        new Error(`more than ${MAX_HELD_CHARACTERS} characters of alternating tool calls`),
+      );
+    }
   }
 
-  /** Completes the last call. Arguments that the replica omitted become `{}`, because clients parse them. */
-  end(completionTokens: number, events: GenerationEvent[]): void {
-    if (this.#open !== null) this.#pushName(this.#open, completionTokens, events);
-    if (this.#open?.named && !this.#open.hasArguments) this.#pushArguments('{}', completionTokens, events);
-    this.#open = null;
+  /**
+   * Ends all calls. Arguments that the replica omitted become `{}`, because clients parse them, except those of the last
+   * call if the response is cut off.
+   */
+  end(completionTokens: number, events: GenerationEvent[], isCutOff: boolean): void {
+    for (let first = this.#queue[0]; first !== undefined; first = this.#queue[0]) {
+      const isIncomplete = isCutOff && first === this.#latest;
+      if (!first.hasArguments && !isIncomplete) first.held = '{}';
+      if (first.named || !isIncomplete) this.#send(first, completionTokens, events);
+      this.#endFirst();
+    }
   }
 
-  #callOf(part: ReplicaCall, completionTokens: number, events: GenerationEvent[]): OpenCall {
-    if (this.#open !== null && !startsNextCall(part, this.#open)) return this.#open;
-    this.end(completionTokens, events);
-    this.#open = { index: part.index, id: part.id, name: '', named: false, hasArguments: false };
-    return this.#open;
+  #callOf(part: ReplicaCall): Call {
+    const isAnonymous = part.index === null && part.id === null;
+    const known = isAnonymous ? this.#latest : this.#calls.findLast((call) => isPartOf(part, call));
+    const call = known ?? (part.index === null ? this.#latest : undefined);
+    if (call !== undefined && !startsNextCall(part, call)) return call;
+    return this.#addCall(part.index);
+  }
+
+  #addCall(index: number | null): Call {
+    if (this.#calls.length === MAX_CALLS) {
+      throw invalidResponse(new Error(`a choice has more than ${MAX_CALLS} tool calls`));
+    }
+    const call: Call = {
+      index,
+      id: null,
+      name: '',
+      named: false,
+      number: null,
+      hasArguments: false,
+      held: '',
+      scanner: new JsonScanner(),
+      ended: false,
+    };
+    this.#calls.push(call);
+    return call;
+  }
+
+  #addName(call: Call, part: ReplicaCall): void {
+    call.id ??= part.id;
+    if (call.named || part.name === null || part.name === call.name) return;
+    if (call.name === '') this.#queue.push(call);
+    call.name += part.name;
+    call.named = !this.#mayBeIncomplete(call.name);
+  }
+
+  #addArguments(call: Call, text: string): void {
+    if (text === '') return;
+    if (call.name === '') throw invalidResponse(new Error('a tool call has no name'));
+    call.named = call.hasArguments = true;
+    call.held += text;
+    this.#heldCharacters += text.length;
+    call.scanner.scan(text);
   }
 
   #mayBeIncomplete(name: string): boolean {
     return !this.#offered.includes(name) && this.#offered.some((offered) => offered.startsWith(name));
   }
 
-  #pushName(open: OpenCall, completionTokens: number, events: GenerationEvent[]): void {
-    const { name } = open;
-    if (open.named || name === '') return;
-    if (this.#count === MAX_CALLS) {
-      throw invalidResponse(new Error(`a choice has more than ${MAX_CALLS} tool calls`));
+  /** Sends the parts of a call that were held back. */
+  #send(call: Call, completionTokens: number, events: GenerationEvent[]): void {
+    const choice = this.#choice;
+    if (call.number === null) {
+      call.number = this.#count++;
+      const id = call.id ?? createToolCallId();
+      events.push({ type: 'tool-call', choice, call: call.number, id, name: call.name, completionTokens });
     }
-    open.named = true;
-    const id = open.id ?? createToolCallId();
-    const call = this.#count++;
-    events.push({ type: 'tool-call', choice: this.#choice, call, id, name, completionTokens });
+    if (call.held === '') return;
+    events.push({ type: 'tool-arguments', choice, call: call.number, text: call.held, completionTokens });
+    if (call.hasArguments) this.#heldCharacters -= call.held.length;
+    call.held = '';
   }
 
-  #pushArguments(text: string, completionTokens: number, events: GenerationEvent[]): void {
-    const call = this.#count - 1;
-    events.push({ type: 'tool-arguments', choice: this.#choice, call, text, completionTokens });
+  #endFirst(): void {
+    const call = this.#queue.shift();
+    if (call !== undefined) call.ended = true;
   }
 }
 
-/** Whether a part is the first of the next call. */
-function startsNextCall(part: ReplicaCall, open: OpenCall): boolean {
-  const otherId = part.id !== null && open.id !== null && part.id !== open.id;
-  if (part.index !== null && open.index !== null) {
-    // Some servers give parallel calls the same index, and others give each part of a call a new ID.
-    return part.index > open.index || (part.index === open.index && otherId && part.name !== null);
-  }
-  return part.id === null || open.id === null ? part.name !== null && open.named : otherId;
+/** Whether a part has the index of a call, or its ID if one of them has no index. */
+function isPartOf(part: ReplicaCall, { index, id }: Call): boolean {
+  if (part.index !== null && index !== null) return part.index === index;
+  return part.id === null || part.id === id;
 }
 
-function isEarlier(part: ReplicaCall, open: OpenCall): boolean {
-  return part.index !== null && open.index !== null && part.index < open.index;
+/** Whether a part is the first of a call after `call`, although it has the same index or none. */
+function startsNextCall(part: ReplicaCall, call: Call): boolean {
+  const otherId = part.id !== null && call.id !== null && part.id !== call.id;
+  // Some servers give parallel calls the same index, and others give each part of a call a new ID.
+  if (part.index !== null && call.index !== null) return otherId && part.name !== null;
+  return part.id === null || call.id === null ? part.name !== null && call.named : otherId;
 }

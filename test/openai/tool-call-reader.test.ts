@@ -187,6 +187,64 @@ describe('tool calls of a stream', () => {
     assert.deepEqual(events, [TWO[0], toolArguments('{'), toolArguments('}'), ...TWO.slice(2)]);
   });
 
+  it('may alternate, and are sent one after another', () => {
+    const value = fc.dictionary(fc.string(), fc.oneof(fc.string(), fc.array(fc.integer())), { maxKeys: 3 });
+    const json = fc.array(
+      value.map((fields) => JSON.stringify(fields)),
+      { minLength: 1, maxLength: 4 },
+    );
+    const keys = fc.constantFrom('index', 'id', 'index and id');
+    fc.assert(
+      fc.property(
+        json,
+        fc.array(fc.tuple(fc.nat(3), fc.nat(4))),
+        keys,
+        fc.boolean(),
+        (texts, turns, key, cut) => {
+          const keyOf = (index: number) => ({
+            ...(key === 'id' ? { index: undefined } : { index }),
+            ...(key === 'index' ? {} : { id: `c${index}` }),
+          });
+          const frames = texts.map((_, index) => delta(first(`c${index}`, `f${index}`, keyOf(index))));
+          const rest = [...texts];
+          const take = (index: number, length: number) => {
+            const text = rest[index]?.slice(0, length) ?? '';
+            rest[index] = rest[index]?.slice(length) ?? '';
+            if (text !== '') frames.push(delta(part(text, keyOf(index))));
+          };
+          for (const [index, length] of turns) take(index % texts.length, length);
+          for (const [index] of texts.entries()) take(index, Infinity);
+          const received: string[] = [];
+          for (const event of read(...frames, end(cut ? 'length' : 'tool_calls'))) {
+            if (event.type === 'tool-call') {
+              assert.deepEqual([event.call, event.name], [received.length, `f${received.length}`]);
+              received.push('');
+            } else if (event.type === 'tool-arguments') {
+              assert.equal(event.call, received.length - 1, 'the calls do not overlap');
+              received.push(received.pop() + event.text);
+            }
+          }
+          assert.deepEqual(received, texts);
+        },
+      ),
+    );
+  });
+
+  it('are sent as soon as the call before them is complete', () => {
+    const reader = new StreamReader('chat');
+    const push = (frame: object) => reader.push(Buffer.from(`data: ${JSON.stringify(frame)}\n\n`)).length;
+    const events = [
+      delta(first('c1', 'f')),
+      delta(part('{"a"')),
+      delta(first('c2', 'g', { index: 1 })),
+      delta(part('{"b":', { index: 1 })),
+      delta(part(':1}')),
+      delta(part('2}', { index: 1 })),
+    ].map(push);
+    // `started` and the first call; its arguments; then the second call with its arguments so far.
+    assert.deepEqual(events, [2, 1, 0, 0, 3, 1]);
+  });
+
   it('without arguments have an empty object, unless the response was cut off', () => {
     const second = first('c2', 'g', { index: 1 });
     const calls = [toolCall('c1', 'f'), toolArguments('{}'), toolCall('c2', 'g', 1)];
@@ -310,10 +368,17 @@ describe('invalid tool calls', () => {
     fails(first('c1', 'x'.repeat(257)));
   });
 
-  it('are engine_unavailable if arguments have no name, or belong to an earlier call', () => {
+  it('are engine_unavailable if arguments have no name, or follow the end of a call', () => {
     fails(part('{}'));
     fails(first('c1', null), part('{}'));
-    fails(first('c1', 'f'), first('c2', 'g', { index: 1 }), part('{}'));
+    fails(first('c1', 'f'), part('{}'), first('c2', 'g', { index: 1 }), part('{}'));
+  });
+
+  it('are engine_unavailable if more than a mebibyte waits for the end of another call', () => {
+    const more = part('x'.repeat(600_000), { index: 1 });
+    const calls = [first('c1', 'f'), first('c2', 'g', { index: 1 }), more];
+    assert.equal(read(...calls.map((call) => delta(call)), end('stop')).length, 5);
+    fails(...calls, more);
   });
 
   it('are engine_unavailable if a choice has more than 128 calls', () => {
