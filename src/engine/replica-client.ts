@@ -1,5 +1,5 @@
 import { ENDPOINTS } from '../openai/endpoints.ts';
-import { Pool, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
 import { ServiceError } from '../errors.ts';
 import type { Continuation, Dialect, GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
@@ -19,6 +19,7 @@ import {
 } from './engine.ts';
 import { EVENT_FRAMES } from './event-frame.ts';
 import { readGauges, type Gauges } from './gauges.ts';
+import { ReplicaConnections } from './replica-connections.ts';
 import { ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
 
 export interface ReplicaOptions {
@@ -67,7 +68,7 @@ export class ReplicaClient implements Engine {
   readonly #options: ReplicaOptions;
   readonly #address: ReplicaAddress;
   readonly #headers: string[];
-  readonly #pool: Pool;
+  readonly #connections: ReplicaConnections;
   readonly #streams: ReplicaStreamSettings;
   /**
    * One timer for the timeouts of all streams, because setting a timer for every chunk would be slow. Timeouts are
@@ -90,7 +91,7 @@ export class ReplicaClient implements Engine {
       this.#headers.push(header, typeof value === 'string' ? value : value.reveal());
     }
     const traits = DIALECT_TRAITS[dialect];
-    this.#pool = new Pool(this.#address.origin, {
+    this.#connections = new ReplicaConnections(this.#address.origin, {
       socketPath: options.socketPath,
       connectTimeout: options.connectMs ?? traits.healthCheck.timeoutMs,
       // One connection per request: a stream can occupy it for minutes.
@@ -103,7 +104,7 @@ export class ReplicaClient implements Engine {
     });
     this.#streams = {
       dialect,
-      dispatcher: this.#pool,
+      connections: this.#connections,
       open: new Set(),
       firstByteMs,
       responseMs,
@@ -248,7 +249,7 @@ export class ReplicaClient implements Engine {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ticks[Symbol.dispose]();
-    await this.#pool.destroy(new Error('the replica client was closed'));
+    await this.#connections.destroy(new Error('the replica client was closed'));
   }
 
   readonly #format: ReplicaStreamSettings['format'] = (request, stream, maxTokens) => {
@@ -278,7 +279,7 @@ export class ReplicaClient implements Engine {
 
   /** Sends a POST request with `body`, or a GET request if there is no body. */
   #request(path: string, signal: AbortSignal, body?: string): Promise<Dispatcher.ResponseData> {
-    return this.#pool
+    return this.#connections
       .request({
         method: body === undefined ? 'GET' : 'POST',
         path: this.#pathOf(path),

@@ -9,6 +9,7 @@ import type { StreamReader } from '../openai/stream-reader.ts';
 import type { DialectTraits } from './dialects.ts';
 import { EventFrameReader } from './event-frame.ts';
 import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
+import type { ConnectionUser, ReplicaConnections } from './replica-connections.ts';
 import { maxEventBytes, streamReader, usageMeter } from './replica-reader.ts';
 import { AccessDenied, ConnectionLost, EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
 
@@ -28,7 +29,7 @@ const CLOSE_TIMEOUT_MS = 1000;
 /** Settings shared by all streams of a replica. See `ReplicaOptions` for the timeouts and `starts`. */
 export interface ReplicaStreamSettings extends ContextBound {
   dialect: Dialect;
-  dispatcher: Dispatcher;
+  connections: ReplicaConnections;
   /** The open streams. */
   open: Set<ReplicaStream>;
   firstByteMs: number;
@@ -51,14 +52,15 @@ export interface ReplicaStreamSettings extends ContextBound {
 
 /**
  * One request on one replica. The class is both the HTTP handler and the iterator of events, because separate objects
- * would cost time for every token. The request is sent at the first `next()`.
+ * would cost time for every token. The request is sent at the first `next()`. If it gets no response because an idle
+ * connection was lost, it is sent once more on a new one.
  *
  * Throws `ReplicaRefused` if it cannot connect and for the statuses 503 and 429, and `AccessDenied` for a refused key.
  * Throws `response_timeout` for a response that is not a stream and is not complete after `responseMs`. Throws
  * `engine_unavailable` for other timeouts, invalid data, a response that ends early, and a connection that is lost
  * after the request was sent (the replica may be generating).
  */
-export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispatcher.DispatchHandler {
+export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, ConnectionUser {
   readonly #settings: ReplicaStreamSettings;
   readonly #request: GenerationRequest;
   /** Whether the response is a stream. */
@@ -71,6 +73,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
   #sentBytes = 0;
   readonly #signal: AbortSignal;
   #controller: Dispatcher.DispatchController | null = null;
+  /** Whether earlier requests have used the connection, so that the server may have closed it meanwhile. */
+  #isReused = false;
+  /** Whether the request was sent again because its connection was lost. */
+  #sentAgain = false;
   /** Value of `starts` when the request was sent. */
   #starts = 0;
 
@@ -167,6 +173,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     }
   }
 
+  onConnection(isReused: boolean): void {
+    this.#isReused = isReused;
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     this.#ticks = this.#silentTicks = 0;
@@ -247,9 +257,13 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     if (error instanceof ServiceError) this.#fail(error);
     // Without a controller, the request was never sent.
-    else if (!this.#controller) this.#fail(new ReplicaRefused(error));
+    else if (!this.#controller && !this.#sentAgain) this.#fail(new ReplicaRefused(error));
     else if (this.#settings.starts) this.#fail(new EngineCrashed(this.#starts, error));
-    else {
+    else if (this.#state === 'open' && this.#status === 0 && this.#isReused) {
+      this.#sentAgain = true;
+      this.#sendAgain();
+      return;
+    } else {
       const reason = this.#status === 0 ? 'no response received' : 'the response was cut off';
       this.#fail(new ConnectionLost(new Error(reason, { cause: error })));
     }
@@ -273,7 +287,9 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Dispa
     const { path, headers, body } = this.#settings.format(this.#request, this.#streamed, this.#maxTokens);
     const bytes = Buffer.from(body);
     this.#sentBytes = bytes.length;
-    this.#settings.dispatcher.dispatch({ method: 'POST', path, headers, body: bytes }, this);
+    const options = { method: 'POST', path, headers, body: bytes } as const;
+    if (this.#sentAgain) this.#settings.connections.dispatchOnNew(options, this);
+    else this.#settings.connections.dispatch(options, this);
   }
 
   /**

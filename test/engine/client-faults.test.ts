@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ReplicaClient } from '../../src/engine/replica-client.ts';
 import { ReplicaRefused } from '../../src/engine/engine.ts';
-import { assertFails, openScripted, HttpReplica, REPLICA, isUnavailable } from './replicas.ts';
-import { chat, collect, NEVER_ABORTED } from './requests.ts';
+import { assertFails, openScripted, HttpReplica, REPLICA, isUnavailable, respondHello } from './replicas.ts';
+import { chat, collect, NEVER_ABORTED, settled } from './requests.ts';
 import { ScriptedProcess } from './scripted-process.ts';
 
 describe('a request that a replica does not accept', () => {
@@ -46,6 +46,49 @@ describe('a request that a replica does not accept', () => {
     await using replica = await HttpReplica.listen((response) => response.destroy());
     await assertFails(replica.engine, {}, 'engine_unavailable');
     assert.equal(replica.bodies.length, 1);
+  });
+
+  it('is sent once more on a new connection if an idle one was lost, as are health checks', async () => {
+    const used = new WeakSet<object>();
+    let lost = 0;
+    await using replica = await HttpReplica.listen(
+      (response, request, body) => {
+        if (used.has(request.socket)) {
+          lost++;
+          return request.socket.destroy();
+        }
+        used.add(request.socket);
+        return request.method === 'GET' ? response.end('{}') : respondHello(response, request, body);
+      },
+      { dialect: 'vllm' },
+    );
+    for (const isHealthCheck of [false, true]) {
+      lost = 0;
+      for (let call = 0; call < 16; call++) {
+        if (isHealthCheck) await replica.engine.health(NEVER_ABORTED);
+        else await collect(replica.engine.generate(chat({}, { stream: false }), NEVER_ABORTED));
+        // The connection becomes idle shortly after the response.
+        await settled(() => replica.connections);
+      }
+      assert.equal(lost, 8);
+    }
+  });
+
+  it('is not sent a third time, and does not fail with ReplicaRefused if the replica is gone then', async () => {
+    for (const closes of [false, true]) {
+      await using replica = await HttpReplica.listen(
+        (response, request, body) => {
+          if (replica.bodies.length === 1) return respondHello(response, request, body);
+          if (closes) replica.stopListening();
+          return response.destroy();
+        },
+        { dialect: 'vllm' },
+      );
+      await collect(replica.engine.generate(chat({}, { stream: false }), NEVER_ABORTED));
+      await settled(() => replica.connections);
+      await assertFails(replica.engine, {}, 'engine_unavailable');
+      assert.equal(replica.bodies.length, closes ? 2 : 3);
+    }
   });
 
   it('does not fail with ReplicaRefused if the replica responds with another error', async () => {

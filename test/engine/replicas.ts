@@ -151,6 +151,11 @@ export class HttpReplica implements AsyncDisposable {
     this.#server.closeIdleConnections();
   }
 
+  /** Refuses new connections. */
+  stopListening(): void {
+    this.#server.close();
+  }
+
   /** Resolves when all connections are closed. */
   async closed(): Promise<void> {
     while (this.#sockets.size > 0) await new Promise<void>((resolve) => (this.#wake = resolve));

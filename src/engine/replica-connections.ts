@@ -1,0 +1,65 @@
+import { Client, Pool, type Dispatcher } from 'undici';
+
+/** The handler of a request that is told whether earlier requests have used its connection. */
+export interface ConnectionUser extends Dispatcher.DispatchHandler {
+  /** Called before the request is sent. */
+  onConnection(isReused: boolean): void;
+}
+
+/**
+ * The connections to one replica. A server or a proxy may have closed an idle connection, which the client only notices
+ * when it uses it. A request that is lost in this way can be sent again on a new connection.
+ */
+export class ReplicaConnections {
+  readonly #reusing: Pool;
+  readonly #new: Pool;
+
+  constructor(origin: string, options: Pool.Options) {
+    this.#reusing = new Pool(origin, { ...options, factory: (url, more) => new ReusedConnection(url, more) });
+    this.#new = new Pool(origin, options);
+  }
+
+  /** Sends a request on an idle connection, if there is one. */
+  dispatch(options: Dispatcher.DispatchOptions, handler: ConnectionUser): void {
+    this.#reusing.dispatch(options, handler);
+  }
+
+  /** Sends a request on a new connection, which is closed after the response. */
+  dispatchOnNew(options: Dispatcher.DispatchOptions, handler: ConnectionUser): void {
+    handler.onConnection(false);
+    this.#new.dispatch({ ...options, reset: true }, handler);
+  }
+
+  /** Sends a request that can be repeated. If its connection is lost, sends it once more on a new connection. */
+  async request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData> {
+    try {
+      return await this.#reusing.request(options);
+    } catch (error) {
+      if (!isLostConnection(error)) throw error;
+      return await this.#new.request({ ...options, reset: true });
+    }
+  }
+
+  async destroy(reason: Error): Promise<void> {
+    await Promise.all([this.#reusing.destroy(reason), this.#new.destroy(reason)]);
+  }
+}
+
+class ReusedConnection extends Client {
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    // A new connection is opened only when its first request is dispatched.
+    if (isConnectionUser(handler)) handler.onConnection(this.stats.connected);
+    return super.dispatch(options, handler);
+  }
+}
+
+function isConnectionUser(handler: Dispatcher.DispatchHandler): handler is ConnectionUser {
+  return 'onConnection' in handler;
+}
+
+/** Codes of the errors of a connection that was open. */
+const LOST: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+
+function isLostConnection(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && LOST.has(error.code);
+}
