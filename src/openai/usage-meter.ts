@@ -78,7 +78,7 @@ export class UsageMeter {
     this.#receivedReasoning += reasoningTokens;
     this.#unreported += tokens;
     this.#unreportedReasoning += reasoningTokens;
-    this.#isExact = false;
+    if (tokens > 0) this.#isExact = false;
     if (usage === null) return;
     if (usage.promptTokens > 0 || this.#options.promptTokens === 0) {
       this.#promptTokens = usage.promptTokens;

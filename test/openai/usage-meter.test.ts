@@ -29,6 +29,14 @@ test('a report replaces the estimate and the count, and later tokens are added',
   assert.deepEqual(meter.total(), { usage: usage(9, 6, 4), usageSource: 'estimated' });
 });
 
+test('a report stays exact if only chunks without tokens follow', () => {
+  const meter = new UsageMeter({ promptTokens: 7 });
+  meter.record(received(2), usage(9, 5), 0);
+  meter.record(received(0), null, 0);
+  meter.record(received(0), null, null);
+  assert.deepEqual(meter.total(), { usage: usage(9, 5), usageSource: 'engine' });
+});
+
 test('reported zeros are ignored if there was a prompt or text', () => {
   const none = new UsageMeter({ promptTokens: 7 });
   none.record(received(3), usage(0, 0), null);
