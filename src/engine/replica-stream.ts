@@ -167,7 +167,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     if (this.#complete) {
       if (silentMs > CLOSE_TIMEOUT_MS) this.#close(new Error('the replica did not end its response'));
     } else if (silentMs > longestMs) {
-      this.#fail(unavailable(`the replica sent no data for ${silentMs} ms`));
+      const isError = this.#status !== 0 && this.#status !== 200;
+      this.#fail(isError ? this.#httpError() : unavailable(`the replica sent no data for ${silentMs} ms`));
     } else if (!this.#streamed && ++this.#ticks * tickMs > responseMs) {
       this.#fail(responseTimeout(responseMs));
     }
@@ -200,6 +201,9 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     this.#status = status;
     if (status !== 200) {
       this.#retryAfterMs = retryAfterMs(headers);
+      // The whole body must arrive within `silenceMs`.
+      this.#hasResponse = true;
+      this.#silentTicks = 0;
     } else if (this.#streamed) {
       const { frames, dialect, traits, contextTokens } = this.#settings;
       const maxBytes = maxEventBytes(this.#request, this.#sentBytes, contextTokens);
@@ -212,6 +216,12 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
 
   /** If this throws, the dispatcher closes the connection and calls `onResponseError`. */
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#status !== 200) {
+      this.#bodyParts.push(chunk);
+      this.#bodyBytes += chunk.length;
+      if (this.#bodyBytes > MAX_ERROR_BYTES) this.#fail(this.#httpError());
+      return;
+    }
     this.#silentTicks = 0;
     this.#hasResponse = true;
     if (this.#reader) {
@@ -224,8 +234,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       if (this.#unreadBytes > MAX_UNREAD_BYTES && this.#head < this.#queue.length) controller.pause();
       return;
     }
-    if (this.#status === 200) this.#limitBody(chunk, MAX_RESPONSE_BYTES);
-    else if ((this.#bodyBytes += chunk.length) > MAX_ERROR_BYTES) return;
+    this.#limitBody(chunk, MAX_RESPONSE_BYTES);
     this.#bodyParts.push(chunk);
   }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
 import { describe, it } from 'node:test';
 import { ReplicaClient } from '../../src/engine/replica-client.ts';
 import { ReplicaRefused } from '../../src/engine/engine.ts';
@@ -145,6 +146,24 @@ describe('a request whose replica fails', () => {
       assert.equal((await collect(engine.generate(chat(), NEVER_ABORTED))).at(-1)?.type, 'end');
     });
   }
+
+  it('fails with the error of its status when the body of an error never ends, or is never sent', async () => {
+    const endless = (bytes: number) => (response: ServerResponse) => {
+      const timer = setInterval(() => response.write('x'.repeat(bytes)), 10);
+      response.once('close', () => clearInterval(timer));
+    };
+    for (const send of [endless(10_000), endless(1), (response: ServerResponse) => response.flushHeaders()]) {
+      await using replica = await HttpReplica.listen((response) => send(response.writeHead(500)), {
+        dialect: 'vllm',
+        silenceMs: 200,
+      });
+      for (const stream of [true, false]) {
+        const events = collect(replica.engine.generate(chat({}, { stream }), NEVER_ABORTED));
+        await assert.rejects(events, { code: 'internal_error' });
+        await replica.closed();
+      }
+    }
+  });
 
   for (const body of ['<html>', '{}', '{"choices":[', '']) {
     it(`fails with engine_unavailable when its non-streaming response is ${JSON.stringify(body)}`, async () => {
