@@ -42,6 +42,21 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     assert.doesNotMatch(text, /\b(?:null|undefined|NaN)\b/);
   });
 
+  test('a chart whose usage cannot be loaded shows the error and can be loaded again', async () => {
+    const overTime = ({ pathname, searchParams }: URL) =>
+      pathname === '/api/usage' && /hour|day/.test(searchParams.get('by') ?? '');
+    const error = { message: 'Out of order.', type: 'server_error', code: 'internal_error', param: null };
+    await page.route(overTime, (route) => route.fulfill({ status: 500, json: { error } }));
+    await page.goto('/usage');
+    const chart = page
+      .locator('section')
+      .filter({ has: page.getByRole('heading', { name: 'Tokens', exact: true }) });
+    await chart.getByText('Out of order.').waitFor();
+    await page.unroute(overTime);
+    await chart.getByRole('button', { name: 'Try again' }).click();
+    await chart.locator('canvas').waitFor();
+  });
+
   test('usage is exported as CSV', async () => {
     await page.getByRole('button', { name: 'Export CSV' }).click();
     const [download] = await Promise.all([

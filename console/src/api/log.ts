@@ -9,7 +9,7 @@ export function useLog(given: Arguments<'listRequests'>, liveMs: number | null) 
   const client = useQueryClient();
   const list = useList('listRequests', given, { still: true, keep: true });
   const newest = useRead('listRequests', given, {
-    enabled: liveMs !== null && list.items !== undefined,
+    enabled: liveMs !== null && list.data !== undefined,
     ...(liveMs !== null && { everyMs: liveMs }),
   }).data;
   const key = JSON.stringify(given);

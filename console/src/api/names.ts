@@ -27,7 +27,7 @@ export function useKeyNames(query: { account_id?: string }, ids: readonly string
     'getKey',
     others.map((id) => ({ params: { id } })),
   );
-  for (const key of found) if (key) names.set(key.id, key.name);
+  for (const { data: key } of found) if (key) names.set(key.id, key.name);
   return (id) => names.get(id) ?? id;
 }
 

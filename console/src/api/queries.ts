@@ -7,6 +7,7 @@ import {
   useQuery,
   useQueryClient,
   type QueryKey,
+  type UseQueryOptions,
 } from '@tanstack/react-query';
 import { notify } from '../components/toast.tsx';
 import { ApiError, call, type ResponseOf, type Arguments, type Operation } from './client.ts';
@@ -57,30 +58,51 @@ function optionsOf<Data>({ enabled = true, everyMs, keep, still }: ReadOptions<D
   };
 }
 
+/** The state of one or several queries; see `Loaded`. */
+export interface QueryState<Data> {
+  /** Undefined: not loaded yet. */
+  data: Data | undefined;
+  /** Null: none, or the last request succeeded. */
+  error: ApiError | null;
+  refetch: () => unknown;
+}
+
+/** Combines two queries into one that has data when both have. */
+export function both<A, B>(a: QueryState<A>, b: QueryState<B>): QueryState<readonly [A, B]> {
+  return {
+    data: a.data === undefined || b.data === undefined ? undefined : [a.data, b.data],
+    error: a.error ?? b.error,
+    refetch: () => {
+      void a.refetch();
+      void b.refetch();
+    },
+  };
+}
+
 /** Loads data from the service. Shows cached data immediately and refetches it. */
 export function useRead<Op extends Operation>(
   operation: Op,
   given: Arguments<Op> | undefined,
   options: ReadOptions<ResponseOf<Op>> = {},
 ) {
-  return useQuery<ResponseOf<Op>, ApiError>({
-    queryKey: keyOf(operation, given),
-    queryFn: ({ signal }) => call(operation, given, signal),
-    ...optionsOf(options),
-  });
+  return useQuery<ResponseOf<Op>, ApiError>({ ...queryOf(operation, given), ...optionsOf(options) });
 }
 
-/** Calls an endpoint with several sets of arguments; each result is undefined while it loads or if it fails. */
+function queryOf<Op extends Operation>(
+  operation: Op,
+  given: Arguments<Op> | undefined,
+): UseQueryOptions<ResponseOf<Op>, ApiError> {
+  return { queryKey: keyOf(operation, given), queryFn: ({ signal }) => call(operation, given, signal) };
+}
+
+/** Calls an endpoint with several sets of arguments. */
 export function useReads<Op extends Operation>(
   operation: Op,
   all: readonly Arguments<Op>[],
-): (ResponseOf<Op> | undefined)[] {
+): readonly QueryState<ResponseOf<Op>>[] {
   return useQueries({
-    queries: all.map((given) => ({
-      queryKey: keyOf(operation, given),
-      queryFn: ({ signal }: { signal: AbortSignal }) => call(operation, given, signal),
-    })),
-    combine: (reads) => reads.map(({ data }) => data),
+    queries: all.map((given) => queryOf(operation, given)),
+    combine: (reads) => reads.map(({ data, error, refetch }) => ({ data, error, refetch })),
   });
 }
 
@@ -92,7 +114,7 @@ interface PageOf<T> {
 /** The endpoints that return a list in pages. */
 type Paged = { [Op in Operation]: ResponseOf<Op> extends PageOf<unknown> ? Op : never }[Operation];
 
-/** Loads a list page by page; `items` are those loaded so far, `more()` loads the next page. */
+/** Loads a list page by page; `data` are the elements loaded so far, `more()` loads the next page. */
 export function useList<Op extends Paged>(
   operation: Op,
   given: Arguments<Op> | undefined,
@@ -112,7 +134,7 @@ export function useList<Op extends Paged>(
     ...optionsOf(options),
   });
   return {
-    items: list.data,
+    data: list.data,
     error: list.error,
     isPending: list.isPending,
     isFetching: list.isFetching,

@@ -4,7 +4,7 @@ import { useAction, useList } from '../api/queries.ts';
 import { Button } from '../components/button.tsx';
 import { Card } from '../components/card.tsx';
 import { Confirm } from '../components/confirm.tsx';
-import { ErrorState } from '../components/states.tsx';
+import { Loaded } from '../components/loaded.tsx';
 import { ListFooter, Table, type Column } from '../components/table.tsx';
 import { Time } from '../components/time.tsx';
 import { ROLES } from './roles.ts';
@@ -66,36 +66,35 @@ export function InvitationsCard({ accountId }: { accountId: string }) {
     changes: ['listInvitations'],
     done: 'Invitation withdrawn',
   });
-  const { items } = invitations;
-  if (items === undefined && invitations.error === null) return null;
-  if (items?.length === 0) return null;
+  const { data, error } = invitations;
+  if ((data === undefined && error === null) || data?.length === 0) return null;
   return (
     <Card
       title="Pending invitations"
       hint="Each invitation is for one email address and expires after 7 days."
       flush
     >
-      {items === undefined ? (
-        invitations.error !== null && <ErrorState error={invitations.error} retry={invitations.refetch} />
-      ) : (
-        <>
-          <Table
-            label="Pending invitations"
-            columns={[...COLUMNS, withdrawColumn(setWithdrawn)]}
-            rows={items}
-            keyOf={({ id }) => id}
-          />
-          {invitations.hasMore && (
-            <ListFooter
-              shown={items.length}
-              what="invitations"
-              hasMore
-              busy={invitations.isReadingMore}
-              onMore={invitations.more}
+      <Loaded query={invitations}>
+        {(loaded) => (
+          <>
+            <Table
+              label="Pending invitations"
+              columns={[...COLUMNS, withdrawColumn(setWithdrawn)]}
+              rows={loaded}
+              keyOf={({ id }) => id}
             />
-          )}
-        </>
-      )}
+            {invitations.hasMore && (
+              <ListFooter
+                shown={loaded.length}
+                what="invitations"
+                hasMore
+                busy={invitations.isReadingMore}
+                onMore={invitations.more}
+              />
+            )}
+          </>
+        )}
+      </Loaded>
       <Confirm
         open={withdrawn !== null}
         onClose={() => setWithdrawn(null)}

@@ -7,7 +7,8 @@ import { IconButton } from '../components/button.tsx';
 import { Card } from '../components/card.tsx';
 import { Confirm } from '../components/confirm.tsx';
 import { Select } from '../components/select.tsx';
-import { EmptyState, ErrorState, SkeletonRows } from '../components/states.tsx';
+import { Loaded } from '../components/loaded.tsx';
+import { EmptyState, SkeletonRows } from '../components/states.tsx';
 import { ListFooter, Table, type Column } from '../components/table.tsx';
 import { Time } from '../components/time.tsx';
 import { useSession } from '../shell/session.tsx';
@@ -91,31 +92,31 @@ export function MembersCard({ account, editable, titled = false }: MembersCardPr
     : [USER, ROLE, SINCE];
   return (
     <Card {...(titled && { title: 'Members', hint: 'Users with access to this account' })} flush>
-      {members.items === undefined ? (
-        members.error === null ? (
-          <SkeletonRows rows={3} />
-        ) : (
-          <ErrorState error={members.error} retry={members.refetch} />
-        )
-      ) : members.items.length === 0 ? (
-        <EmptyState icon={Users} title="No members yet">
-          Invite users to let them view usage and create keys. The keys of the account work without any
-          members.
-        </EmptyState>
-      ) : (
-        <>
-          <Table label="Members" columns={columns} rows={members.items} keyOf={({ user: { id } }) => id} />
-          {members.hasMore && (
-            <ListFooter
-              shown={members.items.length}
-              what="members"
-              hasMore
-              busy={members.isReadingMore}
-              onMore={members.more}
-            />
-          )}
-        </>
-      )}
+      <Loaded
+        query={members}
+        loading={<SkeletonRows rows={3} />}
+        empty={
+          <EmptyState icon={Users} title="No members yet">
+            Invite users to let them view usage and create keys. The keys of the account work without any
+            members.
+          </EmptyState>
+        }
+      >
+        {(loaded) => (
+          <>
+            <Table label="Members" columns={columns} rows={loaded} keyOf={({ user: { id } }) => id} />
+            {members.hasMore && (
+              <ListFooter
+                shown={loaded.length}
+                what="members"
+                hasMore
+                busy={members.isReadingMore}
+                onMore={members.more}
+              />
+            )}
+          </>
+        )}
+      </Loaded>
       <ChangeRole account={account} change={changing} onClose={() => setChanging(null)} />
       <RemoveMember account={account} member={leaving} onClose={() => setLeaving(null)} />
     </Card>

@@ -9,7 +9,8 @@ import { Card } from '../../components/card.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { EmptyState, ErrorState, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState, Skeleton } from '../../components/states.tsx';
 import { useAccount } from '../../shell/account.ts';
 import { Link, TextLink } from '../../shell/link.tsx';
 import { useQueryState } from '../../shell/query.ts';
@@ -56,22 +57,16 @@ export default function DocsPage() {
         </a>
       }
     >
-      {document.data === undefined ? (
-        document.error === null ? (
-          <Waiting />
-        ) : (
-          <Card>
-            <ErrorState error={document.error} retry={() => void document.refetch()} />
-          </Card>
-        )
-      ) : (
-        <Reference
-          document={document.data}
-          all={all}
-          entry={entry}
-          isUnknown={operation !== undefined && !entry}
-        />
-      )}
+      <Loaded card query={document} loading={<Waiting />}>
+        {(loaded) => (
+          <Reference
+            document={loaded}
+            all={all}
+            entry={entry}
+            isUnknown={operation !== undefined && !entry}
+          />
+        )}
+      </Loaded>
     </Page>
   );
 }

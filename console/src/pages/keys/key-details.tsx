@@ -6,7 +6,8 @@ import { Badge } from '../../components/badge.tsx';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Figure } from '../../components/card.tsx';
 import { CopyButton } from '../../components/copy.tsx';
-import { ErrorState, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, money } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
@@ -116,24 +117,27 @@ function Fact({ label, children }: { label: string; children: ReactNode }) {
   );
 }
 
-function KeyUsage({ of: { id, account_id } }: { of: Key }) {
-  const read = useRead('readUsage', { query: { account_id, key_id: id } });
-  if (read.data === undefined && read.error !== null) {
-    return <ErrorState error={read.error} retry={() => void read.refetch()} />;
-  }
-  const sum = read.data?.data[0];
+function Sums({ sum }: { sum: ItemOf<'readUsage'> | undefined }) {
   const tokens = (sum?.prompt_tokens ?? 0) + (sum?.completion_tokens ?? 0);
   const cost = sum?.cost_usd ?? '0';
-  const value = (text: string, exact?: string) =>
-    read.isPending ? <Skeleton className="h-6 w-14" /> : <span title={exact}>{text}</span>;
+  const requests = sum?.requests ?? 0;
+  return (
+    <dl className="grid grid-cols-2 gap-4 rounded-lg border border-line p-4 sm:grid-cols-4">
+      <Figure label="Cost" value={<span title={exactMoney(cost)}>{money(cost)}</span>} />
+      <Figure label="Requests" value={<span title={whole(requests)}>{compact(requests)}</span>} />
+      <Figure label="Tokens" value={<span title={whole(tokens)}>{compact(tokens)}</span>} />
+      <Figure label="Errors" value={whole(sum?.errors ?? 0)} />
+    </dl>
+  );
+}
+
+function KeyUsage({ of: { id, account_id } }: { of: Key }) {
+  const read = useRead('readUsage', { query: { account_id, key_id: id } });
   return (
     <>
-      <dl className="grid grid-cols-2 gap-4 rounded-lg border border-line p-4 sm:grid-cols-4">
-        <Figure label="Cost" value={value(money(cost), exactMoney(cost))} />
-        <Figure label="Requests" value={value(compact(sum?.requests ?? 0), whole(sum?.requests ?? 0))} />
-        <Figure label="Tokens" value={value(compact(tokens), whole(tokens))} />
-        <Figure label="Errors" value={value(whole(sum?.errors ?? 0))} />
-      </dl>
+      <Loaded query={read} loading={<Skeleton className="h-[5.25rem] w-full" />}>
+        {({ data: [sum] }) => <Sums sum={sum} />}
+      </Loaded>
       <div className="mt-3 flex flex-wrap gap-2">
         <ButtonLink
           size="small"

@@ -3,7 +3,8 @@ import type { ItemOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
-import { ErrorState, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { Skeleton } from '../../components/states.tsx';
 import { draftOf } from './key-draft.ts';
 import { KeyDetails } from './key-details.tsx';
 import { KeyForm } from './key-form.tsx';
@@ -54,25 +55,26 @@ export default function KeyDialog({ id, listed, editing, onEdit, onClose }: KeyD
         ) : undefined
       }
     >
-      {key === undefined ? (
-        read.error === null ? (
-          <Skeleton className="h-64 w-full" />
-        ) : (
-          <ErrorState error={read.error} retry={() => void read.refetch()} />
-        )
-      ) : isEditing ? (
-        <KeyForm
-          id={form}
-          initial={draftOf(key)}
-          before={key}
-          error={change.error}
-          onSubmit={(settings) =>
-            change.mutate({ params: { id: key.id }, body: settings }, { onSuccess: endEdit })
-          }
-        />
-      ) : (
-        <KeyDetails of={key} onEdit={() => onEdit(true)} />
-      )}
+      <Loaded
+        query={{ data: key, error: read.error, refetch: read.refetch }}
+        loading={<Skeleton className="h-64 w-full" />}
+      >
+        {(loaded) =>
+          isEditing ? (
+            <KeyForm
+              id={form}
+              initial={draftOf(loaded)}
+              before={loaded}
+              error={change.error}
+              onSubmit={(settings) =>
+                change.mutate({ params: { id: loaded.id }, body: settings }, { onSuccess: endEdit })
+              }
+            />
+          ) : (
+            <KeyDetails of={loaded} onEdit={() => onEdit(true)} />
+          )
+        }
+      </Loaded>
       <RevokeKey target={revoking} onClose={() => setRevoking(null)} />
     </Dialog>
   );

@@ -1,7 +1,8 @@
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { LimitMeter } from '../../components/limit-meter.tsx';
-import { ErrorState, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { Skeleton } from '../../components/states.tsx';
 
 type Key = ItemOf<'listKeys'>;
 type LimitStatus = ItemOf<'readLimits'>;
@@ -13,22 +14,25 @@ export function KeyLimits({ of: key }: { of: Key }) {
     { query: { account_id: key.account_id, key_id: key.id } },
     { everyMs: 10_000 },
   );
-  if (read.data === undefined) {
-    return read.error === null ? (
-      <Skeleton className="h-24 w-full" />
-    ) : (
-      <ErrorState error={read.error} retry={() => void read.refetch()} />
-    );
-  }
-  const own = read.data.data.filter(({ scope }) => scope === 'key');
-  const shared = read.data.data.filter(({ scope }) => scope === 'account');
   const single = Object.keys(key.limits?.models ?? {});
   return (
-    <div className="space-y-5">
-      <LimitMeters title="This key" limitStatuses={own} none="No overall limits" />
-      {single.length > 0 && <p className="text-xs text-ink-3">Separate limits for {single.join(', ')}</p>}
-      <LimitMeters title="Account (shared by all its keys)" limitStatuses={shared} none="No overall limits" />
-    </div>
+    <Loaded query={read} loading={<Skeleton className="h-24 w-full" />}>
+      {({ data }) => (
+        <div className="space-y-5">
+          <LimitMeters
+            title="This key"
+            limitStatuses={data.filter(({ scope }) => scope === 'key')}
+            none="No overall limits"
+          />
+          {single.length > 0 && <p className="text-xs text-ink-3">Separate limits for {single.join(', ')}</p>}
+          <LimitMeters
+            title="Account (shared by all its keys)"
+            limitStatuses={data.filter(({ scope }) => scope === 'account')}
+            none="No overall limits"
+          />
+        </div>
+      )}
+    </Loaded>
   );
 }
 

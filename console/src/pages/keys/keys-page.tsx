@@ -4,7 +4,8 @@ import { useList } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { EmptyState, ErrorState, Notice, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState, Notice } from '../../components/states.tsx';
 import { useAccount, type CurrentAccount } from '../../shell/account.ts';
 import { useQueryState } from '../../shell/query.ts';
 import { NoAccount } from '../../shell/no-account.tsx';
@@ -28,12 +29,12 @@ const AT_ONCE = 1000;
 function Keys({ account }: { account: CurrentAccount }) {
   const [query, change] = useQueryState();
   const list = useList('listKeys', { query: { account_id: account.id, limit: AT_ONCE } });
-  const { items, hasMore, isReadingMore, more, error } = list;
+  const { data, hasMore, isReadingMore, more, error } = list;
   useEffect(() => {
     // Search and sorting need all keys, so all pages are loaded.
     if (hasMore && !isReadingMore && error === null) more();
   }, [hasMore, isReadingMore, more, error]);
-  const keys = useMemo(() => items?.toReversed(), [items]);
+  const keys = useMemo(() => data?.toReversed(), [data]);
   const create = () => change({ create: '1' });
   const opened = query.get('key');
   const isCreating = query.get('create') !== null;
@@ -60,17 +61,17 @@ function Keys({ account }: { account: CurrentAccount }) {
           </Notice>
         </div>
       )}
-      {keys === undefined || (hasMore && error === null) ? (
-        <Card flush>
-          {error === null ? <SkeletonRows /> : <ErrorState error={error} retry={list.refetch} />}
-        </Card>
-      ) : keys.length === 0 ? (
-        <Card>
-          <FirstKey onCreate={create} />
-        </Card>
-      ) : (
-        <KeysCard account={account} keys={keys} onCreate={create} />
-      )}
+      <Loaded
+        card
+        query={{ data: hasMore && error === null ? undefined : keys, error, refetch: list.refetch }}
+        empty={
+          <Card>
+            <FirstKey onCreate={create} />
+          </Card>
+        }
+      >
+        {(all) => <KeysCard account={account} keys={all} onCreate={create} />}
+      </Loaded>
       <Suspense>
         {wasCreating && (
           <CreateKeyDialog

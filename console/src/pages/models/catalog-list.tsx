@@ -3,7 +3,8 @@ import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { SkeletonRows } from '../../components/states.tsx';
 import { bytes, whole } from '../../format/number.ts';
 
 export type CatalogModel = ItemOf<'listCatalog'>;
@@ -17,35 +18,38 @@ interface CatalogListProps {
 /** The catalog, to choose a model from. */
 export function CatalogList({ served, onChoose }: CatalogListProps) {
   const [search, setSearch] = useState('');
-  const { data, error, refetch } = useRead('listCatalog', undefined);
-  if (error !== null && data === undefined) {
-    return <ErrorState error={error} retry={() => void refetch()} />;
-  }
+  const catalog = useRead('listCatalog', undefined);
   const wanted = search.trim().toLowerCase();
-  const shown = data?.data.filter(({ id, summary }) => `${id} ${summary}`.toLowerCase().includes(wanted));
   return (
     <div className="space-y-3">
       <SearchField label="Search the catalog" value={search} onChange={setSearch} />
-      <p role="status" className="min-h-4 text-xs text-ink-3 tabular-nums">
-        {data !== undefined &&
-          `${bytes(data.available_memory_bytes)} of memory is available on the machine that runs the service.`}
-        {shown?.length === 0 && ' No matching models in the catalog.'}
-      </p>
-      {shown === undefined && <SkeletonRows rows={5} />}
-      <ul className="divide-y divide-line">
-        {shown?.map((model) => (
-          <li key={model.id}>
-            <button
-              type="button"
-              disabled={served.has(model.id)}
-              className="-mx-2 block w-[calc(100%+1rem)] rounded-lg px-2 py-3 text-left transition-colors hover:bg-hover disabled:pointer-events-none"
-              onClick={() => onChoose(model)}
-            >
-              <CatalogEntry model={model} isServed={served.has(model.id)} />
-            </button>
-          </li>
-        ))}
-      </ul>
+      <Loaded query={catalog} loading={<SkeletonRows rows={5} />}>
+        {({ data, available_memory_bytes: available }) => {
+          const shown = data.filter(({ id, summary }) => `${id} ${summary}`.toLowerCase().includes(wanted));
+          return (
+            <>
+              <p role="status" className="min-h-4 text-xs text-ink-3 tabular-nums">
+                {bytes(available)} of memory is available on the machine that runs the service.
+                {shown.length === 0 && ' No matching models in the catalog.'}
+              </p>
+              <ul className="divide-y divide-line">
+                {shown.map((model) => (
+                  <li key={model.id}>
+                    <button
+                      type="button"
+                      disabled={served.has(model.id)}
+                      className="-mx-2 block w-[calc(100%+1rem)] rounded-lg px-2 py-3 text-left transition-colors hover:bg-hover disabled:pointer-events-none"
+                      onClick={() => onChoose(model)}
+                    >
+                      <CatalogEntry model={model} isServed={served.has(model.id)} />
+                    </button>
+                  </li>
+                ))}
+              </ul>
+            </>
+          );
+        }}
+      </Loaded>
     </div>
   );
 }

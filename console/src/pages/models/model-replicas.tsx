@@ -5,7 +5,8 @@ import { useAction, useRead } from '../../api/queries.ts';
 import { Button, IconButton } from '../../components/button.tsx';
 import { Confirm } from '../../components/confirm.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
-import { ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { SkeletonRows } from '../../components/states.tsx';
 import { TextLink } from '../../shell/link.tsx';
 
 type Model = ItemOf<'listServedModels'>;
@@ -17,7 +18,6 @@ const EVERY_MS = 2000;
 export function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => void }) {
   const engines = useRead('listEngines', undefined, { everyMs: EVERY_MS });
   const [removing, setRemoving] = useState<Replica | null>(null);
-  const replicas = engines.data?.data.filter((replica) => replica.model === model.id);
   const isAdded = model.origin === 'added';
   return (
     <section className="space-y-2">
@@ -29,43 +29,42 @@ export function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => voi
           </Button>
         )}
       </header>
-      {replicas === undefined ? (
-        engines.error === null ? (
-          <SkeletonRows rows={1} />
-        ) : (
-          <ErrorState error={engines.error} retry={() => void engines.refetch()} />
-        )
-      ) : (
-        <ul className="divide-y divide-line" aria-label="Replicas">
-          {replicas.map((replica) => (
-            <li key={replica.name} className="flex items-center justify-between gap-3 py-2 text-sm">
-              <span className="min-w-0">
-                <TextLink
-                  to={`/operator/engines?engine=${encodeURIComponent(`${replica.model} ${replica.name}`)}`}
-                >
-                  <span className="wrap-anywhere">{replica.url ?? replica.name}</span>
-                </TextLink>
-                <span className="block text-xs text-ink-3">
-                  {replica.dialect}
-                  {/* If the model is down, the reason is already shown above. */}
-                  {replica.reason !== null && model.state !== 'down' && `: ${replica.reason}`}
-                </span>
-              </span>
-              <span className="flex shrink-0 items-center gap-1 text-xs">
-                <EngineStatus engine={replica} />
-                {isAdded && replicas.length > 1 && (
-                  <IconButton
-                    label={`Remove ${replica.url ?? replica.name}`}
-                    onClick={() => setRemoving(replica)}
-                  >
-                    <Trash2 className="size-4" aria-hidden="true" />
-                  </IconButton>
-                )}
-              </span>
-            </li>
-          ))}
-        </ul>
-      )}
+      <Loaded query={engines} loading={<SkeletonRows rows={1} />}>
+        {({ data }) => {
+          const replicas = data.filter((replica) => replica.model === model.id);
+          return (
+            <ul className="divide-y divide-line" aria-label="Replicas">
+              {replicas.map((replica) => (
+                <li key={replica.name} className="flex items-center justify-between gap-3 py-2 text-sm">
+                  <span className="min-w-0">
+                    <TextLink
+                      to={`/operator/engines?engine=${encodeURIComponent(`${replica.model} ${replica.name}`)}`}
+                    >
+                      <span className="wrap-anywhere">{replica.url ?? replica.name}</span>
+                    </TextLink>
+                    <span className="block text-xs text-ink-3">
+                      {replica.dialect}
+                      {/* If the model is down, the reason is already shown above. */}
+                      {replica.reason !== null && model.state !== 'down' && `: ${replica.reason}`}
+                    </span>
+                  </span>
+                  <span className="flex shrink-0 items-center gap-1 text-xs">
+                    <EngineStatus engine={replica} />
+                    {isAdded && replicas.length > 1 && (
+                      <IconButton
+                        label={`Remove ${replica.url ?? replica.name}`}
+                        onClick={() => setRemoving(replica)}
+                      >
+                        <Trash2 className="size-4" aria-hidden="true" />
+                      </IconButton>
+                    )}
+                  </span>
+                </li>
+              ))}
+            </ul>
+          );
+        }}
+      </Loaded>
       <p className="text-xs text-ink-3">Open a replica to drain or resume it.</p>
       <RemoveReplica replica={removing} onClose={() => setRemoving(null)} />
     </section>

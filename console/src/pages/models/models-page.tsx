@@ -6,7 +6,8 @@ import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { EmptyState, ErrorState, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState, Skeleton } from '../../components/states.tsx';
 import { TextLink } from '../../shell/link.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { useSession } from '../../shell/session.tsx';
@@ -36,7 +37,6 @@ export default function ModelsPage() {
   const wanted = models?.some(isChanging) === true ? CHANGING_MS : STABLE_MS;
   if (wanted !== everyMs) setEveryMs(wanted);
   const search = query.get('q') ?? '';
-  const shown = models?.filter(({ id }) => id.toLowerCase().includes(search.trim().toLowerCase()));
   const named = query.get('code');
   const managed = query.get('model');
   const adding = query.get('add');
@@ -71,33 +71,33 @@ export default function ModelsPage() {
         )
       }
     >
-      {shown === undefined ? (
-        read.error === null ? (
-          <Waiting />
-        ) : (
-          <Card>
-            <ErrorState error={read.error} retry={() => void read.refetch()} />
-          </Card>
-        )
-      ) : shown.length === 0 ? (
-        <Card>
-          <NoModels search={search} add={add} onClear={() => change({ q: null })} />
-        </Card>
-      ) : (
-        <ul className="grid gap-4 xl:grid-cols-2">
-          {shown.map((model) => (
-            <li key={model.id} className="flex min-w-0">
-              <ModelCard
-                model={model}
-                models={models ?? []}
-                atMs={read.dataUpdatedAt}
-                onCode={() => change({ code: model.id })}
-                onManage={() => change({ model: model.id })}
-              />
-            </li>
-          ))}
-        </ul>
-      )}
+      <Loaded card query={read} loading={<Waiting />}>
+        {({ data }) => {
+          const shown = data.filter(({ id }) => id.toLowerCase().includes(search.trim().toLowerCase()));
+          if (shown.length === 0) {
+            return (
+              <Card>
+                <NoModels search={search} add={add} onClear={() => change({ q: null })} />
+              </Card>
+            );
+          }
+          return (
+            <ul className="grid gap-4 xl:grid-cols-2">
+              {shown.map((model) => (
+                <li key={model.id} className="flex min-w-0">
+                  <ModelCard
+                    model={model}
+                    models={data}
+                    atMs={read.dataUpdatedAt}
+                    onCode={() => change({ code: model.id })}
+                    onManage={() => change({ model: model.id })}
+                  />
+                </li>
+              ))}
+            </ul>
+          );
+        }}
+      </Loaded>
       <ModelCode
         model={models?.find(({ id }) => id === named) ?? null}
         onClose={() => change({ code: null })}

@@ -2,7 +2,8 @@ import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { ErrorState, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { whole } from '../../format/number.ts';
 import { Link } from '../../shell/link.tsx';
@@ -27,15 +28,9 @@ export function AccountKeys({ accountId }: { accountId: string }) {
         </ButtonLink>
       }
     >
-      {keys.data === undefined ? (
-        keys.error === null ? (
-          <Skeleton className="h-24 w-full" />
-        ) : (
-          <ErrorState error={keys.error} retry={() => void keys.refetch()} />
-        )
-      ) : (
-        <LastUsed accountId={accountId} keys={keys.data.data} />
-      )}
+      <Loaded query={keys} loading={<Skeleton className="h-24 w-full" />}>
+        {({ data }) => <LastUsed accountId={accountId} keys={data} />}
+      </Loaded>
     </Card>
   );
 }

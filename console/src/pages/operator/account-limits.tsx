@@ -1,8 +1,9 @@
-import type { ItemOf } from '../../api/client.ts';
-import { useRead } from '../../api/queries.ts';
+import type { ResponseOf } from '../../api/client.ts';
+import { useRead, type QueryState } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { LimitMeter } from '../../components/limit-meter.tsx';
-import { ErrorState, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { Skeleton } from '../../components/states.tsx';
 import { TextLink } from '../../shell/link.tsx';
 import type { Account } from './account-labels.tsx';
 
@@ -10,12 +11,11 @@ const EVERY_MS = 5000;
 
 interface AccountLimitsProps {
   account: Account;
-  /** The plan of the account; undefined: loading. */
-  plan: ItemOf<'listPlans'> | undefined;
+  plans: QueryState<ResponseOf<'listPlans'>>;
 }
 
 /** Usage of the limits of an account's plan. */
-export function AccountLimits({ account, plan }: AccountLimitsProps) {
+export function AccountLimits({ account, plans }: AccountLimitsProps) {
   return (
     <Card
       title="Limits"
@@ -25,25 +25,31 @@ export function AccountLimits({ account, plan }: AccountLimitsProps) {
         </>
       }
     >
-      {plan === undefined ? (
-        <Skeleton className="h-24 w-full" />
-      ) : plan.limits === null ? (
-        <p className="text-sm text-ink-3">
-          All requests are refused because the plan is not in the configuration.
-        </p>
-      ) : (
-        <div className="space-y-5">
-          <LimitMeters accountId={account.id} model={null} />
-          {Object.keys(plan.limits.models ?? {}).map((model) => (
-            <section key={model}>
-              <h3 className="mb-3 truncate text-xs font-medium text-ink-2" title={model}>
-                {model}
-              </h3>
-              <LimitMeters accountId={account.id} model={model} />
-            </section>
-          ))}
-        </div>
-      )}
+      <Loaded query={plans} loading={<Skeleton className="h-24 w-full" />}>
+        {({ data }) => {
+          const plan = data.find((one) => (account.plan === null ? one.default : one.name === account.plan));
+          if (plan === undefined)
+            return <p className="text-sm text-ink-3">This account has no plan, so it has no limits.</p>;
+          const { limits } = plan;
+          return limits === null ? (
+            <p className="text-sm text-ink-3">
+              All requests are refused because the plan is not in the configuration.
+            </p>
+          ) : (
+            <div className="space-y-5">
+              <LimitMeters accountId={account.id} model={null} />
+              {Object.keys(limits.models ?? {}).map((model) => (
+                <section key={model}>
+                  <h3 className="mb-3 truncate text-xs font-medium text-ink-2" title={model}>
+                    {model}
+                  </h3>
+                  <LimitMeters accountId={account.id} model={model} />
+                </section>
+              ))}
+            </div>
+          );
+        }}
+      </Loaded>
     </Card>
   );
 }
@@ -52,22 +58,21 @@ export function AccountLimits({ account, plan }: AccountLimitsProps) {
 function LimitMeters({ accountId, model }: { accountId: string; model: string | null }) {
   const query = { account_id: accountId, ...(model !== null && { model }) };
   const limits = useRead('readLimits', { query }, { everyMs: EVERY_MS });
-  if (limits.data === undefined) {
-    return limits.error === null ? (
-      <Skeleton className="h-24 w-full" />
-    ) : (
-      <ErrorState error={limits.error} retry={() => void limits.refetch()} />
-    );
-  }
-  const own = limits.data.data.filter((limitStatus) => limitStatus.model === model);
-  if (own.length === 0) return <p className="text-sm text-ink-3">No overall limits</p>;
   return (
-    <ul className="space-y-4">
-      {own.map((limitStatus) => (
-        <li key={limitStatus.limit}>
-          <LimitMeter limitStatus={limitStatus} />
-        </li>
-      ))}
-    </ul>
+    <Loaded query={limits} loading={<Skeleton className="h-24 w-full" />}>
+      {({ data }) => {
+        const own = data.filter((limitStatus) => limitStatus.model === model);
+        if (own.length === 0) return <p className="text-sm text-ink-3">No overall limits</p>;
+        return (
+          <ul className="space-y-4">
+            {own.map((limitStatus) => (
+              <li key={limitStatus.limit}>
+                <LimitMeter limitStatus={limitStatus} />
+              </li>
+            ))}
+          </ul>
+        );
+      }}
+    </Loaded>
   );
 }

@@ -2,9 +2,9 @@ import { UserPlus } from 'lucide-react';
 import { useParams } from 'wouter';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
-import { Card } from '../../components/card.tsx';
+import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
-import { ErrorState, Notice, SkeletonRows } from '../../components/states.tsx';
+import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { InvitationsCard } from '../../members/invitations-card.tsx';
 import { InviteDialog } from '../../members/invite-dialog.tsx';
@@ -27,13 +27,9 @@ export default function AccountPage() {
   if (account.data !== undefined) return <Account account={account.data} />;
   return (
     <Page title="Account" parent={PARENT}>
-      <Card flush>
-        {account.error === null ? (
-          <SkeletonRows />
-        ) : (
-          <ErrorState error={account.error} retry={() => void account.refetch()} />
-        )}
-      </Card>
+      <Loaded card query={account}>
+        {() => null}
+      </Loaded>
     </Page>
   );
 }
@@ -68,7 +64,7 @@ function Account({ account }: { account: Account }) {
         <State account={account} lost={plan !== undefined && plan.limits === null} />
         <AccountUsage accountId={account.id} />
         <div className="grid items-start gap-4 lg:grid-cols-2">
-          <AccountLimits account={account} plan={plan} />
+          <AccountLimits account={account} plans={plans} />
           <AccountKeys accountId={account.id} />
         </div>
         <MembersCard titled account={account} editable={account.status !== 'closed'} />

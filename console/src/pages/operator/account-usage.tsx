@@ -1,10 +1,11 @@
 import { lazy, Suspense, useMemo } from 'react';
 import type { ItemOf } from '../../api/client.ts';
-import { useRead } from '../../api/queries.ts';
+import { both, useRead } from '../../api/queries.ts';
 import { COLORS } from '../../charts/colors.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Card, Figure } from '../../components/card.tsx';
-import { ErrorState, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { Skeleton } from '../../components/states.tsx';
 import { exactMoney, money } from '../../format/money.ts';
 import { compact, percent, whole } from '../../format/number.ts';
 import { utcSpan, utcTick } from '../../format/time.ts';
@@ -19,7 +20,6 @@ const HEIGHT = 140;
 export function AccountUsage({ accountId }: { accountId: string }) {
   const all = useRead('readUsage', { query: { account_id: accountId } }, { everyMs: 60_000 });
   const days = useRead('readUsage', { query: { account_id: accountId, by: 'day' } }, { everyMs: 60_000 });
-  const error = all.error ?? days.error;
   return (
     <Card
       title="Usage this month"
@@ -35,22 +35,14 @@ export function AccountUsage({ accountId }: { accountId: string }) {
         </div>
       }
     >
-      {all.data !== undefined && days.data !== undefined ? (
-        <div className="grid gap-6 lg:grid-cols-[18rem_minmax(0,1fr)]">
-          <Sums usage={all.data.data[0]} />
-          <Days days={days.data.data} readAt={days.dataUpdatedAt} />
-        </div>
-      ) : error === null ? (
-        <Skeleton className="h-40 w-full" />
-      ) : (
-        <ErrorState
-          error={error}
-          retry={() => {
-            void all.refetch();
-            void days.refetch();
-          }}
-        />
-      )}
+      <Loaded query={both(all, days)} loading={<Skeleton className="h-40 w-full" />}>
+        {([sums, byDay]) => (
+          <div className="grid gap-6 lg:grid-cols-[18rem_minmax(0,1fr)]">
+            <Sums usage={sums.data[0]} />
+            <Days days={byDay.data} readAt={days.dataUpdatedAt} />
+          </div>
+        )}
+      </Loaded>
     </Card>
   );
 }

@@ -5,7 +5,8 @@ import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { Select } from '../../components/select.tsx';
-import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState } from '../../components/states.tsx';
 import { ListFooter, Table } from '../../components/table.tsx';
 import { useLocation } from 'wouter';
 import { useHrefWithAccount } from '../../shell/account.ts';
@@ -28,55 +29,59 @@ export function AccountsList({ onNew }: { onNew: () => void }) {
   const defaultPlan = plans.data?.data.find((plan) => plan.default)?.name;
   const wanted = { text: query.get('q') ?? '', status: query.get('status'), plan: query.get('plan') };
   const narrowed = wanted.text !== '' || wanted.status !== null || wanted.plan !== null;
-  const { items, hasMore, isReadingMore, more } = accounts;
+  const { hasMore, isReadingMore, more } = accounts;
   useEffect(() => {
     // Filters apply to all accounts, so all of them are loaded.
     if (narrowed && hasMore && !isReadingMore) more();
   });
-  const shown = items?.filter((account) => matches(account, wanted, defaultPlan));
   const used = new Map(usage.data?.data.map((row) => [row.account_id, row]));
   const clear = () => change({ q: null, status: null, plan: null });
   return (
     <Card flush className="mt-4">
       <Filters plans={plans.data?.data.map(({ name }) => name) ?? []} />
-      {items === undefined || shown === undefined ? (
-        accounts.error === null ? (
-          <SkeletonRows />
-        ) : (
-          <ErrorState error={accounts.error} retry={accounts.refetch} />
-        )
-      ) : items.length === 0 ? (
-        <EmptyState
-          icon={Layers}
-          title="No accounts yet"
-          action={<Button onClick={onNew}>Create account</Button>}
-        >
-          An account owns API keys. Its plan limits their combined usage.
-        </EmptyState>
-      ) : shown.length === 0 && !hasMore ? (
-        <EmptyState
-          icon={SearchX}
-          title="No matching accounts"
-          action={<Button onClick={clear}>Clear filters</Button>}
-        />
-      ) : (
-        <>
-          <Table
-            label="Accounts"
-            columns={accountColumns({ used, defaultPlan, isLoaded: usage.data !== undefined })}
-            rows={shown}
-            keyOf={({ id }) => id}
-            onOpen={({ id }) => navigate(hrefOf(`/operator/accounts/${id}`))}
-          />
-          <ListFooter
-            shown={shown.length}
-            what={shown.length === 1 ? 'account' : 'accounts'}
-            hasMore={hasMore}
-            busy={isReadingMore}
-            onMore={more}
-          />
-        </>
-      )}
+      <Loaded
+        query={accounts}
+        empty={
+          <EmptyState
+            icon={Layers}
+            title="No accounts yet"
+            action={<Button onClick={onNew}>Create account</Button>}
+          >
+            An account owns API keys. Its plan limits their combined usage.
+          </EmptyState>
+        }
+      >
+        {(loaded) => {
+          const shown = loaded.filter((account) => matches(account, wanted, defaultPlan));
+          if (shown.length === 0 && !hasMore) {
+            return (
+              <EmptyState
+                icon={SearchX}
+                title="No matching accounts"
+                action={<Button onClick={clear}>Clear filters</Button>}
+              />
+            );
+          }
+          return (
+            <>
+              <Table
+                label="Accounts"
+                columns={accountColumns({ used, defaultPlan, isLoaded: usage.data !== undefined })}
+                rows={shown}
+                keyOf={({ id }) => id}
+                onOpen={({ id }) => navigate(hrefOf(`/operator/accounts/${id}`))}
+              />
+              <ListFooter
+                shown={shown.length}
+                what={shown.length === 1 ? 'account' : 'accounts'}
+                hasMore={hasMore}
+                busy={isReadingMore}
+                onMore={more}
+              />
+            </>
+          );
+        }}
+      </Loaded>
     </Card>
   );
 }

@@ -3,7 +3,8 @@ import { useEffect } from 'react';
 import { useList } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState } from '../../components/states.tsx';
 import { ListFooter, Table } from '../../components/table.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { auditColumns } from './audit-columns.tsx';
@@ -39,7 +40,7 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
     ...given('account_id', query.get('of')),
   };
   const entries = useList('listAudit', { query: { ...filter, limit: PAGE } }, { keep: true });
-  const { items, hasMore, isReadingMore, more } = entries;
+  const { data: items, hasMore, isReadingMore, more } = entries;
   const openId = query.get('entry');
   const open = items?.find(({ id }) => id === openId) ?? null;
   // IDs increase with time, so a smaller ID than all loaded ones is on a later page.
@@ -48,15 +49,8 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
     if (further && hasMore && !isReadingMore) more();
   });
   const show = ({ id }: Entry) => change({ entry: id });
-  if (items === undefined) {
-    return entries.error === null ? (
-      <SkeletonRows />
-    ) : (
-      <ErrorState error={entries.error} retry={entries.refetch} />
-    );
-  }
-  if (items.length === 0) {
-    return Object.keys(filter).length > 0 ? (
+  const none =
+    Object.keys(filter).length > 0 ? (
       <EmptyState icon={SearchX} title="No matching events">
         Remove a filter to see more events.
       </EmptyState>
@@ -65,26 +59,29 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
         Sign-ins, and changes to accounts, keys, plans, users and models, will appear here.
       </EmptyState>
     );
-  }
   return (
-    <>
-      <Table
-        label="Audit log"
-        columns={auditColumns(names, show)}
-        rows={items}
-        keyOf={({ id }) => id}
-        onOpen={show}
-        isOpen={({ id }) => id === openId}
-      />
-      <ListFooter
-        shown={items.length}
-        what={items.length === 1 ? 'event' : 'events'}
-        hasMore={hasMore}
-        busy={isReadingMore}
-        onMore={more}
-      />
-      <AuditDialog entry={open} names={names} onClose={() => change({ entry: null })} />
-    </>
+    <Loaded query={entries} empty={none}>
+      {(loaded) => (
+        <>
+          <Table
+            label="Audit log"
+            columns={auditColumns(names, show)}
+            rows={loaded}
+            keyOf={({ id }) => id}
+            onOpen={show}
+            isOpen={({ id }) => id === openId}
+          />
+          <ListFooter
+            shown={loaded.length}
+            what={loaded.length === 1 ? 'event' : 'events'}
+            hasMore={hasMore}
+            busy={isReadingMore}
+            onMore={more}
+          />
+          <AuditDialog entry={open} names={names} onClose={() => change({ entry: null })} />
+        </>
+      )}
+    </Loaded>
   );
 }
 

@@ -2,7 +2,8 @@ import { Cpu } from 'lucide-react';
 import { useRead } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState } from '../../components/states.tsx';
 import { Table } from '../../components/table.tsx';
 import { TextLink } from '../../shell/link.tsx';
 import { useQueryState } from '../../shell/query.ts';
@@ -18,34 +19,32 @@ export default function EnginesPage() {
   const [query, change] = useQueryState();
   const open = query.get('engine');
   const show = (engine: Engine) => change({ engine: keyOfEngine(engine) });
-  const items = engines.data?.data;
   return (
     <Page wide title="Engines" hint="Status and load of every replica" actions={<Live query={engines} />}>
       <Card flush>
-        {items === undefined ? (
-          engines.error === null ? (
-            <SkeletonRows />
-          ) : (
-            <ErrorState error={engines.error} retry={() => void engines.refetch()} />
-          )
-        ) : items.length === 0 ? (
-          <EmptyState icon={Cpu} title="No models">
-            Add a model or a server on the <TextLink to="/models">Models</TextLink> page. See also{' '}
-            <TextLink to="/docs/guide/replicas">Replicas</TextLink>.
-          </EmptyState>
-        ) : (
-          <Table
-            label="Engines"
-            columns={engineColumns(show)}
-            rows={items}
-            keyOf={keyOfEngine}
-            onOpen={show}
-            isOpen={(engine) => keyOfEngine(engine) === open}
-          />
-        )}
+        <Loaded
+          query={engines}
+          empty={
+            <EmptyState icon={Cpu} title="No models">
+              Add a model or a server on the <TextLink to="/models">Models</TextLink> page. See also{' '}
+              <TextLink to="/docs/guide/replicas">Replicas</TextLink>.
+            </EmptyState>
+          }
+        >
+          {({ data }) => (
+            <Table
+              label="Engines"
+              columns={engineColumns(show)}
+              rows={data}
+              keyOf={keyOfEngine}
+              onOpen={show}
+              isOpen={(engine) => keyOfEngine(engine) === open}
+            />
+          )}
+        </Loaded>
       </Card>
       <EngineDialog
-        engine={items?.find((engine) => keyOfEngine(engine) === open) ?? null}
+        engine={engines.data?.data.find((engine) => keyOfEngine(engine) === open) ?? null}
         onClose={() => change({ engine: null })}
       />
     </Page>

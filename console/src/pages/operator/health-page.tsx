@@ -3,7 +3,8 @@ import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Card, Figure } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { ErrorState, Notice, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { duration } from '../../format/time.ts';
 import { GuideText } from '../docs/guide-text.tsx';
@@ -22,20 +23,14 @@ export default function HealthPage() {
       hint="Dependencies of this service, and how to fix problems"
       actions={<Live query={health} />}
     >
-      {health.data === undefined ? (
-        <Card flush>
-          {health.error === null ? (
-            <SkeletonRows />
-          ) : (
-            <ErrorState error={health.error} retry={() => void health.refetch()} />
-          )}
-        </Card>
-      ) : (
-        <div className="space-y-4">
-          <About health={health.data} now={health.dataUpdatedAt} />
-          <Checks checks={checksOf(health.data, models.data?.data)} />
-        </div>
-      )}
+      <Loaded card query={health}>
+        {(loaded) => (
+          <div className="space-y-4">
+            <About health={loaded} now={health.dataUpdatedAt} />
+            <Checks checks={checksOf(loaded, models.data?.data)} />
+          </div>
+        )}
+      </Loaded>
     </Page>
   );
 }

@@ -2,7 +2,8 @@ import { Boxes } from 'lucide-react';
 import type { ItemOf } from '../../api/client.ts';
 import { useList } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
-import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState, SkeletonRows } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { whole } from '../../format/number.ts';
 import { TextLink } from '../../shell/link.tsx';
@@ -57,19 +58,17 @@ export function LoadModels({ everyMs }: { everyMs: number }) {
       }
       flush
     >
-      {models.items === undefined ? (
-        models.error === null ? (
-          <SkeletonRows rows={3} />
-        ) : (
-          <ErrorState error={models.error} retry={models.refetch} />
-        )
-      ) : models.items.length === 0 ? (
-        <EmptyState icon={Boxes} title="No models configured">
-          Add a model on the <TextLink to="/models">Models</TextLink> page.
-        </EmptyState>
-      ) : (
-        <Table label="Models" columns={COLUMNS} rows={models.items} keyOf={({ id }) => id} />
-      )}
+      <Loaded
+        query={models}
+        loading={<SkeletonRows rows={3} />}
+        empty={
+          <EmptyState icon={Boxes} title="No models configured">
+            Add a model on the <TextLink to="/models">Models</TextLink> page.
+          </EmptyState>
+        }
+      >
+        {(loaded) => <Table label="Models" columns={COLUMNS} rows={loaded} keyOf={({ id }) => id} />}
+      </Loaded>
     </Card>
   );
 }

@@ -3,7 +3,8 @@ import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Card, Figure } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { ErrorState, Notice, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { Notice, Skeleton } from '../../components/states.tsx';
 import { oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { Live } from './live.tsx';
@@ -25,17 +26,9 @@ export default function LoadPage() {
   return (
     <Page title="Load" hint="Current load and the last five minutes" actions={<Live query={load} />}>
       <div className="space-y-4">
-        {load.data === undefined ? (
-          load.error === null ? (
-            <Waiting />
-          ) : (
-            <Card>
-              <ErrorState error={load.error} retry={() => void load.refetch()} />
-            </Card>
-          )
-        ) : (
-          <Now load={load.data} />
-        )}
+        <Loaded card query={load} loading={<Waiting />}>
+          {(loaded) => <Now load={loaded} />}
+        </Loaded>
         <LoadModels everyMs={2 * EVERY_MS} />
         {load.data !== undefined && <LoadAccounts accounts={load.data.accounts} />}
       </div>

@@ -6,7 +6,8 @@ import { Badge } from '../../components/badge.tsx';
 import { ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
-import { EmptyState, ErrorState, Notice, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState, Notice } from '../../components/states.tsx';
 import { limitsSet, limitText } from '../../format/limits.ts';
 import { counted, whole } from '../../format/number.ts';
 import { TextLink } from '../../shell/link.tsx';
@@ -17,7 +18,6 @@ type Limits = NonNullable<Plan['limits']>;
 /** The configured plans. */
 export default function PlansPage() {
   const plans = useRead('listPlans', undefined);
-  const all = plans.data?.data;
   return (
     <Page
       title="Plans"
@@ -29,35 +29,34 @@ export default function PlansPage() {
         </>
       }
     >
-      {all === undefined ? (
-        <Card>
-          {plans.error === null ? (
-            <Skeleton className="h-64 w-full" />
-          ) : (
-            <ErrorState error={plans.error} retry={() => void plans.refetch()} />
-          )}
-        </Card>
-      ) : all.length === 0 ? (
-        <Card>
-          <EmptyState
-            icon={Gauge}
-            title="No plans configured"
-            action={<ButtonLink to="/docs/guide/limits">Read how to add plans</ButtonLink>}
-          >
-            Without a plan, an account has no limits. Add plans to the configuration file to limit requests,
-            tokens and cost.
-          </EmptyState>
-        </Card>
-      ) : (
-        <div className="space-y-4">
-          {all.map((plan) => plan.limits === null && <MissingPlan key={plan.name} plan={plan} />)}
-          <div className="grid gap-4 md:grid-cols-2 xl:grid-cols-3">
-            {all.map(
-              (plan) => plan.limits !== null && <PlanCard key={plan.name} plan={plan} limits={plan.limits} />,
-            )}
+      <Loaded
+        card
+        query={plans}
+        empty={
+          <Card>
+            <EmptyState
+              icon={Gauge}
+              title="No plans configured"
+              action={<ButtonLink to="/docs/guide/limits">Read how to add plans</ButtonLink>}
+            >
+              Without a plan, an account has no limits. Add plans to the configuration file to limit requests,
+              tokens and cost.
+            </EmptyState>
+          </Card>
+        }
+      >
+        {({ data: all }) => (
+          <div className="space-y-4">
+            {all.map((plan) => plan.limits === null && <MissingPlan key={plan.name} plan={plan} />)}
+            <div className="grid gap-4 md:grid-cols-2 xl:grid-cols-3">
+              {all.map(
+                (plan) =>
+                  plan.limits !== null && <PlanCard key={plan.name} plan={plan} limits={plan.limits} />,
+              )}
+            </div>
           </div>
-        </div>
-      )}
+        )}
+      </Loaded>
     </Page>
   );
 }

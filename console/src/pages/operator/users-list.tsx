@@ -4,7 +4,8 @@ import type { ItemOf } from '../../api/client.ts';
 import { useList } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState } from '../../components/states.tsx';
 import { ListFooter, Table } from '../../components/table.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { useSession } from '../../shell/session.tsx';
@@ -20,11 +21,10 @@ export function UsersList() {
   const [query, change] = useQueryState();
   const [pendingChange, setPendingChange] = useState<Change | null>(null);
   const text = query.get('q') ?? '';
-  const { items, hasMore, isReadingMore, more } = users;
+  const { data: items, hasMore, isReadingMore, more } = users;
   useEffect(() => {
     if (text !== '' && hasMore && !isReadingMore) more();
   });
-  const shown = items?.filter((user) => matches(user, text));
   const operators = hasMore ? null : (items?.filter(({ operator }) => operator).length ?? null);
   return (
     <Card flush className="mt-4">
@@ -36,35 +36,36 @@ export function UsersList() {
           onChange={(q) => change({ q }, { replace: true })}
         />
       </div>
-      {items === undefined || shown === undefined ? (
-        users.error === null ? (
-          <SkeletonRows />
-        ) : (
-          <ErrorState error={users.error} retry={users.refetch} />
-        )
-      ) : items.length === 0 ? (
-        <EmptyState icon={Users} title="No users yet">
-          Invite users from an account's page.
-        </EmptyState>
-      ) : shown.length === 0 && !hasMore ? (
-        <EmptyState icon={SearchX} title="No matching users" />
-      ) : (
-        <>
-          <Table
-            label="Users"
-            columns={userColumns({ selfId: self.id, operators, onChange: setPendingChange })}
-            rows={shown}
-            keyOf={({ id }) => id}
-          />
-          <ListFooter
-            shown={shown.length}
-            what={shown.length === 1 ? 'user' : 'users'}
-            hasMore={hasMore}
-            busy={isReadingMore}
-            onMore={more}
-          />
-        </>
-      )}
+      <Loaded
+        query={users}
+        empty={
+          <EmptyState icon={Users} title="No users yet">
+            Invite users from an account's page.
+          </EmptyState>
+        }
+      >
+        {(loaded) => {
+          const shown = loaded.filter((user) => matches(user, text));
+          if (shown.length === 0 && !hasMore) return <EmptyState icon={SearchX} title="No matching users" />;
+          return (
+            <>
+              <Table
+                label="Users"
+                columns={userColumns({ selfId: self.id, operators, onChange: setPendingChange })}
+                rows={shown}
+                keyOf={({ id }) => id}
+              />
+              <ListFooter
+                shown={shown.length}
+                what={shown.length === 1 ? 'user' : 'users'}
+                hasMore={hasMore}
+                busy={isReadingMore}
+                onMore={more}
+              />
+            </>
+          );
+        }}
+      </Loaded>
       <UserChange change={pendingChange} onClose={() => setPendingChange(null)} />
     </Card>
   );

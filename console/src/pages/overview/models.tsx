@@ -1,41 +1,41 @@
 import { Boxes } from 'lucide-react';
-import type { ApiError, ResponseOf } from '../../api/client.ts';
+import type { ItemOf, ResponseOf } from '../../api/client.ts';
+import type { QueryState } from '../../api/queries.ts';
 import { EngineStatus } from '../../components/engine-status.tsx';
 import { ModelName } from '../../components/model-name.tsx';
-import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState, SkeletonRows } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
 import { Link } from '../../shell/link.tsx';
 
 interface ModelsProps {
-  models: {
-    data: ResponseOf<'listServedModels'> | undefined;
-    error: ApiError | null;
-    refetch: () => unknown;
-  };
+  models: QueryState<ResponseOf<'listServedModels'>>;
 }
 
 /** Number of models shown. */
 const SHOWN = 8;
 
 /** The first models with their status and current requests. */
-export function Models({ models: { data, error, refetch } }: ModelsProps) {
-  if (data === undefined) {
-    return error === null ? (
-      <SkeletonRows rows={3} />
-    ) : (
-      <ErrorState error={error} retry={() => void refetch()} />
-    );
-  }
-  if (data.data.length === 0) {
-    return (
-      <EmptyState icon={Boxes} title="No models">
-        An operator can add models on the Models page.
-      </EmptyState>
-    );
-  }
+export function Models({ models }: ModelsProps) {
+  return (
+    <Loaded
+      query={models}
+      loading={<SkeletonRows rows={3} />}
+      empty={
+        <EmptyState icon={Boxes} title="No models">
+          An operator can add models on the Models page.
+        </EmptyState>
+      }
+    >
+      {({ data }) => <ModelList models={data} />}
+    </Loaded>
+  );
+}
+
+function ModelList({ models }: { models: readonly ItemOf<'listServedModels'>[] }) {
   return (
     <ul className="divide-y divide-line">
-      {data.data.slice(0, SHOWN).map((model) => (
+      {models.slice(0, SHOWN).map((model) => (
         <li key={model.id} className="flex items-center justify-between gap-4 px-4 py-3 text-sm sm:px-5">
           <span className="min-w-0">
             <Link

@@ -1,11 +1,12 @@
 import type { ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
-import { useRead } from '../../api/queries.ts';
+import { both, useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Card, Figure } from '../../components/card.tsx';
 import { useToday } from '../../components/date-range-now.ts';
 import { addDays } from '../../components/date-range-days.ts';
-import { ErrorState, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { Skeleton } from '../../components/states.tsx';
 import { exactMoney, money } from '../../format/money.ts';
 import { compact, percent, whole } from '../../format/number.ts';
 import { scopeInQuery, type Scope } from '../../shell/scope.tsx';
@@ -75,21 +76,31 @@ export function Today({ scope }: { scope: Scope }) {
         </ButtonLink>
       }
     >
-      {now.error !== null && now.data === undefined ? (
-        <ErrorState error={now.error} retry={() => void now.refetch()} />
-      ) : (
-        <dl className="grid grid-cols-2 gap-x-4 gap-y-5 sm:grid-cols-3 lg:grid-cols-5">
-          {MEASURES.map((measure) => (
-            <Figure
-              key={measure.label}
-              label={measure.label}
-              value={now.data === undefined ? <Skeleton className="h-7 w-20" /> : shown(measure, now.data)}
-              note={before.data === undefined ? <Skeleton /> : <>Yesterday: {shown(measure, before.data)}</>}
-            />
-          ))}
-        </dl>
-      )}
+      <Loaded query={both(now, before)} loading={<Figures />}>
+        {([ofToday, ofYesterday]) => <Figures now={ofToday} before={ofYesterday} />}
+      </Loaded>
     </Card>
+  );
+}
+
+interface FiguresProps {
+  /** Undefined: loading. */
+  now?: { data: readonly Sums[] };
+  before?: { data: readonly Sums[] };
+}
+
+function Figures({ now, before }: FiguresProps) {
+  return (
+    <dl className="grid grid-cols-2 gap-x-4 gap-y-5 sm:grid-cols-3 lg:grid-cols-5">
+      {MEASURES.map((measure) => (
+        <Figure
+          key={measure.label}
+          label={measure.label}
+          value={now === undefined ? <Skeleton className="h-7 w-20" /> : shown(measure, now)}
+          note={before === undefined ? <Skeleton /> : <>Yesterday: {shown(measure, before)}</>}
+        />
+      ))}
+    </dl>
   );
 }
 

@@ -4,7 +4,8 @@ import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { useRead } from '../../api/queries.ts';
 import { Dialog } from '../../components/dialog.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
-import { ErrorState, Notice, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { Notice, SkeletonRows } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
 import { exactTime, utc } from '../../format/time.ts';
 import type { Scope } from '../../shell/scope.tsx';
@@ -42,11 +43,10 @@ function Body({ id, scope }: { id: string; scope: Scope }) {
     { params: { id } },
     { everyMs: (receipt) => (receipt?.request.state === 'open' ? RUNNING_MS : false) },
   );
-  if (read.data !== undefined) return <Receipt receipt={read.data} scope={scope} />;
-  return read.error === null ? (
-    <SkeletonRows rows={8} />
-  ) : (
-    <ErrorState error={read.error} retry={() => void read.refetch()} />
+  return (
+    <Loaded query={read} loading={<SkeletonRows rows={8} />}>
+      {(receipt) => <Receipt receipt={receipt} scope={scope} />}
+    </Loaded>
   );
 }
 

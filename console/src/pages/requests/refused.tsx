@@ -5,7 +5,8 @@ import { useRead } from '../../api/queries.ts';
 import { CodeText } from '../../components/code-text.tsx';
 import { Card } from '../../components/card.tsx';
 import { Select } from '../../components/select.tsx';
-import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { whole } from '../../format/number.ts';
 import { dateTime, logTime, utc } from '../../format/time.ts';
@@ -49,13 +50,7 @@ export function Refused({ scope, live }: { scope: Scope; live: boolean }) {
         <KeyFilter scope={scope} value={key} onChange={(value) => change({ key: value })} />
       </div>
       <Card flush>
-        {read.data ? (
-          <Rows scope={scope} refusals={read.data.data} />
-        ) : read.error ? (
-          <ErrorState error={read.error} retry={() => void read.refetch()} />
-        ) : (
-          <SkeletonRows rows={6} />
-        )}
+        <Loaded query={read}>{({ data }) => <Rows scope={scope} refusals={data} />}</Loaded>
       </Card>
     </>
   );

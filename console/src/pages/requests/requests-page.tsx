@@ -9,7 +9,8 @@ import { useToday } from '../../components/date-range-now.ts';
 import { daysOf, isDay } from '../../components/date-range-days.ts';
 import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
-import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState, SkeletonRows } from '../../components/states.tsx';
 import { ListFooter, Table } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
 import { NoAccount } from '../../shell/no-account.tsx';
@@ -169,28 +170,32 @@ interface LogProps {
 
 function Log({ scope, filters, live, children }: LogProps) {
   const log = useLogPage({ ...scope.query, ...toQuery(filters, useToday()) }, live);
-  const { items } = log;
-  if (items === undefined) {
-    return log.error === null ? (
-      <SkeletonRows rows={12} />
-    ) : (
-      <ErrorState error={log.error} retry={log.refetch} />
-    );
-  }
-  if (items.length === 0 && log.isFetching) return <SkeletonRows rows={12} />;
+  const loading = <SkeletonRows rows={12} />;
   return (
-    <>
-      {items.length > 0 ? children(items) : <NoRequests filters={filters} hasMore={log.hasMore} />}
-      {(items.length > 0 || log.hasMore) && (
-        <ListFooter
-          shown={items.length}
-          what={items.length === 1 ? 'request' : 'requests'}
-          hasMore={log.hasMore}
-          busy={log.isReadingMore}
-          onMore={log.more}
-        />
-      )}
-    </>
+    <Loaded query={log} loading={loading}>
+      {(requests) =>
+        requests.length === 0 && log.isFetching ? (
+          loading
+        ) : (
+          <>
+            {requests.length > 0 ? (
+              children(requests)
+            ) : (
+              <NoRequests filters={filters} hasMore={log.hasMore} />
+            )}
+            {(requests.length > 0 || log.hasMore) && (
+              <ListFooter
+                shown={requests.length}
+                what={requests.length === 1 ? 'request' : 'requests'}
+                hasMore={log.hasMore}
+                busy={log.isReadingMore}
+                onMore={log.more}
+              />
+            )}
+          </>
+        )
+      }
+    </Loaded>
   );
 }
 

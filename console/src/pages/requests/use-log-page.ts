@@ -13,10 +13,10 @@ const LIVE_MS = 2000;
 export function useLogPage(query: NonNullable<Arguments<'listRequests'>['query']>, live: boolean) {
   const given = { query: { ...query, limit: PAGE } };
   const log = useLog(given, live ? LIVE_MS : null);
-  const { items, hasMore, isFetching, more } = log;
+  const { data, hasMore, isFetching, more } = log;
   const reads = useRef({ of: '', count: 0 });
   const of = JSON.stringify(query);
-  const count = items?.length ?? MIN_ROWS;
+  const count = data?.length ?? MIN_ROWS;
   useEffect(() => {
     if (reads.current.of !== of) reads.current = { of, count: 0 };
     if (!hasMore || isFetching || count >= MIN_ROWS || reads.current.count >= MAX_READS) return;

@@ -6,7 +6,8 @@ import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Confirm } from '../../components/confirm.tsx';
-import { ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { SkeletonRows } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { deviceOf, type Device } from './device.ts';
 
@@ -20,7 +21,7 @@ export function Sessions() {
     changes: ['listSessions'],
     done: 'Signed out all other sessions',
   });
-  const others = sessions.items?.filter(({ current }) => !current).length ?? 0;
+  const others = sessions.data?.filter(({ current }) => !current).length ?? 0;
   return (
     <Card
       title="Sessions"
@@ -32,17 +33,15 @@ export function Sessions() {
         </Button>
       }
     >
-      {sessions.items !== undefined ? (
-        <ul aria-label="Sessions" className="divide-y divide-line border-t border-line">
-          {sessions.items.map((session) => (
-            <Line key={session.id} session={session} />
-          ))}
-        </ul>
-      ) : sessions.error === null ? (
-        <SkeletonRows rows={3} />
-      ) : (
-        <ErrorState error={sessions.error} retry={sessions.refetch} />
-      )}
+      <Loaded query={sessions} loading={<SkeletonRows rows={3} />}>
+        {(loaded) => (
+          <ul aria-label="Sessions" className="divide-y divide-line border-t border-line">
+            {loaded.map((session) => (
+              <Line key={session.id} session={session} />
+            ))}
+          </ul>
+        )}
+      </Loaded>
       <Confirm
         open={asking}
         onClose={() => setAsking(false)}

@@ -4,7 +4,8 @@ import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CodeTabs } from '../../components/code.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
-import { EmptyState, ErrorState, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState, Skeleton } from '../../components/states.tsx';
 import { bytes } from '../../format/number.ts';
 import { samplesOf } from '../../snippets/samples.ts';
 import { isAvailable } from '../operator/health-checks.ts';
@@ -25,7 +26,6 @@ interface CallStepProps {
 export function CallStep({ apiKey, baseUrl }: CallStepProps) {
   const models = useRead('listServedModels', undefined, { everyMs: 1000 });
   const [call, send] = useFirstCall(apiKey);
-  const model = models.data && closestToReady(models.data.data);
   return (
     <StandalonePage
       wide
@@ -40,24 +40,30 @@ export function CallStep({ apiKey, baseUrl }: CallStepProps) {
         )
       }
     >
-      {models.error !== null && model === undefined ? (
-        <ErrorState error={models.error} retry={() => void models.refetch()} />
-      ) : models.data === undefined ? (
-        <div role="status">
-          <span className="sr-only">Loading</span>
-          <Skeleton className="h-72 w-full" />
-        </div>
-      ) : model === undefined ? (
-        <EmptyState
-          icon={Boxes}
-          title="No models configured"
-          action={<ButtonLink to="/">Go to console</ButtonLink>}
-        >
-          Add a model on the Models page of the console.
-        </EmptyState>
-      ) : (
-        <TryOut {...{ apiKey, baseUrl, model, call, send }} />
-      )}
+      <Loaded
+        query={models}
+        loading={
+          <div role="status">
+            <span className="sr-only">Loading</span>
+            <Skeleton className="h-72 w-full" />
+          </div>
+        }
+      >
+        {({ data }) => {
+          const model = closestToReady(data);
+          return model === undefined ? (
+            <EmptyState
+              icon={Boxes}
+              title="No models configured"
+              action={<ButtonLink to="/">Go to console</ButtonLink>}
+            >
+              Add a model on the Models page of the console.
+            </EmptyState>
+          ) : (
+            <TryOut {...{ apiKey, baseUrl, model, call, send }} />
+          );
+        }}
+      </Loaded>
     </StandalonePage>
   );
 }

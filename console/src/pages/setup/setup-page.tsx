@@ -3,8 +3,9 @@ import { useEffect, useState } from 'react';
 import { Redirect } from 'wouter';
 import { useAction, useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
+import { Loaded } from '../../components/loaded.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
-import { ErrorState, Notice, Skeleton } from '../../components/states.tsx';
+import { Notice, Skeleton } from '../../components/states.tsx';
 import { useFragmentToken } from '../../shell/fragment.ts';
 import { NewUserForm, type NewUser } from '../sign-in/new-user-form.tsx';
 import { SetupLink } from '../sign-in/setup-link.tsx';
@@ -49,11 +50,9 @@ export default function SetupPage() {
   if (session.data === undefined) {
     return (
       <StandalonePage title="Set up Sluice" above={<Steps at={0} />}>
-        {session.error === null ? (
-          <Loading />
-        ) : (
-          <ErrorState error={session.error} retry={() => void session.refetch()} />
-        )}
+        <Loaded query={session} loading={<Loading />}>
+          {() => null}
+        </Loaded>
       </StandalonePage>
     );
   }

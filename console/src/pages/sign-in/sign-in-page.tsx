@@ -4,8 +4,9 @@ import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Code } from '../../components/code.tsx';
+import { Loaded } from '../../components/loaded.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
-import { ErrorState, Notice, Skeleton } from '../../components/states.tsx';
+import { Notice, Skeleton } from '../../components/states.tsx';
 import { useClearCacheOnSignOut } from '../../shell/clear-cache-on-sign-out.ts';
 import { ForgotPassword } from './forgot-password.tsx';
 import { PasswordForm } from './password-form.tsx';
@@ -22,11 +23,9 @@ export default function SignInPage() {
   if (session.data === undefined) {
     return (
       <StandalonePage title="Sign in">
-        {session.error === null ? (
-          <Loading />
-        ) : (
-          <ErrorState error={session.error} retry={() => void session.refetch()} />
-        )}
+        <Loaded query={session} loading={<Loading />}>
+          {() => null}
+        </Loaded>
       </StandalonePage>
     );
   }

@@ -1,7 +1,8 @@
 import { useRead } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { Segmented } from '../../components/choices.tsx';
-import { ErrorState, SkeletonRows } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { SkeletonRows } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { compact, fixed, percentColumn, whole } from '../../format/number.ts';
@@ -99,22 +100,19 @@ function ByPart({ scope, selection, all, by, linkOf }: BreakdownProps & { by: Ex
     by,
     rows.map((row) => partOf(row, by)),
   );
-  if (sums.data === undefined) {
-    return sums.error === null ? (
-      <SkeletonRows rows={4} />
-    ) : (
-      <ErrorState error={sums.error} retry={() => void sums.refetch()} />
-    );
-  }
   const link = (id: string) =>
     by === 'account' ? linkOf({}, { account: id }) : linkOf({ [by === 'key' ? 'key' : 'model']: id });
   return (
-    <Table
-      label={`Usage by ${SPLITS[by].toLowerCase()}`}
-      columns={partColumns(all, by, rows, nameOf, link)}
-      rows={rows}
-      keyOf={(row) => partOf(row, by)}
-    />
+    <Loaded query={sums} loading={<SkeletonRows rows={4} />}>
+      {() => (
+        <Table
+          label={`Usage by ${SPLITS[by].toLowerCase()}`}
+          columns={partColumns(all, by, rows, nameOf, link)}
+          rows={rows}
+          keyOf={(row) => partOf(row, by)}
+        />
+      )}
+    </Loaded>
   );
 }
 

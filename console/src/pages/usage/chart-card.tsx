@@ -1,9 +1,11 @@
 import { ChartColumn, Table2 } from 'lucide-react';
 import { lazy, Suspense, useState } from 'react';
+import type { QueryState } from '../../api/queries.ts';
 import { ChartTable } from '../../charts/chart-table.tsx';
 import type { Series } from '../../charts/series.ts';
 import { IconButton } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
+import { Loaded } from '../../components/loaded.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { utcSpan, utcTick } from '../../format/time.ts';
 import type { ChartDefinition } from './chart-definitions.ts';
@@ -19,8 +21,7 @@ interface ChartCardProps {
   partial: number | undefined;
   /** Whether usage is grouped. */
   ofParts: boolean;
-  /** Null: loading. */
-  series: readonly Series[] | null;
+  series: QueryState<readonly Series[]>;
   /** Returns the path of the page that lists the requests of an hour or day. */
   linkOf: (index: number) => string;
   onOpen: (index: number) => void;
@@ -63,23 +64,25 @@ export function ChartCard({
         </IconButton>
       }
     >
-      {series === null ? (
-        <Waiting />
-      ) : asTable ? (
-        <div
-          role="region"
-          aria-label={label}
-          tabIndex={0}
-          className="overflow-auto"
-          style={{ height: HEIGHT + 28 }}
-        >
-          <ChartTable {...data} series={series} linkOf={linkOf} />
-        </div>
-      ) : (
-        <Suspense fallback={<Waiting />}>
-          <Chart {...data} {...{ series, onOpen }} formatTick={utcTick(unit)} height={HEIGHT} />
-        </Suspense>
-      )}
+      <Loaded query={series} loading={<Waiting />}>
+        {(loaded) =>
+          asTable ? (
+            <div
+              role="region"
+              aria-label={label}
+              tabIndex={0}
+              className="overflow-auto"
+              style={{ height: HEIGHT + 28 }}
+            >
+              <ChartTable {...data} series={loaded} linkOf={linkOf} />
+            </div>
+          ) : (
+            <Suspense fallback={<Waiting />}>
+              <Chart {...data} series={loaded} onOpen={onOpen} formatTick={utcTick(unit)} height={HEIGHT} />
+            </Suspense>
+          )
+        }
+      </Loaded>
     </Card>
   );
 }

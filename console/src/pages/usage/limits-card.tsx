@@ -3,7 +3,8 @@ import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Card } from '../../components/card.tsx';
 import { LimitMeter } from '../../components/limit-meter.tsx';
-import { ErrorState, Skeleton } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { Skeleton } from '../../components/states.tsx';
 import type { Selection } from './selection.ts';
 
 const EVERY_MS = 5000;
@@ -31,27 +32,27 @@ export function LimitsCard({ accountId, selection: { key, model } }: LimitsCardP
           : 'Current usage, including running requests.'
       }
     >
-      {limits.data === undefined ? (
-        limits.error === null ? (
-          <Skeleton className="h-24 w-full" />
-        ) : (
-          <ErrorState error={limits.error} retry={() => void limits.refetch()} />
-        )
-      ) : limits.data.data.length === 0 ? (
-        <p className="text-sm text-ink-3">
-          {model === null
-            ? 'The plan of this account has no overall limits.'
-            : 'The plan of this account has no limits for this model.'}
-        </p>
-      ) : (
-        <ul className="grid gap-x-8 gap-y-5 sm:grid-cols-2 lg:grid-cols-3">
-          {limits.data.data.map((limitStatus) => (
-            <li key={`${limitStatus.scope} ${limitStatus.model ?? ''} ${limitStatus.limit}`}>
-              <LimitMeter limitStatus={limitStatus} scope={<AppliesTo limitStatus={limitStatus} />} />
-            </li>
-          ))}
-        </ul>
-      )}
+      <Loaded
+        query={limits}
+        loading={<Skeleton className="h-24 w-full" />}
+        empty={
+          <p className="text-sm text-ink-3">
+            {model === null
+              ? 'The plan of this account has no overall limits.'
+              : 'The plan of this account has no limits for this model.'}
+          </p>
+        }
+      >
+        {({ data }) => (
+          <ul className="grid gap-x-8 gap-y-5 sm:grid-cols-2 lg:grid-cols-3">
+            {data.map((limitStatus) => (
+              <li key={`${limitStatus.scope} ${limitStatus.model ?? ''} ${limitStatus.limit}`}>
+                <LimitMeter limitStatus={limitStatus} scope={<AppliesTo limitStatus={limitStatus} />} />
+              </li>
+            ))}
+          </ul>
+        )}
+      </Loaded>
     </Card>
   );
 }

@@ -1,4 +1,6 @@
 import { useLocation } from 'wouter';
+import type { QueryState } from '../../api/queries.ts';
+import type { Series } from '../../charts/series.ts';
 import { useHour } from '../../components/date-range-now.ts';
 import { useHrefWithAccount } from '../../shell/account.ts';
 import { indexNow, isFree, type OverTime } from './buckets.ts';
@@ -10,13 +12,11 @@ import type { Part } from './use-usage.ts';
 interface UsageChartsProps {
   selection: Selection;
   times: readonly number[];
-  /** Undefined: loading. */
-  over: OverTime | undefined;
-  before: OverTime | undefined;
-  /** Null: loading, or not grouped. */
-  parts: readonly Part[] | null;
-  /** Null: loading. */
-  models: readonly Part[] | null;
+  over: QueryState<OverTime>;
+  before: QueryState<OverTime>;
+  /** Used if usage is grouped. */
+  parts: QueryState<readonly Part[]>;
+  models: QueryState<readonly Part[]>;
   /** Returns the path of the request log for a point in time. */
   linkOf: (index: number) => string;
 }
@@ -26,19 +26,27 @@ export function UsageCharts({ selection, times, over, before, parts, models, lin
   const { unit, split, compare } = selection;
   const partial = indexNow(times, unit, useHour());
   const charts = CHARTS.filter(
-    ({ name }) => name !== 'cost' || !isFree(over) || (compare && !isFree(before)),
+    ({ name }) => name !== 'cost' || !isFree(over.data) || (compare && !isFree(before.data)),
   );
   const [, navigate] = useLocation();
   const href = useHrefWithAccount();
-  const seriesOf = (definition: ChartDefinition) =>
-    over === undefined || (definition.byModel ? models === null : split !== 'none' && parts === null)
-      ? null
-      : definition.seriesOf({
-          over,
-          before: compare ? (before ?? null) : null,
-          parts,
-          models: models ?? [],
-        });
+  const seriesOf = (definition: ChartDefinition): QueryState<Series[]> => {
+    const groups = definition.byModel ? models : split === 'none' ? null : parts;
+    const queries = [over, ...(groups === null ? [] : [groups]), ...(compare ? [before] : [])];
+    return {
+      data:
+        over.data === undefined || queries.some(({ data }) => data === undefined)
+          ? undefined
+          : definition.seriesOf({
+              over: over.data,
+              before: compare ? (before.data ?? null) : null,
+              parts: parts.data ?? null,
+              models: models.data ?? [],
+            }),
+      error: queries.find(({ error }) => error !== null)?.error ?? null,
+      refetch: () => queries.forEach((query) => void query.refetch()),
+    };
+  };
   return (
     <div className="grid gap-4 lg:grid-cols-2">
       {charts.map((definition, index) => (

@@ -6,7 +6,8 @@ import { dayAt, daysText } from '../../components/date-range-days.ts';
 import { useHour, useToday } from '../../components/date-range-now.ts';
 import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
-import { EmptyState, ErrorState } from '../../components/states.tsx';
+import { Loaded } from '../../components/loaded.tsx';
+import { EmptyState } from '../../components/states.tsx';
 import { NoAccount } from '../../shell/no-account.tsx';
 import { useQueryState } from '../../shell/query.ts';
 import { scopeInQuery, ScopeSwitch, useScope, type Scope } from '../../shell/scope.tsx';
@@ -78,21 +79,14 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
   const [, change] = useQueryState();
   const hour = useHour();
   const { unit, days, model, key } = selection;
-  const { all, over, overBefore, times } = usage;
+  const { over, overBefore, times } = usage;
   const linkOf = (filters: Partial<Filters>, whose = scopeInQuery(scope)) =>
     requestsPath({ model, key, ...days, ...filters }, whose);
   const momentOf = (seconds: number) => {
     const ms = seconds * 1000;
     return unit === 'day' ? dayAt(ms) : `${new Date(ms).toISOString().slice(0, 19)}Z`;
   };
-  if (usage.error !== null && all === undefined) {
-    return (
-      <Card>
-        <ErrorState error={usage.error} retry={usage.refetch} />
-      </Card>
-    );
-  }
-  return (
+  const content = (all: Sums | undefined) => (
     <div
       className={`space-y-4 transition-opacity ${usage.isStale ? 'opacity-60' : ''}`}
       aria-busy={usage.isStale || all === undefined}
@@ -123,6 +117,11 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
       )}
     </div>
   );
+  return (
+    <Loaded card query={usage.all} loading={content(undefined)}>
+      {content}
+    </Loaded>
+  );
 }
 
 /**
@@ -139,7 +138,7 @@ function comparable(
     return { before: allBefore, beforeText: daysText(before) };
   }
   return {
-    before: allBefore && overBefore && sumsUntil(overBefore, begun, allBefore),
+    before: allBefore && overBefore.data && sumsUntil(overBefore.data, begun, allBefore),
     beforeText: `${daysText(before)}, ${begun === 1 ? 'first hour' : `first ${begun} hours`}`,
   };
 }

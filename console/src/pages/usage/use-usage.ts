@@ -1,5 +1,5 @@
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
-import { useRead, useReads } from '../../api/queries.ts';
+import { useRead, useReads, type QueryState } from '../../api/queries.ts';
 import type { Days } from '../../components/date-range-days.ts';
 import type { Scope } from '../../shell/scope.tsx';
 import { overTime, ranked, timesOf, type OverTime, type Sums } from './buckets.ts';
@@ -30,20 +30,24 @@ export function useUsage(scope: Scope, selection: Selection) {
   const allBefore = useRead('readUsage', { query: then }, options);
   const over = useRead('readUsage', { query: { ...now, by: unit } }, options);
   const overBefore = useRead('readUsage', { query: { ...then, by: unit } }, options);
-  const reads = [all, allBefore, over, overBefore];
   const times = timesOf(days, unit);
   const timesBefore = timesOf(before, unit);
   return {
-    error: reads.find(({ error }) => error !== null)?.error ?? null,
-    refetch: () => reads.forEach((read) => void read.refetch()),
     /** The data is of the previous selection while the new one loads. */
-    isStale: reads.some(({ isPlaceholderData }) => isPlaceholderData),
+    isStale: [all, allBefore, over, overBefore].some(({ isPlaceholderData }) => isPlaceholderData),
     times,
-    all: all.data?.data[0],
+    all: mapped(all, ({ data: [sums] }) => sums),
     allBefore: allBefore.data?.data[0],
-    over: over.data && overTime(times, over.data.data),
-    overBefore: overBefore.data && fitted(overTime(timesBefore, overBefore.data.data), times.length),
+    over: mapped(over, ({ data }) => overTime(times, data)),
+    overBefore: mapped(overBefore, ({ data }) => fitted(overTime(timesBefore, data), times.length)),
   };
+}
+
+function mapped<From, To>(
+  { data, error, refetch }: QueryState<From>,
+  map: (data: From) => To | undefined,
+): QueryState<To> {
+  return { data: data && map(data), error, refetch };
 }
 
 /** Cuts or pads the list to `count` entries, because months differ in length. */
@@ -67,8 +71,8 @@ export interface Part {
   over: OverTime;
 }
 
-/** Loads the groups with the most usage; null: loading, or not grouped. */
-export function useParts(scope: Scope, selection: Selection, times: readonly number[]): Part[] | null {
+/** Loads the groups with the most usage. Never has data if usage is not grouped. */
+export function useParts(scope: Scope, selection: Selection, times: readonly number[]): QueryState<Part[]> {
   const { split, unit, days } = selection;
   const by = split === 'none' ? null : split;
   const base = usageQuery(scope, selection, days);
@@ -84,16 +88,21 @@ export function useParts(scope: Scope, selection: Selection, times: readonly num
     by === null ? [] : ids.map((id) => ({ query: { ...base, [PARTS[by].filter]: id, by: unit } })),
   );
   const nameOf = useNames(scope, by, ids);
-  if (by === null || sums.data === undefined) return null;
+  const all = [sums, ...reads];
+  const state = {
+    error: all.find(({ error }) => error !== null)?.error ?? null,
+    refetch: () => all.forEach((read) => void read.refetch()),
+  };
+  if (by === null || sums.data === undefined) return { data: undefined, ...state };
   const parts = ids.flatMap((id, index) => {
-    const read = reads[index];
+    const read = reads[index]?.data;
     if (read === undefined) return [];
     const short = shortName(nameOf(id), by);
     const isAlone = ids.filter((other) => shortName(nameOf(other), by) === short).length === 1;
     const full = by === 'model' ? id : `${nameOf(id)} (${id.slice(-4)})`;
     return [{ id, label: isAlone ? short : full, over: overTime(times, read.data) }];
   });
-  return parts.length === ids.length ? parts : null;
+  return { data: parts.length === ids.length ? parts : undefined, ...state };
 }
 
 /** Shortens a model id to the part after the namespace, for chart legends. */
