@@ -1,8 +1,10 @@
 /** Navigation: back, forward, reload, shared links, sign-in redirects and error pages. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
 import { until } from '../harness.ts';
 import { forgetSession, WITH_BROWSER, type Visitor } from './browser.ts';
+import { post, userId } from './service.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
 describe('navigation', WITH_BROWSER, () => {
@@ -15,6 +17,18 @@ describe('navigation', WITH_BROWSER, () => {
   });
   beforeEach(() => forgetSession(visitor));
   after(() => stage[Symbol.asyncDispose]());
+
+  /** Creates an account of which the operator is a member. Resolves with its ID. */
+  async function newAccount(name: string): Promise<string> {
+    const { context } = stage.operator;
+    const { url } = stage.service;
+    const { id } = await post(context, url, '/api/accounts', { name });
+    const user = await userId(context, url);
+    const path = `${url}/api/accounts/${String(id)}/members/${user}`;
+    const response = await context.request.put(path, { data: { role: 'owner' }, headers: { origin: url } });
+    assert.ok(response.ok(), await response.text());
+    return String(id);
+  }
 
   test('a shared link opens its page after sign-in, including filters', async () => {
     await visitor.page.goto('/requests?status=failed&range=7d');
@@ -170,6 +184,69 @@ describe('navigation', WITH_BROWSER, () => {
     await page.goBack();
     await page.waitForURL('**/sign-in**');
     await page.getByLabel('Email').waitFor();
+  });
+
+  test('another tab that switches the account does not change the account of this tab', async () => {
+    const { context, page } = stage.operator;
+    await newAccount('Second account');
+    await page.goto('/usage');
+    const account = (tab: Page) => tab.getByRole('button', { name: /^Account: / }).first();
+    await account(page).waitFor();
+    const first = await account(page).innerText();
+    const other = await context.newPage();
+    await other.goto('/usage');
+    await account(other).click();
+    await other.getByRole('menuitemradio', { name: 'Second account' }).click();
+    await account(other).getByText('Second account').waitFor();
+    await other.close();
+    await page.getByRole('navigation').first().getByRole('link', { name: 'API keys' }).click();
+    await page.getByRole('button', { name: 'Create key' }).first().click();
+    const form = page.getByRole('dialog', { name: 'Create API key' });
+    await form.getByText('charged to the account Default').waitFor();
+    await form.getByLabel('Name').fill('of the first account');
+    await form.getByRole('button', { name: 'Create key' }).click();
+    await page.getByRole('button', { name: 'Copy key' }).click();
+    await page.getByRole('button', { name: 'Done' }).click();
+    await page.getByRole('row', { name: /of the first account/ }).waitFor();
+    assert.equal(await account(page).innerText(), first);
+    await page.reload();
+    await page.getByRole('row', { name: /of the first account/ }).waitFor();
+  });
+
+  test('a key that belongs to another account opens in that account', async () => {
+    const { context, page } = stage.operator;
+    const id = await newAccount('Third account');
+    const key = await post(context, stage.service.url, '/api/keys', { account_id: id, name: 'third' });
+    await page.goto(`/keys?account=default&key=${String(key['id'])}`);
+    await page.getByRole('dialog', { name: 'third' }).waitFor();
+    assert.equal(new URL(page.url()).searchParams.get('account'), id);
+  });
+
+  test('an account in the URL that the user cannot access is not replaced by another one', async () => {
+    const { context, page } = stage.operator;
+    for (const path of ['/', '/keys', '/usage', '/requests', '/members', '/playground']) {
+      await page.goto(`${path}?account=acc_missing`);
+      await page.getByRole('main').getByText('Account not found').waitFor();
+      assert.doesNotMatch(await page.getByRole('main').innerText(), /All accounts|Today/);
+    }
+    await page.getByRole('link', { name: /^Show / }).click();
+    await page.waitForURL('**/playground?account=default');
+    // Not an operator, and a member of another account only.
+    const id = await newAccount('Fourth account');
+    const url = stage.service.url;
+    const mia = { name: 'Mia', email: 'mia@acme.example', password: 'a password of mias own' };
+    const invitation = { account_id: id, email: mia.email, role: 'member' };
+    const { link } = await post(context, url, '/api/invitations', invitation);
+    const { email: _, ...user } = mia;
+    const token = new URL(String(link)).hash.slice(1);
+    await post(visitor.context, url, '/api/invitations/accept', { token, ...user });
+    await visitor.page.goto('/usage?account=default');
+    await visitor.page.getByText(', or you are not a member of it').waitFor();
+    await visitor.page.goto('/usage');
+    await visitor.page
+      .getByRole('button', { name: /^Account: Fourth account/ })
+      .first()
+      .waitFor();
   });
 
   test('a page that fails to render is logged and offers a reload, and the other pages work', async () => {

@@ -82,7 +82,8 @@ export async function post(
   return (await response.json()) as Record<string, unknown>;
 }
 
-async function userId(context: BrowserContext, url: string): Promise<string> {
+/** Returns the ID of the user who is signed in to this context. */
+export async function userId(context: BrowserContext, url: string): Promise<string> {
   const response = await context.request.get(`${url}/api/session`);
   // According to the contract.
   const { user } = (await response.json()) as { user: { id: string } | null };

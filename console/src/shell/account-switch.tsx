@@ -12,7 +12,8 @@ export function AccountSwitch() {
   const { user } = useSession();
   const account = useAccount();
   const { accounts, choose } = useAccountChoices();
-  if (account === null) return null;
+  if (account === null && accounts.length === 0) return null;
+  const name = account?.name ?? 'Account not found';
   return (
     <Menu
       align="start"
@@ -25,13 +26,17 @@ export function AccountSwitch() {
             className="flex size-7 shrink-0 items-center justify-center rounded-md bg-sunken text-xs font-semibold text-ink-2"
             aria-hidden="true"
           >
-            {account.name.slice(0, 1).toUpperCase()}
+            {account === null ? '?' : name.slice(0, 1).toUpperCase()}
           </span>
           <span className="min-w-0 flex-1">
             <span className="sr-only">Account: </span>
-            <span className="block truncate text-sm leading-4 font-medium">{account.name}</span>
+            <span className="block truncate text-sm leading-4 font-medium">{name}</span>
             <span className="block truncate text-2xs text-ink-3">
-              {account.role === null ? 'Operator' : ROLES[account.role]}
+              {account === null
+                ? 'Select another one'
+                : account.role === null
+                  ? 'Operator'
+                  : ROLES[account.role]}
             </span>
           </span>
           <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
@@ -40,7 +45,7 @@ export function AccountSwitch() {
     >
       <MenuChoices
         label="Accounts"
-        value={account.id}
+        value={account?.id ?? ''}
         choices={accounts.map(({ id, name }) => ({ value: id, label: name }))}
         onChange={choose}
       />

@@ -1,4 +1,4 @@
-import { useCallback, useMemo } from 'react';
+import { useCallback, useEffect } from 'react';
 import { useSearch } from 'wouter';
 import { useRead } from '../api/queries.ts';
 import { useSession } from './session.tsx';
@@ -13,23 +13,36 @@ export interface CurrentAccount {
 
 const LAST = 'sluice.account';
 
-/** Returns the account named in the URL, else the last one used, else the first. Null: the user has no account. */
+/** ID of the account that this tab shows if the URL names none. Other tabs never change it. */
+let ofTab = stored();
+
+/**
+ * Returns the account named in the URL, else the last one of this tab, else the first. Null: the user has no account, or
+ * cannot access the one in the URL.
+ */
 export function useAccount(): CurrentAccount | null {
   const { accounts, user } = useSession();
-  const named = new URLSearchParams(useSearch()).get('account');
-  const own = useMemo(() => {
-    const wanted = named ?? remembered();
-    return accounts.find(({ id }) => id === wanted) ?? (named === null ? accounts[0] : undefined);
-  }, [accounts, named]);
-  const foreign = named !== null && own === undefined && user.operator;
-  const found = useRead('getAccount', { params: { id: named ?? '' } }, { enabled: foreign });
+  const named = useNamedAccount();
+  const wanted = named ?? ofTab;
+  const own = accounts.find(({ id }) => id === wanted) ?? (named === null ? accounts[0] : undefined);
+  const isForeign = named !== null && own === undefined && user.operator;
+  const found = useRead('getAccount', { params: { id: named ?? '' } }, { enabled: isForeign });
+  useEffect(() => {
+    if (own !== undefined) keepInTab(own.id);
+  }, [own]);
   if (own !== undefined) return own;
-  if (foreign) return { id: named, name: found.data?.name ?? named, role: null };
-  return accounts[0] ?? null;
+  if (!isForeign || found.error?.status === 404) return null;
+  return { id: named, name: found.data?.name ?? named, role: null };
 }
 
-/** Stores the account for the next visit. Its id is not secret. */
+/** Returns the ID of the account in the URL; null: none. */
+export function useNamedAccount(): string | null {
+  return new URLSearchParams(useSearch()).get('account');
+}
+
+/** Stores the account for this tab and for the next visit. Its ID is not secret. */
 export function rememberAccount(id: string): void {
+  keepInTab(id);
   try {
     localStorage.setItem(LAST, id);
   } catch {
@@ -37,9 +50,18 @@ export function rememberAccount(id: string): void {
   }
 }
 
-function remembered(): string | null {
+function keepInTab(id: string): void {
+  ofTab = id;
   try {
-    return localStorage.getItem(LAST);
+    sessionStorage.setItem(LAST, id);
+  } catch {
+    // Storage is unavailable: a reload starts with the first account.
+  }
+}
+
+function stored(): string | null {
+  try {
+    return sessionStorage.getItem(LAST) ?? localStorage.getItem(LAST);
   } catch {
     return null;
   }
@@ -47,7 +69,7 @@ function remembered(): string | null {
 
 /** Returns a function that adds the account of the current URL to a console path. */
 export function useHrefWithAccount(): (to: string) => string {
-  const named = new URLSearchParams(useSearch()).get('account');
+  const named = useNamedAccount();
   return useCallback(
     (to) => {
       const [address = '', fragment] = to.split('#');

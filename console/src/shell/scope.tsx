@@ -1,11 +1,11 @@
 import { Segmented } from '../components/choices.tsx';
-import { useAccount, type CurrentAccount } from './account.ts';
+import { useAccount, useNamedAccount, type CurrentAccount } from './account.ts';
 import { useQueryState } from './query.ts';
 import { useSession } from './session.tsx';
 
 /** The accounts whose usage and requests a page shows. */
 export interface Scope {
-  /** Null: all accounts, or the user has no account. */
+  /** Null: all accounts, or the user has no account or cannot access the one in the URL. */
   account: CurrentAccount | null;
   /** All accounts; operators only. */
   all: boolean;
@@ -15,12 +15,14 @@ export interface Scope {
 
 const NAME = 'scope';
 
-/** Returns the current account, or all accounts if an operator chose them in the URL or has no account. */
+/** Returns the current account, or all accounts if an operator chose them, or has no account and the URL names none. */
 export function useScope(): Scope {
   const { user } = useSession();
   const account = useAccount();
+  const named = useNamedAccount();
   const [query] = useQueryState();
-  const all = user.operator && (account === null || query.get(NAME) === 'all');
+  const hasNone = account === null && named === null;
+  const all = user.operator && (hasNone || query.get(NAME) === 'all');
   return {
     account: all ? null : account,
     all,

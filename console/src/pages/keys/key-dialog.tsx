@@ -1,10 +1,12 @@
 import { useId, useState } from 'react';
+import { Redirect } from 'wouter';
 import type { ItemOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Skeleton } from '../../components/states.tsx';
+import type { CurrentAccount } from '../../shell/account.ts';
 import { draftOf } from './key-draft.ts';
 import { KeyDetails } from './key-details.tsx';
 import { KeyForm } from './key-form.tsx';
@@ -13,6 +15,7 @@ import { RevokeKey } from './revoke-key.tsx';
 type Key = ItemOf<'listKeys'>;
 
 interface KeyDialogProps {
+  account: CurrentAccount;
   /** Id of the open key; null: closed. */
   id: string | null;
   /** The key from the list, shown until its details are loaded. */
@@ -23,7 +26,7 @@ interface KeyDialogProps {
 }
 
 /** A drawer with one key, to view, edit or revoke it. */
-export default function KeyDialog({ id, listed, editing, onEdit, onClose }: KeyDialogProps) {
+export default function KeyDialog({ account, id, listed, editing, onEdit, onClose }: KeyDialogProps) {
   const read = useRead('getKey', { params: { id: id ?? '' } }, { enabled: id !== null });
   const form = useId();
   const [revoking, setRevoking] = useState<Key | null>(null);
@@ -38,6 +41,11 @@ export default function KeyDialog({ id, listed, editing, onEdit, onClose }: KeyD
     change.reset();
     onEdit(false);
   };
+  if (key !== undefined && key.account_id !== account.id) {
+    // The page of another account would change its key.
+    const query = new URLSearchParams({ account: key.account_id, key: key.id });
+    return <Redirect replace to={`/keys?${query}`} />;
+  }
   return (
     <Dialog
       side

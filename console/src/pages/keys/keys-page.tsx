@@ -82,6 +82,7 @@ function Keys({ account }: { account: CurrentAccount }) {
         )}
         {wasOpened && (
           <KeyDialog
+            account={account}
             id={opened}
             listed={keys?.find(({ id }) => id === opened)}
             editing={query.get('edit') !== null}

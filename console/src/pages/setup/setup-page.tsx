@@ -14,6 +14,9 @@ import { keepFirstKey, keptFirstKey } from './first-key.ts';
 import { FIRST_KEY, KeyStep } from './key-step.tsx';
 import { Steps } from './steps.tsx';
 
+/** ID of the account that the setup creates. */
+const FIRST_ACCOUNT = 'default';
+
 /** The setup of a new service: admin account, first API key, first request. */
 export default function SetupPage() {
   const token = useFragmentToken();
@@ -23,7 +26,7 @@ export default function SetupPage() {
   const [step, setStep] = useState<'admin' | 'key' | 'request'>(kept?.step ?? 'admin');
   const setUp = useAction('setUp', { quiet: true });
   const createKey = useAction('createKey', { quiet: true });
-  const createFirstKey = () => createKey.mutate({ body: { name: FIRST_KEY } });
+  const createFirstKey = () => createKey.mutate({ body: { account_id: FIRST_ACCOUNT, name: FIRST_KEY } });
   const created = createKey.data ?? kept?.created;
   useEffect(() => {
     if (step !== 'admin' && created !== undefined) keepFirstKey({ step, created });
