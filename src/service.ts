@@ -158,6 +158,7 @@ export class Service implements AsyncDisposable {
       },
       tracer,
       limits: config.file.limits,
+      keyBounds: config.file.keys,
       stream: config.file.stream,
       writes: new WriteQueue(),
       requireKeyForModels: config.file.requireKeyForModels,

@@ -34,7 +34,10 @@ export function keyStatus(key: KeyRecord, now: number): 'live' | 'revoked' | 'ex
   return key.expiresAt !== null && key.expiresAt <= now ? 'expired' : 'live';
 }
 
-export function toRecord(row: Selectable<Schema['keys']>): KeyRecord {
+/** The columns of a key, without the one that triggers set. */
+export type KeyRow = Omit<Selectable<Schema['keys']>, 'access_revision'>;
+
+export function toRecord(row: KeyRow): KeyRecord {
   const models = readModels(row.allowed_models);
   return {
     id: row.id,

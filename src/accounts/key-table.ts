@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { sql, type Selectable, type Transaction } from 'kysely';
+import { sql, type Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, type KeyPurpose, type Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
@@ -7,7 +7,7 @@ import type { Secret } from '../secret.ts';
 import { appendAudit, SERVICE, type Actor } from './audit.ts';
 import { columnsOf, readable, type KeyChange } from './key-fields.ts';
 import { createKeyText, hashKey, isWellFormed, visibleParts } from './key-format.ts';
-import { toRecord, type KeyKind, type KeyRecord } from './key-record.ts';
+import { toRecord, type KeyKind, type KeyRecord, type KeyRow } from './key-record.ts';
 import { readPage, type Page, type PageQuery } from './page.ts';
 
 export interface NewKey extends KeyChange {
@@ -20,15 +20,24 @@ export interface NewKey extends KeyChange {
   accountId?: string | undefined;
 }
 
+/** Bounds on the keys of one account, of all purposes. */
+export interface KeyBounds {
+  /** Maximum keys that are neither revoked nor expired. */
+  maxPerAccount: number;
+  /** Maximum keys created within an hour. */
+  maxCreatedPerHour: number;
+}
+
 /**
  * Creates a key and stores its hash; only the result contains the key itself. Rejects with a `ServiceError`
- * `invalid_value` (param `name`, `allowed_models` or, for a playground key without one, `expires_at`), `not_found` or `conflict` (param `account_id`), or a
- * `DatabaseError`.
+ * `invalid_value` (param `name`, `allowed_models` or, for a playground key without one, `expires_at`), `not_found` or `conflict` (param `account_id`),
+ * `too_many_keys` or, beyond `bounds`, `conflict`, or a `DatabaseError`.
  */
 export async function createKey(
   database: Database,
   newKey: NewKey,
   by: Actor = SERVICE,
+  bounds: KeyBounds | null = null,
 ): Promise<{ key: Secret; record: KeyRecord }> {
   const columns = columnsOf({ expiresAt: null, allowedModels: null, limits: null, ...newKey });
   const { kind = 'caller', purpose = 'api', accountId = DEFAULT_ACCOUNT_ID } = newKey;
@@ -55,7 +64,8 @@ export async function createKey(
   };
   if (purpose === 'playground' && row.expires_at === null) throw cannotPostpone();
   await database.kysely.transaction().execute(async (transaction) => {
-    await assertAccountOpen(transaction, accountId);
+    await assertAccountOpen(database, transaction, accountId);
+    if (bounds !== null) await assertWithinBounds(transaction, accountId, bounds, row.created_at);
     await transaction.insertInto('keys').values(row).execute();
     await appendAudit(transaction, by, {
       action: 'key.create',
@@ -82,7 +92,6 @@ export async function deleteExpiredPlaygroundKeys(
     .where('expires_at', '<', now - KEEP_EXPIRED_MS)
     .limit(1000)
     .execute();
-  // Even a deletion of no rows would increase the access revision on PostgreSQL.
   if (expired.length === 0) return 0;
   await background
     .deleteFrom('keys')
@@ -232,8 +241,6 @@ export function noSuchKey(): ServiceError {
   return new ServiceError('not_found', 'This key does not exist.', { param: 'id' });
 }
 
-type KeyRow = Selectable<Schema['keys']>;
-
 /** Reads the key that `named` identifies and locks it until the transaction ends; null: there is none. */
 async function lockKey(
   database: Database,
@@ -262,14 +269,60 @@ async function lockKey(
   return rows[0] ?? null;
 }
 
-async function assertAccountOpen(transaction: Transaction<Schema>, accountId: string): Promise<void> {
+/** Locks the account, so that concurrent creations of keys are counted. */
+async function assertAccountOpen(
+  database: Database,
+  transaction: Transaction<Schema>,
+  accountId: string,
+): Promise<void> {
   const account = await transaction
     .selectFrom('accounts')
     .select('status')
     .where('id', '=', accountId)
+    .$if(database.location.kind === 'postgres', (query) => query.forNoKeyUpdate())
     .executeTakeFirst();
   if (account !== undefined && account.status !== 'closed') return;
   const param = 'account_id';
   if (account === undefined) throw new ServiceError('not_found', 'This account does not exist.', { param });
   throw new ServiceError('conflict', 'This account is closed.', { param });
+}
+
+const HOUR_MS = 3_600_000;
+
+/** Both queries read at most as many rows of an index as the bounds allow keys. */
+async function assertWithinBounds(
+  transaction: Transaction<Schema>,
+  accountId: string,
+  { maxPerAccount, maxCreatedPerHour }: KeyBounds,
+  now: number,
+): Promise<void> {
+  const ofAccount = transaction.selectFrom('keys').where('account_id', '=', accountId);
+  const earlier = await ofAccount
+    .select('created_at')
+    .where('created_at', '>', now - HOUR_MS)
+    .orderBy('created_at', 'desc')
+    .offset(maxCreatedPerHour - 1)
+    .limit(1)
+    .executeTakeFirst();
+  if (earlier !== undefined) {
+    throw new ServiceError(
+      'too_many_keys',
+      `At most ${maxCreatedPerHour} keys can be created in an account within an hour. Try again later.`,
+      { retryAfterMs: Math.min(earlier.created_at + HOUR_MS - now, HOUR_MS) },
+    );
+  }
+  const usable = ofAccount
+    .select((select) => select.fn.countAll<number>().as('count'))
+    .where('revoked_at', 'is', null);
+  const [permanent, temporary] = [
+    await usable.where('expires_at', 'is', null).executeTakeFirstOrThrow(),
+    await usable.where('expires_at', '>', now).executeTakeFirstOrThrow(),
+  ];
+  if (permanent.count + temporary.count >= maxPerAccount) {
+    throw new ServiceError(
+      'conflict',
+      `An account can have at most ${maxPerAccount} keys that are neither revoked nor expired. Revoke keys that are not in use.`,
+      { param: 'account_id' },
+    );
+  }
 }

@@ -1,9 +1,9 @@
 import { createHmac } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setImmediate as turn, setTimeout as pause } from 'node:timers/promises';
 import { sql, type Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
-import { CACHE_SCOPE_SECRET, type Schema } from '../database/schema.ts';
+import { ACCESS_RELOAD, CACHE_SCOPE_SECRET, type Schema } from '../database/schema.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
@@ -41,15 +41,16 @@ export interface KeyClock {
 export interface KeyStoreOptions {
   /** How long keys are trusted while the database is unreachable, in milliseconds. */
   maxStaleMs: number;
-  /** Called after each refresh, so that requests of revoked keys can be ended. */
+  /** Called after each poll and each change, so that requests of revoked and expired keys can be ended. */
   afterRefresh?: (keys: KeyStore) => void;
   clock?: KeyClock;
 }
 
 /**
  * The keys of a running service. Live keys are in memory by hash. The database's revision is polled every `POLL_MS`, to
- * notice that other processes have revoked keys. A key that is not in memory is looked up in the database, so new
- * keys work immediately. Changes by this process apply immediately. Plaintext keys and headers are not kept in memory.
+ * notice that other processes have revoked keys, and read for each key that is not in memory, so that new keys work
+ * immediately. A change costs as much as the number of keys that it affects. Changes by this process apply immediately.
+ * Plaintext keys and headers are not kept in memory.
  */
 export class KeyStore implements AsyncDisposable {
   readonly #database: Database;
@@ -59,16 +60,20 @@ export class KeyStore implements AsyncDisposable {
   readonly #clock: KeyClock;
   readonly #scopeSecret: Secret;
   readonly #timers: readonly NodeJS.Timeout[];
-  /** By hash. */
-  #live: ReadonlyMap<string, AuthenticatedKey> = new Map();
-  #byId: ReadonlyMap<string, AuthenticatedKey> = new Map();
+  /** The keys that were live when they were read, by hash. Expired keys are removed after `KEEP_EXPIRED_MS`. */
+  #live = new Map<string, AuthenticatedKey>();
+  /** The hashes of `#live` by ID. */
+  #hashes = new Map<string, string>();
+  /** The access revision up to which changes are in memory; null: none was read yet. */
   #revision: number | null = null;
-  /** The number of refreshes started so far, which is also the number of the latest one. */
-  #refreshes = 0;
-  /** The number of the refresh that loaded the keys in memory. */
-  #loadedBy = 0;
+  /** Keys that expired before this time are not in memory. Unix milliseconds. */
+  #expiredBefore = -Infinity;
   /** When the live keys were last up to date, on the monotonic clock. */
   #confirmedAt = -Infinity;
+  /** Resolves when the current refresh has ended. */
+  #refreshing: Promise<void> = Promise.resolve();
+  /** The refresh that runs next. */
+  #nextRefresh: Promise<void> | null = null;
   #polling: Promise<void> | null = null;
   #writing = Promise.resolve();
   /** When `writeLastUsed` last wrote, on the monotonic clock. */
@@ -137,7 +142,7 @@ export class KeyStore implements AsyncDisposable {
 
   /** Whether a key that was authenticated is still live. */
   isLive(key: AuthenticatedKey): boolean {
-    const current = this.#byId.get(key.id);
+    const current = this.#live.get(this.#hashes.get(key.id) ?? '');
     return current !== undefined && current.expiresAt > this.#clock.now();
   }
 
@@ -160,24 +165,18 @@ export class KeyStore implements AsyncDisposable {
     return listKeys(this.#database);
   }
 
-  /** Loads the live keys if the database has changed. Rejects with a `DatabaseError`. */
-  async refresh(): Promise<void> {
-    const asOf = this.#clock.elapsed();
-    const refresh = ++this.#refreshes;
-    const revision = await this.#database.accessRevision();
-    if (revision !== this.#revision) {
-      const rows = await this.#liveRows().execute();
-      // Refreshes can overlap; a later one may have loaded newer rows.
-      if (refresh > this.#loadedBy) {
-        const keys = rows.map((row) => [row.hash, this.#toKey(row)] as const);
-        this.#live = new Map(keys);
-        this.#byId = new Map(keys.map(([, key]) => [key.id, key]));
-        this.#revision = revision;
-        this.#loadedBy = refresh;
-      }
-    }
-    this.#confirmedAt = Math.max(this.#confirmedAt, asOf);
-    this.#afterRefresh(this);
+  /**
+   * Loads the changes of the database that were committed before this call. Calls wait for the refresh that is running,
+   * because it may have read before their change, and then share one. Rejects with a `DatabaseError`.
+   */
+  refresh(): Promise<void> {
+    this.#nextRefresh ??= this.#refreshing.then(() => {
+      this.#nextRefresh = null;
+      const refresh = this.#refresh();
+      this.#refreshing = refresh.catch(() => {});
+      return refresh;
+    });
+    return this.#nextRefresh;
   }
 
   /**
@@ -197,8 +196,9 @@ export class KeyStore implements AsyncDisposable {
     if (this.#clock.elapsed() - this.#writtenAt >= REFRESH_MS) await this.writeLastUsed();
   }
 
-  /** Deletes expired playground keys. If this fails, the next call retries. */
+  /** Removes expired keys from memory, and expired playground keys from the database. The next call retries failures. */
   async deleteExpired(): Promise<void> {
+    this.#removeExpired();
     try {
       await writeBetweenOthers(() => deleteExpiredPlaygroundKeys(this.#database, this.#clock.now()));
     } catch (error) {
@@ -253,6 +253,8 @@ export class KeyStore implements AsyncDisposable {
   async #poll(): Promise<void> {
     try {
       await this.refresh();
+      // Also ends the requests of keys that have expired.
+      this.#afterRefresh(this);
       if (this.#failing) this.#log.info('API keys can be read from the database again');
       this.#failing = false;
     } catch (error) {
@@ -263,53 +265,149 @@ export class KeyStore implements AsyncDisposable {
     }
   }
 
+  async #refresh(): Promise<void> {
+    const asOf = this.#clock.elapsed();
+    const revision = await this.#database.accessRevision();
+    if (await this.#mustReload(revision)) await this.#reload(revision);
+    else if (revision !== this.#revision) await this.#loadChanges(this.#revision ?? 0, revision);
+    this.#confirmedAt = Math.max(this.#confirmedAt, asOf);
+  }
+
+  /**
+   * Whether all keys must be read: at the start, after a key was deleted or the database was restored, or if the clock
+   * was set back to before keys in the database expired that are not in memory.
+   */
+  async #mustReload(revision: number): Promise<boolean> {
+    const loaded = this.#revision;
+    if (loaded === null || revision < loaded || this.#clock.now() < this.#expiredBefore) return true;
+    if (revision === loaded) return false;
+    const { value } = await this.#database.kysely
+      .selectFrom('settings')
+      .select('value')
+      .where('name', '=', ACCESS_RELOAD)
+      .executeTakeFirstOrThrow();
+    return Number(value) > loaded;
+  }
+
+  async #reload(revision: number): Promise<void> {
+    const expiredBefore = this.#clock.now() - KEEP_EXPIRED_MS;
+    const [live, hashes] = [new Map<string, AuthenticatedKey>(), new Map<string, string>()];
+    const usable = rowsOf(this.#database)
+      .where('keys.revoked_at', 'is', null)
+      .where(expiresAfter(expiredBefore))
+      .where('accounts.status', '=', 'active');
+    for await (const { hash, key } of this.#read(usable, { revision: -1, id: '' })) {
+      live.set(hash, key);
+      hashes.set(key.id, hash);
+    }
+    [this.#live, this.#hashes, this.#revision, this.#expiredBefore] = [live, hashes, revision, expiredBefore];
+    this.#afterRefresh(this);
+  }
+
+  async #loadChanges(since: number, revision: number): Promise<void> {
+    const expiredBefore = this.#clock.now() - KEEP_EXPIRED_MS;
+    for await (const changed of this.#read(rowsOf(this.#database), { revision: since, id: MAX_ID }))
+      this.#set(changed);
+    const accounts = await this.#database.kysely
+      .selectFrom('accounts')
+      .select('id')
+      .where('access_revision', '>', since)
+      .execute();
+    for (const { id } of accounts) {
+      const rows = await rowsOf(this.#database)
+        .where('keys.account_id', '=', id)
+        .where('keys.revoked_at', 'is', null)
+        .where(expiresAfter(expiredBefore))
+        .execute();
+      for (const changed of this.#toKeys(rows)) this.#set(changed);
+      await turn();
+    }
+    this.#revision = revision;
+    this.#afterRefresh(this);
+  }
+
+  /** Reads keys in the order of their revisions, after a position. Yields to the event loop between pages. */
+  async *#read(
+    rows: ReturnType<typeof rowsOf>,
+    after: { revision: number; id: string },
+  ): AsyncGenerator<LoadedKey, void> {
+    let { revision, id } = after;
+    for (;;) {
+      const page = await rows
+        .where(sql<boolean>`(keys.access_revision, keys.id) > (${revision}, ${id})`)
+        .orderBy('keys.access_revision')
+        .orderBy('keys.id')
+        .limit(PAGE_ROWS)
+        .execute();
+      yield* this.#toKeys(page);
+      const last = page.at(-1);
+      if (last === undefined || page.length < PAGE_ROWS) return;
+      [revision, id] = [last.access_revision, last.id];
+      await turn();
+    }
+  }
+
+  #set({ hash, key, usable }: LoadedKey): void {
+    if (usable) {
+      this.#live.set(hash, key);
+      this.#hashes.set(key.id, hash);
+    } else {
+      this.#live.delete(hash);
+      this.#hashes.delete(key.id);
+    }
+  }
+
+  #removeExpired(): void {
+    const expiredBefore = this.#clock.now() - KEEP_EXPIRED_MS;
+    if (expiredBefore <= this.#expiredBefore) return;
+    this.#expiredBefore = expiredBefore;
+    for (const [hash, { id, expiresAt }] of this.#live) {
+      if (expiresAt > expiredBefore) continue;
+      this.#live.delete(hash);
+      this.#hashes.delete(id);
+    }
+  }
+
   #useUnlessExpired(key: AuthenticatedKey, ip: string | null): AuthenticatedKey | null {
     if (key.expiresAt <= this.#clock.now()) return null;
     this.#used.set(key.id, ip);
     return key;
   }
 
-  /**
-   * Looks up a live key that was created after the last refresh. An unknown key costs one query of the revision,
-   * and an index lookup only if the database has changed.
-   */
+  /** Looks up a key that may have been created after the last refresh. All lookups of a moment share one refresh. */
   async #lookUp(hash: string, ip: string | null): Promise<AuthenticatedKey | null> {
     try {
-      const revision = await this.#database.accessRevision();
-      // A poll may have loaded the key in the meantime.
-      const loaded = this.#live.get(hash);
-      if (loaded !== undefined) return this.#useUnlessExpired(loaded, ip);
-      if (revision === this.#revision) return null;
-      const row = await this.#liveRows().where('keys.hash', '=', hash).executeTakeFirst();
-      return row === undefined ? null : this.#useUnlessExpired(this.#toKey(row), ip);
+      await this.refresh();
     } catch (error) {
       throw cannotCheck(error);
     }
+    const found = this.#live.get(hash);
+    return found === undefined ? null : this.#useUnlessExpired(found, ip);
   }
 
-  #liveRows() {
-    return this.#database.kysely
-      .selectFrom('keys')
-      .innerJoin('accounts', 'accounts.id', 'keys.account_id')
-      .select(['keys.id', 'keys.account_id', 'keys.kind', 'keys.name', 'keys.hash', 'keys.expires_at'])
-      .select(['keys.limits', 'keys.allowed_models', 'accounts.plan'])
-      .where('accounts.status', '=', 'active')
-      .where('keys.revoked_at', 'is', null);
-  }
-
-  #toKey(row: LiveRow): AuthenticatedKey {
-    const { id, account_id: accountId, kind, name, plan } = row;
-    return {
-      id,
-      accountId,
-      kind,
-      name,
-      cacheScope: this.#scopeOf(accountId),
-      plan,
-      limits: readLimits(row.limits),
-      models: readModels(row.allowed_models),
-      expiresAt: row.expires_at ?? Infinity,
-    };
+  *#toKeys(rows: readonly Row[]): Generator<LoadedKey, void> {
+    /** The cache scope of each account, because computing it takes longer than the rest. */
+    const scopes = new Map<string, string>();
+    for (const row of rows) {
+      const { id, account_id: accountId, kind, name, hash, plan } = row;
+      const cacheScope = scopes.get(accountId) ?? this.#scopeOf(accountId);
+      scopes.set(accountId, cacheScope);
+      yield {
+        hash,
+        usable: row.revoked_at === null && row.status === 'active',
+        key: {
+          id,
+          accountId,
+          kind,
+          name,
+          cacheScope,
+          plan,
+          limits: readLimits(row.limits),
+          models: readModels(row.allowed_models),
+          expiresAt: row.expires_at ?? Infinity,
+        },
+      };
+    }
   }
 
   /** Returns the cache scope of an account: unique per account, without revealing the account ID to the engine. */
@@ -318,12 +416,51 @@ export class KeyStore implements AsyncDisposable {
   }
 }
 
-type LiveRow = Pick<
-  Selectable<Schema['keys']>,
-  'id' | 'account_id' | 'kind' | 'name' | 'hash' | 'expires_at' | 'limits' | 'allowed_models'
-> &
-  Pick<Selectable<Schema['accounts']>, 'plan'>;
+/** Selects the keys with the columns that access depends on. */
+function rowsOf({ kysely }: Database) {
+  return kysely
+    .selectFrom('keys')
+    .innerJoin('accounts', 'accounts.id', 'keys.account_id')
+    .select(['keys.id', 'keys.account_id', 'keys.kind', 'keys.name', 'keys.hash', 'keys.expires_at'])
+    .select(['keys.limits', 'keys.allowed_models', 'keys.revoked_at', 'keys.access_revision'])
+    .select(['accounts.plan', 'accounts.status']);
+}
 
+type Row = Pick<
+  Selectable<Schema['keys']>,
+  | 'id'
+  | 'account_id'
+  | 'kind'
+  | 'name'
+  | 'hash'
+  | 'expires_at'
+  | 'limits'
+  | 'allowed_models'
+  | 'revoked_at'
+  | 'access_revision'
+> &
+  Pick<Selectable<Schema['accounts']>, 'plan' | 'status'>;
+
+interface LoadedKey {
+  hash: string;
+  key: AuthenticatedKey;
+  /** Whether it is neither revoked nor a key of an account that is not active. It may have expired. */
+  usable: boolean;
+}
+
+function expiresAfter(time: number) {
+  return sql<boolean>`(keys.expires_at is null or keys.expires_at > ${time})`;
+}
+
+/** Keys per query. Reading them from SQLite blocks the event loop for a few milliseconds. */
+const PAGE_ROWS = 500;
+/** Greater than all IDs of keys. */
+const MAX_ID = '~';
+/**
+ * How long expired keys stay in memory, in milliseconds, so that they need not be read again when the clock is set back
+ * a little.
+ */
+const KEEP_EXPIRED_MS = 3_600_000;
 /** Interval between polls of the revision, in milliseconds. */
 const POLL_MS = 250;
 const LAST_USED_MS = 60_000;

@@ -210,6 +210,22 @@ const configFields = z.strictObject({
       maxStaleMs: milliseconds(5000, 1000).describe(
         'How long cached keys are accepted while the database does not respond, in milliseconds; after that, 503 `storage_unavailable`.',
       ),
+      maxPerAccount: z
+        .int()
+        .min(1)
+        .max(100_000)
+        .default(1000)
+        .describe(
+          'Maximum keys of an account that are neither revoked nor expired, including those of the playground. The command line can exceed it.',
+        ),
+      maxCreatedPerHour: z
+        .int()
+        .min(1)
+        .max(100_000)
+        .default(500)
+        .describe(
+          'Maximum keys that can be created in an account within an hour; after that, 429 `too_many_keys`. The command line can exceed it.',
+        ),
     })
     .prefault({})
     .describe('API keys.'),

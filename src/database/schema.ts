@@ -46,6 +46,8 @@ interface AccountsTable {
   /** Keys of an account that is not active are refused. */
   status: AccountStatus;
   created_at: Fixed<number>;
+  /** Access revision of the latest change. Set by triggers. */
+  access_revision: ColumnType<number, never, never>;
 }
 
 /** Users of the console. Deleting a user does not change accounts, keys and ledger. */
@@ -187,6 +189,8 @@ interface KeysTable {
   last_used_ip: string | null;
   /** In the format of an audit log actor; null: created by a version that did not store it. */
   created_by: ColumnType<string | null, string | null | undefined, never>;
+  /** Access revision of the latest change of access rights. Set by triggers. */
+  access_revision: ColumnType<number, never, never>;
 }
 
 export type KeyPurpose = 'api' | 'playground';
@@ -309,6 +313,9 @@ export const CACHE_SCOPE_SECRET = 'cache_scope_secret';
 
 /** Row of `settings`: a number that increases with every change of access rights. Increased by triggers. */
 export const ACCESS_REVISION = 'access_revision';
+
+/** Row of `settings`: the access revision at which a key or account was deleted, so that all keys must be read again. */
+export const ACCESS_RELOAD = 'access_reload';
 
 /** Row of `settings`: a number that increases with every change of the table `models`. */
 export const MODELS_REVISION = 'models_revision';

@@ -61,6 +61,7 @@ export interface HttpContext {
   tracer: Tracer | null;
   installation: Installation;
   limits: ConfigFile['limits'];
+  keyBounds: ConfigFile['keys'];
   stream: ConfigFile['stream'];
   writes: WriteQueue;
   requireKeyForModels: boolean;

@@ -102,6 +102,13 @@ for (const databases of testDatabases()) {
       await rises('a key is used', used, false);
       const setting = () => kysely.insertInto('settings').values({ name: 'a', value: '1' }).execute();
       await rises('a setting is created', setting, false);
+      await rises('a revoked key is deleted', () => kysely.deleteFrom('keys').execute(), false);
+      await rises('a key is created', () =>
+        kysely
+          .insertInto('keys')
+          .values({ id: 'k', name: 'K', hash: '0'.repeat(64), ...key })
+          .execute(),
+      );
       await rises('a key is deleted', () => kysely.deleteFrom('keys').execute());
       await rises('an account is deleted', () =>
         kysely.deleteFrom('accounts').where('id', '=', 'a').execute(),
@@ -145,7 +152,15 @@ for (const databases of testDatabases()) {
       const rows = await database.kysely.selectFrom('settings').select('name').orderBy('name').execute();
       assert.deepEqual(
         rows.map((row) => row.name),
-        ['a', 'access_revision', 'auth_secret', 'c', 'cache_scope_secret', 'models_revision'],
+        [
+          'a',
+          'access_reload',
+          'access_revision',
+          'auth_secret',
+          'c',
+          'cache_scope_secret',
+          'models_revision',
+        ],
       );
     });
 

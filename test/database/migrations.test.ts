@@ -73,6 +73,7 @@ for (const databases of testDatabases()) {
           purpose: 'api',
           last_used_ip: null,
           created_by: null,
+          access_revision: 0,
         },
         {
           id: 'key_2',
@@ -91,12 +92,20 @@ for (const databases of testDatabases()) {
           purpose: 'api',
           last_used_ip: null,
           created_by: null,
+          access_revision: 0,
         },
       ]);
       const accounts = await database.kysely.selectFrom('accounts').selectAll().orderBy('id').execute();
       assert.deepEqual(plain(accounts), [
-        { id: 'acme', name: 'Acme', status: 'suspended', created_at: 3, plan: null },
-        { id: 'default', name: 'Default', status: 'active', created_at: 1795305920147, plan: null },
+        { id: 'acme', name: 'Acme', status: 'suspended', created_at: 3, plan: null, access_revision: 0 },
+        {
+          id: 'default',
+          name: 'Default',
+          status: 'active',
+          created_at: 1795305920147,
+          plan: null,
+          access_revision: 0,
+        },
       ]);
       const settings = await database.kysely.selectFrom('settings').selectAll().orderBy('name').execute();
       const secret = settings.find(({ name }) => name === 'auth_secret')?.value;
@@ -104,6 +113,7 @@ for (const databases of testDatabases()) {
       const revision = settings.find(({ name }) => name === 'access_revision')?.value;
       assert.match(revision ?? '', /^[1-9]$/);
       assert.deepEqual(plain(settings), [
+        { name: 'access_reload', value: '0' },
         { name: 'access_revision', value: revision },
         { name: 'auth_secret', value: secret },
         { name: 'cache_scope_secret', value: '5'.repeat(64) },

@@ -30,13 +30,14 @@ export const keyEndpoints = endpoints(keyOperations, {
   },
   createKey: {
     account: accountInBody,
-    handle: async ({ database, principal, actor, accountId, body }) => {
+    handle: async ({ database, context, principal, actor, accountId, body }) => {
       if (body.kind === 'admin' && !principal.operator) throw operatorRequired('The value `admin` of `kind`');
       const values = { ...settingsOf(body), name: body.name, kind: body.kind };
       const { key, record } = await createKey(
         database,
         { ...values, accountId: accountId ?? undefined },
         actor,
+        context.keyBounds,
       );
       return { ...keyJson(record), key: key.reveal() };
     },
@@ -65,12 +66,13 @@ export const keyEndpoints = endpoints(keyOperations, {
   },
   createPlaygroundKey: {
     account: accountInBody,
-    handle: async ({ database, actor, body }) => {
+    handle: async ({ database, context, actor, body }) => {
       const expiresAt = Date.now() + PLAYGROUND_MS;
       const { key, record } = await createKey(
         database,
         { name: 'Playground', purpose: 'playground', accountId: body.account_id, expiresAt },
         actor,
+        context.keyBounds,
       );
       return { id: record.id, key: key.reveal(), expires_at: iso(expiresAt) };
     },

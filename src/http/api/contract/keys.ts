@@ -84,7 +84,7 @@ export const keyOperations = operations({
       'CreatedKey',
       z.object({ ...keyFields, key: z.string().describe('The secret key, `sk-sluice-…`.') }),
     ),
-    errors: ['not_found', 'conflict'],
+    errors: ['not_found', 'conflict', 'too_many_keys'],
   },
   getKey: {
     route: 'GET /api/keys/{id}',
@@ -124,6 +124,6 @@ export const keyOperations = operations({
         expires_at: time,
       }),
     ),
-    errors: ['not_found', 'conflict'],
+    errors: ['not_found', 'conflict', 'too_many_keys'],
   },
 });
