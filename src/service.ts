@@ -117,6 +117,7 @@ export class Service implements AsyncDisposable {
     const ledger = owned.use(
       await openLedger({
         database,
+        exclusive: lock !== null,
         settings: config.file.ledger,
         log,
         onFenced: () => generations.abort(fenced()),

@@ -84,13 +84,16 @@ export class ScheduledBackups implements AsyncDisposable {
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
       // Read each time, because other instances may use the same directory.
-      const existing = await listBackups(directory);
-      this.#status.lastAt = existing.at(-1)?.at ?? null;
+      const existing = await listBackups(directory, startedAt);
+      const latest = existing.at(-1);
+      this.#status.lastAt = latest === undefined || isFuture(latest, startedAt) ? null : latest.at;
       if (startedAt - (this.#status.lastAt ?? -Infinity) < settings.everyHours * HOUR_MS) return;
       const file = join(directory, nameAt(startedAt));
       await this.#backup(file);
       Object.assign(this.#status, { lastAt: startedAt, failedAt: null, reason: null });
       log.info('database backed up', { file });
+      const future = existing.filter((one) => isFuture(one, startedAt)).map(({ name }) => name);
+      if (future.length > 0) log.warn('backups with a future time are deleted first', { directory, future });
       const old = existing.slice(0, Math.max(0, existing.length + 1 - settings.keep));
       for (const { name } of old) await rm(join(directory, name), { force: true });
     } catch (error) {
@@ -109,12 +112,30 @@ export class ScheduledBackups implements AsyncDisposable {
   }
 }
 
-/** Returns the backups in a directory, oldest first. */
-async function listBackups(directory: string): Promise<{ name: string; at: number }[]> {
-  return (await readdir(directory)).toSorted().flatMap((name) => {
+interface Backup {
+  name: string;
+  /** Unix milliseconds. */
+  at: number;
+}
+
+/**
+ * Returns the backups in a directory, oldest first. Those with a future time come first: they were made before the clock
+ * was corrected, so they must neither delay the next backup nor outlive it.
+ */
+async function listBackups(directory: string, now: number): Promise<Backup[]> {
+  const backups = (await readdir(directory)).toSorted().flatMap((name) => {
     const [, day, hour, minute, second] = NAME.exec(name) ?? [];
     return day === undefined ? [] : [{ name, at: Date.parse(`${day}T${hour}:${minute}:${second}Z`) }];
   });
+  const { future = [], past = [] } = Object.groupBy(backups, (one) =>
+    isFuture(one, now) ? 'future' : 'past',
+  );
+  return [...future, ...past];
+}
+
+/** The clocks of instances that share a directory may differ a little. */
+function isFuture({ at }: Backup, now: number): boolean {
+  return at > now + CHECK_MS;
 }
 
 function nameAt(atMs: number): string {

@@ -219,7 +219,7 @@ interface InstancesTable {
   /** Time on the database's clock. */
   lease_until: number;
   started_at: Fixed<number>;
-  /** Process ID. Used on SQLite, where all instances run on one machine. */
+  /** Process ID, for operators. */
   pid: Fixed<number>;
 }
 

@@ -36,6 +36,44 @@ for (const kind of testDatabases()) {
       assert.equal(here.log().match(/"message":"database backed up"/g)?.length, 5);
     });
 
+    test('backups that were made while the clock was ahead neither delay later ones nor outlive them', async () => {
+      await using database = await kind.open();
+      await using folder = await temporaryFolder();
+      const directory = join(folder.path, 'backups');
+      await using here = scheduled(database, directory);
+      const run = async (now: number) => {
+        here.clock.now = now;
+        await here.backups.runIfDue();
+        return readdirSync(directory).map((name) => name.slice('sluice-'.length, '2026-11-23T00'.length + 7));
+      };
+      await run(Date.UTC(2030, 0, 1, 0));
+      await run(Date.UTC(2030, 0, 1, 1));
+      assert.deepEqual(await run(Date.UTC(2026, 10, 23, 0)), [
+        '2026-11-23T00',
+        '2030-01-01T00',
+        '2030-01-01T01',
+      ]);
+      assert.equal(here.backups.status.lastAt, Date.UTC(2026, 10, 23, 0));
+      assert.match(here.log(), /"level":"warn".*backups with a future time/);
+      await run(Date.UTC(2026, 10, 23, 1));
+      assert.deepEqual(await run(Date.UTC(2026, 10, 23, 2)), [
+        '2026-11-23T00',
+        '2026-11-23T01',
+        '2026-11-23T02',
+      ]);
+    });
+
+    test('a clock that is a little behind that of another instance does not make another backup', async () => {
+      await using database = await kind.open();
+      await using folder = await temporaryFolder();
+      await using here = scheduled(database, folder.path);
+      await using other = scheduled(database, folder.path);
+      other.clock.now += 60_000;
+      await other.backups.runIfDue();
+      await here.backups.runIfDue();
+      assert.equal(readdirSync(folder.path).length, 1);
+    });
+
     test('a failure is logged, is in the status, and is retried', async () => {
       await using database = await kind.open();
       await using folder = await temporaryFolder();

@@ -13,6 +13,8 @@ import type { LedgerStore } from './store.ts';
 export interface LedgerOptions {
   /** The caller keeps ownership; the ledger writes through its own connections. */
   database: Database;
+  /** Whether this process holds the service lock, so that all other instances have ended. Default: false. */
+  exclusive?: boolean;
   settings: ConfigFile['ledger'];
   log: Log;
   /** Called when another instance declared this one dead. All running generations must end; they settle as `lost`. */
@@ -28,13 +30,13 @@ export interface LedgerOptions {
  */
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   await ensurePartitions(options.database, Date.now());
-  return await startLedger(await openStore(options.database), options);
+  return await startLedger(await openStore(options.database, options.exclusive), options);
 }
 
 /** Like `openLedger`, with a store that the ledger disposes of. */
 export async function startLedger(
   store: LedgerStore,
-  { settings, log, onFenced, onReaped }: Omit<LedgerOptions, 'database'>,
+  { settings, log, onFenced, onReaped }: Omit<LedgerOptions, 'database' | 'exclusive'>,
   retry = RETRY_PAUSES,
 ): Promise<Ledger> {
   const { leaseMs, settleWaitMs, keepDays, checkpointMs } = settings;
@@ -86,8 +88,8 @@ export async function startLedger(
 }
 
 /** Opens the store for the type of this database. */
-export async function openStore(database: Database): Promise<LedgerStore> {
-  if (database.location.kind === 'sqlite') return new SqliteStore(database.location.path);
+export async function openStore(database: Database, exclusive = false): Promise<LedgerStore> {
+  if (database.location.kind === 'sqlite') return new SqliteStore(database.location.path, { exclusive });
   // Loaded on demand: a service on SQLite starts without it.
   const { PostgresStore } = await import('./postgres-store.ts');
   return new PostgresStore(database, database.location.url);

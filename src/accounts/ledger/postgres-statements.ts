@@ -58,9 +58,9 @@ const ADD_USAGE = addUsage(`
     sum(case when billed = 1 then prompt_tokens + completion_tokens else 0 end)::int8,
     sum(cost_pico)::int8`);
 
-/** Removes the charge of waived rows from the sums, and counts the rows as errors. */
+/** Removes the charge of waived rows from the sums, and counts the rows that were no errors as errors. */
 const WAIVE_USAGE = addUsage(`
-    0, count(*), -count(*) filter (where error_code = '${CLIENT_DISCONNECTED}'), 0, 0, 0, 0, 0,
+    0, count(*) filter (where error_code is null or error_code = '${CLIENT_DISCONNECTED}'), -count(*) filter (where error_code = '${CLIENT_DISCONNECTED}'), 0, 0, 0, 0, 0,
     -sum(prompt_tokens + completion_tokens)::int8, -sum(cost_pico)::int8`);
 
 const BUCKET: LedgerColumn = { kind: 'integer', initial: null };
@@ -160,8 +160,14 @@ export const EXPIRED = `
   select epoch from instances where live = 1 and lease_until < ${NOW_MS} and epoch <> $1::int8
   for update skip locked`;
 
-export const MARK_DEAD =
-  'update instances set live = 0 where epoch = any ($1::int8[]) and live = 1 returning epoch';
+/**
+ * Waits for the writes of these instances: an update alone would not conflict with the lock of `LIVE`, and `INTERRUPT`
+ * would miss the rows of a batch that is not committed yet.
+ */
+export const MARK_DEAD = `
+  with locked as materialized (
+    select epoch from instances where epoch = any ($1::int8[]) and live = 1 for update)
+  update instances set live = 0 from locked where instances.epoch = locked.epoch returning instances.epoch`;
 
 /** Settles the open rows of dead instances. Runs after `MARK_DEAD`, so that it sees their last writes. */
 export const INTERRUPT = `

@@ -48,7 +48,7 @@ export class RollUps {
     const settled = row.state === 'settled';
     const counts = [
       1,
-      Number(settled && row.error_code !== null && row.error_code !== CLIENT_DISCONNECTED),
+      Number(settled && isError(row)),
       Number(settled && row.error_code === CLIENT_DISCONNECTED),
       Number(!settled),
       row.prompt_tokens,
@@ -60,10 +60,20 @@ export class RollUps {
     this.#sum(row, counts, row.cost_pico, [ttftBucket, speedBucket], 1);
   }
 
-  /** Removes the charge and the latencies of a billed row that was added before, and counts it as an error. */
+  /** Removes the charge and the latencies of a billed row that was added before, and counts it as an error if it was none. */
   waive(row: EndedRow, ttftBucket: number | null, speedBucket: number | null): void {
     const aborted = Number(row.error_code === CLIENT_DISCONNECTED);
-    const counts = [0, 1, -aborted, 0, 0, 0, 0, 0, -(row.prompt_tokens + row.completion_tokens)];
+    const counts = [
+      0,
+      Number(!isError(row)),
+      -aborted,
+      0,
+      0,
+      0,
+      0,
+      0,
+      -(row.prompt_tokens + row.completion_tokens),
+    ];
     this.#sum(row, counts, -row.cost_pico, [ttftBucket, speedBucket], -1);
   }
 
@@ -101,6 +111,10 @@ export class RollUps {
     if (known === undefined) this.#latencies.set(latencyKey, [...key, measure, bucket, times]);
     else known[6] += times;
   }
+}
+
+function isError({ error_code }: EndedRow): boolean {
+  return error_code !== null && error_code !== CLIENT_DISCONNECTED;
 }
 
 function sorted<T>(rows: ReadonlyMap<string, T>): T[] {

@@ -15,7 +15,7 @@ export type WriterCall =
   | ['waive', settles: Batch['settles']]
   | ['register', leaseMs: number, pid: number]
   | ['heartbeat', epoch: number, leaseMs: number]
-  | ['reap', epoch: number, processStartedAt: number]
+  | ['reap', epoch: number, exclusive: boolean]
   | ['retire', epoch: number]
   | ['prune', beforeId: string, deadBeforeMs: number]
   | ['close'];
@@ -34,14 +34,19 @@ const WRITER_FILE = new URL(`./sqlite-writer${extname(import.meta.filename)}`, i
 /** The ledger on SQLite. Runs every call in a worker thread, which is restarted if it dies. */
 export class SqliteStore implements LedgerStore {
   readonly #data: SqliteThreadData;
+  readonly #exclusive: boolean;
   readonly #threadFile: URL;
   #worker: Worker | null = null;
   #sequence = 0;
   readonly #pending = new Map<number, PendingCall>();
 
-  /** `path`: a database that this process has opened. `thread`: the file that the thread runs. */
-  constructor(path: string, thread = WRITER_FILE) {
+  /**
+   * `path`: a database that this process has opened. `exclusive`: this process holds the service lock, which proves that
+   * all other instances have ended. `thread`: the file that the thread runs.
+   */
+  constructor(path: string, { exclusive = false, thread = WRITER_FILE } = {}) {
     this.#data = { path, files: openFiles(path) };
+    this.#exclusive = exclusive;
     this.#threadFile = thread;
   }
 
@@ -63,7 +68,7 @@ export class SqliteStore implements LedgerStore {
   }
 
   async reap(epoch: number): Promise<number> {
-    return Number(await this.#call(['reap', epoch, Math.floor(performance.timeOrigin)]));
+    return Number(await this.#call(['reap', epoch, this.#exclusive]));
   }
 
   async retire(epoch: number): Promise<void> {

@@ -83,21 +83,11 @@ export class SqliteTables {
     return null;
   }
 
-  /**
-   * Like `LedgerStore.reap`, but also reaps instances whose process has ended. If an instance has the process ID of
-   * this process but started before `processStartedAt`, it belonged to an earlier process with the same ID.
-   */
-  reap(epoch: number, processStartedAt: number): number {
-    const now = Date.now();
-    const dead = this.#statements.live
-      .all()
-      // Columns of the statement above.
-      .map((row) => row as { epoch: number; lease_until: number; started_at: number; pid: number })
-      .filter((instance) => instance.epoch !== epoch)
-      .filter(
-        ({ lease_until, started_at, pid }) =>
-          lease_until < now || (pid === process.pid ? started_at < processStartedAt : !isAlive(pid)),
-      );
+  /** Like `LedgerStore.reap`. `exclusive`: every other instance is dead, whatever its lease. */
+  reap(epoch: number, exclusive: boolean): number {
+    const expiredBefore = exclusive ? Number.MAX_SAFE_INTEGER : Date.now();
+    // Columns of the statement.
+    const dead = this.#statements.expired.all(epoch, expiredBefore) as unknown as { epoch: number }[];
     if (dead.length === 0) return 0;
     return this.#transaction(() =>
       dead.reduce((sum, instance) => sum + this.#interrupt(instance.epoch, null), 0),
@@ -180,7 +170,9 @@ function prepare(connection: DatabaseSync) {
       'insert into instances (live, lease_until, started_at, pid) values (1, ?, ?, ?) returning epoch',
     ),
     heartbeat: connection.prepare('update instances set lease_until = ? where epoch = ? and live = 1'),
-    live: connection.prepare('select epoch, lease_until, started_at, pid from instances where live = 1'),
+    expired: connection.prepare(
+      'select epoch from instances where live = 1 and epoch <> ? and lease_until < ?',
+    ),
     isLive: connection.prepare('select 1 from instances where epoch = ? and live = 1'),
     markDead: connection.prepare('update instances set live = 0 where epoch = ? and live = 1'),
     deleteDead: connection.prepare('delete from instances where live = 0 and lease_until < ?'),
@@ -280,14 +272,4 @@ function toEndedRow([account_id, key_id, model, started_at]: UsageKey, settled: 
 
 function text(value: Value | undefined): string | null {
   return typeof value === 'string' ? value : null;
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // EPERM: the process exists but belongs to another user.
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
-  }
 }

@@ -201,11 +201,13 @@ export class MemoryLimits implements Limits {
       this.#scopes++;
     }
     const unloaded = [...account.scopes.values()].filter(({ loaded }) => !loaded);
-    for (const state of unloaded) state.unload(now);
+    const reads = unloaded.map((state) => ({ state, unloads: state.unload(now) }));
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
     const running = [...account.active].map(({ requestId }) => requestId);
     const entries = await readHistory(this.#history, demand.accountId, this.#clock.now(), recentMs, running);
-    for (const state of unloaded) state.load(sumHistory(entries, state.keyId, state.model), now);
+    for (const { state, unloads } of reads) {
+      state.load(sumHistory(entries, state.keyId, state.model), now, unloads);
+    }
   }
 
   /**

@@ -29,6 +29,7 @@ export class ScopeCounters implements ScopeCounts {
   readonly model: string | null;
   #limits: ScopeLimits;
   #at: Moment;
+  #unloads = 0;
   /** Whether the recent usage in the ledger was subtracted from the buckets. */
   #bucketsLoaded = false;
 
@@ -99,15 +100,23 @@ export class ScopeCounters implements ScopeCounts {
     }
   }
 
-  /** Clears the settled usage until `load` restores it from the ledger. Usage that is settled in between is kept. */
-  unload(now: Moment): void {
+  /**
+   * Clears the settled usage until `load` restores it from the ledger. Usage that is settled in between is kept. Returns
+   * a number that identifies the read of the ledger that begins now.
+   */
+  unload(now: Moment): number {
     this.advance(this.#limits, now);
     this.loaded = false;
     this.daySettled = this.monthSettled = this.nanoSettled = 0;
+    return ++this.#unloads;
   }
 
-  /** Adds the usage read from the ledger for the day and month of `asOf`. */
-  load(history: ScopeHistory, asOf: Moment): void {
+  /**
+   * Adds the usage read from the ledger for the day and month of `asOf`. Ignores a read that began before the latest
+   * `unload`: it left out requests that were running then, whose usage has been cleared since.
+   */
+  load(history: ScopeHistory, asOf: Moment, unloads: number): void {
+    if (unloads !== this.#unloads) return;
     this.loaded = true;
     if (asOf.day === this.#at.day) this.daySettled += history.dayTokens;
     if (asOf.month === this.#at.month) {

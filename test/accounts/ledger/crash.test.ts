@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
-import { until } from '../../harness.ts';
+import { openService, until } from '../../harness.ts';
 import { testDatabases, type TestDatabase } from '../../servers.ts';
 import {
   counts,
@@ -198,3 +198,15 @@ for (const databases of testDatabases()) {
     });
   });
 }
+
+test('on SQLite, a service settles the open rows of a killed one before it is ready, whatever its lease and process ID', async () => {
+  const [sqlite] = testDatabases();
+  assert.ok(sqlite);
+  await using database = await sqlite.open();
+  await using killed = await open(database, { leaseMs: 3_600_000 });
+  const running = newRow();
+  await killed.open(running, counts(7, 3));
+  await using service = await openService(undefined, { SLUICE_HOME: database.home });
+  assert.equal((await readRow(database, running.id))?.state, 'interrupted');
+  assert.match(service.log(), /marked requests of a lost instance as interrupted/);
+});

@@ -3,7 +3,10 @@ import { once } from 'node:events';
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import { sql } from 'kysely';
+import { openStore } from '../../../src/accounts/ledger/open-ledger.ts';
+import { openedValues } from '../../../src/accounts/ledger/write.ts';
 import type { Database } from '../../../src/database/database.ts';
+import { ensurePartitions } from '../../../src/database/partitions.ts';
 import { Secret } from '../../../src/secret.ts';
 import { until } from '../../harness.ts';
 import { testDatabases, withoutPostgres } from '../../servers.ts';
@@ -61,6 +64,37 @@ async function startProxy(database: Database): Promise<Proxy> {
 describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres }, () => {
   const databases = testDatabases().find(({ name }) => name === 'PostgreSQL');
   assert.ok(databases);
+
+  test('an instance that stops waits for its last batch, whose rows are settled too', async () => {
+    await using database = await databases.open();
+    await ensurePartitions(database, Date.now());
+    await using store = await openStore(database);
+    const row = newRow();
+    const batch = { opens: [], ended: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
+    const earlier = await store.register(60_000);
+    await store.write(earlier, { ...batch, opens: [openedValues(row)] });
+    const epoch = await store.register(60_000);
+    const { promise: committing, resolve: commit } = Promise.withResolvers<void>();
+    const { promise: locked, resolve: onLocked } = Promise.withResolvers<void>();
+    // Like a batch: locks the row of its instance, and then adds an open row.
+    const written = database.kysely.transaction().execute(async (transaction) => {
+      await sql`select 1 from instances where epoch = ${epoch} for key share`.execute(transaction);
+      await sql`update ledger set epoch = ${epoch} where id = ${row.id}`.execute(transaction);
+      onLocked();
+      await committing;
+    });
+    await locked;
+    let retired = false;
+    const retiring = store.retire(epoch).finally(() => (retired = true));
+    await until(async () => {
+      const { rows } = await sql`select 1 from pg_locks where not granted`.execute(database.reports);
+      return retired || rows.length > 0;
+    });
+    commit();
+    await written;
+    await retiring;
+    assert.equal((await readRow(database, row.id))?.state, 'interrupted');
+  });
 
   test('refuses new requests at once, keeps settlements, and recovers', async () => {
     await using database = await databases.open();

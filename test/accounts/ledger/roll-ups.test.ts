@@ -3,7 +3,10 @@ import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { sql } from 'kysely';
 import { bucketOf } from '../../../src/accounts/ledger/histogram.ts';
+import { openStore } from '../../../src/accounts/ledger/open-ledger.ts';
+import { openedValues, settledValues, usageKeyOf, type Batch } from '../../../src/accounts/ledger/write.ts';
 import type { Database } from '../../../src/database/database.ts';
+import { ensurePartitions } from '../../../src/database/partitions.ts';
 import { testDatabases } from '../../servers.ts';
 import { counts, endLeases, open, newRow, settlement, readUsageDays } from './fixture.ts';
 
@@ -24,6 +27,30 @@ const request = fc.record({
 
 for (const databases of testDatabases()) {
   describe(`roll-ups on ${databases.name}`, () => {
+    test('a waived request is counted as one error, even if it was an error before', async () => {
+      await using database = await databases.open();
+      await ensurePartitions(database, Date.now());
+      await using store = await openStore(database);
+      const epoch = await store.register(10_000);
+      const codes = ['invalid_api_key', 'client_disconnected', null];
+      const batch = { opens: [], ended: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
+      const settles: Batch['settles'][number][] = [];
+      for (const errorCode of codes) {
+        const row = newRow();
+        const start = {
+          startedAt: row.startedAt,
+          price: { prompt: row.pricePrompt, completion: row.priceCompletion },
+        };
+        const settled = settledValues(row.id, start, settlement({ errorCode }));
+        settles.push(settled);
+        const ended = [{ opened: openedValues(row), settled, usageKey: usageKeyOf(row) }];
+        await store.write(epoch, { ...batch, ended });
+      }
+      await store.waive(settles);
+      const [day] = await readUsageDays(database);
+      assert.deepEqual([day?.requests, day?.errors, day?.aborted, day?.cost], [3, 3, 0, '0']);
+    });
+
     test('equal the sums of the rows, regardless of outcome', async () => {
       await using database = await databases.open();
       await fc.assert(

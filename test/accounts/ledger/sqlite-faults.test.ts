@@ -134,7 +134,7 @@ test('a settlement whose request was rejected is waived once', async () => {
 test('a writer thread that dies is started again', async () => {
   await using database = await databases.open();
   const thread = pathToFileURL(join(import.meta.dirname, 'dying-thread.ts'));
-  await using store = new SqliteStore(join(database.home, 'sluice.db'), thread);
+  await using store = new SqliteStore(join(database.home, 'sluice.db'), { thread });
   const epoch = await store.register(1000);
   await assert.rejects(store.heartbeat(epoch, 1000), /has stopped/);
   assert.equal(await store.register(1000), epoch + 1);

@@ -354,7 +354,7 @@ for (const kind of KINDS) {
       await fleet.denied(ask);
     });
 
-    const moments: Record<string, (ledger: FakeLedger, request: Request) => void> = {
+    const moments: Record<string, (ledger: FakeLedger, request: Request, invalidate: () => void) => void> = {
       'settled in the ledger before the snapshot of a read, and in the limits after the read': (
         ledger,
         request,
@@ -374,6 +374,17 @@ for (const kind of KINDS) {
       'settled after the snapshot of a read': (ledger, request) => {
         ledger.afterSnapshot = () => void request.end(25, 5n);
       },
+      'settled during a read, and the counters are invalidated before the read ends': (
+        ledger,
+        request,
+        invalidate,
+      ) => {
+        ledger.afterSnapshot = () => {
+          ledger.afterSnapshot = () => {};
+          void request.end(25, 5n);
+          invalidate();
+        };
+      },
     };
     for (const [when, settles] of Object.entries(moments)) {
       test(`usage is counted once if it is ${when}`, async () => {
@@ -383,8 +394,9 @@ for (const kind of KINDS) {
         await (await fleet.run(ask)).end(10);
         const request = await fleet.run(ask);
         const reads = ledger.reads;
-        settles(ledger, request);
-        fleet.instances[0]?.invalidate();
+        const invalidate = () => fleet.instances[0]?.invalidate();
+        settles(ledger, request, invalidate);
+        invalidate();
         const used = async () => (await fleet.instances[0]?.status(ask))?.map((limit) => limit.used);
         await until(async () => {
           await used();
