@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { ResponseFormat } from '../../src/generation.ts';
-import { ChatOutput } from '../../src/engine/llama/chat-output.ts';
+import { ChoiceOutput } from '../../src/engine/llama/choice-output.ts';
 import { GrammarCache } from '../../src/engine/llama/grammar.ts';
 import { Job } from '../../src/engine/llama/job.ts';
 import { loadModel, type LoadedModel } from '../../src/engine/llama/load-model.ts';
@@ -54,7 +54,8 @@ describe('reasoning before a constrained answer', SKIP, () => {
     const { model, context, vocabulary } = loaded;
     const cache = new GrammarCache(model, vocabulary);
     const constraint = { format: HERMES, tools: [COLOR], parallel: false };
-    const output = new ChatOutput({
+    const output = new ChoiceOutput({
+      vocabulary,
       format: HERMES,
       reasoning: THINK,
       insideReasoning: false,
@@ -71,8 +72,7 @@ describe('reasoning before a constrained answer', SKIP, () => {
     const sampler = model.sampler({ temperature: 1, seed: 5 }, guide.initial());
     const received = { reasoning: '', arguments: '' };
     const receive = (token: number): void => {
-      const piece = vocabulary.textWithControls(Uint32Array.of(token));
-      for (const part of output.push(piece)) {
+      for (const part of output.push(token, null)) {
         if (part.type === 'reasoning' || part.type === 'arguments') received[part.type] += part.text;
       }
       guide.update(token, output, sampler);
@@ -109,7 +109,8 @@ describe('reasoning before a constrained answer', SKIP, () => {
     const format: ResponseFormat = { type: 'json_object' };
     const grammars = { first: cache.grammar(format, THINK.open), answer: cache.grammar(format), call: null };
     const begin = () => {
-      const output = new ChatOutput({
+      const output = new ChoiceOutput({
+        vocabulary,
         format: null,
         reasoning: THINK,
         insideReasoning: false,
@@ -120,8 +121,9 @@ describe('reasoning before a constrained answer', SKIP, () => {
       const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: true }, [
         new Uint32Array(1),
       ]);
-      const choice = chatChoice(job, vocabulary, {
-        chat: { output, constraint: new OutputConstraint(model, vocabulary, grammars, output) },
+      const choice = chatChoice(job, {
+        output,
+        constraint: new OutputConstraint(model, vocabulary, grammars, output),
         grammarField: 'response_format',
         createSampler: () => model.sampler({ temperature: 0, seed: 1 }),
       });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { ServiceError } from '../../src/errors.ts';
-import type { GenerationRequest, Sampling } from '../../src/generation.ts';
+import type { GenerationRequest, Sampling, TokenLogprob } from '../../src/generation.ts';
 import {
   type Completion,
   always,
@@ -87,6 +87,29 @@ describe('sampling in the embedded engine', SKIP, () => {
     );
     assert.deepEqual(texts, [`1, 2, 3,${generated}`, `A, B, C,${generated}`]);
     assert.equal(usage.completionTokens, 6);
+  });
+
+  test('log probabilities arrive with their text, for characters of several tokens too', async () => {
+    const bytesOf = (logprobs: readonly TokenLogprob[]): number =>
+      logprobs.reduce((sum, { bytes }) => sum + (bytes?.length ?? 0), 0);
+    const request = { maxTokens: 60, logprobs: 0, responseFormat: exactly('a 🙂🙃 東西 is done') };
+    const whole = await generate(text('Write.', request));
+    assert.ok(
+      whole.logprobs.some(({ token }) => token.includes('\uFFFD')),
+      'no character has several tokens',
+    );
+    for (const stop of [[], [' done']]) {
+      const { events, logprobs, texts } = await generate(text('Write.', { ...request, stop }));
+      assert.equal(texts[0], stop.length === 0 ? '"a 🙂🙃 東西 is done"' : '"a 🙂🙃 東西 is');
+      assert.equal(bytesOf(logprobs), Buffer.byteLength(texts[0] ?? ''));
+      let ahead = 0;
+      for (const event of events) {
+        if (event.type !== 'token') continue;
+        ahead += bytesOf(event.logprobs ?? []) - Buffer.byteLength(event.text);
+        // A token can end inside a character.
+        assert.ok(ahead >= 0 && ahead < 4, `${ahead} bytes ahead after ${JSON.stringify(event.text)}`);
+      }
+    }
   });
 
   test('log probabilities are those of the model', async () => {

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { ChatRequest, Tool } from '../../src/generation.ts';
-import { ChatOutput } from '../../src/engine/llama/chat-output.ts';
+import { ChoiceOutput, type ChoicePart } from '../../src/engine/llama/choice-output.ts';
 import { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import { GrammarCache } from '../../src/engine/llama/grammar.ts';
 import { Job } from '../../src/engine/llama/job.ts';
 import { loadModel, type LoadedModel } from '../../src/engine/llama/load-model.ts';
 import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
 import { HERMES } from '../../src/engine/llama/tool-calls/hermes.ts';
-import type { OutputPart } from '../../src/engine/llama/tool-calls/part-collector.ts';
 import { SILENT } from '../../src/log.ts';
 import { chat, complete, file, SKIP } from './embedded-engine.ts';
 import { assertReplayed, chatChoice } from './replay.ts';
@@ -37,11 +36,15 @@ describe('tool calls of the embedded engine', SKIP, () => {
   });
 
   /** The output of a chat that may call `COLOR` once. The grammar of calls allows the tools in `callable`. */
-  function freeAnswer(callable: readonly Tool[] = [COLOR]): { output: ChatOutput; guide: OutputConstraint } {
+  function freeAnswer(callable: readonly Tool[] = [COLOR]): {
+    output: ChoiceOutput;
+    guide: OutputConstraint;
+  } {
     const { model, vocabulary } = loaded;
     const grammars = new GrammarCache(model, vocabulary);
     const constraint = { format: HERMES, tools: callable, parallel: false };
-    const output = new ChatOutput({
+    const output = new ChoiceOutput({
+      vocabulary,
       format: HERMES,
       reasoning: null,
       insideReasoning: false,
@@ -133,8 +136,9 @@ describe('tool calls of the embedded engine', SKIP, () => {
     const { output } = freeAnswer();
     const job = new Job({ cacheScope: null, logprobs: 0, choices: 1, tokenIds: false }, [new Uint32Array(1)]);
     const { guide } = freeAnswer();
-    const choice = chatChoice(job, vocabulary, {
-      chat: { output, constraint: guide },
+    const choice = chatChoice(job, {
+      output,
+      constraint: guide,
       grammarField: 'tools',
       createSampler: () => model.sampler({ temperature: 0, seed: 1 }),
     });
@@ -163,8 +167,9 @@ describe('tool calls of the embedded engine', SKIP, () => {
         new Uint32Array(1),
       ]);
       const { output, guide } = freeAnswer();
-      const choice = chatChoice(job, vocabulary, {
-        chat: { output, constraint: guide },
+      const choice = chatChoice(job, {
+        output,
+        constraint: guide,
         grammarField: 'tools',
         createSampler: () => model.sampler({ temperature: 0, seed: 1 }, guide.initial()),
       });
@@ -185,14 +190,13 @@ describe('tool calls of the embedded engine', SKIP, () => {
   });
 
   test('an opening that no call follows does not constrain the text', () => {
-    const { model, vocabulary } = loaded;
+    const { model } = loaded;
     const { output, guide } = freeAnswer();
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     let text = '';
     // ">," is one token.
     for (const token of model.tokenize('Write <tool_call>, then', false)) {
-      const piece = vocabulary.tokenText(token);
-      for (const part of output.push(piece)) if (part.type === 'text') text += part.text;
+      for (const part of output.push(token, null)) if (part.type === 'text') text += part.text;
       guide.update(token, output, sampler);
       assert.equal(guide.active, false);
     }
@@ -202,19 +206,19 @@ describe('tool calls of the embedded engine', SKIP, () => {
   });
 
   test('a call that its grammar does not allow is text', () => {
-    const { model, vocabulary } = loaded;
+    const { model } = loaded;
     const { output, guide } = freeAnswer([OFF]);
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     const reply = '{"name": "set_color", "arguments": {"color": "red"}}';
     let text = '';
-    const receive = (parts: readonly OutputPart[]): void => {
+    const receive = (parts: readonly ChoicePart[]): void => {
       for (const part of parts) {
         assert.equal(part.type, 'text');
         if (part.type === 'text') text += part.text;
       }
     };
     for (const token of model.tokenize(reply, false)) {
-      receive(output.push(vocabulary.tokenText(token)));
+      receive(output.push(token, null));
       guide.update(token, output, sampler);
       assert.equal(guide.active, false);
     }
@@ -239,9 +243,8 @@ describe('tool calls of the embedded engine', SKIP, () => {
       let text = '';
       let reply = '';
       const receive = (token: number): void => {
-        const piece = vocabulary.textWithControls(Uint32Array.of(token));
-        reply += piece;
-        for (const part of output.push(piece)) if (part.type === 'arguments') text += part.text;
+        reply += vocabulary.textWithControls(Uint32Array.of(token));
+        for (const part of output.push(token, null)) if (part.type === 'arguments') text += part.text;
         guide.update(token, output, sampler);
       };
       const begun = model.tokenize(opening, false);

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { JobChoice, type Job } from '../../src/engine/llama/job.ts';
+import { JobChoice, type Job, type JobChoiceOptions } from '../../src/engine/llama/job.ts';
 import type { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
 import type { FinishReason, GenerationEvent } from '../../src/generation.ts';
-import { TextStream } from '../../src/engine/llama/text-stream.ts';
 
 /** The output of a choice. */
 export interface Output {
@@ -69,8 +68,7 @@ function outputOf(events: readonly GenerationEvent[]): Output {
 /** Creates the only choice of a job, for a chat of at most 200 tokens. */
 export function chatChoice(
   job: Job,
-  vocabulary: Vocabulary,
-  options: Pick<ConstructorParameters<typeof JobChoice>[0], 'chat' | 'grammarField' | 'createSampler'>,
+  options: Pick<JobChoiceOptions, 'output' | 'constraint' | 'grammarField' | 'createSampler'>,
 ): JobChoice {
   return new JobChoice({
     ...options,
@@ -80,7 +78,6 @@ export function chatChoice(
     first: true,
     limit: 200,
     echo: '',
-    text: new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
-    constraint: null,
+    closing: [],
   });
 }

@@ -1,16 +1,19 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
-import type { NativeSampler } from '../../src/engine/llama/binding.ts';
+import type { NativeGrammar, NativeSampler } from '../../src/engine/llama/binding.ts';
+import { ChoiceOutput } from '../../src/engine/llama/choice-output.ts';
 import { type GrammarField, Job, JobChoice } from '../../src/engine/llama/job.ts';
 import { type LoadedModel, loadModel } from '../../src/engine/llama/load-model.ts';
+import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
 import { Scheduler } from '../../src/engine/llama/scheduler.ts';
-import { TextStream } from '../../src/engine/llama/text-stream.ts';
 import { ServiceError } from '../../src/errors.ts';
+import type { GenerationEvent } from '../../src/generation.ts';
 import { SILENT } from '../../src/log.ts';
 import { NO_END } from '../default-model.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 const SLOTS = 2;
+const THINK = { open: '<think>', close: '</think>' };
 
 /** Greedy, with texts that always reach the limit. */
 const ENDLESS = {
@@ -69,15 +72,30 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     for (let slot = 0; slot < SLOTS; slot++) loaded.context.clear(slot);
   });
 
-  function submit(
-    words: number,
-    limit: number,
-    createSampler?: () => NativeSampler,
-    grammarField: GrammarField | null = null,
-  ): Job {
+  interface Submitted {
+    createSampler?: (constraint: OutputConstraint) => NativeSampler;
+    /** Of the answer, which follows reasoning if `closing` is set. */
+    grammar?: NativeGrammar;
+    grammarField?: GrammarField;
+    closing?: readonly number[];
+  }
+
+  function submit(words: number, limit: number, submitted: Submitted = {}): Job {
     const { model, vocabulary } = loaded;
+    const { createSampler, grammar = null, grammarField = 'tools', closing = [] } = submitted;
     const prompt = model.tokenize('word '.repeat(words), false);
-    const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: false }, [prompt]);
+    const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: true }, [prompt]);
+    const output = new ChoiceOutput({
+      vocabulary,
+      format: null,
+      reasoning: closing.length === 0 ? null : THINK,
+      insideReasoning: closing.length > 0,
+      tools: [],
+      stop: [],
+      oneCall: false,
+    });
+    const grammars = { first: grammar, answer: grammar, call: null };
+    const constraint = new OutputConstraint(model, vocabulary, grammars, output);
     const choice = new JobChoice({
       job,
       index: 0,
@@ -85,11 +103,11 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
       first: true,
       limit,
       echo: '',
-      text: new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: [] }),
-      chat: null,
-      constraint: null,
+      output,
+      constraint,
+      closing,
       grammarField,
-      createSampler: createSampler ?? (() => model.sampler(ENDLESS)),
+      createSampler: () => createSampler?.(constraint) ?? model.sampler(ENDLESS, constraint.initial()),
     });
     scheduler.submit([choice]);
     return job;
@@ -146,9 +164,10 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
   });
 
   test('a failed sampler only ends its own request', async () => {
-    const failing = submit(5, 3, () => {
+    const createSampler = (): never => {
       throw new Error('no sampler');
-    });
+    };
+    const failing = submit(5, 3, { createSampler });
     const other = submit(6, 3);
     await assert.rejects(textOf(failing), { code: 'internal_error' });
     assert.notEqual(await textOf(other), '');
@@ -156,22 +175,54 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
   });
 
   test('a request whose grammar takes too long for a token fails, and others continue', async () => {
-    const { model } = loaded;
-    const gbnf = model.grammar('root ::= [a-z ]*\n');
-    assert(gbnf !== null);
-    const byGrammar = (): NativeSampler => model.sampler(ENDLESS, model.copyGrammar(gbnf));
-    assert.notEqual(await textOf(submit(5, 3, byGrammar, 'tools')), '');
+    const grammar = loaded.model.grammar('root ::= [a-z ]*\n');
+    assert(grammar !== null);
+    assert.notEqual(await textOf(submit(5, 3, { grammar })), '');
     await scheduler.stop(new Error('another bound'));
     loaded.context.clear(0);
     scheduler = new Scheduler({ ...loaded, maxSamplingMs: 0, log: SILENT });
     void scheduler.start();
     const slow = (['response_format', 'tools'] as const).map((param) =>
-      assert.rejects(textOf(submit(5, 3, byGrammar, param)), { code: 'schema_too_slow', param, status: 400 }),
+      assert.rejects(textOf(submit(5, 3, { grammar, grammarField: param })), {
+        code: 'schema_too_slow',
+        param,
+        status: 400,
+      }),
     );
     const other = submit(6, 8);
     await Promise.all(slow);
     assert.notEqual(await textOf(other), '');
     assert.equal(scheduler.health().slotsInUse, 0);
+  });
+
+  test('an end token in the reasoning before a required answer ends only the reasoning', async () => {
+    const { model } = loaded;
+    const grammar = model.grammar('root ::= "yes"');
+    assert(grammar !== null);
+    const [end = 0] = model.tokenize('<|im_end|>', true);
+    const closing = [...model.tokenize(THINK.close, true)];
+    assert(closing.length > 1, 'the text that ends the reasoning is several tokens');
+    const always = { temperature: 0, seed: 0, tokenBiasKeys: Uint32Array.of(end) };
+    const job = submit(5, 50, {
+      grammar,
+      closing,
+      createSampler: (constraint) =>
+        model.sampler({ ...always, tokenBiasValues: Float32Array.of(100) }, constraint.initial()),
+    });
+    const events: GenerationEvent[] = [];
+    for (let event = await job.outbox.next(); event !== null; event = await job.outbox.next())
+      events.push(event);
+    const [tokenIds, text, reason] = [[] as number[], [] as string[], [] as string[]];
+    for (const event of events) {
+      if (event.type === 'token') text.push(event.text);
+      if (event.type === 'finish') reason.push(event.reason);
+      if (event.type === 'token' || event.type === 'reasoning') tokenIds.push(...(event.tokenIds ?? []));
+    }
+    assert.equal(text.join(''), 'yes');
+    assert.deepEqual(reason, ['stop']);
+    assert.deepEqual(tokenIds.slice(0, closing.length), closing);
+    assert.equal(job.completionTokens, tokenIds.length + 1, 'a continuation has all tokens but the last one');
+    assert.equal(job.reasoningTokens, closing.length);
   });
 
   test('stopping ends running and waiting requests with the reason', async () => {

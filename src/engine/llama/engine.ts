@@ -12,16 +12,15 @@ import {
 } from '../../generation.ts';
 import type { Log } from '../../log.ts';
 import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
-import { ChatOutput } from './chat-output.ts';
+import { ChoiceOutput, type ChoiceOutputOptions } from './choice-output.ts';
 import { type GrammarField, Job, JobChoice, type JobChoiceOptions } from './job.ts';
 import { GrammarCache } from './grammar.ts';
 import { loadModel, type LlamaOptions, type LoadedModel, type LoadHooks } from './load-model.ts';
-import { OutputConstraint, WholeConstraint, type OutputGrammars } from './output-constraint.ts';
+import { OutputConstraint, type OutputGrammars } from './output-constraint.ts';
 import { PromptTokenizer } from './prompt-tokenizer.ts';
 import { checkLogitBias, samplerConfig } from './sampling.ts';
 import { Scheduler } from './scheduler.ts';
 import { offeredTools } from './template-messages.ts';
-import { TextStream } from './text-stream.ts';
 import { GENERIC } from './tool-calls/generic.ts';
 import type { PromptReasoning } from './tool-calls/reasoning.ts';
 
@@ -140,8 +139,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     checkLogitBias(sampling.logitBias, vocabulary.size);
     const continued = checkedTokens(request.continuation, vocabulary.size);
     const { prompts, reasoning } = await this.#prompts.tokenize(request);
-    const createChat = this.#outputFactory(request, reasoning);
-    const grammar = createChat === null ? this.#grammars.grammar(request.responseFormat) : null;
+    const createOutput = this.#outputFactory(request, reasoning);
     const job = new Job(request, prompts);
     // Only a request with a single choice can continue an earlier generation.
     const contexts = continued.length === 0 ? prompts : prompts.map((prompt) => joined(prompt, continued));
@@ -149,8 +147,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     return prompts.flatMap((prompt, p) =>
       Array.from({ length: request.choices }, (_, i) => {
         const index = p * request.choices + i;
-        const chat = createChat?.() ?? null;
-        const constraint = grammar === null ? null : new WholeConstraint(model, grammar);
+        const output = createOutput();
         const context = contexts[p] ?? prompt;
         return new JobChoice({
           job,
@@ -159,18 +156,12 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
           first: i === 0,
           limit: Math.min(request.maxTokens ?? Infinity, slotTokens - prompt.length),
           echo: echoed[p] ?? '',
-          text:
-            chat === null
-              ? new TextStream({ detokenize: (tokens) => vocabulary.text(tokens), stop: request.stop })
-              : new TextStream({ detokenize: (tokens) => vocabulary.textWithControls(tokens), stop: [] }),
-          chat,
-          constraint,
-          grammarField: chat === null && grammar === null ? null : grammarFieldOf(request),
+          ...output,
           createSampler: () => {
             // Each choice of a request has its own seed. A repeated request with `seed` gets the same seeds.
             const after = { prompt: context, continued: continued.length };
             const config = samplerConfig(sampling, (firstSeed + index) >>> 0, after, slotTokens);
-            return model.sampler(config, (chat?.constraint ?? constraint)?.initial());
+            return model.sampler(config, output.constraint.initial());
           },
         });
       }),
@@ -191,23 +182,25 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     return false;
   }
 
-  /** Returns a function that creates the output of a choice, or null if the output has neither tools nor reasoning. */
-  #outputFactory(request: GenerationRequest, prompt: PromptReasoning): OutputFactory | null {
+  /** Compiles the grammars of a request. Returns a function that creates the output of a choice. */
+  #outputFactory(request: GenerationRequest, prompt: PromptReasoning): OutputFactory {
     switch (request.kind) {
       case 'chat':
         return this.#chatFactory(request, prompt);
-      case 'text':
-        return null;
+      case 'text': {
+        const whole = this.#grammars.grammar(request.responseFormat);
+        const grammars = { first: whole, answer: whole, call: null };
+        return this.#factory(request, grammars, TEXT_ONLY);
+      }
     }
   }
 
-  #chatFactory(request: ChatRequest, prompt: PromptReasoning): OutputFactory | null {
-    const { model, vocabulary, template } = this.#loaded;
-    const { toolChoice, responseFormat, parallelToolCalls, stop } = request;
+  #chatFactory(request: ChatRequest, prompt: PromptReasoning): OutputFactory {
+    const { template } = this.#loaded;
+    const { toolChoice, responseFormat, parallelToolCalls } = request;
     const tools = offeredTools(request);
     const reasoning = template?.reasoning ?? null;
     const format = tools.length > 0 ? (template?.toolFormat ?? null) : null;
-    if (format === null && reasoning === null) return null;
     // A model that was not trained to call tools may never end a list of calls.
     const parallel = parallelToolCalls && format !== GENERIC;
     const grammars: OutputGrammars = { first: null, answer: null, call: null };
@@ -229,19 +222,33 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
         grammars.call = (before) => this.#grammars.call(constraint, before);
       }
     }
+    return this.#factory(request, grammars, {
+      format,
+      reasoning,
+      insideReasoning: prompt === 'open',
+      tools,
+      oneCall: format !== null && !parallel,
+    });
+  }
+
+  #factory(
+    request: GenerationRequest,
+    grammars: OutputGrammars,
+    parsing: Omit<ChoiceOutputOptions, 'vocabulary' | 'stop'>,
+  ): OutputFactory {
+    const { model, vocabulary } = this.#loaded;
+    const { reasoning } = parsing;
+    const closing = reasoning === null ? [] : [...model.tokenize(reasoning.close, true)];
+    const grammarField = grammarFieldOf(request);
     return () => {
-      const output = new ChatOutput({
-        format,
-        reasoning,
-        insideReasoning: prompt === 'open',
-        tools,
-        stop,
-        oneCall: format !== null && !parallel,
-      });
-      return { output, constraint: new OutputConstraint(model, vocabulary, grammars, output) };
+      const output = new ChoiceOutput({ ...parsing, vocabulary, stop: request.stop });
+      const constraint = new OutputConstraint(model, vocabulary, grammars, output);
+      return { output, constraint, closing, grammarField };
     };
   }
 }
+
+const TEXT_ONLY = { format: null, reasoning: null, insideReasoning: false, tools: [], oneCall: false };
 
 /** Returns the tokens to continue after. Throws 400 `invalid_value` for tokens that the model does not have. */
 function checkedTokens(continuation: Continuation | null, vocabularySize: number): readonly number[] {
@@ -259,7 +266,7 @@ function joined(prompt: Uint32Array, tokens: readonly number[]): Uint32Array {
   return whole;
 }
 
-type OutputFactory = () => NonNullable<JobChoiceOptions['chat']>;
+type OutputFactory = () => Pick<JobChoiceOptions, 'output' | 'constraint' | 'closing' | 'grammarField'>;
 
 /** Whether a response must have a call. */
 function mustCall(choice: ToolChoice): boolean {

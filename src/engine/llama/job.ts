@@ -8,12 +8,9 @@ import type {
 } from '../../generation.ts';
 import { createToolCallId } from '../../openai/tool-call-id.ts';
 import type { NativeSampler } from './binding.ts';
-import type { ChatOutput } from './chat-output.ts';
-import { HeldLogprobs } from './held-logprobs.ts';
+import type { ChoiceOutput, ChoicePart } from './choice-output.ts';
 import { Outbox } from './outbox.ts';
-import type { OutputConstraint, TokenConstraint } from './output-constraint.ts';
-import type { TextStream } from './text-stream.ts';
-import type { OutputPart } from './tool-calls/part-collector.ts';
+import type { OutputConstraint } from './output-constraint.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 /** Requests with the same scope share prefixes. A symbol is the scope of a single request, which shares none. */
@@ -101,19 +98,12 @@ export interface JobChoiceOptions {
   limit: number;
   /** The echoed prompt, which is sent before the completion; empty if it is not echoed. */
   echo: string;
-  text: TextStream;
-  /**
-   * The parser and grammar of a chat with tools or reasoning; otherwise null. If set, `text` includes control tokens,
-   * and `output` applies the stop sequences.
-   */
-  chat: { output: ChatOutput; constraint: OutputConstraint } | null;
-  /** The grammar of a text without `chat`; null if there is none. */
-  constraint: TokenConstraint | null;
-  /**
-   * The request field that the grammar comes from; null if there is no grammar. Without `chat`, the grammar constrains
-   * all text.
-   */
-  grammarField: GrammarField | null;
+  output: ChoiceOutput;
+  constraint: OutputConstraint;
+  /** The tokens that end the reasoning; empty if the model does not reason. */
+  closing: readonly number[];
+  /** The request field that the grammars come from, if there are any. */
+  grammarField: GrammarField;
   createSampler(): NativeSampler;
 }
 
@@ -135,16 +125,10 @@ export class JobChoice {
   #sampler: NativeSampler | null = null;
   #sampled = 0;
   #calls = 0;
-  /** Log probabilities of tokens whose text is held back, with the position of that text. */
-  #pendingLogprobs: { from: number; logprob: TokenLogprob }[] = [];
-  #pendingEnd = 0;
-  #releasedLength = 0;
   /** IDs of the tokens since the last event; null if events have none. */
   #tokenIds: number[] | null;
   /** Whether the current token was sampled by another engine, which has sent its events. */
   #isReplaying = false;
-  /** Used instead of `#pendingLogprobs` in chats with tools or reasoning. */
-  readonly #heldLogprobs = new HeldLogprobs();
 
   constructor(options: JobChoiceOptions) {
     this.#options = options;
@@ -156,8 +140,8 @@ export class JobChoice {
 
   /** The request field whose grammar constrains the next token; null if no grammar does. */
   get constrainedBy(): GrammarField | null {
-    const { chat, grammarField } = this.#options;
-    return chat === null || chat.constraint.active ? grammarField : null;
+    const { constraint, grammarField } = this.#options;
+    return constraint.active ? grammarField : null;
   }
 
   /** Whether the prefix that the choice waits for is still being computed. */
@@ -173,7 +157,20 @@ export class JobChoice {
 
   /** Emits the echoed prompt. */
   begin(): void {
-    this.#emit(this.#options.echo, null);
+    const { echo, index } = this.#options;
+    if (echo === '') return;
+    const { completionTokens } = this.job;
+    this.#send({ type: 'token', choice: index, text: echo, completionTokens, logprobs: null }, true);
+  }
+
+  /**
+   * Returns the tokens to `accept` for a sampled one: itself, unless it would end the output inside the reasoning, but a
+   * call or an answer in a format is required. Then, the tokens that end the reasoning take its place.
+   */
+  tokensFor(token: number, vocabulary: Vocabulary): readonly number[] {
+    const { output, constraint, closing } = this.#options;
+    const mustContinue = output.state === 'reasoning' && constraint.requiresAnswer && vocabulary.ends(token);
+    return mustContinue ? closing : [token];
   }
 
   /**
@@ -181,9 +178,7 @@ export class JobChoice {
    * ends with this token. Throws 400 `invalid_value` if the grammar does not allow the token.
    */
   replay(token: number, vocabulary: Vocabulary): FinishReason | null {
-    const { chat } = this.#options;
-    const constraint = chat === null ? this.#options.constraint : chat.constraint;
-    if (constraint !== null && !vocabulary.ends(token) && !constraint.advance(token)) {
+    if (!vocabulary.ends(token) && !this.#options.constraint.advance(token)) {
       const message = 'The format of the response does not allow the tokens in `continue_token_ids`.';
       throw new ServiceError('invalid_value', message, { param: 'continue_token_ids' });
     }
@@ -198,57 +193,27 @@ export class JobChoice {
    * not ended.
    */
   accept(token: number, logprob: TokenLogprob | null, vocabulary: Vocabulary): FinishReason | null {
-    const { text, limit } = this.#options;
+    const { output, constraint, limit } = this.#options;
     this.#sampled++;
     this.job.completionTokens++;
     if (!this.#isReplaying) this.#tokenIds?.push(token);
-    const { chat } = this.#options;
-    if (chat !== null) return this.#acceptChat(chat, token, logprob, vocabulary);
-    if (vocabulary.ends(token)) return this.#end(text.flush(), 'stop');
-    if (logprob !== null) {
-      this.#pendingLogprobs.push({ from: this.#pendingEnd, logprob });
-      this.#pendingEnd += vocabulary.tokenText(token).length;
-    }
-    const ready = text.push(token);
-    if (text.stopped) return this.#end(ready, 'stop');
-    if (this.#sampled >= limit) {
-      const rest = text.flush();
-      return this.#end(ready + rest, text.stopped ? 'stop' : 'length');
-    }
-    this.#publish(ready);
-    return null;
-  }
-
-  #acceptChat(
-    { output, constraint }: NonNullable<JobChoiceOptions['chat']>,
-    token: number,
-    logprob: TokenLogprob | null,
-    vocabulary: Vocabulary,
-  ): FinishReason | null {
-    const { text, limit, index } = this.#options;
     if (vocabulary.ends(token)) {
-      this.#emitParts([...output.push(text.flush()), ...output.flush()]);
-      const reason = output.stopped || output.calls === 0 ? 'stop' : 'tool_calls';
-      this.job.finish(index, reason);
-      return reason;
+      this.#emit(output.flush());
+      return this.#finish(output.stopped || output.calls === 0 ? 'stop' : 'tool_calls');
     }
     const before = output.state;
-    const isControl = vocabulary.isControl(token);
-    const ready = text.push(token);
-    if (logprob !== null && !isControl) this.#heldLogprobs.add(ready, logprob);
-    const parts = output.push(ready, isControl);
+    const parts = output.push(token, logprob);
     // The tokens that begin and end the reasoning count as reasoning tokens.
     if (before === 'reasoning' || output.state === 'reasoning') this.job.reasoningTokens++;
     let reason = output.finishReason;
     if (reason === null && this.#sampled >= limit) {
-      parts.push(...output.push(text.flush()), ...output.flush());
+      parts.push(...output.flush());
       reason = output.stopped ? 'stop' : 'length';
     }
-    this.#emitParts(parts);
-    if (before === 'call' && output.state !== 'call') this.#heldLogprobs.clear();
-    if (reason !== null) this.job.finish(index, reason);
-    else constraint.update(token, output, this.#isReplaying ? null : this.sampler);
-    return reason;
+    this.#emit(parts);
+    if (reason !== null) return this.#finish(reason);
+    constraint.update(token, output, this.#isReplaying ? null : this.sampler);
+    return null;
   }
 
   dispose(): void {
@@ -256,25 +221,20 @@ export class JobChoice {
     this.#sampler = null;
   }
 
-  #end(text: string, reason: FinishReason): FinishReason {
-    // Release all log probabilities, except those of tokens that belong only to a stop sequence.
-    if (!this.#options.text.stopped) this.#releasedLength = Number.POSITIVE_INFINITY;
-    this.#publish(text);
+  #finish(reason: FinishReason): FinishReason {
     this.job.finish(this.#options.index, reason);
     return reason;
   }
 
-  /** Emits the parts of a token. Only text has log probabilities, as with OpenAI. */
-  #emitParts(parts: readonly OutputPart[]): void {
+  /** Emits the parts of a token. */
+  #emit(parts: readonly ChoicePart[]): void {
     const choice = this.#options.index;
     const { completionTokens } = this.job;
     for (const [index, part] of parts.entries()) {
       const isLast = index === parts.length - 1;
-      if (part.type !== 'text') this.#heldLogprobs.clear();
       switch (part.type) {
         case 'text': {
-          const logprobs = this.job.logprobs === null ? null : this.#heldLogprobs.release(part.text);
-          if (part.text === '' && !logprobs?.length) break;
+          const logprobs = this.job.logprobs === null ? null : part.logprobs;
           this.#send({ type: 'token', choice, text: part.text, completionTokens, logprobs }, isLast);
           break;
         }
@@ -296,23 +256,6 @@ export class JobChoice {
         }
       }
     }
-  }
-
-  #publish(text: string): void {
-    if (this.job.logprobs === null) return this.#emit(text, null);
-    this.#releasedLength += text.length;
-    const due = this.#pendingLogprobs.filter((pending) => pending.from < this.#releasedLength);
-    if (due.length > 0) this.#pendingLogprobs = this.#pendingLogprobs.slice(due.length);
-    this.#emit(
-      text,
-      due.map((pending) => pending.logprob),
-    );
-  }
-
-  #emit(text: string, logprobs: readonly TokenLogprob[] | null): void {
-    if (text === '' && (logprobs === null || logprobs.length === 0)) return;
-    const { completionTokens } = this.job;
-    this.#send({ type: 'token', choice: this.#options.index, text, completionTokens, logprobs }, true);
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { NativeGrammar, NativeModel, NativeSampler } from './binding.ts';
-import type { ChatOutput } from './chat-output.ts';
+import type { ChoiceOutput } from './choice-output.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 export interface OutputGrammars {
@@ -14,37 +14,8 @@ export interface OutputGrammars {
   call: ((before: string) => NativeGrammar) | null;
 }
 
-/** A grammar with the state of one choice. */
-export interface TokenConstraint {
-  /** Returns the grammar for the next token, or null if it is not constrained. Call it once, for the sampler. */
-  initial(): NativeGrammar | null;
-  /** Advances by a token that another engine has sampled. Returns false if the token is not allowed. */
-  advance(token: number): boolean;
-}
-
-/** One grammar for the whole output. */
-export class WholeConstraint implements TokenConstraint {
-  readonly #model: NativeModel;
-  readonly #grammar: NativeGrammar;
-  #replayed: NativeGrammar | null = null;
-
-  constructor(model: NativeModel, grammar: NativeGrammar) {
-    this.#model = model;
-    this.#grammar = grammar;
-  }
-
-  initial(): NativeGrammar {
-    return this.#replayed ?? this.#model.copyGrammar(this.#grammar);
-  }
-
-  advance(token: number): boolean {
-    this.#replayed = this.initial();
-    return this.#model.advance(this.#replayed, token);
-  }
-}
-
 /** Selects the grammar for the next token of a choice: the one for the whole answer or for the current call. */
-export class OutputConstraint implements TokenConstraint {
+export class OutputConstraint {
   readonly #model: NativeModel;
   readonly #grammars: OutputGrammars;
   readonly #vocabulary: Vocabulary;
@@ -54,7 +25,7 @@ export class OutputConstraint implements TokenConstraint {
   /** The current grammar of a choice that is replayed: no sampler has it yet. */
   #replayed: NativeGrammar | null = null;
 
-  constructor(model: NativeModel, vocabulary: Vocabulary, grammars: OutputGrammars, output: ChatOutput) {
+  constructor(model: NativeModel, vocabulary: Vocabulary, grammars: OutputGrammars, output: ChoiceOutput) {
     this.#model = model;
     this.#vocabulary = vocabulary;
     this.#grammars = grammars;
@@ -66,6 +37,11 @@ export class OutputConstraint implements TokenConstraint {
     return this.#active;
   }
 
+  /** Whether an answer must follow the reasoning. */
+  get requiresAnswer(): boolean {
+    return this.#grammars.answer !== null;
+  }
+
   /** Returns the grammar for the first token to be sampled, or null if the token is not constrained. */
   initial(): NativeGrammar | null {
     if (this.#replayed !== null) return this.#replayed;
@@ -73,7 +49,10 @@ export class OutputConstraint implements TokenConstraint {
     return this.#active && first !== null ? this.#model.copyGrammar(first) : null;
   }
 
-  /** See `TokenConstraint`. Call it before `output` receives the token, and then `update` without a sampler. */
+  /**
+   * Advances by a token that another engine has sampled. Returns false if the token is not allowed. Call it before
+   * `output` receives the token, and then `update` without a sampler.
+   */
   advance(token: number): boolean {
     if (!this.#active) return true;
     this.#replayed = this.initial();
@@ -84,7 +63,7 @@ export class OutputConstraint implements TokenConstraint {
    * Selects the grammar for the token after this one. `sampler` is null if the token is replayed. Call it after `output`
    * has received the token.
    */
-  update(token: number, output: ChatOutput, sampler: NativeSampler | null): void {
+  update(token: number, output: ChoiceOutput, sampler: NativeSampler | null): void {
     const { answer, call } = this.#grammars;
     if (answer !== null) {
       const free = output.state === 'reasoning';

@@ -210,7 +210,6 @@ export class Scheduler {
     await Promise.all(samples);
     // Sampled one at a time, so that each can be timed.
     for (const { slot, choice } of constrained) await this.#sample(slot, choice);
-    this.#tokens.completionTokens += samples.length + constrained.length;
     const now = performance.now();
     this.#clock.stepEnded(now, now - startedAt);
     chunk.observe(now - startedAt, prefilled);
@@ -230,8 +229,11 @@ export class Scheduler {
           ? null
           : await this.#reader(slot).read(context, slot.logitIndex, token, job.logprobs, vocabulary);
       if (job.cancelled) return;
-      if (choice.accept(token, logprob, vocabulary) === null) slot.append(token);
-      else this.#free(slot);
+      for (const next of choice.tokensFor(token, vocabulary)) {
+        this.#tokens.completionTokens++;
+        if (choice.accept(next, logprob, vocabulary) !== null) return this.#free(slot);
+        slot.append(next);
+      }
     } catch (error) {
       this.#options.log.error('sampling failed', { error: asError(error) });
       job.fail(error);

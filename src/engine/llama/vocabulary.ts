@@ -1,5 +1,5 @@
 import type { NativeModel } from './binding.ts';
-import { withAnchor } from './text-stream.ts';
+import { withAnchor } from './character-assembler.ts';
 
 /** A model's tokens. Decodes them with a lookup if the tokenizer type is known, otherwise with llama.cpp. */
 export class Vocabulary {

@@ -1,6 +1,8 @@
 /** A part of the output of a model. `arguments` belong to the last `call`; joined, they are a JSON object. */
 export type OutputPart =
-  | { type: 'text' | 'reasoning' | 'arguments'; text: string }
+  | { type: 'text'; text: string }
+  | { type: 'reasoning'; text: string }
+  | { type: 'arguments'; text: string }
   | { type: 'call'; name: string };
 
 /** Maximum white space that is held back, in UTF-16 code units. */

@@ -1,11 +1,20 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { withAnchor, TextStream } from '../../../src/engine/llama/text-stream.ts';
+import { CharacterAssembler, withAnchor } from '../../../src/engine/llama/character-assembler.ts';
+import { ChoiceOutput, type ChoicePart } from '../../../src/engine/llama/choice-output.ts';
 
-/** Creates a vocabulary whose tokens are these pieces. */
-function vocabulary(pieces: readonly Uint8Array[]): (tokens: Uint32Array) => string {
-  return (tokens) => decode(Array.from(tokens, (token) => pieces[token] ?? new Uint8Array()));
+/** Creates the output of a choice without tools and reasoning. The tokens of its vocabulary are these pieces. */
+function outputOf(pieces: readonly Uint8Array[], stop: readonly string[]): ChoiceOutput {
+  const text = (tokens: Uint32Array): string =>
+    decode(Array.from(tokens, (token) => pieces[token] ?? new Uint8Array()));
+  const vocabulary = { text, textWithControls: text, isControl: () => false };
+  const parsing = { format: null, reasoning: null, insideReasoning: false, tools: [], oneCall: false };
+  return new ChoiceOutput({ vocabulary, stop, ...parsing });
+}
+
+function textOf(parts: readonly ChoicePart[]): string {
+  return parts.map((part) => (part.type === 'text' ? part.text : assert.fail(part.type))).join('');
 }
 
 function decode(pieces: readonly Uint8Array[]): string {
@@ -27,8 +36,8 @@ function heldBackLength(text: string, stops: readonly string[]): number {
 }
 
 function pushAll(pieces: readonly Uint8Array[], stop: readonly string[]): string[] {
-  const stream = new TextStream({ detokenize: vocabulary(pieces), stop });
-  return [...pieces.map((_, token) => stream.push(token)), stream.flush()];
+  const output = outputOf(pieces, stop);
+  return [...pieces.map((_, token) => textOf(output.push(token, null))), textOf(output.flush())];
 }
 
 function bytes(...texts: string[]): Uint8Array[] {
@@ -55,14 +64,15 @@ function splitRandomly(whole: Uint8Array): fc.Arbitrary<Uint8Array[]> {
 
 const pieces = text.chain((whole) => splitRandomly(Buffer.from(whole)));
 
-describe('a text stream', () => {
+describe('the output of a choice without tools and reasoning', () => {
   it('returns the text before the first complete stop sequence, for any tokens', () => {
     fc.assert(
       fc.property(pieces, stops, (tokens, stop) => {
-        const stream = new TextStream({ detokenize: vocabulary(tokens), stop });
-        const out = tokens.map((_, token) => stream.push(token)).join('') + stream.flush();
+        const output = outputOf(tokens, stop);
+        const parts = tokens.flatMap((_, token) => output.push(token, null));
+        const text = textOf([...parts, ...output.flush()]);
         const expected = cutAtFirstStop(decode(tokens), stop);
-        assert.deepEqual({ text: out, stopped: stream.stopped }, expected);
+        assert.deepEqual({ text, stopped: output.stopped }, expected);
       }),
       { numRuns: 2000 },
     );
@@ -71,14 +81,43 @@ describe('a text stream', () => {
   it('only holds back the start of a stop sequence and an incomplete character', () => {
     fc.assert(
       fc.property(pieces, stops, (tokens, stop) => {
-        const stream = new TextStream({ detokenize: vocabulary(tokens), stop });
+        const output = outputOf(tokens, stop);
         let out = '';
         for (const token of tokens.keys()) {
-          out += stream.push(token);
-          if (stream.stopped) return;
+          out += textOf(output.push(token, null));
+          if (output.stopped) return;
           const decoded = decode(tokens.slice(0, token + 1)).replace(/\uFFFD$/, '');
           assert.equal(out, decoded.slice(0, decoded.length - heldBackLength(decoded, stop)));
         }
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('returns the log probabilities of exactly the tokens of the text, with the text', () => {
+    fc.assert(
+      fc.property(pieces, stops, (tokens, stop) => {
+        const output = outputOf(tokens, stop);
+        const released: string[] = [];
+        let out = '';
+        const receive = (parts: readonly ChoicePart[]): void => {
+          for (const part of parts) {
+            assert.ok(part.type === 'text');
+            out += part.text;
+            released.push(...part.logprobs.map(({ token }) => token));
+          }
+          const covered = decode(tokens.slice(0, released.length));
+          assert.ok(covered.startsWith(out), 'the log probabilities are behind the text');
+          const before = decode(tokens.slice(0, Math.max(0, released.length - 1))).replace(/\uFFFD$/, '');
+          assert.ok(released.length === 0 || before.length < out.length, 'they are ahead of the text');
+        };
+        for (const token of tokens.keys())
+          receive(output.push(token, { token: String(token), logprob: -1, bytes: null, top: [] }));
+        receive(output.flush());
+        assert.deepEqual(
+          released,
+          released.map((_, token) => String(token)),
+        );
       }),
       { numRuns: 2000 },
     );
@@ -137,9 +176,9 @@ describe('the text of tokens in the middle of a text', () => {
       if (text[0] !== undefined) text[0] = text[0].replace(/^▁/, '');
       return text.join('').replaceAll('▁', ' ');
     };
-    const stream = new TextStream({ detokenize: withAnchor(sentencePiece, 0), stop: [] });
+    const characters = new CharacterAssembler(withAnchor(sentencePiece, 0));
     assert.deepEqual(
-      [1, 2, 3].map((token) => stream.push(token)),
+      [1, 2, 3].map((token) => characters.push(token)),
       [' Hello', ' world', '!'],
     );
   });

@@ -1,0 +1,134 @@
+import type { FinishReason, TokenLogprob } from '../../generation.ts';
+import { CharacterAssembler } from './character-assembler.ts';
+import { HeldLogprobs } from './held-logprobs.ts';
+import { SequenceMatcher } from './sequence-matcher.ts';
+import { OutputParser, type OutputParserOptions, type OutputState } from './tool-calls/output-parser.ts';
+import type { OutputPart } from './tool-calls/part-collector.ts';
+import type { Vocabulary } from './vocabulary.ts';
+
+export interface ChoiceOutputOptions extends OutputParserOptions {
+  vocabulary: Pick<Vocabulary, 'text' | 'textWithControls' | 'isControl'>;
+  /**
+   * Stop sequences. They apply only to text, not to reasoning or calls. Empty ones and ones with unpaired surrogates are
+   * ignored.
+   */
+  stop: readonly string[];
+  /** Whether the output ends after one call. */
+  oneCall: boolean;
+}
+
+/** The output of one choice, from tokens to parts. Without tools and reasoning, all of it is text. */
+export class ChoiceOutput {
+  readonly #vocabulary: ChoiceOutputOptions['vocabulary'];
+  readonly #characters: CharacterAssembler;
+  /** Null if all of the output is text. */
+  readonly #parser: OutputParser | null;
+  readonly #stop: SequenceMatcher;
+  readonly #logprobs = new HeldLogprobs();
+  readonly #oneCall: boolean;
+  #stopped = false;
+  #calls = 0;
+
+  constructor({ vocabulary, stop, oneCall, ...options }: ChoiceOutputOptions) {
+    const isText = options.format === null && options.reasoning === null;
+    this.#vocabulary = vocabulary;
+    // Control tokens mark calls and reasoning.
+    this.#characters = new CharacterAssembler((tokens) =>
+      isText ? vocabulary.text(tokens) : vocabulary.textWithControls(tokens),
+    );
+    this.#parser = isText ? null : new OutputParser(options);
+    this.#stop = new SequenceMatcher(stop.filter((sequence) => sequence !== '' && sequence.isWellFormed()));
+    this.#oneCall = oneCall;
+  }
+
+  get state(): OutputState {
+    return this.#parser?.state ?? 'text';
+  }
+
+  /** See `OutputParser.callText`. */
+  get callText(): string | null {
+    return this.#parser?.callText ?? null;
+  }
+
+  /** See `OutputParser.rejectCall`. The text is returned by the next `push` or `flush`. */
+  rejectCall(): void {
+    this.#parser?.rejectCall();
+  }
+
+  /** The finish reason if the output must end now; null if it may continue. */
+  get finishReason(): FinishReason | null {
+    if (this.#stopped) return 'stop';
+    return this.#oneCall && (this.#parser?.completedCalls ?? 0) > 0 ? 'tool_calls' : null;
+  }
+
+  /** Whether a stop sequence has matched. No more parts are returned after that. */
+  get stopped(): boolean {
+    return this.#stopped;
+  }
+
+  /** Number of calls that have begun. */
+  get calls(): number {
+    return this.#calls;
+  }
+
+  /**
+   * Adds a token that does not end the output. Returns the parts that are ready, often none. `logprob` is returned with
+   * the text of the token, or dropped if its text does not become part of the response.
+   */
+  push(token: number, logprob: TokenLogprob | null): ChoicePart[] {
+    const before = this.state;
+    const text = this.#characters.push(token);
+    const isControl = this.#vocabulary.isControl(token);
+    if (logprob !== null && !isControl) this.#logprobs.add(text, logprob);
+    const parts = this.#search(this.#parse(text, isControl));
+    if (before === 'call' && this.state !== 'call') this.#logprobs.clear();
+    return parts;
+  }
+
+  /** Ends the output. Returns the parts that were held back. */
+  flush(): ChoicePart[] {
+    const rest = this.#parse(this.#characters.flush(), false);
+    const parts = this.#search([...rest, ...(this.#parser?.flush() ?? [])]);
+    if (!this.#stopped) this.#addText(parts, this.#stop.flush());
+    return parts;
+  }
+
+  /** The text of a control token is parsed, but is not part of the response. */
+  #parse(text: string, isControl: boolean): OutputPart[] {
+    if (this.#parser === null) return text === '' ? [] : [{ type: 'text', text }];
+    const parts = this.#parser.push(text);
+    return isControl ? parts.map((part) => (part.type === 'text' ? withoutText(part, text) : part)) : parts;
+  }
+
+  #search(parts: readonly OutputPart[]): ChoicePart[] {
+    const ready: ChoicePart[] = [];
+    for (const part of parts) {
+      if (this.#stopped) break;
+      if (part.type === 'text') {
+        const { text, match } = this.#stop.push(part.text);
+        this.#addText(ready, text);
+        this.#stopped = match !== null;
+        continue;
+      }
+      // A stop sequence cannot span a call.
+      this.#addText(ready, this.#stop.flush());
+      this.#logprobs.clear();
+      if (part.type === 'call') this.#calls++;
+      ready.push(part);
+    }
+    return ready;
+  }
+
+  #addText(parts: ChoicePart[], text: string): void {
+    if (text !== '') parts.push({ type: 'text', text, logprobs: this.#logprobs.release(text) });
+  }
+}
+
+/** A part of the output. Only text has log probabilities, as with OpenAI; none if they were not passed to `push`. */
+export type ChoicePart =
+  | { type: 'text'; text: string; logprobs: TokenLogprob[] }
+  | Exclude<OutputPart, { type: 'text' }>;
+
+function withoutText<Part extends { text: string }>(part: Part, control: string): Part {
+  return { ...part, text: part.text.replace(control, '') };
+}
