@@ -1,8 +1,55 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { collectOutput, MAIN } from '../harness.ts';
+import { writeRandomModel } from '../model/random-models.ts';
+import { folder } from './program.ts';
+
+describe('sluice engine llama', () => {
+  it('serves a model, and computes it on one thread of libuv', async (context) => {
+    const file = join(folder(context), 'random.gguf');
+    writeRandomModel('mamba', file);
+    const args = [
+      '--file',
+      file,
+      '--model',
+      'a/b',
+      '--slots',
+      '1',
+      '--context-tokens',
+      '256',
+      '--threads',
+      '1',
+    ];
+    using child = spawn(process.execPath, [MAIN, 'engine', 'llama', ...args], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+      env: { ...process.env, UV_THREADPOOL_SIZE: undefined },
+    });
+    const [line] = await once(child.stdout, 'data');
+    const address = /^a\/b on (http:\S+)\n$/.exec(String(line))?.[1];
+    assert(address !== undefined, `it printed ${line}`);
+    const response = await fetch(`${address}/v1/completions`, {
+      method: 'POST',
+      headers: { connection: 'close' },
+      body: JSON.stringify({ model: 'a/b', prompt: 'x', max_tokens: 3 }),
+    });
+    assert.equal(response.status, 200);
+    assert.match(await response.text(), /"prompt_tokens":1,/);
+    if (process.platform === 'linux') {
+      const tasks = `/proc/${child.pid}/task`;
+      const names = readdirSync(tasks).map((task) => readFileSync(join(tasks, task, 'comm'), 'utf8').trim());
+      assert.deepEqual(
+        names.filter((name) => name.startsWith('libuv')),
+        ['libuv-worker'],
+      );
+    }
+    child.kill('SIGTERM');
+    assert.deepEqual(await once(child, 'exit'), [0, null]);
+  });
+});
 
 describe('sluice engine scripted', () => {
   it('prints its address, requires its key, and exits on SIGTERM', async () => {

@@ -117,7 +117,7 @@ test('every environment variable of the program, the tests and the benchmarks is
     assert.ok(read.includes(name), name);
   // Variables of the system and of Node.
   const ours = [...new Set(read)].filter(
-    (name) => !['HOME', 'PATH', 'NODE_OPTIONS', 'NODE_COMPILE_CACHE'].includes(name),
+    (name) => !['HOME', 'PATH', 'NODE_OPTIONS', 'NODE_COMPILE_CACHE', 'UV_THREADPOOL_SIZE'].includes(name),
   );
   assert.deepEqual(
     ours.filter((name) => !new RegExp(`\`[^\`]*\\b${name}\\b`).test(documents)),
