@@ -21,7 +21,7 @@ export function textLogprobs(tokens: readonly TokenLogprob[], alternatives: numb
   const offsets: number[] = [];
   for (const token of tokens) {
     offsets.push(at);
-    at += codePoints(token.token);
+    at += codePoints(token);
   }
   return {
     tokens: tokens.map((token) => token.token),
@@ -33,10 +33,12 @@ export function textLogprobs(tokens: readonly TokenLogprob[], alternatives: numb
   };
 }
 
-/** Counts Unicode code points. */
-export function codePoints(text: string): number {
+/** Returns the Unicode code points of a token. A character of several tokens belongs to the first one. */
+export function codePoints({ token, bytes }: Logprob): number {
   let length = 0;
-  for (const _ of text) length++;
+  if (bytes === null) for (const _ of token) length++;
+  // The bytes after the first one of a character are 0x80 to 0xBF.
+  else for (const byte of bytes) if (byte < 0x80 || byte > 0xbf) length++;
   return length;
 }
 

@@ -195,7 +195,7 @@ export class StreamFormatter {
       }
       case 'text': {
         const offset = this.#offsets[choice] ?? 0;
-        this.#offsets[choice] = logprobs.reduce((sum, { token }) => sum + codePoints(token), offset);
+        this.#offsets[choice] = logprobs.reduce((sum, token) => sum + codePoints(token), offset);
         const list = JSON.stringify(textLogprobs(logprobs, alternatives, offset));
         return `${JSON.stringify(text)},"logprobs":${list},"finish_reason":null}`;
       }

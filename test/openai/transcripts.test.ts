@@ -53,9 +53,9 @@ const HELLO = [started(), token('Hel'), token('lo"\n'), finish('stop'), end];
 const LOGPROB: TokenLogprob = {
   token: 'é😀',
   logprob: -0.5,
-  bytes: [195, 169],
+  bytes: [195, 169, 240, 159, 152, 128],
   top: [
-    { token: 'é😀', logprob: -0.5, bytes: [195, 169] },
+    { token: 'é😀', logprob: -0.5, bytes: [195, 169, 240, 159, 152, 128] },
     { token: 'x', logprob: -Infinity, bytes: null },
   ],
 };
@@ -150,7 +150,7 @@ test('a Sluice engine sends the usage so far in every chunk', () => {
 
 test('log probabilities in a stream have continuous text offsets and the requested number of alternatives', () => {
   const events = [started(), withLogprobs('é'), withLogprobs(''), finish('stop'), end];
-  const entry = '{"token":"é😀","logprob":-0.5,"bytes":[195,169]';
+  const entry = '{"token":"é😀","logprob":-0.5,"bytes":[195,169,240,159,152,128]';
   assert.equal(
     stream(chat({ stream: true, logprobs: true, top_logprobs: 2 }).request, events)[1],
     `${CHAT}{"index":0,"delta":{"content":"é"},"logprobs":{"content":[${entry},"top_logprobs":[${entry}},{"token":"x","logprob":-9999,"bytes":null}]}],"refusal":null},"finish_reason":null}]}`,
@@ -281,7 +281,7 @@ const logprobs = (body: string): unknown =>
 
 test('log probabilities in non-streaming responses', () => {
   const events = [started(), withLogprobs('é'), withLogprobs('x'), finish('stop'), end];
-  const entry = { token: 'é😀', logprob: -0.5, bytes: [195, 169] };
+  const entry = { token: 'é😀', logprob: -0.5, bytes: [195, 169, 240, 159, 152, 128] };
   assert.deepEqual(logprobs(respond(chat({ logprobs: true }).request, events)), {
     content: [
       { ...entry, top_logprobs: [] },
@@ -295,6 +295,33 @@ test('log probabilities in non-streaming responses', () => {
     top_logprobs: [{ 'é😀': -0.5 }, { 'é😀': -0.5 }],
     text_offset: [0, 2],
   });
+});
+
+test('a character of several tokens is one code point in the offsets of log probabilities', () => {
+  const part = (token: string, ...bytes: number[]) => ({ token, logprob: -1, bytes, top: [] });
+  const tokens = [
+    part('\uFFFD', 0xf0, 0x9f),
+    part('\uFFFD', 0x99, 0x82),
+    part('é', 0xc3, 0xa9),
+    part('x', 0x78),
+  ];
+  const event: GenerationEvent = {
+    type: 'token',
+    choice: 0,
+    text: '🙂éx',
+    completionTokens: 4,
+    logprobs: tokens,
+  };
+  const events = [started(), event, event, finish('stop'), end];
+  const offsets = [0, 1, 1, 2, 3, 4, 4, 5];
+  const whole = logprobs(respond(text({ logprobs: 1 }).request, events)) as { text_offset: number[] };
+  assert.deepEqual(whole.text_offset, offsets);
+  const chunks = stream(text({ logprobs: 1, stream: true }).request, events);
+  const streamed = chunks.flatMap((chunk) => /"text_offset":(\[[^\]]*\])/.exec(chunk)?.[1] ?? []);
+  assert.deepEqual(
+    streamed.flatMap((list) => JSON.parse(list) as number[]),
+    offsets,
+  );
 });
 
 test('token IDs are only sent if the request asks for them', () => {
