@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { MODEL, scriptedYaml } from '../harness.ts';
+import { MODEL, scriptedYaml, until } from '../harness.ts';
 import { WITH_BROWSER } from './browser.ts';
 import { open } from './pages.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
@@ -15,22 +15,26 @@ const PROMPT = 'a prompt that must not be shown';
 describe('usage, requests and receipts', WITH_BROWSER, () => {
   let stage: Stage;
   let page: Page;
+  let key: string;
   const ids: string[] = [];
   before(async () => {
     stage = await openStage(scriptedYaml({ tokens: 12 }, `    pricing: {prompt: '2', completion: '10'}\n`));
     ({ page } = stage.operator);
-    const { key } = await newKey(stage.service);
-    for (let call = 0; call < 3; call++) {
-      const response = await fetch(`${stage.service.url}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'x-client-request-id': `order-${call}` },
-        body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: PROMPT }] }),
-      });
-      await response.text();
-      ids.push(response.headers.get('x-request-id') ?? '');
-    }
+    ({ key } = await newKey(stage.service));
+    for (let call = 0; call < 3; call++) ids.push(await sendRequest(`order-${call}`));
   });
   after(() => stage[Symbol.asyncDispose]());
+
+  /** Resolves with the request ID. */
+  async function sendRequest(clientRequestId: string): Promise<string> {
+    const response = await fetch(`${stage.service.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'x-client-request-id': clientRequestId },
+      body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: PROMPT }] }),
+    });
+    await response.text();
+    return response.headers.get('x-request-id') ?? '';
+  }
 
   test('the usage page counts the requests', async () => {
     await open(page, { path: '/usage' });
@@ -139,6 +143,32 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     await page.getByRole('dialog', { name: 'Request' }).getByText('No tokens yet').waitFor();
     caller.abort();
     await response;
+  });
+
+  test('the log says when it was updated, and loads new requests on demand', async () => {
+    await page.goto('/requests');
+    const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row');
+    await rows.nth(3).waitFor();
+    const before = await rows.count();
+    await sendRequest('order-new');
+    await page.getByText(/^Updated at \d/).waitFor();
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await rows.nth(before).waitFor();
+    assert.equal(await rows.count(), before + 1);
+    await rows.nth(1).getByRole('link').first().click();
+    await page.getByRole('dialog', { name: 'Request' }).getByText('order-new').waitFor();
+    await page.getByRole('dialog', { name: 'Request' }).getByRole('button', { name: 'Close' }).click();
+    await page.getByRole('tab', { name: 'Refused' }).click();
+    await page.getByText('No refused requests').waitFor();
+    await fetch(`${stage.service.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}` },
+      body: JSON.stringify({ model: 'acme/missing', messages: [{ role: 'user', content: PROMPT }] }),
+    });
+    await until(async () => {
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      return (await page.getByText('model_not_found').count()) > 0;
+    });
   });
 
   test('no page shows prompts', async () => {

@@ -138,6 +138,8 @@ export function useList<Op extends Paged>(
     error: list.error,
     isPending: list.isPending,
     isFetching: list.isFetching,
+    /** Unix milliseconds; 0: not loaded yet. */
+    updatedAt: list.dataUpdatedAt,
     hasMore: list.hasNextPage,
     isReadingMore: list.isFetchingNextPage,
     more: () => void list.fetchNextPage(),

@@ -7,6 +7,7 @@ import { Card } from '../../components/card.tsx';
 import { Select } from '../../components/select.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState } from '../../components/states.tsx';
+import { UpdatedAt } from '../../components/updated-at.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { whole } from '../../format/number.ts';
 import { dateTime, logTime, utc } from '../../format/time.ts';
@@ -50,6 +51,13 @@ export function Refused({ scope, live }: { scope: Scope; live: boolean }) {
         <KeyFilter scope={scope} value={key} onChange={(value) => change({ key: value })} />
       </div>
       <Card flush>
+        <div className="border-b border-line px-4 py-1 sm:px-5">
+          <UpdatedAt
+            atMs={read.dataUpdatedAt}
+            busy={read.isFetching}
+            onRefresh={live ? undefined : () => void read.refetch()}
+          />
+        </div>
         <Loaded query={read}>{({ data }) => <Rows scope={scope} refusals={data} />}</Loaded>
       </Card>
     </>

@@ -11,6 +11,7 @@ import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, SkeletonRows } from '../../components/states.tsx';
+import { UpdatedAt } from '../../components/updated-at.tsx';
 import { ListFooter, Table } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
 import { NoAccount } from '../../shell/no-account.tsx';
@@ -172,30 +173,35 @@ function Log({ scope, filters, live, children }: LogProps) {
   const log = useLogPage({ ...scope.query, ...toQuery(filters, useToday()) }, live);
   const loading = <SkeletonRows rows={12} />;
   return (
-    <Loaded query={log} loading={loading}>
-      {(requests) =>
-        requests.length === 0 && log.isFetching ? (
-          loading
-        ) : (
-          <>
-            {requests.length > 0 ? (
-              children(requests)
-            ) : (
-              <NoRequests filters={filters} hasMore={log.hasMore} />
-            )}
-            {(requests.length > 0 || log.hasMore) && (
-              <ListFooter
-                shown={requests.length}
-                what={requests.length === 1 ? 'request' : 'requests'}
-                hasMore={log.hasMore}
-                busy={log.isReadingMore}
-                onMore={log.more}
-              />
-            )}
-          </>
-        )
-      }
-    </Loaded>
+    <>
+      <div className="border-b border-line px-4 py-1 sm:px-5">
+        <UpdatedAt atMs={log.updatedAt} busy={log.isRefreshing} onRefresh={live ? undefined : log.refresh} />
+      </div>
+      <Loaded query={log} loading={loading}>
+        {(requests) =>
+          requests.length === 0 && log.isFetching ? (
+            loading
+          ) : (
+            <>
+              {requests.length > 0 ? (
+                children(requests)
+              ) : (
+                <NoRequests filters={filters} hasMore={log.hasMore} />
+              )}
+              {(requests.length > 0 || log.hasMore) && (
+                <ListFooter
+                  shown={requests.length}
+                  what={requests.length === 1 ? 'request' : 'requests'}
+                  hasMore={log.hasMore}
+                  busy={log.isReadingMore}
+                  onMore={log.more}
+                />
+              )}
+            </>
+          )
+        }
+      </Loaded>
+    </>
   );
 }
 

@@ -1,0 +1,26 @@
+import { RefreshCw } from 'lucide-react';
+import { clock } from '../format/time.ts';
+import { IconButton } from './button.tsx';
+
+interface UpdatedAtProps {
+  /** Time of the data, Unix milliseconds; 0: not loaded yet. */
+  atMs: number;
+  busy: boolean;
+  /** Undefined: the data is refetched automatically. */
+  onRefresh?: (() => void) | undefined;
+}
+
+/** Shows how old the data of a list is, with a button that loads it again. */
+export function UpdatedAt({ atMs, busy, onRefresh }: UpdatedAtProps) {
+  if (atMs === 0) return null;
+  return (
+    <p className="flex min-h-9 items-center justify-end gap-1 text-xs text-ink-3 tabular-nums">
+      Updated at {clock(atMs)}
+      {onRefresh !== undefined && (
+        <IconButton label="Refresh" disabled={busy} onClick={onRefresh}>
+          <RefreshCw className="size-4" aria-hidden="true" />
+        </IconButton>
+      )}
+    </p>
+  );
+}
