@@ -1,16 +1,18 @@
 import { Compass } from 'lucide-react';
-import { Suspense, useEffect } from 'react';
+import { Suspense, useEffect, useState, type ReactNode } from 'react';
 import { Redirect, Route, Switch, useLocation, useSearch } from 'wouter';
 import { useRead } from './api/queries.ts';
 import { Button } from './components/button.tsx';
+import { Loaded } from './components/loaded.tsx';
 import { Page } from './components/page.tsx';
 import { Spinner } from './components/spinner.tsx';
-import { EmptyState, ErrorState } from './components/states.tsx';
+import { EmptyState } from './components/states.tsx';
 import { forgetFirstKey } from './pages/setup/first-key.ts';
 import { PAGES } from './pages.tsx';
+import { ConnectionBanner, ConnectionProvider } from './shell/connection.tsx';
 import { ErrorBoundary } from './shell/error-boundary.tsx';
 import { SecretsProvider } from './shell/secrets.tsx';
-import { SessionProvider, type SignedIn } from './shell/session.tsx';
+import { isSignedIn, SessionProvider, type SignedIn } from './shell/session.tsx';
 import { Shell } from './shell/shell.tsx';
 
 /** Routes to the page of the current path. */
@@ -32,35 +34,69 @@ export function App() {
   );
 }
 
-/** Pages for signed-in users. Others are sent to the sign-in page and return afterwards. */
+/** Refetch interval of the session, which also shows whether the service responds. */
+const SESSION_EVERY_MS = 10_000;
+
+/**
+ * Pages for signed-in users. Others are sent to the sign-in page and return afterwards. Pages that are open when the
+ * session ends or the service stops responding stay open, to keep their input.
+ */
 function SignedInPages() {
-  const session = useRead('getSession', undefined, { everyMs: 60_000 });
+  const read = useRead('getSession', undefined, { everyMs: SESSION_EVERY_MS });
+  const [shown, setShown] = useState<SignedIn | null>(null);
   const [path] = useLocation();
   const search = useSearch();
-  if (session.isPending) return <Waiting />;
-  if (session.data === undefined) {
-    return (
-      <div className="flex min-h-dvh items-center justify-center">
-        <ErrorState error={session.error} retry={() => void session.refetch()} />
-      </div>
-    );
+  const session = read.data;
+  if (session !== undefined && isSignedIn(session) && session !== shown) {
+    // All cached data is of the other user.
+    if (shown !== null && shown.user.id !== session.user.id) return <Reload />;
+    setShown(session);
   }
-  const { user } = session.data;
-  if (user === null) {
+  if (shown === null) {
+    if (session === undefined) {
+      return (
+        <div className="flex min-h-dvh items-center justify-center">
+          <Loaded query={read} loading={<Waiting />}>
+            {() => null}
+          </Loaded>
+        </div>
+      );
+    }
     const wanted = search === '' ? path : `${path}?${search}`;
     return <Redirect replace to={path === '/' ? '/sign-in' : `/sign-in?to=${encodeURIComponent(wanted)}`} />;
   }
-  return <Pages session={{ ...session.data, user }} />;
+  const error = read.error ?? read.failureReason;
+  const connection = error !== null ? 'lost' : session?.user === null ? 'signed-out' : 'up';
+  return (
+    <ConnectionProvider connection={connection}>
+      <Pages
+        session={shown}
+        banner={
+          <ConnectionBanner
+            connection={connection}
+            error={error}
+            lastAtMs={read.dataUpdatedAt}
+            retry={() => void read.refetch()}
+          />
+        }
+      />
+    </ConnectionProvider>
+  );
 }
 
-function Pages({ session }: { session: SignedIn }) {
+function Reload() {
+  useEffect(() => location.reload(), []);
+  return <Waiting />;
+}
+
+function Pages({ session, banner }: { session: SignedIn; banner: ReactNode }) {
   const { user } = session;
   const [path] = useLocation();
   useEffect(forgetFirstKey, []);
   return (
     <SessionProvider session={session}>
       <SecretsProvider key={user.id}>
-        <Shell>
+        <Shell banner={banner}>
           <ErrorBoundary path={path}>
             <Suspense fallback={<Waiting />}>
               <Switch>

@@ -54,7 +54,15 @@ interface Parts {
   body?: unknown;
 }
 
-/** Calls a management API endpoint as the signed-in user. Rejects with an `ApiError`, or with the signal's reason. */
+/** How long a read waits for its response, in milliseconds. */
+const READ_TIMEOUT_MS = 30_000;
+/** The session is a small read, which also shows whether the service responds. */
+const SESSION_TIMEOUT_MS = 5000;
+
+/**
+ * Calls a management API endpoint as the signed-in user. Rejects with an `ApiError`, or with the signal's reason. Only
+ * reads have a timeout: the result of a change must not be lost.
+ */
 export async function call<Op extends Operation>(
   operation: Op,
   given: Arguments<Op> | undefined,
@@ -63,21 +71,32 @@ export async function call<Op extends Operation>(
   const [method = '', path = ''] = ROUTES[operation].split(' ');
   // The compiler cannot resolve the conditional types above for a generic operation.
   const { params, query, body } = (given ?? {}) as Parts;
-  let response: Response;
+  const timeout = operation === 'getSession' ? SESSION_TIMEOUT_MS : READ_TIMEOUT_MS;
+  const limits = [signal, method === 'GET' ? AbortSignal.timeout(timeout) : undefined];
   try {
-    response = await fetch(addressOf(path, params, query), {
+    const response = await fetch(addressOf(path, params, query), {
       method,
       headers: body === undefined ? {} : { 'content-type': 'application/json' },
       body: body === undefined ? null : JSON.stringify(body),
-      signal: signal ?? null,
+      signal: AbortSignal.any(limits.filter((limit) => limit !== undefined)),
       credentials: 'same-origin',
     });
+    if (!response.ok) throw await faultOf(response);
+    return (await response.json()) as ResponseOf<Op>; // The service validates its responses.
   } catch (error) {
     signal?.throwIfAborted();
-    throw unreachable(error);
+    if (!(error instanceof ApiError)) throw unreachable(error);
+    throw isSessionEnd(error) ? sessionEnded(error) : error;
   }
-  if (!response.ok) throw await faultOf(response);
-  return (await response.json()) as ResponseOf<Op>; // The service validates its responses.
+}
+
+/** Whether the service refused a request because it had no valid session. */
+export const isSessionEnd = ({ status, code }: ApiError): boolean =>
+  status === 401 && (code === 'invalid_api_key' || code === 'sign_in_required');
+
+/** The service's own message is about API keys. */
+function sessionEnded({ status, code, requestId, cause }: ApiError): ApiError {
+  return new ApiError('Your session has ended. Sign in again.', { status, code, requestId, cause });
 }
 
 function addressOf(path: string, params: Parts['params'], query: Parts['query']): string {

@@ -1,5 +1,7 @@
 import {
   keepPreviousData,
+  MutationCache,
+  QueryCache,
   QueryClient,
   useInfiniteQuery,
   useMutation,
@@ -10,22 +12,39 @@ import {
   type UseQueryOptions,
 } from '@tanstack/react-query';
 import { notify } from '../components/toast.tsx';
-import { ApiError, call, type ResponseOf, type Arguments, type Operation } from './client.ts';
+import { ApiError, call, isSessionEnd, type ResponseOf, type Arguments, type Operation } from './client.ts';
+
+/** Checks the session after an error that it may explain. */
+function checkSession(error: Error): void {
+  if (error instanceof ApiError && (error.status === 0 || isSessionEnd(error)))
+    void queryClient.invalidateQueries({ queryKey: SESSION });
+}
 
 /** The cache of all responses. */
 export const queryClient = new QueryClient({
+  queryCache: new QueryCache({
+    onError: (error, { queryKey }) => queryKey[0] !== SESSION[0] && checkSession(error),
+  }),
+  mutationCache: new MutationCache({ onError: checkSession }),
   defaultOptions: {
     queries: {
+      // Requests of an offline browser fail instead of waiting, because the service may be on the same machine.
+      networkMode: 'always',
       staleTime: 5_000,
       retry: (failures, error) =>
         failures < 2 && error instanceof ApiError && (error.status === 0 || error.status === 503),
       refetchOnWindowFocus: true,
     },
-    mutations: { retry: false },
+    mutations: { networkMode: 'always', retry: false },
   },
 });
 
 const keyOf = (operation: Operation, given: unknown): QueryKey => [operation, given ?? null];
+
+const SESSION = keyOf('getSession', undefined);
+
+/** Whether the last response for the session was that it has ended. */
+const isSignedOut = (): boolean => queryClient.getQueryData<ResponseOf<'getSession'>>(SESSION)?.user === null;
 
 /** Key of a list that is read in pages; its data differs from a single response of the same operation. */
 export const pagesKey = (operation: Operation, given: unknown): QueryKey => [
@@ -48,10 +67,11 @@ function optionsOf<Data>({ enabled = true, everyMs, keep, still }: ReadOptions<D
   return {
     enabled,
     ...(everyMs !== undefined && {
-      refetchInterval:
-        typeof everyMs === 'number'
-          ? everyMs
-          : ({ state }: { state: { data: Data | undefined } }) => everyMs(state.data),
+      refetchInterval: ({ state, queryKey }: { state: { data: Data | undefined }; queryKey: QueryKey }) => {
+        // Without a session, everything but the session itself would be refused.
+        if (isSignedOut() && queryKey[0] !== SESSION[0]) return false;
+        return typeof everyMs === 'number' ? everyMs : everyMs(state.data);
+      },
     }),
     ...(keep && { placeholderData: keepPreviousData }),
     ...(still && { staleTime: Infinity, gcTime: 0, refetchOnWindowFocus: false }),

@@ -1,5 +1,6 @@
 import type { ItemOf } from '../api/client.ts';
 import { Status, type Tone } from './badge.tsx';
+import { useConnection } from '../shell/connection.tsx';
 import { percent } from '../format/number.ts';
 
 type State = Pick<ItemOf<'listEngines'>, 'state' | 'fraction' | 'in_flight'>;
@@ -15,8 +16,9 @@ const STATES: Readonly<Record<State['state'], { word: string; tone: Tone }>> = {
   down: { word: 'Down', tone: 'bad' },
 };
 
-/** The state of a replica or model, with the progress of loading or downloading. */
+/** The state of a replica or model, with the progress of loading or downloading. Unknown while data is outdated. */
 export function EngineStatus({ engine: { state, fraction, in_flight: running } }: { engine: State }) {
+  if (useConnection() !== 'up') return <Status tone="neutral">Unknown</Status>;
   if (state === 'drained' && running > 0) {
     return (
       <Status tone="accent" live>

@@ -5,6 +5,9 @@ type Session = ResponseOf<'getSession'>;
 /** A session of a signed-in user. */
 export type SignedIn = Session & { user: NonNullable<Session['user']> };
 
+/** Whether the session has a user. */
+export const isSignedIn = (session: Session): session is SignedIn => session.user !== null;
+
 const Context = createContext<SignedIn | null>(null);
 
 /** Returns the session of the signed-in user. Only for pages inside the shell. */

@@ -11,8 +11,8 @@ import { useSession } from './session.tsx';
 import { Shortcuts } from './shortcuts.tsx';
 import { UserMenu } from './user-menu.tsx';
 
-/** The layout of every signed-in page: sidebar, top bar and content. */
-export function Shell({ children }: { children: ReactNode }) {
+/** The layout of every signed-in page: sidebar, top bar, banner and content. */
+export function Shell({ banner, children }: { banner: ReactNode; children: ReactNode }) {
   const main = useRef<HTMLElement>(null);
   const [path] = useLocation();
   useResetScrollAndFocus(main, path);
@@ -36,6 +36,7 @@ export function Shell({ children }: { children: ReactNode }) {
         )}
       </Shortcuts>
       <main ref={main} id="main" tabIndex={-1} className="min-w-0 outline-none">
+        {banner}
         {children}
       </main>
     </div>

@@ -7,6 +7,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { duration } from '../../format/time.ts';
+import { useConnection } from '../../shell/connection.tsx';
 import { GuideText } from '../docs/guide-text.tsx';
 import { checksOf, type Check } from './health-checks.ts';
 import { Live } from './live.tsx';
@@ -17,6 +18,7 @@ const EVERY_MS = 5000;
 export default function HealthPage() {
   const health = useRead('readHealth', undefined, { everyMs: EVERY_MS });
   const models = useRead('listServedModels', undefined, { everyMs: EVERY_MS });
+  const isUp = useConnection() === 'up';
   return (
     <Page
       title="Health"
@@ -27,7 +29,7 @@ export default function HealthPage() {
         {(loaded) => (
           <div className="space-y-4">
             <About health={loaded} now={health.dataUpdatedAt} />
-            <Checks checks={checksOf(loaded, models.data?.data)} />
+            <Checks checks={checksOf(loaded, models.data?.data)} isCurrent={isUp && health.error === null} />
           </div>
         )}
       </Loaded>
@@ -37,7 +39,7 @@ export default function HealthPage() {
 
 const TONES = { healthy: 'good', unhealthy: 'bad', warning: 'warn', off: 'neutral' } as const;
 
-function Checks({ checks }: { checks: readonly Check[] }) {
+function Checks({ checks, isCurrent }: { checks: readonly Check[]; isCurrent: boolean }) {
   const unhealthy = checks.filter(({ state }) => state === 'unhealthy').length;
   return (
     <>
@@ -63,7 +65,7 @@ function Checks({ checks }: { checks: readonly Check[] }) {
                 )}
               </div>
               <span>
-                <Badge tone={TONES[check.state]}>{check.word}</Badge>
+                {isCurrent ? <Badge tone={TONES[check.state]}>{check.word}</Badge> : <Badge>Unknown</Badge>}
               </span>
             </li>
           ))}

@@ -1,9 +1,11 @@
 import { CircleAlert, CircleCheck, TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
-import type { ItemOf } from '../../api/client.ts';
+import type { ApiError, ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Skeleton } from '../../components/states.tsx';
+import { clock } from '../../format/time.ts';
+import { useConnection } from '../../shell/connection.tsx';
 import { checksOf, isAvailable } from '../operator/health-checks.ts';
 
 type Model = ItemOf<'listServedModels'>;
@@ -15,15 +17,9 @@ type Level = 'healthy' | 'warning' | 'unhealthy' | 'loading';
 /** The health of the service in one line, for operators. */
 export function Health({ models }: { models: readonly Model[] | undefined }) {
   const health = useRead('readHealth', undefined, { everyMs: EVERY_MS });
-  if (health.data === undefined) {
-    return health.error === null ? (
-      <Line level="loading" title="Checking health" />
-    ) : (
-      <Line level="unhealthy" title="Health unknown">
-        {health.error.message}
-      </Line>
-    );
-  }
+  const isUp = useConnection() === 'up';
+  if (health.error !== null || !isUp) return <Unknown title="Health unknown" query={health} />;
+  if (health.data === undefined) return <Line level="loading" title="Checking health" />;
   const checks = checksOf(health.data, models);
   const failed = checks.filter(({ state }) => state === 'unhealthy');
   const warned = checks.filter(({ state }) => state === 'warning');
@@ -48,8 +44,29 @@ export function Health({ models }: { models: readonly Model[] | undefined }) {
   );
 }
 
+interface UnknownProps {
+  title: string;
+  query: { error: ApiError | null; dataUpdatedAt: number };
+}
+
+function Unknown({ title, query: { error, dataUpdatedAt } }: UnknownProps) {
+  return (
+    <Line level="warning" title={title}>
+      {error?.message ?? 'The last check is outdated.'}
+      {dataUpdatedAt > 0 && ` Last checked at ${clock(dataUpdatedAt)}.`}
+    </Line>
+  );
+}
+
 /** Whether models are available, for users who cannot see the health of the service. */
-export function ModelsHealth({ models }: { models: readonly Model[] | undefined }) {
+export function ModelsHealth({
+  query,
+}: {
+  query: UnknownProps['query'] & { data: { data: readonly Model[] } | undefined };
+}) {
+  const isUp = useConnection() === 'up';
+  if (query.error !== null || !isUp) return <Unknown title="State of the models unknown" query={query} />;
+  const models = query.data?.data;
   if (models === undefined) return <Line level="loading" title="Checking models" />;
   const unready = models.filter((model) => !isAvailable(model));
   if (models.length === 0) return <Line level="warning" title="No models configured" />;

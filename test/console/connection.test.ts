@@ -1,0 +1,93 @@
+/** Pages that are open while the service does not respond, or when the session ends. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { WITH_BROWSER, type Visitor } from './browser.ts';
+import { signIn } from './service.ts';
+import { openStage, signInOn, type Stage } from './stage.ts';
+
+describe('the connection of the console', WITH_BROWSER, () => {
+  let stage: Stage;
+  let page: Page;
+  let visitor: Visitor;
+  before(async () => {
+    stage = await openStage();
+    ({ page } = stage.operator);
+    visitor = await stage.stranger();
+  });
+  after(() => stage[Symbol.asyncDispose]());
+
+  const navigate = (name: string) =>
+    page.getByRole('navigation').first().getByRole('link', { name, exact: true }).click();
+  // Open dialogs hide the banner from roles.
+  const banner = (title: string) => page.locator('[role="alert"]').filter({ hasText: title });
+
+  test('while the service does not respond, a banner says so, and no state is shown as healthy', async () => {
+    await page.goto('/models');
+    const main = page.getByRole('main');
+    await main.getByText('Ready', { exact: true }).waitFor();
+    await navigate('Overview');
+    await main.getByText('All checks passed').waitFor();
+    await main.getByText('Ready', { exact: true }).waitFor();
+    // Requests get no response.
+    await page.route('**/api/**', () => {});
+    await banner('The service does not respond').waitFor();
+    await main.getByText('Health unknown').waitFor();
+    for (const path of ['Overview', 'Models']) {
+      await navigate(path);
+      await main.getByText('Unknown', { exact: true }).first().waitFor();
+      assert.equal(await main.getByText(/^(?:All checks passed|Ready)$/).count(), 0, path);
+    }
+    await banner('The service does not respond').getByRole('button', { name: 'Try again' }).waitFor();
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await banner('The service does not respond').waitFor({ state: 'hidden' });
+    await main.getByText('Ready', { exact: true }).waitFor();
+  });
+
+  test('an offline browser is told so, and sends no change later', async () => {
+    const { context } = stage.operator;
+    await page.goto('/keys?create=1');
+    const form = page.getByRole('dialog', { name: 'Create API key' });
+    await form.getByLabel('Name').fill('offline');
+    await context.setOffline(true);
+    await form.getByRole('button', { name: 'Create key' }).click();
+    await form.getByText('Could not reach the service').waitFor();
+    await banner('The service does not respond').waitFor();
+    await context.setOffline(false);
+    await banner('The service does not respond').waitFor({ state: 'hidden' });
+    const keys = await context.request.get(`${stage.service.url}/api/keys?account_id=default`);
+    assert.doesNotMatch(await keys.text(), /offline/);
+  });
+
+  test('when the session ends, a banner says so, and the page keeps its input', async () => {
+    await signIn(visitor.context, stage.service.url);
+    await visitor.page.goto('/keys?create=1');
+    const form = visitor.page.getByRole('dialog', { name: 'Create API key' });
+    await form.getByLabel('Name').fill('kept input');
+    await visitor.context.clearCookies();
+    await form.getByRole('button', { name: 'Create key' }).click();
+    await form.getByText('Your session has ended. Sign in again.').waitFor();
+    const ended = visitor.page.getByText('Your session has ended', { exact: true });
+    await ended.waitFor();
+    // As in another tab.
+    await signIn(visitor.context, stage.service.url);
+    await ended.waitFor({ state: 'hidden' });
+    assert.equal(await form.getByLabel('Name').inputValue(), 'kept input');
+    await form.getByRole('button', { name: 'Create key' }).click();
+    await visitor.page.getByRole('dialog', { name: 'API key kept input' }).waitFor();
+  });
+
+  test('the banner of an ended session leads to the sign-in page and back', async () => {
+    await visitor.page.goto('/usage?range=7d');
+    await visitor.page.getByRole('heading', { name: 'Usage', level: 1 }).waitFor();
+    await visitor.context.clearCookies();
+    await visitor.page.getByRole('alert').getByRole('link', { name: 'Sign in' }).click();
+    await signInOn(visitor.page);
+    await visitor.page.waitForURL('**/usage?range=7d');
+    await visitor.page.getByRole('heading', { name: 'Usage', level: 1 }).waitFor();
+  });
+
+  test('no page violated the Content-Security-Policy or threw', () => {
+    assert.deepEqual([...stage.operator.faults, ...visitor.faults], []);
+  });
+});
