@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import { drainReplica, listDrainedReplicas, resumeReplica } from '../accounts/drained-replicas.ts';
 import { loadConfig } from '../config/load.ts';
+import { namedReplicas } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
-import { embeddedName, replicaName } from '../engine/replica-name.ts';
+import { embeddedName } from '../engine/replica-name.ts';
 import { ServiceError } from '../errors.ts';
 import { SILENT } from '../log.ts';
 import { nodeOf } from '../serving/definition.ts';
@@ -53,10 +54,10 @@ async function everyReplica(database: Database): Promise<ListedReplica[]> {
   const { models: stored } = await new ModelTable(database, nodeOf(config), SILENT).read();
   const configured = config.file.models;
   const added = stored.filter(({ config: { id } }) => !configured.some((model) => model.id === id));
-  return [...configured, ...added.map((model) => model.config)].flatMap(({ id, replicas }): ListedReplica[] =>
-    replicas === undefined
-      ? [{ model: id, name: embeddedName(id), server: embeddedName(id) }]
-      : replicas.map(({ url }, index) => ({ model: id, name: replicaName(id, index), server: url })),
+  return [...configured, ...added.map((model) => model.config)].flatMap((model): ListedReplica[] =>
+    model.replicas === undefined
+      ? [{ model: model.id, name: embeddedName(model.id), server: embeddedName(model.id) }]
+      : namedReplicas(model).map(({ name, url }) => ({ model: model.id, name, server: url })),
   );
 }
 
@@ -108,10 +109,7 @@ async function resume(model: string, replica: string): Promise<void> {
   note(resumed ? `Resumed ${nameWithUrl(target)}.` : `${replica} is not drained.`);
 }
 
-/**
- * Includes the URL, because a running service may know the replica by another name: it does not renumber replicas when
- * one is removed.
- */
+/** Includes the URL, because the configuration may have changed since the service was started. */
 function nameWithUrl({ name, server }: ListedReplica): string {
   return name === server ? name : `${name} (${server})`;
 }

@@ -33,6 +33,13 @@ export const replicaSchema = z
     url: httpUrl.describe(
       'Base URL of an OpenAI-compatible server, with or without `/v1`. For `openai`, `/v1` is added only if the URL has no path.',
     ),
+    name: z
+      .string()
+      .regex(/^[\w./:#@-]{1,200}$/, 'expected 1 to 200 letters, digits or characters of `_./:#@-`')
+      .optional()
+      .describe(
+        'Name of the replica in logs, metrics and commands. Default: the `id` of the model, `#`, and the position of the replica, from 0.',
+      ),
     dialect: z
       .enum(DIALECTS)
       .describe(

@@ -138,6 +138,13 @@ export const modelSchema = z
     error: 'expected either `engine` or `replicas`, not both',
     path: ['replicas'],
   })
+  .refine(
+    (value) => new Set(namedReplicas(value).map(({ name }) => name)).size === (value.replicas ?? []).length,
+    {
+      error: 'expected replicas with different names',
+      path: ['replicas'],
+    },
+  )
   // A model with neither `engine` nor `replicas` is a catalog model that runs on the embedded engine.
   .transform((value) =>
     value.engine === undefined && value.replicas === undefined
@@ -387,7 +394,19 @@ export type EngineConfig = NonNullable<ModelConfig['engine']>;
 export type ProviderConfig = ConfigFile['signIn']['providers'][number];
 export type SmtpConfig = NonNullable<ConfigFile['smtp']>;
 export type BackupConfig = NonNullable<ConfigFile['backup']>;
-export type ReplicaConfig = NonNullable<ModelConfig['replicas']>[number];
+export type ReplicaConfig = z.output<typeof replicaSchema>;
+
+/** A replica with its name, which is unique among the replicas of its model. */
+export type NamedReplica = ReplicaConfig & { name: string };
+
+/** Returns the replicas of a model. By default, a name has the position of the replica. */
+export function namedReplicas(model: {
+  id: string;
+  replicas?: readonly ReplicaConfig[] | undefined;
+}): NamedReplica[] {
+  const { id, replicas = [] } = model;
+  return replicas.map((replica, index) => ({ ...replica, name: replica.name ?? `${id}#${index}` }));
+}
 
 /** All settings of the service, from the file and the environment. */
 export interface Config {

@@ -1,11 +1,10 @@
-import type { ConfigFile, ModelConfig, ReplicaConfig } from '../config/schema.ts';
+import type { ConfigFile, ModelConfig, NamedReplica, ReplicaConfig } from '../config/schema.ts';
 import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
 import type { EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
 import { DIALECT_TRAITS, type HealthCheck } from './dialects.ts';
 import type { Gauges } from './gauges.ts';
-import { replicaName } from './replica-name.ts';
 import { ReplicaClient } from './replica-client.ts';
 import { HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 
@@ -16,11 +15,10 @@ interface RemoteReplicaContext {
   log: Log;
 }
 
-/** Creates a configured replica of a model, without starting it. `index` is its position among the model's replicas. */
+/** Creates a configured replica of a model, without starting it. */
 export function createRemoteReplica(
   model: ModelConfig,
-  replica: ReplicaConfig,
-  index: number,
+  replica: NamedReplica,
   { secrets, timeouts, log }: RemoteReplicaContext,
 ): RemoteReplica {
   const { dialect, url, apiKeyEnv, sharedPrefixCache, exactCounts, reasoningField } = replica;
@@ -31,7 +29,7 @@ export function createRemoteReplica(
     if (value !== undefined) headers.set(header, value);
   }
   const engine = new ReplicaClient({
-    name: replicaName(model.id, index),
+    name: replica.name,
     dialect,
     url,
     apiKey: apiKeyEnv === undefined ? undefined : secrets.get(apiKeyEnv),

@@ -70,6 +70,9 @@ export class ReplicaClient implements Engine {
   readonly #headers: string[];
   readonly #connections: ReplicaConnections;
   readonly #streams: ReplicaStreamSettings;
+  /** The context length that was configured, and the one that the server reported last. */
+  #contextTokens: number | null;
+  #reportedContextTokens: number | null = null;
   /**
    * One timer for the timeouts of all streams, because setting a timer for every chunk would be slow. Timeouts are
    * enforced up to two ticks late.
@@ -82,6 +85,7 @@ export class ReplicaClient implements Engine {
     this.dialect = dialect;
     this.model = options.model;
     this.#options = options;
+    this.#contextTokens = options.contextTokens ?? null;
     this.#address = replicaAddress(url, dialect);
     const frames = options.socketPath !== undefined;
     this.#headers = ['content-type', 'application/json'];
@@ -112,7 +116,7 @@ export class ReplicaClient implements Engine {
       starts: options.starts,
       traits,
       frames,
-      contextTokens: options.contextTokens ?? null,
+      contextTokens: this.#contextTokens,
       refusedFields: new Set(),
       format: this.#format,
     };
@@ -221,6 +225,12 @@ export class ReplicaClient implements Engine {
     return readGauges(text, gauges);
   }
 
+  /** Changes the context length that applies if the server does not report it; undefined: not known. */
+  setContextTokens(tokens: number | undefined): void {
+    this.#contextTokens = tokens ?? null;
+    this.#streams.contextTokens = this.#reportedContextTokens ?? this.#contextTokens;
+  }
+
   async describe(signal: AbortSignal): Promise<EngineDescription> {
     const { traits } = this.#streams;
     let description: EngineDescription = {
@@ -236,7 +246,8 @@ export class ReplicaClient implements Engine {
       description = { ...description, ...traits.readDescription(body, this.#options.model) };
       if (description.contextTokens !== null) break;
     }
-    this.#streams.contextTokens = description.contextTokens ?? this.#options.contextTokens ?? null;
+    this.#reportedContextTokens = description.contextTokens;
+    this.#streams.contextTokens = this.#reportedContextTokens ?? this.#contextTokens;
     if (this.#streams.contextTokens === null) {
       const { log, model } = this.#options;
       log.warn('the server does not report the context length of the model; set models[].contextTokens', {

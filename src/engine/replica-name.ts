@@ -1,5 +1,14 @@
+import type { NamedReplica } from '../config/schema.ts';
+
 /** Returns the name of the embedded engine of a model. */
 export const embeddedName = (model: string): string => `embedded:${model}`;
 
-/** Returns the name of a configured replica. `index` is its position among the replicas of the model. */
-export const replicaName = (model: string, index: number): string => `${model}#${index}`;
+/** Returns a default name that is greater than those of `replicas`. */
+export function nextReplicaName(id: string, replicas: readonly NamedReplica[]): string {
+  const prefix = `${id}#`;
+  const numbers = replicas
+    .filter(({ name }) => name.startsWith(prefix))
+    .map(({ name }) => Number(name.slice(prefix.length)))
+    .filter((number) => Number.isSafeInteger(number));
+  return `${prefix}${Math.max(-1, ...numbers) + 1}`;
+}

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { picoPerToken, type TokenPrice } from '../accounts/ledger/cost.ts';
-import type { Config, ModelConfig, ReplicaConfig } from '../config/schema.ts';
+import { namedReplicas, type Config, type ModelConfig, type NamedReplica } from '../config/schema.ts';
 import { EmbeddedReplica } from '../engine/embedded-replica.ts';
 import { createRemoteReplica, type RemoteReplica } from '../engine/remote-replica.ts';
 import type { Log } from '../log.ts';
@@ -123,15 +123,13 @@ class RemoteEntry {
   readonly #served: ServedModel;
   readonly #replicas: RemoteReplica[];
   /** By the name of the replica. */
-  readonly #settings = new Map<string, ReplicaConfig>();
-  /** The number in the name of the next replica. */
-  #next = 0;
+  readonly #settings = new Map<string, NamedReplica>();
   readonly #created = Math.floor(Date.now() / 1000);
 
   constructor(config: ModelConfig, context: EntryContext) {
     this.#config = withCatalog(config);
     this.#context = context;
-    this.#replicas = (config.replicas ?? []).map((replica) => this.#create(replica));
+    this.#replicas = namedReplicas(config).map((replica) => this.#create(replica));
     const { id, required } = config;
     this.#served = context.router.serve({ id, required, ...this.#offer() }, this.#replicas);
   }
@@ -146,25 +144,27 @@ class RemoteEntry {
   }
 
   /** Returns the settings of a replica; undefined: there is no replica with this name. */
-  replica(name: string): ReplicaConfig | undefined {
+  replica(name: string): NamedReplica | undefined {
     return this.#settings.get(name);
   }
 
   /** Applies a changed definition. Resolves when the connections to removed replicas are closed. */
   async apply(config: ModelConfig): Promise<void> {
     this.#config = withCatalog(config);
-    const removed = [...this.#settings].filter(
-      ([, settings]) => !config.replicas?.some((replica) => isDeepStrictEqual(replica, settings)),
-    );
+    for (const { engine } of this.#replicas) engine.setContextTokens(this.#config.contextTokens);
+    const next = namedReplicas(config);
+    const isIn = (list: readonly NamedReplica[], replica: NamedReplica): boolean =>
+      list.some((each) => isDeepStrictEqual(each, replica));
     const known = [...this.#settings.values()];
-    for (const settings of config.replicas ?? []) {
-      if (known.some((replica) => isDeepStrictEqual(replica, settings))) continue;
-      const replica = this.#create(settings);
-      this.#replicas.push(replica);
-      this.#served.addReplica(replica);
-      void replica.start();
-    }
-    const closed = removed.map(([name]) => this.#remove(name));
+    const added = next.filter((replica) => !isIn(known, replica));
+    const removed = known.filter((replica) => !isIn(next, replica));
+    // Adds replicas before it removes others, so that requests can move to them, except those that take over a name.
+    const [renamed = [], others = []] = [true, false].map((isTaken) =>
+      added.filter(({ name }) => this.#settings.has(name) === isTaken),
+    );
+    for (const replica of others) this.#add(replica);
+    const closed = removed.map(({ name }) => this.#remove(name));
+    for (const replica of renamed) this.#add(replica);
     this.#served.update(this.#offer());
     await Promise.all(closed);
   }
@@ -180,9 +180,16 @@ class RemoteEntry {
     await Promise.all(this.#replicas.map((replica) => replica[Symbol.asyncDispose]()));
   }
 
-  #create(settings: ReplicaConfig): RemoteReplica {
+  #add(settings: NamedReplica): void {
+    const replica = this.#create(settings);
+    this.#replicas.push(replica);
+    this.#served.addReplica(replica);
+    void replica.start();
+  }
+
+  #create(settings: NamedReplica): RemoteReplica {
     const { config, secrets, log } = this.#context;
-    const replica = createRemoteReplica(this.#config, settings, this.#next++, {
+    const replica = createRemoteReplica(this.#config, settings, {
       secrets,
       timeouts: config.file.engine,
       log,

@@ -1,9 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Actor, AuditNote } from '../accounts/audit.ts';
-import type { ModelConfig } from '../config/schema.ts';
+import { namedReplicas, type ModelConfig } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
 import type { EmbeddedReplica } from '../engine/embedded-replica.ts';
+import { nextReplicaName } from '../engine/replica-name.ts';
 import { ServiceError } from '../errors.ts';
 import { PullError } from '../models/pull-error.ts';
 import { defineModel, nodeOf, validModel, type NewModel, type NewReplica } from './definition.ts';
@@ -192,7 +193,8 @@ export class Models implements AsyncDisposable {
       if (replicas.some(({ url }) => url === replica.url)) {
         throw conflict('The model already has a replica with this URL.', 'url');
       }
-      const config = validModel({ ...stored.config, replicas: [...replicas, replica] });
+      const name = nextReplicaName(id, replicas);
+      const config = validModel({ ...stored.config, replicas: [...replicas, { ...replica, name }] });
       this.#checkVariables(config);
       await this.#table.update({ ...stored, config }, by, note('replica.add', id, { url: replica.url }));
     });
@@ -333,7 +335,7 @@ export class Models implements AsyncDisposable {
   #remote(id: string) {
     const stored = this.#added(id);
     const { entry } = this.#find(id);
-    if (entry.kind === 'remote') return { entry, stored, replicas: stored.config.replicas ?? [] };
+    if (entry.kind === 'remote') return { entry, stored, replicas: namedReplicas(stored.config) };
     throw conflict(`\`${id}\` runs on the embedded engine, so it has no other replicas.`);
   }
 

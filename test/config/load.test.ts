@@ -212,6 +212,13 @@ test('a model with both engine and replicas is reported at `replicas`, and a rep
   ]);
 });
 
+test('two replicas of a model cannot have the same name, even if one has it by default', async () => {
+  const replicas = '[{url: "http://x", dialect: vllm, name: "a/b#1"}, {url: "http://y", dialect: vllm}]';
+  assert.deepEqual(await issueTexts(`models:\n  - id: a/b\n    replicas: ${replicas}\n`), [
+    '3:15 models[0].replicas: expected replicas with different names, got a list of 2',
+  ]);
+});
+
 test('a file that is not a mapping is refused', async () => {
   assert.deepEqual(await issueTexts('- a\n'), ['1:1 : expected a mapping, got a list of 1']);
   assert.deepEqual(await issueTexts('hello\n'), ['1:1 : expected a mapping, got "hello"']);

@@ -31,8 +31,7 @@ async function start({ dialect, bodies }: Fake) {
   const replica = owned.use(
     createRemoteReplica(
       { id: 'acme/large', contextTokens: 4096 } as Parameters<typeof createRemoteReplica>[0],
-      { url: server.url, dialect, sharedPrefixCache: false, exactCounts: false },
-      0,
+      { name: 'acme/large#0', url: server.url, dialect, sharedPrefixCache: false, exactCounts: false },
       { secrets: new Map(), timeouts: timeouts as never, log },
     ),
   );

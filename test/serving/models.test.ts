@@ -5,12 +5,17 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { Contract } from '../../src/http/api/contract.ts';
 import { chat, MODEL, post, startService, until, type TestService } from '../harness.ts';
+import { run } from '../commands/program.ts';
+import { HttpReplica, respondHello } from '../engine/replicas.ts';
 import { Management } from '../management.ts';
 import { buildGguf, TINY_METADATA } from '../models/gguf-builder.ts';
 import { addressOf, listen } from '../models/fake-hub.ts';
 import { testDatabases } from '../servers.ts';
 
 type Model = Contract['addModel']['response'];
+
+/** An element of the list of replicas of the command line. */
+type Listed = Record<'model' | 'name' | 'server', string>;
 
 const SECOND = 'test/second';
 const scripted = (options: object = {}) => `scripted:${JSON.stringify(options)}`;
@@ -137,6 +142,23 @@ for (const kind of testDatabases()) {
       assert.deepEqual([unknown.status, unknown.code], [404, 'model_not_found']);
     });
 
+    test('a changed context length applies to replicas that do not report theirs', async () => {
+      await using replica = await HttpReplica.listen((response, request, body) =>
+        request.method === 'GET' ? response.end('{"data":[]}') : respondHello(response, request, body),
+      );
+      const replicas = [{ url: replica.url, dialect: 'vllm' }];
+      await management.call('POST', '/api/models', { id: SECOND, replicas, context_tokens: 4096 });
+      await until(async () => (await stateOf(SECOND)) === 'ready');
+      assert.equal((await ask(SECOND)).status, 200);
+      await management.call('POST', '/api/models/update', { model: SECOND, context_tokens: 8192 });
+      assert.equal((await ask(SECOND)).status, 200);
+      assert.deepEqual(
+        replica.bodies.map(({ max_tokens }) => max_tokens),
+        [4096, 8192],
+      );
+      await management.call('POST', '/api/models/remove', { model: SECOND });
+    });
+
     test('replicas are added and removed at run time, and the last one cannot be removed', async () => {
       await using other = await startService();
       const replica = { url: other.url, dialect: 'openai', model: MODEL };
@@ -154,6 +176,15 @@ for (const kind of testDatabases()) {
         (await management.call('GET', '/api/engines')) as unknown as Contract['listEngines']['response']
       ).data.filter(({ model }) => model === SECOND);
       assert.deepEqual([only?.name, others], [`${SECOND}#1`, []]);
+      // The command drains the replica that has this name in the service.
+      const listed = JSON.parse((await run(['replicas', 'list', '--json'], env)).stdout) as Listed[];
+      assert.deepEqual(
+        listed.flatMap(({ model, name, server }) => (model === SECOND ? [[name, server]] : [])),
+        [[`${SECOND}#1`, other.url]],
+      );
+      const drained = await run(['replicas', 'drain', SECOND, `${SECOND}#1`], env);
+      assert.match(drained.stderr, new RegExp(`^Drained ${SECOND}#1 \\(${other.url}\\)`));
+      await run(['replicas', 'resume', SECOND, `${SECOND}#1`], env);
       const last = await refusal('/api/replicas/remove', { model: SECOND, name: `${SECOND}#1` });
       assert.deepEqual([last.status, last.code, last.param], [409, 'conflict', 'name']);
       const unknown = await refusal('/api/replicas/remove', { model: SECOND, name: `${SECOND}#0` });
