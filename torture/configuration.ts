@@ -24,11 +24,20 @@ export const BODY_BYTES = 200_000;
 const BODY_MS = 1000;
 export const READ_STALL_MS = 1500;
 
+/** Timeout of the first byte of a stream. A response that is not streamed may take longer. */
+export const FIRST_BYTE_MS = 3000;
+/** The wait that a replica requests with each 429. */
+export const RETRY_AFTER_MS = 4000;
+
 /** The limit of the account on the plan `budget`, which a run reaches. */
 export const BUDGET_TOKENS = 20_000;
 
 /** Returns the configuration as YAML, for replicas on these ports. */
-export function configuration(replicaPorts: readonly number[], falseUsagePort: number): string {
+export function configuration(
+  replicaPorts: readonly number[],
+  falseUsagePort: number,
+  limitedPort: number,
+): string {
   const pricing = `{ prompt: "${PRICE.prompt}", completion: "${PRICE.completion}" }`;
   const replicas = replicaPorts.map((port) => `{ url: "http://127.0.0.1:${port}", dialect: sluice }`);
   return `
@@ -41,7 +50,9 @@ models:
     replicas: [${replicas.join(', ')}]
   - id: ${FALSE_USAGE_MODEL}
     pricing: ${pricing}
-    replicas: [{ url: "http://127.0.0.1:${falseUsagePort}", dialect: vllm }]
+    replicas:
+      - { url: "http://127.0.0.1:${falseUsagePort}", dialect: vllm }
+      - { url: "http://127.0.0.1:${limitedPort}", dialect: vllm }
 plans:
   roomy:
     requestsPerMinute: 1000000
@@ -58,7 +69,7 @@ defaultPlan: roomy
 stream: { holdMs: 60000, stallMs: ${READ_STALL_MS} }
 limits: { bodyBytes: ${BODY_BYTES}, bodyBytesInMemory: ${4 * BODY_BYTES}, bodyMs: ${BODY_MS} }
 queue: { maxWaitMs: 5000 }
-engine: { stallMs: 1500, loadStallMs: ${LOAD_STALL_MS}, firstByteMs: 3000, silenceMs: 3000 }
+engine: { stallMs: 1500, loadStallMs: ${LOAD_STALL_MS}, firstByteMs: ${FIRST_BYTE_MS}, silenceMs: 3000 }
 ledger: { leaseMs: ${LEASE_MS}, settleWaitMs: ${SETTLE_WAIT_MS}, checkpointMs: 250, checkpointTokens: 16 }
 drainMs: 1500
 `;

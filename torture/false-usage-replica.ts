@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
-import { FALSE_USAGE_MODEL } from './configuration.ts';
+import { FALSE_USAGE_MODEL, RETRY_AFTER_MS } from './configuration.ts';
 import { FALSE_USAGES, parseScript, type FalseUsage, type ReplicaScript } from './false-usage.ts';
 
 const CONTEXT_TOKENS = 4096;
@@ -14,6 +14,39 @@ interface RequestBody {
 
 /** Starts a replica that uses vLLM's dialect and reports the usage selected by each prompt. */
 export async function startFalseUsageReplica(port: number): Promise<AsyncDisposable> {
+  return await startReplica(port, (response, body, script) => {
+    const isChat = body.messages !== undefined;
+    if (body.stream) void sendStream(response, script, isChat);
+    else setTimeout(() => sendBody(response, script, isChat), script.delayMs);
+  });
+}
+
+/** Another replica of the same model. */
+export interface LimitedReplica extends AsyncDisposable {
+  /** The requests so far whose scripts have `isCounted`. */
+  readonly counted: number;
+}
+
+/** Starts a replica that responds with 429 to every request. */
+export async function startLimitedReplica(port: number): Promise<LimitedReplica> {
+  let counted = 0;
+  const headers = { 'retry-after-ms': RETRY_AFTER_MS };
+  const server = await startReplica(port, (response, _body, { isCounted }) => {
+    if (isCounted) counted++;
+    response.writeHead(429, headers).end();
+  });
+  return {
+    get counted() {
+      return counted;
+    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  };
+}
+
+async function startReplica(
+  port: number,
+  generate: (response: ServerResponse, body: RequestBody, script: ReplicaScript) => void,
+): Promise<AsyncDisposable> {
   const server = createServer((request, response) => {
     const parts: Buffer[] = [];
     request.on('data', (part: Buffer) => parts.push(part));
@@ -26,9 +59,7 @@ export async function startFalseUsageReplica(port: number): Promise<AsyncDisposa
       if (request.method === 'GET') return response.writeHead(404).end();
       // The service sends JSON objects.
       const body = JSON.parse(Buffer.concat(parts).toString()) as RequestBody;
-      const script = parseScript(body.prompt ?? body.messages?.at(-1)?.content ?? '');
-      if (body.stream) return void sendStream(response, script, body.messages !== undefined);
-      return sendBody(response, script, body.messages !== undefined);
+      return generate(response, body, parseScript(body.prompt ?? body.messages?.at(-1)?.content ?? ''));
     });
   });
   server.listen(port, '127.0.0.1');

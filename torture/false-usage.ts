@@ -70,6 +70,10 @@ export interface ReplicaScript {
   /** Tokens of the completion. */
   words: number;
   wordBytes: number;
+  /** Delay of a response that is not streamed, in milliseconds. */
+  delayMs: number;
+  /** Whether the replica that limits its rate counts the request. */
+  isCounted: boolean;
 }
 
 /** Bytes per token with which the service estimates the tokens of a complete response. */
@@ -94,6 +98,10 @@ export interface FalseUsageOptions {
   words: number;
   /** Default: the bytes that the service estimates per token. */
   wordBytes?: number;
+  /** Default: 0. */
+  delayMs?: number;
+  /** Default: false. */
+  isCounted?: boolean;
   /** `max_tokens` minus the length of the completion. */
   spareTokens?: number;
 }
@@ -109,10 +117,13 @@ export function falseUsageRequest(options: FalseUsageOptions): TortureRequest {
     usage,
     words,
     wordBytes = WORD_BYTES,
+    delayMs = 0,
+    isCounted = false,
     spareTokens = 0,
   } = options;
   const { source, clamped = [] }: FalseUsage = FALSE_USAGES[usage];
-  const prompt = `Please ${JSON.stringify({ usage, words, wordBytes } satisfies ReplicaScript)}`;
+  const script: ReplicaScript = { usage, words, wordBytes, delayMs, isCounted };
+  const prompt = `Please ${JSON.stringify(script)}`;
   const isChat = endpoint === 'chat';
   const promptTokens = prompt.length + TEMPLATE_TOKENS.message + (isChat ? TEMPLATE_TOKENS.request : 0);
   const countedTokens = source === 'estimated' ? Math.ceil(prompt.length / 4) : PROMPT_TOKENS;

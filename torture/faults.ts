@@ -9,7 +9,7 @@ import type { TestServer } from '../test/server-process.ts';
 import { FALSE_USAGE_NAMES } from './false-usage.ts';
 import { replicaRequest, whileServingOthers, type FaultContext } from './fault-context.ts';
 import { sendHostileBodies } from './hostile-bodies.ts';
-import { LEASE_MS, LOAD_STALL_MS } from './configuration.ts';
+import { FIRST_BYTE_MS, LEASE_MS, LOAD_STALL_MS, RETRY_AFTER_MS } from './configuration.ts';
 import { childrenOf, sendSignal } from './program.ts';
 import type { Testbed } from './testbed.ts';
 
@@ -95,6 +95,14 @@ export const FAULT_TYPES: readonly FaultType[] = [
     exclusive: true,
     durationMs: MOMENT,
     inject: sendHostileBodies,
+  },
+  {
+    name: 'replica slow or limited',
+    weight: 4,
+    target: 'instance',
+    exclusive: true,
+    durationMs: MOMENT,
+    inject: sendToSlowAndLimitedReplicas,
   },
   { name: 'disk full', weight: 8, target: 'disk', durationMs: [50, 2500], inject: fillDisk },
   { name: 'database locked', weight: 4, target: 'disk', durationMs: [50, 2500], inject: lockDatabase },
@@ -306,6 +314,44 @@ async function sendFalseUsageRequests(context: FaultContext): Promise<void> {
   });
   if (!wasWarned(context, since))
     context.report({ kind: 'wrong', what: 'the log does not report the replica with false usage' });
+}
+
+/** Number of requests in turn while one of two replicas responds with 429. */
+const REQUESTS_IN_TURN = 20;
+
+/**
+ * Requests responses that are not streamed and take longer than the first byte of a stream may, and sends other requests
+ * in turn. All must be complete, and the replica that responds with 429 gets one of them per `RETRY_AFTER_MS`.
+ */
+async function sendToSlowAndLimitedReplicas(context: FaultContext): Promise<void> {
+  const { testbed, send, report } = context;
+  const sendOne = async (options: Partial<Parameters<typeof replicaRequest>[2]>): Promise<void> => {
+    const request = { endpoint: 'chat', streamed: false, usage: 'correct', words: 3, ...options } as const;
+    const record = await send(replicaRequest(context, 'hostile', request));
+    if (record.outcome.kind === 'complete') return;
+    report({ kind: 'unserved', what: 'a request to a slow or limited replica failed', record });
+  };
+  const before = testbed.limitedReplica.counted;
+  const startedAtMs = performance.now();
+  const sendInTurn = async (): Promise<void> => {
+    for (let number = 0; number < REQUESTS_IN_TURN; number++) {
+      await sendOne({ isCounted: true, streamed: number % 2 === 0 });
+    }
+  };
+  await whileServingOthers(context, async () => {
+    const slow = REQUEST_SHAPES.filter(({ streamed }) => !streamed).map((shape) =>
+      sendOne({ ...shape, delayMs: FIRST_BYTE_MS * 1.5 }),
+    );
+    await Promise.all([...slow, sendInTurn()]);
+  });
+  const most = 1 + Math.floor((performance.now() - startedAtMs) / RETRY_AFTER_MS);
+  const counted = testbed.limitedReplica.counted - before;
+  if (counted > most) {
+    report({
+      kind: 'unserved',
+      what: `${counted} of ${REQUESTS_IN_TURN} requests got a 429 first, not ${most}`,
+    });
+  }
 }
 
 function wasWarned({ testbed, index }: FaultContext, since: number): boolean {

@@ -8,7 +8,7 @@ import { openDatabase, type Database } from '../src/database/database.ts';
 import { Secret } from '../src/secret.ts';
 import { startPostgres, startValkey, type TestServer } from '../test/server-process.ts';
 import { createAccounts, type TortureCaller } from './accounts.ts';
-import { startFalseUsageReplica } from './false-usage-replica.ts';
+import { startFalseUsageReplica, startLimitedReplica, type LimitedReplica } from './false-usage-replica.ts';
 import { configuration, REPLICA_MODEL, REPLICAS } from './configuration.ts';
 import { openDisk, type Disk } from './disk.ts';
 import { Program } from './program.ts';
@@ -44,6 +44,8 @@ export interface Testbed extends AsyncDisposable {
   readonly instances: readonly Instance[];
   /** Engine servers, which all instances share. */
   readonly engines: readonly EngineProgram[];
+  /** A replica that responds with 429 to every request, beside the one that reports false usage. */
+  readonly limitedReplica: LimitedReplica;
   /** Null on SQLite, as is `valkey`. */
   readonly postgres: TestServer | null;
   readonly valkey: TestServer | null;
@@ -78,11 +80,12 @@ export async function startTestbed({ database, instances: count, stop }: Testbed
   const location = { home, url: postgres && new Secret(postgres.url) };
   const { callers, adminKey } = await createAccounts(location);
 
-  const [falseUsagePort = 0, ...ports] = await freePorts(1 + count + REPLICAS);
+  const [falseUsagePort = 0, limitedPort = 0, ...ports] = await freePorts(2 + count + REPLICAS);
   const replicaPorts = ports.splice(count);
   owned.use(await startFalseUsageReplica(falseUsagePort));
+  const limitedReplica = owned.use(await startLimitedReplica(limitedPort));
   const config = join(folder, 'sluice.yaml');
-  await writeFile(config, configuration(replicaPorts, falseUsagePort));
+  await writeFile(config, configuration(replicaPorts, falseUsagePort, limitedPort));
   const start = (name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Program => {
     const logFile = join(folder, `${name}.log`);
     // Compiling is half of the cost of starting the program.
@@ -128,6 +131,7 @@ export async function startTestbed({ database, instances: count, stop }: Testbed
   return {
     instances,
     engines,
+    limitedReplica,
     postgres,
     valkey,
     disk,
