@@ -335,14 +335,21 @@ export function estimatedPromptTokens(request: GenerationRequest): number {
   return promptTexts(request).reduce((sum, text) => sum + Math.ceil(text.length / 4), 0);
 }
 
-/** Returns the texts that are sent to the model, for estimates: one per prompt, tool and message, in this order. */
+/**
+ * Returns the texts that are sent to the model, for estimates: one per prompt, tool and message, in this order. The
+ * variables of the template come last, so that they do not change the prefix.
+ */
 export function promptTexts(request: GenerationRequest): readonly string[] {
   switch (request.kind) {
     case 'text':
       return request.prompts;
     case 'chat':
       // Most chat templates put the tools first.
-      return [...toolTexts(request.tools), ...request.messages.map(messageText)];
+      return [
+        ...toolTexts(request.tools),
+        ...request.messages.map(messageText),
+        ...variableTexts(request.templateVariables),
+      ];
   }
 }
 
@@ -354,6 +361,10 @@ function toolTexts(tools: readonly Tool[]): readonly string[] {
   let texts = TOOL_TEXTS.get(tools);
   if (texts === undefined) TOOL_TEXTS.set(tools, (texts = tools.map((tool) => JSON.stringify(tool))));
   return texts;
+}
+
+function variableTexts(variables: ChatRequest['templateVariables']): readonly string[] {
+  return Object.keys(variables).length === 0 ? [] : [JSON.stringify(variables)];
 }
 
 function messageText(message: Message): string {

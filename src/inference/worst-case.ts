@@ -15,8 +15,14 @@ export interface WorstCase {
 }
 
 /** Tokens that a template may add per message and per tool call. */
-const TOKENS_PER_MESSAGE = 16;
+const TOKENS_PER_MESSAGE = 24;
 const TOKENS_PER_CALL = 64;
+
+/** Tokens that a template may add per system message: that of Apriel repeats its own instructions. */
+const TOKENS_PER_SYSTEM_MESSAGE = 64;
+
+/** Tokens that a template may add per member of a JSON object that it writes as XML, with indentation or in code. */
+const TOKENS_PER_MEMBER = 8;
 
 /** Tokens that a template may add per chat, because some have a long system prompt or long instructions for tools. */
 const TOKENS_PER_CHAT = 2048;
@@ -101,27 +107,49 @@ function usageOf(promptTokens: number, completionTokens: number, price: Configur
 function maxPromptTokens(request: GenerationRequest): readonly number[] {
   const texts = promptTexts(request).map((text) => Buffer.byteLength(text) + TOKENS_PER_MESSAGE);
   switch (request.kind) {
-    case 'chat':
-      return [
-        [...texts, ...request.messages.map(callTokens)].reduce(
-          (sum, tokens) => sum + tokens,
-          TOKENS_PER_CHAT,
-        ),
+    case 'chat': {
+      const { messages, tools, templateVariables, responseFormat } = request;
+      // Servers put the schema of a response format into the prompts of some models.
+      const schema = responseFormat.type === 'json_schema' ? responseFormat.schema : null;
+      const parts = [
+        ...texts,
+        ...messages.map(addedTokens),
+        Buffer.byteLength(JSON.stringify(schema)),
+        TOKENS_PER_MEMBER * membersOf([tools.map(({ parameters }) => parameters), templateVariables, schema]),
       ];
+      return [parts.reduce((sum, tokens) => sum + tokens, TOKENS_PER_CHAT)];
+    }
     case 'text':
       return texts;
   }
 }
 
-/** Returns the maximum tokens of the IDs of tool calls, and of what templates add for each call. */
-function callTokens(message: Message): number {
+/**
+ * Returns the maximum tokens that templates add for a system message or a call, including its ID, and for the escapes
+ * if they write results and arguments as JSON strings.
+ */
+function addedTokens(message: Message): number {
   switch (message.role) {
     case 'system':
+      return TOKENS_PER_SYSTEM_MESSAGE;
     case 'user':
       return 0;
     case 'tool':
-      return Buffer.byteLength(message.toolCallId);
+      return Buffer.byteLength(message.toolCallId) + escapeBytes(message.content);
     case 'assistant':
-      return message.toolCalls.reduce((sum, { id }) => sum + Buffer.byteLength(id) + TOKENS_PER_CALL, 0);
+      return message.toolCalls.reduce(
+        (sum, call) => sum + Buffer.byteLength(call.id) + escapeBytes(call.arguments) + TOKENS_PER_CALL,
+        0,
+      );
   }
+}
+
+/** Returns how many bytes longer a text is as a JSON string. */
+function escapeBytes(text: string): number {
+  return Buffer.byteLength(JSON.stringify(text)) - Buffer.byteLength(text);
+}
+
+/** Returns the number of members and elements of a JSON value, including nested ones, or a few more. */
+function membersOf(value: unknown): number {
+  return JSON.stringify(value).match(/[,:]/g)?.length ?? 0;
 }

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
-import { ChatTemplate, ChatTemplateError } from '../../src/engine/llama/template.ts';
+import { ChatTemplate } from '../../src/engine/llama/template.ts';
 import { ServiceError } from '../../src/errors.ts';
-import type { ChatRequest, Message, ModelCard } from '../../src/generation.ts';
+import type { ChatRequest, Message, ModelCard, Tool } from '../../src/generation.ts';
 import { clampUsage, worstCase } from '../../src/inference/worst-case.ts';
 import type { ConfiguredModel } from '../../src/routing/served-model.ts';
+import { PUBLISHED } from '../engine/llama/templates.ts';
 import { chat, text } from '../engine/requests.ts';
 
 /** The fields of a model that the worst case depends on. */
@@ -41,7 +40,7 @@ test('no possible usage of a request exceeds its worst case', () => {
       const request = { ...chat(), messages, maxTokens, choices };
       const worst = worstCase(request, modelOf(context, Math.min(most, context), price));
       const promptTokens = Math.min(
-        Math.ceil(given.promptShare * (Buffer.byteLength(content) + 2064)),
+        Math.ceil(given.promptShare * (Buffer.byteLength(content) + 2072)),
         context - 1,
       );
       const longest = Math.min(maxTokens ?? Infinity, most, context - promptTokens);
@@ -55,50 +54,62 @@ test('no possible usage of a request exceeds its worst case', () => {
   );
 });
 
-const folder = process.env.SLUICE_TEST_TEMPLATES;
-
-test('no chat template adds more tokens than the worst case includes', { skip: folder === undefined }, () => {
-  const model = modelOf(1_000_000, 1, { prompt: 1, completion: 1 });
-  const call = (id: string) => ({ id, name: 'a', arguments: '{}' });
-  const round = (calls: number): Message[] => {
-    const toolCalls = Array.from({ length: calls }, (_, index) => call(`call_${index}`));
-    return [
-      { role: 'user', content: 'x' },
-      { role: 'assistant', content: null, reasoning: null, toolCalls },
-      ...toolCalls.map(({ id }): Message => ({ role: 'tool', toolCallId: id, content: 'y' })),
-      { role: 'assistant', content: 'z', reasoning: null, toolCalls: [] },
+test(
+  'no chat template adds more tokens than the worst case includes',
+  { skip: PUBLISHED.length === 0 },
+  () => {
+    const model = modelOf(1_000_000, 1, { prompt: 1, completion: 1 });
+    const call = (id: string) => ({ id, name: 'a', arguments: '{}' });
+    const round = (calls: number): Message[] => {
+      const toolCalls = Array.from({ length: calls }, (_, index) => call(`call_${index}`));
+      return [
+        { role: 'user', content: 'x' },
+        { role: 'assistant', content: null, reasoning: null, toolCalls },
+        ...toolCalls.map(({ id }): Message => ({ role: 'tool', toolCallId: id, content: 'y' })),
+        { role: 'assistant', content: 'z', reasoning: null, toolCalls: [] },
+      ];
+    };
+    const tools = [{ name: 'a', description: null, parameters: { type: 'object' }, strict: false }];
+    const chats: Partial<ChatRequest>[] = [
+      { messages: [{ role: 'user', content: 'x' }] },
+      { messages: [{ role: 'user', content: 'x' }], tools },
+      { messages: Array.from({ length: 20 }, () => round(1)).flat(), tools },
+      { messages: round(20), tools },
+      { messages: Array.from({ length: 200 }, () => SYSTEM_IN_CHAT).flat() },
+      { messages: [{ role: 'user', content: 'x' }], tools: [{ ...FIND, parameters: MANY_PROPERTIES }] },
+      {
+        messages: [{ role: 'user', content: 'x' }],
+        templateVariables: { documents: [{ title: 'a', text: 'One word. '.repeat(5000) }] },
+      },
     ];
-  };
-  const tools = [{ name: 'a', description: null, parameters: { type: 'object' }, strict: false }];
-  const chats: Partial<ChatRequest>[] = [
-    { messages: [{ role: 'user', content: 'x' }] },
-    { messages: [{ role: 'user', content: 'x' }], tools },
-    { messages: Array.from({ length: 20 }, () => round(1)).flat(), tools },
-    { messages: round(20), tools },
-  ];
-  for (const file of readdirSync(folder ?? '').filter((name) => name.endsWith('.jinja'))) {
-    const template = templateOf(readFileSync(join(folder ?? '', file), 'utf8'));
-    for (const fields of chats) {
-      const request = chat({}, fields);
-      const characters = template === null ? 0 : renderedLength(template, request);
-      // A token has at least three characters of English text, or of tags that are not control tokens.
-      assert.ok(
-        characters / 3 <= worstCase(request, model).promptTokens,
-        `${file}: ${characters} characters`,
-      );
+    for (const { name, source } of PUBLISHED) {
+      const template = new ChatTemplate(source, { bos: '<s>', eos: '</s>' });
+      for (const fields of chats) {
+        const request = chat({}, fields);
+        const characters = renderedLength(template, request);
+        // A token has at least three characters of English text, or of tags that are not control tokens.
+        assert.ok(
+          characters / 3 <= worstCase(request, model).promptTokens,
+          `${name}: ${characters} characters`,
+        );
+      }
     }
-  }
-});
+  },
+);
 
-/** Null if the template cannot be rendered. */
-function templateOf(source: string): ChatTemplate | null {
-  try {
-    return new ChatTemplate(source, { bos: '<s>', eos: '</s>' });
-  } catch (error) {
-    if (error instanceof ChatTemplateError) return null;
-    throw error;
-  }
-}
+const FIND: Tool = { name: 'find', description: null, parameters: { type: 'object' }, strict: false };
+
+/** Templates that write tools as XML or code add most for properties with short names. */
+const MANY_PROPERTIES = {
+  type: 'object',
+  properties: Object.fromEntries(Array.from({ length: 700 }, (_, i) => [`p${i}`, { type: 'null' }])),
+};
+
+const SYSTEM_IN_CHAT: readonly Message[] = [
+  { role: 'user', content: 'x' },
+  { role: 'assistant', content: 'y', reasoning: null, toolCalls: [] },
+  { role: 'system', content: 'z' },
+];
 
 /**
  * Returns the number of characters of the prompt. Counts a control token as one, and returns 0 if the template refuses
@@ -150,4 +161,23 @@ test('one choice never reserves more than the context', () => {
   const model = modelOf(200, 200, { prompt: 1, completion: 2 });
   const request = { ...chat({ text: 'x'.repeat(1000) }), maxTokens: null };
   assert.equal(worstCase(request, model).tokens, 200);
+});
+
+test('the escapes of results and arguments, the variables of the template and the schema of the response count', () => {
+  const model = modelOf(1_000_000, 1, { prompt: 1, completion: 1 });
+  const worst = (fields: Partial<ChatRequest>): number => worstCase(chat({}, fields), model).promptTokens;
+  const bare = worst({});
+  const long = 'word '.repeat(10_000);
+  assert.ok(worst({ templateVariables: { documents: [long] } }) - bare >= 50_000);
+  const schema = { description: long };
+  const responseFormat = { type: 'json_schema', name: 'x', schema, strict: null } as const;
+  assert.ok(worst({ responseFormat }) - bare >= 50_000);
+  // A control character takes six bytes in JSON.
+  const control = '\u0001'.repeat(10_000);
+  const call = { id: 'c', name: 'find', arguments: '{}' };
+  const messages: Message[] = [
+    { role: 'assistant', content: null, reasoning: null, toolCalls: [call] },
+    { role: 'tool', toolCallId: 'c', content: control },
+  ];
+  assert.ok(worst({ messages }) >= 60_000);
 });
