@@ -102,7 +102,7 @@ export const messageToolCalls = structured(
     supportedBy: TOOLS,
     bounds: `at most ${MAX_TOOL_CALLS}, with unique IDs`,
     description:
-      'Calls of an assistant message, as in the response. The next messages must contain their results: one message of role `tool` per call. `arguments` is the JSON text of an object; an empty string is the same as `{}`.',
+      'Calls of an assistant message, as in the response. The next messages must contain their results: one message of role `tool` per call. `arguments` is the JSON text of an object; an empty string is the same as `{}`, and any other text is sent to the model as `{"INVALID_JSON":"…"}`.',
   },
 );
 

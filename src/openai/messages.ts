@@ -3,11 +3,12 @@ import type { Message, Role, ToolCall } from '../generation.ts';
 import * as fields from './chat-fields.ts';
 import { JsonBudget } from './json-body.ts';
 import { RequestBody } from './request-body.ts';
-import { functionOf, parseFunctionName } from './tools.ts';
+import { functionOf } from './tools.ts';
 import {
   asObject,
   asString,
-  checkWellFormedJson,
+  isLongerThan,
+  isWellFormedJson,
   jsonObject,
   missing,
   refuseUnknown,
@@ -89,12 +90,24 @@ function parseContent(value: unknown, path: string): string {
 /** `cache_control` is accepted without effect, because agents that also support Anthropic's API send it. */
 const PART_FIELDS = new Set(['type', 'text', 'cache_control']);
 
+/** The content in the parts of OpenAI's and other APIs, such as `image_url` and `input_audio`. */
+const MEDIA = [
+  ['image', 'images'],
+  ['audio', 'audio inputs'],
+  ['video', 'videos'],
+  ['file', 'files'],
+] as const;
+
 function parsePart(value: unknown, path: string): string {
   const part = asObject(value, path);
   const type = part['type'] ?? null;
   if (type === null) throw missing(`${path}.type`);
   if (typeof type !== 'string') throw wrongType(`${path}.type`, 'a string', type);
-  if (type !== 'text') throw unsupported(`${path}.type`, 'must be `text`');
+  if (type !== 'text') {
+    const media = MEDIA.find(([part]) => type.includes(part))?.[1];
+    const reason = media === undefined ? '' : `; ${media} are not supported`;
+    throw unsupported(`${path}.type`, `must be \`text\`${reason}`);
+  }
   refuseUnknown(part, PART_FIELDS, `${path}.`);
   const text = part['text'] ?? null;
   if (text === null) throw missing(`${path}.text`);
@@ -136,7 +149,7 @@ function parseToolCall(value: unknown, path: string, budget: JsonBudget): ToolCa
   refuseUnknown(called, CALLED_FIELDS, `${path}.function.`);
   return {
     id: parseCallId(object['id'] ?? null, `${path}.id`),
-    name: parseFunctionName(called['name'] ?? null, `${path}.function.name`),
+    name: parseCalledName(called['name'] ?? null, `${path}.function.name`),
     arguments: parseArguments(called['arguments'] ?? null, `${path}.function.arguments`, budget),
   };
 }
@@ -146,20 +159,30 @@ function parseCallId(value: unknown, path: string): string {
   return fields.messageToolCallId.read(value, path) ?? '';
 }
 
-/** Checks the JSON text of an object. The budget bounds the values of all calls of the request. */
+/** A model can call a function by a name that functions cannot have, such as `fs.read`. */
+function parseCalledName(value: unknown, path: string): string {
+  if (value === null) throw missing(path);
+  if (typeof value !== 'string') throw wrongType(path, 'a string', value);
+  const name = value.toWellFormed();
+  if (name === '' || isLongerThan(name, fields.MAX_CALL_ID))
+    throw wrongValue(path, `1 to ${fields.MAX_CALL_ID} characters long`);
+  return name;
+}
+
+/**
+ * Returns the JSON text of an object. Any other text becomes a member of an object: responses can contain it, for
+ * example because a model's arguments were cut off, and servers and templates need an object. The budget bounds the
+ * values of all calls of the request; text beyond it is not parsed.
+ */
 function parseArguments(value: unknown, path: string, budget: JsonBudget): string {
   if (value === null) throw missing(path);
-  const text = asString(value, path);
+  if (typeof value !== 'string') throw wrongType(path, 'a string', value);
   // Servers return an empty text for functions without parameters.
-  if (text === '') return '{}';
-  const exceeded = budget.exceededBy(Buffer.from(text));
-  if (exceeded !== null) {
-    throw new ServiceError('invalid_value', `\`${path}\` ${exceeded}, counting all calls.`, { param: path });
-  }
-  const parsed = parseOrNull(text);
-  if (parsed === null || jsonObject(parsed) !== parsed) throw wrongValue(path, 'the JSON text of an object');
-  checkWellFormedJson(JSON.stringify(parsed), path);
-  return text;
+  if (value === '') return '{}';
+  const text = value.toWellFormed();
+  const parsed = budget.exceededBy(Buffer.from(text)) === null ? parseOrNull(text) : null;
+  const isObject = parsed !== null && jsonObject(parsed) === parsed;
+  return isObject && isWellFormedJson(JSON.stringify(parsed)) ? text : JSON.stringify({ INVALID_JSON: text });
 }
 
 function parseOrNull(text: string): unknown {

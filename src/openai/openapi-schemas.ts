@@ -37,12 +37,11 @@ export const REQUEST_SCHEMAS = {
       id: { type: 'string', minLength: 1, maxLength: MAX_CALL_ID },
       type: { const: 'function' },
       function: closed({
-        name: functionName,
+        name: { type: 'string', minLength: 1, maxLength: MAX_CALL_ID },
         arguments: {
           type: 'string',
-          description: 'JSON text of an object. An empty string means `{}`.',
-          contentMediaType: 'application/json',
-          contentSchema: { type: 'object' },
+          description:
+            'JSON text of an object. An empty string means `{}`. Any other text is sent to the model as `{"INVALID_JSON":"…"}`.',
         },
       }),
       index: {},

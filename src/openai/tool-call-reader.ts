@@ -103,7 +103,8 @@ export class ToolCallReader {
   readonly #queue: Call[] = [];
   /** The call of the last part. */
   #latest: Call | undefined;
-  #count = 0;
+  /** The IDs that were sent. */
+  readonly #ids = new Set<string>();
   #heldCharacters = 0;
 
   /**
@@ -117,7 +118,7 @@ export class ToolCallReader {
 
   /** Calls so far. */
   get count(): number {
-    return this.#count;
+    return this.#ids.size;
   }
 
   /** Adds the events that a part completes. Throws `engine_unavailable`. */
@@ -207,8 +208,10 @@ export class ToolCallReader {
   #send(call: Call, completionTokens: number, events: GenerationEvent[]): void {
     const choice = this.#choice;
     if (call.number === null) {
-      call.number = this.#count++;
-      const id = call.id ?? createToolCallId();
+      call.number = this.count;
+      // Some servers give all calls the same ID, but callers must send back calls with unique IDs.
+      const id = call.id === null || this.#ids.has(call.id) ? createToolCallId() : call.id;
+      this.#ids.add(id);
       events.push({ type: 'tool-call', choice, call: call.number, id, name: call.name, completionTokens });
     }
     if (call.held === '') return;

@@ -55,9 +55,14 @@ export function asString(value: unknown, path: string): string {
 /** An escape from `\\ud800` to `\\udfff` in JSON: JSON.stringify escapes only lone surrogates this way. */
 const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f]/;
 
+/** Whether a value has no lone surrogates. `text` is its JSON, from JSON.stringify. */
+export function isWellFormedJson(text: string): boolean {
+  return !LONE_SURROGATE.test(text);
+}
+
 /** Checks that a value has no lone surrogates. `text` is its JSON, from JSON.stringify. Throws `invalid_value`. */
 export function checkWellFormedJson(text: string, path: string): void {
-  if (LONE_SURROGATE.test(text)) throw wrongValue(path, 'well-formed Unicode text, without lone surrogates');
+  if (!isWellFormedJson(text)) throw wrongValue(path, 'well-formed Unicode text, without lone surrogates');
 }
 
 /** Whether a string has more than `max` Unicode code points, the unit of JSON Schema's `maxLength`. */

@@ -102,7 +102,8 @@ test('errors in calls and results have the path of the field', () => {
     [call(''), 'invalid_value', '.id'],
     [call('x'.repeat(257)), 'invalid_value', '.id'],
     [call('a'), 'invalid_value', '.id'],
-    [call('b', '{}', 'a b'), 'invalid_value', '.function.name'],
+    [call('b', '{}', ''), 'invalid_value', '.function.name'],
+    [call('b', '{}', 'x'.repeat(257)), 'invalid_value', '.function.name'],
     [call('b', '{}', null), 'missing_required_parameter', '.function.name'],
     [call('b', null), 'missing_required_parameter', '.function.arguments'],
     [call('b', {}), 'invalid_type', '.function.arguments'],
@@ -123,44 +124,58 @@ test('errors in calls and results have the path of the field', () => {
   for (const [message, code, path] of messages) refuses(() => parse(message), code, `messages[0]${path}`);
 });
 
-test('arguments are the JSON text of an object', () => {
-  const at = 'messages[0].tool_calls[0].function.arguments';
-  const withArguments = (text: string) =>
-    parse({ role: 'assistant', tool_calls: [call('a', text)] }, result('a'));
+/** Returns the calls of a message with these arguments. */
+const callsWith = (...texts: string[]) => {
+  const calls = texts.map((text, index) => call(`c${index}`, text));
+  const results = calls.map(({ id }) => result(String(id)));
+  const [message] = parse({ role: 'assistant', tool_calls: calls }, ...results);
+  assert.ok(message?.role === 'assistant');
+  return message.toolCalls;
+};
+
+test('arguments and names that a model can write are accepted, and arguments become the text of an object', () => {
   fc.assert(
     fc.property(fc.oneof(fc.json(), fc.string({ unit: 'binary' })), (text) => {
-      let isObject = text === '';
+      let isObject = false;
       try {
         const value: unknown = JSON.parse(text);
         isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
       } catch {
         // Not JSON.
       }
-      if (isObject) assert.doesNotThrow(() => withArguments(text));
-      else refuses(() => withArguments(text), 'invalid_value', at);
+      const [parsed] = callsWith(text);
+      const expected =
+        text === '' ? '{}' : isObject ? text : JSON.stringify({ INVALID_JSON: text.toWellFormed() });
+      assert.equal(parsed?.arguments, expected);
     }),
   );
-  refuses(() => withArguments('{"a":"\\ud800"}'), 'invalid_value', at);
+  const text = '{"a":"\\ud800"}';
+  assert.equal(callsWith(text)[0]?.arguments, JSON.stringify({ INVALID_JSON: text }));
+  assert.ok(parse({ role: 'assistant', tool_calls: [call('a', '{"a', 'fs.read')] }, result('a')));
 });
 
-test('the depth and the number of values of all arguments are bounded', () => {
-  const at = (index: number) => `messages[0].tool_calls[${index}].function.arguments`;
-  const withArguments = (...texts: string[]) => {
-    const calls = texts.map((text, index) => call(`c${index}`, text));
-    return parse({ role: 'assistant', tool_calls: calls }, ...calls.map(({ id }) => result(String(id))));
-  };
+test('arguments beyond the depth and the number of values of all calls are not parsed', () => {
+  const isParsed = (...texts: string[]) =>
+    callsWith(...texts).map((each) => !each.arguments.startsWith('{"INVALID_JSON"'));
   const nested = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
   const wide = (values: number) => `{"a":[${'1,'.repeat(values - 3)}1]}`;
-  assert.ok(withArguments(nested(64)));
-  refuses(() => withArguments('{}', nested(65)), 'invalid_value', at(1), 'nested more than 64 levels deep');
-  refuses(() => withArguments('['.repeat(1_000_000)), 'invalid_value', at(0));
-  assert.ok(withArguments(wide(25_000), wide(24_990)));
-  refuses(
-    () => withArguments(wide(25_000), wide(25_010)),
-    'invalid_value',
-    at(1),
-    'more than 50000 JSON values',
-  );
+  assert.deepEqual(isParsed(nested(64)), [true]);
+  assert.deepEqual(isParsed('{}', nested(65)), [true, false]);
+  assert.deepEqual(isParsed('['.repeat(1_000_000)), [false]);
+  assert.deepEqual(isParsed(wide(25_000), wide(24_990)), [true, true]);
+  assert.deepEqual(isParsed(wide(25_000), wide(25_010)), [true, false]);
+});
+
+test('the error for a part of another type names what is not supported', () => {
+  const types = { image_url: 'images', input_audio: 'audio inputs', video_url: 'videos', file: 'files' };
+  for (const [type, media] of Object.entries(types)) {
+    refuses(
+      () => parse({ role: 'user', content: [{ type }] }),
+      'unsupported_parameter',
+      'messages[0].content[0].type',
+      `must be \`text\`; ${media} are not supported`,
+    );
+  }
 });
 
 test('calls must be followed by their results; otherwise, the error matches the OpenAI API', () => {

@@ -325,17 +325,25 @@ describe('tool calls of a whole response', () => {
     for (const value of ['{"a":1}', { a: 1 }]) {
       const tool_calls = [
         { id: 'c1', type: 'function', function: { name: 'f', arguments: value } },
-        { id: 'c1', type: 'function', function: { name: 'f', arguments: null } },
+        { id: 'c2', type: 'function', function: { name: 'f', arguments: null } },
       ];
       assert.deepEqual(readWhole({ role: 'assistant', content: 'See:', tool_calls }), [
         token('See:'),
         toolCall('c1', 'f'),
         toolArguments('{"a":1}'),
-        toolCall('c1', 'f', 1),
+        toolCall('c2', 'f', 1),
         toolArguments('{}', 1),
         finish('tool_calls'),
       ]);
     }
+  });
+
+  it('have different IDs even if the server repeats one, because a request with the same ID twice is refused', () => {
+    const same = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{}' } };
+    const events = readWhole({ role: 'assistant', content: null, tool_calls: [same, same] });
+    const ids = events.flatMap((event) => (event.type === 'tool-call' ? [event.id] : []));
+    assert.equal(ids[0], 'c1');
+    assert.equal(new Set(ids).size, 2);
   });
 
   it('keep arguments that are not JSON', () => {
