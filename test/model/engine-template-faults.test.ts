@@ -10,8 +10,8 @@ import { temporaryFolder } from '../harness.ts';
 import { assertRefused, chat, complete, file, SKIP } from './embedded-engine.ts';
 import { assertCall, callsOf, OFF } from './lamp-tools.ts';
 
-/** Refuses system messages that are not the first message, and fails with more than three messages. */
-const TEMPLATE = `{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('Misplaced: ' + m.content) }}{% endif %}{% if loop.index > 3 %}{{ m.content | nope }}{% endif %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}`;
+/** Refuses an answer as the first message, and fails with more than three messages. */
+const TEMPLATE = `{% for m in messages %}{% if m.role == 'assistant' and loop.first %}{{ raise_exception('Misplaced: ' + m.content) }}{% endif %}{% if loop.index > 3 %}{{ m.content | nope }}{% endif %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}`;
 
 /** Copies the model file to `path`, with another chat template. */
 async function copyModel(path: string, template: string): Promise<void> {
@@ -51,17 +51,18 @@ describe('a model whose chat template throws', SKIP, () => {
 
   const user: Message = { role: 'user', content: 'Turn it off.' };
   const system: Message = { role: 'system', content: 'Be brief.' };
+  const answer: Message = { role: 'assistant', content: 'Done.', reasoning: null, toolCalls: [] };
   const warnings = () => lines.filter((line) => line.includes('"level":"warn"'));
 
   test('refuses a conversation, returns the message of the template as the error, and logs nothing', async () => {
-    const request = chat('', { messages: [user, system] });
+    const request = chat('', { messages: [answer, user] });
     const error = await assertRefused(engine, request, 'invalid_value', 'messages');
-    assert.equal(error.message, 'Misplaced: Be brief.');
+    assert.equal(error.message, 'Misplaced: Done.');
     assert.deepEqual(warnings(), []);
   });
 
   test('refuses a conversation that the template cannot render, and logs the reason once', async () => {
-    const request = chat('', { messages: [user, user, user, user] });
+    const request = chat('', { messages: [user, answer, user, answer] });
     for (let turn = 0; turn < 2; turn++) {
       const error = await assertRefused(engine, request, 'invalid_value', 'messages');
       assert.match(error.message, /cannot render these messages/);

@@ -90,11 +90,12 @@ describe('the tokenizer of prompts', () => {
     const prompts = tokenizer(1000, source, log);
     const message = { role: 'user' as const, content: 'secret' };
     const refusal = { code: 'invalid_value', param: 'messages', message: 'No: secret' };
-    await assert.rejects(prompts.tokenize(chatRequest({ messages: [message, message] })), refusal);
+    const answer = { ...message, role: 'assistant' as const, reasoning: null, toolCalls: [] };
+    await assert.rejects(prompts.tokenize(chatRequest({ messages: [message, answer] })), refusal);
     assert.deepEqual(lines, []);
     const failure = { code: 'invalid_value', param: 'messages', message: /cannot render these messages/ };
     for (let turn = 0; turn < 2; turn++)
-      await assert.rejects(prompts.tokenize(chatRequest({ messages: [message, message, message] })), failure);
+      await assert.rejects(prompts.tokenize(chatRequest({ messages: [message, answer, message] })), failure);
     assert.equal(lines.length, 1);
     assert.match(lines[0] ?? '', /"level":"warn".*the chat template failed/);
     assert.match(lines[0] ?? '', /nope/);
