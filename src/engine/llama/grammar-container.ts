@@ -1,5 +1,6 @@
 import type { JsonSchema } from '../../generation.ts';
 import { MAX_BRANCHES, unsatisfiable, schemaError, type SchemaObject } from './grammar-keywords.ts';
+import { memberList } from './grammar-members.ts';
 import { type GrammarRules, inClass, literal } from './grammar-rules.ts';
 
 /** Creates the rules of a container's members. */
@@ -15,23 +16,19 @@ export interface ContainerRule {
   width: number;
 }
 
-/**
- * Returns the rule of an object, with the properties in the order of the schema, then additional ones. Each property
- * has one rule, which includes the rest of the object, so the length of the grammar is linear.
- */
+/** Returns the rule of an object: its properties in the order of `memberList`, then additional ones. */
 export function objectRule(schema: SchemaObject, path: string, grammar: MemberRules): ContainerRule {
   const members = membersOf(schema, path, grammar);
   const extra = extraMember(schema, path, members, grammar);
-  let rest = extra === null ? null : grammar.rules.share(`${extra} ("," ws ${extra})*`);
-  let mayEnd = true;
-  for (const { name, rule, required } of members.toReversed()) {
-    const member = `${literal(JSON.stringify(name))} ":" sp ${rule}`;
-    const alone = rest === null ? member : `${member} ${mayEnd ? `("," ws ${rest})?` : `"," ws ${rest}`}`;
-    rest = grammar.rules.share(required || rest === null ? alone : `${alone} | ${rest}`);
-    if (required) mayEnd = false;
-  }
-  if (rest === null) return { expression: '"{}"', width: 1 };
-  const expression = `"{" ws ${rest} ws "}"${mayEnd ? ' | "{}"' : ''}`;
+  const rest = extra === null ? null : grammar.rules.share(`${extra} ("," ws ${extra})*`);
+  const rules = members.map(({ name, rule, required }) => ({
+    expression: grammar.rules.share(`${literal(JSON.stringify(name))} ":" sp ${rule}`),
+    required,
+  }));
+  const list = memberList(grammar.rules, rules, '"," ws', rest);
+  if (list === null) return { expression: '"{}"', width: 1 };
+  const mayBeEmpty = members.every(({ required }) => !required);
+  const expression = `"{" ws ${list} ws "}"${mayBeEmpty ? ' | "{}"' : ''}`;
   return { expression, width: objectWidth(members, extra !== null) };
 }
 
@@ -40,14 +37,9 @@ export function objectRule(schema: SchemaObject, path: string, grammar: MemberRu
  * and the end.
  */
 function objectWidth(members: readonly Member[], extra: boolean): number {
-  let longest = 0;
-  let run = 0;
-  for (const { required } of members) {
-    run += 1;
-    longest = Math.max(longest, run);
-    if (required) run = 0;
-  }
-  return Math.max(longest, run + (extra ? 1 : 0)) + (run === 0 ? 2 : 3);
+  const optional = members.filter(({ required }) => !required).length;
+  const others = Math.min(1, members.length - optional) + (extra ? 1 : 0);
+  return optional + others + 3;
 }
 
 /** Returns the rule of an array: the `prefixItems`, then `items`, with `minItems` to `maxItems` in total. */

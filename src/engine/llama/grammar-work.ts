@@ -218,7 +218,9 @@ function firstNames({
   const needed: readonly unknown[] = Array.isArray(required) ? required : [];
   const names = Object.keys(properties);
   const end = names.findIndex((name) => needed.includes(name));
-  if (end !== -1) return new Set(names.slice(0, end + 1));
+  if (end === 0) return new Set(names.slice(0, 1));
+  // Optional properties can be in any order.
+  if (end !== -1) return new Set(names.filter((name, index) => index === end || !needed.includes(name)));
   const closed = (additionalProperties ?? false) === false && needed.length === 0;
   return closed ? new Set(names) : null;
 }

@@ -13,8 +13,8 @@ type ConstrainedFormat = Exclude<ResponseFormat, { type: 'text' }>;
 /**
  * Returns a GBNF grammar (llama.cpp's notation, start rule `root`) for a response format.
  *
- * Every string of the grammar is JSON that satisfies the schema, but not vice versa: properties are in the order of the
- * schema; a schema with `properties` or `prefixItems` allows other members only if it also has `additionalProperties`
+ * Every string of the grammar is JSON that satisfies the schema, but not vice versa: properties are in the order of
+ * `memberList`; a schema with `properties` or `prefixItems` allows other members only if it also has `additionalProperties`
  * or `items`; white space is bounded, because small models would repeat it endlessly; numbers have at most 15 digits
  * before and 15 after the decimal point, but an integer with a bound can have 16.
  *

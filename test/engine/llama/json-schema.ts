@@ -4,7 +4,7 @@ export type Schema = boolean | { [keyword: string]: unknown };
 
 /**
  * Whether `value` satisfies `schema`. `closed` applies the rules of the grammars: by default, only the properties in
- * `properties` and the items in `prefixItems` are allowed, properties are in order, additional properties come last and
+ * `properties` and the items in `prefixItems` are allowed, required properties are in order, additional properties come last and
  * have names without escapes, and the keywords of a schema without `type` determine its type.
  */
 export function satisfies(value: unknown, schema: Schema, root: Schema, closed: boolean): boolean {
@@ -39,7 +39,7 @@ export function satisfies(value: unknown, schema: Schema, root: Schema, closed: 
     const names = (schema['propertyNames'] as { enum?: string[] } | undefined)?.enum;
     if (names !== undefined && !Object.keys(value).every((name) => names.includes(name))) return false;
     const order = [...new Set([...Object.keys(properties), ...(names ?? []), ...required])];
-    if (closed && !inOrder(Object.keys(value), order)) return false;
+    if (closed && !inOrder(Object.keys(value), order, required)) return false;
     return Object.entries(value).every(([name, inner]) =>
       // Required names that are not declared are allowed by default.
       holds(
@@ -182,13 +182,25 @@ function objects(member: fc.Arbitrary<Schema>): fc.Arbitrary<Schema> {
     }));
 }
 
-function inOrder(names: readonly string[], declared: readonly string[]): boolean {
-  const positions = names.map((name) => (declared.includes(name) ? declared.indexOf(name) : declared.length));
+/** `declared` lists the names of properties, and `required` those of them that cannot be missing. */
+function inOrder(
+  names: readonly string[],
+  declared: readonly string[],
+  required: readonly string[],
+): boolean {
   const plain = (name: string): boolean => JSON.stringify(name) === `"${name}"`;
-  return names.every((name, i) => {
-    const isExtra = positions[i] === declared.length && declared.length > 0;
-    return (positions[i] ?? 0) >= (positions[i - 1] ?? 0) && (!isExtra || plain(name));
-  });
+  const known = names.filter((name) => declared.includes(name));
+  const extras = names.slice(known.length);
+  if (extras.some((name) => declared.includes(name) || (declared.length > 0 && !plain(name)))) return false;
+  const isSorted = (list: readonly string[]): boolean =>
+    list.every((name, i) => i === 0 || declared.indexOf(list[i - 1] ?? '') < declared.indexOf(name));
+  const firstOptional = declared.findIndex((name) => !required.includes(name));
+  const leading = firstOptional === -1 ? declared : declared.slice(0, firstOptional);
+  const optional = declared.filter((name) => !required.includes(name));
+  const states = (declared.length - leading.length - optional.length + 1) * 2 ** optional.length;
+  if (states > 32) return isSorted(known);
+  const startsWithLeading = leading.every((name, i) => known[i] === name);
+  return startsWithLeading && isSorted(known.filter((name) => required.includes(name)));
 }
 
 function typesOf(schema: Record<string, unknown>, closed: boolean): string[] | null {

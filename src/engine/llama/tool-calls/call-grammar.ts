@@ -1,4 +1,5 @@
 import type { Tool } from '../../../generation.ts';
+import { memberList } from '../grammar-members.ts';
 import { type GrammarRules, inClass, literal } from '../grammar-rules.ts';
 import { fallbackTable } from '../sequence-matcher.ts';
 import { ArgumentTypes } from './argument-types.ts';
@@ -84,7 +85,7 @@ export class CallGrammar {
   }
 
   /**
-   * Returns an expression for arguments that the format writes one by one: in the order of the schema if the tool is
+   * Returns an expression for arguments that the format writes one by one: in the order of `memberList` if the tool is
    * strict, otherwise in any order. A tool without properties has no arguments.
    */
   members(tool: Tool, member: (argument: string) => string, separator = ''): string {
@@ -92,7 +93,15 @@ export class CallGrammar {
     const properties = objectOf(tool.parameters.properties);
     const names = Object.keys(properties);
     if (names.length === 0) return '""';
-    if (tool.strict) return this.#ordered(tool, names, member, separator);
+    if (tool.strict) {
+      const required = new Set(listOf(tool.parameters.required));
+      const members = names.map((name) => ({
+        expression: this.rules.share(member(name)),
+        required: required.has(name),
+      }));
+      const list = memberList(this.rules, members, separator);
+      return members.some((each) => each.required) ? `${list}` : `(${list})?`;
+    }
     const any = this.rules.share(names.map((name) => member(name)).join(' | '));
     return separator === '' ? `${any}*` : `(${any} (${separator} ${any})*)?`;
   }
@@ -151,27 +160,6 @@ export class CallGrammar {
     }
     return names[0] ?? '""';
   }
-
-  #ordered(
-    tool: Tool,
-    names: readonly string[],
-    member: (name: string) => string,
-    separator: string,
-  ): string {
-    const required = Array.isArray(tool.parameters.required) ? (tool.parameters.required as unknown[]) : [];
-    // The first member has no separator before it, so each suffix of the list has two rules: one for the start, and one
-    // for after another member.
-    let [first, rest] = ['""', '""'];
-    for (const name of names.toReversed()) {
-      const one = member(name);
-      const before = separator === '' ? '' : `${separator} `;
-      const isOptional = !required.includes(name);
-      const nextFirst = this.rules.share(`${one} ${rest}${isOptional ? ` | ${first}` : ''}`);
-      rest = this.rules.share(`${before}${one} ${rest}${isOptional ? ` | ${rest}` : ''}`);
-      first = nextFirst;
-    }
-    return first;
-  }
 }
 
 /** Returns a GBNF terminal for the JSON string of a text. */
@@ -181,6 +169,10 @@ function jsonLiteral(text: string): string {
 
 function classOf(character: string): string {
   return inClass(character.codePointAt(0) ?? 0);
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
 }
 
 function objectOf(value: unknown): object {

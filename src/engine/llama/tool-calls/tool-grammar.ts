@@ -1,6 +1,7 @@
 import type { JsonSchema, Tool } from '../../../generation.ts';
 import { ServiceError } from '../../../errors.ts';
 import { checkJsonSchema } from '../../../openai/json-schema.ts';
+import { isAnyOrder } from '../grammar-members.ts';
 import { GrammarRules, literal } from '../grammar-rules.ts';
 import { schemaError, unsatisfiable } from '../grammar-keywords.ts';
 import { type RawRules, SchemaGrammar } from '../grammar-schema.ts';
@@ -48,14 +49,26 @@ export function toolGrammar(options: ToolGrammarOptions): string {
   }
 }
 
-/** Whether the grammar can follow the schema of a tool. */
+/** Whether the grammar can follow the schema of a tool without an order that the model may not expect. */
 function isSupported({ parameters }: Tool): boolean {
   try {
     checkJsonSchema(parameters, 'parameters');
-    return (parameters as { type?: unknown }).type === 'object';
+    return (parameters as { type?: unknown }).type === 'object' && hasAnyOrder(parameters);
   } catch {
     return false;
   }
+}
+
+/** Whether the optional properties of each object in a schema can be in any order. */
+function hasAnyOrder(schema: unknown): boolean {
+  if (typeof schema !== 'object' || schema === null) return true;
+  const { properties, required } = schema as { properties?: unknown; required?: unknown };
+  if (typeof properties === 'object' && properties !== null) {
+    const needed: readonly unknown[] = Array.isArray(required) ? required : [];
+    const members = Object.keys(properties).map((name) => ({ required: needed.includes(name) }));
+    if (!isAnyOrder(members)) return false;
+  }
+  return Object.values(schema).every(hasAnyOrder);
 }
 
 /** `enforced`: names of the tools whose schemas are refused if the format cannot enforce them. */

@@ -4,6 +4,7 @@ import * as fc from 'fast-check';
 import type { JsonSchema, Tool } from '../../../../src/generation.ts';
 import { HARMONY } from '../../../../src/engine/llama/tool-calls/harmony.ts';
 import { HERMES } from '../../../../src/engine/llama/tool-calls/hermes.ts';
+import { QWEN_XML } from '../../../../src/engine/llama/tool-calls/qwen-xml.ts';
 import { HARMONY_CHANNELS } from '../../../../src/engine/llama/tool-calls/reasoning.ts';
 import { toolGrammar } from '../../../../src/engine/llama/tool-calls/tool-grammar.ts';
 import type { ToolFormat } from '../../../../src/engine/llama/tool-calls/tool-format.ts';
@@ -133,6 +134,29 @@ describe('schemas of tools that are not strict', () => {
     const days: JsonSchema = { type: 'integer', minimum: 1, maximum: 7 };
     assert.equal(grammarOf(withSchema({ days })), grammarOf(withSchema({ days }, true)));
     assert.notEqual(grammarOf(withSchema({ days })), grammarOf(free));
+  });
+
+  it('let the model write optional arguments in any order, in all formats', () => {
+    const properties = { alpha: { type: 'integer' }, mike: { type: 'integer' }, zulu: { type: 'integer' } };
+    const used = withSchema(properties);
+    const call = (format: ToolFormat): Gbnf =>
+      new Gbnf(toolGrammar({ ...options, format, tools: [{ ...used, name: 'f' }] }));
+    const json = (args: string): string => `<tool_call>\n{"name": "f", "arguments": ${args}}\n</tool_call>`;
+    const xml = (args: string): string =>
+      `<tool_call>\n<function=f>\n${args.replace(/(\w+)=(\d);/g, '<parameter=$1>\n$2\n</parameter>\n')}</function>\n</tool_call>`;
+    const [hermes, qwen] = [call(HERMES), call(QWEN_XML)];
+    for (const order of ['zulu=1;', 'zulu=1;alpha=2;', 'mike=1;zulu=2;alpha=3;', '']) {
+      assert.ok(qwen.accepts(xml(order)), order);
+      assert.ok(hermes.accepts(json(`{${order.replace(/(\w+)=(\d);/g, '"$1":$2,').slice(0, -1)}}`)), order);
+    }
+  });
+
+  it('are ignored if an object has too many optional properties for any order', () => {
+    const names = Array.from({ length: 8 }, (_, index) => `p${index}`);
+    const properties = Object.fromEntries(names.map((name) => [name, { type: 'integer' } as const]));
+    assert.ok(!grammarOf(withSchema(properties)).includes('p7'));
+    assert.ok(!grammarOf(withSchema({ inner: { type: 'object', properties } })).includes('p7'));
+    assert.ok(grammarOf(withSchema(properties, true)).includes('p7'));
   });
 
   it('are ignored if a keyword is not supported', () => {
