@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto';
-import { setImmediate as turn, setTimeout as pause } from 'node:timers/promises';
+import { setImmediate as turn } from 'node:timers/promises';
 import { sql, type Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
-import { DatabaseError } from '../database/errors.ts';
+import { loggable } from '../database/errors.ts';
 import { ACCESS_RELOAD, CACHE_SCOPE_SECRET, type Schema } from '../database/schema.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import { ServiceError } from '../errors.ts';
@@ -200,9 +200,9 @@ export class KeyStore implements AsyncDisposable {
   async deleteExpired(): Promise<void> {
     this.#removeExpired();
     try {
-      await writeBetweenOthers(() => deleteExpiredPlaygroundKeys(this.#database, this.#clock.now()));
+      await deleteExpiredPlaygroundKeys(this.#database, this.#clock.now());
     } catch (error) {
-      this.#log.warn('cannot delete expired playground keys; will retry', { error: error as Error });
+      this.#log.warn('cannot delete expired playground keys; will retry', { error: loggable(error) });
     }
   }
 
@@ -217,24 +217,22 @@ export class KeyStore implements AsyncDisposable {
           batch.map(([id, ip]) => sql`when ${id} then ${ip}`),
           sql` `,
         );
-        await writeBetweenOthers(() =>
-          this.#database.background
-            .updateTable('keys')
-            .set({
-              last_used_at: this.#clock.now(),
-              last_used_ip: sql<string | null>`coalesce(case id ${addresses} end, last_used_ip)`,
-            })
-            .where(
-              'id',
-              'in',
-              batch.map(([id]) => id),
-            )
-            .execute(),
-        );
+        await this.#database.background
+          .updateTable('keys')
+          .set({
+            last_used_at: this.#clock.now(),
+            last_used_ip: sql<string | null>`coalesce(case id ${addresses} end, last_used_ip)`,
+          })
+          .where(
+            'id',
+            'in',
+            batch.map(([id]) => id),
+          )
+          .execute();
       }
     } catch (error) {
       for (const [id, ip] of used) this.#used.set(id, this.#used.get(id) ?? ip);
-      this.#log.warn('cannot save the last use of keys; will retry', { error: error as Error });
+      this.#log.warn('cannot save the last use of keys; will retry', { error: loggable(error) });
     }
   }
 
@@ -469,26 +467,6 @@ const DELETE_EXPIRED_MS = 3_600_000;
 const REFRESH_MS = 1000;
 /** Keys per statement, because SQLite limits the number of parameters. */
 const LAST_USED_BATCH = 500;
-
-/** Maximum attempts of a background write while the database is busy, and the pause between attempts. */
-const ATTEMPTS = 20;
-const ATTEMPT_PAUSE_MS = 5;
-
-/**
- * Tries a write up to `ATTEMPTS` times while the database is busy. Under load, the gaps between ledger writes are
- * shorter than a millisecond, so one attempt rarely succeeds.
- */
-async function writeBetweenOthers(write: () => Promise<unknown>): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      await write();
-      return;
-    } catch (error) {
-      if (attempt === ATTEMPTS || !(error instanceof DatabaseError) || error.fault !== 'busy') throw error;
-      await pause(ATTEMPT_PAUSE_MS);
-    }
-  }
-}
 
 const SYSTEM_CLOCK: KeyClock = { now: () => Date.now(), elapsed: () => performance.now() };
 

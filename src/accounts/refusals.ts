@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../database/database.ts';
+import { loggable } from '../database/errors.ts';
 import type { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 
@@ -117,7 +118,7 @@ export class RefusalCounts implements AsyncDisposable {
     try {
       await this.#database.background.deleteFrom('refusals').where('minute', '<', before).execute();
     } catch (error) {
-      this.#log.warn('cannot delete old counts of refused requests; will retry', { error: error as Error });
+      this.#log.warn('cannot delete old counts of refused requests; will retry', { error: loggable(error) });
     }
   }
 
@@ -165,7 +166,7 @@ export class RefusalCounts implements AsyncDisposable {
       } catch (error) {
         for (const [key, row] of batch) this.#putBack(key, row);
         if (!this.#failing) {
-          this.#log.warn('cannot save counts of refused requests; will retry', { error: error as Error });
+          this.#log.warn('cannot save counts of refused requests; will retry', { error: loggable(error) });
         }
         this.#failing = true;
         return;

@@ -34,6 +34,12 @@ export class DatabaseError extends Error {
   }
 }
 
+/** Returns the message of a `DatabaseError`, which is complete without a stack; other errors unchanged, to be logged with one. */
+export function loggable(error: unknown): string | Error {
+  if (error instanceof DatabaseError) return error.message;
+  return error instanceof Error ? error : new Error(String(error));
+}
+
 type FaultText = readonly [DatabaseFault, string];
 
 const CONFLICT: FaultText = ['conflict', 'refused a change that conflicts with another row'];
@@ -41,8 +47,8 @@ const CONFLICT: FaultText = ['conflict', 'refused a change that conflicts with a
 /** Result codes of SQLite (https://sqlite.org/rescode.html), extended or primary, that are not `failed`. */
 const SQLITE_FAULTS: ReadonlyMap<number, FaultText> = new Map([
   [3, ['unwritable', 'cannot be read or written: check its owner and permissions']],
-  [5, ['busy', 'is locked by another process']],
-  [6, ['busy', 'is locked by another process']],
+  [5, ['busy', 'is locked by another connection']],
+  [6, ['busy', 'is locked by another connection']],
   [8, ['unwritable', 'is not writable: check its owner and permissions, and whether the disk is read-only']],
   [10, ['unwritable', 'failed to read from or write to the disk']],
   [

@@ -12,6 +12,12 @@ import { SqliteReaderDialect } from './sqlite-reader.ts';
 /** How long a statement waits for the lock of another process, in milliseconds. */
 const BUSY_MS = 5000;
 
+/**
+ * Maximum attempts of a background statement, which do not wait for the lock, because that would block the event loop.
+ * Under load, the gaps between ledger writes are shorter than a millisecond, so one attempt rarely succeeds.
+ */
+const BACKGROUND_ATTEMPTS = 50;
+
 interface SqliteOptions {
   /** Whether `reports` uses a thread. */
   threads: boolean;
@@ -56,7 +62,7 @@ async function open(path: string, { threads, onMigration }: SqliteOptions) {
     files.push(...openFiles(path));
     const backgroundConnection = await connect(path, 0);
     const background = new Kysely<Schema>({
-      dialect: new NodeSqliteDialect(backgroundConnection, path, beforeWrite),
+      dialect: new NodeSqliteDialect(backgroundConnection, path, beforeWrite, BACKGROUND_ATTEMPTS),
     });
     const reports = threads ? new Kysely<Schema>({ dialect: new SqliteReaderDialect(path) }) : kysely;
     const revision = backgroundConnection.prepare('select value from settings where name = ?');

@@ -14,13 +14,13 @@ export class SocketDirectoryError extends Error {
 }
 
 /**
- * Returns the directory for sockets, and deletes the sockets of dead processes in it. The directory is in the system's
- * temporary directory if the path of the data directory is too long. Rejects with a `SocketDirectoryError`.
+ * Returns the directory for sockets, and deletes the sockets of dead processes in it. The directory is in the
+ * temporary directory (the system's by default) if the path of the data directory is too long. Rejects with a `SocketDirectoryError`.
  */
-export async function socketDirectory(dataDirectory: string): Promise<string> {
+export async function socketDirectory(dataDirectory: string, temporary = tmpdir()): Promise<string> {
   const preferred = join(dataDirectory, 'run');
   const user = process.getuid?.() ?? 0;
-  const directory = fits(preferred) ? preferred : join(tmpdir(), `sluice-${user}`);
+  const directory = fits(preferred) ? preferred : join(temporary, `sluice-${user}`);
   if (!fits(directory)) {
     throw new SocketDirectoryError(
       `The path ${directory} is too long for sockets. Set SLUICE_HOME or TMPDIR to a shorter path.`,

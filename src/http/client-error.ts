@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { ServiceError } from '../errors.ts';
 import { errorBody } from '../openai/error-body.ts';
 import type { HttpContext } from './context.ts';
+import { retryHeaders } from './exchange.ts';
 import { authenticatedRequests, limitHeaders } from './limit-headers.ts';
 
 // An `import` would read all properties of the module, and one of them loads Node's `fetch`.
@@ -45,7 +46,7 @@ async function refuseConnection(context: HttpContext, fault: ServiceError, socke
   const head = [
     `HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status] ?? ''}`,
     `x-request-id: ${request?.requestId ?? randomUUIDv7()}`,
-    ...headerLines(limits),
+    ...headerLines([...limits, ...retryHeaders(fault)]),
     'content-type: application/json',
     `content-length: ${Buffer.byteLength(body)}`,
     'connection: close',

@@ -124,11 +124,16 @@ export function sendError(
 /** Headers of a 503 without a known wait. */
 export const RETRY_SOON: string[] = ['retry-after', '1', 'retry-after-ms', '1000'];
 
-function retryHeaders(error: ServiceError): string[] {
+/**
+ * Statuses of errors that another attempt may not get. All others have the same result, or, like a response that takes too
+ * long, cost as much again.
+ */
+const MAY_SUCCEED_LATER: ReadonlySet<number> = new Set([408, 409, 500]);
+
+export function retryHeaders(error: ServiceError): string[] {
   if (error.retryAfterMs === undefined) {
     if (error.status === 503) return RETRY_SOON;
-    // Waiting does not help against a limit without `retryAfterMs`, nor when a response takes too long.
-    return error.status === 429 || error.status === 504 ? ['x-should-retry', 'false'] : [];
+    return MAY_SUCCEED_LATER.has(error.status) ? [] : ['x-should-retry', 'false'];
   }
   const waitMs = Math.ceil(error.retryAfterMs);
   const headers = [

@@ -1,3 +1,4 @@
+import { didYouMean } from '../nearest.ts';
 import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
 import { API_PATHS } from './api/endpoints.ts';
 
@@ -23,4 +24,18 @@ const PATTERNS = [...PATHS, ...API_PATHS].map(([path, methods]) => {
 /** Returns the methods that a path supports; null: unknown path. */
 export function methodsOf(path: string): readonly string[] | null {
   return PATTERNS.find(({ pattern }) => pattern.test(path))?.methods ?? null;
+}
+
+/** Maximum length of a path that a hint repeats. */
+const MAX_HINT = 200;
+
+/** Returns ` Did you mean …?` for a path with a missing, repeated or wrong prefix, or a spelling error; empty if none is near. */
+export function hintFor(path: string): string {
+  const candidates = [`/v1${path}`, path.slice(path.lastIndexOf('/v1/'))];
+  const right = candidates.find((candidate) => candidate.startsWith('/v1/') && methodsOf(candidate));
+  if (right !== undefined && right.length <= MAX_HINT) return ` Did you mean \`${right}\`?`;
+  return didYouMean(
+    path,
+    GENERATION_KINDS.map((kind) => ENDPOINTS[kind].path),
+  );
 }

@@ -21,7 +21,7 @@ import { GenerationEndpoint, generationKind } from './generation-endpoint.ts';
 import { serveHalfClosed } from './half-close.ts';
 import { registerHealth } from './health.ts';
 import { registerMetrics } from './metrics-endpoint.ts';
-import { methodsOf } from './paths.ts';
+import { hintFor, methodsOf } from './paths.ts';
 import { pipelineBound } from './pipelining.ts';
 import { countRefusal, refuse } from './refusal.ts';
 import { violation } from './strict.ts';
@@ -191,7 +191,7 @@ function refuseUnknown(context: HttpContext, request: FastifyRequest, reply: Fas
   if (!methods) {
     const fault = new ServiceError(
       'unknown_url',
-      `Unknown endpoint: ${request.method} ${path.slice(0, 200)}.`,
+      `Unknown endpoint: ${request.method} ${path.slice(0, 200)}.${hintFor(path)}`,
     );
     countRefusal(context, request.raw, fault, null);
     sendError(exchange, fault, context.limits.drainBytes);

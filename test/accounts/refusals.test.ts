@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { readRefusals, RefusalCounts } from '../../src/accounts/refusals.ts';
+import { openDatabase, sqlitePath } from '../../src/database/database.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 import { openLog, SILENT } from '../../src/log.ts';
+import { temporaryFolder } from '../harness.ts';
 import { testDatabases, type TestDatabase } from '../servers.ts';
 
 const MINUTE = 60_000;
@@ -147,6 +150,44 @@ for (const kind of testDatabases()) {
     });
   });
 }
+
+test('counts are saved between the writes of other connections on SQLite, without a warning', async () => {
+  await using folder = await temporaryFolder();
+  await using database = await openDatabase({ home: folder.path, url: null });
+  const lines: string[] = [];
+  await using refusals = new RefusalCounts(
+    database,
+    openLog('info', { write: (line) => void lines.push(line) }),
+  );
+  using other = new DatabaseSync(sqlitePath(folder.path));
+  other.exec('begin immediate');
+  refusals.record(zoe, error('invalid_json'));
+  const saved = refusals.flush();
+  // The first attempt fails.
+  await new Promise(setImmediate);
+  other.exec('rollback');
+  await saved;
+  assert.deepEqual(lines, []);
+  assert.equal((await readRefusals(database, ALL)).length, 1);
+});
+
+test('a lock that stays is one warning with the message only', async () => {
+  await using folder = await temporaryFolder();
+  await using database = await openDatabase({ home: folder.path, url: null });
+  const lines: string[] = [];
+  await using refusals = new RefusalCounts(
+    database,
+    openLog('info', { write: (line) => void lines.push(line) }),
+  );
+  using other = new DatabaseSync(sqlitePath(folder.path));
+  other.exec('begin immediate');
+  refusals.record(zoe, error('invalid_json'));
+  await refusals.flush();
+  const [first, ...more] = lines.map((line) => JSON.parse(line) as { error: string });
+  assert.deepEqual(more, []);
+  assert.match(first?.error ?? '', /^The database .*sluice\.db is locked by another connection\.$/);
+  other.exec('rollback');
+});
 
 function counts(database: TestDatabase) {
   const clock = { now: Date.UTC(2026, 10, 23) };

@@ -155,6 +155,24 @@ test('a connection has at most 16 unanswered requests: it is closed after their 
   assert.equal(await wire.rest(), '');
 });
 
+test('the error for an unknown path names the right one if there is one', async () => {
+  for (const [path, right] of [
+    ['/chat/completions', '/v1/chat/completions'],
+    ['/completions', '/v1/completions'],
+    ['/models', '/v1/models'],
+    ['/v1/v1/models', '/v1/models'],
+    ['/api/v1/chat/completions', '/v1/chat/completions'],
+    ['/v1/chat/completion', '/v1/chat/completions'],
+    ['/v1/embeddings', null],
+    ['/nowhere', null],
+  ] as const) {
+    const response = await exchange(service.url, requestText(`POST ${path}`));
+    assertError(response, 'unknown_url');
+    assert.equal(/Did you mean `(.+)`\?/.exec(response.body)?.[1] ?? null, right, path);
+    assert.equal(response.header('x-should-retry'), 'false');
+  }
+});
+
 test('a client that waits for 100 Continue gets it, and then its response', async () => {
   using wire = await Wire.open(service.url);
   const headers = { ...key, 'Content-Length': String(hello.length), Expect: '100-continue' };

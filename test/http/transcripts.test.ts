@@ -310,7 +310,7 @@ test('an admin key sees why the ledger is not writable', async () => {
   };
   assert.deepEqual([rest.status, rest.running], ['storage_unavailable', 0]);
   assert.ok(ledger.sinceMs >= 0);
-  assert.match(ledger.reason, /is locked by another process/);
+  assert.match(ledger.reason, /is locked by another connection/);
 });
 
 test('each file of golden/ belongs to a case', () => {

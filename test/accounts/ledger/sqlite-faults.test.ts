@@ -57,7 +57,7 @@ test('a lock that another process holds too long does not block the event loop',
   other.exec('begin immediate');
   await assert.rejects(ledger.settle(running.id, settlement()), { code: 'storage_unavailable' });
   await until(() => !ledger.health.writable);
-  assert.match(ledger.health.writable ? '' : ledger.health.reason, /is locked by another process/);
+  assert.match(ledger.health.writable ? '' : ledger.health.reason, /is locked by another connection/);
   await assert.rejects(ledger.open(newRow(), counts()), { code: 'storage_unavailable' });
   other.exec('rollback');
   other.close();
