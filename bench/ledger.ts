@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util';
 import { DAY_MS, dayOf } from '../src/accounts/ledger/days.ts';
 import { readRequests, type RequestFilter } from '../src/accounts/ledger/requests.ts';
 import type { UsageDimension } from '../src/accounts/ledger/dimensions.ts';
-import { readUsage } from '../src/accounts/ledger/usage.ts';
+import { readUsagePage } from '../src/accounts/ledger/usage.ts';
 import { firstIdAt } from '../src/database/partitions.ts';
 import { testDatabases, type TestDatabase } from '../test/servers.ts';
 import { DAYS, fill, LARGE, MODELS, RARE } from './ledger/fill.ts';
@@ -59,7 +59,7 @@ if (databases === undefined) throw new Error(`${name} is not available.`);
 async function runQueries(database: TestDatabase): Promise<void> {
   const today = dayOf(Date.now());
   const usage = (by: UsageDimension[]) => () =>
-    readUsage(database, { by, fromDay: today - 31, toDay: today, accountId: LARGE });
+    readUsagePage(database, { by, fromDay: today - 31, toDay: today, accountId: LARGE });
   const page =
     (filter: RequestFilter, before: string | null = null) =>
     () =>
@@ -71,7 +71,7 @@ async function runQueries(database: TestDatabase): Promise<void> {
   await time('… by day and model', usage(['day', 'model']));
   await time('… by day, model and key', usage(['day', 'model', 'key']));
   await time('monthly usage of all accounts, by account', () =>
-    readUsage(database, { by: ['account'], fromDay: today - 31, toDay: today }),
+    readUsagePage(database, { by: ['account'], fromDay: today - 31, toDay: today }),
   );
   await time('latest page of the request log of the largest account', page({}));
   await time('… older than 90% of the rows', page({}, oldId));

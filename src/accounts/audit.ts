@@ -134,7 +134,7 @@ export async function listAudit(
   const limit = pageLimit(page);
   const before = page.cursor ?? null;
   if (before !== null && !UUID.test(before)) throw invalidCursor();
-  let rows = database.kysely
+  let rows = database.reports
     .selectFrom('audit')
     .selectAll()
     .orderBy('id', 'desc')

@@ -6,10 +6,12 @@ import { CLIENT_DISCONNECTED } from './write.ts';
 
 export const HOUR_MS = 3_600_000;
 
-/** From `fromDay`, before `toDay`, in days since 1970-01-01. `accountId` null: all accounts. */
+/** From `fromDay`, before `toDay`, in days since 1970-01-01, and the same in hours. `accountId` null: all accounts. */
 interface DayRange {
   fromDay: number;
   toDay: number;
+  fromHour?: number;
+  toHour?: number;
   accountId?: string | null;
 }
 
@@ -51,10 +53,10 @@ const KEY = sql`
  * An ID contains the time at which the request arrived. A request starts when its body is complete, which takes at most an
  * hour (`limits.bodyMs`).
  */
-function inRange({ fromDay, toDay, accountId }: DayRange) {
-  const first = firstIdAt(fromDay * DAY_MS - HOUR_MS);
+function inRange({ fromDay, toDay, fromHour = fromDay * 24, toHour = toDay * 24, accountId }: DayRange) {
+  const first = firstIdAt((fromHour - 1) * HOUR_MS);
   const ofAccount = accountId == null ? sql`` : sql`account_id = ${accountId} and`;
-  return sql`${ofAccount} id >= ${first} and id < ${firstIdAt(toDay * DAY_MS)}`;
+  return sql`${ofAccount} id >= ${first} and id < ${firstIdAt(toHour * HOUR_MS)}`;
 }
 
 /** Returns the SQL for `bucketOf` of a numeric expression. */

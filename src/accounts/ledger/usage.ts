@@ -63,7 +63,7 @@ interface RowKey {
   account_id?: string;
 }
 
-interface Sums extends RowKey {
+interface SelectedSums extends RowKey {
   requests: number;
   errors: number;
   aborted: number;
@@ -77,33 +77,141 @@ interface Sums extends RowKey {
   low_pico: string;
 }
 
-/**
- * Like `readUsage`, limited to `MAX_HOURLY_DAYS` days if grouped by hour. `nextDay` is the first day that was left out;
- * null: none.
- */
-export async function readUsagePage(
-  database: Database,
-  query: UsageQuery,
-): Promise<{ rows: UsageRow[]; nextDay: number | null }> {
-  // There are no requests before 1970.
-  const endDay = isHourly(query) ? Math.max(query.fromDay, 0) + MAX_HOURLY_DAYS : Infinity;
-  const toDay = Math.min(query.toDay, endDay);
-  return {
-    rows: await readUsage(database, { ...query, toDay }),
-    nextDay: toDay < query.toDay ? toDay : null,
-  };
+type Sums = Omit<SelectedSums, 'high_pico' | 'low_pico'> & { costPico: bigint };
+
+/** Days that are read together or, for hourly usage, hours of one day. */
+interface UsageWindow extends UsageQuery {
+  /** In hours since 1970-01-01: from `fromHour`, before `toHour`. Only for hourly usage. */
+  fromHour?: number;
+  toHour?: number;
+}
+
+/** A page of usage by hour or day ends after the day in which it reaches this many rows. */
+const MAX_USAGE_ROWS = 5000;
+
+/** Hours per query of hourly usage. A query also reads the hour before, in which requests may have arrived. */
+const HOURS_PER_READ = 3;
+
+/** Rows of the daily roll-ups per query, except that a day is not split. */
+const ROLL_UPS_PER_READ = 500;
+
+interface UsagePage {
+  rows: UsageRow[];
+  /** The first day that was left out; null: none. */
+  nextDay: number | null;
 }
 
 /**
  * Sums usage from the daily roll-ups: exact, and fast with millions of requests. Hourly usage is read from the
- * requests themselves. Sorted by the dimensions in the order of `by`. Rejects with a `DatabaseError`.
+ * requests themselves. Sorted by the dimensions in the order of `by`. A page by hour covers at most `MAX_HOURLY_DAYS`
+ * days, and one by hour or day ends after about `MAX_USAGE_ROWS` rows; without them, there is one page. Reads a little
+ * at a time, so that other reports need not wait, and stops when `signal` aborts. Rejects with a `DatabaseError` or the
+ * signal's reason.
  */
-export async function readUsage(database: Database, query: UsageQuery): Promise<UsageRow[]> {
-  const sums = await readSums(database, query);
-  const histograms = await readHistograms(database, query);
+export async function readUsagePage(
+  database: Database,
+  query: UsageQuery,
+  { signal, maxRows = MAX_USAGE_ROWS }: { signal?: AbortSignal; maxRows?: number } = {},
+): Promise<UsagePage> {
+  const { by } = query;
+  // There are no requests before 1970.
+  const endDay = isHourly(query) ? Math.max(query.fromDay, 0) + MAX_HOURLY_DAYS : Infinity;
+  const toDay = Math.min(query.toDay, endDay);
+  let nextDay = toDay < query.toDay ? toDay : null;
+  const isPaged = isHourly(query) || by.includes('day');
+  const sums = new Map<string, Sums>();
+  const histograms = new Map<string, Histograms>();
+  let lastDay: number | null = null;
+  for await (const window of windowsOf(database, { ...query, toDay })) {
+    signal?.throwIfAborted();
+    if (isPaged && sums.size >= maxRows && window.fromDay !== lastDay) {
+      nextDay = window.fromDay;
+      break;
+    }
+    lastDay = window.fromDay;
+    for (const row of await inTurn(database, () => readSums(database, window))) addSums(sums, row, by);
+    signal?.throwIfAborted();
+    await inTurn(database, () => readHistograms(database, window, histograms));
+  }
+  return { rows: await toRows([...sums.values()].toSorted(orderOf(by)), histograms, by), nextDay };
+}
+
+/** The latest read of usage of each database. */
+const reads = new WeakMap<Database['reports'], Promise<void>>();
+
+/** Reads usage after all earlier reads, so that other queries wait for one read and not for one of each report. */
+function inTurn<T>({ reports }: Database, read: () => Promise<T>): Promise<T> {
+  const result = (reads.get(reports) ?? Promise.resolve()).then(read);
+  reads.set(
+    reports,
+    result.then(
+      () => {},
+      () => {},
+    ),
+  );
+  return result;
+}
+
+/** Yields the parts of the period in order. Yields at least one, because a total has a row even without requests. */
+async function* windowsOf(database: Database, query: UsageQuery): AsyncGenerator<UsageWindow, void> {
+  if (isHourly(query)) {
+    for (let day = Math.max(query.fromDay, 0); day < query.toDay; day++) {
+      for (let hour = day * 24; hour < (day + 1) * 24; hour += HOURS_PER_READ) {
+        yield { ...query, fromDay: day, toDay: day + 1, fromHour: hour, toHour: hour + HOURS_PER_READ };
+      }
+    }
+    return;
+  }
+  const { rows: days } = await sql<{ day: number; count: number }>`
+    select day, count(*) as count from usage_days where ${filtered(query)} group by day order by day`.execute(
+    database.reports,
+  );
+  let { fromDay } = query;
+  let count = 0;
+  for (const { day, count: rows } of days) {
+    if (count > 0 && count + rows > ROLL_UPS_PER_READ) {
+      yield { ...query, fromDay, toDay: day };
+      [fromDay, count] = [day, 0];
+    }
+    count += rows;
+  }
+  yield { ...query, fromDay };
+}
+
+function addSums(
+  all: Map<string, Sums>,
+  { high_pico, low_pico, ...row }: SelectedSums,
+  by: UsageQuery['by'],
+): void {
+  const costPico = wholeSum({ high_pico, low_pico });
+  const known = all.get(rowName(row, by));
+  if (known === undefined) {
+    all.set(rowName(row, by), { ...row, costPico });
+    return;
+  }
+  for (const count of COUNTS) known[count] += row[count];
+  known.costPico += costPico;
+}
+
+/** Orders rows like the database: numbers by value, and text by character. */
+function orderOf(by: UsageQuery['by']): (a: RowKey, b: RowKey) => number {
+  return (a, b) => {
+    for (const dimension of by) {
+      const [left, right] = [a[COLUMNS[dimension]] ?? '', b[COLUMNS[dimension]] ?? ''];
+      if (left !== right) return left < right ? -1 : 1;
+    }
+    return 0;
+  };
+}
+
+async function toRows(
+  sums: readonly Sums[],
+  histograms: ReadonlyMap<string, Histograms>,
+  by: UsageQuery['by'],
+): Promise<UsageRow[]> {
   const rows: UsageRow[] = [];
   for (const row of sums) {
-    const { ttft = [], speed = [] } = histograms.get(rowName(row, query.by)) ?? {};
+    const { ttft = [], speed = [] } = histograms.get(rowName(row, by)) ?? {};
     rows.push({
       hour: row.hour ?? null,
       day: row.day ?? null,
@@ -119,7 +227,7 @@ export async function readUsage(database: Database, query: UsageQuery): Promise<
       completionTokens: row.completion_tokens,
       reasoningTokens: row.reasoning_tokens,
       billedTokens: row.billed_tokens,
-      costPico: wholeSum(row),
+      costPico: row.costPico,
       ttftMs: await percentiles(ttft, { p50: 0.5, p95: 0.95 }),
       tokensPerSecond: await percentiles(speed, { p50: 0.5, p5: 0.05 }),
     });
@@ -127,21 +235,19 @@ export async function readUsage(database: Database, query: UsageQuery): Promise<
   return rows;
 }
 
-async function readSums(database: Database, query: UsageQuery): Promise<Sums[]> {
+const COUNTS = [
+  ...(['requests', 'errors', 'aborted', 'interrupted'] as const),
+  ...(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'reasoning_tokens', 'billed_tokens'] as const),
+];
+
+async function readSums(database: Database, query: UsageWindow): Promise<SelectedSums[]> {
   const by = query.by.map((dimension) => sql.ref(COLUMNS[dimension]));
   const grouped = by.length > 0 ? sql`group by ${sql.join(by)} order by ${sql.join(by)}` : sql``;
   const sum = (column: string) =>
     sql`cast(coalesce(sum(${sql.ref(column)}), 0) as bigint) as ${sql.ref(column)}`;
   const table = isHourly(query) ? hourlyUsage(query) : sql`usage_days`;
-  const { rows } = await sql<Sums>`
-    select ${sql.join([
-      ...by,
-      ...['requests', 'errors', 'aborted', 'interrupted'].map(sum),
-      ...['prompt_tokens', 'cached_tokens', 'completion_tokens', 'reasoning_tokens', 'billed_tokens'].map(
-        sum,
-      ),
-      ...halfSums(sql`cost_pico`),
-    ])}
+  const { rows } = await sql<SelectedSums>`
+    select ${sql.join([...by, ...COUNTS.map(sum), ...halfSums(sql`cost_pico`)])}
     from ${table} where ${filtered(query)} ${grouped}`.execute(database.reports);
   return rows;
 }
@@ -153,10 +259,14 @@ type Histograms = Record<'ttft' | 'speed', string[]>;
 const KEY_ORDER: readonly UsageDimension[] = ['account', 'day', 'model', 'key'];
 
 /**
- * Returns the histograms of each row, by `rowName`. Groups by a prefix of the primary key, because the database would
+ * Adds the histograms of each row, by `rowName`. Groups by a prefix of the primary key, because the database would
  * otherwise sort all buckets, which takes longer than the rest of the query.
  */
-async function readHistograms(database: Database, query: UsageQuery): Promise<Map<string, Histograms>> {
+async function readHistograms(
+  database: Database,
+  query: UsageWindow,
+  all: Map<string, Histograms>,
+): Promise<void> {
   const where = filtered(query);
   const deepest = Math.max(0, ...query.by.map((dimension) => KEY_ORDER.indexOf(dimension)));
   const dimensions = isHourly(query) ? query.by : KEY_ORDER.slice(0, deepest + 1);
@@ -168,7 +278,13 @@ async function readHistograms(database: Database, query: UsageQuery): Promise<Ma
   const { rows } = await sql<HistogramRow>`
     select ${group}, ${selectBuckets('ttft')}, ${selectBuckets('speed')}
     from ${selected} group by ${group}`.execute(database.reports);
-  return groupByName(rows, query.by);
+  for (const row of rows) {
+    const name = rowName(row, query.by);
+    const histograms = all.get(name) ?? { ttft: [], speed: [] };
+    all.set(name, histograms);
+    if (row.ttft !== null) histograms.ttft.push(row.ttft);
+    if (row.speed !== null) histograms.speed.push(row.speed);
+  }
 }
 
 function isHourly({ by }: UsageQuery): boolean {
@@ -176,18 +292,6 @@ function isHourly({ by }: UsageQuery): boolean {
 }
 
 type HistogramRow = RowKey & Record<keyof Histograms, string | null>;
-
-function groupByName(rows: readonly HistogramRow[], by: readonly UsageDimension[]): Map<string, Histograms> {
-  const found = new Map<string, Histograms>();
-  for (const row of rows) {
-    const name = rowName(row, by);
-    const histograms = found.get(name) ?? { ttft: [], speed: [] };
-    found.set(name, histograms);
-    if (row.ttft !== null) histograms.ttft.push(row.ttft);
-    if (row.speed !== null) histograms.speed.push(row.speed);
-  }
-  return found;
-}
 
 /**
  * Selects the buckets of a group as one string (`12:3,14:1,12:2`), because there are a hundred times as many
@@ -249,8 +353,9 @@ function addBuckets(counts: Map<number, number>, text: string): void {
   }
 }
 
-function filtered({ fromDay, toDay, accountId, keyId, model }: UsageQuery) {
+function filtered({ fromDay, toDay, fromHour, toHour, accountId, keyId, model }: UsageWindow) {
   const conditions = [sql`day >= ${fromDay}`, sql`day < ${toDay}`];
+  if (fromHour !== undefined) conditions.push(sql`hour >= ${fromHour}`, sql`hour < ${toHour}`);
   if (accountId != null) conditions.push(sql`account_id = ${accountId}`);
   if (keyId != null) conditions.push(sql`key_id = ${keyId}`);
   if (model != null) conditions.push(sql`model = ${model}`);

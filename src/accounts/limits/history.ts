@@ -14,7 +14,13 @@ export interface ScopeHistory {
   recentTokens: number;
 }
 
-/** Reads the usage of an account. Rejects with a `ServiceError` `storage_unavailable`. */
+/**
+ * Usage older than this is not subtracted from a bucket when its counters are read from the ledger, in milliseconds: the
+ * requests of this time are read one by one, and a large burst can take months to refill.
+ */
+const MAX_RECENT_MS = 3_600_000;
+
+/** Reads the usage of an account, and of at most `MAX_RECENT_MS` for its buckets. Rejects with a `ServiceError` `storage_unavailable`. */
 export async function readHistory(
   history: UsageHistory,
   accountId: string,
@@ -23,7 +29,7 @@ export async function readHistory(
   exceptIds: readonly string[],
 ): Promise<HistoryEntry[]> {
   try {
-    return await history.read(accountId, atMs, recentMs, exceptIds);
+    return await history.read(accountId, atMs, Math.min(recentMs, MAX_RECENT_MS), exceptIds);
   } catch (cause) {
     const message = 'The usage of this account cannot be read now. Try again later.';
     throw new ServiceError('storage_unavailable', message, { cause, retryAfterMs: 1000 });

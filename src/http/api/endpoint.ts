@@ -20,6 +20,8 @@ interface CallContext {
   limits: Limits;
   context: HttpContext;
   request: BrowserRequest;
+  /** Aborts when the client disconnects. */
+  signal: AbortSignal;
   /** Additional response headers, as names and values in turn. Names may repeat. */
   responseHeaders: string[];
 }

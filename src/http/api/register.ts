@@ -99,6 +99,10 @@ async function respond(
     body: endpoint.body && parse(endpoint.body, parseJsonBody(bytes)),
   };
   const responseHeaders = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'];
+  const disconnected = new AbortController();
+  reply.raw.once('close', () => {
+    disconnected.abort(new ServiceError('request_timeout', 'The client disconnected.'));
+  });
   const body = await context.accounts.use(async (database) => {
     const { account } = endpoint;
     const accountId =
@@ -112,6 +116,7 @@ async function respond(
       limits,
       context,
       request: { headers: request.headers, ip: request.ip },
+      signal: disconnected.signal,
       responseHeaders,
       principal,
       actor: principal?.actor,

@@ -16,15 +16,11 @@ import { usageJson } from './ledger-json.ts';
 export const usageEndpoints = endpoints(usageOperations, {
   readUsage: {
     account: accountInQuery,
-    handle: async ({ database, accountId, query }) => {
+    handle: async ({ database, signal, accountId, query }) => {
       const range = parseUsageQuery(query, Date.now());
-      const { rows, nextDay } = await readUsagePage(database, {
-        ...range,
-        fromDay: query.cursor === undefined ? range.fromDay : Number(query.cursor),
-        accountId,
-        keyId: query.key_id,
-        model: query.model,
-      });
+      const fromDay = query.cursor === undefined ? range.fromDay : Number(query.cursor);
+      const filter = { accountId, keyId: query.key_id, model: query.model };
+      const { rows, nextDay } = await readUsagePage(database, { ...range, fromDay, ...filter }, { signal });
       return pageJson({ items: rows, nextCursor: nextDay === null ? null : String(nextDay) }, usageJson);
     },
   },

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { randomUUIDv7 } from 'node:crypto';
 import { describe, test } from 'node:test';
+import { sql } from 'kysely';
 import { dayOf } from '../../../src/accounts/ledger/days.ts';
 import { openUsageHistory } from '../../../src/accounts/ledger/history.ts';
+import { readHistory } from '../../../src/accounts/limits/history.ts';
 import { readReceipt, readReceiptsOf } from '../../../src/accounts/ledger/receipt.ts';
 import { exportRequests, readRequests } from '../../../src/accounts/ledger/requests.ts';
 import { firstIdAt } from '../../../src/database/partitions.ts';
-import { readUsage } from '../../../src/accounts/ledger/usage.ts';
+import { readUsagePage } from '../../../src/accounts/ledger/usage.ts';
 import type { Ledger, OpenedRow, Settlement } from '../../../src/accounts/ledger/ledger.ts';
 import { testDatabases } from '../../servers.ts';
 import { counts, open, newRow, settlement } from './fixture.ts';
@@ -18,8 +20,98 @@ async function settled(ledger: Ledger, opened: Partial<OpenedRow> = {}, ended: P
   return one;
 }
 
+async function readUsage(...[database, query]: Parameters<typeof readUsagePage>) {
+  return (await readUsagePage(database, query)).rows;
+}
+
 for (const databases of testDatabases()) {
   describe(`ledger queries on ${databases.name}`, () => {
+    test('usage by day is read in pages of whole days, and other usage is summed over all of them', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const noon = Date.UTC(2026, 4, 31, 12);
+      const day = dayOf(noon);
+      for (let index = 0; index < 12; index++) {
+        const startedAt = noon + Math.floor(index / 3) * 86_400_000;
+        const ended = { firstTokenAt: startedAt + 10, endedAt: startedAt + 500 };
+        await settled(ledger, { startedAt, model: `m/${index % 3}`, keyId: `key_${index}` }, ended);
+      }
+      // Many roll-ups in a day, so that each day is a query of its own.
+      const more = Array.from({ length: 600 }, (_, index) => ({
+        account_id: 'acct_1',
+        day: day + Math.floor(index / 300),
+        model: 'm/0',
+        key_id: `key_many_${index}`,
+      }));
+      for (const row of more) {
+        await sql`
+          insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted, prompt_tokens,
+            cached_tokens, completion_tokens, reasoning_tokens, billed_tokens, cost_pico)
+          values (${row.account_id}, ${row.day}, ${row.model}, ${row.key_id}, 1, 0, 0, 0, 1, 0, 1, 0, 2, 3)`.execute(
+          database.kysely,
+        );
+      }
+      const query = { fromDay: day, toDay: day + 4, accountId: 'acct_1' };
+      const pages: number[] = [];
+      const found: string[] = [];
+      for (let fromDay: number | null = day; fromDay !== null;) {
+        const page: Awaited<ReturnType<typeof readUsagePage>> = await readUsagePage(
+          database,
+          { ...query, fromDay, by: ['key', 'day'] },
+          { maxRows: 300 },
+        );
+        pages.push(page.rows.length);
+        found.push(...page.rows.map(({ keyId, day: one }) => `${one} ${keyId}`));
+        fromDay = page.nextDay;
+      }
+      assert.deepEqual(pages, [303, 309]);
+      assert.equal(new Set(found).size, 612);
+      const byModel = await readUsage(database, { ...query, by: ['model'] });
+      assert.deepEqual(
+        byModel.map(({ model, requests, ttftMs }) => [model, requests, ttftMs !== null]),
+        [
+          ['m/0', 604, true],
+          ['m/1', 4, true],
+          ['m/2', 4, true],
+        ],
+      );
+    });
+
+    test('reports of usage take turns, so that another query waits for one of them', async () => {
+      await using database = await databases.open();
+      let [running, most] = [0, 0];
+      const reports = database.reports.withPlugin({
+        transformQuery: ({ node }) => {
+          most = Math.max(most, ++running);
+          return node;
+        },
+        transformResult: async ({ result }) => {
+          running--;
+          return result;
+        },
+      });
+      const query = { by: ['hour'] as const, fromDay: 20_000, toDay: 20_001 };
+      await Promise.all(Array.from({ length: 4 }, () => readUsagePage({ ...database, reports }, query)));
+      assert.equal(most, 1);
+    });
+
+    test('a report stops when its caller disconnects', async () => {
+      await using database = await databases.open();
+      const signal = AbortSignal.abort(new Error('disconnected'));
+      const query = { by: ['hour'] as const, fromDay: 20_000, toDay: 20_007 };
+      await assert.rejects(readUsagePage(database, query, { signal }), /disconnected/);
+    });
+
+    test('usage older than an hour is not read request by request', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const now = Date.now();
+      await settled(ledger, { id: firstIdAt(now - 7_200_000), startedAt: now - 7_200_000 });
+      await settled(ledger);
+      const [usage] = await readHistory(openUsageHistory(database), 'acct_1', now, 69 * 86_400_000, []);
+      assert.equal(usage?.recentRequests, 1);
+    });
+
     test('usage is grouped by the requested dimensions, for one account or all, by whole days', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);

@@ -1,8 +1,10 @@
+import { useMutation } from '@tanstack/react-query';
 import { Download, FileSpreadsheet } from 'lucide-react';
+import { call, type Arguments, type ItemOf, type ResponseOf } from '../../api/client.ts';
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
-import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Menu, MenuItem } from '../../components/menu.tsx';
+import { notify } from '../../components/toast.tsx';
 import type { Scope } from '../../shell/scope.tsx';
 import { csvOf } from './csv.ts';
 import { CHART_SPLITS, type Selection } from './selection.ts';
@@ -10,19 +12,20 @@ import { usageQuery } from './use-usage.ts';
 
 /** Downloads usage as CSV, as shown or by day, model and key. */
 export function ExportMenu({ scope, selection }: { scope: Scope; selection: Selection }) {
-  const read = useAction('readUsage', { done: 'CSV file downloaded' });
+  const read = useMutation({
+    mutationFn: readAllUsage,
+    onSuccess: () => notify.success('CSV file downloaded'),
+    onError: (error) => notify.error(error.message),
+  });
   const key = useKeyNames(scope.query, []);
   const account = useAccountNames(scope.all);
   const { unit, split, days } = selection;
   const save = (by: readonly string[]) => {
     const query = { ...usageQuery(scope, selection, days), by: by.join(',') };
-    read.mutate(
-      { query },
-      {
-        onSuccess: ({ data }) =>
-          download(`usage-${days.from}-${days.to}-by-${by.join('-')}.csv`, csvOf(by, data, { key, account })),
-      },
-    );
+    read.mutate(query, {
+      onSuccess: (rows) =>
+        download(`usage-${days.from}-${days.to}-by-${by.join('-')}.csv`, csvOf(by, rows, { key, account })),
+    });
   };
   const shown = split === 'none' ? [unit] : [unit, split];
   return (
@@ -45,6 +48,20 @@ export function ExportMenu({ scope, selection }: { scope: Scope; selection: Sele
       </MenuItem>
     </Menu>
   );
+}
+
+/** Reads all pages of a usage query. */
+async function readAllUsage(query: Arguments<'readUsage'>['query']): Promise<ItemOf<'readUsage'>[]> {
+  const rows: ItemOf<'readUsage'>[] = [];
+  let cursor: string | null = null;
+  do {
+    const page: ResponseOf<'readUsage'> = await call('readUsage', {
+      query: { ...query, ...(cursor !== null && { cursor }) },
+    });
+    rows.push(...page.data);
+    cursor = page.next_cursor;
+  } while (cursor !== null);
+  return rows;
 }
 
 /** Downloads text as a CSV file. */
