@@ -77,8 +77,16 @@ export function checkJsonSchema(schema: unknown, path: string): JsonSchema {
     throw wrongValue(path, `at most ${MAX_SCHEMA_CHARACTERS} characters of JSON`);
   }
   checkWellFormedJson(text, path);
-  const budget: Budget = { nodes: MAX_SCHEMA_NODES, repetitions: MAX_SCHEMA_REPETITIONS, root: schema, path };
+  const references = new Map<unknown, string>();
+  const budget: Budget = {
+    nodes: MAX_SCHEMA_NODES,
+    repetitions: MAX_SCHEMA_REPETITIONS,
+    root: schema,
+    path,
+    references,
+  };
   checkNode(schema, path, 0, budget);
+  checkCycles(references, schema);
   return schema as JsonSchema; // Checked above: a boolean, or an object.
 }
 
@@ -88,6 +96,8 @@ interface Budget {
   /** The whole schema, for references. */
   root: unknown;
   path: string;
+  /** The paths of the schemas with a `$ref`, in document order. */
+  references: Map<unknown, string>;
 }
 
 type Node = Readonly<Record<string, unknown>>;
@@ -102,7 +112,10 @@ function checkNode(value: unknown, path: string, depth: number, budget: Budget):
   const node = asObject(value, path);
   refuseUnknown(node, KNOWN_KEYWORDS, `${path}.`);
   checkCombinations(node, path, depth);
-  if ('$ref' in node) checkReference(node, path, budget.root);
+  if ('$ref' in node) {
+    resolveReference(node['$ref'], `${path}.$ref`, budget.root);
+    budget.references.set(node, path);
+  }
   checkTypes(node, path);
   checkLiterals(node, path);
   checkRepetitions(node, path, budget);
@@ -276,25 +289,26 @@ function checkNested(node: Node, path: string, depth: number, budget: Budget): v
 }
 
 /**
- * Checks the `$ref` of a schema at `path`: it must refer to the root or an entry of the root's `$defs` or `definitions`,
- * and must not lead back to itself through references and alternatives alone, because such a cycle generates no text.
- * Throws `unsupported_parameter` or `invalid_value`.
+ * Refuses references that lead back to themselves through references and alternatives alone, because such a cycle
+ * generates no text. `references` has the path of each schema with a `$ref`. Visits each schema once.
  */
-function checkReference(node: object, path: string, root: unknown): void {
-  const visited = new Set<unknown>();
-  const pending: unknown[] = [node];
-  while (pending.length > 0) {
-    const current = pending.pop();
-    if (visited.has(current) && current === node)
-      throw wrongValue(`${path}.$ref`, 'a reference without a cycle');
-    if (visited.has(current) || typeof current !== 'object' || current === null) continue;
-    visited.add(current);
-    if ('$ref' in current) pending.push(resolveReference(current.$ref, `${path}.$ref`, root));
+function checkCycles(references: ReadonlyMap<unknown, string>, root: unknown): void {
+  const open = new Set<unknown>();
+  const done = new Set<unknown>();
+  const visit = (schema: unknown, reference: string): void => {
+    if (typeof schema !== 'object' || schema === null || done.has(schema)) return;
+    const path = references.get(schema) ?? reference;
+    if (open.has(schema)) throw wrongValue(`${path}.$ref`, 'a reference without a cycle');
+    open.add(schema);
+    if ('$ref' in schema) visit(resolveReference(schema.$ref, `${path}.$ref`, root), path);
     for (const keyword of ['anyOf', 'oneOf', 'allOf']) {
-      const members = child(current, keyword);
-      if (Array.isArray(members)) pending.push(...(members as unknown[]));
+      const members = child(schema, keyword);
+      if (Array.isArray(members)) for (const member of members) visit(member, path);
     }
-  }
+    open.delete(schema);
+    done.add(schema);
+  };
+  for (const [schema, path] of references) visit(schema, path);
 }
 
 const LOCAL = /^#\/(\$defs|definitions)\/([^/]+)$/;
@@ -307,7 +321,10 @@ export function parseReference(reference: string): { group: string; name: string
   return { group, name: escaped.replaceAll('~1', '/').replaceAll('~0', '~') };
 }
 
-/** Returns the schema that a reference refers to. */
+/**
+ * Returns the schema that a reference refers to: the root, or an entry of the root's `$defs` or `definitions`. Throws
+ * `unsupported_parameter` or `invalid_value`.
+ */
 function resolveReference(reference: unknown, path: string, root: unknown): unknown {
   const text = asString(reference, path);
   if (text === '#') return root;
