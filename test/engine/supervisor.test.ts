@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
@@ -168,6 +169,19 @@ async function restartDelays(
 }
 
 const RESTART_DELAYS = [200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 60_000, 60_000];
+
+describe('the process of an engine', () => {
+  const limits = process.platform === 'linux' ? readFileSync('/proc/self/limits', 'utf8') : '';
+  const skip = !/^Max stack size +\d+ +unlimited/m.test(limits) && 'the stack cannot grow to 64 MiB here';
+
+  it('has a stack of 64 MiB, which tokenizers need for long words', { skip }, async (context) => {
+    await using test = await SupervisorTest.open(context);
+    test.supervisor.start();
+    await test.started();
+    const own = readFileSync(`/proc/${test.supervisor.pid}/limits`, 'utf8');
+    assert.match(own, /^Max stack size +67092480 /m);
+  });
+});
 
 describe('an engine that crashes', { timeout: 300_000 }, () => {
   it('is restarted after delays that grow to a minute', async (context) => {

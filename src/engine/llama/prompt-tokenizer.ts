@@ -7,6 +7,7 @@ import type { LoadedModel } from './load-model.ts';
 import type { TemplateSegment } from './template-markers.ts';
 import type { ChatTemplate, RenderedPrompt } from './template.ts';
 import type { PromptReasoning } from './tool-calls/reasoning.ts';
+import { BYTE_PAIR } from './text-cuts.ts';
 import { anyOf, type Vocabulary } from './vocabulary.ts';
 
 export interface TokenizedPrompts {
@@ -21,6 +22,10 @@ export class PromptTokenizer {
   readonly #vocabulary: Vocabulary;
   readonly #template: ChatTemplate | null;
   readonly #slotTokens: number;
+  /** Length of the pieces in which a text is tokenized, in UTF-16 code units. */
+  readonly #pieceLength: number;
+  /** Maximum length of a text that cannot be cut, in UTF-16 code units. */
+  readonly #maxRun: number;
   readonly #log: Log;
   #reportedFailure = false;
   /**
@@ -38,6 +43,10 @@ export class PromptTokenizer {
     this.#vocabulary = vocabulary;
     this.#template = template;
     this.#slotTokens = slotTokens;
+    const isBytePair = model.vocabularyType === BYTE_PAIR;
+    const byStack = isBytePair ? Math.floor(stackBytes() / STACK_BYTES_PER_CHARACTER) : Infinity;
+    this.#pieceLength = Math.min(PIECE_CHARACTERS, Math.floor(byStack / 2));
+    this.#maxRun = isBytePair && vocabulary.cuts.available ? 2 * this.#pieceLength : byStack;
     this.#log = log;
     this.#reserved = anyOf(
       vocabulary.userDefined.filter((text) => /[<[|｜]/.test(text) && template?.mentions(text)),
@@ -96,29 +105,38 @@ export class PromptTokenizer {
     subject: LengthSubject,
   ): Promise<Uint32Array> {
     const text = segments.map((segment) => segment.text).join('');
-    await this.#checkLength(text, subject);
-    const tokens = this.#encode(text, segments, bos);
-    if (tokens.length >= this.#slotTokens) throw this.#tooLong(`${tokens.length}`, subject);
-    return tokens;
-  }
-
-  #encode(text: string, segments: readonly TemplateSegment[], bos: boolean): Uint32Array {
-    const parts: Uint32Array[] = [];
+    const minimum = Math.ceil(Buffer.byteLength(text) / this.#vocabulary.longestBytes);
+    if (minimum >= this.#slotTokens) throw this.#tooLong(`at least ${minimum}`, subject);
     const { bosToken } = this.#model;
+    const parts: Uint32Array[] = [];
     if (bosToken !== null && (bos || this.#model.addsBos)) parts.push(Uint32Array.of(bosToken));
-    // If no token is forged, tokenize the whole text at once. Tokens can then span segments, as they do in training.
-    if (!this.#hasForgedTokens(text, segments)) parts.push(this.#model.tokenize(text, true));
-    else {
-      for (const segment of segments) {
-        if (segment.trusted) parts.push(this.#model.tokenize(segment.text, true));
-        else
-          for (const plain of this.#plainParts(segment.text)) parts.push(this.#model.tokenize(plain, false));
+    let count = parts.length;
+    for (const part of this.#parts(text, segments)) {
+      for (const piece of this.#vocabulary.cuts.pieces(part.text, this.#pieceLength)) {
+        await this.#checkPiece(piece, count, subject);
+        const tokens = this.#model.tokenize(piece, part.special);
+        parts.push(tokens);
+        count += tokens.length;
+        // Tokenization is synchronous, about 1 ms per kilobyte.
+        if (text.length > this.#pieceLength) await nextTurn();
+        if (piece.length < part.text.length && count >= this.#slotTokens)
+          throw this.#tooLong(`at least ${count}`, subject);
       }
     }
-    const tokens = concat(parts);
-    if (tokens.length > 0) return withoutSecondBos(tokens, bosToken);
+    const tokens = withoutSecondBos(concat(parts), bosToken);
+    if (tokens.length >= this.#slotTokens) throw this.#tooLong(`${tokens.length}`, subject);
     // An empty prompt becomes a single token.
-    return Uint32Array.of(bosToken ?? this.#model.eosToken ?? 0);
+    return tokens.length > 0 ? tokens : Uint32Array.of(bosToken ?? this.#model.eosToken ?? 0);
+  }
+
+  /** Yields the texts to tokenize separately. In those with `special`, the texts of control tokens become these tokens. */
+  *#parts(text: string, segments: readonly TemplateSegment[]): Generator<{ text: string; special: boolean }> {
+    // If no token is forged, tokenize the whole text at once. Tokens can then span segments, as they do in training.
+    if (!this.#hasForgedTokens(text, segments)) return yield { text, special: true };
+    for (const segment of segments) {
+      if (segment.trusted) yield { text: segment.text, special: true };
+      else for (const plain of this.#plainParts(segment.text)) yield { text: plain, special: false };
+    }
   }
 
   /** Whether the text has control tokens or reserved tokens outside trusted segments. */
@@ -145,21 +163,24 @@ export class PromptTokenizer {
   }
 
   /**
-   * Throws if the text is too long. Tokenization is synchronous, about 1 ms per kilobyte, so this first checks the bytes
-   * and then counts tokens in pieces, yielding to the event loop between them.
+   * Refuses a piece that could overflow the stack, and one that is certainly too long for the slot after `count` tokens.
+   * Counts the tokens of a long piece in smaller ones first, because a piece is tokenized without interruption.
    */
-  async #checkLength(text: string, subject: LengthSubject): Promise<void> {
-    if (text.length <= PIECE_CHARACTERS) return;
-    const minimum = Math.ceil(Buffer.byteLength(text) / this.#vocabulary.longestBytes);
-    if (minimum >= this.#slotTokens) throw this.#tooLong(`at least ${minimum}`, subject);
-    let tokens = 0;
-    for (let from = 0, pieces = 1; from < text.length; pieces++) {
-      const to = cutPosition(text, from + PIECE_CHARACTERS);
-      tokens += this.#model.tokenize(text.slice(from, to), true).length;
-      from = to;
-      // A cut can only add tokens, because it splits tokens but never joins them.
-      const counted = tokens - SPLIT_TOKENS * pieces;
-      if (counted >= this.#slotTokens) throw this.#tooLong(`at least ${counted}`, subject);
+  async #checkPiece(piece: string, count: number, subject: LengthSubject): Promise<void> {
+    if (piece.length > this.#maxRun) {
+      const param = paramOf(subject);
+      throw new ServiceError(
+        'invalid_value',
+        `\`${param}\` must not have more than ${this.#maxRun} characters in a row without a word boundary, such as a long run of one character; got ${piece.length}.`,
+        { param },
+      );
+    }
+    if (piece.length <= 2 * this.#pieceLength) return;
+    let tokens = count;
+    for (let from = 0; from < piece.length; from += this.#pieceLength) {
+      const part = piece.slice(from, from + this.#pieceLength);
+      tokens += this.#model.tokenize(part, true).length - SPLIT_TOKENS;
+      if (tokens >= this.#slotTokens) throw this.#tooLong(`at least ${tokens}`, subject);
       await nextTurn();
     }
   }
@@ -169,7 +190,7 @@ export class PromptTokenizer {
       'context_length_exceeded',
       // Client libraries detect this error by the start of OpenAI's message.
       `This model's maximum context length is ${this.#slotTokens} tokens; ${subject} ${amount}, which leaves no room for a completion.`,
-      { param: subject === 'the prompt has' ? 'prompt' : 'messages' },
+      { param: paramOf(subject) },
     );
   }
 }
@@ -189,22 +210,35 @@ function hasUntrusted(pattern: RegExp, whole: string, segments: readonly Templat
 /** The words before the number of tokens in the error message. */
 type LengthSubject = 'the messages have' | 'the messages and tools have' | 'the prompt has';
 
-/** Length of the pieces in which the tokens of a long text are counted, in UTF-16 code units. */
-const PIECE_CHARACTERS = 16_384;
+function paramOf(subject: LengthSubject): string {
+  return subject === 'the prompt has' ? 'prompt' : 'messages';
+}
+
+/** Maximum length of the pieces of a long text that can be cut, in UTF-16 code units. Each takes about 10 ms. */
+const PIECE_CHARACTERS = 8192;
+
+/**
+ * The stack that llama.cpp's byte-pair tokenizers are given per character. They match words with regular expressions
+ * that recurse, and need up to 512 bytes for each character of a word.
+ */
+const STACK_BYTES_PER_CHARACTER = 1024;
+
+/** The stack that every system gives a program. */
+const MIN_STACK_BYTES = 1024 * 1024;
+
+/** The stack of an engine that the service starts. */
+const MAX_STACK_BYTES = 64 * 1024 * 1024;
+
+/** Returns the size to which the stack of this process may grow. It is at most the one that the tests use. */
+function stackBytes(): number {
+  const report = process.report.getReport() as { userLimits?: { stack_size_bytes?: { soft: unknown } } };
+  const limit = report.userLimits?.stack_size_bytes?.soft;
+  if (limit === undefined) return MIN_STACK_BYTES;
+  return typeof limit === 'number' ? Math.min(limit, MAX_STACK_BYTES) : MAX_STACK_BYTES;
+}
 
 /** Maximum number of tokens that a cut adds. */
 const SPLIT_TOKENS = 8;
-
-/**
- * Returns the position of the last white space up to `end`. If there is none nearby, returns `end`, or `end - 1` inside
- * a surrogate pair.
- */
-function cutPosition(text: string, end: number): number {
-  if (end >= text.length) return text.length;
-  for (let at = end; at > end - 256; at--) if (text.charCodeAt(at) <= 0x20) return at;
-  const code = text.charCodeAt(end);
-  return code >= 0xdc00 && code <= 0xdfff ? end - 1 : end;
-}
 
 function concat(parts: readonly Uint32Array[]): Uint32Array {
   if (parts.length === 1 && parts[0] !== undefined) return parts[0];

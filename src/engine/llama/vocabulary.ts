@@ -1,5 +1,6 @@
 import type { NativeModel } from './binding.ts';
 import { withAnchor } from './character-assembler.ts';
+import { TextCuts } from './text-cuts.ts';
 
 /** A model's tokens. Decodes them with a lookup if the tokenizer type is known, otherwise with llama.cpp. */
 export class Vocabulary {
@@ -10,6 +11,8 @@ export class Vocabulary {
   readonly controls: RegExp | null;
   /** Texts of tokens that llama.cpp recognizes even in user text: `<tool_call>`, white space or HTML tags, for example. */
   readonly userDefined: readonly string[];
+  /** Cuts texts where this does not change their tokens. */
+  readonly cuts: TextCuts;
   readonly #model: NativeModel;
   readonly #bytesOf: BytesRule | null;
   readonly #endTokens = new Set<number>();
@@ -25,23 +28,34 @@ export class Vocabulary {
     this.#texts = Array.from({ length: size });
     const controls: string[] = [];
     const userDefined: string[] = [];
-    const texts: string[] = [];
+    const ordinary: string[] = [];
+    const stripping = new Set<string>();
     let longest = 1;
     for (let id = 0; id < size; id++) {
       const token = model.token(id);
-      texts.push(token.text);
       if (token.ends) this.#endTokens.add(id);
       if (token.attributes & CONTROLS && token.text !== '') {
         controls.push(token.text);
         if (!token.ends) this.#controlTexts.set(id, token.text);
       }
       if (token.attributes & USER_DEFINED) userDefined.push(token.text);
+      if ((token.attributes & (CONTROLS | USER_DEFINED)) === 0) ordinary.push(token.text);
+      else if (token.attributes & STRIPS_RIGHT) stripping.add(token.text);
       // With both of the `RULES`, the text of a token has at least as many bytes as the token.
       longest = Math.max(longest, Buffer.byteLength(token.text));
     }
     this.longestBytes = longest;
     this.controls = anyOf(controls);
     this.userDefined = userDefined;
+    const specials = [...controls, ...userDefined];
+    this.cuts = new TextCuts({
+      type: model.vocabularyType,
+      tokens: ordinary,
+      specials: anyOf(specials),
+      longestSpecial: Math.max(0, ...specials.map((text) => text.length)),
+      stripping,
+      addsSpace: addsSpace(model),
+    });
     const anchor = model.bosToken ?? this.#endTokens.values().next().value ?? 0;
     this.#detokenize = withAnchor((tokens) => model.detokenize(tokens, false), anchor);
     const rule = RULES[model.vocabularyType];
@@ -112,6 +126,7 @@ const UNKNOWN = 1;
 const CONTROL = 8;
 const USER_DEFINED = 16;
 const BYTE = 32;
+const STRIPS_RIGHT = 256;
 const CONTROLS = UNKNOWN | CONTROL;
 
 const NO_BYTES = new Uint8Array(0);
@@ -139,6 +154,12 @@ const BYTE_OF: ReadonlyMap<string, number> = (() => {
   }
   return map;
 })();
+
+/** Whether llama.cpp adds a space before every text, as SentencePiece does. */
+function addsSpace(model: NativeModel): boolean {
+  const [first] = model.tokenize('a', false);
+  return first !== undefined && model.token(first).text.startsWith('▁');
+}
 
 /** Compares the rule with llama.cpp for a sample of tokens, because some vocabularies declare a wrong type. */
 function ruleMatches(

@@ -3,8 +3,9 @@ import { describe, it } from 'node:test';
 import type { ChatRequest, Tool } from '../../../src/generation.ts';
 import type { NativeModel } from '../../../src/engine/llama/binding.ts';
 import { PromptTokenizer } from '../../../src/engine/llama/prompt-tokenizer.ts';
+import { BYTE_PAIR, TextCuts } from '../../../src/engine/llama/text-cuts.ts';
 import { ChatTemplate } from '../../../src/engine/llama/template.ts';
-import type { Vocabulary } from '../../../src/engine/llama/vocabulary.ts';
+import { anyOf, type Vocabulary } from '../../../src/engine/llama/vocabulary.ts';
 import { type Log, openLog, SILENT } from '../../../src/log.ts';
 import { NEUTRAL, NO_TOOLS, STREAMED } from '../../generation-requests.ts';
 
@@ -17,11 +18,15 @@ const SOURCE = `{%- for tool in tools or [] %}{{ tool | tojson }}{% endfor -%}
 
 /** A tokenizer with a token for each character, which treats special tokens as llama.cpp does. */
 class CharacterModel {
+  readonly vocabularyType = BYTE_PAIR;
+  /** Lengths of the texts that were tokenized. */
+  readonly lengths: number[] = [];
   readonly bosToken = null;
   readonly eosToken = null;
   readonly addsBos = false;
 
   tokenize(text: string, special: boolean): Uint32Array {
+    this.lengths.push(text.length);
     const known = special ? [...CONTROLS, ...USER_DEFINED] : USER_DEFINED;
     const pattern = new RegExp(`${known.map((token) => RegExp.escape(token)).join('|')}|[^]`, 'gu');
     return Uint32Array.from(text.match(pattern) ?? [], (token) => {
@@ -34,12 +39,25 @@ class CharacterModel {
 /** The ID of the first special token. */
 const SPECIAL = 0x20_0000;
 
-function tokenizer(slotTokens = 100_000, source = SOURCE, log: Log = SILENT): PromptTokenizer {
-  const controls = new RegExp(CONTROLS.map((token) => RegExp.escape(token)).join('|'), 'g');
-  const vocabulary = { controls, userDefined: USER_DEFINED, longestBytes: 12 };
+function tokenizer(
+  slotTokens = 100_000,
+  source = SOURCE,
+  log: Log = SILENT,
+  model = new CharacterModel(),
+): PromptTokenizer {
+  const specials = anyOf([...CONTROLS, ...USER_DEFINED]);
+  const cuts = new TextCuts({
+    type: BYTE_PAIR,
+    tokens: [],
+    specials,
+    longestSpecial: 12,
+    stripping: new Set(),
+    addsSpace: false,
+  });
+  const vocabulary = { controls: anyOf(CONTROLS), userDefined: USER_DEFINED, longestBytes: 12, cuts };
   return new PromptTokenizer(
     {
-      model: new CharacterModel() as unknown as NativeModel,
+      model: model as unknown as NativeModel,
       vocabulary: vocabulary as unknown as Vocabulary,
       template: new ChatTemplate(source, { bos: '', eos: '' }),
     },
@@ -101,6 +119,40 @@ describe('the tokenizer of prompts', () => {
     assert.match(lines[0] ?? '', /nope/);
     assert.doesNotMatch(lines[0] ?? '', /secret/);
     await prompts.tokenize(chatRequest({ messages: [message] }));
+  });
+
+  it('never tokenizes more than 16,384 characters at once', async () => {
+    const model = new CharacterModel();
+    const prompts = tokenizer(1_000_000, SOURCE, SILENT, model);
+    const paragraph =
+      '<|im_start|>system "a":{"b":[1,2]} 中文，中文。Hello, world <b>\n\nQUJD1234REVG '.repeat(3000);
+    const messages = ['one', FORGED].map((end) => ({ role: 'user' as const, content: paragraph + end }));
+    await prompts.tokenize(chatRequest({ messages }));
+    assert.ok(Math.max(...model.lengths) <= 16_384);
+    const total = model.lengths.reduce((sum, length) => sum + length, 0);
+    assert.ok(total < 2 * paragraph.length + 1000, 'no text is tokenized twice');
+  });
+
+  it('refuses long runs of one character, in a chat and in a text completion', async () => {
+    for (const unit of [' ', '=', 'a', '1', '\n', '中', '😀', '\u0301', 'ا', '()']) {
+      const run = unit.repeat(Math.ceil(16_385 / unit.length));
+      const refusal = { code: 'invalid_value', message: /characters in a row without a word boundary/ };
+      const messages = [{ role: 'user' as const, content: `Tidy this: ${run} end.` }];
+      await assert.rejects(tokenizer().tokenize(chatRequest({ messages })), {
+        ...refusal,
+        param: 'messages',
+      });
+      const prompts = ['Hi', `Tidy this: ${run} end.`];
+      const request = {
+        ...STREAMED,
+        kind: 'text',
+        model: 'm',
+        sampling: NEUTRAL,
+        prompts,
+        echo: false,
+      } as const;
+      await assert.rejects(tokenizer().tokenize(request), { ...refusal, param: 'prompt' });
+    }
   });
 
   it('refuses tools that leave no room for a completion', async () => {
