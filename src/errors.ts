@@ -9,7 +9,7 @@ export const ERRORS = {
   schema_too_slow: [400, 'Checking a token against a schema in `response_format` or `tools` took too long.'],
   request_crashed_engine: [
     400,
-    'The engine crashed twice while running this request, so the request is refused for 10 minutes.',
+    'The engine crashed repeatedly while running this request or others of the account; refused for 10 minutes.',
   ],
   invalid_api_key: [
     401,

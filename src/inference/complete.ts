@@ -150,7 +150,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
 
   /** Enters the queue, reserves limits and opens the row. */
   async #admit(): Promise<void> {
-    this.#crashSuspects.check(this.#request);
+    this.#crashSuspects.check(this.#request, this.#identity.caller.accountId);
     this.#queueEntry = this.#model.enter(this.#identity.caller.accountId, this.#stop);
     await this.#accounting.open(this.#request);
     this.#accounting.opened?.catch((error: unknown) => this.#stop.abort(error));
@@ -246,7 +246,8 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     // Another replica may refuse to continue, which is not the caller's fault.
     if (!isReplicaFailure(error)) return this.#end(this.#interruption?.error ?? error);
     const { engine, replica } = this.#lease;
-    if (error instanceof EngineCrashed && this.#hasEmitted && this.#interruption === null)
+    // A response that is continued was recorded when it was interrupted.
+    if (error instanceof EngineCrashed && this.#interruption === null)
       this.#crashSuspects.record(this.#request, this.#identity, `${engine.name} start ${error.starts}`);
     const refused = error instanceof ReplicaRefused;
     this.#lease.release(refused && error.rateLimited ? 'inconclusive' : 'failed', error);

@@ -7,6 +7,8 @@ import { chat, text } from '../engine/requests.ts';
 import { CALLER } from './fixture.ts';
 
 const MINUTE = 60_000;
+/** An account that had no requests during a crash. */
+const OTHER = 'other';
 
 class Clock {
   nowMs = 1_000_000_000_000;
@@ -18,10 +20,14 @@ class Clock {
     for (let crash = 0; crash < times; crash++) {
       const name = `crash-${this.#crashes++}`;
       for (let index = 0; index < running; index++) {
-        const identity = { requestId: `request of ${name}`, clientRequestId: null, caller: CALLER };
-        this.suspects.record(request, identity, name);
+        this.record(request, name);
       }
     }
+  }
+
+  record(request: GenerationRequest, crash: string, accountId = CALLER.accountId): void {
+    const caller = { ...CALLER, accountId };
+    this.suspects.record(request, { requestId: `request of ${crash}`, clientRequestId: null, caller }, crash);
   }
 }
 
@@ -33,7 +39,7 @@ describe('a request that was running when its engine crashed', () => {
     const clock = new Clock();
     const { suspects } = clock;
     clock.crash(request);
-    suspects.check(request);
+    suspects.check(request, OTHER);
     clock.crash(request);
     for (const same of [
       request,
@@ -41,7 +47,7 @@ describe('a request that was running when its engine crashed', () => {
       chat({ tokens: 3 }, { stream: false, cacheScope: 'another account', user: 'another user' }),
       chat({ tokens: 3 }, { includeUsage: true, continuousUsage: true }),
     ])
-      assert.throws(() => suspects.check(same), REFUSED);
+      assert.throws(() => suspects.check(same, OTHER), REFUSED);
   });
 
   it('is logged, including whether it is refused from now on', () => {
@@ -71,9 +77,9 @@ describe('a request that was running when its engine crashed', () => {
   it('is counted once per crash if several callers send the same request', () => {
     const clock = new Clock();
     clock.crash(request, 1, 3);
-    clock.suspects.check(request);
+    clock.suspects.check(request, OTHER);
     clock.crash(request, 1, 3);
-    assert.throws(() => clock.suspects.check(request), REFUSED);
+    assert.throws(() => clock.suspects.check(request, OTHER), REFUSED);
   });
 
   it('counts as a different request if a field that affects the generation differs', () => {
@@ -90,7 +96,7 @@ describe('a request that was running when its engine crashed', () => {
       chat({ tokens: 3 }, { sampling: { ...sampling, temperature: 1 } }),
       chat({ tokens: 3 }, { sampling: { ...sampling, logitBias: new Map([[1, 2]]) } }),
     ])
-      suspects.check(other);
+      suspects.check(other, OTHER);
   });
 
   it('is forgotten when its response completes', () => {
@@ -99,7 +105,7 @@ describe('a request that was running when its engine crashed', () => {
     clock.crash(request);
     suspects.clear(request);
     clock.crash(request);
-    suspects.check(request);
+    suspects.check(request, OTHER);
   });
 
   it('is forgotten ten minutes after its last crash', () => {
@@ -108,13 +114,13 @@ describe('a request that was running when its engine crashed', () => {
     clock.nowMs += 9 * MINUTE;
     clock.crash(request);
     clock.nowMs += 10 * MINUTE - 1;
-    assert.throws(() => clock.suspects.check(request), REFUSED);
+    assert.throws(() => clock.suspects.check(request, OTHER), REFUSED);
     assert.equal(clock.suspects.refused.length, 1);
     clock.nowMs++;
-    clock.suspects.check(request);
+    clock.suspects.check(request, OTHER);
     assert.deepEqual(clock.suspects.refused, []);
     clock.crash(request);
-    clock.suspects.check(request);
+    clock.suspects.check(request, OTHER);
   });
 
   it('is listed for operators once it is refused', () => {
@@ -141,7 +147,57 @@ describe('a request that was running when its engine crashed', () => {
     const { suspects } = clock;
     for (let tokens = 1; tokens <= 1001; tokens++) clock.crash(chat({ tokens }), 2);
     assert.equal(suspects.refused.length, 1000);
-    suspects.check(chat({ tokens: 1 }));
-    assert.throws(() => suspects.check(chat({ tokens: 2 })), REFUSED);
+    suspects.check(chat({ tokens: 1 }), OTHER);
+    assert.throws(() => suspects.check(chat({ tokens: 2 }), OTHER), REFUSED);
+  });
+});
+
+describe('an account whose requests were running when engines crashed', () => {
+  const variant = (number: number) => chat({ tokens: number + 10 });
+  const next = chat({ tokens: 5 });
+
+  it('is refused for the model after four crashes, although each request differs', () => {
+    const clock = new Clock();
+    const { suspects } = clock;
+    for (let crash = 1; crash <= 4; crash++) {
+      suspects.check(next, 'default');
+      clock.record(variant(crash), `crash ${crash}`);
+      clock.record(variant(-crash), `crash ${crash}`);
+    }
+    assert.throws(() => suspects.check(next, 'default'), {
+      ...REFUSED,
+      message: /crashed 4 times while requests of this account were running/,
+    });
+    suspects.check(next, OTHER);
+    suspects.check({ ...next, model: 'test/another' }, 'default');
+    assert.deepEqual(
+      suspects.refused.map(({ requestId, crashes }) => [requestId, crashes]),
+      [['request of crash 4', 4]],
+    );
+  });
+
+  it('shares a crash with the other accounts, so that those of its victims are refused later', () => {
+    const clock = new Clock();
+    const { suspects } = clock;
+    const accounts = ['attacker', 'victim', 'another victim', 'a third victim'];
+    for (let crash = 1; crash <= 15; crash++)
+      for (const [index, account] of accounts.entries())
+        clock.record(variant(4 * crash + index), `crash ${crash}`, account);
+    for (const account of accounts) suspects.check(next, account);
+    clock.record(variant(0), 'crash 16', 'attacker');
+    assert.throws(() => suspects.check(next, 'attacker'), REFUSED);
+    suspects.check(next, 'victim');
+  });
+
+  it('is accepted again when the crashes are ten minutes ago', () => {
+    const clock = new Clock();
+    for (let crash = 1; crash <= 4; crash++) {
+      clock.record(variant(crash), `crash ${crash}`);
+      clock.nowMs += MINUTE;
+    }
+    assert.throws(() => clock.suspects.check(next, 'default'), REFUSED);
+    clock.nowMs += 6 * MINUTE;
+    clock.suspects.check(next, 'default');
+    assert.deepEqual(clock.suspects.refused, []);
   });
 });

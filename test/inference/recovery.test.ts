@@ -320,6 +320,21 @@ test('a request that was running during two crashes is not sent a third time', a
   await failsWith(run(chat({}), { engines: [crashing], crashSuspects }), 'request_crashed_engine');
 });
 
+test('a request that crashes the engine before its first output is remembered too', async () => {
+  const crashSuspects = new CrashSuspects(SILENT);
+  let starts = 0;
+  const crashing: Engine = {
+    ...otherReplica(first, {}),
+    // eslint-disable-next-line require-yield
+    async *generate() {
+      throw new EngineCrashed(++starts, new Error('killed'));
+    },
+  };
+  for (const code of ['engine_unavailable', 'engine_unavailable', 'request_crashed_engine'])
+    await failsWith(run(chat({}), { engines: [crashing], crashSuspects }), code);
+  assert.equal(starts, 2);
+});
+
 /** Text of tokens 21 to 25, as chunks of vLLM. */
 const WORDS = ['The', ' sky', ' is', ' very', ' blue'];
 
