@@ -49,6 +49,7 @@ describe('operator pages', WITH_BROWSER, () => {
     await inviting.getByRole('button', { name: 'Create invitation' }).click();
     const invitation = page.getByRole('dialog', { name: 'Invitation link' });
     assert.match(await invitation.getByRole('region', { name: 'Invitation link' }).innerText(), /#.{40,}/);
+    await invitation.getByRole('button', { name: 'Copy link' }).click();
     await invitation.getByRole('button', { name: 'Done' }).click();
     const pending = page.getByRole('table', { name: 'Pending invitations' });
     await pending.getByText('aiko@northwind.example').waitFor();
