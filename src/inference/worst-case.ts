@@ -111,11 +111,12 @@ function maxPromptTokens(request: GenerationRequest): readonly number[] {
       const { messages, tools, templateVariables, responseFormat } = request;
       // Servers put the schema of a response format into the prompts of some models.
       const schema = responseFormat.type === 'json_schema' ? responseFormat.schema : null;
+      const objects = [...tools.map(({ parameters }) => parameters), templateVariables, schema];
       const parts = [
         ...texts,
         ...messages.map(addedTokens),
-        Buffer.byteLength(JSON.stringify(schema)),
-        TOKENS_PER_MEMBER * membersOf([tools.map(({ parameters }) => parameters), templateVariables, schema]),
+        ...objects.map((object) => TOKENS_PER_MEMBER * membersOf(object)),
+        schema === null ? 0 : Buffer.byteLength(JSON.stringify(schema)),
       ];
       return [parts.reduce((sum, tokens) => sum + tokens, TOKENS_PER_CHAT)];
     }
