@@ -12,6 +12,7 @@ import { sendHostileBodies } from './hostile-bodies.ts';
 import { FIRST_BYTE_MS, LEASE_MS, LOAD_STALL_MS, RETRY_AFTER_MS } from './configuration.ts';
 import { childrenOf, sendSignal } from './program.ts';
 import type { Testbed } from './testbed.ts';
+import { floodWithoutKey } from './unauthenticated-flood.ts';
 
 export type FaultTarget = 'instance' | 'embedded' | 'engine' | 'postgres' | 'valkey' | 'disk' | 'rows';
 
@@ -103,6 +104,14 @@ export const FAULT_TYPES: readonly FaultType[] = [
     exclusive: true,
     durationMs: MOMENT,
     inject: sendToSlowAndLimitedReplicas,
+  },
+  {
+    name: 'flood without a key',
+    weight: 4,
+    target: 'instance',
+    exclusive: true,
+    durationMs: MOMENT,
+    inject: floodWithoutKey,
   },
   { name: 'disk full', weight: 8, target: 'disk', durationMs: [50, 2500], inject: fillDisk },
   { name: 'database locked', weight: 4, target: 'disk', durationMs: [50, 2500], inject: lockDatabase },
