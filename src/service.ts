@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
+import { AuditRetention } from './accounts/audit-retention.ts';
 import { KeyStore, type KeyClock } from './accounts/keys.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
 import { openLimits } from './accounts/limits/open-limits.ts';
@@ -100,6 +101,7 @@ export class Service implements AsyncDisposable {
     );
     const secretKeys = await openSecretKeys(config, database, log);
     const backups = owned.use(ScheduledBackups.open(config, database, log));
+    owned.use(AuditRetention.open(database, config.file.audit.keepDays, log));
     const generations = new RunningGenerations();
     const keys = owned.use(
       await KeyStore.open(database, log, {
@@ -132,7 +134,6 @@ export class Service implements AsyncDisposable {
     // Computed once, so that the console and the startup message recommend the same model.
     const hasAdded = router.overview().length > config.file.models.length;
     const recommended = hasAdded ? null : recommendedModel(config.file.models);
-    const tracer = owned.use(await openTracer(config, log));
     const accounting = { plans, limits, ledger };
     const metrics = owned.use(new ServiceMetrics(() => exposeGauges(router, accounting)));
     const app = buildServer({
@@ -157,7 +158,7 @@ export class Service implements AsyncDisposable {
         recommendedModel: recommended,
         backups,
       },
-      tracer,
+      tracer: owned.use(await openTracer(config, log)),
       limits: config.file.limits,
       keyBounds: config.file.keys,
       stream: config.file.stream,

@@ -142,8 +142,13 @@ export class KeyStore implements AsyncDisposable {
 
   /** Whether a key that was authenticated is still live. */
   isLive(key: AuthenticatedKey): boolean {
+    return this.current(key) !== null;
+  }
+
+  /** Returns a key that was authenticated, as it is now; null: it is no longer live. */
+  current(key: AuthenticatedKey): AuthenticatedKey | null {
     const current = this.#live.get(this.#hashes.get(key.id) ?? '');
-    return current !== undefined && current.expiresAt > this.#clock.now();
+    return current !== undefined && current.expiresAt > this.#clock.now() ? current : null;
   }
 
   /** Like `createKey`. The key works when this resolves. */

@@ -282,6 +282,17 @@ const configFields = z.strictObject({
   retry: retrySchema,
   recovery: recoverySchema,
   backup: backupSchema,
+  audit: z
+    .strictObject({
+      keepDays: z
+        .int()
+        .min(1)
+        .max(36_500)
+        .optional()
+        .describe('Number of days for which the entries of the audit log are kept. Default: forever.'),
+    })
+    .prefault({})
+    .describe('The audit log.'),
   limits: z
     .strictObject({
       bodyBytes: z

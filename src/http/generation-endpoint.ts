@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import type { GenerationKind } from '../generation.ts';
 import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
-import { callerOf, refuseWhileStopping } from './authenticate.ts';
+import { callerOf, invalidKey, refuseWhileStopping } from './authenticate.ts';
 import { readBody, type BodyMemory } from './body.ts';
 import type { HttpContext } from './context.ts';
 import type { GenerationExchange } from './exchange.ts';
@@ -90,10 +90,13 @@ export class GenerationEndpoint {
     if (request.headers['idempotency-key'] !== undefined)
       exchange.idempotencyKey = readIdempotencyKey(request);
     const memory = this.#memory.reservationFor(request, response, caller.accountId);
-    if (memory !== null) {
-      exchange.bodyMemory = memory;
-      exchange.body = await readBody(request, this.#context.limits.bodyBytes, memory);
-    }
-    return caller;
+    if (memory === null) return caller;
+    exchange.bodyMemory = memory;
+    exchange.body = await readBody(request, this.#context.limits.bodyBytes, memory);
+    // A body can take minutes to arrive, and the key may have been revoked or restricted meanwhile.
+    const current = this.#context.keys.current(caller);
+    if (current === null) throw invalidKey(request.headers.authorization);
+    exchange.caller = current;
+    return current;
   }
 }

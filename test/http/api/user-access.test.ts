@@ -40,9 +40,13 @@ for (const kind of testDatabases()) {
 
     test('a request is authorized again when its body has arrived', async () => {
       const base = fixture.test.service.localUrl;
-      const body = JSON.stringify({ name: 'planted', account_id: accountId });
+      const planted = { path: '/api/keys', body: JSON.stringify({ name: 'planted', account_id: accountId }) };
       /** Returns the status of a request whose access is withdrawn before its body is sent. */
-      const createLate = async (headers: Record<string, string>, withdraw: () => Promise<unknown>) => {
+      const sendLate = async (
+        headers: Record<string, string>,
+        withdraw: () => Promise<unknown>,
+        { path, body } = planted,
+      ) => {
         using wire = await Wire.open(base);
         const lines = Object.entries({
           host: new URL(base).host,
@@ -51,17 +55,32 @@ for (const kind of testDatabases()) {
           expect: '100-continue',
           ...headers,
         }).map(([name, value]) => `${name}: ${value}\r\n`);
-        wire.send(`POST /api/keys HTTP/1.1\r\n${lines.join('')}\r\n`);
+        wire.send(`POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n`);
         assert.equal((await wire.head()).status, 100);
         await withdraw();
         return (await wire.send(body).response()).status;
       };
+      const caller = await operator.ok('createKey', { body: { name: 'caller', account_id: accountId } });
+      const chat = {
+        path: '/v1/chat/completions',
+        body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'Hi' }], max_tokens: 1 }),
+      };
+      for (const [status, withdraw] of [
+        [
+          403,
+          () =>
+            operator.ok('changeKey', { params: { id: caller.id }, body: { allowed_models: ['no/model'] } }),
+        ],
+        [401, () => operator.ok('revokeKey', { params: { id: caller.id } })],
+      ] as const) {
+        assert.equal(await sendLate({ authorization: `Bearer ${caller.key}` }, withdraw, chat), status);
+      }
       const admin = await operator.ok('createKey', {
         body: { name: 'admin', kind: 'admin', account_id: accountId },
       });
       const authorization = `Bearer ${admin.key}`;
       const params = { id: admin.id };
-      assert.equal(await createLate({ authorization }, () => operator.ok('revokeKey', { params })), 401);
+      assert.equal(await sendLate({ authorization }, () => operator.ok('revokeKey', { params })), 401);
       const { link } = await operator.ok('createInvitation', {
         body: { account_id: accountId, email: 'leaver@example.com', role: 'owner' },
       });
@@ -73,7 +92,7 @@ for (const kind of testDatabases()) {
       const { user } = await leaver.ok('getSession');
       assert.ok(user);
       const membership = { params: { id: accountId, user_id: user.id } };
-      assert.equal(await createLate({ cookie }, () => operator.ok('removeMember', membership)), 404);
+      assert.equal(await sendLate({ cookie }, () => operator.ok('removeMember', membership)), 404);
       const { data } = await operator.ok('listKeys', { query: { account_id: accountId } });
       assert.ok(data.every(({ name }) => name !== 'planted'));
     });

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { AuditRetention } from '../../src/accounts/audit-retention.ts';
+import { listAudit, recordAudit, SERVICE } from '../../src/accounts/audit.ts';
+import { SILENT } from '../../src/log.ts';
+import { testDatabases } from '../servers.ts';
+
+const DAY_MS = 86_400_000;
+
+for (const kind of testDatabases()) {
+  describe(kind.name, () => {
+    test('entries are deleted after `keepDays`, and not before', async () => {
+      await using database = await kind.open();
+      for (let n = 0; n < 1200; n += 1) {
+        const at = Date.UTC(2026, 0, 1) + n;
+        const time = at.toString(16).padStart(12, '0');
+        await database.kysely
+          .insertInto('audit')
+          .values({
+            id: `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`,
+            at,
+            actor: SERVICE.id,
+            ip: null,
+            action: 'plan.change',
+            subject: 'plan:free',
+            account_id: null,
+            detail: '{}',
+          })
+          .execute();
+      }
+      await recordAudit(database, SERVICE, { action: 'plan.create', subject: 'plan:free' });
+      const actions = async () => {
+        const rows = await database.kysely
+          .selectFrom('audit')
+          .select(['action', ({ fn }) => fn.countAll<number>().as('count')])
+          .groupBy('action')
+          .orderBy('action')
+          .execute();
+        return rows.map(({ action, count }) => [action, count]);
+      };
+      let now = Date.UTC(2026, 0, 31);
+      await using retention = new AuditRetention(database, 30, SILENT, () => now);
+      await retention.deleteOld();
+      assert.deepEqual(await actions(), [
+        ['plan.change', 1200],
+        ['plan.create', 1],
+      ]);
+      now += 700;
+      await retention.deleteOld();
+      assert.deepEqual(await actions(), [
+        ['plan.change', 500],
+        ['plan.create', 1],
+      ]);
+      now += DAY_MS;
+      await retention.deleteOld();
+      assert.deepEqual(await actions(), [['plan.create', 1]]);
+      // Entries that are not old enough are protected.
+      await assert.rejects(database.kysely.deleteFrom('audit').execute());
+      await assert.rejects(
+        database.kysely
+          .updateTable('audit')
+          .set({ actor: 'x' } as never)
+          .execute(),
+      );
+      assert.equal((await listAudit(database, {})).items.length, 1);
+    });
+  });
+}
