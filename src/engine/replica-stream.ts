@@ -23,6 +23,9 @@ const MAX_ERROR_BYTES = 65_536;
 /** Maximum size of a non-streaming response that is requested as a stream, which is several times as long. */
 const MAX_COLLECTED_BYTES = 4 * MAX_RESPONSE_BYTES;
 
+/** Ticks without a response after which a lost connection was not stale: the replica may have worked on the request. */
+const MAX_STALE_TICKS = 1;
+
 /** Maximum time between the last event and the end of the HTTP response, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 1000;
 
@@ -52,8 +55,8 @@ export interface ReplicaStreamSettings extends ContextBound {
 
 /**
  * One request on one replica. The class is both the HTTP handler and the iterator of events, because separate objects
- * would cost time for every token. The request is sent at the first `next()`. If it gets no response because an idle
- * connection was lost, it is sent once more on a new one.
+ * would cost time for every token. The request is sent at the first `next()`. If its connection had been used before
+ * and is lost at once, without a response, it is sent once more on a new one.
  *
  * Throws `ReplicaRefused` if it cannot connect and for the statuses 503 and 429, and `AccessDenied` for a refused key.
  * Throws `response_timeout` for a response that is not a stream and is not complete after `responseMs`. Throws
@@ -268,7 +271,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     // Without a controller, the request was never sent.
     else if (!this.#controller && !this.#sentAgain) this.#fail(new ReplicaRefused(error));
     else if (this.#settings.starts) this.#fail(new EngineCrashed(this.#starts, error));
-    else if (this.#state === 'open' && this.#status === 0 && this.#isReused) {
+    else if (this.#state === 'open' && this.#wasStale) {
       this.#sentAgain = true;
       this.#sendAgain();
       return;
@@ -277,6 +280,11 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       this.#fail(new ConnectionLost(new Error(reason, { cause: error })));
     }
     this.#finish();
+  }
+
+  /** Whether the server had probably closed the connection while it was idle, so that it has not seen the request. */
+  get #wasStale(): boolean {
+    return this.#isReused && this.#status === 0 && this.#silentTicks <= MAX_STALE_TICKS;
   }
 
   #open(): void {

@@ -262,6 +262,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
       if (this.#failedAttempts >= MAX_FAILED_ATTEMPTS || !this.#model.takeRetry()) return this.#end(error);
     }
     this.#failures.set(engine, error);
+    this.#record.attemptFailed();
     this.#events = null;
     return this.next();
   };
@@ -281,6 +282,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
       if (!this.#recovery.begin(failed, usage)) return this.#end(this.#interruption?.error ?? error);
       this.#interruption ??= new Interruption(error, failed, this.#recovery.maxWaitMs);
     }
+    if (!this.#recovery.hasOutput) this.#record.attemptFailed();
     this.#events = null;
     return this.next();
   }

@@ -59,10 +59,17 @@ export class GenerationRecord implements RunningCounts {
     return this.#unix(this.endedAtMs);
   }
 
-  /** Starts an attempt on a replica and resets the counts of the previous one. */
+  /** Starts an attempt on a replica. */
   attempt(replica: string): void {
     this.replica = replica;
     this.attempts++;
+  }
+
+  /**
+   * Resets the counts of an attempt that has failed without output, so that a caller who disconnects before the next one
+   * pays nothing.
+   */
+  attemptFailed(): void {
     this.slotAtMs = null;
     this.usage = { ...NO_USAGE };
     this.usageSource = null;

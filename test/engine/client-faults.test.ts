@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { describe, it } from 'node:test';
 import { ReplicaClient } from '../../src/engine/replica-client.ts';
-import { ReplicaRefused } from '../../src/engine/engine.ts';
+import { ConnectionLost, ReplicaRefused } from '../../src/engine/engine.ts';
 import { assertFails, openScripted, HttpReplica, REPLICA, isUnavailable, respondHello } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED, settled } from './requests.ts';
+import { until } from '../harness.ts';
 import { ScriptedProcess } from './scripted-process.ts';
 
 describe('a request that a replica does not accept', () => {
@@ -90,6 +91,28 @@ describe('a request that a replica does not accept', () => {
       await assertFails(replica.engine, {}, 'engine_unavailable');
       assert.equal(replica.bodies.length, closes ? 2 : 3);
     }
+  });
+
+  it('is not sent again if its connection was lost after a while, because the replica may have worked on it', async () => {
+    const held: (() => void)[] = [];
+    await using replica = await HttpReplica.listen(
+      (response, request, body) => {
+        if (replica.bodies.length === 1) return respondHello(response, request, body);
+        return held.push(() => response.destroy());
+      },
+      { dialect: 'vllm', firstByteMs: 200 },
+    );
+    const whole = chat({}, { stream: false });
+    await collect(replica.engine.generate(whole, NEVER_ABORTED));
+    await settled(() => replica.connections);
+    const lost = assert.rejects(collect(replica.engine.generate(whole, NEVER_ABORTED)), ConnectionLost);
+    await until(() => held.length === 1);
+    assert.equal(replica.connections, 1);
+    // Takes as long as the first byte of a stream may take.
+    await assertFails(replica.engine, {}, 'engine_unavailable');
+    held[0]?.();
+    await lost;
+    assert.equal(replica.bodies.length, 3);
   });
 
   it('does not fail with ReplicaRefused if the replica responds with another error', async () => {

@@ -703,6 +703,33 @@ test('a client that disconnects from a non-streaming response pays part of the e
   assert.ok(completionTokens > 5 && completionTokens <= 131_072, String(completionTokens));
 });
 
+test('a client that disconnects after a replica has refused its request, while it waits for another, pays nothing', async () => {
+  let refuses = false;
+  await using refusing = await HttpReplica.listen(
+    (...exchange) => (refuses ? exchange[0].writeHead(503).end() : respondHello(...exchange)),
+    { dialect: 'vllm' },
+  );
+  await using busy = await HttpReplica.listen(() => {}, { dialect: 'vllm' });
+  const router = routerTo([refusing.engine, busy.engine], {}, { maxInFlight: 1, policy: 'least-requests' });
+  // Measures the speed of the first replica, and occupies the second one.
+  await collect(run(router, chat({}, { stream: false })));
+  const occupying = run(router, chat());
+  const occupied = collect(occupying);
+  await until(() => busy.bodies.length === 1);
+  refuses = true;
+  for (const stream of [false, true]) {
+    const left = run(router, chat({}, { ...LONG, stream }));
+    const collected = collect(left);
+    await until(() => left.record.attempts === 1 && router.overview()[0]?.waiting === 1);
+    left.stop.abort(new ClientDisconnected());
+    await assert.rejects(collected, ClientDisconnected);
+    const row = await accounting.row(left.requestId);
+    assert.deepEqual([row?.prompt_tokens, row?.completion_tokens, row?.cost], [0, 0, 0n]);
+  }
+  occupying.stop.abort(new ClientDisconnected());
+  await assert.rejects(occupied, ClientDisconnected);
+});
+
 test('with exactCounts, a non-streaming response is requested as a stream, and a client that disconnects pays what arrived', async () => {
   const { completionTokens, replica } = await leaveSecond(null, true);
   assert.equal(completionTokens, 0);
