@@ -80,7 +80,7 @@ export interface ReplicaScript {
 const WORD_BYTES = 4;
 
 /** Maximum tokens that a chat template adds per message and per request, as assumed by the service. */
-const TEMPLATE_TOKENS = { message: 16, request: 2048 };
+const TEMPLATE_TOKENS = { message: 24, request: 2048 };
 
 export function parseScript(prompt: string): ReplicaScript {
   // Written by `falseUsageRequest`, with text before it.
