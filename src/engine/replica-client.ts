@@ -193,6 +193,8 @@ export class ReplicaClient implements Engine {
     const { path } = this.#streams.traits.healthCheck;
     if (path === '/v1/models') return await this.#checkModels(path, signal);
     const { status, body } = await this.#fetchObject(path, signal);
+    // A server that limits the rate of requests is healthy.
+    if (status === 429) return readHealth({});
     if (status !== 200) throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
     const health = readHealth(body);
     // The server responds, but its engine makes no progress, so streams would time out.
@@ -231,8 +233,10 @@ export class ReplicaClient implements Engine {
     this.#streams.contextTokens = this.#reportedContextTokens ?? this.#contextTokens;
   }
 
+  /** Rejects if the server cannot be asked for the context length now, and it is not configured. */
   async describe(signal: AbortSignal): Promise<EngineDescription> {
     const { traits } = this.#streams;
+    let failure: ReplicaRefused | null = null;
     let description: EngineDescription = {
       contextTokens: null,
       maxCompletionTokens: null,
@@ -242,6 +246,9 @@ export class ReplicaClient implements Engine {
     };
     for (const path of traits.describePaths) {
       const { status, body } = await this.#fetchObject(path, signal);
+      if (status === 429 || status === 503) {
+        failure = new ReplicaRefused(new Error(`${path} returned status ${status}`));
+      }
       if (status !== 200) continue;
       description = { ...description, ...traits.readDescription(body, this.#options.model) };
       if (description.contextTokens !== null) break;
@@ -249,6 +256,7 @@ export class ReplicaClient implements Engine {
     this.#reportedContextTokens = description.contextTokens;
     this.#streams.contextTokens = this.#reportedContextTokens ?? this.#contextTokens;
     if (this.#streams.contextTokens === null) {
+      if (failure !== null) throw failure;
       const { log, model } = this.#options;
       log.warn('the server does not report the context length of the model; set models[].contextTokens', {
         replica: this.name,

@@ -13,24 +13,30 @@ interface Fake {
   dialect: ReplicaConfig['dialect'];
   /** Responses by path; a missing path is 404. */
   bodies: Record<string, string | undefined>;
+  /** The status of each path; default: 200 if it has a body. */
+  statuses?: Record<string, number>;
+  /** Default: 4096. */
+  contextTokens?: number | undefined;
 }
 
 /** Starts a server with these responses, and a replica for it. */
-async function start({ dialect, bodies }: Fake) {
+async function start(fake: Fake) {
+  const { dialect, bodies } = fake;
+  const { contextTokens } = { contextTokens: 4096, ...fake };
   await using owned = new AsyncDisposableStack();
   const requests: string[] = [];
   const server = owned.use(
     await HttpReplica.listen((response, { url = '' }) => {
       requests.push(url);
       const body = bodies[url];
-      response.writeHead(body === undefined ? 404 : 200).end(body ?? '{}');
+      response.writeHead(fake.statuses?.[url] ?? (body === undefined ? 404 : 200)).end(body ?? '{}');
     }),
   );
   const messages: string[] = [];
   const log: Log = { ...SILENT, with: () => log, info: (message) => messages.push(message) };
   const replica = owned.use(
     createRemoteReplica(
-      { id: 'acme/large', contextTokens: 4096 } as Parameters<typeof createRemoteReplica>[0],
+      { id: 'acme/large', contextTokens } as Parameters<typeof createRemoteReplica>[0],
       { name: 'acme/large#0', url: server.url, dialect, sharedPrefixCache: false, exactCounts: false },
       { secrets: new Map(), timeouts: timeouts as never, log },
     ),
@@ -89,4 +95,28 @@ test('no metrics are requested from servers that have none', async () => {
   await using bed = await start({ dialect: 'tgi', bodies });
   assert.equal(bed.replica.state().state, 'ready');
   assert.ok(!bed.requests.includes('/metrics'));
+});
+
+test('a server that limits the rate of health checks stays healthy', async () => {
+  const bodies = { '/v1/models': '{"data":[]}' };
+  for (const [dialect, path] of [
+    ['vllm', '/health'],
+    ['openai', '/v1/models'],
+  ] as const) {
+    await using bed = await start({ dialect, bodies, statuses: { [path]: 429 } });
+    assert.equal(bed.replica.state().state, 'ready');
+  }
+});
+
+test('a server that cannot report the context length for a moment is asked again, unless it is configured', async () => {
+  const bodies = { '/health': '', '/v1/models': '{"data":[{"id":"acme/large","max_model_len":2048}]}' };
+  for (const status of [429, 503]) {
+    const statuses: Record<string, number> = { '/v1/models': status };
+    await using configured = await start({ dialect: 'vllm', bodies, statuses });
+    assert.equal(configured.replica.state().state, 'ready');
+    await using bed = await start({ dialect: 'vllm', bodies, statuses, contextTokens: undefined });
+    assert.equal(bed.replica.state().state, 'down');
+    delete statuses['/v1/models'];
+    await until(() => bed.replica.description?.contextTokens === 2048);
+  }
 });
