@@ -120,7 +120,8 @@ export class ChoiceOutput {
   }
 
   #addText(parts: ChoicePart[], text: string): void {
-    if (text !== '') parts.push({ type: 'text', text, logprobs: this.#logprobs.release(text) });
+    if (text === '') return;
+    for (const part of this.#logprobs.release(text)) parts.push({ type: 'text', ...part });
   }
 }
 

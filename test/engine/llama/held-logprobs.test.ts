@@ -12,7 +12,10 @@ function holding(...tokens: string[]): HeldLogprobs {
   return held;
 }
 
-const tokensOf = (logprobs: readonly TokenLogprob[]): string[] => logprobs.map(({ token }) => token);
+type Part = ReturnType<HeldLogprobs['release']>[number];
+
+const tokensOf = (parts: readonly Part[]): string[] =>
+  parts.flatMap(({ logprobs }) => logprobs.map(({ token }) => token));
 
 describe('held log probabilities', () => {
   it('are returned once, in order, for any pieces of the text', () => {
@@ -26,6 +29,20 @@ describe('held log probabilities', () => {
         assert.deepEqual(tokensOf(released), all);
       }),
     );
+  });
+
+  it('of a long text are returned in parts of at most 64, with their text', () => {
+    const held = holding(...Array.from({ length: 130 }, (_, index) => (index % 2 === 0 ? '' : 'é€')));
+    const parts = held.release('é€'.repeat(65));
+    assert.deepEqual(
+      parts.map(({ text, logprobs }) => [text.length, logprobs.length]),
+      [
+        [64, 64],
+        [64, 64],
+        [2, 2],
+      ],
+    );
+    assert.equal(parts.map(({ text }) => text).join(''), 'é€'.repeat(65));
   });
 
   it('include tokens without text of their own, such as the first bytes of a character', () => {
