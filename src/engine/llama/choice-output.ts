@@ -81,7 +81,8 @@ export class ChoiceOutput {
     const isControl = this.#vocabulary.isControl(token);
     if (logprob !== null && !isControl) this.#logprobs.add(text, logprob);
     const parts = this.#search(this.#parse(text, isControl));
-    if (before === 'call' && this.state !== 'call') this.#logprobs.clear();
+    // The end of a call or of the reasoning is not part of the text.
+    if (before !== 'text' && this.state === 'text') this.#logprobs.clear();
     return parts;
   }
 

@@ -168,6 +168,25 @@ describe('the output of a choice without tools and reasoning', () => {
   });
 });
 
+describe('the output of a choice with reasoning', () => {
+  it('has no log probability of the end of the reasoning', () => {
+    const tokens = ['Hm.', '</think>', '\n\n', '<', 'p', '>'];
+    const text = (ids: Uint32Array): string => Array.from(ids, (id) => tokens[id] ?? '').join('');
+    const vocabulary = { text, textWithControls: text, isControl: () => false };
+    const reasoning = { open: '<think>', close: '</think>' };
+    const parsing = { format: null, reasoning, insideReasoning: true, tools: [], oneCall: false };
+    const output = new ChoiceOutput({ vocabulary, stop: [], ...parsing });
+    const parts = tokens.flatMap((token, id) =>
+      output.push(id, { token, logprob: -1, bytes: null, top: [] }),
+    );
+    const logprobs = parts.flatMap((part) => (part.type === 'text' ? part.logprobs : []));
+    assert.deepEqual(
+      logprobs.map(({ token }) => token),
+      ['<', 'p', '>'],
+    );
+  });
+});
+
 describe('the text of tokens in the middle of a text', () => {
   it('keeps the leading space that SentencePiece removes from the first token that it decodes', () => {
     const words = ['', '▁Hello', '▁world', '!'];
