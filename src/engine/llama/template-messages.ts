@@ -93,13 +93,7 @@ export function templateMessages(
   turns: Turns,
   texts: MarkedTexts,
 ): TemplateMessage[] {
-  const ids = new Map<string, string>();
-  const idOf = (id: string): string => {
-    if (!form.shortIds) return texts.key(id);
-    const known = ids.get(id) ?? String(ids.size).padStart(9, '0');
-    ids.set(id, known);
-    return known;
-  };
+  const ids = new CallIds(form);
   const names = new Map<string, string>();
   const list = separated(placed(messages, turns), form).map((message): TemplateMessage => {
     switch (message.role) {
@@ -113,12 +107,12 @@ export function templateMessages(
             name: texts.key(call.name),
             arguments: markedArguments(call, form, texts, message.path),
           };
-          return { id: idOf(call.id), type: 'function', function: marked };
+          return { id: texts.key(ids.add(call.id)), type: 'function', function: marked };
         });
         return assistantMessage(message, calls, form, texts);
       }
       case 'tool': {
-        const id = idOf(message.toolCallId);
+        const id = texts.key(ids.of(message.toolCallId));
         const name = texts.key(names.get(message.toolCallId) ?? '');
         const content = texts.result(message.content, message.path);
         return { role: 'tool', tool_call_id: id, name, content };
@@ -126,6 +120,36 @@ export function templateMessages(
     }
   });
   return turns === 'unchanged' ? list : joined(list);
+}
+
+/**
+ * The IDs of calls in a template. They are unique in the chat, because Cohere's templates look for the call of a result in
+ * all messages. Callers only have to use different IDs in one message.
+ */
+class CallIds {
+  readonly #isShort: boolean;
+  readonly #used = new Set<string>();
+  /** The template's ID of the latest call with each of the caller's IDs. */
+  readonly #latest = new Map<string, string>();
+  #suffix = 0;
+
+  constructor({ shortIds }: TemplateForm) {
+    this.#isShort = shortIds;
+  }
+
+  /** Returns the ID of a new call. */
+  add(id: string): string {
+    let unique = this.#isShort ? String(this.#used.size).padStart(9, '0') : id;
+    while (this.#used.has(unique)) unique = `${id}_${this.#suffix++}`;
+    this.#used.add(unique);
+    this.#latest.set(id, unique);
+    return unique;
+  }
+
+  /** Returns the ID of the latest call to which the caller gave this ID. */
+  of(id: string): string {
+    return this.#latest.get(id) ?? id;
+  }
 }
 
 /**

@@ -51,7 +51,8 @@ function chatOf(turns: readonly Turn[], hasTools: boolean): { request: RenderedR
         return [{ role: 'assistant', content: text(), reasoning, toolCalls: [] }];
       case 'call':
       case 'text+call': {
-        const ids = [`call_${index}a`, `call_${index}b`];
+        // Calls of other messages can have the same IDs.
+        const ids = [`call_${index % 3}`, `call_${(index + 1) % 3}`];
         const content = turn === 'call' ? null : text();
         const toolCalls = ids.map((id) => ({ id, name: 'find', arguments: JSON.stringify({ q: text() }) }));
         const results = ids.map((id): Message => ({ role: 'tool', toolCallId: id, content: text() }));
