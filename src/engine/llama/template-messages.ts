@@ -305,7 +305,8 @@ function reasoningOf({ content, reasoning, toolCalls }: AssistantMessage, texts:
 function markedTool({ name, description, parameters, strict }: Tool, texts: MarkedTexts): Tool {
   return {
     name: texts.key(name),
-    description: description === null ? null : (texts.value(description) as string),
+    // Templates of Mistral leave out the tools if there is no user message.
+    description: description === null ? null : (texts.value(description, 'tools') as string),
     parameters: texts.value(parameters) as Tool['parameters'],
     strict,
   };

@@ -93,6 +93,7 @@ describe('the chat templates of models', { skip: PUBLISHED.length === 0 }, () =>
       .render(request)
       .segments.map((segment) => segment.text)
       .join('');
+    if (tools) texts.push('Finds it.');
     const lost = texts.filter((text) => !prompt.includes(text));
     assert.deepEqual(lost, [], `${name} loses texts of ${turns.join(', ')}`);
   };
