@@ -59,8 +59,8 @@ export interface ReplicaStreamSettings extends ContextBound {
  * and is lost at once, without a response, it is sent once more on a new one.
  *
  * Throws `ReplicaRefused` if it cannot connect and for the statuses 503 and 429, and `AccessDenied` for a refused key.
- * Throws `response_timeout` for a response that is not a stream and is not complete after `responseMs`. Throws
- * `engine_unavailable` for other timeouts, invalid data, a response that ends early, and a connection that is lost
+ * Throws `response_timeout` for a response that is not a stream and is not complete after `responseMs`, and
+ * `response_too_large` for one whose log probabilities exceed the maximum size. Throws `engine_unavailable` for other timeouts, invalid data, a response that ends early, and a connection that is lost
  * after the request was sent (the replica may be generating).
  */
 export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, ConnectionUser {
@@ -244,7 +244,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   /** Counts the bytes of a body. Throws if there are more than `most`. */
   #limitBody(chunk: Buffer, most: number): void {
     this.#bodyBytes += chunk.length;
-    if (this.#bodyBytes > most) throw unavailable(`the response has more than ${most} bytes`);
+    if (this.#bodyBytes <= most) return;
+    throw this.#request.logprobs === null
+      ? unavailable(`the response has more than ${most} bytes`)
+      : responseTooLarge(most);
   }
 
   onResponseEnd(): void {
@@ -436,6 +439,14 @@ function responseTimeout(responseMs: number): ServiceError {
   return new ServiceError(
     'response_timeout',
     `The response was not complete after ${Math.ceil(responseMs / 1000)} s. Set \`stream\` to true, or lower \`max_tokens\`.`,
+  );
+}
+
+/** Log probabilities can make a valid response this long, and it would be as long on any replica. */
+function responseTooLarge(most: number): ServiceError {
+  return new ServiceError(
+    'response_too_large',
+    `The response has more than ${most / 1_048_576} MiB. Set \`stream\` to true, or request fewer log probabilities, choices or tokens.`,
   );
 }
 

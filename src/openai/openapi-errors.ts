@@ -52,6 +52,7 @@ export const GENERATION_ERRORS: readonly ErrorCode[] = [
   'engine_unavailable',
   'queue_full',
   'response_timeout',
+  'response_too_large',
   'idempotency_in_flight',
   'idempotency_key_reused',
 ];

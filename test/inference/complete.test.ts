@@ -265,6 +265,27 @@ test('a slow non-streaming response is neither retried nor a failure of the repl
   assertReleased(router);
 });
 
+test('a non-streaming response that is too long because of log probabilities is neither retried nor a failure of the replica', async () => {
+  const mebibyte = ' '.repeat(1_048_576);
+  let sent = 0;
+  const fill: Parameters<typeof HttpReplica.listen>[0] = (response) => {
+    sent++;
+    for (let part = 0; part <= 64; part++) response.write(mebibyte);
+  };
+  await using first = await HttpReplica.listen(fill, { dialect: 'vllm' });
+  await using second = await HttpReplica.listen(fill, { dialect: 'vllm' });
+  const router = routerTo([first.engine, second.engine]);
+  const tooLarge = await failsWith(
+    run(router, chat({}, { stream: false, logprobs: 20 })),
+    'response_too_large',
+  );
+  assert.match(tooLarge.message, /more than 64 MiB\. Set `stream` to true/);
+  assert.equal(sent, 1);
+  await failsWith(run(router, chat({}, { stream: false })), 'engine_unavailable');
+  assert.equal(sent, 3);
+  assertReleased(router);
+});
+
 test('an error of the request itself is returned at once, and is not a failure of the replica', async () => {
   await using strict = await HttpReplica.listen((response) =>
     response.writeHead(400).end('{"message":"no"}'),

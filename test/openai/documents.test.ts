@@ -47,10 +47,13 @@ const MANAGEMENT_ERRORS: ReadonlySet<string> = new Set([
   'not_configured',
   'wrong_credentials',
   'fresh_sign_in_required',
+  'email_not_verified',
   'last_operator',
+  'last_owner',
   'conflict',
   'not_enough_memory',
   'too_many_attempts',
+  'too_many_keys',
   'provider_unavailable',
 ]);
 
