@@ -51,7 +51,10 @@ export const ERRORS = {
     409,
     'A request with this `Idempotency-Key` is running or has ended, and its response is not available from this instance.',
   ],
-  request_too_large: [413, 'The request body is larger than `limits.bodyBytes`.'],
+  request_too_large: [
+    413,
+    'The request body is larger than `limits.bodyBytes`, or than the management API accepts.',
+  ],
   unsupported_content_encoding: [415, 'The request body is compressed.'],
   expectation_failed: [417, 'The `Expect` header is not `100-continue`.'],
   idempotency_key_reused: [422, 'The `Idempotency-Key` was used with another endpoint or request body.'],

@@ -53,5 +53,5 @@ export function hasLength(text: string, min: number, max: number): boolean {
   return length >= min && length <= max;
 }
 
-/** Maximum models in the `allowed_models` of a key. */
+/** Maximum models in the `allowed_models` or the `limits` of a key. */
 export const MAX_MODELS = 100;

@@ -7,16 +7,16 @@ const MAX_BODY_DEPTH = 64;
 const MAX_BODY_VALUES = 50_000;
 
 /** Describes the bounds of a body for the OpenAPI document. `bytes` is a number or the name of a setting. */
-export function bodyBounds(bytes: number | string): string {
-  return `At most ${MAX_BODY_VALUES} JSON values, nested at most ${MAX_BODY_DEPTH} levels deep, and at most ${bytes} bytes of UTF-8.`;
+export function bodyBounds(bytes: number | string, maxValues = MAX_BODY_VALUES): string {
+  return `At most ${maxValues} JSON values, nested at most ${MAX_BODY_DEPTH} levels deep, and at most ${bytes} bytes of UTF-8.`;
 }
 
 /**
  * Parses a request body as a JSON object. Counts depth and values before parsing, so that a hostile body costs only one
  * pass over its bytes. Throws `invalid_json`.
  */
-export function parseJsonBody(bytes: Uint8Array): Record<string, unknown> {
-  const exceeded = isWithinBounds(bytes) ? null : new JsonBudget().exceededBy(bytes);
+export function parseJsonBody(bytes: Uint8Array, maxValues = MAX_BODY_VALUES): Record<string, unknown> {
+  const exceeded = isWithinBounds(bytes, maxValues) ? null : new JsonBudget(maxValues).exceededBy(bytes);
   if (exceeded !== null) throw new ServiceError('invalid_json', `The request body ${exceeded}.`);
   const value = parse(decode(bytes));
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -29,8 +29,8 @@ export function parseJsonBody(bytes: Uint8Array): Record<string, unknown> {
  * Whether a body is so short, and has so few brackets and braces, that it cannot exceed the bounds. True for most
  * bodies, and faster than `JsonBudget`.
  */
-function isWithinBounds(bytes: Uint8Array): boolean {
-  if (bytes.length > MAX_BODY_VALUES) return false;
+function isWithinBounds(bytes: Uint8Array, maxValues: number): boolean {
+  if (bytes.length > maxValues) return false;
   let opened = 0;
   for (const bracket of [OPENING_BRACKET, OPENING_BRACE]) {
     for (let at = bytes.indexOf(bracket); at !== -1; at = bytes.indexOf(bracket, at + 1)) {
@@ -69,8 +69,13 @@ const CLOSING_BRACE = 0x7d;
 
 /** Limits the total number of values in the JSON texts of one request. */
 export class JsonBudget {
+  readonly #maxValues: number;
   #values = 0;
   #strings = 0;
+
+  constructor(maxValues = MAX_BODY_VALUES) {
+    this.#maxValues = maxValues;
+  }
 
   /**
    * Adds the values of a text to the total. Counts commas and opening brackets and braces outside strings instead of
@@ -85,7 +90,7 @@ export class JsonBudget {
     for (let at = 0; at < bytes.length; at++) {
       switch (bytes[at]) {
         case QUOTE:
-          if (++strings > 2 * MAX_BODY_VALUES) return TOO_MANY_VALUES;
+          if (++strings > 2 * this.#maxValues) return this.#tooMany();
           at = endOfString(bytes, at);
           break;
         case OPENING_BRACE:
@@ -94,7 +99,7 @@ export class JsonBudget {
           if (++depth > MAX_BODY_DEPTH) return `is nested more than ${MAX_BODY_DEPTH} levels deep`;
           break;
         case COMMA:
-          if (++values > MAX_BODY_VALUES) return TOO_MANY_VALUES;
+          if (++values > this.#maxValues) return this.#tooMany();
           break;
         case CLOSING_BRACE:
         case CLOSING_BRACKET:
@@ -107,9 +112,11 @@ export class JsonBudget {
     this.#strings = strings;
     return null;
   }
-}
 
-const TOO_MANY_VALUES = `has more than ${MAX_BODY_VALUES} JSON values`;
+  #tooMany(): string {
+    return `has more than ${this.#maxValues} JSON values`;
+  }
+}
 
 /** Number of bytes that are checked one by one before the native search, which is only faster for longer strings. */
 const SHORT_STRING_BYTES = 32;

@@ -155,7 +155,9 @@ test('a path parameter that is longer than any ID gets a 404', async () => {
 test('request bodies document the limits of JSON, and those of text completions the maximum number of choices', () => {
   for (const { path, operation } of operations) {
     if (operation.requestBody) {
-      assert.match(operation.requestBody.description, /^At most 50000 JSON values, nested at most 64 /, path);
+      const values = path.startsWith('/api/') ? 2000 : 50_000;
+      const { description } = operation.requestBody;
+      assert.ok(description.startsWith(`At most ${values} JSON values, nested at most 64 `), path);
     }
   }
   const { ChatRequest, TextRequest } = document.components['schemas'] ?? {};

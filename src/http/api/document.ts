@@ -14,7 +14,7 @@ import type { Access } from './contract/operation.ts';
 import type { Endpoint } from './endpoint.ts';
 import { API_ENDPOINTS } from './endpoints.ts';
 import { id, namedSchemas } from './contract/schemas.ts';
-import { OPEN_BODY_BYTES } from './parse.ts';
+import { BODY_BYTES, BODY_VALUES, OPEN_BODY_BYTES } from './parse.ts';
 
 type Json = Record<string, unknown>;
 
@@ -87,7 +87,7 @@ function operation(endpoint: Endpoint): Json {
     parameters: [...parameters, ...queryParameters(endpoint)],
     ...(body && {
       requestBody: {
-        description: bodyBounds(access === 'open' ? OPEN_BODY_BYTES : '`limits.bodyBytes`'),
+        description: bodyBounds(access === 'open' ? OPEN_BODY_BYTES : BODY_BYTES, BODY_VALUES),
         required: true,
         ...json(body),
       },

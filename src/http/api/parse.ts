@@ -5,6 +5,12 @@ import { didYouMean } from '../../nearest.ts';
 /** Maximum body size in bytes for operations with the access level `open`. */
 export const OPEN_BODY_BYTES = 16_384;
 
+/** Maximum body size in bytes for all other operations, unless `limits.bodyBytes` is less. */
+export const BODY_BYTES = 524_288;
+
+/** Maximum JSON values of a body. Checking a value against a schema takes several microseconds. */
+export const BODY_VALUES = 2000;
+
 /**
  * Parses a body or a query. Throws a `ServiceError` for the first problem: `missing_required_parameter`,
  * `invalid_type`, `invalid_value`, or `unsupported_parameter` for an unknown field; `param` is the path of the field.

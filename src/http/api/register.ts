@@ -10,7 +10,7 @@ import { principalOfKey, principalOfSession, type Principal } from '../principal
 import { authorizedAccount, checkCaller } from './access.ts';
 import type { Endpoint } from './endpoint.ts';
 import { API_ENDPOINTS } from './endpoints.ts';
-import { OPEN_BODY_BYTES, parse } from './parse.ts';
+import { BODY_BYTES, BODY_VALUES, OPEN_BODY_BYTES, parse } from './parse.ts';
 
 /** Registers the management API: all paths below `/api/`. */
 export function registerApi(app: FastifyInstance, context: HttpContext): void {
@@ -18,7 +18,10 @@ export function registerApi(app: FastifyInstance, context: HttpContext): void {
     app.route({
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-      ...(endpoint.access === 'open' && { bodyLimit: OPEN_BODY_BYTES }),
+      bodyLimit: Math.min(
+        endpoint.access === 'open' ? OPEN_BODY_BYTES : BODY_BYTES,
+        context.limits.bodyBytes,
+      ),
       // Runs before the body is read.
       onRequest: (request) => authorize(context, endpoint, request),
       handler: (request, reply) => respond(context, endpoint, request, reply),
@@ -96,7 +99,7 @@ async function respond(
   const parts = {
     params: pathParameters(request),
     query: endpoint.query && parse(endpoint.query, request.query),
-    body: endpoint.body && parse(endpoint.body, parseJsonBody(bytes)),
+    body: endpoint.body && parse(endpoint.body, parseJsonBody(bytes, BODY_VALUES)),
   };
   const responseHeaders = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'];
   const disconnected = new AbortController();

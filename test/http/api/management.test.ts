@@ -569,6 +569,19 @@ for (const kind of testDatabases()) {
       }
     });
 
+    test('a body with more values, models or bytes than any change needs is refused before it is checked', async () => {
+      const models = (count: number) =>
+        Object.fromEntries(
+          Array.from({ length: count }, (_, index) => [`a/m${index}`, { tokens_per_day: 1 }]),
+        );
+      const create = (count: number, name = 'a') =>
+        call('POST', '/api/keys', { body: { name, limits: { models: models(count) } } });
+      assert.equal((await create(100)).status, 201);
+      assertRefused(await create(101), 400, 'invalid_value', 'limits.models');
+      assertRefused(await create(2000), 400, 'invalid_json', null);
+      assertRefused(await create(1, 'a'.repeat(600_000)), 413, 'request_too_large', null);
+    });
+
     test('an invitation is created, listed and withdrawn', async () => {
       const { id: account_id } = await account();
       const body = { account_id, email: 'Zoe@example.com', role: 'owner' };

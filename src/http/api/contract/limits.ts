@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { MAX_MODELS } from '../../../accounts/bounds.ts';
 import { limitsSchema, modelId, type PlanLimits } from '../../../config/plan.ts';
 import { component } from './schemas.ts';
 
@@ -22,6 +23,8 @@ export const limits = component(
     ...fields,
     models: z
       .record(modelId, z.strictObject(fields))
+      .refine((models) => Object.keys(models).length <= MAX_MODELS, `at most ${MAX_MODELS} models`)
+      .meta({ maxProperties: MAX_MODELS })
       .optional()
       .describe('Additional limits for individual models, by model ID.'),
   }),
