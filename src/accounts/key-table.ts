@@ -65,7 +65,10 @@ export async function createKey(
   if (purpose === 'playground' && row.expires_at === null) throw cannotPostpone();
   await database.kysely.transaction().execute(async (transaction) => {
     await assertAccountOpen(database, transaction, accountId);
-    if (bounds !== null) await assertWithinBounds(transaction, accountId, bounds, row.created_at);
+    if (bounds !== null) {
+      await assertRate(transaction, accountId, bounds, row.created_at);
+      await assertRoom(transaction, accountId, bounds, row.created_at);
+    }
     await transaction.insertInto('keys').values(row).execute();
     await appendAudit(transaction, by, {
       action: 'key.create',
@@ -140,13 +143,14 @@ export async function getKey(database: Database, id: string): Promise<KeyRecord>
  * Changes the key that `named` identifies, as in `revokeKey`. `changeOf` returns the change to make to the current key.
  * Each changed field is recorded in the audit log. All instances apply the change within a second. Returns null if
  * there is no such key. Rejects with a `ServiceError` `invalid_value` (params like `createKey`, or `id` if several keys
- * match), or `conflict` if the key is revoked.
+ * match), or `conflict` if the key is revoked, or if an expired key would work again beyond `bounds`.
  */
 export async function changeKey(
   database: Database,
   named: string,
   changeOf: (key: KeyRecord) => KeyChange,
   by: Actor,
+  bounds: KeyBounds | null = null,
 ): Promise<KeyRecord | null> {
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await lockKey(database, transaction, named);
@@ -163,6 +167,12 @@ export async function changeKey(
     }
     if (row.purpose === 'playground' && (changed.expires_at ?? Infinity) > (row.expires_at ?? Infinity)) {
       throw cannotPostpone();
+    }
+    const now = Date.now();
+    const isRenewed = (row.expires_at ?? Infinity) <= now && (changed.expires_at ?? Infinity) > now;
+    if (bounds !== null && isRenewed) {
+      await assertAccountOpen(database, transaction, row.account_id);
+      await assertRoom(transaction, row.account_id, bounds, now);
     }
     await transaction.updateTable('keys').set(columns).where('id', '=', row.id).execute();
     await appendAudit(transaction, by, {
@@ -269,7 +279,7 @@ async function lockKey(
   return rows[0] ?? null;
 }
 
-/** Locks the account, so that concurrent creations of keys are counted. */
+/** Locks the account, so that keys that are created or renewed at the same time are counted. */
 async function assertAccountOpen(
   database: Database,
   transaction: Transaction<Schema>,
@@ -289,16 +299,17 @@ async function assertAccountOpen(
 
 const HOUR_MS = 3_600_000;
 
-/** Both queries read at most as many rows of an index as the bounds allow keys. */
-async function assertWithinBounds(
+/** Reads at most as many rows of an index as the bound allows keys. */
+async function assertRate(
   transaction: Transaction<Schema>,
   accountId: string,
-  { maxPerAccount, maxCreatedPerHour }: KeyBounds,
+  { maxCreatedPerHour }: KeyBounds,
   now: number,
 ): Promise<void> {
-  const ofAccount = transaction.selectFrom('keys').where('account_id', '=', accountId);
-  const earlier = await ofAccount
+  const earlier = await transaction
+    .selectFrom('keys')
     .select('created_at')
+    .where('account_id', '=', accountId)
     .where('created_at', '>', now - HOUR_MS)
     .orderBy('created_at', 'desc')
     .offset(maxCreatedPerHour - 1)
@@ -311,8 +322,19 @@ async function assertWithinBounds(
       { retryAfterMs: Math.min(earlier.created_at + HOUR_MS - now, HOUR_MS) },
     );
   }
-  const usable = ofAccount
+}
+
+/** Reads at most as many rows of an index as the bound allows keys. */
+async function assertRoom(
+  transaction: Transaction<Schema>,
+  accountId: string,
+  { maxPerAccount }: KeyBounds,
+  now: number,
+): Promise<void> {
+  const usable = transaction
+    .selectFrom('keys')
     .select((select) => select.fn.countAll<number>().as('count'))
+    .where('account_id', '=', accountId)
     .where('revoked_at', 'is', null);
   const [permanent, temporary] = [
     await usable.where('expires_at', 'is', null).executeTakeFirstOrThrow(),

@@ -218,6 +218,22 @@ for (const kind of testDatabases()) {
       await create({}, { maxCreatedPerHour: 6 });
     });
 
+    test('an expired key can be renewed only if the account has room for another usable key', async () => {
+      await using database = await kind.open();
+      const bounds = { maxPerAccount: 1, maxCreatedPerHour: 100 };
+      const expired = await createKey(database, { name: 'a', expiresAt: Date.now() - 1 }, by, bounds);
+      const { record } = await createKey(database, { name: 'b' }, by, bounds);
+      const change = (wanted: object, within: KeyBounds | null = bounds) =>
+        changeKey(database, expired.record.id, () => wanted, by, within);
+      for (const expiresAt of [null, Date.now() + 60_000]) {
+        await assert.rejects(change({ expiresAt }), refused('conflict', 'account_id'));
+      }
+      await change({ name: 'c', expiresAt: Date.now() - 2 });
+      await revokeKey(database, record.id, by);
+      assert.equal((await change({ expiresAt: null }))?.expiresAt, null);
+      await change({ expiresAt: Date.now() + 60_000 });
+    });
+
     test('keys that are created at the same time do not exceed the bound', async () => {
       await using database = await kind.open();
       const bounds = { maxPerAccount: 3, maxCreatedPerHour: 100 };

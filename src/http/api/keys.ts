@@ -51,10 +51,11 @@ export const keyEndpoints = endpoints(keyOperations, {
   },
   changeKey: {
     account: accountOfKey,
-    handle: async ({ database, principal, actor, params, body }) => {
+    handle: async ({ database, context, principal, actor, params, body }) => {
       await refuseAdminKey(database, principal, params.id);
       const change = { ...settingsOf(body), name: body.name };
-      return keyJson(orNotFound(await changeKey(database, checkedKeyId(params.id), () => change, actor)));
+      const id = checkedKeyId(params.id);
+      return keyJson(orNotFound(await changeKey(database, id, () => change, actor, context.keyBounds)));
     },
   },
   revokeKey: {
