@@ -11,7 +11,10 @@ export const ERRORS = {
     400,
     'The engine crashed repeatedly while running this request or others of the account; refused for 10 minutes.',
   ],
-  response_too_large: [400, 'The non-streaming response has too many log probabilities.'],
+  response_too_large: [
+    400,
+    'The response, or an event of a stream that is read slowly, has too many log probabilities.',
+  ],
   invalid_api_key: [
     401,
     'The API key is missing, malformed, unknown, revoked or expired, or its account is suspended or closed.',

@@ -5,6 +5,7 @@ import type { Dialect, GenerationEvent, GenerationRequest } from '../generation.
 import { readResponse } from '../openai/response-reader.ts';
 import { isAccessDenied, readErrorBody } from '../openai/error-body.ts';
 import { readRefusedField, type RefusableField } from '../openai/refused-field.ts';
+import { EventTooLong } from '../openai/sse.ts';
 import type { StreamReader } from '../openai/stream-reader.ts';
 import type { DialectTraits } from './dialects.ts';
 import { EventFrameReader } from './event-frame.ts';
@@ -60,7 +61,7 @@ export interface ReplicaStreamSettings extends ContextBound {
  *
  * Throws `ReplicaRefused` if it cannot connect and for the statuses 503 and 429, and `AccessDenied` for a refused key.
  * Throws `response_timeout` for a response that is not a stream and is not complete after `responseMs`, and
- * `response_too_large` for one whose log probabilities exceed the maximum size. Throws `engine_unavailable` for other timeouts, invalid data, a response that ends early, and a connection that is lost
+ * `response_too_large` for one, or an event, whose log probabilities exceed the maximum size. Throws `engine_unavailable` for other timeouts, invalid data, a response that ends early, and a connection that is lost
  * after the request was sent (the replica may be generating).
  */
 export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, ConnectionUser {
@@ -357,6 +358,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     try {
       if (chunk) reader.push(chunk, events);
       else if (!this.#complete) reader.end(events);
+    } catch (error) {
+      throw this.#request.logprobs !== null && isTooLong(error) ? eventTooLarge() : error;
     } finally {
       this.#deliver(events);
     }
@@ -448,6 +451,18 @@ function responseTooLarge(most: number): ServiceError {
     'response_too_large',
     `The response has more than ${most / 1_048_576} MiB. Set \`stream\` to true, or request fewer log probabilities, choices or tokens.`,
   );
+}
+
+/** vLLM joins the tokens that it could not send, because the stream was read slowly, into one event. */
+function eventTooLarge(): ServiceError {
+  return new ServiceError(
+    'response_too_large',
+    'The log probabilities of tokens that were not read in time are too large. Read the stream faster, or request fewer log probabilities.',
+  );
+}
+
+function isTooLong(error: unknown): boolean {
+  return error instanceof ServiceError && error.cause instanceof EventTooLong;
 }
 
 /** Returns the time after which to retry, in milliseconds: 1 s by default, at most a minute. */

@@ -11,7 +11,12 @@ const CR = 0x0d;
 
 /** A line or event is too long, or is not UTF-8. */
 export class SseParseError extends Error {
-  override readonly name = 'SseParseError';
+  override readonly name: string = 'SseParseError';
+}
+
+/** A line or event is too long. */
+export class EventTooLong extends SseParseError {
+  override readonly name = 'EventTooLong';
 }
 
 /** Splits chunks of any size into lines, so that no character is split. Throws `SseParseError` if a line is too long. */
@@ -50,7 +55,7 @@ export class LineSplitter {
 
   #addPart(bytes: Buffer): void {
     this.#partBytes += bytes.length;
-    if (this.#partBytes > this.#maxBytes) throw new SseParseError('a line is too long');
+    if (this.#partBytes > this.#maxBytes) throw new EventTooLong('a line is too long');
     this.#parts.push(Buffer.from(bytes)); // A copy: a view would keep the whole chunk in memory.
   }
 
@@ -113,7 +118,7 @@ export class SseParser {
       return;
     }
     this.#eventBytes += length;
-    if (this.#eventBytes > this.#maxBytes) throw new SseParseError('an event is too long');
+    if (this.#eventBytes > this.#maxBytes) throw new EventTooLong('an event is too long');
     if (!isUtf8(line)) throw new SseParseError('a line is not UTF-8');
     const text = line.toString('utf8', 0, length);
     if (text.startsWith('data:')) this.#data.push(text.slice(text[5] === ' ' ? 6 : 5));

@@ -286,6 +286,20 @@ test('a non-streaming response that is too long because of log probabilities is 
   assertReleased(router);
 });
 
+test('an event that is too long because of log probabilities is not a failure of the replica', async () => {
+  const top_logprobs = Array.from({ length: 20 }, () => ({ token: 'a', logprob: -1, bytes: [97] }));
+  const content = Array.from({ length: 2000 }, () => ({ ...top_logprobs[0], top_logprobs }));
+  const choices = [{ index: 0, delta: { content: 'a'.repeat(2000) }, logprobs: { content } }];
+  const frame = `data: ${JSON.stringify({ choices })}\n\n`;
+  await using joining = await HttpReplica.listen((response) => response.end(frame), { dialect: 'vllm' });
+  const router = routerTo([joining.engine]);
+  for (let turn = 0; turn < 5; turn++) {
+    await failsWith(run(router, chat({}, { logprobs: 20 })), 'response_too_large');
+  }
+  assert.equal(router.overview()[0]?.replicas[0]?.pauses, 0);
+  await failsWith(run(router, chat()), 'engine_unavailable');
+});
+
 test('an error of the request itself is returned at once, and is not a failure of the replica', async () => {
   await using strict = await HttpReplica.listen((response) =>
     response.writeHead(400).end('{"message":"no"}'),
