@@ -158,10 +158,16 @@ export class ToolCallReader {
 
   #callOf(part: ReplicaCall): Call {
     const isAnonymous = part.index === null && part.id === null;
-    const known = isAnonymous ? this.#latest : this.#calls.findLast((call) => isPartOf(part, call));
+    const known = isAnonymous ? this.#latest : this.#knownCallOf(part);
     const call = known ?? (part.index === null ? this.#latest : undefined);
     if (call !== undefined && !startsNextCall(part, call)) return call;
     return this.#addCall(part.index);
+  }
+
+  #knownCallOf(part: ReplicaCall): Call | undefined {
+    const calls = this.#calls.filter((call) => isPartOf(part, call));
+    // Some servers give parallel calls the same index.
+    return calls.findLast(({ id }) => id === part.id) ?? calls.at(-1);
   }
 
   #addCall(index: number | null): Call {

@@ -193,7 +193,7 @@ describe('tool calls of a stream', () => {
       value.map((fields) => JSON.stringify(fields)),
       { minLength: 1, maxLength: 4 },
     );
-    const keys = fc.constantFrom('index', 'id', 'index and id');
+    const keys = fc.constantFrom('index', 'id', 'index and id', 'one index and id');
     fc.assert(
       fc.property(
         json,
@@ -202,7 +202,7 @@ describe('tool calls of a stream', () => {
         fc.boolean(),
         (texts, turns, key, cut) => {
           const keyOf = (index: number) => ({
-            ...(key === 'id' ? { index: undefined } : { index }),
+            ...(key === 'id' ? { index: undefined } : { index: key === 'one index and id' ? 0 : index }),
             ...(key === 'index' ? {} : { id: `c${index}` }),
           });
           const frames = texts.map((_, index) => delta(first(`c${index}`, `f${index}`, keyOf(index))));
