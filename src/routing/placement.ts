@@ -49,9 +49,9 @@ export class Placement {
     return new Assignment(replica, uncachedPromptTokens);
   }
 
-  /** Whether the health of the replica allows sending it requests now. Ignores whether it has room. */
+  /** Whether its health and its rate limit let the replica serve the requests that wait for it. Ignores whether it has room. */
   accepts(replica: RoutedReplica): boolean {
-    if (!replica.ready) return false;
+    if (!replica.ready || replica.limitedMs > this.#maxWaitMs) return false;
     if (isOpen(replica, true)) return true;
     return !this.#replicas.some((other) => other.ready && isOpen(other, false));
   }

@@ -452,6 +452,19 @@ test('requests that wait for a replica go to another one after its 429', async (
   assert.equal((await waiting).replica, b.replica);
 });
 
+test('requests that already wait are refused too if the retry-after of every replica exceeds their longest wait', async () => {
+  const { dispatcher } = bed(2, { maxWaitMs: 3000 });
+  const [a, b] = [sent(dispatcher.acquire(routed('x'))), sent(dispatcher.acquire(routed('x')))];
+  const waiting = dispatcher.acquire(routed('x'));
+  a.release('inconclusive', limited(7000));
+  dispatcher.tick();
+  assert.equal(dispatcher.waiting, 1);
+  b.release('inconclusive', limited(5000));
+  dispatcher.tick();
+  assert.equal(dispatcher.waiting, 0);
+  await assert.rejects(Promise.resolve(waiting), { code: 'engine_unavailable', retryAfterMs: 5000 });
+});
+
 test('a request is refused if the retry-after of every replica exceeds its longest wait', async () => {
   const { dispatcher, clock } = bed(1, { maxWaitMs: 3000, room: 100 });
   sent(dispatcher.acquire(routed('x'))).release('inconclusive', limited(5000));
