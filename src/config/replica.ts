@@ -28,6 +28,9 @@ const RESERVED_HEADERS: ReadonlySet<string> = new Set([
 const VALUE_EXPECTED = 'expected 1 to 4096 printable ASCII characters, without spaces at either end';
 const headerValue = z.string(VALUE_EXPECTED).regex(HEADER_VALUE, VALUE_EXPECTED);
 
+/** Has room for the default name: the ID of a model (at most 200 characters), `#` and a number. */
+const NAME = /^[\w./:#@-]{1,220}$/;
+
 export const replicaSchema = z
   .strictObject({
     url: httpUrl.describe(
@@ -35,7 +38,7 @@ export const replicaSchema = z
     ),
     name: z
       .string()
-      .regex(/^[\w./:#@-]{1,200}$/, 'expected 1 to 200 letters, digits or characters of `_./:#@-`')
+      .regex(NAME, 'expected 1 to 220 letters, digits or characters of `_./:#@-`')
       .optional()
       .describe(
         'Name of the replica in logs, metrics and commands. Default: the `id` of the model, `#`, and the position of the replica, from 0.',

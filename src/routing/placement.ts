@@ -49,7 +49,7 @@ export class Placement {
     return new Assignment(replica, uncachedPromptTokens);
   }
 
-  /** Whether its health and its rate limit let the replica serve the requests that wait for it. Ignores whether it has room. */
+  /** Whether its health and rate limit let the replica serve the requests that wait for it. Ignores whether it has room. */
   accepts(replica: RoutedReplica): boolean {
     if (!replica.ready || replica.limitedMs > this.#maxWaitMs) return false;
     if (isOpen(replica, true)) return true;

@@ -19,7 +19,7 @@ import { Plans } from '../../src/accounts/plans.ts';
 import { ConfigError, type ConfigIssue } from '../../src/config/errors.ts';
 import { configFields, fieldAt, formatPath } from '../../src/config/fields.ts';
 import { loadConfig, loadSecrets } from '../../src/config/load.ts';
-import { configSchema, DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
+import { configSchema, DEFAULT_MODEL_ID, modelSchema, namedReplicas } from '../../src/config/schema.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-config-'));
 after(() => rmSync(folder, { recursive: true }));
@@ -217,6 +217,14 @@ test('two replicas of a model cannot have the same name, even if one has it by d
   assert.deepEqual(await issueTexts(`models:\n  - id: a/b\n    replicas: ${replicas}\n`), [
     '3:15 models[0].replicas: expected replicas with different names, got a list of 2',
   ]);
+});
+
+test('the default name of a replica is valid for the longest model ID', () => {
+  const id = `a/${'b'.repeat(198)}`;
+  const model = modelSchema.parse({ id, replicas: [{ url: 'http://x', dialect: 'vllm' }] });
+  const [replica] = namedReplicas(model);
+  assert.equal(replica?.name, `${id}#0`);
+  assert.deepEqual(namedReplicas(modelSchema.parse({ id, replicas: [replica] })), [replica]);
 });
 
 test('a file that is not a mapping is refused', async () => {
