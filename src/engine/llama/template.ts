@@ -1,7 +1,7 @@
-import { Environment, Interpreter, Template } from '@huggingface/jinja';
+import { Environment, Template } from '@huggingface/jinja';
 import { ServiceError } from '../../errors.ts';
 import { REASONING_EFFORTS, type ReasoningEffort } from '../../generation.ts';
-import { dateOf, rendererNames, TemplateRefusal } from './template-environment.ts';
+import { dateOf, rendererNames, RenderingWork, TemplateRefusal } from './template-environment.ts';
 import { MarkedTexts, searchedLiterals, type TemplateSegment } from './template-markers.ts';
 import {
   fallbackMessages,
@@ -110,15 +110,16 @@ export class ChatTemplate {
 
   /**
    * Renders the messages, the tools, and the start of the assistant's turn. Throws 400 `invalid_value` if the template
-   * refuses the messages or leaves out one of them, even with changed turns. If the template fails for another reason,
-   * the error has a `cause`.
+   * refuses the messages, leaves out one of them, even with changed turns, or would take too long. If the template fails
+   * for another reason, the error has a `cause`.
    */
   render(request: RenderedRequest): RenderedPrompt {
     const errors: unknown[] = [];
+    const work = new RenderingWork();
     for (const simpler of simplerRequests(request)) {
       for (const arrangement of ARRANGEMENTS) {
         try {
-          return this.#render(simpler, this.#form, arrangement);
+          return this.#render(simpler, this.#form, arrangement, work);
         } catch (error) {
           errors.push(error);
         }
@@ -129,9 +130,14 @@ export class ChatTemplate {
     throw errors[0];
   }
 
-  #render(request: RenderedRequest, form: TemplateForm | null, arrangement: Arrangement): RenderedPrompt {
+  #render(
+    request: RenderedRequest,
+    form: TemplateForm | null,
+    arrangement: Arrangement,
+    work = new RenderingWork(),
+  ): RenderedPrompt {
     const texts = new MarkedTexts(this.#literals);
-    const output = this.#execute(request, form, arrangement, texts);
+    const output = this.#execute(request, form, arrangement, texts, work);
     const { bos } = this.#special;
     const startsWithBos = bos !== '' && output.startsWith(bos);
     const segments = texts.split(startsWithBos ? output.slice(bos.length) : output);
@@ -155,6 +161,7 @@ export class ChatTemplate {
     form: TemplateForm | null,
     { turns, isStrict }: Arrangement,
     texts: MarkedTexts,
+    work: RenderingWork,
   ): string {
     try {
       const environment = new Environment();
@@ -165,8 +172,7 @@ export class ChatTemplate {
       for (const [name, value] of Object.entries(names)) {
         if (!environment.variables.has(name)) environment.set(name, value);
       }
-      // Running a template returns a string.
-      return new Interpreter(environment).run(this.#template.parsed).value as string;
+      return work.run(this.#template.parsed, environment);
     } catch (error) {
       if (error instanceof TemplateRefusal) throw invalidMessages(texts.restore(error.message));
       // The template rendered a simple chat at load, so these messages are the cause.

@@ -232,6 +232,17 @@ four &lt;system_message><end_of_turn>
     assert.deepEqual([error.code, error.param], ['invalid_value', 'messages[1]']);
   });
 
+  it('refuses a chat if the template would evaluate too much', () => {
+    const source =
+      '{% for m in messages %}{% for other in messages %}{% if other %}{% endif %}{% endfor %}{{ m.content }}{% endfor %}';
+    const template = new ChatTemplate(source, { bos: '', eos: '' });
+    const many = (count: number) => chat(Array.from({ length: count }, () => user('a')));
+    assert.equal(template.render(many(100)).segments.length, 1);
+    const error = refusalOf(() => template.render(many(3000)));
+    assert.deepEqual([error.code, error.param, error.cause], ['invalid_value', 'messages', undefined]);
+    assert.match(error.message, /too many messages/);
+  });
+
   it('refuses a chat, and the error may quote texts of the caller, up to 300 characters', () => {
     const source =
       "{% for m in messages %}{% if m.role == 'assistant' %}{{ raise_exception('Not after \"' + messages[0].content + '\", ' + m.content) }}{% endif %}{{ m.content }}{% endfor %}";
