@@ -24,6 +24,9 @@ const TOKENS_PER_SYSTEM_MESSAGE = 64;
 /** Tokens that a template may add per member of a JSON object that it writes as XML, with indentation or in code. */
 const TOKENS_PER_MEMBER = 8;
 
+/** Tokens that a template may add per argument of a call that it writes as XML: that of DeepSeek V3.2 repeats long tags. */
+const TOKENS_PER_ARGUMENT = 16;
+
 /** Tokens that a template may add per chat, because some have a long system prompt or long instructions for tools. */
 const TOKENS_PER_CHAT = 2048;
 
@@ -126,8 +129,8 @@ function maxPromptTokens(request: GenerationRequest): readonly number[] {
 }
 
 /**
- * Returns the maximum tokens that templates add for a system message or a call, including its ID, and for the escapes
- * if they write results and arguments as JSON strings.
+ * Returns the maximum tokens that templates add for a system message, for a call with its ID and arguments, and for the
+ * escapes if they write results and arguments as JSON strings.
  */
 function addedTokens(message: Message): number {
   switch (message.role) {
@@ -138,12 +141,16 @@ function addedTokens(message: Message): number {
     case 'tool':
       return Buffer.byteLength(message.toolCallId) + escapeBytes(message.content);
     case 'assistant':
-      return message.toolCalls.reduce(
-        (sum, call) => sum + Buffer.byteLength(call.id) + escapeBytes(call.arguments) + TOKENS_PER_CALL,
-        0,
-      );
+      return message.toolCalls.reduce((sum, { id, arguments: text }) => {
+        const names = text.match(NAME_END)?.length ?? 0;
+        const added = TOKENS_PER_CALL + TOKENS_PER_ARGUMENT * names;
+        return sum + Buffer.byteLength(id) + escapeBytes(text) + added;
+      }, 0);
   }
 }
+
+/** Matches the end of each name in JSON. In a string, the quotation mark would be escaped. */
+const NAME_END = /(?<!\\)"\s*:/g;
 
 /** Returns how many bytes longer a text is as a JSON string. */
 function escapeBytes(text: string): number {

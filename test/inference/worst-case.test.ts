@@ -59,9 +59,12 @@ test(
   { skip: PUBLISHED.length === 0 },
   () => {
     const model = modelOf(1_000_000, 1, { prompt: 1, completion: 1 });
-    const call = (id: string) => ({ id, name: 'a', arguments: '{}' });
-    const round = (calls: number): Message[] => {
-      const toolCalls = Array.from({ length: calls }, (_, index) => call(`call_${index}`));
+    const round = (calls: number, args = {}): Message[] => {
+      const toolCalls = Array.from({ length: calls }, (_, index) => ({
+        id: `call_${index}`,
+        name: 'a',
+        arguments: JSON.stringify(args),
+      }));
       return [
         { role: 'user', content: 'x' },
         { role: 'assistant', content: null, reasoning: null, toolCalls },
@@ -75,6 +78,14 @@ test(
       { messages: [{ role: 'user', content: 'x' }], tools },
       { messages: Array.from({ length: 20 }, () => round(1)).flat(), tools },
       { messages: round(20), tools },
+      { messages: round(1, MANY_PROPERTIES.properties), tools },
+      {
+        messages: round(
+          1,
+          Object.fromEntries(Object.keys(MANY_PROPERTIES.properties).map((name) => [name, 1])),
+        ),
+        tools,
+      },
       { messages: Array.from({ length: 200 }, () => SYSTEM_IN_CHAT).flat() },
       { messages: [{ role: 'user', content: 'x' }], tools: [{ ...FIND, parameters: MANY_PROPERTIES }] },
       {
