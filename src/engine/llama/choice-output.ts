@@ -1,4 +1,5 @@
 import type { FinishReason, TokenLogprob } from '../../generation.ts';
+import { MAX_TOOL_CALLS } from '../../openai/chat-fields.ts';
 import { CharacterAssembler } from './character-assembler.ts';
 import { HeldLogprobs } from './held-logprobs.ts';
 import { SequenceMatcher } from './sequence-matcher.ts';
@@ -58,7 +59,9 @@ export class ChoiceOutput {
   /** The finish reason if the output must end now; null if it may continue. */
   get finishReason(): FinishReason | null {
     if (this.#stopped) return 'stop';
-    return this.#oneCall && (this.#parser?.completedCalls ?? 0) > 0 ? 'tool_calls' : null;
+    // Requests cannot contain a message with more calls.
+    const maxCalls = this.#oneCall ? 1 : MAX_TOOL_CALLS;
+    return (this.#parser?.completedCalls ?? 0) >= maxCalls ? 'tool_calls' : null;
   }
 
   /** Whether a stop sequence has matched. No more parts are returned after that. */

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
 import { CharacterAssembler, withAnchor } from '../../../src/engine/llama/character-assembler.ts';
 import { ChoiceOutput, type ChoicePart } from '../../../src/engine/llama/choice-output.ts';
+import { GENERIC } from '../../../src/engine/llama/tool-calls/generic.ts';
 
 /** Creates the output of a choice without tools and reasoning. The tokens of its vocabulary are these pieces. */
 function outputOf(pieces: readonly Uint8Array[], stop: readonly string[]): ChoiceOutput {
@@ -184,6 +185,19 @@ describe('the output of a choice with reasoning', () => {
       logprobs.map(({ token }) => token),
       ['<', 'p', '>'],
     );
+  });
+});
+
+describe('the output of a choice with tools', () => {
+  it('ends after as many calls as a message of a request can have', () => {
+    const call = '<tool_call>\n{"name": "find", "arguments": {}}\n</tool_call>';
+    const text = (ids: Uint32Array): string => call.repeat(ids.length);
+    const vocabulary = { text, textWithControls: text, isControl: () => false };
+    const tools = [{ name: 'find', description: null, parameters: {}, strict: false }];
+    const parsing = { format: GENERIC, reasoning: null, insideReasoning: false, tools, oneCall: false };
+    const output = new ChoiceOutput({ vocabulary, stop: [], ...parsing });
+    while (output.finishReason === null && output.calls < 200) output.push(0, null);
+    assert.deepEqual([output.calls, output.finishReason], [128, 'tool_calls']);
   });
 });
 
