@@ -299,7 +299,7 @@ export class KeyStore implements AsyncDisposable {
       .where('keys.revoked_at', 'is', null)
       .where(expiresAfter(expiredBefore))
       .where('accounts.status', '=', 'active');
-    for await (const { hash, key } of this.#read(usable, { revision: -1, id: '' })) {
+    for await (const { hash, key } of this.#read(usable, 'access_revision', { position: -1, id: '' })) {
       live.set(hash, key);
       hashes.set(key.id, hash);
     }
@@ -309,43 +309,47 @@ export class KeyStore implements AsyncDisposable {
 
   async #loadChanges(since: number, revision: number): Promise<void> {
     const expiredBefore = this.#clock.now() - KEEP_EXPIRED_MS;
-    for await (const changed of this.#read(rowsOf(this.#database), { revision: since, id: MAX_ID }))
+    const after = { position: since, id: MAX_ID };
+    for await (const changed of this.#read(rowsOf(this.#database), 'access_revision', after)) {
       this.#set(changed);
+    }
     const accounts = await this.#database.kysely
       .selectFrom('accounts')
       .select('id')
       .where('access_revision', '>', since)
       .execute();
     for (const { id } of accounts) {
-      const rows = await rowsOf(this.#database)
+      const usable = rowsOf(this.#database)
         .where('keys.account_id', '=', id)
         .where('keys.revoked_at', 'is', null)
-        .where(expiresAfter(expiredBefore))
-        .execute();
-      for (const changed of this.#toKeys(rows)) this.#set(changed);
+        .where(expiresAfter(expiredBefore));
+      for await (const changed of this.#read(usable, 'created_at', { position: -1, id: '' })) {
+        this.#set(changed);
+      }
       await turn();
     }
     this.#revision = revision;
     this.#afterRefresh(this);
   }
 
-  /** Reads keys in the order of their revisions, after a position. Yields to the event loop between pages. */
+  /** Reads keys in the order of a column and their ID, after a position. Yields to the event loop between pages. */
   async *#read(
     rows: ReturnType<typeof rowsOf>,
-    after: { revision: number; id: string },
+    column: 'access_revision' | 'created_at',
+    after: { position: number; id: string },
   ): AsyncGenerator<LoadedKey, void> {
-    let { revision, id } = after;
+    let { position, id } = after;
     for (;;) {
       const page = await rows
-        .where(sql<boolean>`(keys.access_revision, keys.id) > (${revision}, ${id})`)
-        .orderBy('keys.access_revision')
+        .where(sql<boolean>`(${sql.ref(`keys.${column}`)}, keys.id) > (${position}, ${id})`)
+        .orderBy(`keys.${column}`)
         .orderBy('keys.id')
         .limit(PAGE_ROWS)
         .execute();
       yield* this.#toKeys(page);
       const last = page.at(-1);
       if (last === undefined || page.length < PAGE_ROWS) return;
-      [revision, id] = [last.access_revision, last.id];
+      [position, id] = [last[column], last.id];
       await turn();
     }
   }
@@ -425,7 +429,13 @@ function rowsOf({ kysely }: Database) {
     .selectFrom('keys')
     .innerJoin('accounts', 'accounts.id', 'keys.account_id')
     .select(['keys.id', 'keys.account_id', 'keys.kind', 'keys.name', 'keys.hash', 'keys.expires_at'])
-    .select(['keys.limits', 'keys.allowed_models', 'keys.revoked_at', 'keys.access_revision'])
+    .select([
+      'keys.limits',
+      'keys.allowed_models',
+      'keys.revoked_at',
+      'keys.created_at',
+      'keys.access_revision',
+    ])
     .select(['accounts.plan', 'accounts.status']);
 }
 
@@ -440,6 +450,7 @@ type Row = Pick<
   | 'limits'
   | 'allowed_models'
   | 'revoked_at'
+  | 'created_at'
   | 'access_revision'
 > &
   Pick<Selectable<Schema['accounts']>, 'plan' | 'status'>;

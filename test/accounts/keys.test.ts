@@ -193,11 +193,14 @@ test('a change reads only the keys that it affects, and expired keys are not rea
   const clock = new Clock();
   await using database = await openDatabase({ home: folder(t), url: null });
   let rows = 0;
+  let longest = 0;
   const kysely = database.kysely.withPlugin({
     transformQuery: ({ node }) => node,
     transformResult: async ({ result }) => {
       // Only keys have a hash.
-      rows += result.rows.filter((row) => 'hash' in row).length;
+      const { length } = result.rows.filter((row) => 'hash' in row);
+      rows += length;
+      longest = Math.max(longest, length);
       return result;
     },
   });
@@ -240,6 +243,8 @@ test('a change reads only the keys that it affects, and expired keys are not rea
   assert.equal(await cost(async () => {}), 0);
   const deleted = database.kysely.deleteFrom('keys').where('id', '=', 'key_1199');
   assert.equal(await cost(() => deleted.execute()), 0, 'an expired key is deleted');
+  assert.equal(await cost(() => changeAccount(database, 'default', { name: 'b' }, SERVICE)), 1097);
+  assert.equal(longest, 500);
 });
 
 test('an expired key works again when the clock is set back, even if it was not in memory', async (t) => {
