@@ -130,7 +130,7 @@ async function callTools(page: Page): Promise<void> {
 async function clearPlayground(page: Page): Promise<void> {
   const url = page.url();
   await page.goto('/members');
-  await page.evaluate('localStorage.clear()');
+  await page.evaluate('localStorage.clear(); sessionStorage.clear();');
   await page.goto(url);
 }
 
