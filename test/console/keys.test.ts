@@ -37,9 +37,15 @@ describe('the keys page', WITH_BROWSER, () => {
     await page.getByRole('dialog', { name: 'Create API key' }).waitFor();
   });
 
-  test('the form shows errors next to the fields and keeps the input', async () => {
+  test('a click beside the form keeps the input', async () => {
     const form = page.getByRole('dialog');
     await form.getByLabel('Name').fill('web shop');
+    await page.mouse.click(5, 5);
+    assert.equal(await form.getByLabel('Name').inputValue(), 'web shop');
+  });
+
+  test('the form shows errors next to the fields and keeps the input', async () => {
+    const form = page.getByRole('dialog');
     await form.getByLabel('Monthly budget').fill('much');
     await form.getByRole('button', { name: 'Create key' }).click();
     await form.locator('[aria-invalid="true"]').first().waitFor();

@@ -54,11 +54,6 @@ test('every picture is in a document, in true color and at twice the density of 
   }
 });
 
-test('no document is longer than 400 lines', () => {
-  const long = PAGES.filter((page) => readPage(page).split('\n').length > 400);
-  assert.deepEqual(long, []);
-});
-
 test('links and headings are parsed as on GitHub', () => {
   assert.deepEqual([...anchorsOf('# A `b`: c?\n## A `b`: c?\n```\n# no\n```\n')], ['a-b-c', 'a-b-c-1']);
   assert.deepEqual(linksOf('[a](b.md#c) `[d](e)`\n```\n[f](g)\n```\n'), ['b.md#c']);

@@ -15,7 +15,7 @@ interface DialogProps {
   size?: 'small' | 'medium' | 'large';
   /** Opens as a drawer from the right edge, for details of a row. */
   side?: boolean;
-  /** Clicks outside do not close it, to protect input or a secret. */
+  /** Has a form or a secret: clicks outside do not close it, and the buttons of the footer are the way out. */
   modal?: boolean;
   children?: ReactNode;
 }

@@ -45,6 +45,7 @@ export function InviteDialog({
   };
   return (
     <Dialog
+      modal
       open={open}
       onClose={close}
       title={`Invite a member to ${account.name}`}

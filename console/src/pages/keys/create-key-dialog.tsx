@@ -30,6 +30,7 @@ export default function CreateKeyDialog({ account, open, onClose }: CreateKeyDia
   };
   return (
     <Dialog
+      modal
       open={open}
       onClose={close}
       size="medium"

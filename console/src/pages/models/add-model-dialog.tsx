@@ -98,6 +98,7 @@ export default function AddModelDialog({ open, models, suggested, onClose, onAdd
   ];
   return (
     <Dialog
+      modal
       open={open}
       onClose={close}
       size="medium"

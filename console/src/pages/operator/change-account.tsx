@@ -21,6 +21,7 @@ export function RenameAccount({ account, open, onClose }: ChangeProps) {
   const change = useChange(open, ({ name }) => `Account renamed to ${name}`);
   return (
     <Dialog
+      modal
       open={open}
       onClose={onClose}
       title={`Rename ${account.name}`}
@@ -48,6 +49,7 @@ export function ChangePlan({ account, open, onClose }: ChangeProps) {
   );
   return (
     <Dialog
+      modal
       open={open}
       onClose={onClose}
       title={`Change plan of ${account.name}`}

@@ -24,6 +24,7 @@ export function NewAccount({ open, onClose }: { open: boolean; onClose: () => vo
   }, [open, reset]);
   return (
     <Dialog
+      modal
       open={open}
       onClose={onClose}
       title="Create account"

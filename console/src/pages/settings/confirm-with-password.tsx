@@ -37,6 +37,7 @@ export function ConfirmWithPassword<Result>(props: ConfirmWithPasswordProps<Resu
   };
   return (
     <Dialog
+      modal
       open={open}
       onClose={close}
       title={title}
