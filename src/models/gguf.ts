@@ -137,19 +137,24 @@ function cacheBytes(
   const keyLength = metadata.number(`${architecture}.attention.key_length`) ?? embedding / maxHeads;
   const valueLength = metadata.number(`${architecture}.attention.value_length`) ?? embedding / maxHeads;
   // In some models, every nth layer has attention and the others are recurrent.
-  const interval = metadata.number(`${architecture}.full_attention_interval`);
-  let kvNumbers = 0;
-  let recurrentLayers = 0;
-  for (let layer = 0; layer < layers; layer++) {
-    const isSkipped = interval !== null && (layer + 1) % interval !== 0;
-    // A single number applies to all layers. A list with one number per layer may be longer than the number of layers.
-    const layerHeads = isSkipped ? 0 : ((kvHeads.length === 1 ? kvHeads[0] : kvHeads[layer]) ?? 0);
-    kvNumbers += layerHeads * (keyLength + valueLength);
-    // In models with the same number of heads in all layers, each layer has both attention and a state.
-    if (layerHeads === 0 || (kvHeads.length === 1 && interval === null)) recurrentLayers++;
+  const interval = metadata.number(`${architecture}.full_attention_interval`) ?? 1;
+  let attentionHeads: number;
+  let recurrentLayers: number;
+  if (kvHeads.length === 1) {
+    // A single number applies to all layers. Not counted one by one: a damaged file may claim billions of layers.
+    const [layerHeads = 0] = kvHeads;
+    const fullLayers = Math.floor(layers / Math.max(1, interval));
+    attentionHeads = fullLayers * layerHeads;
+    // With the same number of heads in all layers, each layer has both attention and a state, if the model has one.
+    recurrentLayers = layerHeads === 0 || fullLayers === layers ? layers : layers - fullLayers;
+  } else {
+    // A list with one number per layer may be longer than the number of layers.
+    const listed = kvHeads.slice(0, layers).filter((_, layer) => (layer + 1) % interval === 0);
+    attentionHeads = listed.reduce((sum, heads) => sum + heads, 0);
+    recurrentLayers = layers - listed.filter((heads) => heads > 0).length;
   }
   return {
-    kvBytesPerToken: Math.ceil(kvNumbers * 2),
+    kvBytesPerToken: Math.ceil(attentionHeads * (keyLength + valueLength) * 2),
     stateBytesPerSlot: recurrentLayers * stateLength(metadata, architecture, embedding, maxHeads) * 4,
   };
 }
