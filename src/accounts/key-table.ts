@@ -200,7 +200,7 @@ export async function revokeKey(
     if (row === null || row.revoked_at !== null) return row && toRecord(row);
     const revokedAt = Date.now();
     await markRevoked(transaction, row, revokedAt, by);
-    await revokeOrphanedPlaygroundKeys(transaction, `key:${row.id}`, by);
+    await revokeOrphanedPlaygroundKeys(database, transaction, `key:${row.id}`, by);
     return toRecord({ ...row, revoked_at: revokedAt });
   });
 }
@@ -210,6 +210,7 @@ export async function revokeKey(
  * no longer has access. Call in the transaction that removes the access: lists do not show playground keys by default.
  */
 export async function revokeOrphanedPlaygroundKeys(
+  database: Database,
   transaction: Transaction<Schema>,
   author: string,
   by: Actor,
@@ -228,6 +229,8 @@ export async function revokeOrphanedPlaygroundKeys(
         select 1 from memberships where account_id = keys.account_id and 'user:' || user_id = ${author})`,
     )
     .orderBy('id')
+    // Locks all keys before the first update, which also locks the access revision: other changes lock a key first.
+    .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
     .execute();
   for (const row of rows) await markRevoked(transaction, row, now, by);
 }

@@ -38,7 +38,7 @@ export async function setOperator(
       throw new ServiceError('not_found', 'This user does not exist.', { param: 'id' });
     }
     if (operator && changed.email_verified === 0 && !allowUnverified) throw emailNotVerified();
-    if (!operator) await revokeOrphanedPlaygroundKeys(transaction, `user:${userId}`, by);
+    if (!operator) await revokeOrphanedPlaygroundKeys(database, transaction, `user:${userId}`, by);
     await appendAudit(transaction, by, {
       action: operator ? 'user.make_operator' : 'user.unmake_operator',
       subject: `user:${userId}`,

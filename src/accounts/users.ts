@@ -117,7 +117,7 @@ export async function deleteUser(database: Database, id: string, by: Actor): Pro
       .execute();
     await transaction.deleteFrom('users').where('id', '=', id).execute();
     const subject = `user:${id}`;
-    await revokeOrphanedPlaygroundKeys(transaction, subject, by);
+    await revokeOrphanedPlaygroundKeys(database, transaction, subject, by);
     for (const { account_id: accountId } of memberships) {
       await appendAudit(transaction, by, { action: 'member.remove', subject, accountId });
     }
@@ -184,7 +184,7 @@ export async function removeMember(
     if (numDeletedRows === 0n) {
       throw notInAccount();
     }
-    await revokeOrphanedPlaygroundKeys(transaction, `user:${userId}`, by);
+    await revokeOrphanedPlaygroundKeys(database, transaction, `user:${userId}`, by);
     await appendAudit(transaction, by, { action: 'member.remove', subject: `user:${userId}`, accountId });
   });
 }

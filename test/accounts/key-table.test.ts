@@ -58,6 +58,34 @@ for (const kind of testDatabases()) {
       assert.deepEqual(await getKey(database, api.record.id), api.record);
     });
 
+    test('changes of playground keys do not conflict with the removal of their user', async () => {
+      await using database = await kind.open();
+      const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
+      const { id: userId } = await createUser(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
+      const expiresAt = Date.now() + 60_000;
+      for (let round = 0; round < 3; round++) {
+        await setMember(database, { accountId, userId, role: 'member' }, by);
+        const keys = await Promise.all(
+          Array.from({ length: 20 }, (_, count) =>
+            createKey(
+              database,
+              { name: `${count}`, purpose: 'playground', accountId, expiresAt },
+              { id: `user:${userId}`, ip: null },
+            ),
+          ),
+        );
+        const ids = keys.map(({ record }) => record.id).toSorted();
+        // A revoked key refuses changes, which depends on who is first; nothing may wait until the database gives up.
+        const changes = ids.toReversed().map((id) =>
+          changeKey(database, id, () => ({ name: 'renamed' }), by).catch((error: unknown) => {
+            refused('conflict', 'id')(error);
+          }),
+        );
+        await Promise.all([removeMember(database, { accountId, userId }, by), ...changes]);
+        for (const id of ids) assert.notEqual((await getKey(database, id))?.revokedAt, null);
+      }
+    });
+
     test('a playground key cannot be made permanent or valid for longer, but can expire sooner', async () => {
       await using database = await kind.open();
       const expiresAt = Date.now() + 60_000;
