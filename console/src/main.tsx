@@ -10,8 +10,8 @@ import './styles.css';
 
 measureScrollbar();
 addEventListener('resize', measureScrollbar);
-// The user signed out in another tab.
-onClearedElsewhere(() => void queryClient.invalidateQueries({ queryKey: ['getSession'] }));
+// The user signed out in another tab. A full page load drops all cached data.
+onClearedElsewhere(() => location.assign('/sign-in'));
 
 const root = document.querySelector('#root');
 if (root === null) throw new TypeError('missing element #root');

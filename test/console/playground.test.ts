@@ -250,6 +250,7 @@ describe('the playground', WITH_BROWSER, () => {
       assert.ok(!(await stored(tab)).includes(SECRET));
     }
     await signInOn(other);
+    await other.getByRole('link', { name: 'Playground', exact: true }).click();
     await other.getByLabel('Message', { exact: true }).waitFor();
     assert.equal(await other.getByLabel('Message', { exact: true }).inputValue(), '');
     await other.close();

@@ -50,7 +50,6 @@ describe('the model of a provider', () => {
       ['<html>', 404],
       ['{}', 403],
       ['{}', 405],
-      ['', 429],
     ] as const) {
       const unknown = { context: null, maxCompletionTokens: null };
       assert.deepEqual(await describeWith(body, status), { ...unknown, warnings: [WARNING] });

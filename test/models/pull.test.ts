@@ -121,7 +121,7 @@ describe('concurrent pulls', () => {
     const pulls = [1, 2, 3].map(() => store.pull(NAME, { signal: stop.signal, onProgress }));
     await started.promise;
     stop.abort(new Error('shutdown'));
-    for (const pull of pulls) await assert.rejects(pull, { message: 'shutdown' });
+    await Promise.all(pulls.map((pull) => assert.rejects(pull, { message: 'shutdown' })));
     // The download has released the lock of the file.
     assert.deepEqual(await store.remove(NAME), [fixture.file]);
   });

@@ -49,6 +49,8 @@ function List() {
       <Toast.Action className="h-7 rounded-md px-2 text-xs font-medium text-accent hover:bg-hover" />
       <Toast.Close
         aria-label="Close"
+        // Base UI hides it from screen readers, although it can be focused.
+        aria-hidden={false}
         className="inline-flex size-7 items-center justify-center rounded-md text-ink-3 hover:bg-hover"
       >
         <X className="size-4" aria-hidden="true" />
