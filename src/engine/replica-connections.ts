@@ -1,6 +1,6 @@
 import { Client, Pool, type Dispatcher } from 'undici';
 
-/** The handler of a request that is told whether earlier requests have used its connection. */
+/** The handler of a request, which is called with whether earlier requests have used its connection. */
 export interface ConnectionUser extends Dispatcher.DispatchHandler {
   /** Called before the request is sent. */
   onConnection(isReused: boolean): void;
