@@ -330,9 +330,12 @@ export function echoedPrompts(request: GenerationRequest): readonly string[] {
   }
 }
 
-/** Estimates the tokens of the prompts, at four characters per token. Used if the engine reports no counts. */
+/** Average length of a token, for estimates. */
+export const CHARACTERS_PER_TOKEN = 4;
+
+/** Estimates the tokens of the prompts from their length. Used if the engine reports no counts. */
 export function estimatedPromptTokens(request: GenerationRequest): number {
-  return promptTexts(request).reduce((sum, text) => sum + Math.ceil(text.length / 4), 0);
+  return promptTexts(request).reduce((sum, text) => sum + Math.ceil(text.length / CHARACTERS_PER_TOKEN), 0);
 }
 
 /**

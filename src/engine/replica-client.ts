@@ -287,7 +287,7 @@ export class ReplicaClient implements Engine {
     return {
       path: this.#pathOf(ENDPOINTS[replicaKind(request, dialect)].path),
       headers: request.traceparent ? [...this.#headers, 'traceparent', request.traceparent] : this.#headers,
-      body: JSON.stringify(body),
+      body,
     };
   };
 

@@ -1,7 +1,14 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { ServiceError } from '../errors.ts';
-import type { Dialect, GenerationEvent, GenerationRequest } from '../generation.ts';
+import {
+  CHARACTERS_PER_TOKEN,
+  estimatedPromptTokens,
+  type Dialect,
+  type GenerationEvent,
+  type GenerationRequest,
+} from '../generation.ts';
+import { LARGE_JSON, writeLargeJson } from '../openai/json-thread.ts';
 import { readResponse } from '../openai/response-reader.ts';
 import { isAccessDenied, readErrorBody } from '../openai/error-body.ts';
 import { readRefusedField, type RefusableField } from '../openai/refused-field.ts';
@@ -51,7 +58,7 @@ export interface ReplicaStreamSettings extends ContextBound {
     request: GenerationRequest,
     streamed: boolean,
     maxTokens: number | null,
-  ): { path: string; headers: string[]; body: string };
+  ): { path: string; headers: string[]; body: object };
 }
 
 /**
@@ -303,14 +310,22 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   }
 
   #send(): void {
-    this.#starts = this.#settings.starts?.() ?? 0;
     this.#leftOut = new Set(this.#settings.refusedFields);
     const { path, headers, body } = this.#settings.format(this.#request, this.#streamed, this.#maxTokens);
-    const bytes = Buffer.from(body);
-    this.#sentBytes = bytes.length;
-    const options = { method: 'POST', path, headers, body: bytes } as const;
-    if (this.#sentAgain) this.#settings.connections.dispatchOnNew(options, this);
-    else this.#settings.connections.dispatch(options, this);
+    const dispatch = (bytes: Uint8Array): void => {
+      // The stream may have been closed meanwhile.
+      if (this.#state !== 'open') return;
+      this.#starts = this.#settings.starts?.() ?? 0;
+      this.#sentBytes = bytes.length;
+      const options = { method: 'POST', path, headers, body: bytes } as const;
+      if (this.#sentAgain) this.#settings.connections.dispatchOnNew(options, this);
+      else this.#settings.connections.dispatch(options, this);
+    };
+    if (estimatedPromptTokens(this.#request) * CHARACTERS_PER_TOKEN < LARGE_JSON) {
+      dispatch(Buffer.from(JSON.stringify(body)));
+    } else {
+      writeLargeJson(body).then(dispatch, (error: unknown) => this.#fail(error));
+    }
   }
 
   /**

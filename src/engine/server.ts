@@ -7,7 +7,7 @@ import type { Log } from '../log.ts';
 import { kindOfPath } from '../openai/endpoints.ts';
 import { parseRequest } from '../openai/generation-request.ts';
 import { refuseUnsupported } from '../openai/request-body.ts';
-import { parseJsonBody } from '../openai/json-body.ts';
+import { jsonBody } from '../openai/json-thread.ts';
 import type { Secret } from '../secret.ts';
 import type { LocalEngine, LocalEngineHealth } from './engine.ts';
 import { refuseContinuation } from './continuation.ts';
@@ -98,8 +98,8 @@ class RequestHandler {
       if (request.method !== 'POST') throw notAllowed(response, 'POST');
       if (this.#closing)
         throw new ServiceError('shutting_down', 'The engine is stopping.', { retryAfterMs: 1000 });
-      const body = parseJsonBody(await readBody(request, this.#maxBodyBytes));
-      const generation = this.#parse(kind, body);
+      const body = await jsonBody(await readBody(request, this.#maxBodyBytes));
+      const generation = this.#parse(kind, body());
       this.#options.beforeResponse?.(generation, response);
       // An injected fault may have completed the response.
       if (!response.writableEnded) await this.#responder.respond(generation, response);
@@ -170,11 +170,11 @@ function notAllowed(response: ServerResponse, method: string): ServiceError {
   return new ServiceError('method_not_allowed', `This endpoint only supports ${method}.`);
 }
 
-function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer<ArrayBuffer>> {
   return new Promise((resolve, reject) => {
-    const parts: Buffer[] = [];
+    const parts: Buffer<ArrayBuffer>[] = [];
     let bytes = 0;
-    request.on('data', (part: Buffer) => {
+    request.on('data', (part: Buffer<ArrayBuffer>) => {
       bytes += part.length;
       if (bytes > maxBytes) {
         request.removeAllListeners('data').pause();

@@ -148,8 +148,8 @@ export function readBody(
   payload: IncomingMessage,
   limit: number,
   memory: BodyReservation,
-): Promise<Uint8Array> {
-  return new Promise<Uint8Array>((resolve, reject) => {
+): Promise<Uint8Array<ArrayBuffer>> {
+  return new Promise((resolve, reject) => {
     // The client may have disconnected while its key was looked up.
     if (payload.destroyed) throw incomplete();
     const length = Number(payload.headers['content-length'] ?? NaN);

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { errorBody } from '../openai/error-body.ts';
+import type { JsonBody } from '../openai/json-thread.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationKind } from '../generation.ts';
 import type { BodyReservation } from './body.ts';
@@ -27,10 +28,12 @@ export interface GenerationExchange extends Exchange {
   caller: AuthenticatedKey | null;
   /** The memory reserved for the body; null: no body. */
   bodyMemory: BodyReservation | null;
-  /** Null before the body is read, after it is parsed, or if there is none. */
-  body: Uint8Array | null;
+  /** Null before the body is read and after it is parsed. */
+  body: JsonBody | null;
   /** The value of `Idempotency-Key`; null: none. */
   idempotencyKey: string | null;
+  /** The hash of the body of a request with an idempotency key; empty before the body is read. */
+  fingerprint: string;
 }
 
 /**

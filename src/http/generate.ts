@@ -12,7 +12,6 @@ import { ENDPOINTS, responseIdentity } from '../openai/endpoints.ts';
 import { parseRequest } from '../openai/generation-request.ts';
 import { ResponseBuilder } from '../openai/response.ts';
 import { refuseUnsupported } from '../openai/request-body.ts';
-import { parseJsonBody } from '../openai/json-body.ts';
 import { DONE, StreamFormatter } from '../openai/stream.ts';
 import { commonHeaders, sendError, sendJson, type GenerationExchange } from './exchange.ts';
 import type { FrameOutput, GenerationOutput } from './generation-output.ts';
@@ -21,8 +20,6 @@ import { limitHeaders } from './limit-headers.ts';
 import { countRefusal, internalError, unexpectedError } from './refusal.ts';
 import { clientRequestId, logRequest, type RequestSummary } from './request-log.ts';
 import type { HttpContext } from './context.ts';
-
-const EMPTY = new Uint8Array(0);
 
 /** How a generation ended. */
 export interface GenerationResult {
@@ -167,7 +164,7 @@ export function parse(
   exchange: GenerationExchange,
   caller: AuthenticatedKey,
 ): { model: ServedModel; parsed: GenerationRequest } {
-  const body = parseJsonBody(exchange.body ?? EMPTY);
+  const body = exchange.body?.() ?? {};
   // Frees the bytes while the generation runs.
   exchange.body = null;
   const options = { maxChoices: context.limits.choices, internal: false };

@@ -3,16 +3,19 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import type { GenerationKind } from '../generation.ts';
 import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
+import { jsonBody } from '../openai/json-thread.ts';
 import { callerOf, invalidKey, refuseWhileStopping } from './authenticate.ts';
 import { readBody, type BodyMemory } from './body.ts';
 import type { HttpContext } from './context.ts';
 import type { GenerationExchange } from './exchange.ts';
 import { generate } from './generate.ts';
 import { generateOnce } from './idempotency/generate-once.ts';
-import { readIdempotencyKey } from './idempotency/key.ts';
+import { fingerprintOf, readIdempotencyKey } from './idempotency/key.ts';
 import { authenticatedRequests, limitHeaders } from './limit-headers.ts';
 import { refuse } from './refusal.ts';
 import { violation } from './strict.ts';
+
+const EMPTY = new Uint8Array(0);
 
 /** Usual spellings of the generation endpoints, without a query. */
 const KINDS: ReadonlyMap<string, GenerationKind> = new Map(
@@ -62,6 +65,7 @@ export class GenerationEndpoint {
       bodyMemory: null,
       body: null,
       idempotencyKey: null,
+      fingerprint: '',
     };
     let caller: AuthenticatedKey;
     try {
@@ -90,9 +94,11 @@ export class GenerationEndpoint {
     if (request.headers['idempotency-key'] !== undefined)
       exchange.idempotencyKey = readIdempotencyKey(request);
     const memory = this.#memory.reservationFor(request, response, caller.accountId);
-    if (memory === null) return caller;
     exchange.bodyMemory = memory;
-    exchange.body = await readBody(request, this.#context.limits.bodyBytes, memory);
+    const bytes = memory === null ? EMPTY : await readBody(request, this.#context.limits.bodyBytes, memory);
+    if (exchange.idempotencyKey !== null) exchange.fingerprint = fingerprintOf(exchange.kind, bytes);
+    const body = jsonBody(bytes);
+    exchange.body = body instanceof Promise ? await body : body;
     // A body can take minutes to arrive, and the key may have been revoked or restricted meanwhile.
     const current = this.#context.keys.current(caller);
     if (current === null) throw invalidKey(request.headers.authorization);

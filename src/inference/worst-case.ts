@@ -1,5 +1,11 @@
 import { costOf } from '../accounts/ledger/cost.ts';
-import { promptTexts, type GenerationRequest, type Message, type Usage } from '../generation.ts';
+import {
+  promptTexts,
+  type ChatRequest,
+  type GenerationRequest,
+  type Message,
+  type Usage,
+} from '../generation.ts';
 import type { ConfiguredModel } from '../routing/served-model.ts';
 
 /** The maximum that a request can use. */
@@ -46,7 +52,7 @@ export function worstCase(request: GenerationRequest, model: ConfiguredModel): W
   const longest = Math.min(request.maxTokens ?? Infinity, card?.max_completion_tokens ?? context, context);
   const { choices } = request;
   const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n };
-  for (const tokens of maxPromptTokens(request)) {
+  for (const tokens of maxPromptTokens(request, context)) {
     const one = maximumOf(tokens, choices, longest, context, model);
     all.promptTokens += one.promptTokens;
     all.completionTokens += one.completionTokens;
@@ -106,46 +112,56 @@ function usageOf(promptTokens: number, completionTokens: number, price: Configur
   };
 }
 
-/** Returns the maximum tokens of each prompt. */
-function maxPromptTokens(request: GenerationRequest): readonly number[] {
-  const texts = promptTexts(request).map((text) => Buffer.byteLength(text) + TOKENS_PER_MESSAGE);
+/** Returns the maximum tokens of each prompt. A chat that may fill the context is not counted to its end. */
+function maxPromptTokens(request: GenerationRequest, context: number): readonly number[] {
   switch (request.kind) {
     case 'chat': {
-      const { messages, tools, templateVariables, responseFormat } = request;
-      // Servers put the schema of a response format into the prompts of some models.
-      const schema = responseFormat.type === 'json_schema' ? responseFormat.schema : null;
-      const objects = [...tools.map(({ parameters }) => parameters), templateVariables, schema];
-      const parts = [
-        ...texts,
-        ...messages.map(addedTokens),
-        ...objects.map((object) => TOKENS_PER_MEMBER * membersOf(object)),
-        schema === null ? 0 : Buffer.byteLength(JSON.stringify(schema)),
-      ];
-      return [parts.reduce((sum, tokens) => sum + tokens, TOKENS_PER_CHAT)];
+      let sum = TOKENS_PER_CHAT;
+      for (const tokens of chatTokens(request)) {
+        sum += tokens;
+        if (sum >= context) break;
+      }
+      return [sum];
     }
     case 'text':
-      return texts;
+      return promptTexts(request).map(textTokens);
   }
 }
 
+const textTokens = (text: string): number => Buffer.byteLength(text) + TOKENS_PER_MESSAGE;
+
+/** Yields the maximum tokens of the texts, and then of what templates add to them. */
+function* chatTokens(request: ChatRequest): Iterable<number> {
+  const { messages, tools, templateVariables, responseFormat } = request;
+  for (const text of promptTexts(request)) yield textTokens(text);
+  for (const message of messages) yield* addedToMessage(message);
+  for (const { parameters } of tools) yield TOKENS_PER_MEMBER * membersOf(parameters);
+  yield TOKENS_PER_MEMBER * membersOf(templateVariables);
+  if (responseFormat.type !== 'json_schema') return;
+  // Servers put the schema of a response format into the prompts of some models.
+  yield Buffer.byteLength(JSON.stringify(responseFormat.schema));
+  yield TOKENS_PER_MEMBER * membersOf(responseFormat.schema);
+}
+
 /**
- * Returns the maximum tokens that templates add for a system message, for a call with its ID and arguments, and for the
+ * Yields the maximum tokens that templates add for a system message, for a call with its ID and arguments, and for the
  * escapes if they write results and arguments as JSON strings.
  */
-function addedTokens(message: Message): number {
+function* addedToMessage(message: Message): Iterable<number> {
   switch (message.role) {
     case 'system':
-      return TOKENS_PER_SYSTEM_MESSAGE;
+      yield TOKENS_PER_SYSTEM_MESSAGE;
+      return;
     case 'user':
-      return 0;
+      return;
     case 'tool':
-      return Buffer.byteLength(message.toolCallId) + escapeBytes(message.content);
+      yield Buffer.byteLength(message.toolCallId) + escapeBytes(message.content);
+      return;
     case 'assistant':
-      return message.toolCalls.reduce((sum, { id, arguments: text }) => {
+      for (const { id, arguments: text } of message.toolCalls) {
         const names = text.match(NAME_END)?.length ?? 0;
-        const added = TOKENS_PER_CALL + TOKENS_PER_ARGUMENT * names;
-        return sum + Buffer.byteLength(id) + escapeBytes(text) + added;
-      }, 0);
+        yield Buffer.byteLength(id) + escapeBytes(text) + TOKENS_PER_CALL + TOKENS_PER_ARGUMENT * names;
+      }
   }
 }
 

@@ -1,8 +1,9 @@
+import type { ServiceError } from '../errors.ts';
 import type { JsonSchema } from '../generation.ts';
 import {
   asObject,
   asString,
-  checkWellFormedJson,
+  checkWellFormed,
   refuseUnknown,
   displayName,
   unsupported,
@@ -22,6 +23,9 @@ export const MAX_REPETITIONS = 10_000;
  * Maximum sum of the values of these keywords in a schema. Grammars expand repetitions, so their size grows with it.
  */
 const MAX_SCHEMA_REPETITIONS = 50_000;
+/** Maximum size of the schemas of all strict functions of a request, in characters of JSON and in schemas. */
+export const MAX_STRICT_CHARACTERS = 4 * MAX_SCHEMA_CHARACTERS;
+export const MAX_STRICT_NODES = 4 * MAX_SCHEMA_NODES;
 /** Maximum length of a `pattern` and a `format`, in characters. */
 const MAX_PATTERN_CHARACTERS = 1000;
 
@@ -65,18 +69,37 @@ export const ANNOTATIONS = [
   'examples',
 ] as const;
 
+/** What the schemas of several functions may use together. */
+export class StrictBudget {
+  #characters = MAX_STRICT_CHARACTERS;
+  #nodes = MAX_STRICT_NODES;
+
+  /** Subtracts characters and schemas. Throws `invalid_value` for `tools`. */
+  take(characters: number, nodes: number): void {
+    this.#characters -= characters;
+    this.#nodes -= nodes;
+    if (this.#characters < 0) throw tooManyStrict(`${MAX_STRICT_CHARACTERS} characters of JSON`);
+    if (this.#nodes < 0) throw tooManyStrict(`${MAX_STRICT_NODES} schemas`);
+  }
+}
+
+function tooManyStrict(most: string): ServiceError {
+  return wrongValue('tools', `an array whose strict functions have parameters of at most ${most} in total`);
+}
+
 /**
- * Checks that a caller's JSON Schema is valid and within the bounds for grammars. Returns it unchanged. Throws
- * `unsupported_parameter` with the path of an unsupported keyword, otherwise `invalid_value` or `invalid_type`. An engine
- * may still refuse a value, such as a `pattern` that has no grammar.
+ * Checks that a caller's JSON Schema is valid and within the bounds for grammars. Returns it unchanged. Takes its size
+ * from `strict`. Throws `unsupported_parameter` with the path of an unsupported keyword, otherwise `invalid_value` or
+ * `invalid_type`. An engine may still refuse a value, such as a `pattern` that has no grammar.
  */
-export function checkJsonSchema(schema: unknown, path: string): JsonSchema {
+export function checkJsonSchema(schema: unknown, path: string, strict?: StrictBudget): JsonSchema {
   if (typeof schema !== 'boolean') asObject(schema, path);
   const text = JSON.stringify(schema);
   if (text.length > MAX_SCHEMA_CHARACTERS) {
     throw wrongValue(path, `at most ${MAX_SCHEMA_CHARACTERS} characters of JSON`);
   }
-  checkWellFormedJson(text, path);
+  strict?.take(text.length, 0);
+  checkWellFormed(schema, path);
   const references = new Map<unknown, string>();
   const budget: Budget = {
     nodes: MAX_SCHEMA_NODES,
@@ -86,6 +109,7 @@ export function checkJsonSchema(schema: unknown, path: string): JsonSchema {
     references,
   };
   checkNode(schema, path, 0, budget);
+  strict?.take(0, MAX_SCHEMA_NODES - budget.nodes);
   checkCycles(references, schema);
   return schema as JsonSchema; // Checked above: a boolean, or an object.
 }

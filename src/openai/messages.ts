@@ -8,7 +8,7 @@ import {
   asObject,
   asString,
   isLongerThan,
-  isWellFormedJson,
+  isWellFormed,
   jsonObject,
   missing,
   refuseUnknown,
@@ -182,7 +182,8 @@ function parseArguments(value: unknown, path: string, budget: JsonBudget): strin
   const text = value.toWellFormed();
   const parsed = budget.exceededBy(Buffer.from(text)) === null ? parseOrNull(text) : null;
   const isObject = parsed !== null && jsonObject(parsed) === parsed;
-  return isObject && isWellFormedJson(JSON.stringify(parsed)) ? text : JSON.stringify({ INVALID_JSON: text });
+  // Well-formed text can contain lone surrogates as escapes.
+  return isObject && isWellFormed(parsed) ? text : JSON.stringify({ INVALID_JSON: text });
 }
 
 function parseOrNull(text: string): unknown {

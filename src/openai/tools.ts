@@ -1,12 +1,12 @@
 import { ServiceError } from '../errors.ts';
 import type { ChatRequest, Tool, ToolChoice } from '../generation.ts';
 import * as fields from './chat-fields.ts';
-import { checkJsonSchema } from './json-schema.ts';
+import { checkJsonSchema, StrictBudget } from './json-schema.ts';
 import type { RequestBody } from './request-body.ts';
 import {
   asObject,
   asString,
-  checkWellFormedJson,
+  checkWellFormed,
   displayName,
   isLongerThan,
   missing,
@@ -39,10 +39,11 @@ function parseTools(body: RequestBody): Tool[] {
   if (text.length > fields.MAX_TOOLS_CHARACTERS) {
     throw wrongValue('tools', `at most ${fields.MAX_TOOLS_CHARACTERS} characters of JSON`);
   }
-  checkWellFormedJson(text, 'tools');
+  checkWellFormed(value, 'tools');
   const names = new Set<string>();
+  const strictBudget = new StrictBudget();
   const tools = value.map((element, index) => {
-    const tool = parseTool(element, `tools[${index}]`);
+    const tool = parseTool(element, `tools[${index}]`, strictBudget);
     if (names.has(tool.name)) throw wrongValue(`tools[${index}].function.name`, 'unique');
     names.add(tool.name);
     return tool;
@@ -56,7 +57,7 @@ function parseTools(body: RequestBody): Tool[] {
 const TOOL_FIELDS = new Set(['type', 'function', 'cache_control', 'name']);
 const FUNCTION_FIELDS = new Set(['name', 'description', 'parameters', 'strict']);
 
-function parseTool(value: unknown, path: string): Tool {
+function parseTool(value: unknown, path: string, strictBudget: StrictBudget): Tool {
   const at = `${path}.function`;
   const object = functionOf(value, path, TOOL_FIELDS);
   refuseUnknown(object, FUNCTION_FIELDS, `${at}.`);
@@ -67,7 +68,7 @@ function parseTool(value: unknown, path: string): Tool {
   const strict = object['strict'] ?? false;
   if (typeof strict !== 'boolean') throw wrongType(`${at}.strict`, 'a boolean', strict);
   const parameters = asObject(object['parameters'] ?? NO_PARAMETERS, `${at}.parameters`);
-  if (strict) checkStrict(parameters, `${at}.parameters`);
+  if (strict) checkStrict(parameters, `${at}.parameters`, strictBudget);
   return {
     name: parseFunctionName(object['name'] ?? null, `${at}.name`),
     description: description as string | null, // Checked above.
@@ -79,8 +80,8 @@ function parseTool(value: unknown, path: string): Tool {
 const MAX_DESCRIPTION = fields.MAX_TOOL_DESCRIPTION;
 const NO_PARAMETERS = { type: 'object', properties: {} };
 
-function checkStrict(parameters: JsonObject, path: string): void {
-  checkJsonSchema(parameters, path);
+function checkStrict(parameters: JsonObject, path: string, budget: StrictBudget): void {
+  checkJsonSchema(parameters, path, budget);
   if (parameters['type'] !== 'object') throw wrongValue(`${path}.type`, '`object` in strict functions');
 }
 
@@ -213,7 +214,7 @@ export function parseTemplateVariables(body: RequestBody): JsonObject {
   if (text.length > fields.MAX_TEMPLATE_CHARACTERS) {
     throw wrongValue(path, `at most ${fields.MAX_TEMPLATE_CHARACTERS} characters of JSON`);
   }
-  checkWellFormedJson(text, path);
+  checkWellFormed(variables, path);
   body.used.push(fields.templateVariables);
   return variables;
 }

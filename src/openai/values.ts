@@ -48,21 +48,21 @@ export function unsupported(path: string, why = 'is not supported'): ServiceErro
 /** Checks that a value is a well-formed string. Throws `invalid_type`, or `invalid_value` for a lone surrogate. */
 export function asString(value: unknown, path: string): string {
   if (typeof value !== 'string') throw wrongType(path, 'a string', value);
-  if (!value.isWellFormed()) throw wrongValue(path, 'well-formed Unicode text, without lone surrogates');
+  checkWellFormed(value, path);
   return value;
 }
 
-/** An escape from `\\ud800` to `\\udfff` in JSON: JSON.stringify escapes only lone surrogates this way. */
-const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f]/;
-
-/** Whether a value has no lone surrogates. `text` is its JSON, from JSON.stringify. */
-export function isWellFormedJson(text: string): boolean {
-  return !LONE_SURROGATE.test(text);
+/** Whether the texts and names in a JSON value have no lone surrogates. */
+export function isWellFormed(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed();
+  if (typeof value !== 'object' || value === null) return true;
+  if (Array.isArray(value)) return value.every(isWellFormed);
+  return Object.entries(value).every(([name, member]) => name.isWellFormed() && isWellFormed(member));
 }
 
-/** Checks that a value has no lone surrogates. `text` is its JSON, from JSON.stringify. Throws `invalid_value`. */
-export function checkWellFormedJson(text: string, path: string): void {
-  if (!isWellFormedJson(text)) throw wrongValue(path, 'well-formed Unicode text, without lone surrogates');
+/** Checks that a JSON value has no lone surrogates. Throws `invalid_value`. */
+export function checkWellFormed(value: unknown, path: string): void {
+  if (!isWellFormed(value)) throw wrongValue(path, 'well-formed Unicode text, without lone surrogates');
 }
 
 /** Whether a string has more than `max` Unicode code points, the unit of JSON Schema's `maxLength`. */

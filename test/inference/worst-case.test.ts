@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import * as fc from 'fast-check';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { ChatTemplate } from '../../src/engine/llama/template.ts';
@@ -191,4 +191,22 @@ test('the escapes of results and arguments, the variables of the template and th
     { role: 'tool', toolCallId: 'c', content: control },
   ];
   assert.ok(worst({ messages }) >= 60_000);
+});
+
+test('the escapes of a chat that fills the context are not counted', () => {
+  const stringify = mock.method(JSON, 'stringify');
+  const texts = ['{"a":"\\\\"}', `{"a":"${'\\\\'.repeat(5000)}"}`];
+  const counted = texts.map((text) => {
+    const toolCalls = [{ id: 'a', name: 'f', arguments: text }];
+    const messages: Message[] = [
+      { role: 'assistant', content: null, reasoning: null, toolCalls },
+      { role: 'tool', toolCallId: 'a', content: text },
+    ];
+    const request = { ...chat(), messages };
+    stringify.mock.resetCalls();
+    worstCase(request, modelOf(5000, 100, { prompt: 0, completion: 0 }));
+    return stringify.mock.callCount() > 0;
+  });
+  stringify.mock.restore();
+  assert.deepEqual(counted, [true, false]);
 });

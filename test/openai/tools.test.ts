@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { DIALECTS, REASONING_EFFORTS } from '../../src/generation.ts';
 import { RESERVED_VARIABLES } from '../../src/openai/chat-fields.ts';
+import { MAX_SCHEMA_CHARACTERS, MAX_SCHEMA_NODES } from '../../src/openai/json-schema.ts';
 import { refuseUnsupported } from '../../src/openai/request-body.ts';
 import { chat, refuses } from './samples.ts';
 
@@ -238,4 +239,18 @@ test('chat_template_kwargs is an object of variables that the service does not s
   assert.ok(variablesOf({ a: 'x'.repeat(65_536 - '{"a":""}'.length) }));
   refuses(() => variablesOf({ a: 'x'.repeat(65_537 - '{"a":""}'.length) }), 'invalid_value', at);
   refuses(() => variablesOf({ a: ['\ud800'] }), 'invalid_value', at);
+});
+
+test('the schemas of all strict functions of a request are bounded together', () => {
+  const withSchemas = (count: number, parameters: object) =>
+    toolsOf(...Array.from({ length: count }, (_, at) => tool(`f${at}`, { parameters, strict: true })));
+  const long = { type: 'object', description: 'x'.repeat(MAX_SCHEMA_CHARACTERS - 100) };
+  assert.equal(withSchemas(4, long).length, 4);
+  refuses(() => withSchemas(5, long), 'invalid_value', 'tools');
+  const wide = (count: number) => ({
+    type: 'object',
+    properties: Object.fromEntries(Array.from({ length: count - 1 }, (_, at) => [`p${at}`, {}])),
+  });
+  assert.equal(withSchemas(4, wide(MAX_SCHEMA_NODES)).length, 4);
+  refuses(() => withSchemas(9, wide(MAX_SCHEMA_NODES / 2)), 'invalid_value', 'tools');
 });

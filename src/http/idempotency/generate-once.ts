@@ -11,7 +11,6 @@ import { clientDisconnected, openEventStream, parse, runGeneration, sendFault } 
 import { limitHeaders } from '../limit-headers.ts';
 import { refuse } from '../refusal.ts';
 import { clientRequestId } from '../request-log.ts';
-import { fingerprintOf } from './key.ts';
 import type { KeyedGeneration, ResponseReader } from './keyed-generation.ts';
 import { keyReused, tooLargeToShare } from './store.ts';
 
@@ -25,13 +24,13 @@ export async function generateOnce(
   caller: AuthenticatedKey,
   key: string,
 ): Promise<void> {
-  const fingerprint = fingerprintOf(exchange);
+  const { fingerprint } = exchange;
   const found = context.idempotency.find(caller.accountId, key);
   if (found === null) {
     const generation = context.idempotency.begin(caller.accountId, key, fingerprint, exchange.requestId);
     await begin(context, exchange, caller, generation);
   } else {
-    await join(context, exchange, caller, found, fingerprint);
+    await join(context, exchange, caller, found);
   }
 }
 
@@ -75,13 +74,12 @@ async function join(
   exchange: GenerationExchange,
   caller: AuthenticatedKey,
   generation: KeyedGeneration,
-  fingerprint: string,
 ): Promise<void> {
   const { generations, inference, log } = context;
   const { path } = ENDPOINTS[exchange.kind];
   let request: GenerationRequest;
   try {
-    if (generation.fingerprint !== fingerprint) throw keyReused();
+    if (generation.fingerprint !== exchange.fingerprint) throw keyReused();
     // Also checks that the key may use the model.
     request = parse(context, exchange, caller).parsed;
     if (!generation.shared) throw tooLargeToShare();

@@ -1,0 +1,74 @@
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { ServiceError } from '../errors.ts';
+import { parseJsonBody } from './json-body.ts';
+
+/**
+ * Size from which JSON is parsed and written on a thread, in bytes or characters. Smaller texts take at most a few
+ * milliseconds, which is less than the two threads need to exchange them.
+ */
+export const LARGE_JSON = 1_048_576;
+
+export type JsonTask = { parse: Uint8Array } | { write: unknown };
+/** `invalid` is the message of an `invalid_json`. */
+export type JsonResult = { value: unknown } | { invalid: string };
+
+/**
+ * Parses and writes large JSON texts on one thread, so that they do not hold the event loop. The thread starts with the
+ * first text and then stays, without keeping the process alive while it is idle.
+ */
+class JsonThread {
+  #worker: Worker | null = null;
+  /** The tasks without a result, in their order. */
+  #pending: PromiseWithResolvers<unknown>[] = [];
+
+  /** Rejects with `invalid_json`, or if the thread stops. */
+  async run(task: JsonTask, transferred: ArrayBuffer[] = []): Promise<unknown> {
+    const worker = (this.#worker ??= this.#start());
+    worker.postMessage(task, transferred);
+    worker.ref();
+    const pending = Promise.withResolvers();
+    this.#pending.push(pending);
+    return await pending.promise;
+  }
+
+  #start(): Worker {
+    const file = new URL(`./json-worker${extname(import.meta.filename)}`, import.meta.url);
+    const worker = new Worker(file, { name: 'json' });
+    worker.on('message', (result: JsonResult) => {
+      const pending = this.#pending.shift();
+      if (this.#pending.length === 0) worker.unref();
+      if ('value' in result) pending?.resolve(result.value);
+      else pending?.reject(new ServiceError('invalid_json', result.invalid));
+    });
+    let reason: unknown = null;
+    worker.on('error', (error) => (reason = error));
+    worker.on('exit', () => {
+      this.#worker = null;
+      const stopped = new Error('the thread for large JSON texts has stopped', { cause: reason });
+      for (const { reject } of this.#pending.splice(0)) reject(stopped);
+    });
+    return worker;
+  }
+}
+
+const thread = new JsonThread();
+
+/** Returns the object of a request body, once. Throws `invalid_json`. */
+export type JsonBody = () => Record<string, unknown>;
+
+/** Prepares a body to be parsed. The bytes of a large one cannot be used afterwards. */
+export function jsonBody(bytes: Uint8Array<ArrayBuffer>): JsonBody | Promise<JsonBody> {
+  if (bytes.length < LARGE_JSON) return () => parseJsonBody(bytes);
+  return thread.run({ parse: bytes }, [bytes.buffer]).then(
+    (value) => () => value as Record<string, unknown>, // From `parseJsonBody`.
+    (error: unknown) => () => {
+      throw error;
+    },
+  );
+}
+
+/** Returns the JSON text of a value as UTF-8. */
+export async function writeLargeJson(value: unknown): Promise<Uint8Array> {
+  return (await thread.run({ write: value })) as Uint8Array;
+}
