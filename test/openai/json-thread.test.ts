@@ -22,7 +22,7 @@ test('a large body is parsed on the thread as JSON.parse does, and a value is wr
 });
 
 test('a large body is invalid_json for the same reasons as a small one, when it is read', async () => {
-  for (const json of ['{', '[]', '{"a":"\xff', `${'['.repeat(65)}`]) {
+  for (const json of ['{', '[]', '{"a":"\xff', '['.repeat(65)]) {
     const body = await jsonBody(large(json));
     refuses(() => body(), 'invalid_json', null);
   }
@@ -43,7 +43,7 @@ test('this thread neither parses nor writes a large text', async () => {
 
 test('texts that arrive together are answered in their order', async () => {
   const numbers = Array.from({ length: 8 }, (_, index) => index);
-  const bodies = await Promise.all(numbers.map((index) => jsonBody(large(`{"index":${index}}`))));
+  const bodies = await Promise.all(numbers.map(async (index) => await jsonBody(large(`{"index":${index}}`))));
   assert.deepEqual(
     bodies.map((body) => body()['index']),
     numbers,
