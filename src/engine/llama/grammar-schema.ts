@@ -40,13 +40,15 @@ export class SchemaGrammar {
   #depth = 0;
   /** The container of the current schema; null at the root. */
   #currentContainer: Container | null = null;
-  /** Names of the rules of unions, objects and arrays that were already visited, so that recursive schemas end. */
-  readonly #unions = new Map<SchemaObject, string>();
+  /** So that each schema is resolved once, however many references lead to it. */
+  readonly #resolved = new Map<SchemaObject, readonly Alternative[]>();
+  /** Names of the rules of alternatives. Those of unions are set before their members, so that recursive schemas end. */
+  readonly #names = new Map<readonly Alternative[], string>();
   readonly #containers = {
     object: new Map<SchemaObject, NamedContainer>(),
     array: new Map<SchemaObject, NamedContainer>(),
   };
-  readonly #positions = new Map<SchemaObject, SchemaPosition>();
+  readonly #positions = new Map<readonly Alternative[], SchemaPosition>();
   /** Rules of the automata, by the joined keys of their `RegexForm`s. */
   readonly #regexRules = new Map<string, { name: string; work: number }>();
 
@@ -72,28 +74,30 @@ export class SchemaGrammar {
       return 'value';
     }
     if (schema === false) return null;
-    const position = this.#positions.get(schema) ?? { path, containers: new Set(), work: 0 };
-    this.#positions.set(schema, position);
+    const alternatives = this.#alternatives(schema, path);
+    const position = this.#positions.get(alternatives) ?? { path, containers: new Set(), work: 0 };
+    this.#positions.set(alternatives, position);
     this.#currentContainer?.members.add(position);
-    const known = this.#unions.get(schema);
+    const known = this.#names.get(alternatives);
     if (known !== undefined) return known;
     if (this.#depth >= MAX_DEPTH)
       throw schemaError('invalid_value', path, `Schemas can be nested at most ${MAX_DEPTH} levels deep.`);
     this.#depth += 1;
-    const name = this.#combinedRule(schema, position, this.#alternatives(schema, path, new Set()));
+    const name = this.#combinedRule(position, alternatives);
     this.#depth -= 1;
+    if (name !== null) this.#names.set(alternatives, name);
     return name;
   }
 
   /** Returns the rules of a schema for a format that writes strings as raw text, and other values as JSON. */
   rawRules(schema: JsonSchema, path: string): RawRules {
-    const alternatives = this.#alternatives(schema, path, new Set());
+    const alternatives = this.#alternatives(schema, path);
     const strings = alternatives.filter(isString);
     const others = alternatives.filter((each) => each.kind !== 'any' && !isString(each));
     const position = (): SchemaPosition => ({ path, containers: new Set(), work: 0 });
     if (alternatives.some(({ kind }) => kind === 'any'))
       return { text: true, other: null, values: [], conflict: null };
-    const other = others.length === 0 ? null : this.#combinedRule({}, position(), others);
+    const other = others.length === 0 ? null : this.#combinedRule(position(), others);
     const values = strings.flatMap((each) =>
       each.kind === 'value' ? [{ text: JSON.parse(each.json) as string, path: each.path }] : [],
     );
@@ -111,11 +115,7 @@ export class SchemaGrammar {
     return { text, other, values, conflict };
   }
 
-  #combinedRule(
-    schema: SchemaObject,
-    position: SchemaPosition,
-    alternatives: readonly Alternative[],
-  ): string | null {
+  #combinedRule(position: SchemaPosition, alternatives: readonly Alternative[]): string | null {
     if (alternatives.length === 0) return null;
     if (alternatives.some(({ kind }) => kind === 'any')) {
       position.work = VALUE_WORK;
@@ -127,7 +127,7 @@ export class SchemaGrammar {
     const [only] = containers;
     if (only !== undefined && alternatives.length === 1) return this.#container(only, position);
     const name = this.rules.reserve();
-    this.#unions.set(schema, name);
+    this.#names.set(alternatives, name);
     const expressions = scalars.length === 0 ? [] : [this.#scalarRule(scalars, position)];
     expressions.push(...containers.map((each) => this.#container(each, position)));
     this.rules.define(name, [...new Set(expressions)].join(' | '));
@@ -212,15 +212,14 @@ export class SchemaGrammar {
     return container.name;
   }
 
-  /** Returns the alternatives of a schema. Skips schemas in `seen`, so that circular references end. */
-  #alternatives(schema: JsonSchema, path: string, seen: Set<SchemaObject>): Alternative[] {
-    if (schema === true) return [{ kind: 'any' }];
-    if (schema === false || seen.has(schema)) return [];
-    seen.add(schema);
-    if (seen.size > MAX_VISITED_SCHEMAS)
-      throw schemaError('invalid_value', path, 'Too many schemas refer to each other here.');
+  /** Returns the alternatives of a schema. `checkJsonSchema` has refused circular references. */
+  #alternatives(schema: JsonSchema, path: string): readonly Alternative[] {
+    if (schema === true) return ANY;
+    if (schema === false) return [];
+    const known = this.#resolved.get(schema);
+    if (known !== undefined) return known;
     checkKeywords(schema, path);
-    const alternatives = this.#union(schema, path, seen) ?? valuesOf(schema, path) ?? typesOf(schema, path);
+    const alternatives = this.#union(schema, path) ?? valuesOf(schema, path) ?? typesOf(schema, path);
     if (alternatives.length > MAX_BRANCHES) {
       throw schemaError(
         'invalid_value',
@@ -228,16 +227,17 @@ export class SchemaGrammar {
         `At most ${MAX_BRANCHES} alternatives are supported in one place.`,
       );
     }
+    this.#resolved.set(schema, alternatives);
     return alternatives;
   }
 
   /** Returns the alternatives of a `$ref` or union, or null if the schema is neither. */
-  #union(schema: SchemaObject, path: string, seen: Set<SchemaObject>): Alternative[] | null {
+  #union(schema: SchemaObject, path: string): readonly Alternative[] | null {
     const keyword = COMBINING_KEYWORDS.find((name) => schema[name] !== undefined);
     if (keyword === undefined) return null;
     if (keyword === '$ref') {
       const target = this.#resolve(schema['$ref'] as string);
-      return this.#alternatives(target.schema, target.path, seen);
+      return this.#alternatives(target.schema, target.path);
     }
     const members = schema[keyword] as readonly JsonSchema[];
     if (keyword === 'allOf' && members.length !== 1) {
@@ -247,9 +247,9 @@ export class SchemaGrammar {
         '`allOf` is only supported with a single schema.',
       );
     }
-    return members.flatMap((member, index) =>
-      this.#alternatives(member, `${path}.${keyword}[${index}]`, seen),
-    );
+    const lists = members.map((member, index) => this.#alternatives(member, `${path}.${keyword}[${index}]`));
+    // Several members may refer to the same schema.
+    return lists.length === 1 && lists[0] !== undefined ? lists[0] : [...new Set(lists.flat())];
   }
 
   #resolve(reference: string): { schema: JsonSchema; path: string } {
@@ -266,8 +266,7 @@ export class SchemaGrammar {
 /** Maximum nesting depth, including references. */
 const MAX_DEPTH = 100;
 
-/** Maximum schemas visited for the alternatives of one position. */
-const MAX_VISITED_SCHEMAS = 1000;
+const ANY: readonly Alternative[] = [{ kind: 'any' }];
 
 type NamedContainer = Container & { readonly name: string };
 

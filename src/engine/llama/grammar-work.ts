@@ -188,9 +188,8 @@ function ambiguousSets({ containers }: SchemaPosition): Container[][] {
 function isDistinguishable(one: Container, other: Container): boolean {
   if (one.type !== other.type) return true;
   if (one.type === 'array') return false;
-  const [first, second] = [firstNames(one.schema), firstNames(other.schema)];
+  const [{ first, leading: these }, { first: second, leading: those }] = [startOf(one), startOf(other)];
   if (first !== null && second !== null && first.isDisjointFrom(second)) return true;
-  const [these, those] = [leadingMembers(one.schema), leadingMembers(other.schema)];
   for (const [index, member] of these.entries()) {
     const rival = those[index];
     if (rival === undefined) return false;
@@ -207,6 +206,27 @@ function isDistinguishable(one: Container, other: Container): boolean {
   return false;
 }
 
+/** The starts of objects, each of which is compared with many others. */
+const STARTS = new WeakMap<Container, ObjectStart>();
+
+interface ObjectStart {
+  first: Set<string> | null;
+  leading: LeadingMember[];
+}
+
+interface LeadingMember {
+  name: string;
+  values: string[] | null;
+  flat: boolean;
+}
+
+function startOf(container: Container): ObjectStart {
+  const { schema } = container;
+  const start = STARTS.get(container) ?? { first: firstNames(schema), leading: leadingMembers(schema) };
+  STARTS.set(container, start);
+  return start;
+}
+
 /** Returns the possible names of an object's first property, or null if any name is possible. */
 function firstNames({
   required,
@@ -215,13 +235,13 @@ function firstNames({
   propertyNames,
 }: SchemaObject): Set<string> | null {
   if (typeof properties !== 'object' || properties === null || propertyNames !== undefined) return null;
-  const needed: readonly unknown[] = Array.isArray(required) ? required : [];
+  const needed = new Set<unknown>(Array.isArray(required) ? required : []);
   const names = Object.keys(properties);
-  const end = names.findIndex((name) => needed.includes(name));
+  const end = names.findIndex((name) => needed.has(name));
   if (end === 0) return new Set(names.slice(0, 1));
   // Optional properties can be in any order.
-  if (end !== -1) return new Set(names.filter((name, index) => index === end || !needed.includes(name)));
-  const closed = (additionalProperties ?? false) === false && needed.length === 0;
+  if (end !== -1) return new Set(names.filter((name, index) => index === end || !needed.has(name)));
+  const closed = (additionalProperties ?? false) === false && needed.size === 0;
   return closed ? new Set(names) : null;
 }
 
@@ -229,11 +249,12 @@ function firstNames({
  * Returns the required properties at the start of an object. `values` are those of a `const` or `enum`, as JSON. `flat`
  * is true if the property has no nested value.
  */
-function leadingMembers(schema: SchemaObject): { name: string; values: string[] | null; flat: boolean }[] {
+function leadingMembers(schema: SchemaObject): LeadingMember[] {
   const { required, properties } = schema;
   if (!Array.isArray(required) || typeof properties !== 'object' || properties === null) return [];
   const members = Object.entries(properties);
-  const optional = members.findIndex(([name]) => !required.includes(name));
+  const needed = new Set<unknown>(required);
+  const optional = members.findIndex(([name]) => !needed.has(name));
   return members.slice(0, optional === -1 ? members.length : optional).map(([name, member]) => {
     const values = literalsOf(member);
     return { name, values, flat: values !== null || isScalar(member) };

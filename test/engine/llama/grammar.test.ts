@@ -9,6 +9,7 @@ import { toGbnf } from '../../../src/engine/llama/grammar.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { SILENT } from '../../../src/log.ts';
 import { checkJsonSchema } from '../../../src/openai/json-schema.ts';
+import { definitions, readsOf, to } from '../../openai/counted-reads.ts';
 import { Gbnf } from './gbnf.ts';
 import { Stacks } from './stacks.ts';
 import { TOKENS, VOCABULARY } from './tokens.ts';
@@ -459,6 +460,41 @@ describe('the grammar of a JSON schema', () => {
       },
     ];
     for (const schema of distinct) assert.ok(gbnfOf(schema));
+  });
+
+  it('takes work that grows with the size of the schema, however its references are connected', () => {
+    const union = (count: number, member: (index: number) => object) => ({
+      anyOf: Array.from({ length: count }, (_, index) => member(index)),
+    });
+    /** Objects of at most 100 references to one definition. */
+    const references = (count: number, target: object) => ({
+      properties: definitions(count / 100, () => ({ properties: definitions(100, () => to(0)) })),
+      $defs: { d0: target },
+    });
+    const hostile: Record<string, (count: number) => object> = {
+      'references to one union of patterns': (count) =>
+        references(
+          count,
+          union(count / 8, (index) => ({ type: 'string', pattern: `^a${index}$` })),
+        ),
+      'references to one union of objects': (count) =>
+        references(
+          count,
+          union(count / 8, (index) => ({
+            properties: { [`k${index}`]: {} },
+            required: [`k${index}`],
+            additionalProperties: false,
+          })),
+        ),
+      'references to one chain of references': (count) => ({
+        ...references(count, to(1)),
+        $defs: definitions(count, (index) => (index + 1 < count ? to(index + 1) : { type: 'string' })),
+      }),
+    };
+    for (const [name, schema] of Object.entries(hostile)) {
+      const [few, many] = [readsOf(schema(400), gbnfOf), readsOf(schema(800), gbnfOf)];
+      assert.ok(many < 2.2 * few, `${name}: ${few} reads, then ${many}`);
+    }
   });
 });
 
