@@ -44,8 +44,7 @@ export class Lease {
     this.#choices = choices;
     this.#charged = charged;
     this.#ticket = replica.breaker.admit();
-    replica.inFlight++;
-    replica.choicesInFlight += choices;
+    replica.sent(choices);
     dispatcher.shares.start(share);
     this.#chargeUpTo(work);
   }

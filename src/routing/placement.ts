@@ -93,8 +93,8 @@ function candidateOf(replica: RoutedReplica, prompt: PromptBlocks | null): Candi
 }
 
 /** Whether neither the breaker nor a 429 keeps requests away. `isTrial`: whether the request can be a trial. */
-function isOpen({ breaker, limitedMs }: RoutedReplica, isTrial: boolean): boolean {
-  return limitedMs === 0 && (!breaker.paused || (isTrial && breaker.trialDue));
+function isOpen({ breaker, limited }: RoutedReplica, isTrial: boolean): boolean {
+  return !limited && (!breaker.paused || (isTrial && breaker.trialDue));
 }
 
 /** `replicas` must not be empty. */

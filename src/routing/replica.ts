@@ -69,6 +69,13 @@ const WARM_UP_MS = 10_000;
 /** Share of the requests that a new or recovered replica starts with. */
 const FIRST_SHARE = 0.1;
 
+/**
+ * How fast a replica gets requests again after a 429: one at first, and twice as many in total after each `RAMP_MS`, so
+ * that a server which still limits the rate refuses few of those that wait. After `MAX_RAMP` requests, any number.
+ */
+const RAMP_MS = 500;
+const MAX_RAMP = 64;
+
 /** A replica with its load and its circuit breaker. */
 export class RoutedReplica {
   readonly engine: Engine;
@@ -99,6 +106,8 @@ export class RoutedReplica {
   readonly #clock: BreakerClock;
   /** When the server accepts requests again after a 429, on the clock. */
   #limitedUntilMs = -Infinity;
+  /** Requests that were sent since the latest 429. */
+  #sentSinceLimit = 0;
   /** When each message was last logged. */
   readonly #warnings = new Map<string, number>();
 
@@ -113,13 +122,28 @@ export class RoutedReplica {
 
   /** How many more choices it can take now; 0 or less: none. Infinity if its capacity is unknown. */
   get free(): number {
-    if (this.limitedMs > 0) return 0;
+    if (this.limited) return 0;
     return this.#room.limit(this.#entry.capacity(), this.choicesInFlight) - this.choicesInFlight;
+  }
+
+  /** Whether it has no room because of a 429: its server accepts no requests, or it has got as many since as it may until now. */
+  get limited(): boolean {
+    if (this.limitedMs > 0) return true;
+    const most = 2 ** Math.floor((this.#clock.now() - this.#limitedUntilMs) / RAMP_MS);
+    return most <= MAX_RAMP && this.#sentSinceLimit >= most;
+  }
+
+  /** Counts a request that is sent. */
+  sent(choices: number): void {
+    this.inFlight++;
+    this.choicesInFlight += choices;
+    this.#sentSinceLimit++;
   }
 
   /** Called after a 429: the replica has no room for this long, in milliseconds. */
   limit(ms: number): void {
     this.#limitedUntilMs = Math.max(this.#limitedUntilMs, this.#clock.now() + ms);
+    this.#sentSinceLimit = 0;
     this.#warn('the server limits the rate of requests', { retryAfterMs: ms });
   }
 

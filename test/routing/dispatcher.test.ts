@@ -437,7 +437,26 @@ test('if all replicas responded with 429, requests wait for the first that accep
   assert.equal(dispatcher.waiting, 2);
   clock.ms += 1;
   dispatcher.tick();
+  assert.equal(dispatcher.waiting, 1, 'one request tries it first');
+  clock.ms += 500;
+  dispatcher.tick();
   for (const lease of waiting) assert.equal((await lease).replica, b.replica);
+});
+
+test('after a 429, the requests that wait are sent in growing numbers, from one again after the next 429', async () => {
+  const { dispatcher, clock } = bed(1, { room: 1000, maxWaitMs: 60_000 });
+  sent(dispatcher.acquire(routed('x'))).release('inconclusive', limited(1000));
+  const leases = Array.from({ length: 240 }, () => dispatcher.acquire(routed('x')));
+  const afterMs = (ms: number): number => {
+    const before = dispatcher.waiting;
+    clock.ms += ms;
+    dispatcher.tick();
+    return before - dispatcher.waiting;
+  };
+  const numbers = [afterMs(999), afterMs(1), afterMs(499), afterMs(1), afterMs(500), afterMs(500)];
+  assert.deepEqual(numbers, [0, 1, 0, 1, 2, 4]);
+  (await leases[0])?.release('inconclusive', limited(1000));
+  assert.deepEqual([afterMs(999), afterMs(1), afterMs(3000), afterMs(500)], [0, 1, 63, 240 - 8 - 64]);
 });
 
 test('requests that wait for a replica go to another one after its 429', async () => {
