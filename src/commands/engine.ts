@@ -1,4 +1,5 @@
 import { InvalidArgumentError, type Command } from 'commander';
+import { isPort, PORT_FORM } from '../config/address.ts';
 import type { LocalEngine } from '../engine/engine.ts';
 import type { ScriptedOptions } from '../engine/scripted/options.ts';
 import { serveEngine, type EngineServerOptions } from '../engine/server.ts';
@@ -110,7 +111,7 @@ function registerLlama(parent: Command): void {
 function withServeOptions(command: Command): Command {
   return command
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .option('--port <port>', 'port to listen on; 0 picks a free port, which is printed', wholeNumber, 0)
+    .option('--port <port>', 'port to listen on; 0 picks a free port, which is printed', portNumber, 0)
     .option(
       '--api-key-env <name>',
       'environment variable with the API key that requests must send (default: no key)',
@@ -155,6 +156,11 @@ function readKey(name: string): Secret {
 
 function wholeNumber(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
+  return Number(text);
+}
+
+function portNumber(text: string): number {
+  if (!isPort(text)) throw new InvalidArgumentError(`Expected ${PORT_FORM}.`);
   return Number(text);
 }
 

@@ -1,9 +1,11 @@
 import { userInfo } from 'node:os';
+import { InvalidArgumentError, type Command } from 'commander';
 import type { Actor } from '../accounts/audit.ts';
 import { Plans } from '../accounts/plans.ts';
 import { prepareHome } from '../config/home.ts';
 import { ConfigError, environmentIssue } from '../config/errors.ts';
 import { databaseOf, loadConfig, secretKeyOf } from '../config/load.ts';
+import { publicUrl } from '../config/schema.ts';
 import { openDatabase, type Database } from '../database/database.ts';
 import { SecretKeys } from '../database/secret-keys.ts';
 import { runningService } from '../database/service-lock.ts';
@@ -29,12 +31,28 @@ export async function loadPlans(): Promise<Plans> {
   return new Plans(file);
 }
 
+/** Adds the option for the URL in the links that a command prints; see `loadPublicUrl`. */
+export function addUrlOption(command: Command): Command {
+  const parse = (text: string): string => {
+    const { data, error } = publicUrl.safeParse(text);
+    if (data === undefined) throw new InvalidArgumentError(sentence(error?.issues[0]?.message));
+    return data;
+  };
+  return command.option(
+    '--url <url>',
+    'URL of the service (default: that of the running service, or else from the configuration)',
+    parse,
+  );
+}
+
+const sentence = (message = '') => `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
+
 /**
- * Returns `option`, or else the URL of the running service, or else the configured URL, without trailing slashes. A
+ * Returns `option`, or else the URL of the running service, or else the configured URL. A
  * service on PostgreSQL leaves no record of its URL on this machine. Rejects with a `ConfigError`.
  */
 export async function loadPublicUrl(option: string | undefined): Promise<string> {
-  if (option !== undefined) return option.replace(/\/+$/, '');
+  if (option !== undefined) return option;
   const database = databaseOf(process.env);
   const running = database.url === null ? runningService(database.home) : null;
   if (running !== null && running.url !== null) return running.url;

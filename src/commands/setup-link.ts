@@ -1,19 +1,14 @@
 import type { Command } from 'commander';
 import { hasOperator } from '../accounts/operators.ts';
 import { createSetupLink } from '../identity/setup.ts';
-import { openConfiguredDatabase, loadPublicUrl } from './open.ts';
+import { addUrlOption, loadPublicUrl, openConfiguredDatabase } from './open.ts';
 import { note, print } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
 /** `sluice setup-link`: prints the link that creates the first operator, with or without a running service. */
 export function register(program: Command): void {
-  program
-    .command('setup-link')
+  addUrlOption(program.command('setup-link'))
     .description('Print the setup link for the first operator.')
-    .option(
-      '--url <url>',
-      'URL of the service (default: that of the running service, or else from the configuration)',
-    )
     .addHelpText(
       'after',
       `

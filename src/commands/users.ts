@@ -7,7 +7,13 @@ import { Identity } from '../identity/identity.ts';
 import { createResetLink } from '../identity/reset.ts';
 import { resetSecondFactor } from '../identity/settings.ts';
 import { SILENT } from '../log.ts';
-import { commandLineActor, configuredSecretKeys, openConfiguredDatabase, loadPublicUrl } from './open.ts';
+import {
+  addUrlOption,
+  commandLineActor,
+  configuredSecretKeys,
+  openConfiguredDatabase,
+  loadPublicUrl,
+} from './open.ts';
 import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
@@ -44,14 +50,9 @@ export function register(program: Command): void {
       .addHelpText('after', `\nExample:\n  $ ${PROGRAM} users ${name} zoe@example.com`)
       .action(action);
   }
-  users
-    .command('password-link')
+  addUrlOption(users.command('password-link'))
     .description('Print a password reset link for a user. The link works once and expires after one hour.')
     .argument('<user>', 'user ID or email address')
-    .option(
-      '--url <url>',
-      'URL of the service (default: that of the running service, or else from the configuration)',
-    )
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} users password-link zoe@example.com`)
     .action(passwordLink);
 }

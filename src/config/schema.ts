@@ -161,13 +161,16 @@ function isOrigin(text: string): boolean {
   return url === null || url.href === `${url.origin}/`;
 }
 
+/** The public URL of a service, without a slash at its end. */
+export const publicUrl = httpUrl
+  .refine(
+    isOrigin,
+    'expected only a scheme and a host, such as "https://llm.example.org"; the console does not work under a path',
+  )
+  .transform((url) => new URL(url).origin);
+
 const configFields = z.strictObject({
-  publicUrl: httpUrl
-    .refine(
-      isOrigin,
-      'expected only a scheme and a host, such as "https://llm.example.org"; the console does not work under a path',
-    )
-    .transform((url) => new URL(url).origin)
+  publicUrl: publicUrl
     .optional()
     .describe(
       'Public URL of the service, without a path, if it differs from the address it listens on. Default: http://host:port.',

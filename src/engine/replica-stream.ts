@@ -485,6 +485,6 @@ function retryAfterMs(headers: IncomingHttpHeaders): number {
   const after = headers['retry-after'] ?? '';
   // `Retry-After` is a number of seconds or a date.
   const afterMs = /^[\d.]+$/.test(after) ? Number(after) * 1000 : Date.parse(after) - Date.now();
-  const ms = Number(headers['retry-after-ms'] ?? afterMs);
-  return Number.isFinite(ms) && ms > 0 ? Math.min(ms, 60_000) : 1000;
+  const valid = [Number(headers['retry-after-ms']), afterMs].find((ms) => ms > 0);
+  return Math.min(valid ?? 1000, 60_000);
 }

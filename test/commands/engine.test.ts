@@ -87,7 +87,9 @@ describe('sluice engine scripted', () => {
   });
 
   for (const [flags, message] of [
-    [['--port', 'x'], /whole number/],
+    [['--port', 'x'], /Expected a port/],
+    [['--port', '65536'], /Expected a port from 1 to 65535/],
+    [['--choices', 'x'], /whole number/],
     [['--api-key-env', 'NO_SUCH_VARIABLE'], /NO_SUCH_VARIABLE/],
     [['--host', '192.0.2.1'], /Cannot listen on 192\.0\.2\.1/],
     [['--slots', '0'], /slots.*at least 1/],

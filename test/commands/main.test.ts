@@ -63,6 +63,8 @@ test('an invalid command line exits with 2 and the usage on standard error', asy
     [['keys', 'create'], /required option '--name <name>' not specified/],
     [['keys', 'create', '--name', 'a', '--kind', 'root'], /Allowed choices are caller, admin/],
     [['keys', 'create', '--name', 'a', '--expires-in', '3x'], /Expected a duration such as 30d/],
+    [['setup-link', '--url', 'example.com'], /--url.* Expected an http:\/\/ or https:\/\/ URL\./],
+    [['users', 'password-link', 'a', '--url', 'https://a.com/b'], /Expected only a scheme and a host/],
     [['keys', 'list', '--colour'], /unknown option '--colour'/],
   ] as const) {
     const { code, stdout, stderr } = await run(args);

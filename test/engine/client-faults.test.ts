@@ -23,6 +23,8 @@ describe('a request that a replica does not accept', () => {
     [503, {}, 1000],
     [503, { 'retry-after': '7' }, 7000],
     [429, { 'retry-after-ms': '250' }, 250],
+    [429, { 'retry-after-ms': '0', 'retry-after': '7' }, 7000],
+    [429, { 'retry-after-ms': 'soon', 'retry-after': '7' }, 7000],
     // The longest wait.
     [429, { 'retry-after': 'Fri, 31 Dec 2100 23:59:59 GMT' }, 60_000],
     [429, { 'retry-after': 'soon' }, 1000],
