@@ -22,6 +22,8 @@ export interface GgufInfo {
   chatTemplate: string | null;
   /** Such as `Llama3` or `Qwen`. */
   tokenizerFamily: string;
+  /** llama.cpp's name of the rules that split a text before it is tokenized; null: the default. */
+  preTokenizer: string | null;
   /** Text of the beginning-of-sequence token. */
   bosToken: string | null;
   /** Text of the end-of-sequence token. */
@@ -68,6 +70,7 @@ export async function readGguf(path: string): Promise<GgufInfo> {
   const architecture = metadata.requiredText('general.architecture');
   const fileType = metadata.number('general.file_type');
   const elements = scans.reduce((sum, scan) => sum + scan.elements, 0);
+  const preTokenizer = metadata.text('tokenizer.ggml.pre');
   return {
     path,
     architecture,
@@ -75,11 +78,8 @@ export async function readGguf(path: string): Promise<GgufInfo> {
     license: metadata.text('general.license'),
     contextTokens: metadata.requiredNumber(`${architecture}.context_length`),
     chatTemplate: metadata.text('tokenizer.chat_template'),
-    tokenizerFamily: tokenizerFamily(
-      metadata.text('tokenizer.ggml.model'),
-      metadata.text('tokenizer.ggml.pre'),
-      architecture,
-    ),
+    tokenizerFamily: tokenizerFamily(metadata.text('tokenizer.ggml.model'), preTokenizer, architecture),
+    preTokenizer,
     bosToken: first.tokenTexts.get('tokenizer.ggml.bos_token_id') ?? null,
     eosToken: first.tokenTexts.get('tokenizer.ggml.eos_token_id') ?? null,
     addBosToken: metadata.flag('tokenizer.ggml.add_bos_token'),

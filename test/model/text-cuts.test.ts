@@ -78,7 +78,11 @@ describe('texts that are tokenized in pieces', SKIP, () => {
         { numRuns: 100 },
       );
       assert.ok(cuts > 200);
-      const prompts = new PromptTokenizer({ model, vocabulary, template: null }, 1_000_000, SILENT);
+      const prompts = new PromptTokenizer(
+        { model, vocabulary, template: null, preTokenizer: pre },
+        1_000_000,
+        SILENT,
+      );
       for (const run of [' ', '=', 'A', '中', '1'].map((unit) => unit.repeat(65_000))) {
         await assert.rejects(prompts.tokenize(text(`Tidy this:${run}end`)), {
           code: 'invalid_value',

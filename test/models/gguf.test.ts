@@ -53,6 +53,7 @@ describe('a GGUF file', () => {
         contextTokens: 256,
         chatTemplate: '{{ messages[0].content }}',
         tokenizerFamily: 'Llama3',
+        preTokenizer: 'llama-bpe',
         bosToken: '<s>',
         eosToken: '</s>',
         addBosToken: true,

@@ -44,7 +44,11 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     this.#loaded = loaded;
     this.backend = loaded.backend;
     this.slots = context.slots;
-    this.#prompts = new PromptTokenizer(loaded, context.slotTokens, log);
+    this.#prompts = new PromptTokenizer(
+      { ...loaded, preTokenizer: loaded.info.preTokenizer },
+      context.slotTokens,
+      log,
+    );
     this.#grammars = new GrammarCache(model, vocabulary);
     this.#scheduler = new Scheduler({
       model,

@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServiceError } from '../../errors.ts';
 import type { ChatRequest, GenerationRequest } from '../../generation.ts';
 import type { Log } from '../../log.ts';
+import type { GgufInfo } from '../../models/gguf.ts';
 import type { NativeModel } from './binding.ts';
 import type { LoadedModel } from './load-model.ts';
 import type { TemplateSegment } from './template-markers.ts';
@@ -35,7 +36,12 @@ export class PromptTokenizer {
   readonly #reserved: RegExp | null;
 
   constructor(
-    { model, vocabulary, template }: Pick<LoadedModel, 'model' | 'vocabulary' | 'template'>,
+    {
+      model,
+      vocabulary,
+      template,
+      preTokenizer,
+    }: Pick<LoadedModel, 'model' | 'vocabulary' | 'template'> & Pick<GgufInfo, 'preTokenizer'>,
     slotTokens: number,
     log: Log,
   ) {
@@ -45,7 +51,8 @@ export class PromptTokenizer {
     this.#slotTokens = slotTokens;
     const isBytePair = model.vocabularyType === BYTE_PAIR;
     const byStack = isBytePair ? Math.floor(stackBytes() / STACK_BYTES_PER_CHARACTER) : Infinity;
-    this.#pieceLength = Math.min(PIECE_CHARACTERS, Math.floor(byStack / 2));
+    const pieceLength = SLOW_PRE_TOKENIZERS.get(preTokenizer ?? '') ?? PIECE_CHARACTERS;
+    this.#pieceLength = Math.min(pieceLength, Math.floor(byStack / 2));
     this.#maxRun = isBytePair && vocabulary.cuts.available ? 2 * this.#pieceLength : byStack;
     this.#log = log;
     this.#reserved = anyOf(
@@ -216,6 +223,12 @@ function paramOf(subject: LengthSubject): string {
 
 /** Maximum length of the pieces of a long text that can be cut, in UTF-16 code units. Each takes about 10 ms. */
 const PIECE_CHARACTERS = 8192;
+
+/**
+ * The lengths for pre-tokenizers whose time grows with the square of a run: that of SuperBPE looks at all digits after
+ * each three, which takes 40 ms for 1,024 digits and 10 s for 16,384.
+ */
+const SLOW_PRE_TOKENIZERS: ReadonlyMap<string, number> = new Map([['superbpe', 512]]);
 
 /**
  * The stack that llama.cpp's byte-pair tokenizers are given per character. They match words with regular expressions

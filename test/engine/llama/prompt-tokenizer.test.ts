@@ -44,6 +44,7 @@ function tokenizer(
   source = SOURCE,
   log: Log = SILENT,
   model = new CharacterModel(),
+  preTokenizer: string | null = null,
 ): PromptTokenizer {
   const specials = anyOf([...CONTROLS, ...USER_DEFINED]);
   const cuts = new TextCuts({
@@ -60,6 +61,7 @@ function tokenizer(
       model: model as unknown as NativeModel,
       vocabulary: vocabulary as unknown as Vocabulary,
       template: new ChatTemplate(source, { bos: '', eos: '' }),
+      preTokenizer,
     },
     slotTokens,
     log,
@@ -153,6 +155,15 @@ describe('the tokenizer of prompts', () => {
       } as const;
       await assert.rejects(tokenizer().tokenize(request), { ...refusal, param: 'prompt' });
     }
+  });
+
+  it('are refused earlier if the pre-tokenizer is slow for them', async () => {
+    const digits = (count: number) =>
+      chatRequest({ messages: [{ role: 'user', content: '1'.repeat(count) }] });
+    const slow = tokenizer(100_000, SOURCE, SILENT, new CharacterModel(), 'superbpe');
+    await slow.tokenize(digits(900));
+    await assert.rejects(slow.tokenize(digits(1100)), { code: 'invalid_value', param: 'messages' });
+    await tokenizer().tokenize(digits(1100));
   });
 
   it('refuses tools that leave no room for a completion', async () => {
