@@ -5,6 +5,7 @@ import { hostileSchemas } from '../../../bench/grammar/schemas.ts';
 import { loadBackend } from '../../../src/engine/llama/backend.ts';
 import type { Addon } from '../../../src/engine/llama/addon.ts';
 import { MAX_BRANCHES } from '../../../src/engine/llama/grammar-keywords.ts';
+import { TokenSample } from '../../../src/engine/llama/grammar-work.ts';
 import { toGbnf } from '../../../src/engine/llama/grammar.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { SILENT } from '../../../src/log.ts';
@@ -17,9 +18,20 @@ import { LITERAL, satisfies, type Schema, schemas } from './json-schema.ts';
 
 const PATH = 'response_format.json_schema.schema';
 
-function gbnfOf(schema: Schema): string {
+function gbnfOf(schema: Schema, vocabulary = VOCABULARY): string {
   const checked = checkJsonSchema(schema, PATH);
-  return toGbnf({ type: 'json_schema', name: 'test', schema: checked, strict: null }, VOCABULARY);
+  return toGbnf({ type: 'json_schema', name: 'test', schema: checked, strict: null }, vocabulary);
+}
+
+/** Counts the estimates of work, each of which depends on the size of the vocabulary. */
+class CountedSample extends TokenSample {
+  estimates = 0;
+
+  constructor() {
+    super(50_000, () => 'a');
+    const { size } = this;
+    Object.defineProperty(this, 'size', { get: () => (this.estimates++, size) });
+  }
 }
 
 function grammarOrRefusal(schema: Schema): string | ServiceError {
@@ -494,6 +506,39 @@ describe('the grammar of a JSON schema', () => {
     for (const [name, schema] of Object.entries(hostile)) {
       const [few, many] = [readsOf(schema(400), gbnfOf), readsOf(schema(800), gbnfOf)];
       assert.ok(many < 2.2 * few, `${name}: ${few} reads, then ${many}`);
+    }
+  });
+
+  it('refuses recursion whose work rises slowly after little work, however large the rest of the schema is', () => {
+    /** Unions of the same arrays, which nothing distinguishes, and a recursion that adds one array in each round. */
+    const wide = (unions: number) => ({
+      properties: {
+        ...definitions(unions, (index) => ({ $ref: `#/$defs/union${index}` })),
+        deep: { $ref: '#/$defs/deep' },
+      },
+      $defs: {
+        ...definitions(100, (index) => ({ type: 'array', items: { const: index } })),
+        ...Object.fromEntries(
+          Array.from({ length: unions }, (_, union) => [
+            `union${union}`,
+            { anyOf: Array.from({ length: 100 }, (_, index) => to(index)) },
+          ]),
+        ),
+        deep: {
+          anyOf: [
+            { type: 'array', items: { $ref: '#/$defs/deep' } },
+            { type: 'array', items: { const: 1 } },
+          ],
+        },
+      },
+    });
+    for (const unions of [1, 12]) {
+      const vocabulary = new CountedSample();
+      assert.throws(() => gbnfOf(wide(unions), vocabulary), {
+        code: 'invalid_value',
+        param: new RegExp(`^${RegExp.escape(PATH)}\\.properties\\.deep`),
+      });
+      assert.ok(vocabulary.estimates < 100_000, `${vocabulary.estimates} estimates of ${unions} unions`);
     }
   });
 });
