@@ -39,6 +39,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 /** Types and values that every folder may import. */
 const SHARED = new Set([
   'generation.ts',
+  'protocol.ts',
   'errors.ts',
   'log.ts',
   'secret.ts',

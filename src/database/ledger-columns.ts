@@ -50,7 +50,7 @@ export const OPENED = {
   clientRequestId: column<string | null>('text'),
   accountId: column<string>('text'),
   keyId: column<string>('text'),
-  endpoint: column<'chat' | 'text'>('text'),
+  endpoint: column<string>('text'),
   model: column<string>('text'),
   streamed: column<boolean>('flag'),
   startedAt: column<number>('integer'),

@@ -17,6 +17,7 @@ import { addKeyAuthors } from './migrations/0013-key-authors.ts';
 import { addAccessRevisions } from './migrations/0014-access-revisions.ts';
 import { addAuditIndexes } from './migrations/0015-audit-indexes.ts';
 import { allowAuditRetention } from './migrations/0016-audit-retention.ts';
+import { allowProtocols } from './migrations/0017-protocols.ts';
 import type { Schema } from './schema.ts';
 
 /** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
@@ -43,6 +44,7 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0014_access_revisions', addAccessRevisions],
   ['0015_audit_indexes', addAuditIndexes],
   ['0016_audit_retention', allowAuditRetention],
+  ['0017_protocols', allowProtocols],
 ]);
 
 /** ID of the advisory lock that instances take to migrate. On PostgreSQL, such a lock applies to one database. */

@@ -1,10 +1,9 @@
-import { ENDPOINTS } from '../openai/endpoints.ts';
 import type { Dispatcher } from 'undici';
 import { ServiceError } from '../errors.ts';
 import type { Continuation, Dialect, GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { formatChat, type ReasoningField } from '../openai/replica-chat.ts';
-import { formatRequest, replicaKind } from '../openai/replica-request.ts';
+import { formatRequest, REPLICA_PATHS, replicaKind } from '../openai/replica-request.ts';
 import { asList, parseJsonObject, type JsonObject } from '../openai/values.ts';
 import type { Secret } from '../secret.ts';
 import { tickEvery, tickMsFor } from '../deadline.ts';
@@ -285,7 +284,7 @@ export class ReplicaClient implements Engine {
       refused,
     });
     return {
-      path: this.#pathOf(ENDPOINTS[replicaKind(request, dialect)].path),
+      path: this.#pathOf(REPLICA_PATHS[replicaKind(request, dialect)]),
       headers: request.traceparent ? [...this.#headers, 'traceparent', request.traceparent] : this.#headers,
       body,
     };

@@ -1,4 +1,4 @@
-import { responseIdentity, type ResponseIdentity } from '../openai/endpoints.ts';
+import { responseIdentity, type ResponseIdentity } from '../openai/shape.ts';
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { ServiceError } from '../errors.ts';
@@ -7,7 +7,7 @@ import type { GenerationEvent, GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { errorBody } from '../openai/error-body.ts';
 import { ResponseBuilder } from '../openai/response.ts';
-import { DONE, StreamFormatter } from '../openai/stream.ts';
+import { StreamFormatter } from '../openai/stream.ts';
 import type { LocalEngine } from './engine.ts';
 import { EVENT_FRAMES, formatErrorFrame, formatFrame, KEEP_ALIVE_FRAME } from './event-frame.ts';
 
@@ -89,7 +89,7 @@ export class Responder {
       stream.end(format.end);
     } catch (error) {
       if (signal.aborted) return;
-      if (stream.opened) stream.end(format.error(serviceError(error, this.#log)) + format.end);
+      if (stream.opened) stream.end(format.error(serviceError(error, this.#log)));
       else sendError(response, error, this.#log);
     }
   }
@@ -120,6 +120,7 @@ function partLength(text: string): number {
 /** The format of a stream. */
 interface StreamFormat {
   event(event: GenerationEvent): string;
+  /** The frames that end a response with an error. */
   error(error: ServiceError): string;
   /** Written at the end of the response. */
   end: string;
@@ -138,7 +139,7 @@ function serverSentEvents(identity: ResponseIdentity, request: GenerationRequest
   return {
     event: (event) => formatter.format(event),
     error: (error) => formatter.error(error),
-    end: DONE,
+    end: formatter.end,
     options: {},
   };
 }

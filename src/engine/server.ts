@@ -4,7 +4,7 @@ import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import type { GenerationRequest, GenerationKind } from '../generation.ts';
 import type { Log } from '../log.ts';
-import { kindOfPath } from '../openai/endpoints.ts';
+import { REPLICA_PATHS } from '../openai/replica-request.ts';
 import { parseRequest } from '../openai/generation-request.ts';
 import { refuseUnsupported } from '../openai/request-body.ts';
 import { jsonBody } from '../openai/json-thread.ts';
@@ -68,6 +68,8 @@ const CONNECTION_LIMITS = { requestMs: 60_000, stallMs: 60_000, idleMs: 75_000 }
 
 const DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024;
 
+const GENERATION_KINDS = ['chat', 'text'] as const satisfies readonly GenerationKind[];
+
 class RequestHandler {
   readonly #engine: LocalEngine;
   readonly #options: EngineServerOptions;
@@ -93,7 +95,7 @@ class RequestHandler {
       if (path === '/health') return this.#get(request, response, this.#health());
       this.#authenticate(request);
       if (path === '/v1/models') return this.#get(request, response, { data: [this.#modelElement()] });
-      const kind = kindOfPath(path);
+      const kind = GENERATION_KINDS.find((each) => REPLICA_PATHS[each] === path);
       if (kind === undefined) throw new ServiceError('unknown_url', 'Unknown endpoint.');
       if (request.method !== 'POST') throw notAllowed(response, 'POST');
       if (this.#closing)

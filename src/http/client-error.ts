@@ -6,6 +6,7 @@ import { errorBody } from '../openai/error-body.ts';
 import type { HttpContext } from './context.ts';
 import { retryHeaders } from './exchange.ts';
 import { authenticatedRequests, limitHeaders } from './limit-headers.ts';
+import { protocolOf } from './protocols.ts';
 
 // An `import` would read all properties of the module, and one of them loads Node's `fetch`.
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
@@ -42,7 +43,8 @@ async function refuseConnection(context: HttpContext, fault: ServiceError, socke
     return;
   }
   context.refusals.record(request?.caller ?? null, fault);
-  const body = errorBody(fault);
+  const protocol = response === null ? undefined : protocolOf(response.req);
+  const body = protocol === undefined ? errorBody(fault) : protocol.errorBody(fault);
   const head = [
     `HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status] ?? ''}`,
     `x-request-id: ${request?.requestId ?? randomUUIDv7()}`,

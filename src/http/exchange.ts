@@ -4,7 +4,7 @@ import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { errorBody } from '../openai/error-body.ts';
 import type { JsonBody } from '../openai/json-thread.ts';
 import { ServiceError } from '../errors.ts';
-import type { GenerationKind } from '../generation.ts';
+import type { Protocol } from '../protocol.ts';
 import type { BodyReservation } from './body.ts';
 
 /** A request and its response, without Fastify's objects. */
@@ -13,6 +13,8 @@ export interface Exchange {
   response: ServerResponse;
   /** A UUIDv7: `x-request-id`. */
   requestId: string;
+  /** Whose errors are sent. Absent for endpoints that are not generations: they have OpenAI's. */
+  readonly protocol?: Protocol;
   /** For generations: the `x-ratelimit-*` headers. */
   record?: { readonly limitHeaders: readonly string[] };
   /** Whether the response belongs to an earlier request with the same `Idempotency-Key`. */
@@ -21,7 +23,7 @@ export interface Exchange {
 
 /** A request to a generation endpoint. */
 export interface GenerationExchange extends Exchange {
-  readonly kind: GenerationKind;
+  readonly protocol: Protocol;
   /** The client's address; null: it has disconnected. */
   readonly ip: string | null;
   /** Null before authentication. */
@@ -106,12 +108,12 @@ export function sendError(
   drainBytes: number,
   extra: string[] = [],
 ): void {
-  const { request, response } = exchange;
+  const { request, response, protocol } = exchange;
   if (response.headersSent || response.destroyed) {
     response.destroy();
     return;
   }
-  const body = errorBody(error);
+  const body = protocol === undefined ? errorBody(error) : protocol.errorBody(error);
   const headers = jsonHeaders(exchange, Buffer.byteLength(body), extra);
   if (error.status === 401) headers.push('www-authenticate', 'Bearer');
   headers.push(...retryHeaders(error));

@@ -8,11 +8,8 @@ import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 import type { ServedModel } from '../routing/served-model.ts';
-import { ENDPOINTS, responseIdentity } from '../openai/endpoints.ts';
-import { parseRequest } from '../openai/generation-request.ts';
-import { ResponseBuilder } from '../openai/response.ts';
 import { refuseUnsupported } from '../openai/request-body.ts';
-import { DONE, StreamFormatter } from '../openai/stream.ts';
+import type { ResponseStream } from '../protocol.ts';
 import { commonHeaders, sendError, sendJson, type GenerationExchange } from './exchange.ts';
 import type { FrameOutput, GenerationOutput } from './generation-output.ts';
 import { probeStreamWith } from './half-close.ts';
@@ -64,10 +61,10 @@ export async function runGeneration(
   stop: AbortController,
   output: GenerationOutput,
 ): Promise<GenerationResult> {
-  const { kind, request, response, requestId } = exchange;
+  const { protocol, request, response, requestId } = exchange;
   const record = new GenerationRecord();
   exchange.record = record;
-  const { path } = ENDPOINTS[kind];
+  const { path } = protocol;
   const summary: RequestSummary = { path, status: 200, code: null, stream: false, model: null };
   const body = exchange.bodyMemory?.retain();
   const trace = context.tracer?.begin(request.headers.traceparent);
@@ -76,14 +73,22 @@ export async function runGeneration(
     const { model, parsed } = parse(context, exchange, caller);
     summary.stream = parsed.stream;
     summary.model = parsed.model;
-    const identity = { requestId, clientRequestId: clientRequestId(request) ?? null, caller };
+    const identity = {
+      requestId,
+      clientRequestId: clientRequestId(request) ?? null,
+      protocol: protocol.id,
+      caller,
+    };
     const events = complete(context.inference, model, identity, parsed, stop, record);
-    const head = responseIdentity(kind, requestId.replaceAll('-', ''), parsed.model);
     if (parsed.stream) {
-      const formatter = new StreamFormatter(head, parsed);
-      await stream(output, formatter, events, { requestId, log: context.log, summary, record });
+      await stream(output, protocol.stream(requestId, parsed), events, {
+        requestId,
+        log: context.log,
+        summary,
+        record,
+      });
     } else {
-      const builder = new ResponseBuilder(head, parsed);
+      const builder = protocol.whole(requestId, parsed);
       for await (const event of events) builder.add(event);
       output.sendJson(builder.body());
     }
@@ -101,7 +106,7 @@ export async function runGeneration(
     body?.release();
     logRequest(context.log, exchange, summary, record);
     context.metrics.record(summary, record);
-    if (trace) context.tracer?.end(trace, { ...summary, requestId, kind }, record);
+    if (trace) context.tracer?.end(trace, { ...summary, requestId, kind: protocol.kind }, record);
     context.load.record({
       failed: summary.code !== null && summary.code !== 'client_disconnected',
       promptTokens: record.usage.promptTokens,
@@ -167,8 +172,7 @@ export function parse(
   const body = exchange.body?.() ?? {};
   // Frees the bytes while the generation runs.
   exchange.body = null;
-  const options = { maxChoices: context.limits.choices, internal: false };
-  const parsed = parseRequest(exchange.kind, body, options);
+  const parsed = exchange.protocol.parse(body, { maxChoices: context.limits.choices });
   const model = context.router.model(parsed.request.model, caller.models);
   if (caller.models?.has(model.id) === false) throw modelNotAllowed(model.id);
   // The name in the request may be an alias.
@@ -191,7 +195,7 @@ export function modelNotAllowed(model: string): ServiceError {
 
 async function stream(
   output: GenerationOutput,
-  formatter: StreamFormatter,
+  formatter: ResponseStream,
   events: ReturnType<typeof complete>,
   { requestId, log, summary, record }: GenerationResult & { requestId: string; log: Log },
 ): Promise<void> {
@@ -201,12 +205,12 @@ async function stream(
       const drained = out.write(formatter.format(event));
       if (drained) await drained;
     }
-    out.end(DONE);
+    out.end(formatter.end);
   } catch (error) {
     const fault = asServiceError(error, requestId, log);
     if (!out.opened || !(fault instanceof ServiceError)) throw fault;
     recordFault(summary, fault);
-    out.end(formatter.error(fault, record.usage) + DONE);
+    out.end(formatter.error(fault, record.usage));
   }
 }
 

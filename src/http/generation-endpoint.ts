@@ -1,8 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
-import type { GenerationKind } from '../generation.ts';
-import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
+import type { Protocol } from '../protocol.ts';
 import { jsonBody } from '../openai/json-thread.ts';
 import { callerOf, invalidKey, refuseWhileStopping } from './authenticate.ts';
 import { readBody, type BodyMemory } from './body.ts';
@@ -16,27 +15,6 @@ import { refuse } from './refusal.ts';
 import { violation } from './strict.ts';
 
 const EMPTY = new Uint8Array(0);
-
-/** Usual spellings of the generation endpoints, without a query. */
-const KINDS: ReadonlyMap<string, GenerationKind> = new Map(
-  GENERATION_KINDS.flatMap((kind) => {
-    const { path } = ENDPOINTS[kind];
-    return [
-      [path, kind],
-      [`${path}/`, kind],
-    ] as const;
-  }),
-);
-
-/**
- * Returns the kind of generation that a request is for. Undefined for other endpoints and for unusual spellings of the
- * path, such as with percent-encoded letters, which Fastify's router recognizes.
- */
-export function generationKind({ method, url = '' }: IncomingMessage): GenerationKind | undefined {
-  if (method !== 'POST') return undefined;
-  const query = url.indexOf('?');
-  return KINDS.get(query === -1 ? url : url.slice(0, query));
-}
 
 /** Returns the client's address, which may be behind trusted proxies; null: it has disconnected. */
 type ClientAddress = (request: IncomingMessage) => string | null;
@@ -54,12 +32,12 @@ export class GenerationEndpoint {
   }
 
   /** Authenticates, reads the body, and generates. Sends one response and never rejects. */
-  async serve(kind: GenerationKind, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async serve(protocol: Protocol, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const exchange: GenerationExchange = {
       request,
       response,
       requestId: randomUUIDv7(),
-      kind,
+      protocol,
       ip: this.#addressOf(request),
       caller: null,
       bodyMemory: null,
@@ -73,7 +51,7 @@ export class GenerationEndpoint {
     } catch (error) {
       const { accounting } = this.#context.inference;
       exchange.record = { limitHeaders: await limitHeaders(accounting, exchange.caller) };
-      refuse(this.#context, exchange, error, ENDPOINTS[kind].path, exchange.caller);
+      refuse(this.#context, exchange, error, protocol.path, exchange.caller);
       return;
     }
     const { idempotencyKey } = exchange;
@@ -96,7 +74,7 @@ export class GenerationEndpoint {
     const memory = this.#memory.reservationFor(request, response, caller.accountId);
     exchange.bodyMemory = memory;
     const bytes = memory === null ? EMPTY : await readBody(request, this.#context.limits.bodyBytes, memory);
-    if (exchange.idempotencyKey !== null) exchange.fingerprint = fingerprintOf(exchange.kind, bytes);
+    if (exchange.idempotencyKey !== null) exchange.fingerprint = fingerprintOf(exchange.protocol, bytes);
     const body = jsonBody(bytes);
     exchange.body = body instanceof Promise ? await body : body;
     // A body can take minutes to arrive, and the key may have been revoked or restricted meanwhile.

@@ -1,10 +1,10 @@
 import { didYouMean } from '../nearest.ts';
-import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
 import { API_PATHS } from './api/endpoints.ts';
+import { PROTOCOLS } from './protocols.ts';
 
 /** The paths and methods of all endpoints except the management API. `*` matches the rest of a path. */
 export const PATHS = [
-  ...GENERATION_KINDS.map((kind) => [ENDPOINTS[kind].path, ['POST']] as const),
+  ...PROTOCOLS.map(({ path }) => [path, ['POST']] as const),
   ['/v1/models', ['GET', 'HEAD']],
   ['/v1/models/*', ['GET', 'HEAD']],
   ['/healthz', ['GET', 'HEAD']],
@@ -36,6 +36,6 @@ export function hintFor(path: string): string {
   if (right !== undefined && right.length <= MAX_HINT) return ` Did you mean \`${right}\`?`;
   return didYouMean(
     path,
-    GENERATION_KINDS.map((kind) => ENDPOINTS[kind].path),
+    PROTOCOLS.map((protocol) => protocol.path),
   );
 }

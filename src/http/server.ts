@@ -1,4 +1,3 @@
-import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
 import { randomUUIDv7 } from 'node:crypto';
 import type { IncomingMessage, RequestListener, Server } from 'node:http';
 import type { Socket } from 'node:net';
@@ -17,7 +16,8 @@ import { isPageRequest, registerConsole, sendPage } from './console.ts';
 import type { HttpContext } from './context.ts';
 import { sendError, sendJson, takeOver, type Exchange } from './exchange.ts';
 import { modelNotAllowed } from './generate.ts';
-import { GenerationEndpoint, generationKind } from './generation-endpoint.ts';
+import { GenerationEndpoint } from './generation-endpoint.ts';
+import { PROTOCOLS, protocolOf } from './protocols.ts';
 import { serveHalfClosed } from './half-close.ts';
 import { registerHealth } from './health.ts';
 import { registerMetrics } from './metrics-endpoint.ts';
@@ -51,9 +51,9 @@ export function buildServer(context: HttpContext): FastifyInstance {
     return503OnClosing: false,
     serverFactory: (serveWithFastify) =>
       openServer(context, (request, response) => {
-        const kind = generationKind(request);
-        if (kind === undefined) serveWithFastify(request, response);
-        else void generations.serve(kind, request, response);
+        const protocol = protocolOf(request);
+        if (protocol === undefined) serveWithFastify(request, response);
+        else void generations.serve(protocol, request, response);
       }),
     clientErrorHandler: (error, socket) => void respondToClientError(context, error, socket),
     frameworkErrors: (error, request, reply) => respondToError(context, error, request, reply),
@@ -74,13 +74,13 @@ export function buildServer(context: HttpContext): FastifyInstance {
   app.setErrorHandler((error, request, reply) => respondToError(context, error, request, reply));
   app.setNotFoundHandler(respondNotFound);
 
-  for (const kind of GENERATION_KINDS) {
+  for (const protocol of PROTOCOLS) {
     // For unusual spellings of the path. The hook responds, so Fastify neither reads the body nor calls the handler.
     const onRequest = (request: FastifyRequest, reply: FastifyReply): void => {
       const { request: raw, response } = takeOver(request, reply);
-      void generations.serve(kind, raw, response);
+      void generations.serve(protocol, raw, response);
     };
-    app.post(ENDPOINTS[kind].path, { onRequest }, () => {});
+    app.post(protocol.path, { onRequest }, () => {});
   }
   registerModels(app, context);
   registerHealth(app, context);
@@ -154,7 +154,11 @@ function registerOpenApi(app: FastifyInstance, context: HttpContext): void {
   app.get('/openapi.json', (request, reply) => {
     const { version, limits } = context;
     const info = { version, serverUrl: context.publicUrl(), maxChoices: limits.choices };
-    sendJson(takeOver(request, reply), 200, JSON.stringify(openApiDocument(info, managementPart())));
+    sendJson(
+      takeOver(request, reply),
+      200,
+      JSON.stringify(openApiDocument(info, PROTOCOLS, managementPart())),
+    );
   });
 }
 

@@ -3,15 +3,13 @@ import type { ServiceError } from '../errors.ts';
 import type { GenerationRecord } from '../inference/record.ts';
 import { Counter, Histogram, sample, SeriesTable } from '../metrics/series.ts';
 import { METRICS } from '../metrics/table.ts';
-import { ENDPOINTS, GENERATION_KINDS } from '../openai/endpoints.ts';
+import { PROTOCOLS } from './protocols.ts';
 import type { RequestSummary } from './request-log.ts';
 
 /** The label `model` of requests that were refused before their model was known. */
 const UNKNOWN_MODEL = 'unknown';
 
-const GENERATION_PATHS: ReadonlySet<string | undefined> = new Set(
-  GENERATION_KINDS.map((kind) => ENDPOINTS[kind].path),
-);
+const GENERATION_PATHS: ReadonlySet<string | undefined> = new Set(PROTOCOLS.map(({ path }) => path));
 
 /**
  * The metrics of one service. Request metrics are recorded when a request ends; the others are read from other

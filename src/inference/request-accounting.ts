@@ -22,6 +22,8 @@ export interface RequestIdentity {
   requestId: string;
   /** The client request ID; null: none. */
   clientRequestId: string | null;
+  /** The ID of the protocol that the caller speaks. */
+  protocol: string;
   caller: AuthenticatedKey;
 }
 
@@ -74,7 +76,7 @@ export class RequestAccounting {
    */
   async open(request: GenerationRequest): Promise<void> {
     const { limits, ledger, plans } = this.#accounting;
-    const { caller, requestId, clientRequestId } = this.#identity;
+    const { caller, requestId, clientRequestId, protocol } = this.#identity;
     const { price } = this.#model;
     // Without this check, the replica would generate until the ledger refuses the row.
     if (!ledger.health.writable) throw ledgerUnavailable();
@@ -107,7 +109,7 @@ export class RequestAccounting {
         clientRequestId,
         accountId: caller.accountId,
         keyId: caller.id,
-        endpoint: request.kind,
+        endpoint: protocol,
         model: request.model,
         streamed: request.stream,
         startedAt: this.#record.startedAt,

@@ -1,9 +1,10 @@
 import type { ChatRequest } from '../generation.ts';
+import type { ParsedRequest } from '../protocol.ts';
 import { reasoningEffort } from './chat-fields.ts';
 import * as fields from './fields.ts';
 import { clampTokens, parseGenerationFields } from './generation-fields.ts';
 import { parseMessages } from './messages.ts';
-import { RequestBody, type ParsedRequest, type ParseOptions } from './request-body.ts';
+import { RequestBody, type BodyOptions } from './request-body.ts';
 import { parseTemplateVariables, parseTooling } from './tools.ts';
 import { wrongValue } from './values.ts';
 
@@ -13,7 +14,7 @@ import { wrongValue } from './values.ts';
  */
 export function parseChatRequest(
   object: Readonly<Record<string, unknown>>,
-  options: ParseOptions,
+  options: BodyOptions,
 ): ParsedRequest<ChatRequest> {
   const body = new RequestBody(object, 'chat', options.internal);
   const shared = parseGenerationFields(body, 'chat', options);

@@ -11,7 +11,7 @@ import { NAME } from './chat-fields.ts';
 import type { Field } from './field.ts';
 import * as fields from './fields.ts';
 import { checkJsonSchema } from './json-schema.ts';
-import { RequestBody, type ParseOptions } from './request-body.ts';
+import { RequestBody, type BodyOptions } from './request-body.ts';
 import {
   asObject,
   asString,
@@ -30,7 +30,7 @@ export type GenerationFields = Omit<TextRequest, 'kind' | 'prompts' | 'echo' | '
 export function parseGenerationFields(
   body: RequestBody,
   kind: GenerationKind,
-  options: ParseOptions,
+  options: BodyOptions,
 ): GenerationFields {
   return {
     model: body.read(fields.model) ?? '', // Required: `read` throws if it is absent.

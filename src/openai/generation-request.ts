@@ -1,14 +1,15 @@
-import type { GenerationKind, GenerationRequest } from '../generation.ts';
+import type { GenerationKind } from '../generation.ts';
 import { parseChatRequest } from './chat-request.ts';
-import type { ParsedRequest, ParseOptions } from './request-body.ts';
+import type { ParsedRequest } from '../protocol.ts';
+import type { BodyOptions } from './request-body.ts';
 import { parseTextRequest } from './text-request.ts';
 
 /** Parses the body of a request. Throws `ServiceError` with the field. */
 export function parseRequest(
   kind: GenerationKind,
   body: Record<string, unknown>,
-  options: ParseOptions,
-): ParsedRequest<GenerationRequest> {
+  options: BodyOptions,
+): ParsedRequest {
   switch (kind) {
     case 'chat':
       return parseChatRequest(body, options);

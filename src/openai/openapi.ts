@@ -1,6 +1,6 @@
-import { ENDPOINTS, GENERATION_KINDS } from './endpoints.ts';
 import type { GenerationKind } from '../generation.ts';
 import type { ErrorCode } from '../errors.ts';
+import type { EndpointDescription, Protocol } from '../protocol.ts';
 import { messageContent } from './chat-fields.ts';
 import type { Field } from './field.ts';
 import { choices, FIELDS } from './fields.ts';
@@ -23,11 +23,13 @@ export interface DocumentPart {
   securitySchemes: Json;
 }
 
-/** Returns the OpenAPI 3.1 document of `/v1` and `part`, derived from the tables of fields and errors. */
+/** Returns the OpenAPI 3.1 document of the protocols, of the rest of `/v1`, and of `part`. */
 export function openApiDocument(
   info: { version: string; serverUrl: string; maxChoices: number },
+  protocols: readonly Protocol[],
   part: DocumentPart,
 ): object {
+  const described = protocols.map((protocol) => ({ path: protocol.path, ...protocol.describe(info) }));
   return {
     openapi: '3.1.0',
     info: {
@@ -39,9 +41,7 @@ export function openApiDocument(
     servers: [{ url: info.serverUrl }],
     security: [{ key: [] }],
     paths: {
-      ...Object.fromEntries(
-        GENERATION_KINDS.map((kind) => [ENDPOINTS[kind].path, { post: generation(kind) }]),
-      ),
+      ...Object.fromEntries(described.map(({ path, operation }) => [path, { post: operation }])),
       '/v1/models': {
         get: getOperation('listModels', 'List models.', reference('ModelList')),
       },
@@ -90,11 +90,7 @@ export function openApiDocument(
         ...part.securitySchemes,
       },
       schemas: {
-        ChatRequest: { ...requestSchema('chat', info.maxChoices), anyOf: CHAT_COMBINATIONS },
-        TextRequest: {
-          ...requestSchema('text', info.maxChoices),
-          allOf: textCombinations(info.maxChoices),
-        },
+        ...Object.assign({}, ...described.map(({ schemas }) => schemas)),
         RequestMessage: messageSchema(),
         ...REQUEST_SCHEMAS,
         ...RESPONSE_SCHEMAS,
@@ -110,13 +106,22 @@ export function openApiDocument(
   };
 }
 
-const OPERATIONS: Readonly<Record<GenerationKind, { name: string; operationId: string; summary: string }>> = {
-  chat: { name: 'Chat', operationId: 'createChatCompletion', summary: 'Create a chat completion.' },
-  text: { name: 'Text', operationId: 'createCompletion', summary: 'Create a text completion.' },
-};
+/** Describes the endpoint for chats. */
+export function describeChat({ maxChoices }: { maxChoices: number }): EndpointDescription {
+  const ChatRequest = { ...requestSchema('chat', maxChoices), anyOf: CHAT_COMBINATIONS };
+  const operation = completions('createChatCompletion', 'Create a chat completion.', 'Chat');
+  return { operation, schemas: { ChatRequest } };
+}
 
-function generation(kind: GenerationKind): Json {
-  const { name, operationId, summary } = OPERATIONS[kind];
+/** Describes the endpoint for text completions. */
+export function describeText({ maxChoices }: { maxChoices: number }): EndpointDescription {
+  const TextRequest = { ...requestSchema('text', maxChoices), allOf: textCombinations(maxChoices) };
+  const operation = completions('createCompletion', 'Create a text completion.', 'Text');
+  return { operation, schemas: { TextRequest } };
+}
+
+/** `name` is the start of the names of the schemas. */
+function completions(operationId: string, summary: string, name: string): Json {
   return {
     operationId,
     summary,

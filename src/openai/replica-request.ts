@@ -61,6 +61,12 @@ export function formatRequest(request: GenerationRequest, options: ReplicaReques
   return body;
 }
 
+/** The path of each kind of request, of every dialect. */
+export const REPLICA_PATHS: Readonly<Record<GenerationKind, string>> = {
+  chat: '/v1/chat/completions',
+  text: '/v1/completions',
+};
+
 /** The field to send if the server has refused `max_tokens`. Text completions have no other name for it. */
 const NEW_MAX_TOKENS: Readonly<Record<GenerationKind, string>> = {
   chat: 'max_completion_tokens',

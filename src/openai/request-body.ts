@@ -5,22 +5,15 @@ import {
   type GenerationKind,
   toolsOf,
 } from '../generation.ts';
+import type { ParsedRequest, ParseOptions } from '../protocol.ts';
 import type { Field, ScalarField } from './field.ts';
 import { FIELDS } from './fields.ts';
 import { refuseUnenforced } from './json-schema-dialects.ts';
 import { missing, refuseUnknown, unsupported } from './values.ts';
 
-export interface ParseOptions {
-  /** Maximum number of prompts times `n`. */
-  maxChoices: number;
+export interface BodyOptions extends ParseOptions {
   /** Whether internal fields are accepted. True only in an engine process. */
   internal: boolean;
-}
-
-export interface ParsedRequest<R> {
-  request: R;
-  /** Fields that have an effect on the response and that not every dialect supports. */
-  used: readonly Field[];
 }
 
 /**
@@ -111,10 +104,7 @@ function fieldsOf(parent: string, kind: GenerationKind, internal: boolean): Read
  * Refuses a request with a field, or a JSON schema, that a replica of the model does not support. `dialects` belong to
  * the model's replicas. Throws `unsupported_parameter`.
  */
-export function refuseUnsupported(
-  { request, used }: ParsedRequest<GenerationRequest>,
-  dialects: readonly Dialect[],
-): void {
+export function refuseUnsupported({ request, used }: ParsedRequest, dialects: readonly Dialect[]): void {
   for (const { path, supportedBy } of used) {
     if (supportedBy !== 'all' && !dialects.every((dialect) => supportedBy.includes(dialect))) {
       throw unsupported(path, 'is not supported by the engine of this model');

@@ -8,7 +8,8 @@ import {
   type ToolCall,
   type Usage,
 } from '../generation.ts';
-import { ENDPOINTS, type ResponseIdentity } from './endpoints.ts';
+import type { WholeResponse } from '../protocol.ts';
+import { SHAPES, type ResponseIdentity } from './shape.ts';
 import { chatLogprobs, textLogprobs } from './logprobs.ts';
 import { usageJson } from './usage.ts';
 
@@ -21,7 +22,7 @@ interface ResponseChoice {
 }
 
 /** Builds a non-streaming JSON response from the events of one generation. */
-export class ResponseBuilder {
+export class ResponseBuilder implements WholeResponse {
   readonly #identity: ResponseIdentity;
   readonly #request: GenerationRequest;
   readonly #choices: ResponseChoice[];
@@ -76,7 +77,7 @@ export class ResponseBuilder {
   /** The JSON body, complete after the `end` event. */
   body(): string {
     const { id, created, model } = this.#identity;
-    const { object } = ENDPOINTS[this.#request.kind];
+    const { object } = SHAPES[this.#request.kind];
     const head = JSON.stringify({ id, object, created, model });
     const choices = this.#choices.map((choice, index) => this.#choice(choice, index)).join(',');
     return `${head.slice(0, -1)},"choices":[${choices}],"usage":${usageJson(this.#request.kind, this.#usage)}}`;

@@ -12,40 +12,14 @@ import {
   type Usage,
 } from '../generation.ts';
 import type { ServiceError } from '../errors.ts';
-import { ENDPOINTS, type ResponseIdentity } from './endpoints.ts';
+import type { ResponseStream } from '../protocol.ts';
+import { SHAPES, type ResponseIdentity } from './shape.ts';
 import { errorJson } from './error-body.ts';
 import { chatLogprobs, codePoints, textLogprobs } from './logprobs.ts';
 import { usageJson } from './usage.ts';
 
 /** The last frame of every stream. */
-export const DONE = 'data: [DONE]\n\n';
-
-/** The constant parts of a choice in a chunk. Null: the kind has no such chunks. */
-interface ChunkParts {
-  beforeText: string;
-  afterText: string;
-  beforeReasoning: string | null;
-  beforeCall: string | null;
-  /** The fields of a choice without text. */
-  empty: string;
-}
-
-const CHUNK_PARTS: Readonly<Record<GenerationKind, ChunkParts>> = {
-  chat: {
-    beforeText: '"delta":{"content":',
-    afterText: '},"finish_reason":null}',
-    beforeReasoning: '"delta":{"reasoning_content":',
-    beforeCall: '"delta":{"tool_calls":[{"index":',
-    empty: '"delta":{},',
-  },
-  text: {
-    beforeText: '"text":',
-    afterText: ',"logprobs":null,"finish_reason":null}',
-    beforeReasoning: null,
-    beforeCall: null,
-    empty: '"text":"","logprobs":null,',
-  },
-};
+const DONE = 'data: [DONE]\n\n';
 
 /**
  * Formats the events of one generation as SSE frames. The constant parts of chunks are created once, so that a token
@@ -53,7 +27,8 @@ const CHUNK_PARTS: Readonly<Record<GenerationKind, ChunkParts>> = {
  *
  * Unless `include_usage` is true, the last finish chunk also has the final usage, so it is held back until `end`.
  */
-export class StreamFormatter {
+export class StreamFormatter implements ResponseStream {
+  readonly end = DONE;
   readonly #request: GenerationRequest;
   /** Up to and including `"choices":[`. */
   readonly #head: string;
@@ -77,9 +52,8 @@ export class StreamFormatter {
 
   constructor(identity: ResponseIdentity, request: GenerationRequest) {
     const { id, created, model } = identity;
-    const { chunkObject } = ENDPOINTS[request.kind];
-    const parts = CHUNK_PARTS[request.kind];
-    const constant = JSON.stringify({ id, object: chunkObject, created, model });
+    const shape = SHAPES[request.kind];
+    const constant = JSON.stringify({ id, object: shape.chunkObject, created, model });
     const count = totalChoices(request);
     this.#request = request;
     this.#head = `data: ${constant.slice(0, -1)},"choices":[`;
@@ -87,16 +61,16 @@ export class StreamFormatter {
       Array.from({ length: part === null ? 0 : count }, (_, index) =>
         flatten(`${this.#head}{"index":${index},${part}`),
       );
-    this.#beforeText = before(parts.beforeText);
-    this.#beforeReasoning = before(parts.beforeReasoning);
-    this.#beforeCall = before(parts.beforeCall);
+    this.#beforeText = before(shape.beforeText);
+    this.#beforeReasoning = before(shape.beforeReasoning);
+    this.#beforeCall = before(shape.beforeCall);
     this.#close = request.includeUsage === true ? '],"usage":null}\n\n' : ']}\n\n';
-    this.#afterText = parts.afterText;
+    this.#afterText = shape.afterText;
     this.#afterTextAndClose = flatten(this.#afterText + this.#close);
     this.#offsets = Array.from({ length: count }, () => 0);
   }
 
-  /** Returns the frames to send for this event, or ''. Does not include `[DONE]`. */
+  /** Returns the frames to send for this event, or ''. */
   format(event: GenerationEvent): string {
     switch (event.type) {
       case 'token':
@@ -124,11 +98,11 @@ export class StreamFormatter {
   }
 
   /**
-   * Returns the frames of an error, without `[DONE]`. `usage` defaults to the usage of the last event. A pending finish
-   * comes first.
+   * Returns the frames that end the stream with an error. `usage` defaults to the usage of the last event. A pending
+   * finish comes first.
    */
   error(error: ServiceError, usage: Usage = this.#usage): string {
-    return this.#takePendingFinish() + errorFrame(this.#request.kind, error, usage);
+    return this.#takePendingFinish() + errorFrames(this.#request.kind, error, usage);
   }
 
   /** Returns the role chunks of a chat. For a text completion, returns a chunk only to send the usage of the prompt. */
@@ -203,7 +177,7 @@ export class StreamFormatter {
   }
 
   #formatFinish(choice: number, reason: FinishReason): string {
-    const { empty } = CHUNK_PARTS[this.#request.kind];
+    const { empty } = SHAPES[this.#request.kind];
     const chunk = `${this.#head}{"index":${choice},${empty}"finish_reason":"${reason}"}`;
     const earlier = this.#takePendingFinish();
     if (this.#request.includeUsage === true) {
@@ -234,9 +208,9 @@ export class StreamFormatter {
   }
 }
 
-/** Returns the frame of an error in a stream. */
-export function errorFrame(kind: GenerationKind, error: ServiceError, usage: Usage): string {
-  return `data: {"error":${errorJson(error)},"usage":${usageJson(kind, usage)}}\n\n`;
+/** Returns the frames that end a stream with an error. */
+export function errorFrames(kind: GenerationKind, error: ServiceError, usage: Usage): string {
+  return `data: {"error":${errorJson(error)},"usage":${usageJson(kind, usage)}}\n\n${DONE}`;
 }
 
 /** Copies a concatenated string: V8 keeps it as a tree, which every write of a chunk would traverse. */

@@ -1,7 +1,8 @@
 import type { TextRequest } from '../generation.ts';
+import type { ParsedRequest } from '../protocol.ts';
 import * as fields from './fields.ts';
 import { clampTokens, parseGenerationFields } from './generation-fields.ts';
-import { RequestBody, type ParsedRequest, type ParseOptions } from './request-body.ts';
+import { RequestBody, type BodyOptions } from './request-body.ts';
 import { asString, unsupported, wrongType, wrongValue } from './values.ts';
 
 /**
@@ -10,7 +11,7 @@ import { asString, unsupported, wrongType, wrongValue } from './values.ts';
  */
 export function parseTextRequest(
   object: Readonly<Record<string, unknown>>,
-  options: ParseOptions,
+  options: BodyOptions,
 ): ParsedRequest<TextRequest> {
   const body = new RequestBody(withoutNeutralBestOf(object), 'text', options.internal);
   const shared = parseGenerationFields(body, 'text', options);

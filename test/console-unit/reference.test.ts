@@ -6,12 +6,15 @@ import { groupsOf, matching, type Entry } from '../../console/src/pages/docs/ope
 import { shapeOf } from '../../console/src/pages/docs/schema.ts';
 import { managementPart } from '../../src/http/api/document.ts';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
+import { PROTOCOLS } from '../../src/http/protocols.ts';
 import { parse } from '../../src/http/api/parse.ts';
 import { openApiDocument } from '../../src/openai/openapi.ts';
 
 // Serialized, as the page receives it.
 const DOCUMENT = JSON.parse(
-  JSON.stringify(openApiDocument({ version: '1', serverUrl: 'http://x', maxChoices: 16 }, managementPart())),
+  JSON.stringify(
+    openApiDocument({ version: '1', serverUrl: 'http://x', maxChoices: 16 }, PROTOCOLS, managementPart()),
+  ),
 ) as ApiDocument;
 const { schemas } = DOCUMENT.components;
 const GROUPS = groupsOf(DOCUMENT);

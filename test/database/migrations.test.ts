@@ -162,6 +162,25 @@ for (const databases of testDatabases()) {
       await assert.rejects(sql`update ledger set usage_source = 'guessed'`.execute(again.kysely));
     });
 
+    test('the ledger accepts any protocol, and keeps its rows', async () => {
+      await using location = await databases.emptyLocation();
+      await createOldest(location);
+      await using old = await openDatabase(location);
+      await ensurePartitions(old, Date.now());
+      const insert = (
+        endpoint: string,
+      ) => `insert into ledger (id, account_id, key_id, endpoint, model, streamed, epoch,
+        state, started_at, plan, limits, reserved_tokens, reserved_pico, price_prompt, price_completion, attempts,
+        prompt_tokens, cached_tokens, completion_tokens, billed, cost_pico)
+        values ('${randomUUIDv7()}', 'acme', 'key_2', '${endpoint}', 'a/b', 0, 1, 'settled',
+        1, 'free', '{}', 1, 1, 1, 1, 1, 1, 0, 1, 1, 2);`;
+      await change(location, insert('chat') + `delete from migrations where name = '0017_protocols'`);
+      await using again = await openDatabase(location);
+      await change(location, insert('another'));
+      const rows = await again.kysely.selectFrom('ledger').select('endpoint').orderBy('endpoint').execute();
+      assert.deepEqual(plain(rows), [{ endpoint: 'another' }, { endpoint: 'chat' }]);
+    });
+
     test('the code of requests whose client disconnected is renamed, and other codes are kept', async () => {
       await using location = await databases.emptyLocation();
       await createOldest(location);

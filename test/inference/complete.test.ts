@@ -92,7 +92,12 @@ function run(router: Router, request: GenerationRequest, accountId = accounting.
     checkpointTokens: 256,
     recovery: NO_RECOVERY,
   };
-  const identity = { requestId, clientRequestId: null, caller: { ...accounting.caller, accountId } };
+  const identity = {
+    requestId,
+    clientRequestId: null,
+    protocol: 'chat',
+    caller: { ...accounting.caller, accountId },
+  };
   const events = complete(inference, router.model(MODEL), identity, request, stop, record);
   return { requestId, record, stop, [Symbol.asyncIterator]: () => events };
 }
@@ -810,7 +815,7 @@ test('a request denied by limits has no row, no slot and no queue entry', async 
   const ask = async (requestId: string) => {
     const crashSuspects = new CrashSuspects(SILENT);
     const inference = { accounting: poor, crashSuspects, checkpointTokens: 256, recovery: NO_RECOVERY };
-    const identity = { requestId, clientRequestId: null, caller: poor.caller };
+    const identity = { requestId, clientRequestId: null, protocol: 'chat', caller: poor.caller };
     const request = chat({ text: 'a' });
     const stop = new AbortController();
     return await collect(complete(inference, router.model(MODEL), identity, request, stop, record));

@@ -27,7 +27,11 @@ class Clock {
 
   record(request: GenerationRequest, crash: string, accountId = CALLER.accountId): void {
     const caller = { ...CALLER, accountId };
-    this.suspects.record(request, { requestId: `request of ${crash}`, clientRequestId: null, caller }, crash);
+    this.suspects.record(
+      request,
+      { requestId: `request of ${crash}`, clientRequestId: null, protocol: 'chat', caller },
+      crash,
+    );
   }
 }
 
@@ -58,7 +62,11 @@ describe('a request that was running when its engine crashed', () => {
     };
     const suspects = new CrashSuspects(log);
     for (const crash of ['first', 'second']) {
-      suspects.record(request, { requestId: crash, clientRequestId: null, caller: CALLER }, crash);
+      suspects.record(
+        request,
+        { requestId: crash, clientRequestId: null, protocol: 'chat', caller: CALLER },
+        crash,
+      );
     }
     assert.deepEqual(refused, [false, true]);
   });

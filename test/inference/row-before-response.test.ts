@@ -62,7 +62,7 @@ function run(replica: Engine, ledger: Partial<Ledger>, directive: object, stream
     recovery: NO_RECOVERY,
   };
   const requestId = randomUUIDv7();
-  const identity = { requestId, clientRequestId: null, caller };
+  const identity = { requestId, clientRequestId: null, protocol: 'chat', caller };
   const record = new GenerationRecord();
   const request = chat(directive, { stream });
   const events = complete(inference, router.model(MODEL), identity, request, new AbortController(), record);

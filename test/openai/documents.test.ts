@@ -4,6 +4,7 @@ import { ERRORS } from '../../src/errors.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
 import { formatModel, formatModelList } from '../../src/openai/models.ts';
 import { openApiDocument } from '../../src/openai/openapi.ts';
+import { CHAT, TEXT } from '../../src/openai/protocols.ts';
 
 interface Document {
   paths: Record<string, Record<string, { responses?: Record<string, { description: string }> }>>;
@@ -12,6 +13,7 @@ interface Document {
 
 const document = openApiDocument(
   { version: '1.2.3', serverUrl: 'https://api.example.com', maxChoices: 16 },
+  [CHAT, TEXT],
   { paths: {}, schemas: {}, securitySchemes: {} },
 ) as Document;
 

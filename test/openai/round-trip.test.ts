@@ -13,7 +13,7 @@ import { readResponse } from '../../src/openai/response-reader.ts';
 import { ResponseBuilder } from '../../src/openai/response.ts';
 import { StreamReader } from '../../src/openai/stream-reader.ts';
 import { KEEP_ALIVE } from '../../src/event-stream.ts';
-import { DONE, StreamFormatter } from '../../src/openai/stream.ts';
+import { StreamFormatter } from '../../src/openai/stream.ts';
 import { CALLER, CHAT_IDENTITY, parse } from './samples.ts';
 
 const wellFormed = fc.string({ unit: 'binary', minLength: 1 });
@@ -142,7 +142,7 @@ const generations: fc.Arbitrary<Generation> = fc
 
 function write({ request, events }: Generation): Buffer {
   const formatter = new StreamFormatter(CHAT_IDENTITY, request);
-  return Buffer.from(events.map((event) => formatter.format(event)).join(KEEP_ALIVE) + DONE);
+  return Buffer.from(events.map((event) => formatter.format(event)).join(KEEP_ALIVE) + formatter.end);
 }
 
 function read(kind: 'chat' | 'text', wire: Buffer, cuts: readonly number[]): GenerationEvent[] {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { parseChatRequest } from '../../src/openai/chat-request.ts';
 import { parseTextRequest } from '../../src/openai/text-request.ts';
-import type { ParsedRequest, ParseOptions } from '../../src/openai/request-body.ts';
+import type { BodyOptions } from '../../src/openai/request-body.ts';
+import type { ParsedRequest } from '../../src/protocol.ts';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 import type {
   ChatRequest,
@@ -11,7 +12,7 @@ import type {
   TextRequest,
 } from '../../src/generation.ts';
 
-export const CALLER: ParseOptions = { maxChoices: 128, internal: false };
+export const CALLER: BodyOptions = { maxChoices: 128, internal: false };
 
 export const CHAT_BODY = { model: 'ns/m', messages: [{ role: 'user', content: 'Hi' }] };
 export const TEXT_BODY = { model: 'ns/m', prompt: 'Once' };
@@ -21,18 +22,18 @@ export const TEXT_IDENTITY = { id: 'cmpl-1', created: 1, model: 'ns/m' };
 
 export const USAGE = { promptTokens: 9, completionTokens: 3, cachedTokens: 0, reasoningTokens: 0 };
 
-export function chat(fields: object = {}, options: ParseOptions = CALLER): ParsedRequest<ChatRequest> {
+export function chat(fields: object = {}, options: BodyOptions = CALLER): ParsedRequest<ChatRequest> {
   return parseChatRequest({ ...CHAT_BODY, ...fields }, options);
 }
 
-export function text(fields: object = {}, options: ParseOptions = CALLER): ParsedRequest<TextRequest> {
+export function text(fields: object = {}, options: BodyOptions = CALLER): ParsedRequest<TextRequest> {
   return parseTextRequest({ ...TEXT_BODY, ...fields }, options);
 }
 
 export function parse(
   kind: 'chat' | 'text',
   fields: object,
-  options: ParseOptions = CALLER,
+  options: BodyOptions = CALLER,
 ): GenerationRequest {
   return kind === 'chat' ? chat(fields, options).request : text(fields, options).request;
 }

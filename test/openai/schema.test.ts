@@ -5,12 +5,14 @@ import * as fc from 'fast-check';
 import { ServiceError } from '../../src/errors.ts';
 import { parseChatRequest } from '../../src/openai/chat-request.ts';
 import { openApiDocument } from '../../src/openai/openapi.ts';
+import { CHAT, TEXT } from '../../src/openai/protocols.ts';
 import { mutations, SchemaBodies, withRules, type Schema, type Schemas } from './schema-bodies.ts';
 import { CALLER } from './samples.ts';
 
 const { maxChoices } = CALLER;
 const document = openApiDocument(
   { version: '1.2.3', serverUrl: 'https://api.example.com', maxChoices },
+  [CHAT, TEXT],
   { paths: {}, schemas: {}, securitySchemes: {} },
 ) as { components: { schemas: Schemas } };
 const { schemas } = document.components;

@@ -4,7 +4,7 @@ import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest, TokenLogprob } from '../../src/generation.ts';
 import { ResponseBuilder } from '../../src/openai/response.ts';
 import { KEEP_ALIVE } from '../../src/event-stream.ts';
-import { DONE, StreamFormatter } from '../../src/openai/stream.ts';
+import { StreamFormatter } from '../../src/openai/stream.ts';
 import {
   CALLER,
   chat,
@@ -23,7 +23,7 @@ import {
 /** Returns the frames of a stream, without the blank lines. */
 function stream(request: GenerationRequest, events: readonly GenerationEvent[]): string[] {
   const formatter = new StreamFormatter(request.kind === 'chat' ? CHAT_IDENTITY : TEXT_IDENTITY, request);
-  return frames(events.map((event) => formatter.format(event)).join('') + DONE);
+  return frames(events.map((event) => formatter.format(event)).join('') + formatter.end);
 }
 
 function frames(wire: string): string[] {
@@ -168,6 +168,7 @@ test('an error in a stream has the usage so far, and a pending finish comes befo
   assert.deepEqual(frames(formatter.error(error)), [
     `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}]}`,
     'data: {"error":{"message":"The engine is gone.","type":"server_error","param":null,"code":"engine_unavailable"},"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":0}}}',
+    'data: [DONE]',
   ]);
 });
 

@@ -3,8 +3,6 @@ import { ServiceError } from '../../errors.ts';
 import type { GenerationRequest } from '../../generation.ts';
 import type { ClientDisconnected } from '../../inference/complete.ts';
 import type { GenerationRecord } from '../../inference/record.ts';
-import { ENDPOINTS } from '../../openai/endpoints.ts';
-import { DONE, errorFrame } from '../../openai/stream.ts';
 import type { HttpContext } from '../context.ts';
 import { sendJson, type GenerationExchange } from '../exchange.ts';
 import { clientDisconnected, openEventStream, parse, runGeneration, sendFault } from '../generate.ts';
@@ -54,8 +52,8 @@ async function begin(
     const hasContent = summary.code === null || record.firstTokenAtMs !== null;
     idempotency.settle(generation, generation.fault === null && hasContent);
   } else {
-    const { requestId, kind } = exchange;
-    const { path } = ENDPOINTS[kind];
+    const { requestId, protocol } = exchange;
+    const { path } = protocol;
     log.info('request refused', { requestId, code: conflict.code, path });
     context.metrics.recordRefusal(path, conflict);
     exchange.record = { limitHeaders: await limitHeaders(inference.accounting, caller) };
@@ -76,7 +74,7 @@ async function join(
   generation: KeyedGeneration,
 ): Promise<void> {
   const { generations, inference, log } = context;
-  const { path } = ENDPOINTS[exchange.kind];
+  const { path } = exchange.protocol;
   let request: GenerationRequest;
   try {
     if (generation.fingerprint !== exchange.fingerprint) throw keyReused();
@@ -167,6 +165,6 @@ async function deliverStream(
     if (!reader.closed) out.end('');
   } catch (error) {
     if (!out.opened || !(error instanceof ServiceError)) throw error;
-    out.end(errorFrame(exchange.kind, error, record.usage) + DONE);
+    out.end(exchange.protocol.errorFrames(error, record.usage));
   }
 }

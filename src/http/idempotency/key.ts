@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../../errors.ts';
-import type { GenerationKind } from '../../generation.ts';
+import type { Protocol } from '../../protocol.ts';
 
 const VALID = /^[\x20-\x7e]{1,255}$/;
 
@@ -24,6 +24,6 @@ export function readIdempotencyKey({ headersDistinct }: IncomingMessage): string
 }
 
 /** Returns a hash of the endpoint and of the bytes of the body. */
-export function fingerprintOf(kind: GenerationKind, body: Uint8Array): string {
-  return `${kind}:${hash('sha256', body, 'base64url')}`;
+export function fingerprintOf({ id }: Protocol, body: Uint8Array): string {
+  return `${id}:${hash('sha256', body, 'base64url')}`;
 }

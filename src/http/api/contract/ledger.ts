@@ -17,7 +17,7 @@ export const request = component(
     client_request_id: z.string().nullable().describe('ID that the caller sent in `x-client-request-id`.'),
     account_id: z.string(),
     key_id: z.string(),
-    endpoint: z.enum(['chat', 'text']),
+    endpoint: z.string().describe('Protocol of the request: `chat` or `text`.'),
     model: z.string(),
     streamed: z.boolean(),
     state: z

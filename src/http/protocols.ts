@@ -1,0 +1,24 @@
+import type { IncomingMessage } from 'node:http';
+import { CHAT, TEXT } from '../openai/protocols.ts';
+import type { Protocol } from '../protocol.ts';
+
+/** The protocols that callers can use. */
+export const PROTOCOLS: readonly Protocol[] = [CHAT, TEXT];
+
+/** By the usual spellings of their paths. */
+const BY_PATH: ReadonlyMap<string, Protocol> = new Map(
+  PROTOCOLS.flatMap((protocol) => [
+    [protocol.path, protocol],
+    [`${protocol.path}/`, protocol],
+  ]),
+);
+
+/**
+ * Returns the protocol of a request for a generation. Undefined for other endpoints and for unusual spellings of the
+ * path, such as with percent-encoded letters, which Fastify's router recognizes.
+ */
+export function protocolOf({ method, url = '' }: IncomingMessage): Protocol | undefined {
+  if (method !== 'POST') return undefined;
+  const query = url.indexOf('?');
+  return BY_PATH.get(query === -1 ? url : url.slice(0, query));
+}

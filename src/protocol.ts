@@ -1,0 +1,65 @@
+import type { ServiceError } from './errors.ts';
+import type { Dialect, GenerationEvent, GenerationKind, GenerationRequest, Usage } from './generation.ts';
+
+/**
+ * A language that callers speak at one path: it reads requests, and writes responses, streams and errors. Inside the
+ * service, every protocol has the same requests and events (`generation.ts`).
+ */
+export interface Protocol {
+  /** Names the protocol in the ledger, in metrics, traces and filters, such as `chat`. */
+  readonly id: string;
+  readonly path: string;
+  /** The kind of its requests. */
+  readonly kind: GenerationKind;
+  /** Throws a `ServiceError` with the field. */
+  parse(body: Record<string, unknown>, options: ParseOptions): ParsedRequest;
+  /** Returns the writer of a response that is not a stream. */
+  whole(requestId: string, request: GenerationRequest): WholeResponse;
+  /** Returns the writer of a stream. */
+  stream(requestId: string, request: GenerationRequest): ResponseStream;
+  /** Returns the body of an error response. */
+  errorBody(error: ServiceError): string;
+  /** Returns the frames that end a stream with an error. `usage`: what is charged. */
+  errorFrames(error: ServiceError, usage: Usage): string;
+  /** Describes the endpoint for the OpenAPI document. */
+  describe(limits: { maxChoices: number }): EndpointDescription;
+}
+
+export interface ParseOptions {
+  /** Maximum number of prompts times `n`. */
+  maxChoices: number;
+}
+
+export interface ParsedRequest<R extends GenerationRequest = GenerationRequest> {
+  request: R;
+  /** Fields that have an effect on the response and that not every dialect supports. */
+  used: readonly UsedField[];
+}
+
+interface UsedField {
+  /** Path in the body, such as `stream_options.include_usage`. */
+  readonly path: string;
+  /** The dialects that implement the field; `'all'`: every dialect does, or none needs to. */
+  readonly supportedBy: readonly Dialect[] | 'all';
+}
+
+export interface WholeResponse {
+  add(event: GenerationEvent): void;
+  /** The JSON body, complete after the `end` event. */
+  body(): string;
+}
+
+export interface ResponseStream {
+  /** Returns the frames to send for an event, or ''. */
+  format(event: GenerationEvent): string;
+  /** Returns the frames that end the stream with an error. `usage`: what is charged. */
+  error(error: ServiceError, usage: Usage): string;
+  /** The last frames of a stream without an error. */
+  readonly end: string;
+}
+
+/** An operation and the schemas that it refers to, in the form of OpenAPI 3.1. */
+export interface EndpointDescription {
+  operation: Readonly<Record<string, unknown>>;
+  schemas: Readonly<Record<string, unknown>>;
+}
