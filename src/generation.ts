@@ -6,6 +6,8 @@
  */
 export const DIALECTS = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi', 'openai'] as const;
 export type Dialect = (typeof DIALECTS)[number];
+/** The dialects of other servers. Sluice's own engines have a private protocol (`engine/engine-protocol.ts`). */
+export type ServerDialect = Exclude<Dialect, 'sluice'>;
 
 /** A message of a chat. */
 export type Message =
@@ -109,8 +111,6 @@ interface GenerationRequestBase {
    * `stream_options.include_usage`. If true, the usage is sent in a separate chunk. Null if the caller did not set it.
    */
   includeUsage: boolean | null;
-  /** Whether each chunk contains the usage so far. Set by the service for its engines, never by callers. */
-  continuousUsage: boolean;
   /** Whether events contain the IDs of their tokens. Set by the service for its replicas, never by callers. */
   tokenIds: boolean;
   /**

@@ -25,7 +25,6 @@ export const STREAMED = {
   responseFormat: { type: 'text' },
   stream: true,
   includeUsage: null,
-  continuousUsage: false,
   tokenIds: false,
   continuation: null,
   cacheScope: null,

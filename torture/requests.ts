@@ -18,7 +18,6 @@ const DIRECTIVES: readonly { name: string; weight: number; draw: (random: Random
   { name: 'cutAfter', weight: 120, draw: (random) => ({ cutAfter: random.between(0, 12) }) },
   { name: 'endAfter', weight: 80, draw: (random) => ({ endAfter: random.between(0, 12) }) },
   { name: 'garbageAfter', weight: 80, draw: (random) => ({ garbageAfter: random.between(0, 12) }) },
-  { name: 'noUsage', weight: 120, draw: () => ({ noUsage: true }) },
   { name: 'dieAfter', weight: 8, draw: (random) => ({ dieAfter: random.between(0, 12) }) },
 ];
 

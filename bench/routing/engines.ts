@@ -2,21 +2,19 @@
  * Scripted engines with a simulated prefix cache, which look like vLLM servers to a router. Arguments: the ports.
  * `GET /counts` returns their token counts.
  */
+import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { json } from 'node:stream/consumers';
-import { Responder, sendJson } from '../../src/engine/responder.ts';
+import { sendJson } from '../../src/engine/responder.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
-import { openLog } from '../../src/log.ts';
-import { parseRequest } from '../../src/openai/generation-request.ts';
+import { CHAT } from '../../src/openai/protocols.ts';
 
 const MODEL = 'bench/model';
 const CONTEXT_TOKENS = 32_768;
 const SLOTS = 16;
 
 /** The fields of a request that have an effect. Routers add others, which the parser would refuse. */
-const FIELDS = ['model', 'messages', 'max_tokens', 'stream', 'stream_options', 'cache_salt'];
-
-const log = openLog('error');
+const FIELDS = ['model', 'messages', 'max_tokens', 'stream'];
 
 function startEngine(port: number): void {
   const engine = new ScriptedEngine({
@@ -30,15 +28,27 @@ function startEngine(port: number): void {
     promptTokenMs: 0.2,
     cacheTokens: 60_000,
   });
-  const responder = new Responder(engine, log);
 
   async function generate(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = (await json(request)) as Record<string, unknown>; // A router sends an object.
     const known = Object.fromEntries(FIELDS.flatMap((name) => (name in body ? [[name, body[name]]] : [])));
-    const parsed = parseRequest('chat', known, { maxChoices: 1, internal: true });
+    const { request: generation } = CHAT.parse(
+      { ...known, stream_options: { include_usage: true } },
+      { maxChoices: 1 },
+    );
     // Without a salt, vLLM shares the cache between all requests.
-    const cacheScope = parsed.request.cacheScope ?? 'shared';
-    await responder.respond({ ...parsed.request, cacheScope }, response);
+    const cacheScope = typeof body['cache_salt'] === 'string' ? body['cache_salt'] : 'shared';
+    const stop = new AbortController();
+    response.on('close', () => stop.abort());
+    const chunks = CHAT.stream(randomUUID(), generation);
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    try {
+      for await (const event of engine.generate({ ...generation, cacheScope }, stop.signal))
+        response.write(chunks.format(event));
+      response.end(chunks.end);
+    } catch {
+      response.destroy();
+    }
   }
 
   const server = createServer((request, response) => {

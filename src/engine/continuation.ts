@@ -62,16 +62,6 @@ export function canContinueAt(position: OutputPosition, dialect: Dialect): boole
   }
 }
 
-/** Throws `unsupported_parameter` if a request continues a generation and has several choices, `echo` or `logprobs`. */
-export function refuseContinuation(request: GenerationRequest): void {
-  if (request.continuation === null || hasOneOutput(request)) return;
-  throw new ServiceError(
-    'unsupported_parameter',
-    '`continue_token_ids` is only supported with one choice, without `echo` and `logprobs`.',
-    { param: 'continue_token_ids' },
-  );
-}
-
 /** Returns a request that continues after `text`, by adding it to each prompt or as an assistant message. */
 export function withOutput(request: GenerationRequest, text: string): GenerationRequest {
   switch (request.kind) {

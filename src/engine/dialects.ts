@@ -73,18 +73,14 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     adaptsFields: false,
     healthCheck: HEALTH_ENDPOINT,
     gauges: null,
-    describePaths: ['/v1/models'],
-    readDescription: (body, model) => {
-      const element = modelElement(body, model);
-      const architecture = jsonObject(element['architecture']);
-      return {
-        contextTokens: readCount(element['context_length']),
-        maxCompletionTokens: readCount(element['max_completion_tokens']),
-        quantization: text(element['quantization']),
-        tokenizer: text(architecture['tokenizer']),
-        instructType: text(architecture['instruct_type']),
-      };
-    },
+    describePaths: ['/model'],
+    readDescription: (body) => ({
+      contextTokens: readCount(body['contextTokens']),
+      maxCompletionTokens: readCount(body['maxCompletionTokens']),
+      quantization: text(body['quantization']),
+      tokenizer: text(body['tokenizer']),
+      instructType: text(body['instructType']),
+    }),
   },
 
   vllm: {

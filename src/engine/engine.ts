@@ -66,14 +66,21 @@ export interface Engine {
 export interface LocalEngine {
   /** Yields `started` only when the request has a slot and its prompt fits. */
   generate(request: GenerationRequest, signal: AbortSignal): AsyncIterable<GenerationEvent>;
-  health(): Omit<LocalEngineHealth, 'memoryBytes'>;
+  health(): LocalEngineHealth;
   describe(): EngineDescription;
 }
 
-/** The response body of an engine process's `GET /health`. */
-export interface LocalEngineHealth extends EngineHealth {
+/** The health of an engine, as it reports it itself. */
+export interface LocalEngineHealth extends Omit<EngineHealth, 'memoryBytes'> {
   /** Median duration of the last 100 steps, in milliseconds; 0 before the first. */
   medianStepMs: number;
+}
+
+/** The response body of an engine's `GET /health`. */
+export interface EngineHealthBody extends LocalEngineHealth {
+  /** The version of the engine protocol. */
+  protocol: number;
+  memoryBytes: number;
 }
 
 /** A line that an engine process writes to standard output for its supervisor, in JSON. Its log goes to standard error. */

@@ -16,7 +16,7 @@ import {
   type EngineHealth,
   type ReplicaEvent,
 } from './engine.ts';
-import { EVENT_FRAMES } from './event-frame.ts';
+import { checkEngineVersion, engineRequest, EVENT_FRAMES, GENERATE_PATH } from './engine-protocol.ts';
 import { readGauges, type Gauges } from './gauges.ts';
 import { ReplicaConnections } from './replica-connections.ts';
 import { ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
@@ -86,7 +86,7 @@ export class ReplicaClient implements Engine {
     this.#options = options;
     this.#contextTokens = options.contextTokens ?? null;
     this.#address = replicaAddress(url, dialect);
-    const frames = options.socketPath !== undefined;
+    const frames = dialect === 'sluice';
     this.#headers = ['content-type', 'application/json'];
     if (frames) this.#headers.push('accept', EVENT_FRAMES);
     if (apiKey) this.#headers.push('authorization', `Bearer ${apiKey.reveal()}`);
@@ -173,7 +173,7 @@ export class ReplicaClient implements Engine {
     };
     switch (counted.kind) {
       case 'chat': {
-        const { prompt } = await this.#post('/apply-template', formatChat(counted, this.dialect), signal);
+        const { prompt } = await this.#post('/apply-template', formatChat(counted, 'llama-server'), signal);
         if (typeof prompt !== 'string') throw noResponse(new Error('/apply-template returned no prompt'));
         return asTextRequest(counted, prompt);
       }
@@ -195,12 +195,21 @@ export class ReplicaClient implements Engine {
     // A server that limits the rate of requests is healthy.
     if (status === 429) return readHealth({});
     if (status !== 200) throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
+    if (this.dialect === 'sluice') this.#checkVersion(body);
     const health = readHealth(body);
     // The server responds, but its engine makes no progress, so streams would time out.
     if ((health.lastStepAgeMs ?? 0) > this.#options.silenceMs) {
       throw new ReplicaRefused(new Error(`no progress for ${health.lastStepAgeMs} ms`));
     }
     return health;
+  }
+
+  #checkVersion(health: JsonObject): void {
+    try {
+      checkEngineVersion(health);
+    } catch (error) {
+      throw new ReplicaRefused(error);
+    }
   }
 
   /**
@@ -271,7 +280,18 @@ export class ReplicaClient implements Engine {
   }
 
   readonly #format: ReplicaStreamSettings['format'] = (request, stream, maxTokens) => {
-    const { dialect, model, sharedPrefixCache, reasoningField } = this.#options;
+    const headers = request.traceparent
+      ? [...this.#headers, 'traceparent', request.traceparent]
+      : this.#headers;
+    const { dialect } = this;
+    const { model, sharedPrefixCache, reasoningField } = this.#options;
+    if (dialect === 'sluice') {
+      return {
+        path: this.#pathOf(GENERATE_PATH),
+        headers,
+        body: engineRequest(request, { model, maxTokens }),
+      };
+    }
     const { refusedFields: refused } = this.#streams;
     const cacheOff = this.#streams.traits.isolation !== 'salt' && !sharedPrefixCache;
     const body = formatRequest(request, {
@@ -283,11 +303,7 @@ export class ReplicaClient implements Engine {
       reasoningField,
       refused,
     });
-    return {
-      path: this.#pathOf(REPLICA_PATHS[replicaKind(request, dialect)]),
-      headers: request.traceparent ? [...this.#headers, 'traceparent', request.traceparent] : this.#headers,
-      body,
-    };
+    return { path: this.#pathOf(REPLICA_PATHS[replicaKind(request, dialect)]), headers, body };
   };
 
   #pathOf(path: string): string {

@@ -37,25 +37,16 @@ const LOGPROB_BYTES = 64;
 /** Creates the reader of a replica's server-sent events. `maxBytes`: maximum size of an event. */
 export function streamReader(request: GenerationRequest, dialect: Dialect, maxBytes: number): StreamReader {
   const offered = toolsOf(request).map(({ name }) => name);
-  const hasWholeTokens = DIALECT_TRAITS[dialect].continues === 'output';
-  return new StreamReader(
-    replicaKind(request, dialect),
-    usageMeter(request, dialect),
-    offered,
-    hasWholeTokens,
-    maxBytes,
-  );
+  return new StreamReader(replicaKind(request, dialect), usageMeter(request, dialect), offered, maxBytes);
 }
 
 /** Creates the meter of a replica's response. */
 export function usageMeter(request: GenerationRequest, dialect: Dialect): UsageMeter {
-  const { usagePerChoice, continues } = DIALECT_TRAITS[dialect];
+  const { usagePerChoice } = DIALECT_TRAITS[dialect];
   return new UsageMeter({
     promptTokens: estimatedPromptTokens(request),
     echo: echoedPrompts(request).length > 0,
     perChoice: usagePerChoice,
     earlier: request.continuation?.usage ?? null,
-    // An engine that restores the state of a generation reports the usage of the whole generation.
-    reportsEarlier: continues === 'output',
   });
 }

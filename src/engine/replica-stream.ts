@@ -15,7 +15,7 @@ import { readRefusedField, type RefusableField } from '../openai/refused-field.t
 import { EventTooLong } from '../openai/sse.ts';
 import type { StreamReader } from '../openai/stream-reader.ts';
 import type { DialectTraits } from './dialects.ts';
-import { EventFrameReader } from './event-frame.ts';
+import { EventFrameReader } from './engine-protocol.ts';
 import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
 import type { ConnectionUser, ReplicaConnections } from './replica-connections.ts';
 import { maxEventBytes, streamReader, usageMeter } from './replica-reader.ts';

@@ -2,15 +2,12 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
-import type { GenerationRequest, GenerationKind } from '../generation.ts';
+import { totalChoices, type GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
-import { REPLICA_PATHS } from '../openai/replica-request.ts';
-import { parseRequest } from '../openai/generation-request.ts';
-import { refuseUnsupported } from '../openai/request-body.ts';
 import { jsonBody } from '../openai/json-thread.ts';
 import type { Secret } from '../secret.ts';
-import type { LocalEngine, LocalEngineHealth } from './engine.ts';
-import { refuseContinuation } from './continuation.ts';
+import type { EngineHealthBody, LocalEngine } from './engine.ts';
+import { ENGINE_PROTOCOL, GENERATE_PATH, readEngineRequest } from './engine-protocol.ts';
 import { Responder, sendError, sendJson } from './responder.ts';
 
 // Importing a built-in module reads all of its properties, which would load Node's `fetch`.
@@ -20,7 +17,7 @@ const { createServer } = process.getBuiltinModule('node:http');
 export type ListenAddress = { socketPath: string } | { host: string; port: number; apiKey?: Secret };
 
 export interface EngineServerOptions {
-  /** Maximum choices of a request: prompts x `n`. */
+  /** Maximum choices of a request, over all prompts. */
   maxChoices: number;
   /** The only model. Requests for other models get 404 `model_not_found`. */
   modelId: string;
@@ -40,7 +37,7 @@ export interface EngineServer {
   close(): Promise<void>;
 }
 
-/** Serves an engine over HTTP: chat and text completions, the model, health. Rejects if it cannot listen. */
+/** Serves an engine to services over HTTP: generations, the model, health. Rejects if it cannot listen. */
 export async function serveEngine(
   engine: LocalEngine,
   listen: ListenAddress,
@@ -68,15 +65,12 @@ const CONNECTION_LIMITS = { requestMs: 60_000, stallMs: 60_000, idleMs: 75_000 }
 
 const DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024;
 
-const GENERATION_KINDS = ['chat', 'text'] as const satisfies readonly GenerationKind[];
-
 class RequestHandler {
   readonly #engine: LocalEngine;
   readonly #options: EngineServerOptions;
   readonly #keyHash: Buffer | null;
   readonly #maxBodyBytes: number;
   readonly #responder: Responder;
-  readonly #created = Math.floor(Date.now() / 1000);
   #closing: Server | null = null;
 
   constructor(engine: LocalEngine, listen: ListenAddress, options: EngineServerOptions) {
@@ -94,14 +88,15 @@ class RequestHandler {
       const path = request.url?.split('?', 1)[0] ?? '';
       if (path === '/health') return this.#get(request, response, this.#health());
       this.#authenticate(request);
-      if (path === '/v1/models') return this.#get(request, response, { data: [this.#modelElement()] });
-      const kind = GENERATION_KINDS.find((each) => REPLICA_PATHS[each] === path);
-      if (kind === undefined) throw new ServiceError('unknown_url', 'Unknown endpoint.');
+      if (path === '/model') return this.#get(request, response, this.#engine.describe());
+      if (path !== GENERATE_PATH) {
+        throw new ServiceError('unknown_url', 'Unknown endpoint. Only a Sluice service can use this engine.');
+      }
       if (request.method !== 'POST') throw notAllowed(response, 'POST');
       if (this.#closing)
         throw new ServiceError('shutting_down', 'The engine is stopping.', { retryAfterMs: 1000 });
       const body = await jsonBody(await readBody(request, this.#maxBodyBytes));
-      const generation = this.#parse(kind, body());
+      const generation = this.#accept(readEngineRequest(body()));
       this.#options.beforeResponse?.(generation, response);
       // An injected fault may have completed the response.
       if (!response.writableEnded) await this.#responder.respond(generation, response);
@@ -118,17 +113,20 @@ class RequestHandler {
     await closed;
   }
 
-  #health(): LocalEngineHealth {
-    return { ...this.#engine.health(), memoryBytes: process.memoryUsage.rss() };
+  #health(): EngineHealthBody {
+    return { protocol: ENGINE_PROTOCOL, ...this.#engine.health(), memoryBytes: process.memoryUsage.rss() };
   }
 
-  #parse(kind: GenerationKind, body: Record<string, unknown>): GenerationRequest {
-    const parsed = parseRequest(kind, body, { maxChoices: this.#options.maxChoices, internal: true });
-    refuseUnsupported(parsed, ['sluice']);
-    const { request } = parsed;
-    refuseContinuation(request);
-    if (request.model === this.#options.modelId) return request;
-    throw new ServiceError('model_not_found', 'This engine serves a different model.', { param: 'model' });
+  /** Returns a request that the engine may run. */
+  #accept(request: GenerationRequest): GenerationRequest {
+    const { modelId, maxChoices } = this.#options;
+    if (request.model !== modelId)
+      throw new ServiceError('model_not_found', 'This engine serves a different model.', { param: 'model' });
+    if (totalChoices(request) > maxChoices)
+      throw new ServiceError('invalid_value', `This engine generates at most ${maxChoices} choices.`, {
+        param: 'n',
+      });
+    return request;
   }
 
   #get(request: IncomingMessage, response: ServerResponse, body: object): void {
@@ -145,25 +143,6 @@ class RequestHandler {
         'A valid API key is required: send it as `Authorization: Bearer <key>`.',
       );
     }
-  }
-
-  /** Returns the element of the model list. Fields are null if they are unknown. */
-  #modelElement(): object {
-    const description = this.#engine.describe();
-    return {
-      id: this.#options.modelId,
-      object: 'model',
-      created: this.#created,
-      owned_by: 'sluice',
-      architecture: {
-        instruct_type: description.instructType,
-        modality: 'text->text',
-        tokenizer: description.tokenizer,
-      },
-      context_length: description.contextTokens,
-      max_completion_tokens: description.maxCompletionTokens,
-      quantization: description.quantization,
-    };
   }
 }
 

@@ -7,7 +7,7 @@ import type {
   EngineDescription,
   EngineReport,
   EngineState,
-  LocalEngineHealth,
+  EngineHealthBody,
   ReplicaCapacity,
 } from './engine.ts';
 import { HealthHistory, type ReplicaReport } from './replica-report.ts';
@@ -276,7 +276,7 @@ export class Supervisor implements AsyncDisposable {
       this.#killStalled(child, `loading made no progress for ${this.#loadStalledMs} ms`);
   }
 
-  #onHealth(child: ChildProcess, health: LocalEngineHealth | null): void {
+  #onHealth(child: ChildProcess, health: EngineHealthBody | null): void {
     if (this.#child !== child) return;
     if (health) this.#health.add(health);
     this.#unresponsiveMs = health ? 0 : this.#unresponsiveMs + CHECK_INTERVAL_MS;
@@ -306,7 +306,7 @@ function parseReport(line: string): EngineReport | null {
 }
 
 /** Returns the engine's health, or null if it does not respond in time. */
-function fetchHealth(socketPath: string): Promise<LocalEngineHealth | null> {
+function fetchHealth(socketPath: string): Promise<EngineHealthBody | null> {
   return new Promise((resolve) => {
     const request = get({ socketPath, path: '/health', agent: false }, (response) => {
       let body = '';
@@ -315,7 +315,7 @@ function fetchHealth(socketPath: string): Promise<LocalEngineHealth | null> {
       response.on('end', () => {
         try {
           // `engine/server.ts` writes it from the same type.
-          resolve(JSON.parse(body) as LocalEngineHealth);
+          resolve(JSON.parse(body) as EngineHealthBody);
         } catch {
           resolve(null);
         }

@@ -184,7 +184,6 @@ function hashGeneration(request: GenerationRequest): string {
     sampling: { ...request.sampling, logitBias: [...request.sampling.logitBias] },
     stream: undefined,
     includeUsage: undefined,
-    continuousUsage: undefined,
     tokenIds: undefined,
     continuation: undefined,
     cacheScope: undefined,

@@ -1,10 +1,10 @@
 import type { ChatRequest } from '../generation.ts';
-import type { ParsedRequest } from '../protocol.ts';
+import type { ParsedRequest, ParseOptions } from '../protocol.ts';
 import { reasoningEffort } from './chat-fields.ts';
 import * as fields from './fields.ts';
 import { clampTokens, parseGenerationFields } from './generation-fields.ts';
 import { parseMessages } from './messages.ts';
-import { RequestBody, type BodyOptions } from './request-body.ts';
+import { RequestBody } from './request-body.ts';
 import { parseTemplateVariables, parseTooling } from './tools.ts';
 import { wrongValue } from './values.ts';
 
@@ -14,9 +14,9 @@ import { wrongValue } from './values.ts';
  */
 export function parseChatRequest(
   object: Readonly<Record<string, unknown>>,
-  options: BodyOptions,
+  options: ParseOptions,
 ): ParsedRequest<ChatRequest> {
-  const body = new RequestBody(object, 'chat', options.internal);
+  const body = new RequestBody(object, 'chat');
   const shared = parseGenerationFields(body, 'chat', options);
   const maxTokens = body.read(fields.maxTokens);
   const request: ChatRequest = {

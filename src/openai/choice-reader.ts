@@ -172,20 +172,14 @@ export function countTokens(choices: readonly ReplicaChoice[]): ReceivedTokens {
 export class ChoiceReader {
   readonly #choice: number;
   readonly #calls: ToolCallReader;
-  readonly #hasWholeTokens: boolean;
   /** IDs of the tokens since the last event with IDs. */
   #tokenIds: number[] = [];
   #finished = false;
 
-  /**
-   * `offered` are the names of the functions in the request. `hasWholeTokens`: whether the text of a part always ends
-   * with its last token. Otherwise, a part of several tokens may lack the text of the last ones, because they are the
-   * start of a character.
-   */
-  constructor(choice: number, offered: readonly string[] = [], hasWholeTokens = false) {
+  /** `offered` are the names of the functions in the request. */
+  constructor(choice: number, offered: readonly string[] = []) {
     this.#choice = choice;
     this.#calls = new ToolCallReader(choice, offered);
-    this.#hasWholeTokens = hasWholeTokens;
   }
 
   get finished(): boolean {
@@ -211,11 +205,14 @@ export class ChoiceReader {
     if (event.tokenIds !== undefined) this.#addTokenIds(event.tokenIds, event);
   }
 
-  /** Adds IDs to the last event of their part. Keeps them for a later event if `last` cannot have IDs. */
+  /**
+   * Adds an ID to the last event of its part. Keeps it for a later event if `last` cannot have IDs, as well as the IDs of
+   * several tokens: the part may lack the text of the last ones, because they are the start of a character.
+   */
   #addTokenIds(ids: readonly number[], last: GenerationEvent | undefined): void {
     for (const id of ids) this.#tokenIds.push(id);
     if (last === undefined || !('completionTokens' in last)) return;
-    if (ids.length !== 1 && !this.#hasWholeTokens) return;
+    if (ids.length !== 1) return;
     last.tokenIds = this.#tokenIds;
     this.#tokenIds = [];
   }

@@ -38,8 +38,6 @@ export interface Field {
   /** The last part of the path. */
   readonly name: string;
   readonly kinds: readonly GenerationKind[];
-  /** Only used between the service and its engine processes; unknown to callers. */
-  readonly internal: boolean;
   readonly required: boolean;
   readonly use: FieldUse;
   readonly schema: FieldSchema;
@@ -58,12 +56,7 @@ export interface Field {
 }
 
 export type FieldOptions = Pick<Field, 'description'> &
-  Partial<
-    Pick<
-      Field,
-      'kinds' | 'internal' | 'required' | 'neutral' | 'supportedBy' | 'instead' | 'bounds' | 'default'
-    >
-  >;
+  Partial<Pick<Field, 'kinds' | 'required' | 'neutral' | 'supportedBy' | 'instead' | 'bounds' | 'default'>>;
 
 /** A field whose value is a number, boolean or string. */
 export interface ScalarField<T> extends Field {
@@ -174,7 +167,6 @@ function createField(
     type,
     schema,
     kinds: ['chat', 'text'],
-    internal: false,
     required: false,
     bounds: boundsText(schema),
     default: options.required === true ? 'required' : quoted(fallback),

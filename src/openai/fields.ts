@@ -224,36 +224,6 @@ export const includeUsage = boolean('stream_options.include_usage', null, {
     'If true, the usage is sent in an additional last chunk with empty `choices`, and is null in all other chunks. Otherwise, it is in the chunk with the `finish_reason`.',
 });
 
-export const continuousUsage = boolean('stream_options.continuous_usage_stats', false, {
-  internal: true,
-  description: 'Whether each chunk includes the usage so far.',
-});
-
-export const returnTokenIds = boolean('return_token_ids', false, {
-  internal: true,
-  description: 'Whether each chunk includes the IDs of its tokens.',
-});
-
-export const continueTokenIds = structured(
-  'continue_token_ids',
-  'array of integers',
-  {
-    type: 'array',
-    items: { type: 'integer', minimum: 0, maximum: MAX_INT32 },
-  },
-  {
-    internal: true,
-    default: 'none',
-    description:
-      'IDs of the tokens that an interrupted generation has sent. The response continues after them, and its usage includes them.',
-  },
-);
-
-export const cacheSalt = string('cache_salt', { minLength: 1, maxLength: 256 }, null, {
-  internal: true,
-  description: 'Cached prefixes are shared only between requests with the same salt.',
-});
-
 export const user = string('user', { minLength: 0, maxLength: 1024 }, null, {
   description: 'Identifier of your end user. Not logged, and has no effect.',
 });
@@ -272,7 +242,6 @@ export const FIELDS: readonly Field[] = [
   stream,
   streamOptions,
   includeUsage,
-  continuousUsage,
   maxTokens,
   maxCompletionTokens,
   temperature,
@@ -298,9 +267,6 @@ export const FIELDS: readonly Field[] = [
   chat.parallelToolCalls,
   chat.reasoningEffort,
   chat.templateVariables,
-  cacheSalt,
-  returnTokenIds,
-  continueTokenIds,
   user,
   ...HINTS,
   ...REFUSALS,

@@ -1,17 +1,16 @@
 import {
-  NO_USAGE,
-  type Continuation,
   type GenerationKind,
   type OptionalSampling,
   type ResponseFormat,
   type Sampling,
   type TextRequest,
 } from '../generation.ts';
+import type { ParseOptions } from '../protocol.ts';
 import { NAME } from './chat-fields.ts';
 import type { Field } from './field.ts';
 import * as fields from './fields.ts';
 import { checkJsonSchema } from './json-schema.ts';
-import { RequestBody, type BodyOptions } from './request-body.ts';
+import { RequestBody } from './request-body.ts';
 import {
   asObject,
   asString,
@@ -30,7 +29,7 @@ export type GenerationFields = Omit<TextRequest, 'kind' | 'prompts' | 'echo' | '
 export function parseGenerationFields(
   body: RequestBody,
   kind: GenerationKind,
-  options: BodyOptions,
+  options: ParseOptions,
 ): GenerationFields {
   return {
     model: body.read(fields.model) ?? '', // Required: `read` throws if it is absent.
@@ -39,10 +38,10 @@ export function parseGenerationFields(
     choices: parseChoices(body, options.maxChoices),
     responseFormat: parseResponseFormat(body, kind),
     stream: body.read(fields.stream),
-    ...parseStreamOptions(body, kind, options.internal),
-    cacheScope: options.internal ? body.read(fields.cacheSalt) : null,
-    tokenIds: options.internal && body.read(fields.returnTokenIds),
-    continuation: options.internal ? parseContinuation(body) : null,
+    includeUsage: parseIncludeUsage(body, kind),
+    cacheScope: null,
+    tokenIds: false,
+    continuation: null,
     user: body.read(fields.user),
   };
 }
@@ -118,34 +117,11 @@ function parseChoices(body: RequestBody, maxChoices: number): number {
   return choices;
 }
 
-function parseStreamOptions(
-  body: RequestBody,
-  kind: GenerationKind,
-  internal: boolean,
-): Pick<GenerationFields, 'includeUsage' | 'continuousUsage'> {
+function parseIncludeUsage(body: RequestBody, kind: GenerationKind): boolean | null {
   const value = body.raw(fields.streamOptions);
-  if (value === null) return { includeUsage: null, continuousUsage: false };
-  const options = new RequestBody(asObject(value, 'stream_options'), kind, internal, 'stream_options.');
-  return {
-    includeUsage: options.read(fields.includeUsage),
-    continuousUsage: internal && options.read(fields.continuousUsage),
-  };
-}
-
-function parseContinuation(body: RequestBody): Continuation | null {
-  const value = body.raw(fields.continueTokenIds);
   if (value === null) return null;
-  const path = fields.continueTokenIds.name;
-  if (!Array.isArray(value)) throw wrongType(path, 'an array of integers', value);
-  for (const [index, token] of value.entries()) {
-    if (!isTokenId(token)) throw wrongType(`${path}[${index}]`, 'a token ID', token);
-  }
-  const usage = { ...NO_USAGE, completionTokens: value.length };
-  return { promptTokenIds: null, tokenIds: value as number[], text: '', usage };
-}
-
-function isTokenId(value: unknown): boolean {
-  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= fields.MAX_INT32;
+  const options = new RequestBody(asObject(value, 'stream_options'), kind, 'stream_options.');
+  return options.read(fields.includeUsage);
 }
 
 function parseResponseFormat(body: RequestBody, kind: GenerationKind): ResponseFormat {

@@ -1,14 +1,13 @@
 import type { GenerationKind } from '../generation.ts';
 import { parseChatRequest } from './chat-request.ts';
-import type { ParsedRequest } from '../protocol.ts';
-import type { BodyOptions } from './request-body.ts';
+import type { ParsedRequest, ParseOptions } from '../protocol.ts';
 import { parseTextRequest } from './text-request.ts';
 
 /** Parses the body of a request. Throws `ServiceError` with the field. */
 export function parseRequest(
   kind: GenerationKind,
   body: Record<string, unknown>,
-  options: BodyOptions,
+  options: ParseOptions,
 ): ParsedRequest {
   switch (kind) {
     case 'chat':

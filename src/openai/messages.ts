@@ -32,7 +32,7 @@ export function parseMessages(body: RequestBody): Message[] {
 }
 
 function parseMessage(value: unknown, path: string, budget: JsonBudget): Message {
-  const message = new RequestBody(asObject(value, path), 'chat', false, 'messages[].', `${path}.`);
+  const message = new RequestBody(asObject(value, path), 'chat', 'messages[].', `${path}.`);
   const role = parseRole(message.raw(fields.messageRole), `${path}.role`);
   const content = () => parseContent(message.raw(fields.messageContent), `${path}.content`);
   const toolCalls = parseToolCalls(message.raw(fields.messageToolCalls), `${path}.tool_calls`, budget);

@@ -291,7 +291,7 @@ function textCombinations(maxChoices: number): readonly Json[] {
 }
 
 function requestSchema(kind: GenerationKind, maxChoices: number): Json {
-  const fields = FIELDS.filter((field) => field.kinds.includes(kind) && !field.internal);
+  const fields = FIELDS.filter((field) => field.kinds.includes(kind));
   return objectSchema(
     fields.map((field) =>
       field === choices ? { ...field, schema: { ...field.schema, maximum: maxChoices } } : field,

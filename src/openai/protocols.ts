@@ -26,7 +26,7 @@ export const TEXT: Protocol = {
 function completions(kind: GenerationKind): Omit<Protocol, 'id' | 'path' | 'describe'> {
   return {
     kind,
-    parse: (body, options) => parseRequest(kind, body, { ...options, internal: false }),
+    parse: (body, options) => parseRequest(kind, body, options),
     whole: (requestId, request) =>
       new ResponseBuilder(responseIdentity(kind, requestId, request.model), request),
     stream: (requestId, request) =>

@@ -1,9 +1,13 @@
-import type { ChatRequest, Dialect, Message, Tool, ToolChoice } from '../generation.ts';
+import type { ChatRequest, ServerDialect, Message, Tool, ToolChoice } from '../generation.ts';
 
 type Body = Record<string, unknown>;
 
 /** Formats the fields that only chats have: messages, tools and reasoning. */
-export function formatChat(request: ChatRequest, dialect: Dialect, reasoningField?: ReasoningField): Body {
+export function formatChat(
+  request: ChatRequest,
+  dialect: ServerDialect,
+  reasoningField?: ReasoningField,
+): Body {
   const field = dialect === 'openai' ? (reasoningField ?? null) : REASONING_FIELD[dialect];
   return {
     messages: request.messages.flatMap((message) => formatMessage(message, dialect, field)),
@@ -19,15 +23,14 @@ export type ReasoningField = 'reasoning' | 'reasoning_content';
  * The field that each server reads; null: none. `openai` is missing because the field depends on the provider: some require
  * a field, and others refuse it.
  */
-const REASONING_FIELD: Readonly<Record<Exclude<Dialect, 'openai'>, ReasoningField | null>> = {
-  sluice: 'reasoning_content',
+const REASONING_FIELD: Readonly<Record<Exclude<ServerDialect, 'openai'>, ReasoningField | null>> = {
   vllm: 'reasoning',
   sglang: 'reasoning_content',
   'llama-server': 'reasoning_content',
   tgi: null,
 };
 
-function formatMessage(message: Message, dialect: Dialect, field: ReasoningField | null): Body[] {
+function formatMessage(message: Message, dialect: ServerDialect, field: ReasoningField | null): Body[] {
   switch (message.role) {
     case 'system':
     case 'user':
@@ -55,7 +58,7 @@ function reasoningOf(reasoning: string | null, field: ReasoningField | null): Bo
   return reasoning === null || field === null ? {} : { [field]: reasoning };
 }
 
-function formatTools(request: ChatRequest, dialect: Dialect): Body {
+function formatTools(request: ChatRequest, dialect: ServerDialect): Body {
   const { tools, choice } = TOOL_CHOICES[dialect](request);
   const body: Body = { tools: tools.map(formatTool) };
   // `auto` is the default of all servers.
@@ -81,8 +84,7 @@ function formatTool({ name, description, parameters, strict }: Tool): Body {
 
 type FormattedChoice = { tools: readonly Tool[]; choice: unknown };
 
-const TOOL_CHOICES: Readonly<Record<Dialect, (request: ChatRequest) => FormattedChoice>> = {
-  sluice: ({ tools, toolChoice }) => ({ tools, choice: formatChoice(toolChoice) }),
+const TOOL_CHOICES: Readonly<Record<ServerDialect, (request: ChatRequest) => FormattedChoice>> = {
   vllm: withAllowedTools,
   sglang: withAllowedTools,
   // llama-server ignores a `tool_choice` that is not a string.
@@ -118,7 +120,7 @@ function formatChoice(choice: ToolChoice): unknown {
   }
 }
 
-function formatReasoning({ reasoningEffort, templateVariables }: ChatRequest, dialect: Dialect): Body {
+function formatReasoning({ reasoningEffort, templateVariables }: ChatRequest, dialect: ServerDialect): Body {
   // TGI supports neither field, and only values without effect get here.
   if (dialect === 'tgi') return {};
   const body: Body = {};

@@ -1,5 +1,6 @@
 import {
   type Dialect,
+  type ServerDialect,
   type GenerationRequest,
   type JsonSchema,
   type ResponseFormat,
@@ -15,7 +16,7 @@ export interface ReplicaRequestOptions {
   /** Name of the model on the replica. */
   model: string;
   stream: boolean;
-  dialect: Dialect;
+  dialect: ServerDialect;
   /** Maximum completion tokens of a choice, at least 1; null: omitted. */
   maxTokens: number | null;
   /** Whether the replica must not reuse prefixes, because it cannot separate accounts. */
@@ -55,9 +56,6 @@ export function formatRequest(request: GenerationRequest, options: ReplicaReques
   if (SALTED.has(dialect) && request.cacheScope !== null) body.cache_salt = request.cacheScope;
   if (dialect === 'llama-server' && options.cacheOff) body.cache_prompt = false;
   if (request.tokenIds && stream) body.return_token_ids = true;
-  if (dialect === 'sluice' && request.continuation !== null) {
-    body.continue_token_ids = request.continuation.tokenIds;
-  }
   return body;
 }
 
@@ -102,22 +100,15 @@ function formatInput(request: GenerationRequest, { dialect, reasoningField }: Re
 const CONTINUE_ON_SGLANG: Body = { continue_final_message: true, separate_reasoning: false };
 
 /** Dialects that share cached prefixes only between requests with the same salt. */
-const SALTED: ReadonlySet<Dialect> = new Set(['sluice', 'vllm', 'sglang']);
+const SALTED: ReadonlySet<ServerDialect> = new Set(['vllm', 'sglang']);
 
-function streamOptions(request: GenerationRequest, dialect: Dialect): Body {
+function streamOptions(request: GenerationRequest, dialect: ServerDialect): Body {
   // With several prompts, the usage in a chunk of vLLM or SGLang counts only the prompt of the chunk's choice.
-  const continuous =
-    dialect === 'sluice' || ((dialect === 'vllm' || dialect === 'sglang') && promptCount(request) === 1);
+  const continuous = (dialect === 'vllm' || dialect === 'sglang') && promptCount(request) === 1;
   return continuous ? { include_usage: true, continuous_usage_stats: true } : { include_usage: true };
 }
 
-const SAMPLING: Readonly<Record<Dialect, (sampling: Sampling) => Body>> = {
-  sluice: (sampling) => ({
-    ...samplers(sampling),
-    ...(sampling.topK === null ? {} : { top_k: sampling.topK }),
-    repetition_penalty: sampling.repetitionPenalty,
-    ...logitBias(sampling),
-  }),
+const SAMPLING: Readonly<Record<ServerDialect, (sampling: Sampling) => Body>> = {
   vllm: vllmSampling,
   // SGLang has the fields of vLLM.
   sglang: vllmSampling,
@@ -166,7 +157,7 @@ function logitBias(sampling: Sampling): Body {
   return sampling.logitBias.size > 0 ? { logit_bias: Object.fromEntries(sampling.logitBias) } : {};
 }
 
-function logprobs(request: GenerationRequest, dialect: Dialect, alternatives: number): Body {
+function logprobs(request: GenerationRequest, dialect: ServerDialect, alternatives: number): Body {
   const count = alternativesToRequest(dialect, alternatives);
   switch (request.kind) {
     case 'chat':
@@ -180,7 +171,7 @@ function logprobs(request: GenerationRequest, dialect: Dialect, alternatives: nu
 const VLLM_MAX_LOGPROBS = 20;
 
 /** Returns how many alternatives to request. Surplus alternatives are removed from the response. */
-function alternativesToRequest(dialect: Dialect, alternatives: number): number {
+function alternativesToRequest(dialect: ServerDialect, alternatives: number): number {
   switch (dialect) {
     case 'llama-server':
     case 'sglang':
@@ -201,7 +192,7 @@ const RESPONSE_FORMAT_OF_LLAMA_SERVER: Readonly<Record<GenerationKind, boolean>>
   text: false,
 };
 
-function responseFormat(request: GenerationRequest, dialect: Dialect): Body {
+function responseFormat(request: GenerationRequest, dialect: ServerDialect): Body {
   const format = request.responseFormat;
   if (format.type === 'text') return {};
   if (dialect === 'llama-server' && !RESPONSE_FORMAT_OF_LLAMA_SERVER[request.kind]) {

@@ -5,16 +5,11 @@ import {
   type GenerationKind,
   toolsOf,
 } from '../generation.ts';
-import type { ParsedRequest, ParseOptions } from '../protocol.ts';
+import type { ParsedRequest } from '../protocol.ts';
 import type { Field, ScalarField } from './field.ts';
 import { FIELDS } from './fields.ts';
 import { refuseUnenforced } from './json-schema-dialects.ts';
 import { missing, refuseUnknown, unsupported } from './values.ts';
-
-export interface BodyOptions extends ParseOptions {
-  /** Whether internal fields are accepted. True only in an engine process. */
-  internal: boolean;
-}
 
 /**
  * A JSON object in a request, read according to the table of fields. The constructor throws `unsupported_parameter` for
@@ -27,16 +22,10 @@ export class RequestBody {
   readonly #path: string;
 
   /** `parent` is the path in the table (such as `messages[].`); `path` is the one in the body (`messages[2].`). */
-  constructor(
-    object: Readonly<Record<string, unknown>>,
-    kind: GenerationKind,
-    internal: boolean,
-    parent = '',
-    path = parent,
-  ) {
+  constructor(object: Readonly<Record<string, unknown>>, kind: GenerationKind, parent = '', path = parent) {
     this.#object = object;
     this.#path = path;
-    const fields = fieldsOf(parent, kind, internal);
+    const fields = fieldsOf(parent, kind);
     refuseUnknown(object, fields, path);
     for (const name of Object.keys(object)) {
       const field = fields.get(name);
@@ -86,14 +75,11 @@ function isNeutral(field: Field, value: unknown): boolean {
 const cache = new Map<string, ReadonlyMap<string, Field>>();
 
 /** Returns the fields of the object at `parent`, by name. */
-function fieldsOf(parent: string, kind: GenerationKind, internal: boolean): ReadonlyMap<string, Field> {
-  const key = `${parent} ${kind} ${internal}`;
+function fieldsOf(parent: string, kind: GenerationKind): ReadonlyMap<string, Field> {
+  const key = `${parent} ${kind}`;
   let fields = cache.get(key);
   if (fields === undefined) {
-    const own = FIELDS.filter(
-      (field) =>
-        field.path === parent + field.name && field.kinds.includes(kind) && (internal || !field.internal),
-    );
+    const own = FIELDS.filter((field) => field.path === parent + field.name && field.kinds.includes(kind));
     fields = new Map(own.map((field) => [field.name, field]));
     cache.set(key, fields);
   }

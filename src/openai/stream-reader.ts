@@ -22,7 +22,6 @@ const ONE_REASONING_TOKEN: ReceivedTokens = { tokens: 1, reasoningTokens: 1 };
 export class StreamReader {
   readonly #kind: GenerationKind;
   readonly #offered: readonly string[];
-  readonly #hasWholeTokens: boolean;
   readonly #parser: SseParser;
   readonly #template: ChunkTemplate;
   #started = false;
@@ -31,18 +30,16 @@ export class StreamReader {
   readonly #choices = new Map<number, ChoiceReader>();
   readonly #meter: UsageMeter;
 
-  /** For `offered` and `hasWholeTokens`, see `ChoiceReader`. `maxEventBytes`: maximum size of an event. */
+  /** For `offered`, see `ChoiceReader`. `maxEventBytes`: maximum size of an event. */
   constructor(
     kind: GenerationKind,
     meter = new UsageMeter(),
     offered: readonly string[] = [],
-    hasWholeTokens = false,
     maxEventBytes = MAX_EVENT_BYTES,
   ) {
     this.#kind = kind;
     this.#parser = new SseParser(maxEventBytes);
     this.#offered = offered;
-    this.#hasWholeTokens = hasWholeTokens;
     this.#meter = meter;
     this.#template = new ChunkTemplate(kind);
   }
@@ -123,7 +120,7 @@ export class StreamReader {
   #readChoice(choice: ReplicaChoice, events: GenerationEvent[]): void {
     let reader = this.#choices.get(choice.index);
     if (reader === undefined) {
-      reader = new ChoiceReader(choice.index, this.#offered, this.#hasWholeTokens);
+      reader = new ChoiceReader(choice.index, this.#offered);
       this.#choices.set(choice.index, reader);
     }
     reader.push(choice, this.#meter.completionTokens, events);

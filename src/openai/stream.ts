@@ -1,6 +1,4 @@
 import {
-  countTokens,
-  NO_USAGE,
   totalChoices,
   type FinishReason,
   type GenerationEvent,
@@ -38,7 +36,6 @@ export class StreamFormatter implements ResponseStream {
   readonly #beforeReasoning: readonly string[];
   /** By choice: everything before the index of a tool call; empty: the kind has no calls. */
   readonly #beforeCall: readonly string[];
-  readonly #afterText: string;
   /** The end of a chunk without usage. */
   readonly #close: string;
   readonly #afterTextAndClose: string;
@@ -46,9 +43,6 @@ export class StreamFormatter implements ResponseStream {
   readonly #offsets: number[];
   /** A finish chunk that waits for `end`. */
   #pendingFinish: string | null = null;
-  /** The usage so far. */
-  readonly #usage: Usage = { ...NO_USAGE };
-  #isPromptCounted = false;
 
   constructor(identity: ResponseIdentity, request: GenerationRequest) {
     const { id, created, model } = identity;
@@ -65,8 +59,7 @@ export class StreamFormatter implements ResponseStream {
     this.#beforeReasoning = before(shape.beforeReasoning);
     this.#beforeCall = before(shape.beforeCall);
     this.#close = request.includeUsage === true ? '],"usage":null}\n\n' : ']}\n\n';
-    this.#afterText = shape.afterText;
-    this.#afterTextAndClose = flatten(this.#afterText + this.#close);
+    this.#afterTextAndClose = flatten(shape.afterText + this.#close);
     this.#offsets = Array.from({ length: count }, () => 0);
   }
 
@@ -86,9 +79,6 @@ export class StreamFormatter implements ResponseStream {
         if (event.text === '') return '';
         return this.#formatCall(event, `"function":{"arguments":${JSON.stringify(event.text)}`);
       case 'started':
-        this.#isPromptCounted = event.promptTokens !== null;
-        this.#usage.promptTokens = event.promptTokens ?? 0;
-        this.#usage.cachedTokens = event.cachedTokens ?? 0;
         return this.#formatStart();
       case 'finish':
         return this.#formatFinish(event.choice, event.reason);
@@ -97,17 +87,13 @@ export class StreamFormatter implements ResponseStream {
     }
   }
 
-  /**
-   * Returns the frames that end the stream with an error. `usage` defaults to the usage of the last event. A pending
-   * finish comes first.
-   */
-  error(error: ServiceError, usage: Usage = this.#usage): string {
+  /** Returns the frames that end the stream with an error. A pending finish comes first. */
+  error(error: ServiceError, usage: Usage): string {
     return this.#takePendingFinish() + errorFrames(this.#request.kind, error, usage);
   }
 
-  /** Returns the role chunks of a chat. For a text completion, returns a chunk only to send the usage of the prompt. */
+  /** Returns the role chunks of a chat. A text completion has none. */
   #formatStart(): string {
-    const close = this.#closeWithUsage();
     switch (this.#request.kind) {
       case 'chat': {
         // Starts with null, so that the content that a client joins from the deltas is null if there are only calls.
@@ -115,49 +101,33 @@ export class StreamFormatter implements ResponseStream {
         return this.#beforeText
           .map(
             (_, index) =>
-              `${this.#head}{"index":${index},"delta":{"role":"assistant","content":${content}},"finish_reason":null}${close}`,
+              `${this.#head}{"index":${index},"delta":{"role":"assistant","content":${content}},"finish_reason":null}${this.#close}`,
           )
           .join('');
       }
       case 'text':
-        if (close === this.#close) return '';
-        return `${this.#head}{"index":0,"text":"","logprobs":null,"finish_reason":null}${close}`;
+        return '';
     }
   }
 
-  #formatText(before: string | undefined, event: TextEvent): string {
-    const { choice, text, logprobs } = event;
-    countTokens(this.#usage, event);
+  #formatText(before: string | undefined, { choice, text, logprobs }: TextEvent): string {
     if (before === undefined) return '';
     if (logprobs !== null && this.#request.logprobs !== null) {
       const rest = this.#formatLogprobs(choice, text, logprobs);
-      return this.#takePendingFinish() + before + rest + this.#closeWithUsage();
+      return this.#takePendingFinish() + before + rest + this.#close;
     }
     if (text === '') return '';
-    const after =
-      this.#request.continuousUsage || this.#request.tokenIds
-        ? this.#withIds(this.#afterText, event) + this.#closeWithUsage()
-        : this.#afterTextAndClose;
-    return this.#takePendingFinish() + before + JSON.stringify(text) + after;
+    return this.#takePendingFinish() + before + JSON.stringify(text) + this.#afterTextAndClose;
   }
 
   /**
    * Returns a chunk with a part of a call. `fields` is JSON that ends inside the `function` object, before its closing
    * brace.
    */
-  #formatCall(event: ToolEvent, fields: string): string {
-    countTokens(this.#usage, event);
-    const before = this.#beforeCall[event.choice];
+  #formatCall({ choice, call }: ToolEvent, fields: string): string {
+    const before = this.#beforeCall[choice];
     if (before === undefined) return '';
-    const close = this.#closeWithUsage();
-    const rest = this.#withIds(`${fields}}}]},"finish_reason":null}`, event);
-    return `${this.#takePendingFinish()}${before}${event.call},${rest}${close}`;
-  }
-
-  /** Adds the token IDs to the end of a choice, if the request asks for them. */
-  #withIds(end: string, { tokenIds }: TextEvent | ToolEvent): string {
-    if (tokenIds === undefined || !this.#request.tokenIds) return end;
-    return `${end.slice(0, -1)},"token_ids":[${tokenIds.join(',')}]}`;
+    return `${this.#takePendingFinish()}${before}${call},${fields}}}]},"finish_reason":null}${this.#close}`;
   }
 
   #formatLogprobs(choice: number, text: string, logprobs: readonly TokenLogprob[]): string {
@@ -181,7 +151,7 @@ export class StreamFormatter implements ResponseStream {
     const chunk = `${this.#head}{"index":${choice},${empty}"finish_reason":"${reason}"}`;
     const earlier = this.#takePendingFinish();
     if (this.#request.includeUsage === true) {
-      return earlier + chunk + this.#closeWithUsage();
+      return earlier + chunk + this.#close;
     }
     this.#pendingFinish = chunk;
     return earlier;
@@ -196,15 +166,9 @@ export class StreamFormatter implements ResponseStream {
   /** Returns the pending finish chunk without the final usage, because another chunk follows it. */
   #takePendingFinish(): string {
     if (this.#pendingFinish === null) return '';
-    const chunk = this.#pendingFinish + this.#closeWithUsage();
+    const chunk = this.#pendingFinish + this.#close;
     this.#pendingFinish = null;
     return chunk;
-  }
-
-  /** Returns the end of a chunk, with the usage so far if it is requested and known. */
-  #closeWithUsage(): string {
-    if (!this.#request.continuousUsage || !this.#isPromptCounted) return this.#close;
-    return `],"usage":${usageJson(this.#request.kind, this.#usage)}}\n\n`;
   }
 }
 

@@ -1,8 +1,8 @@
 import type { TextRequest } from '../generation.ts';
-import type { ParsedRequest } from '../protocol.ts';
+import type { ParsedRequest, ParseOptions } from '../protocol.ts';
 import * as fields from './fields.ts';
 import { clampTokens, parseGenerationFields } from './generation-fields.ts';
-import { RequestBody, type BodyOptions } from './request-body.ts';
+import { RequestBody } from './request-body.ts';
 import { asString, unsupported, wrongType, wrongValue } from './values.ts';
 
 /**
@@ -11,9 +11,9 @@ import { asString, unsupported, wrongType, wrongValue } from './values.ts';
  */
 export function parseTextRequest(
   object: Readonly<Record<string, unknown>>,
-  options: BodyOptions,
+  options: ParseOptions,
 ): ParsedRequest<TextRequest> {
-  const body = new RequestBody(withoutNeutralBestOf(object), 'text', options.internal);
+  const body = new RequestBody(withoutNeutralBestOf(object), 'text');
   const shared = parseGenerationFields(body, 'text', options);
   const prompts = parsePrompts(body);
   if (prompts.length * shared.choices > options.maxChoices) {

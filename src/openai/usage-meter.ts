@@ -7,10 +7,8 @@ export interface UsageMeterOptions {
   echo: boolean;
   /** Whether the usage in a chunk with one choice is the usage of that choice only. */
   perChoice: boolean;
-  /** Usage of the generation that this response continues. Null if it is new. */
+  /** Usage of the generation that this response continues, which the replica counts as its prompt. Null if it is new. */
   earlier: Readonly<Usage> | null;
-  /** Whether the replica counts the earlier tokens as part of the completion. Otherwise they are part of the prompt. */
-  reportsEarlier: boolean;
 }
 
 /** Approximate tokens of a chunk; `reasoningTokens` are part of `tokens`. */
@@ -25,8 +23,8 @@ export interface ReceivedTokens {
  */
 export class UsageMeter {
   readonly #options: Pick<UsageMeterOptions, 'promptTokens' | 'echo' | 'perChoice'>;
-  /** Usage of the earlier generation, if the replica's reports do not include it. */
-  readonly #earlier: Readonly<Usage> | null = null;
+  /** Usage of the earlier generation. */
+  readonly #earlier: Readonly<Usage> | null;
   #promptTokens: number | null = null;
   #cachedTokens = 0;
   /** Completion and reasoning tokens as last reported. */
@@ -44,13 +42,7 @@ export class UsageMeter {
 
   constructor(options: Partial<UsageMeterOptions> = {}) {
     this.#options = { promptTokens: 0, echo: false, perChoice: false, ...options };
-    const { earlier = null, reportsEarlier = false } = options;
-    if (!reportsEarlier) {
-      this.#earlier = earlier;
-    } else if (earlier !== null) {
-      this.#reported = earlier.completionTokens;
-      this.#reportedReasoning = earlier.reasoningTokens;
-    }
+    this.#earlier = options.earlier ?? null;
   }
 
   /** Null until reported. */

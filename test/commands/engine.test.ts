@@ -4,6 +4,8 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { engineRequest, GENERATE_PATH } from '../../src/engine/engine-protocol.ts';
+import { text } from '../engine/requests.ts';
 import { collectOutput, MAIN } from '../harness.ts';
 import { writeRandomModel } from '../model/random-models.ts';
 import { folder } from './program.ts';
@@ -31,13 +33,13 @@ describe('sluice engine llama', () => {
     const [line] = await once(child.stdout, 'data');
     const address = /^a\/b on (http:\S+)\n$/.exec(String(line))?.[1];
     assert(address !== undefined, `it printed ${line}`);
-    const response = await fetch(`${address}/v1/completions`, {
+    const response = await fetch(address + GENERATE_PATH, {
       method: 'POST',
       headers: { connection: 'close' },
-      body: JSON.stringify({ model: 'a/b', prompt: 'x', max_tokens: 3 }),
+      body: JSON.stringify(engineRequest(text({}, { prompts: ['x'] }), { model: 'a/b', maxTokens: 3 })),
     });
     assert.equal(response.status, 200);
-    assert.match(await response.text(), /"prompt_tokens":1,/);
+    assert.match(await response.text(), /"promptTokens":1,/);
     if (process.platform === 'linux') {
       const tasks = `/proc/${child.pid}/task`;
       const names = readdirSync(tasks).map((task) => readFileSync(join(tasks, task, 'comm'), 'utf8').trim());
@@ -73,15 +75,15 @@ describe('sluice engine scripted', () => {
     const address = /^a\/b on (http:\S+)\n$/.exec(String(line))?.[1];
     assert(address !== undefined, `it printed ${line}`);
     const complete = (headers: Record<string, string>) =>
-      fetch(`${address}/v1/completions`, {
+      fetch(address + GENERATE_PATH, {
         method: 'POST',
         headers,
-        body: JSON.stringify({ model: 'a/b', prompt: 'x' }),
+        body: JSON.stringify(engineRequest(text({}, { prompts: ['x'] }), { model: 'a/b', maxTokens: null })),
       });
     assert.equal((await complete({})).status, 401);
     const response = await complete({ authorization: 'Bearer k', connection: 'close' });
     assert.equal(response.status, 200);
-    assert.match(await response.text(), /"completion_tokens":2/);
+    assert.match(await response.text(), /"completionTokens":2/);
     child.kill('SIGTERM');
     assert.deepEqual(await once(child, 'exit'), [0, null]);
   });

@@ -20,7 +20,7 @@ import type { Field } from '../../src/openai/field.ts';
 import { FIELDS, MAX_BIASED_TOKENS, MAX_STOP_LENGTH, MAX_STOP_SEQUENCES } from '../../src/openai/fields.ts';
 import { parseTextRequest } from '../../src/openai/text-request.ts';
 
-const PARSING = { maxChoices: 16, internal: false };
+const PARSING = { maxChoices: 16 };
 
 /** Returns a draft with one model and these values and settings. */
 function draftOf(values: Partial<Draft>, settings: Partial<Settings> = {}): Draft {
@@ -230,9 +230,7 @@ test('every generation field of the API has a setting', () => {
   const known = new Set(['model', 'messages', 'prompt', 'stream', 'stream_options', 'max_completion_tokens']);
   const chat = bodyOf(draftOf({ input: 'Hello' }, EVERYTHING));
   const text = bodyOf(draftOf({ mode: 'text', prompt: 'Once' }, { ...EVERYTHING, echo: true }));
-  const missing = FIELDS.filter(
-    ({ use, internal, path }) => use === 'generation' && !internal && !/[.[]/.test(path),
-  )
+  const missing = FIELDS.filter(({ use, path }) => use === 'generation' && !/[.[]/.test(path))
     .map(({ path }) => path)
     .filter((path) => !known.has(path) && !(path in chat) && !(path in text));
   assert.deepEqual(missing, []);

@@ -34,7 +34,7 @@ import {
 import * as serviceFields from '../../src/openai/chat-fields.ts';
 import { parseChatRequest } from '../../src/openai/chat-request.ts';
 
-const PARSING = { maxChoices: 16, internal: false };
+const PARSING = { maxChoices: 16 };
 const MODEL = 'acme/one';
 
 /** Returns the service's error for these fields; null: accepted. */

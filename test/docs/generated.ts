@@ -56,8 +56,7 @@ export function partsOf(page: string): Map<string, string> {
 const PART = /<!-- generated: ([^>]+?) -->\n([\s\S]*?)<!-- end -->/g;
 
 function fieldTables(): Map<string, string> {
-  const shown = FIELDS.filter((field) => !field.internal);
-  const where = (use: Field['use']) => shown.filter((field) => field.use === use);
+  const where = (use: Field['use']) => FIELDS.filter((field) => field.use === use);
   return new Map([
     ['fields that affect the completion', table(HEADINGS, where('generation').map(rowOf))],
     ['fields without effect', table(['field', 'in', 'why'], where('hint').map(brief))],
@@ -67,10 +66,6 @@ function fieldTables(): Map<string, string> {
         ['field', 'in', 'accepted values', 'why'],
         where('refused').map((field) => [`\`${field.path}\``, kinds(field), field.bounds, field.description]),
       ),
-    ],
-    [
-      'fields between service and engine',
-      table(['field', 'in', 'description'], FIELDS.filter((field) => field.internal).map(brief)),
     ],
   ]);
 }

@@ -30,7 +30,7 @@ describe('a request with an abort signal', () => {
     await using replica = await HttpReplica.listen(respondFirstChunkOnly);
     const { signal } = new AbortController();
     for await (const event of replica.engine.generate(chat(), signal)) {
-      assert.equal(event.type, 'started');
+      assert.equal(event.type, 'sent');
       break;
     }
     await replica.closed();

@@ -1,7 +1,4 @@
 import assert from 'node:assert/strict';
-import { mkdtempDisposable } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { canContinue, canContinueAt } from '../../src/engine/continuation.ts';
 import type { Engine } from '../../src/engine/engine.ts';
@@ -109,18 +106,14 @@ async function assertContinued(engine: Engine, request: GenerationRequest): Prom
 }
 
 describe('the scripted engine', () => {
-  for (const wire of ['chunks', 'event frames']) {
-    test(`continues text and reasoning after any token, in ${wire}`, async () => {
-      await using folder = await mkdtempDisposable(join(tmpdir(), 'sluice-'));
-      const options = wire === 'chunks' ? {} : { socketPath: join(folder.path, 'engine') };
-      await using engine = await openScripted({}, options);
-      await assertContinued(engine, chat({ tokens: 8 }));
-      await assertContinued(engine, text({ tokens: 8 }, { maxTokens: 6 }));
-      await assertContinued(engine, chat({ reasoning: 'a b c', text: 'one two three' }));
-      const call = { name: 'f', arguments: { city: 'Berlin' } };
-      await assertContinued(engine, chat({ text: 'one two three', calls: [call] }, { tools: [TOOL] }));
-    });
-  }
+  test('continues text and reasoning after any token', async () => {
+    await using engine = await openScripted();
+    await assertContinued(engine, chat({ tokens: 8 }));
+    await assertContinued(engine, text({ tokens: 8 }, { maxTokens: 6 }));
+    await assertContinued(engine, chat({ reasoning: 'a b c', text: 'one two three' }));
+    const call = { name: 'f', arguments: { city: 'Berlin' } };
+    await assertContinued(engine, chat({ text: 'one two three', calls: [call] }, { tools: [TOOL] }));
+  });
 
   test('refuses tokens that it would not generate', async () => {
     await using engine = await openScripted();
@@ -128,10 +121,6 @@ describe('the scripted engine', () => {
     await assert.rejects(generate(engine, chat({}, { continuation })), {
       code: 'invalid_value',
       param: 'continue_token_ids[0]',
-    });
-    await assert.rejects(generate(engine, chat({}, { continuation, choices: 2 })), {
-      code: 'unsupported_parameter',
-      param: 'continue_token_ids',
     });
   });
 });

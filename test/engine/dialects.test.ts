@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { DIALECT_TRAITS, readHealth, replicaAddress } from '../../src/engine/dialects.ts';
+import { ENGINE_PROTOCOL } from '../../src/engine/engine-protocol.ts';
 import { DIALECTS, type Dialect } from '../../src/generation.ts';
 import { SILENT, type Log } from '../../src/log.ts';
+import { jsonObject } from '../../src/openai/values.ts';
 import { ReplicaClient } from '../../src/engine/replica-client.ts';
 import { HttpReplica, REPLICA } from './replicas.ts';
 import { chat, collect, MODEL, NEVER_ABORTED } from './requests.ts';
@@ -27,7 +29,10 @@ describe('the base URL of a replica', () => {
 
 /** Responses of real servers, with the relevant fields only. */
 const RESPONSES: Record<Dialect, Record<string, unknown>> = {
-  sluice: { '/v1/models': { data: [{ id: MODEL, context_length: 2048, max_completion_tokens: 2048 }] } },
+  sluice: {
+    '/health': { protocol: ENGINE_PROTOCOL },
+    '/model': { contextTokens: 2048, maxCompletionTokens: 2048 },
+  },
   vllm: {
     '/v1/models': {
       object: 'list',
@@ -58,7 +63,7 @@ describe('a dialect', () => {
     it(`reads the context length and the health of a ${dialect} replica`, async () => {
       await using replica = await HttpReplica.listen(
         (response, { url = '' }) => {
-          const body = url === '/health' ? '' : RESPONSES[dialect][url];
+          const body = RESPONSES[dialect][url] ?? (url === '/health' ? '' : undefined);
           if (body === undefined) response.writeHead(404);
           response.end(body === undefined ? '' : JSON.stringify(body));
         },
@@ -92,8 +97,9 @@ describe('a dialect', () => {
       await assert.rejects(
         collect(replica.engine.generate(chat({}, { cacheScope: 'scope' }), NEVER_ABORTED)),
       );
-      const [{ cache_salt: salt, cache_prompt: cache } = {}] = replica.bodies;
-      assert(salt === 'scope' || cache === false || warnings.length === 1);
+      const [{ cache_salt: salt, cache_prompt: cache, request } = {}] = replica.bodies;
+      const scope = salt ?? jsonObject(request)['cacheScope'];
+      assert(scope === 'scope' || cache === false || warnings.length === 1);
     });
   }
 

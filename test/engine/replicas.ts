@@ -116,7 +116,7 @@ export class HttpReplica implements AsyncDisposable {
     // A TCP server has an `AddressInfo`.
     this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     this.#server = server;
-    this.engine = new ReplicaClient({ ...REPLICA, url: this.url, ...more });
+    this.engine = new ReplicaClient({ ...REPLICA, dialect: 'vllm', url: this.url, ...more });
     server.on('connection', (socket) => {
       this.connections++;
       this.#sockets.add(socket);

@@ -9,13 +9,20 @@ import { after, before, describe, it } from 'node:test';
 import { Agent } from 'undici';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
 import type { LocalEngine } from '../../src/engine/engine.ts';
+import {
+  ENGINE_PROTOCOL,
+  engineRequest,
+  EVENT_FRAMES,
+  EventFrameReader,
+  GENERATE_PATH,
+} from '../../src/engine/engine-protocol.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
 import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
 import { SILENT } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
 import { temporaryFolder } from '../harness.ts';
-import { MODEL, settled } from './requests.ts';
+import { chat, MODEL, settled, textOf } from './requests.ts';
 
 const options = { maxChoices: 4, modelId: MODEL, log: SILENT, beforeResponse: injectFaults };
 const engine = new ScriptedEngine({ slots: 2 });
@@ -40,99 +47,88 @@ function withKey(key: string): RequestInit {
   return { headers: { authorization: `Bearer ${key}` } };
 }
 
-function chatBody(content: string, more: object = {}): object {
-  return { model: MODEL, messages: [{ role: 'user', content }], ...more };
+/** The body of a request from a service. */
+function body(content: string, more: Partial<GenerationRequest> = {}): object {
+  return engineRequest({ ...chat(), messages: [{ role: 'user', content }], ...more } as GenerationRequest, {
+    model: MODEL,
+    maxTokens: null,
+    ...more,
+  });
+}
+
+/** Returns the events of a response. */
+async function eventsOf(response: Response): Promise<GenerationEvent[]> {
+  const events: GenerationEvent[] = [];
+  const reader = new EventFrameReader();
+  reader.push(Buffer.from(await response.arrayBuffer()), events);
+  return events;
 }
 
 describe('the server of an engine', () => {
-  it('responds to a chat without streaming', async () => {
-    const response = await post('/v1/chat/completions', chatBody('scripted:{"text":"a 東京 b"}'));
+  it('responds to a request with event frames', async () => {
+    const response = await post(GENERATE_PATH, body('scripted:{"text":"a 東京 b"}'));
     assert.equal(response.status, 200);
-    const body = await jsonBody(response);
-    assert.equal(body.choices[0].message.content, 'a 東京 b');
-    assert.equal(body.usage.completion_tokens, 3);
+    assert.equal(response.headers.get('content-type'), EVENT_FRAMES);
+    const events = await eventsOf(response);
+    assert.equal(textOf(events), 'a 東京 b');
+    const end = events.at(-1);
+    assert.ok(end?.type === 'end' && end.usage.completionTokens === 3);
   });
 
-  it('streams a text completion that ends with [DONE]', async () => {
-    const response = await post('/v1/completions', {
-      model: MODEL,
-      prompt: 'scripted:{"text":"a b"}',
-      stream: true,
-    });
-    assert.match(response.headers.get('content-type') ?? '', /^text\/event-stream/);
-    const frames = (await response.text()).split('\n\n');
-    assert.deepEqual(frames.slice(-2), ['data: [DONE]', '']);
-    assert.match(frames.join(''), /"text":"a".*"text":" b"/s);
-  });
-
-  it('sends the status of a stream when the request has a slot, before the first token', async () => {
-    const prompt = 'scripted:{"prefillMs":60000}';
-    const response = await post('/v1/completions', { model: MODEL, prompt, stream: true });
+  it('sends the status when the request has a slot, before the first token', async () => {
+    const response = await post(GENERATE_PATH, body('scripted:{"prefillMs":60000}'));
     assert.equal(response.status, 200);
     await response.body?.cancel();
   });
 
-  it('reports its load in /health and its model in /v1/models', async () => {
+  it('reports its version and its load in /health, and its model in /model', async () => {
     const health = await jsonBody(await fetch(`${server.address}/health`));
     const load = ['slots', 'slotsInUse', 'queued', 'lastStepAgeMs', 'medianStepMs'];
     const totals = ['promptTokens', 'cachedTokens', 'completionTokens', 'memoryBytes'];
-    assert.deepEqual(Object.keys(health), [...load, ...totals]);
-    const models = await jsonBody(await fetch(`${server.address}/v1/models`));
-    assert.deepEqual(Object.keys(models), ['data']);
-    assert.deepEqual([models.data[0].id, models.data[0].context_length], [MODEL, 4096]);
+    assert.deepEqual(Object.keys(health), ['protocol', ...load, ...totals]);
+    assert.equal(health.protocol, ENGINE_PROTOCOL);
+    const model = await jsonBody(await fetch(`${server.address}/model`));
+    assert.equal(model.contextTokens, 4096);
   });
 
-  for (const [name, path, body, status, code] of [
-    ['another model', '/v1/completions', { model: 'other/model', prompt: 'x' }, 404, 'model_not_found'],
-    ['an invalid JSON body', '/v1/completions', '{"model":', 400, 'invalid_json'],
-    ['an unknown path', '/v1/embeddings', {}, 404, 'unknown_url'],
+  for (const [name, path, sent, status, code] of [
+    ['another model', GENERATE_PATH, body('x', { model: 'other/model' }), 404, 'model_not_found'],
+    ['an invalid JSON body', GENERATE_PATH, '{"version":', 400, 'invalid_json'],
+    ['another version', GENERATE_PATH, { version: 0, request: {} }, 400, 'invalid_value'],
+    ['a client that is not a service', '/v1/chat/completions', { model: MODEL }, 404, 'unknown_url'],
     [
       'an error before the first token',
-      '/v1/chat/completions',
-      chatBody('scripted:{"error":"queue_full"}'),
+      GENERATE_PATH,
+      body('scripted:{"error":"queue_full"}'),
       503,
       'queue_full',
     ],
-    ['too many choices', '/v1/chat/completions', chatBody('x', { n: 5 }), 400, 'invalid_value'],
-    [
-      'an unknown field',
-      '/v1/chat/completions',
-      chatBody('x', { nonsense: 1 }),
-      400,
-      'unsupported_parameter',
-    ],
+    ['too many choices', GENERATE_PATH, body('x', { choices: 5 }), 400, 'invalid_value'],
   ] as const) {
-    it(`responds to ${name} with ${status} ${code}, streaming or not`, async () => {
-      for (const stream of [false, true]) {
-        const response = await post(path, typeof body === 'string' ? body : { ...body, stream });
-        assert.equal(response.status, status);
-        assert.equal((await jsonBody(response)).error.code, code);
-      }
+    it(`responds to ${name} with ${status} ${code}`, async () => {
+      const response = await post(path, sent);
+      assert.equal(response.status, status);
+      assert.equal((await jsonBody(response)).error.code, code);
     });
   }
 
   it('responds to a wrong method with 405 and the supported method', async () => {
-    const response = await fetch(`${server.address}/v1/completions`);
+    const response = await fetch(server.address + GENERATE_PATH);
     assert.deepEqual([response.status, response.headers.get('allow')], [405, 'POST']);
   });
 
-  it('sends an error in the middle of a stream as an event with the usage so far', async () => {
-    const response = await post(
-      '/v1/chat/completions',
-      chatBody('scripted:{"errorAfter":2}', { stream: true }),
-    );
-    const frames = (await response.text()).trimEnd().split('\n\n');
-    assert.equal(frames.at(-1), 'data: [DONE]');
-    const event = JSON.parse(frames.at(-2)?.slice('data: '.length) ?? '');
-    assert.equal(event.error.code, 'internal_error');
-    assert.equal(event.usage.completion_tokens, 2);
+  it('sends an error in the middle of a response as its last frame', async () => {
+    const response = await post(GENERATE_PATH, body('scripted:{"errorAfter":2}'));
+    const frames = (await response.text()).trimEnd().split('\n');
+    assert.equal(JSON.parse(frames.at(-1) ?? '').error.code, 'internal_error');
+    assert.equal(frames.filter((frame) => frame.startsWith('[')).length, 2);
   });
 
   it('ends the generation when the client disconnects', async () => {
     const disconnect = new AbortController();
-    const body = JSON.stringify(chatBody('scripted:{"tokens":1000,"tokenMs":10}', { stream: true }));
-    const address = `${server.address}/v1/chat/completions`;
-    const response = await fetch(address, { method: 'POST', body, signal: disconnect.signal });
+    const sent = JSON.stringify(body('scripted:{"tokens":1000,"tokenMs":10}'));
+    const address = server.address + GENERATE_PATH;
+    const response = await fetch(address, { method: 'POST', body: sent, signal: disconnect.signal });
     assert(response.body);
     await response.body.getReader().read();
     assert.equal(engine.health().slotsInUse, 1);
@@ -142,7 +138,7 @@ describe('the server of an engine', () => {
 
   it('refuses a body that is too large without reading it', async () => {
     await using small = await serve(engine, { bodyBytes: 1000 });
-    const response = await post('/v1/completions', 'x'.repeat(100_000), small.address);
+    const response = await post(GENERATE_PATH, 'x'.repeat(100_000), small.address);
     assert.equal(response.status, 413);
     assert.equal((await jsonBody(response)).error.code, 'request_too_large');
   });
@@ -153,13 +149,13 @@ describe('the server of an engine', () => {
     const onSocket = await serveEngine(engine, { socketPath }, options);
     const client = new Agent({ socketPath });
     try {
-      const { statusCode, body } = await client.request({
+      const { statusCode, body: received } = await client.request({
         origin: 'http://engine',
-        path: '/v1/completions',
+        path: GENERATE_PATH,
         method: 'POST',
-        body: `{"model": "missing", "prompt": "x"${' '.repeat(65 * 1024 * 1024)}}`,
+        body: JSON.stringify(body('x', { model: 'other/model' })) + ' '.repeat(65 * 1024 * 1024),
       });
-      assert.equal(statusCode, 404, await body.text());
+      assert.equal(statusCode, 404, await received.text());
     } finally {
       await client.close();
       await onSocket.close();
@@ -168,9 +164,9 @@ describe('the server of an engine', () => {
 
   it('requires its API key, except for /health', async () => {
     await using locked = await serve(engine, {}, new Secret('right'));
-    assert.equal((await fetch(`${locked.address}/v1/models`)).status, 401);
-    assert.equal((await fetch(`${locked.address}/v1/models`, withKey('wrong'))).status, 401);
-    assert.equal((await fetch(`${locked.address}/v1/models`, withKey('right'))).status, 200);
+    assert.equal((await fetch(`${locked.address}/model`)).status, 401);
+    assert.equal((await fetch(`${locked.address}/model`, withKey('wrong'))).status, 401);
+    assert.equal((await fetch(`${locked.address}/model`, withKey('right'))).status, 200);
     assert.equal((await fetch(`${locked.address}/health`)).status, 200);
   });
 
@@ -191,16 +187,18 @@ describe('the server of an engine', () => {
 
   it('completes running requests when it is closed, and refuses new ones', async () => {
     const closing = await serveEngine(engine, { host: '127.0.0.1', port: 0 }, options);
-    const body = chatBody('scripted:{"tokens":20,"tokenMs":5}', { stream: true });
-    const response = await post('/v1/chat/completions', body, closing.address);
+    const sent = body('scripted:{"tokens":20,"tokenMs":5}');
+    const response = await post(GENERATE_PATH, sent, closing.address);
     const closed = closing.close();
-    assert.match(await response.text(), /\[DONE\]/);
+    assert.equal((await eventsOf(response)).at(-1)?.type, 'end');
     await closed;
-    await assert.rejects(post('/v1/chat/completions', body, closing.address));
+    await assert.rejects(post(GENERATE_PATH, sent, closing.address));
   });
 
-  it('sends keep-alive comments only while the engine makes steps', async (test) => {
+  it('sends keep-alive frames only while the engine makes steps', async (test) => {
     test.mock.timers.enable({ apis: ['setTimeout'] });
+    let nowMs = performance.now();
+    test.mock.method(performance, 'now', () => nowMs);
     for (const [lastStepAgeMs, expected] of [
       [100, true],
       [31_000, false],
@@ -208,10 +206,10 @@ describe('the server of an engine', () => {
       const slow = new ScriptedEngine();
       slow.health = () => ({ ...ScriptedEngine.prototype.health.call(slow), lastStepAgeMs });
       await using silent = await serve(slow);
-      const body = { model: MODEL, prompt: 'scripted:{"prefillMs":200}', stream: true };
-      const response = await post('/v1/completions', body, silent.address);
+      const response = await post(GENERATE_PATH, body('scripted:{"prefillMs":200}'), silent.address);
+      nowMs += 20_000;
       test.mock.timers.tick(20_000);
-      assert.equal((await response.text()).includes(': keep-alive\n\n'), expected);
+      assert.equal((await response.text()).split('\n').slice(0, -1).includes(''), expected);
     }
   });
 
@@ -220,10 +218,10 @@ describe('the server of an engine', () => {
     const endless = new EndlessEngine();
     await using flooded = await serve(endless);
     const socket = connect(flooded.port ?? 0, '127.0.0.1');
-    const body = JSON.stringify(chatBody('x', { stream: true }));
+    const sent = JSON.stringify(body('x'));
     socket.pause();
     socket.write(
-      `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      `POST ${GENERATE_PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: ${sent.length}\r\n\r\n${sent}`,
     );
     await endless.started;
     // The socket buffers of both sides fill up first.

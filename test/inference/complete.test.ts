@@ -485,7 +485,6 @@ const endings: Directive[] = [
   { cutAfter: 3 },
   { endAfter: 2 },
   { garbageAfter: 2 },
-  { noUsage: true },
   { startMs: FOREVER },
   { tokens: 4, tokenMs: FOREVER },
 ];

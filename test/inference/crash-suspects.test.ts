@@ -49,7 +49,7 @@ describe('a request that was running when its engine crashed', () => {
       request,
       chat({ tokens: 3 }),
       chat({ tokens: 3 }, { stream: false, cacheScope: 'another account', user: 'another user' }),
-      chat({ tokens: 3 }, { includeUsage: true, continuousUsage: true }),
+      chat({ tokens: 3 }, { includeUsage: true }),
     ])
       assert.throws(() => suspects.check(same, OTHER), REFUSED);
   });

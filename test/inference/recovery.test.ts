@@ -132,22 +132,6 @@ for (const fault of FAULTS) {
   });
 }
 
-test('all tokens of a continued response are counted if the replicas report no usage', async () => {
-  const directive: Directive = { reasoning: 'Hm, well', text: 'one two three four five', noUsage: true };
-  for (const cutAfter of [2, 4, 6]) {
-    const running = run(chat({ ...directive, cutAfter, once: true }));
-    const end = (await collect(running.events)).at(-1);
-    assert.ok(running.record.continuedAfter);
-    assert.ok(end?.type === 'end');
-    assert.deepEqual(
-      [end.usage.completionTokens, end.usage.reasoningTokens, end.usageSource],
-      [7, 2, 'estimated'],
-    );
-    const row = await accounting.row(running.requestId);
-    assert.deepEqual([row?.completion_tokens, row?.reasoning_tokens, row?.usage_source], [7, 2, 'estimated']);
-  }
-});
-
 test('a response is continued several times, at most `maxAttempts`', async () => {
   const request = (errorAfter: number) => chat({ text: 'a b c d', errorAfter });
   // The fault occurs again in each attempt.

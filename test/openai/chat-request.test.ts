@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { NO_USAGE } from '../../src/generation.ts';
-import { parseChatRequest } from '../../src/openai/chat-request.ts';
 import { NEUTRAL, NO_TOOLS, STREAMED } from '../generation-requests.ts';
-import { CALLER, chat, CHAT_BODY, refuses } from './samples.ts';
+import { CALLER, chat, refuses } from './samples.ts';
 
 const withMessage = (...messages: unknown[]) => chat({ messages }).request.messages;
 
@@ -250,24 +248,7 @@ test('errors in response_format have the path of the field', () => {
   );
 });
 
-test('internal fields are only accepted in an engine process', () => {
-  const body = { ...CHAT_BODY, cache_salt: 's', stream_options: { continuous_usage_stats: true } };
-  const { request } = parseChatRequest(body, { ...CALLER, internal: true });
-  assert.equal(request.cacheScope, 's');
-  assert.equal(request.continuousUsage, true);
-  refuses(() => chat({ cache_salt: 's' }), 'unsupported_parameter', 'cache_salt');
-});
-
-test('continue_token_ids must be token IDs', () => {
-  const parse = (continue_token_ids: unknown) =>
-    parseChatRequest({ ...CHAT_BODY, continue_token_ids }, { ...CALLER, internal: true }).request;
-  assert.deepEqual(parse([5, 0, 7]).continuation, {
-    promptTokenIds: null,
-    tokenIds: [5, 0, 7],
-    text: '',
-    usage: { ...NO_USAGE, completionTokens: 3 },
-  });
-  refuses(() => parse(5), 'invalid_type', 'continue_token_ids');
-  for (const wrong of [-1, 1.5, 2 ** 31, '5', null])
-    refuses(() => parse([5, wrong]), 'invalid_type', 'continue_token_ids[1]');
+test('fields of other servers that the service sets itself are refused', () => {
+  for (const field of ['cache_salt', 'return_token_ids'])
+    refuses(() => chat({ [field]: 'x' }), 'unsupported_parameter', field);
 });

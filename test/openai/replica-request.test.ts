@@ -1,19 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
-import {
-  DIALECTS,
-  NO_USAGE,
-  REASONING_EFFORTS,
-  type Dialect,
-  type GenerationRequest,
-} from '../../src/generation.ts';
-import { parseChatRequest } from '../../src/openai/chat-request.ts';
+import { DIALECTS, type GenerationRequest, type ServerDialect } from '../../src/generation.ts';
 import { formatRequest } from '../../src/openai/replica-request.ts';
-import { parseTextRequest } from '../../src/openai/text-request.ts';
-import { CALLER, chat, text } from './samples.ts';
+import { chat, text } from './samples.ts';
 
-const to = (dialect: Dialect, request: GenerationRequest, cacheOff = false) =>
+const SERVERS = DIALECTS.filter((dialect) => dialect !== 'sluice');
+
+const to = (dialect: ServerDialect, request: GenerationRequest, cacheOff = false) =>
   formatRequest(request, {
     model: 'm',
     stream: request.stream,
@@ -27,7 +20,6 @@ const HEAD = { model: 'm', messages: [{ role: 'user', content: 'Hi' }], stream: 
 
 test('a plain chat includes all sampling parameters that the dialect supports', () => {
   const { request } = chat();
-  assert.deepEqual(to('sluice', request), { ...HEAD, ...PLAIN, repetition_penalty: 1 });
   assert.deepEqual(to('vllm', request), { ...HEAD, ...PLAIN, top_k: -1, repetition_penalty: 1 });
   assert.deepEqual(to('sglang', request), { ...HEAD, ...PLAIN, top_k: -1, repetition_penalty: 1 });
   assert.deepEqual(to('llama-server', request), { ...HEAD, ...PLAIN, top_k: 0, repeat_penalty: 1 });
@@ -40,15 +32,14 @@ test('streaming requests ask for usage, and for usage in every chunk if it cover
   const two = text({ stream: true, prompt: ['a', 'b'] }).request;
   const choices = chat({ stream: true, n: 2 }).request;
   const both = { include_usage: true, continuous_usage_stats: true };
-  const expected: Record<Dialect, [object, object]> = {
-    sluice: [both, both],
+  const expected: Record<ServerDialect, [object, object]> = {
     vllm: [both, { include_usage: true }],
     sglang: [both, { include_usage: true }],
     'llama-server': [{ include_usage: true }, { include_usage: true }],
     tgi: [{ include_usage: true }, { include_usage: true }],
     openai: [{ include_usage: true }, { include_usage: true }],
   };
-  for (const dialect of DIALECTS) {
+  for (const dialect of SERVERS) {
     assert.deepEqual(
       [to(dialect, one).stream_options, to(dialect, two).stream_options],
       expected[dialect],
@@ -58,13 +49,10 @@ test('streaming requests ask for usage, and for usage in every chunk if it cover
   }
 });
 
-test('token IDs are requested in streams, and sent to continue a generation', () => {
-  const { request } = chat({ stream: true });
-  const continuation = { promptTokenIds: null, tokenIds: [5, 6], text: '', usage: NO_USAGE };
-  const body = to('sluice', { ...request, tokenIds: true, continuation });
-  assert.deepEqual([body.return_token_ids, body.continue_token_ids], [true, [5, 6]]);
-  const whole = to('sluice', { ...request, tokenIds: true, stream: false });
-  assert.equal(whole.return_token_ids, undefined);
+test('token IDs are requested in streams', () => {
+  const request = { ...chat({ stream: true }).request, tokenIds: true };
+  assert.equal(to('vllm', request).return_token_ids, true);
+  assert.equal(to('vllm', { ...request, stream: false }).return_token_ids, undefined);
 });
 
 test('fields are renamed and converted for each dialect', () => {
@@ -93,7 +81,7 @@ test('fields are renamed and converted for each dialect', () => {
 test('one prompt is sent as a string, several as an array; `max_tokens` is never null', () => {
   assert.equal(to('vllm', text().request).prompt, 'Once');
   assert.deepEqual(to('vllm', text({ prompt: ['a', 'b'] }).request).prompt, ['a', 'b']);
-  for (const dialect of DIALECTS) assert.ok(!('max_tokens' in to(dialect, text().request)));
+  for (const dialect of SERVERS) assert.ok(!('max_tokens' in to(dialect, text().request)));
 });
 
 test('vLLM requests include one more alternative, up to the maximum, because the sampled token may replace one', () => {
@@ -106,14 +94,14 @@ test('vLLM requests include one more alternative, up to the maximum, because the
     [0, 1, 5].map((logprobs) => to('vllm', text({ logprobs }).request).logprobs),
     [0, 2, 6],
   );
-  assert.equal(to('sluice', chat({ logprobs: true, top_logprobs: 5 }).request).top_logprobs, 5);
+  assert.equal(to('openai', chat({ logprobs: true, top_logprobs: 5 }).request).top_logprobs, 5);
 });
 
 test('accounts are separated by a salt, or the cache is disabled', () => {
   const request = { ...chat().request, cacheScope: 'scope' };
   assert.deepEqual(
-    DIALECTS.map((dialect) => to(dialect, request, true).cache_salt),
-    ['scope', 'scope', 'scope', undefined, undefined, undefined],
+    SERVERS.map((dialect) => to(dialect, request, true).cache_salt),
+    ['scope', 'scope', undefined, undefined, undefined],
   );
   assert.equal(to('llama-server', request, true).cache_prompt, false);
   assert.ok(!('cache_prompt' in to('llama-server', request, false)));
@@ -143,7 +131,7 @@ const named = (name: string) => ({ type: 'function', function: { name } });
 const TOOLS = [tool('f'), tool('g', true)];
 
 test('tools, and a choice that is not automatic, are sent in the form that the server reads', () => {
-  const choiceOf = (dialect: Dialect, tool_choice?: unknown) => {
+  const choiceOf = (dialect: ServerDialect, tool_choice?: unknown) => {
     const body = to(dialect, chat({ tools: TOOLS, tool_choice }).request);
     return [body.tools, body.tool_choice];
   };
@@ -151,7 +139,7 @@ test('tools, and a choice that is not automatic, are sent in the form that the s
     type: 'allowed_tools',
     allowed_tools: { mode, tools: [named('g')] },
   });
-  for (const dialect of DIALECTS) {
+  for (const dialect of SERVERS) {
     assert.deepEqual(choiceOf(dialect), [TOOLS, undefined], dialect);
     assert.deepEqual(choiceOf(dialect, 'auto'), [TOOLS, undefined], dialect);
     assert.deepEqual(choiceOf(dialect, 'none'), [TOOLS, 'none'], dialect);
@@ -159,12 +147,8 @@ test('tools, and a choice that is not automatic, are sent in the form that the s
     if (dialect === 'llama-server')
       assert.deepEqual(choiceOf(dialect, named('f')), [[tool('f')], 'required'], dialect);
     else assert.deepEqual(choiceOf(dialect, named('f')), [TOOLS, named('f')], dialect);
-    if (dialect === 'sluice') {
-      assert.deepEqual(choiceOf(dialect, allowed('auto')), [TOOLS, allowed('auto')]);
-    } else {
-      assert.deepEqual(choiceOf(dialect, allowed('auto')), [[TOOLS[1]], undefined], dialect);
-      assert.deepEqual(choiceOf(dialect, allowed('required')), [[TOOLS[1]], 'required'], dialect);
-    }
+    assert.deepEqual(choiceOf(dialect, allowed('auto')), [[TOOLS[1]], undefined], dialect);
+    assert.deepEqual(choiceOf(dialect, allowed('required')), [[TOOLS[1]], 'required'], dialect);
   }
 });
 
@@ -176,11 +160,10 @@ test('a function without parameters has an empty schema, and no other fields', (
 
 test('`parallel_tool_calls` is only sent with tools, and only if the default of the server is different', () => {
   const sent = (fields: object) =>
-    DIALECTS.map((dialect) => to(dialect, chat(fields).request).parallel_tool_calls);
-  assert.deepEqual(sent({ parallel_tool_calls: false }), Array(6).fill(undefined));
-  assert.deepEqual(sent({ tools: TOOLS }), [undefined, undefined, undefined, true, undefined, undefined]);
+    SERVERS.map((dialect) => to(dialect, chat(fields).request).parallel_tool_calls);
+  assert.deepEqual(sent({ parallel_tool_calls: false }), Array(5).fill(undefined));
+  assert.deepEqual(sent({ tools: TOOLS }), [undefined, undefined, true, undefined, undefined]);
   assert.deepEqual(sent({ tools: TOOLS, parallel_tool_calls: false }), [
-    false,
     false,
     false,
     false,
@@ -206,7 +189,7 @@ test('calls, results and reasoning of earlier turns are sent in the fields that 
     { role: 'assistant', content: 'z', [field]: 'q' },
     user,
   ];
-  for (const dialect of ['sluice', 'sglang', 'llama-server'] as const) {
+  for (const dialect of ['sglang', 'llama-server'] as const) {
     assert.deepEqual(to(dialect, request).messages, messages('reasoning_content'), dialect);
   }
   assert.deepEqual(to('vllm', request).messages, messages('reasoning'));
@@ -223,11 +206,11 @@ test('calls, results and reasoning of earlier turns are sent in the fields that 
 });
 
 test('reasoning effort and template variables are sent in the fields that the server reads', () => {
-  const sent = (dialect: Dialect, fields: object) => {
+  const sent = (dialect: ServerDialect, fields: object) => {
     const { reasoning_effort, chat_template_kwargs } = to(dialect, chat(fields).request);
     return [reasoning_effort, chat_template_kwargs];
   };
-  for (const dialect of ['sluice', 'vllm', 'sglang'] as const) {
+  for (const dialect of ['vllm', 'sglang'] as const) {
     assert.deepEqual(sent(dialect, {}), [undefined, undefined]);
     assert.deepEqual(sent(dialect, { reasoning_effort: 'none' }), ['none', undefined]);
     assert.deepEqual(sent(dialect, { reasoning_effort: 'low', chat_template_kwargs: { a: 1 } }), [
@@ -307,77 +290,4 @@ test('fields that the server refused are renamed or left out', () => {
   };
   assert.deepEqual(sent(chat({ stream: true }).request), [undefined, 5, undefined]);
   assert.deepEqual(sent(text({ stream: true }).request), [5, undefined, undefined]);
-});
-
-const EXPLICIT = new Set(['temperature', 'topP', 'presencePenalty', 'frequencyPenalty'] as const);
-
-test('a Sluice engine parses the same request as the service', () => {
-  const fields = fc.record(
-    {
-      temperature: fc.double({ min: 0, max: 2, noNaN: true }).map((value) => value + 0),
-      top_p: fc.double({ min: 0, minExcluded: true, max: 1, noNaN: true }),
-      top_k: fc.nat(100),
-      min_p: fc.double({ min: 0, max: 1, noNaN: true }).map((value) => value + 0),
-      seed: fc.maxSafeInteger(),
-      presence_penalty: fc.integer({ min: -2, max: 2 }),
-      repetition_penalty: fc.constantFrom(0.5, 1, 2),
-      logit_bias: fc.dictionary(fc.nat(100_000).map(String), fc.integer({ min: -100, max: 100 })),
-      stop: fc.array(fc.string({ unit: 'binary', minLength: 1, maxLength: 9 }), { maxLength: 4 }),
-      n: fc.integer({ min: 1, max: 3 }),
-      max_tokens: fc.integer({ min: 1 }),
-      response_format: fc.constantFrom(
-        { type: 'text' },
-        { type: 'json_object' },
-        {
-          type: 'json_schema',
-          json_schema: { name: 'n', schema: { type: 'object' }, strict: false },
-        },
-      ),
-      stream: fc.boolean(),
-    },
-    { requiredKeys: [] },
-  );
-  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{"b":1}' } };
-  const chatFields = fc.record(
-    {
-      tools: fc.constantFrom(TOOLS, [named('g')]),
-      tool_choice: fc.constantFrom('none', 'auto', 'required', named('g'), {
-        type: 'allowed_tools',
-        allowed_tools: { mode: 'required', tools: [named('g')] },
-      }),
-      parallel_tool_calls: fc.boolean(),
-      reasoning_effort: fc.constantFrom(...REASONING_EFFORTS),
-      chat_template_kwargs: fc
-        .dictionary(fc.constantFrom('a', 'b'), fc.jsonValue())
-        .map((variables): unknown => JSON.parse(JSON.stringify(variables))),
-      messages: fc.constant([
-        { role: 'assistant', content: null, reasoning: 'r', tool_calls: [call] },
-        { role: 'tool', tool_call_id: 'a', content: 'x' },
-      ]),
-    },
-    { requiredKeys: ['tools'] },
-  );
-  const internal = { ...CALLER, internal: true };
-  fc.assert(
-    fc.property(fields, chatFields, fc.boolean(), (given, chatOnly, isChat) => {
-      const request = isChat ? chat({ ...given, ...chatOnly }).request : text(given).request;
-      const body = JSON.parse(JSON.stringify(to('sluice', { ...request, cacheScope: 's' }))) as Record<
-        string,
-        unknown
-      >;
-      const read = isChat
-        ? parseChatRequest(body, internal).request
-        : parseTextRequest(body, internal).request;
-      assert.deepEqual(read, {
-        ...request,
-        model: 'm',
-        cacheScope: 's',
-        // All are sent, whether or not the caller set them.
-        sampling: { ...request.sampling, explicit: EXPLICIT },
-        // Set by the service for its engines.
-        includeUsage: request.stream ? true : null,
-        continuousUsage: request.stream,
-      });
-    }),
-  );
 });

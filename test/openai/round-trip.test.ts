@@ -14,7 +14,7 @@ import { ResponseBuilder } from '../../src/openai/response.ts';
 import { StreamReader } from '../../src/openai/stream-reader.ts';
 import { KEEP_ALIVE } from '../../src/event-stream.ts';
 import { StreamFormatter } from '../../src/openai/stream.ts';
-import { CALLER, CHAT_IDENTITY, parse } from './samples.ts';
+import { CHAT_IDENTITY, parse } from './samples.ts';
 
 const wellFormed = fc.string({ unit: 'binary', minLength: 1 });
 const bytes = fc.option(fc.array(fc.nat(255), { maxLength: 4 }));
@@ -75,70 +75,49 @@ interface Generation {
   events: GenerationEvent[];
 }
 
-/** A generation of 1 to 3 interleaved choices, with or without usage counts. */
+/** A generation of 1 to 3 interleaved choices. */
 const generations: fc.Arbitrary<Generation> = fc
   .record({
     kind: fc.constantFrom('chat' as const, 'text' as const),
-    counts: fc.boolean(),
     usageAlone: fc.boolean(),
     withLogprobs: fc.boolean(),
-    tokenIds: fc.option(fc.array(fc.nat(), { maxLength: 2 })),
     promptTokens: fc.nat(1000),
     cachedShare: fc.double({ min: 0, max: 1, noNaN: true }),
     choices: fc.integer({ min: 1, max: 3 }),
     items: fc.array(item, { minLength: 1, maxLength: 12 }),
     reason: fc.constantFrom('stop' as const, 'length' as const),
   })
-  .map(
-    ({
-      kind,
-      counts,
-      usageAlone,
-      withLogprobs,
-      tokenIds,
-      choices,
-      items,
-      promptTokens,
-      cachedShare,
-      reason,
-    }) => {
-      const cachedTokens = Math.floor(promptTokens * cachedShare);
-      const logprobs = withLogprobs && kind === 'chat';
-      const stream_options = { include_usage: usageAlone, continuous_usage_stats: counts };
-      const fields = {
-        n: choices,
-        stream: true,
-        stream_options,
-        return_token_ids: tokenIds !== null,
-        ...(logprobs ? { logprobs, top_logprobs: 20 } : {}),
-      };
-      // Without counts, each log probability counts as a token, and so does each delta without log probabilities.
-      const used: Usage = { ...NO_USAGE };
-      const parts = partsOf(items, kind, choices, logprobs);
-      for (const part of parts) {
-        const listed = !counts && 'logprobs' in part ? part.logprobs : null;
-        part.completionTokens = used.completionTokens + (listed?.length ?? 1);
-        countTokens(used, part);
-        if (tokenIds !== null && !logprobs) part.tokenIds = tokenIds;
-      }
-      const finishes = Array.from({ length: choices }, (_, choice): GenerationEvent => {
-        const called = parts.some((part) => part.choice === choice && part.type === 'tool-call');
-        return { type: 'finish', choice, reason: called && reason === 'stop' ? 'tool_calls' : reason };
-      });
-      const usage = { ...used, promptTokens, cachedTokens };
-      const events: GenerationEvent[] = [
-        {
-          type: 'started',
-          promptTokens: counts ? promptTokens : null,
-          cachedTokens: counts ? cachedTokens : null,
-        },
-        ...parts,
-        ...finishes,
-        { type: 'end', usage, usageSource: 'engine' },
-      ];
-      return { request: parse(kind, fields, { ...CALLER, internal: true }), events };
-    },
-  );
+  .map(({ kind, usageAlone, withLogprobs, choices, items, promptTokens, cachedShare, reason }) => {
+    const cachedTokens = Math.floor(promptTokens * cachedShare);
+    const logprobs = withLogprobs && kind === 'chat';
+    const stream_options = { include_usage: usageAlone };
+    const fields = {
+      n: choices,
+      stream: true,
+      stream_options,
+      ...(logprobs ? { logprobs, top_logprobs: 20 } : {}),
+    };
+    // Each log probability counts as a token, and so does each delta without log probabilities.
+    const used: Usage = { ...NO_USAGE };
+    const parts = partsOf(items, kind, choices, logprobs);
+    for (const part of parts) {
+      const listed = 'logprobs' in part ? part.logprobs : null;
+      part.completionTokens = used.completionTokens + (listed?.length ?? 1);
+      countTokens(used, part);
+    }
+    const finishes = Array.from({ length: choices }, (_, choice): GenerationEvent => {
+      const called = parts.some((part) => part.choice === choice && part.type === 'tool-call');
+      return { type: 'finish', choice, reason: called && reason === 'stop' ? 'tool_calls' : reason };
+    });
+    const usage = { ...used, promptTokens, cachedTokens };
+    const events: GenerationEvent[] = [
+      { type: 'started', promptTokens: null, cachedTokens: null },
+      ...parts,
+      ...finishes,
+      { type: 'end', usage, usageSource: 'engine' },
+    ];
+    return { request: parse(kind, fields), events };
+  });
 
 function write({ request, events }: Generation): Buffer {
   const formatter = new StreamFormatter(CHAT_IDENTITY, request);
@@ -146,7 +125,7 @@ function write({ request, events }: Generation): Buffer {
 }
 
 function read(kind: 'chat' | 'text', wire: Buffer, cuts: readonly number[]): GenerationEvent[] {
-  const reader = new StreamReader(kind, undefined, [], true);
+  const reader = new StreamReader(kind);
   const offsets = [...cuts.map((cut) => cut % (wire.length + 1)), 0, wire.length].sort((a, b) => a - b);
   const events = offsets.slice(1).flatMap((to, index) => reader.push(wire.subarray(offsets[index], to)));
   return [...events, ...reader.end()];

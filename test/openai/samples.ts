@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { parseChatRequest } from '../../src/openai/chat-request.ts';
 import { parseTextRequest } from '../../src/openai/text-request.ts';
-import type { BodyOptions } from '../../src/openai/request-body.ts';
-import type { ParsedRequest } from '../../src/protocol.ts';
+import type { ParsedRequest, ParseOptions } from '../../src/protocol.ts';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 import type {
   ChatRequest,
@@ -12,7 +11,7 @@ import type {
   TextRequest,
 } from '../../src/generation.ts';
 
-export const CALLER: BodyOptions = { maxChoices: 128, internal: false };
+export const CALLER: ParseOptions = { maxChoices: 128 };
 
 export const CHAT_BODY = { model: 'ns/m', messages: [{ role: 'user', content: 'Hi' }] };
 export const TEXT_BODY = { model: 'ns/m', prompt: 'Once' };
@@ -22,18 +21,18 @@ export const TEXT_IDENTITY = { id: 'cmpl-1', created: 1, model: 'ns/m' };
 
 export const USAGE = { promptTokens: 9, completionTokens: 3, cachedTokens: 0, reasoningTokens: 0 };
 
-export function chat(fields: object = {}, options: BodyOptions = CALLER): ParsedRequest<ChatRequest> {
+export function chat(fields: object = {}, options: ParseOptions = CALLER): ParsedRequest<ChatRequest> {
   return parseChatRequest({ ...CHAT_BODY, ...fields }, options);
 }
 
-export function text(fields: object = {}, options: BodyOptions = CALLER): ParsedRequest<TextRequest> {
+export function text(fields: object = {}, options: ParseOptions = CALLER): ParsedRequest<TextRequest> {
   return parseTextRequest({ ...TEXT_BODY, ...fields }, options);
 }
 
 export function parse(
   kind: 'chat' | 'text',
   fields: object,
-  options: BodyOptions = CALLER,
+  options: ParseOptions = CALLER,
 ): GenerationRequest {
   return kind === 'chat' ? chat(fields, options).request : text(fields, options).request;
 }

@@ -6,7 +6,6 @@ import { ResponseBuilder } from '../../src/openai/response.ts';
 import { KEEP_ALIVE } from '../../src/event-stream.ts';
 import { StreamFormatter } from '../../src/openai/stream.ts';
 import {
-  CALLER,
   chat,
   CHAT_IDENTITY,
   end,
@@ -128,26 +127,6 @@ test('text stream with a separate usage chunk', () => {
   ]);
 });
 
-const textUsage = (count: number) =>
-  `"usage":{"prompt_tokens":9,"completion_tokens":${count},"total_tokens":${9 + count},"prompt_tokens_details":{"cached_tokens":4}}`;
-const usage = (count: number, reasoningTokens = 0) => withReasoning(textUsage(count), reasoningTokens);
-
-test('a Sluice engine sends the usage so far in every chunk', () => {
-  const fields = { stream: true, stream_options: { continuous_usage_stats: true } };
-  const options = { ...CALLER, internal: true };
-  const events = [started(9, 4), token('a', 0, 1), finish('stop'), end];
-  assert.deepEqual(stream(chat(fields, options).request, events), [
-    `${CHAT}{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],${usage(0)}}`,
-    `${CHAT}{"index":0,"delta":{"content":"a"},"finish_reason":null}],${usage(1)}}`,
-    `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}],${TOTAL}}`,
-    'data: [DONE]',
-  ]);
-  assert.equal(
-    stream(text(fields, options).request, events)[0],
-    `${TEXT}{"index":0,"text":"","logprobs":null,"finish_reason":null}],${textUsage(0)}}`,
-  );
-});
-
 test('log probabilities in a stream have continuous text offsets and the requested number of alternatives', () => {
   const events = [started(), withLogprobs('é'), withLogprobs(''), finish('stop'), end];
   const entry = '{"token":"é😀","logprob":-0.5,"bytes":[195,169,240,159,152,128]';
@@ -161,15 +140,20 @@ test('log probabilities in a stream have continuous text offsets and the request
   ]);
 });
 
-test('an error in a stream has the usage so far, and a pending finish comes before it', () => {
+test('an error in a stream has the usage that is charged, and a pending finish comes before it', () => {
   const formatter = new StreamFormatter(CHAT_IDENTITY, chat({ stream: true, n: 2 }).request);
   for (const event of [started(9, 4), token('a', 0, 1), finish('stop', 0)]) formatter.format(event);
   const error = new ServiceError('engine_unavailable', 'The engine is gone.', { cause: new Error('secret') });
-  assert.deepEqual(frames(formatter.error(error)), [
-    `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}]}`,
-    'data: {"error":{"message":"The engine is gone.","type":"server_error","param":null,"code":"engine_unavailable"},"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":0}}}',
-    'data: [DONE]',
-  ]);
+  assert.deepEqual(
+    frames(
+      formatter.error(error, { promptTokens: 9, completionTokens: 1, cachedTokens: 4, reasoningTokens: 0 }),
+    ),
+    [
+      `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}]}`,
+      'data: {"error":{"message":"The engine is gone.","type":"server_error","param":null,"code":"engine_unavailable"},"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":0}}}',
+      'data: [DONE]',
+    ],
+  );
 });
 
 test('reasoning is `reasoning_content` in deltas and in messages', () => {
@@ -238,25 +222,6 @@ test('a message with text and calls has both', () => {
   assert.deepEqual([content, tool_calls.length], ['Let me see.', 2]);
 });
 
-test('a Sluice engine sends the token counts of reasoning and calls so far in every chunk', () => {
-  const fields = { stream: true, stream_options: { continuous_usage_stats: true } };
-  const { request } = chat(fields, { ...CALLER, internal: true });
-  const events = [
-    started(9, 4),
-    reasoning('Hm', 2),
-    token('a', 0, 3),
-    reasoning('.', 4),
-    toolCall('call_1', 'f', 0, 7),
-    toolArguments('{}', 0, 8),
-  ];
-  assert.deepEqual(
-    stream(request, events)
-      .slice(1, -1)
-      .map((frame) => frame.slice(frame.indexOf('"usage"'), -1)),
-    [usage(2, 2), usage(3, 2), usage(4, 3), usage(7, 3), usage(8, 3)],
-  );
-});
-
 test('a keep-alive is a comment', () => {
   assert.equal(KEEP_ALIVE, ': keep-alive\n\n');
 });
@@ -323,20 +288,4 @@ test('a character of several tokens is one code point in the offsets of log prob
     streamed.flatMap((list) => JSON.parse(list) as number[]),
     offsets,
   );
-});
-
-test('token IDs are only sent if the request asks for them', () => {
-  const { request } = chat({ stream: true });
-  const event: GenerationEvent = {
-    type: 'token',
-    choice: 0,
-    text: 'a',
-    completionTokens: 1,
-    logprobs: null,
-    tokenIds: [5],
-  };
-  const chunkOf = (tokenIds: boolean) =>
-    new StreamFormatter(CHAT_IDENTITY, { ...request, tokenIds }).format(event);
-  assert.match(chunkOf(true), /"token_ids":\[5\]/);
-  assert.doesNotMatch(chunkOf(false), /token_ids/);
 });

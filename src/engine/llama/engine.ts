@@ -101,7 +101,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     }
   }
 
-  health(): Omit<LocalEngineHealth, 'memoryBytes'> {
+  health(): LocalEngineHealth {
     return this.#scheduler.health();
   }
 

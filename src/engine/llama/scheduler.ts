@@ -79,7 +79,7 @@ export class Scheduler {
     return this.#queue.length;
   }
 
-  health(): Omit<LocalEngineHealth, 'memoryBytes'> {
+  health(): LocalEngineHealth {
     const waiting = new Set(this.#queue.map((choice) => choice.job).filter((job) => !job.started));
     return {
       slots: this.#slots.length,

@@ -85,7 +85,7 @@ export class ScriptedEngine implements LocalEngine {
     return this.#heldTokens === 0 ? 0 : Math.min(1, this.#heldTokens / this.#options.cacheTokens);
   }
 
-  health(): Omit<LocalEngineHealth, 'memoryBytes'> {
+  health(): LocalEngineHealth {
     const { slots, tokenMs } = this.#options;
     const { inUse, queued } = this.#slots;
     const stuckMs = this.#stuckSinceMs === null ? 0 : performance.now() - this.#stuckSinceMs;

@@ -1,6 +1,5 @@
 import type { ServerResponse } from 'node:http';
 import type { GenerationRequest } from '../../generation.ts';
-import { EVENT_FRAMES } from '../event-frame.ts';
 import { parseDirective, type Directive } from './options.ts';
 
 /**
@@ -11,7 +10,7 @@ export function injectFaults(request: GenerationRequest, response: ServerRespons
   const directive = readDirective(request);
   if (directive?.status !== undefined) {
     response.writeHead(directive.status, { 'Content-Type': 'application/json' }).end(directive.body ?? '');
-  } else if (directive && request.stream) {
+  } else if (directive) {
     injectFrameFaults(directive, response, request.continuation?.tokenIds.length ?? 0);
   }
 }
@@ -27,17 +26,16 @@ function readDirective(request: GenerationRequest): Directive | null {
 
 /** `earlierFrames`: number of frames in the response that this one continues. */
 function injectFrameFaults(directive: Directive, response: ServerResponse, earlierFrames: number): void {
-  const { garbageAfter, cutAfter, endAfter, noUsage } = directive;
-  if (garbageAfter === undefined && cutAfter === undefined && endAfter === undefined && !noUsage) return;
+  const { garbageAfter, cutAfter, endAfter } = directive;
+  if (garbageAfter === undefined && cutAfter === undefined && endAfter === undefined) return;
   const write = response.write.bind(response);
   const end = response.end.bind(response);
-  const wire = response.req.headers.accept === EVENT_FRAMES ? JSON_LINES : SERVER_SENT_EVENTS;
   let frames = earlierFrames;
 
   /** Writes the changed frames. Returns whether the response has ended. */
   const send = (text: string): boolean => {
     let out = '';
-    for (const frame of text.split(wire.separator)) {
+    for (const frame of text.split('\n')) {
       if (frame === '') continue;
       if (frames === cutAfter) {
         write(out, () => response.destroy());
@@ -47,8 +45,8 @@ function injectFrameFaults(directive: Directive, response: ServerResponse, earli
         end(out);
         return true;
       }
-      if (frames === garbageAfter) out += wire.garbage + wire.separator;
-      out += (noUsage ? wire.withoutUsage(frame) : frame) + wire.separator;
+      if (frames === garbageAfter) out += '{"type":\n';
+      out += `${frame}\n`;
       frames++;
     }
     if (out !== '') write(out);
@@ -66,24 +64,4 @@ function injectFrameFaults(directive: Directive, response: ServerResponse, earli
     ended = true;
     return response;
   }) as typeof response.end;
-}
-
-/** How a response separates its events. */
-interface Wire {
-  separator: string;
-  garbage: string;
-  withoutUsage(frame: string): string;
-}
-
-const SERVER_SENT_EVENTS: Wire = { separator: '\n\n', garbage: 'data: {"choices":[{"delta":', withoutUsage };
-
-/** Event frames always have usage. */
-const JSON_LINES: Wire = { separator: '\n', garbage: '{"type":', withoutUsage: (frame) => frame };
-
-function withoutUsage(frame: string): string {
-  const json = frame.slice('data: '.length);
-  if (!json.startsWith('{')) return frame;
-  const chunk = JSON.parse(json) as Record<string, unknown>;
-  delete chunk['usage'];
-  return `data: ${JSON.stringify(chunk)}`;
 }

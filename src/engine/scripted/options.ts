@@ -84,8 +84,6 @@ export interface Directive {
   cutAfter?: number;
   /** Ends the stream after this many frames, as if it were complete. */
   endAfter?: number;
-  /** Omits the usage from every frame. */
-  noUsage?: boolean;
   /** Responds with this status and `body`. */
   status?: number;
   /** Response body for `status`. */
@@ -113,7 +111,6 @@ const FIELDS: Record<keyof Directive, (value: unknown) => boolean> = {
   garbageAfter: isCount,
   cutAfter: isCount,
   endAfter: isCount,
-  noUsage: (value) => typeof value === 'boolean',
   status: (value) => isCount(value) && value >= 200 && value <= 599,
   body: isString,
 };

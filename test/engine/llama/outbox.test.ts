@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { EventFrameReader, formatFrame } from '../../../src/engine/event-frame.ts';
+import { EventFrameReader, formatFrame } from '../../../src/engine/engine-protocol.ts';
 import { Outbox } from '../../../src/engine/llama/outbox.ts';
 import type { GenerationEvent, TokenLogprob } from '../../../src/generation.ts';
 

@@ -1,18 +1,82 @@
-import type { ServiceError } from '../errors.ts';
-import type { GenerationEvent, TextEvent } from '../generation.ts';
+import { ServiceError } from '../errors.ts';
+import type { GenerationEvent, GenerationRequest, Sampling, TextEvent } from '../generation.ts';
 import { errorBody, readErrorFrame } from '../openai/error-body.ts';
 import { incompleteResponse, invalidResponse, parseObject } from '../openai/invalid-response.ts';
 import { LineSplitter, SseParseError } from '../openai/sse.ts';
+import type { JsonObject } from '../openai/values.ts';
 
 /**
- * The wire format between the service and its own engine processes: one line of JSON per event. Text without log
- * probabilities is an array, to keep the most frequent event short; other events are objects with the fields of
- * `GenerationEvent`.
- * Both ends run the same version of this file.
+ * The protocol between the service and its engines, on this machine and on others. The service sends the request of a
+ * generation as JSON; the engine responds with one line of JSON per event, called a frame. Text without log probabilities
+ * is an array, to keep the most frequent event short; other events are objects with the fields of `GenerationEvent`.
+ * Both ends must have the same version of this file: see `ENGINE_PROTOCOL`.
  */
 
-/** Media type: the `Accept` header of a request for frames, and the `Content-Type` of its response. */
+/**
+ * The version, which `GET /health` of an engine reports. The service uses only engines of its own version. Increment it
+ * when `GenerationRequest`, `GenerationEvent` or their formats change.
+ */
+export const ENGINE_PROTOCOL = 1;
+
+export const GENERATE_PATH = '/generate';
+
+/** Media type of frames. */
 export const EVENT_FRAMES = 'application/x-sluice-events';
+
+/** A request as JSON. */
+interface EngineRequest {
+  version: number;
+  request: Omit<GenerationRequest, 'sampling'> & { sampling: EngineSampling };
+}
+
+type EngineSampling = Omit<Sampling, 'logitBias' | 'explicit'> & { logitBias: readonly [number, number][] };
+
+/** Returns the body of a request for an engine, which is converted to JSON next. `model`: its name on the engine. */
+export function engineRequest(
+  request: GenerationRequest,
+  changes: Pick<GenerationRequest, 'model' | 'maxTokens'>,
+): EngineRequest {
+  const { explicit: _, logitBias, ...sampling } = request.sampling;
+  const { continuation } = request;
+  return {
+    version: ENGINE_PROTOCOL,
+    request: {
+      ...request,
+      ...changes,
+      sampling: { ...sampling, logitBias: [...logitBias] },
+      // The engine generates the text again from the token IDs.
+      continuation: continuation && { ...continuation, text: '' },
+      // These are not for the engine: the trace is in a header.
+      user: null,
+      traceparent: null,
+    },
+  };
+}
+
+/** Reads the body of a request from a service. Throws `invalid_value` for another version of the protocol. */
+export function readEngineRequest(body: JsonObject): GenerationRequest {
+  const { version, request } = body as Partial<EngineRequest>; // Written by `engineRequest` if the version is right.
+  if (version !== ENGINE_PROTOCOL || request === undefined) {
+    throw new ServiceError(
+      'invalid_value',
+      `This engine expects version ${ENGINE_PROTOCOL} of the engine protocol. Install the same version of Sluice for the service and its engines.`,
+    );
+  }
+  const { sampling } = request;
+  const logitBias = new Map(sampling.logitBias);
+  const read = { ...request, sampling: { ...sampling, logitBias, explicit: new Set() } };
+  return read as unknown as GenerationRequest; // The other fields are as they were in the request.
+}
+
+/** Throws unless the engine whose `GET /health` returned this body speaks this version of the protocol. */
+export function checkEngineVersion(health: JsonObject): void {
+  const { protocol } = health;
+  if (protocol === ENGINE_PROTOCOL) return;
+  const found = typeof protocol === 'number' ? `version ${protocol}` : 'no version';
+  throw new Error(
+    `the engine has ${found} of the engine protocol, and this service version ${ENGINE_PROTOCOL}; install the same version of Sluice for both`,
+  );
+}
 
 /** An empty line, which keeps the connection from timing out. */
 export const KEEP_ALIVE_FRAME = '\n';

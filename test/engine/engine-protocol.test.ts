@@ -2,13 +2,19 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import {
+  checkEngineVersion,
+  ENGINE_PROTOCOL,
+  engineRequest,
   EventFrameReader,
   formatErrorFrame,
   formatFrame,
   KEEP_ALIVE_FRAME,
-} from '../../src/engine/event-frame.ts';
+  readEngineRequest,
+} from '../../src/engine/engine-protocol.ts';
 import { ServiceError } from '../../src/errors.ts';
-import { FINISH_REASONS, type GenerationEvent } from '../../src/generation.ts';
+import { FINISH_REASONS, type GenerationEvent, NO_USAGE, REASONING_EFFORTS } from '../../src/generation.ts';
+import type { JsonObject } from '../../src/openai/values.ts';
+import { chat, text } from '../openai/samples.ts';
 
 const record = <T>(fields: { [K in keyof T]: fc.Arbitrary<T[K]> }) =>
   fc.record(fields, { noNullPrototype: true });
@@ -125,4 +131,89 @@ test('a response without an end is incomplete', () => {
       message: 'The engine of this model ended its response early.',
     });
   }
+});
+
+const named = (name: string) => ({ type: 'function', function: { name } });
+
+test('an engine reads the same request that the service has', () => {
+  const fields = fc.record(
+    {
+      temperature: fc.double({ min: 0, max: 2, noNaN: true }).map((value) => value + 0),
+      top_p: fc.double({ min: 0, minExcluded: true, max: 1, noNaN: true }),
+      top_k: fc.nat(100),
+      min_p: fc.double({ min: 0, max: 1, noNaN: true }).map((value) => value + 0),
+      seed: fc.maxSafeInteger(),
+      presence_penalty: fc.integer({ min: -2, max: 2 }),
+      repetition_penalty: fc.constantFrom(0.5, 1, 2),
+      logit_bias: fc.dictionary(fc.nat(100_000).map(String), fc.integer({ min: -100, max: 100 })),
+      stop: fc.array(fc.string({ unit: 'binary', minLength: 1, maxLength: 9 }), { maxLength: 4 }),
+      n: fc.integer({ min: 1, max: 3 }),
+      max_tokens: fc.integer({ min: 1 }),
+      response_format: fc.constantFrom(
+        { type: 'text' },
+        { type: 'json_object' },
+        {
+          type: 'json_schema',
+          json_schema: { name: 'n', schema: { type: 'object' }, strict: false },
+        },
+      ),
+      stream: fc.boolean(),
+    },
+    { requiredKeys: [] },
+  );
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{"b":1}' } };
+  const chatFields = fc.record(
+    {
+      tools: fc.constantFrom([named('f'), named('g')], [named('g')]),
+      tool_choice: fc.constantFrom('none', 'auto', 'required', named('g'), {
+        type: 'allowed_tools',
+        allowed_tools: { mode: 'required', tools: [named('g')] },
+      }),
+      parallel_tool_calls: fc.boolean(),
+      reasoning_effort: fc.constantFrom(...REASONING_EFFORTS),
+      chat_template_kwargs: fc
+        .dictionary(fc.constantFrom('a', 'b'), fc.jsonValue())
+        .map((variables): unknown => JSON.parse(JSON.stringify(variables))),
+      messages: fc.constant([
+        { role: 'assistant', content: null, reasoning: 'r', tool_calls: [call] },
+        { role: 'tool', tool_call_id: 'a', content: 'x' },
+      ]),
+    },
+    { requiredKeys: ['tools'] },
+  );
+  fc.assert(
+    fc.property(fields, chatFields, fc.boolean(), (given, chatOnly, isChat) => {
+      const parsed = isChat ? chat({ ...given, ...chatOnly }).request : text(given).request;
+      const continuation = { promptTokenIds: null, tokenIds: [5, 6], text: 'a b', usage: NO_USAGE };
+      const request = {
+        ...parsed,
+        cacheScope: 's',
+        tokenIds: true,
+        continuation,
+        traceparent: 't',
+        user: 'u',
+      };
+      const body = engineRequest(request, { model: 'm', maxTokens: 7 });
+      assert.deepEqual(readEngineRequest(JSON.parse(JSON.stringify(body)) as JsonObject), {
+        ...request,
+        model: 'm',
+        maxTokens: 7,
+        sampling: { ...request.sampling, explicit: new Set() },
+        continuation: { ...continuation, text: '' },
+        traceparent: null,
+        user: null,
+      });
+    }),
+  );
+});
+
+test('a request and an engine of another version are refused with what to do', () => {
+  for (const body of [{}, { version: ENGINE_PROTOCOL + 1, request: {} }, { model: 'm', prompt: 'x' }])
+    assert.throws(() => readEngineRequest(body), {
+      code: 'invalid_value',
+      message: /same version of Sluice/,
+    });
+  checkEngineVersion({ protocol: ENGINE_PROTOCOL });
+  assert.throws(() => checkEngineVersion({}), /no version .* same version of Sluice/);
+  assert.throws(() => checkEngineVersion({ protocol: 9 }), /version 9 .* same version of Sluice/);
 });
