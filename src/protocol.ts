@@ -1,5 +1,6 @@
 import type { ServiceError } from './errors.ts';
-import type { Dialect, GenerationEvent, GenerationKind, GenerationRequest, Usage } from './generation.ts';
+import type { Feature } from './features.ts';
+import type { GenerationEvent, GenerationKind, GenerationRequest, Usage } from './generation.ts';
 
 /**
  * A language that callers speak at one path: it reads requests, and writes responses, streams and errors. Inside the
@@ -12,7 +13,11 @@ export interface Protocol {
   /** The kind of its requests. */
   readonly kind: GenerationKind;
   /** Throws a `ServiceError` with the field. */
-  parse(body: Record<string, unknown>, options: ParseOptions): ParsedRequest;
+  parse(body: Record<string, unknown>, options: ParseOptions): GenerationRequest;
+  /** Returns the path of the field that asks for a feature, for errors. */
+  paramOf(feature: Feature): string;
+  /** Returns the path of the schema of the parameters of a function, by its index; null: of the response format. */
+  schemaPath(tool: number | null): string;
   /** Returns the writer of a response that is not a stream. */
   whole(requestId: string, request: GenerationRequest): WholeResponse;
   /** Returns the writer of a stream. */
@@ -28,19 +33,6 @@ export interface Protocol {
 export interface ParseOptions {
   /** Maximum number of prompts times `n`. */
   maxChoices: number;
-}
-
-export interface ParsedRequest<R extends GenerationRequest = GenerationRequest> {
-  request: R;
-  /** Fields that have an effect on the response and that not every dialect supports. */
-  used: readonly UsedField[];
-}
-
-interface UsedField {
-  /** Path in the body, such as `stream_options.include_usage`. */
-  readonly path: string;
-  /** The dialects that implement the field; `'all'`: every dialect does, or none needs to. */
-  readonly supportedBy: readonly Dialect[] | 'all';
 }
 
 export interface WholeResponse {

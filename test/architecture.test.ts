@@ -40,6 +40,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 const SHARED = new Set([
   'generation.ts',
   'protocol.ts',
+  'features.ts',
   'errors.ts',
   'log.ts',
   'secret.ts',

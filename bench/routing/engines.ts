@@ -32,10 +32,7 @@ function startEngine(port: number): void {
   async function generate(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = (await json(request)) as Record<string, unknown>; // A router sends an object.
     const known = Object.fromEntries(FIELDS.flatMap((name) => (name in body ? [[name, body[name]]] : [])));
-    const { request: generation } = CHAT.parse(
-      { ...known, stream_options: { include_usage: true } },
-      { maxChoices: 1 },
-    );
+    const generation = CHAT.parse({ ...known, stream_options: { include_usage: true } }, { maxChoices: 1 });
     // Without a salt, vLLM shares the cache between all requests.
     const cacheScope = typeof body['cache_salt'] === 'string' ? body['cache_salt'] : 'shared';
     const stop = new AbortController();

@@ -27,7 +27,7 @@ export function register(program: Command): void {
 function registerScripted(parent: Command): void {
   const command = parent
     .command('scripted')
-    .description('Serve deterministic text without a model, for tests, demos and load tests.')
+    .description('Serve deterministic text to services without a model, for tests and load tests.')
     .option('--model <id>', 'model ID that requests use', 'sluice/scripted')
     .option('--slots <count>', 'number of requests that generate at the same time', positiveInteger, 8)
     .option('--queue <count>', 'number of requests that can wait for a slot', wholeNumber, 1024)

@@ -8,7 +8,7 @@ import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 import type { ServedModel } from '../routing/served-model.ts';
-import { refuseUnsupported } from '../openai/request-body.ts';
+import { refuseUnsupported } from '../openai/unsupported.ts';
 import type { ResponseStream } from '../protocol.ts';
 import { commonHeaders, sendError, sendJson, type GenerationExchange } from './exchange.ts';
 import type { FrameOutput, GenerationOutput } from './generation-output.ts';
@@ -173,12 +173,12 @@ export function parse(
   // Frees the bytes while the generation runs.
   exchange.body = null;
   const parsed = exchange.protocol.parse(body, { maxChoices: context.limits.choices });
-  const model = context.router.model(parsed.request.model, caller.models);
+  const model = context.router.model(parsed.model, caller.models);
   if (caller.models?.has(model.id) === false) throw modelNotAllowed(model.id);
   // The name in the request may be an alias.
-  parsed.request.model = model.id;
-  refuseUnsupported(parsed, model.dialects);
-  return { model, parsed: parsed.request };
+  parsed.model = model.id;
+  refuseUnsupported(parsed, model.dialects, exchange.protocol);
+  return { model, parsed };
 }
 
 /** Returns the reason to abort the generation of a request whose connection has closed. */

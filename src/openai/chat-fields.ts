@@ -1,4 +1,4 @@
-import { REASONING_EFFORTS, type Dialect } from '../generation.ts';
+import { REASONING_EFFORTS } from '../generation.ts';
 import { boolean, choice, string, structured } from './field.ts';
 
 /** Fields that only chats have: messages, tools and reasoning. Part of the table in `fields.ts`. */
@@ -40,12 +40,6 @@ export const RESERVED_VARIABLES = [
   'raise_exception',
   'strftime_now',
 ] as const;
-
-/** vLLM and SGLang must be started with a parser for tool calls, and llama-server with the model's chat template. */
-const TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi', 'openai'];
-/** TGI constrains arguments to the properties of the schema, but ignores its references and other keywords. */
-const STRICT_TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server', 'openai'];
-const TEMPLATES: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
 
 const CHAT = ['chat'] as const;
 
@@ -98,8 +92,7 @@ export const messageToolCalls = structured(
   { type: 'array', maxItems: MAX_TOOL_CALLS, items: { $ref: '#/components/schemas/RequestToolCall' } },
   {
     kinds: CHAT,
-    neutral: [[]],
-    supportedBy: TOOLS,
+    feature: 'earlierCalls',
     bounds: `at most ${MAX_TOOL_CALLS}, with unique IDs`,
     description:
       'Calls of an assistant message, as in the response. The next messages must contain their results: one message of role `tool` per call. `arguments` is the JSON text of an object; an empty string is the same as `{}`, and any other text is sent to the model as `{"INVALID_JSON":"…"}`.',
@@ -141,8 +134,7 @@ export const tools = structured(
   { type: 'array', maxItems: MAX_TOOLS, items: { $ref: '#/components/schemas/Tool' } },
   {
     kinds: CHAT,
-    neutral: [[]],
-    supportedBy: TOOLS,
+    feature: 'tools',
     bounds: `at most ${MAX_TOOLS} with unique names, and ${MAX_TOOLS_CHARACTERS} characters of JSON`,
     description:
       'Functions that the model may call: `{"type":"function","function":{"name","description","parameters"}}`. `parameters` is a JSON Schema of the arguments. Other types of tools are refused.',
@@ -151,8 +143,7 @@ export const tools = structured(
 
 export const toolStrict = boolean('tools[].function.strict', false, {
   kinds: CHAT,
-  neutral: [false],
-  supportedBy: STRICT_TOOLS,
+  feature: 'strictTools',
   description:
     'If true, arguments always satisfy the schema, which must have the type `object` and only supported keywords. If false, the schema may have any keyword, and the engine follows it only if it can.',
 });
@@ -163,8 +154,7 @@ export const toolChoice = structured(
   { $ref: '#/components/schemas/ToolChoice' },
   {
     kinds: CHAT,
-    neutral: ['none', 'auto'],
-    supportedBy: TOOLS,
+    feature: 'toolChoice',
     bounds: '`none`, `auto`, `required`, a function, or `allowed_tools`',
     default: '`"auto"`',
     description:
@@ -174,15 +164,13 @@ export const toolChoice = structured(
 
 export const parallelToolCalls = boolean('parallel_tool_calls', true, {
   kinds: CHAT,
-  neutral: [true],
-  supportedBy: TOOLS,
+  feature: 'singleCalls',
   description: 'Whether a response may have several calls. Has no effect without tools.',
 });
 
 export const reasoningEffort = choice('reasoning_effort', REASONING_EFFORTS, {
   kinds: CHAT,
-  neutral: ['none'],
-  supportedBy: [...TEMPLATES, 'openai'],
+  feature: 'reasoningEffort',
   default: "the model's default",
   description:
     'How long a reasoning model thinks; `none` turns reasoning off. Models without this setting ignore it.',
@@ -198,8 +186,7 @@ export const templateVariables = structured(
   },
   {
     kinds: CHAT,
-    neutral: [{}],
-    supportedBy: TEMPLATES,
+    feature: 'templateVariables',
     bounds: `at most ${MAX_TEMPLATE_VARIABLES} variables and ${MAX_TEMPLATE_CHARACTERS} characters of JSON`,
     default: 'none',
     description:

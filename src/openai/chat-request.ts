@@ -1,5 +1,5 @@
 import type { ChatRequest } from '../generation.ts';
-import type { ParsedRequest, ParseOptions } from '../protocol.ts';
+import type { ParseOptions } from '../protocol.ts';
 import { reasoningEffort } from './chat-fields.ts';
 import * as fields from './fields.ts';
 import { clampTokens, parseGenerationFields } from './generation-fields.ts';
@@ -15,11 +15,11 @@ import { wrongValue } from './values.ts';
 export function parseChatRequest(
   object: Readonly<Record<string, unknown>>,
   options: ParseOptions,
-): ParsedRequest<ChatRequest> {
+): ChatRequest {
   const body = new RequestBody(object, 'chat');
   const shared = parseGenerationFields(body, 'chat', options);
   const maxTokens = body.read(fields.maxTokens);
-  const request: ChatRequest = {
+  return {
     kind: 'chat',
     ...shared,
     messages: parseMessages(body),
@@ -29,7 +29,6 @@ export function parseChatRequest(
     reasoningEffort: body.read(reasoningEffort),
     templateVariables: parseTemplateVariables(body),
   };
-  return { request, used: body.used };
 }
 
 function parseLogprobs(body: RequestBody): number | null {

@@ -1,11 +1,6 @@
-import type { Dialect, GenerationKind } from '../generation.ts';
+import type { Feature } from '../features.ts';
+import type { GenerationKind } from '../generation.ts';
 import { asString, isLongerThan, wrongType, wrongValue } from './values.ts';
-
-/**
- * Dialects that implement a field. `'all'`: every dialect does, or none needs to, because the service handles the field
- * itself or the field has no effect.
- */
-type SupportedBy = readonly Dialect[] | 'all';
 
 /** JSON Schema keywords of a field, for validation, docs and OpenAPI. */
 export interface FieldSchema {
@@ -47,16 +42,17 @@ export interface Field {
   readonly bounds: string;
   /** The default, for docs. */
   readonly default: string;
-  /** Values besides null that have no effect and are accepted for every engine. */
+  /** Of a refused field: the values besides null that are accepted, because they have no effect. */
   readonly neutral: readonly unknown[];
-  readonly supportedBy: SupportedBy;
+  /** The feature that it asks for; null: every engine supports it, or none needs to. */
+  readonly feature: Feature | null;
   /** The field to use instead of a refused one; null: none. */
   readonly instead: string | null;
   readonly description: string;
 }
 
 export type FieldOptions = Pick<Field, 'description'> &
-  Partial<Pick<Field, 'kinds' | 'required' | 'neutral' | 'supportedBy' | 'instead' | 'bounds' | 'default'>>;
+  Partial<Pick<Field, 'kinds' | 'required' | 'neutral' | 'feature' | 'instead' | 'bounds' | 'default'>>;
 
 /** A field whose value is a number, boolean or string. */
 export interface ScalarField<T> extends Field {
@@ -171,7 +167,7 @@ function createField(
     bounds: boundsText(schema),
     default: options.required === true ? 'required' : quoted(fallback),
     neutral: [],
-    supportedBy: 'all',
+    feature: null,
     instead: null,
     ...options,
   };

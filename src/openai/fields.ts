@@ -1,13 +1,8 @@
-import type { Dialect } from '../generation.ts';
 import * as chat from './chat-fields.ts';
 import { boolean, number, string, structured, type Field, type FieldOptions } from './field.ts';
 import { HINTS, REFUSALS } from './ignored-fields.ts';
 
-/**
- * The table of request fields, from which parsing, `docs/api.md` and the OpenAPI document are derived. `supportedBy`
- * follows the source code of the servers (vLLM `protocol.py`, SGLang `protocol.py`, llama-server `server-schema.cpp`,
- * TGI `lib.rs`). Fields that a server accepts and ignores are not supported. `openai` has the fields of OpenAI's API.
- */
+/** The table of request fields, from which parsing, `docs/api.md` and the OpenAPI document are derived. */
 
 export const MAX_STOP_SEQUENCES = 4;
 /** Maximum length of a stop sequence, in code points. A stream may hold back this much text. */
@@ -17,10 +12,6 @@ export const TOKEN_ID = /^(0|[1-9][0-9]{0,8})$/;
 /** The largest token count or token ID that every engine can represent. */
 export const MAX_INT32 = 2_147_483_647;
 
-const SAMPLERS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
-/** For fields that OpenAI's API also has. */
-const WITH_OPENAI: readonly Dialect[] = [...SAMPLERS, 'openai'];
-const MANY_CHOICES: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'openai'];
 const CHAT = ['chat'] as const;
 const TEXT = ['text'] as const;
 
@@ -41,7 +32,7 @@ export const prompt = structured(
   {
     kinds: TEXT,
     required: true,
-    supportedBy: MANY_CHOICES,
+    feature: 'severalPrompts',
     bounds: 'not empty; number of prompts × `n` is at most `limits.choices`',
     description:
       'One or more texts to complete, with `n` choices each. Arrays of token IDs are not supported. Some engines support only one prompt.',
@@ -70,33 +61,29 @@ export const topP = number('top_p', { type: 'number', exclusiveMinimum: 0, maxim
 });
 
 export const topK = number('top_k', { type: 'integer', minimum: 0, maximum: MAX_INT32 }, null, {
-  neutral: [0],
-  supportedBy: SAMPLERS,
+  feature: 'topK',
   description: 'Samples from this number of most likely tokens; 0 means all.',
 });
 
 export const minP = number('min_p', { type: 'number', minimum: 0, maximum: 1 }, 0, {
-  neutral: [0],
-  supportedBy: SAMPLERS,
+  feature: 'minP',
   description: 'Excludes tokens whose probability is below this fraction of the highest probability.',
 });
 
 export const seed = number('seed', { type: 'integer', minimum: -(2 ** 63), maximum: 2 ** 63 }, null, {
   bounds: 'signed 64-bit',
-  supportedBy: ['sluice', 'vllm', 'llama-server', 'tgi', 'openai'],
+  feature: 'seed',
   description:
     'Makes sampling reproducible: the same request with the same seed and engine generates the same text, on a best-effort basis. Only the lower 32 bits are used.',
 });
 
 export const presencePenalty = number('presence_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
-  neutral: [0],
-  supportedBy: WITH_OPENAI,
+  feature: 'presencePenalty',
   description: 'Values above 0 lower the probability of tokens that have already occurred.',
 });
 
 export const frequencyPenalty = number('frequency_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
-  neutral: [0],
-  supportedBy: [...SAMPLERS, 'tgi', 'openai'],
+  feature: 'frequencyPenalty',
   description: 'Values above 0 make tokens less likely each time they occur.',
 });
 
@@ -105,8 +92,7 @@ export const repetitionPenalty = number(
   { type: 'number', exclusiveMinimum: 0, maximum: 2 },
   1,
   {
-    neutral: [1],
-    supportedBy: SAMPLERS,
+    feature: 'repetitionPenalty',
     description:
       'Values above 1 lower the probability of tokens that have already occurred: positive logits are divided by this value, negative ones are multiplied by it. The embedded engine also counts tokens of the prompt, unless `presence_penalty` or `frequency_penalty` is set.',
   },
@@ -122,8 +108,7 @@ export const logitBias = structured(
     additionalProperties: { type: 'number', minimum: -100, maximum: 100 },
   },
   {
-    neutral: [{}],
-    supportedBy: WITH_OPENAI,
+    feature: 'logitBias',
     bounds: `at most ${MAX_BIASED_TOKENS} token IDs, each -100 to 100`,
     default: 'none',
     description: 'Maps token IDs, as strings, to values that are added to their logits.',
@@ -144,7 +129,6 @@ export const stop = structured(
     ],
   },
   {
-    neutral: [[]],
     bounds: `at most ${MAX_STOP_SEQUENCES}, each 1 to ${MAX_STOP_LENGTH} characters`,
     default: 'none',
     description: 'Sequences that end the text. They are not included in it.',
@@ -152,23 +136,20 @@ export const stop = structured(
 );
 
 export const choices = number('n', { type: 'integer', minimum: 1, maximum: 128 }, 1, {
-  neutral: [1],
-  supportedBy: MANY_CHOICES,
+  feature: 'choices',
   bounds: '1 to `limits.choices`',
   description: 'Number of choices to generate for each prompt.',
 });
 
 export const chatLogprobs = boolean('logprobs', false, {
   kinds: CHAT,
-  neutral: [false],
-  supportedBy: WITH_OPENAI,
+  feature: 'logprobs',
   description: 'Whether to return the log probability of each token.',
 });
 
 export const topLogprobs = number('top_logprobs', { type: 'integer', minimum: 0, maximum: 20 }, null, {
   kinds: CHAT,
-  neutral: [0],
-  supportedBy: WITH_OPENAI,
+  feature: 'topLogprobs',
   default: '`0`',
   description:
     'Number of most likely tokens to return at each position. Values above 0 require `logprobs: true`.',
@@ -176,19 +157,17 @@ export const topLogprobs = number('top_logprobs', { type: 'integer', minimum: 0,
 
 export const textLogprobs = number('logprobs', { type: 'integer', minimum: 0, maximum: 5 }, null, {
   kinds: TEXT,
-  supportedBy: WITH_OPENAI,
+  feature: 'logprobs',
   description: 'Returns the log probability of each token, with this many alternatives.',
 });
 
 export const echo = boolean('echo', false, {
   kinds: TEXT,
-  neutral: [false],
-  supportedBy: MANY_CHOICES,
+  feature: 'echo',
   description: 'Whether each text starts with its prompt. Cannot be combined with `logprobs`.',
 });
 
-const FORMATS: Pick<FieldOptions, 'neutral' | 'default' | 'description'> = {
-  neutral: [{ type: 'text' }],
+const FORMATS: Pick<FieldOptions, 'default' | 'description'> = {
   default: '`{"type":"text"}`',
   description:
     'Format of the text: `text`, `json_object`, or `json_schema` with a schema that uses only supported keywords.',
@@ -198,14 +177,14 @@ export const chatResponseFormat = structured(
   'response_format',
   'object',
   { $ref: '#/components/schemas/ResponseFormat' },
-  { ...FORMATS, kinds: CHAT, supportedBy: WITH_OPENAI },
+  { ...FORMATS, kinds: CHAT, feature: 'chatFormat' },
 );
 
 export const textResponseFormat = structured(
   'response_format',
   'object',
   { $ref: '#/components/schemas/ResponseFormat' },
-  { ...FORMATS, kinds: TEXT, supportedBy: SAMPLERS },
+  { ...FORMATS, kinds: TEXT, feature: 'textFormat' },
 );
 
 export const stream = boolean('stream', false, {
@@ -216,7 +195,7 @@ export const streamOptions = structured(
   'stream_options',
   'object',
   { type: 'object' },
-  { neutral: [{}], description: 'Options for streaming. Ignored without `stream`.' },
+  { description: 'Options for streaming. Ignored without `stream`.' },
 );
 
 export const includeUsage = boolean('stream_options.include_usage', null, {

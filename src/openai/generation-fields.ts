@@ -89,7 +89,6 @@ function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
     if (bias < -100 || bias > 100) throw wrongValue(path, 'between -100 and 100', bias);
     biases.set(Number(name), bias);
   }
-  if (biases.size > 0) body.used.push(fields.logitBias);
   return biases;
 }
 
@@ -138,11 +137,9 @@ function parseResponseFormat(body: RequestBody, kind: GenerationKind): ResponseF
       return { type };
     case 'json_object':
       refuseUnknown(object, ONLY_TYPE, 'response_format.');
-      body.used.push(field);
       return { type };
     case 'json_schema':
       refuseUnknown(object, WITH_SCHEMA, 'response_format.');
-      body.used.push(field);
       return parseJsonSchemaFormat(object['json_schema'] ?? null);
     default:
       throw wrongValue('response_format.type', 'one of text, json_object, json_schema');

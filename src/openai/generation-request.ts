@@ -1,6 +1,6 @@
-import type { GenerationKind } from '../generation.ts';
+import type { GenerationKind, GenerationRequest } from '../generation.ts';
 import { parseChatRequest } from './chat-request.ts';
-import type { ParsedRequest, ParseOptions } from '../protocol.ts';
+import type { ParseOptions } from '../protocol.ts';
 import { parseTextRequest } from './text-request.ts';
 
 /** Parses the body of a request. Throws `ServiceError` with the field. */
@@ -8,7 +8,7 @@ export function parseRequest(
   kind: GenerationKind,
   body: Record<string, unknown>,
   options: ParseOptions,
-): ParsedRequest {
+): GenerationRequest {
   switch (kind) {
     case 'chat':
       return parseChatRequest(body, options);

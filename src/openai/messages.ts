@@ -25,9 +25,6 @@ export function parseMessages(body: RequestBody): Message[] {
   const budget = new JsonBudget();
   const messages = value.map((element, index) => parseMessage(element, `messages[${index}]`, budget));
   checkPairs(messages);
-  if (messages.some((message) => message.role === 'assistant' && message.toolCalls.length > 0)) {
-    body.used.push(fields.messageToolCalls);
-  }
   return messages;
 }
 

@@ -1,6 +1,8 @@
+import type { Feature } from '../features.ts';
 import type { GenerationKind } from '../generation.ts';
 import type { Protocol } from '../protocol.ts';
 import { errorBody } from './error-body.ts';
+import { FIELDS } from './fields.ts';
 import { parseRequest } from './generation-request.ts';
 import { describeChat, describeText } from './openapi.ts';
 import { ResponseBuilder } from './response.ts';
@@ -23,10 +25,21 @@ export const TEXT: Protocol = {
   ...completions('text'),
 };
 
+/** The paths of the fields by the features that they ask for. */
+const FIELD_OF = { chat: fieldsByFeature('chat'), text: fieldsByFeature('text') };
+
+function fieldsByFeature(kind: GenerationKind): ReadonlyMap<Feature, string> {
+  const own = FIELDS.filter(({ kinds }) => kinds.includes(kind));
+  return new Map(own.flatMap(({ feature, path }) => (feature === null ? [] : [[feature, path] as const])));
+}
+
 function completions(kind: GenerationKind): Omit<Protocol, 'id' | 'path' | 'describe'> {
   return {
     kind,
     parse: (body, options) => parseRequest(kind, body, options),
+    paramOf: (feature) => FIELD_OF[kind].get(feature) ?? feature,
+    schemaPath: (tool) =>
+      tool === null ? 'response_format.json_schema.schema' : `tools[${tool}].function.parameters`,
     whole: (requestId, request) =>
       new ResponseBuilder(responseIdentity(kind, requestId, request.model), request),
     stream: (requestId, request) =>

@@ -1,14 +1,6 @@
-import {
-  type Dialect,
-  type GenerationRequest,
-  type JsonSchema,
-  type GenerationKind,
-  toolsOf,
-} from '../generation.ts';
-import type { ParsedRequest } from '../protocol.ts';
+import type { GenerationKind } from '../generation.ts';
 import type { Field, ScalarField } from './field.ts';
 import { FIELDS } from './fields.ts';
-import { refuseUnenforced } from './json-schema-dialects.ts';
 import { missing, refuseUnknown, unsupported } from './values.ts';
 
 /**
@@ -16,8 +8,6 @@ import { missing, refuseUnknown, unsupported } from './values.ts';
  * a field that is unknown or refused.
  */
 export class RequestBody {
-  /** See `ParsedRequest`. */
-  readonly used: Field[] = [];
   readonly #object: Readonly<Record<string, unknown>>;
   readonly #path: string;
 
@@ -48,16 +38,10 @@ export class RequestBody {
     return value;
   }
 
-  /**
-   * Returns the checked value, or the fallback. Records the field as used if the value has an effect. `effective` is
-   * false if the field cannot have an effect in this request.
-   */
-  read<T>(field: ScalarField<T>, effective = true): T {
+  /** Returns the checked value, or the fallback. */
+  read<T>(field: ScalarField<T>): T {
     const value = this.raw(field);
-    if (value === null) return field.fallback;
-    const checked = field.read(value, this.#path + field.name);
-    if (effective && field.supportedBy !== 'all' && !isNeutral(field, checked)) this.used.push(field);
-    return checked;
+    return value === null ? field.fallback : field.read(value, this.#path + field.name);
   }
 }
 
@@ -84,32 +68,4 @@ function fieldsOf(parent: string, kind: GenerationKind): ReadonlyMap<string, Fie
     cache.set(key, fields);
   }
   return fields;
-}
-
-/**
- * Refuses a request with a field, or a JSON schema, that a replica of the model does not support. `dialects` belong to
- * the model's replicas. Throws `unsupported_parameter`.
- */
-export function refuseUnsupported({ request, used }: ParsedRequest, dialects: readonly Dialect[]): void {
-  for (const { path, supportedBy } of used) {
-    if (supportedBy !== 'all' && !dialects.every((dialect) => supportedBy.includes(dialect))) {
-      throw unsupported(path, 'is not supported by the engine of this model');
-    }
-  }
-  for (const { schema, path } of enforcedSchemas(request)) {
-    for (const dialect of dialects) refuseUnenforced(schema, path, dialect);
-  }
-}
-
-/** Returns the schemas that generated text must satisfy. */
-function enforcedSchemas(request: GenerationRequest): { schema: JsonSchema; path: string }[] {
-  const { responseFormat } = request;
-  const schemas: { schema: JsonSchema; path: string }[] = [];
-  if (responseFormat.type === 'json_schema') {
-    schemas.push({ schema: responseFormat.schema, path: 'response_format.json_schema.schema' });
-  }
-  toolsOf(request).forEach(({ strict, parameters }, index) => {
-    if (strict) schemas.push({ schema: parameters, path: `tools[${index}].function.parameters` });
-  });
-  return schemas;
 }

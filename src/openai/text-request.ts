@@ -1,5 +1,5 @@
 import type { TextRequest } from '../generation.ts';
-import type { ParsedRequest, ParseOptions } from '../protocol.ts';
+import type { ParseOptions } from '../protocol.ts';
 import * as fields from './fields.ts';
 import { clampTokens, parseGenerationFields } from './generation-fields.ts';
 import { RequestBody } from './request-body.ts';
@@ -12,7 +12,7 @@ import { asString, unsupported, wrongType, wrongValue } from './values.ts';
 export function parseTextRequest(
   object: Readonly<Record<string, unknown>>,
   options: ParseOptions,
-): ParsedRequest<TextRequest> {
+): TextRequest {
   const body = new RequestBody(withoutNeutralBestOf(object), 'text');
   const shared = parseGenerationFields(body, 'text', options);
   const prompts = parsePrompts(body);
@@ -31,7 +31,7 @@ export function parseTextRequest(
   if (request.echo && request.logprobs !== null) {
     throw unsupported('echo', 'cannot be combined with `logprobs`');
   }
-  return { request, used: body.used };
+  return request;
 }
 
 function parsePrompts(body: RequestBody): readonly string[] {
@@ -39,7 +39,6 @@ function parsePrompts(body: RequestBody): readonly string[] {
   if (typeof value === 'string') return [parsePrompt(value, 'prompt')];
   if (!Array.isArray(value)) throw wrongType('prompt', 'a string or an array of strings', value);
   if (value.length === 0) throw wrongValue('prompt', 'a string or an array with at least 1 string');
-  if (value.length > 1) body.used.push(fields.prompt);
   return value.map((prompt, index) => parsePrompt(prompt, `prompt[${index}]`));
 }
 

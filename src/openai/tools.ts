@@ -23,9 +23,8 @@ export function parseTooling(
 ): Pick<ChatRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'> {
   const tools = parseTools(body);
   const choice = parseToolChoice(body.raw(fields.toolChoice), new Set(tools.map(({ name }) => name)));
-  const parallelToolCalls = body.read(fields.parallelToolCalls, tools.length > 0);
+  const parallelToolCalls = body.read(fields.parallelToolCalls);
   if (tools.length === 0) return { tools, toolChoice: { type: 'auto' }, parallelToolCalls: true };
-  if (choice.type !== 'auto' && choice.type !== 'none') body.used.push(fields.toolChoice);
   return { tools, toolChoice: choice, parallelToolCalls };
 }
 
@@ -48,8 +47,6 @@ function parseTools(body: RequestBody): Tool[] {
     names.add(tool.name);
     return tool;
   });
-  body.used.push(fields.tools);
-  if (tools.some(({ strict }) => strict)) body.used.push(fields.toolStrict);
   return tools;
 }
 
@@ -215,6 +212,5 @@ export function parseTemplateVariables(body: RequestBody): JsonObject {
     throw wrongValue(path, `at most ${fields.MAX_TEMPLATE_CHARACTERS} characters of JSON`);
   }
   checkWellFormed(variables, path);
-  body.used.push(fields.templateVariables);
   return variables;
 }

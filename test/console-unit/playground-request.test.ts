@@ -126,12 +126,12 @@ test('text completions and chats without tools send no settings of tools', () =>
 test('the service accepts every request with valid settings', () => {
   const chat = draftOf({ input: 'Hello' }, EVERYTHING);
   assert.deepEqual(validationErrors(chat.settings, 'chat'), {});
-  assert.equal(parseChatRequest(bodyOf(chat), PARSING).request.logprobs, 3);
+  assert.equal(parseChatRequest(bodyOf(chat), PARSING).logprobs, 3);
   const text = draftOf({ mode: 'text', prompt: 'Once' }, EVERYTHING);
   assert.deepEqual(validationErrors(text.settings, 'text'), {});
-  assert.equal(parseTextRequest(bodyOf(text), PARSING).request.logprobs, 3);
+  assert.equal(parseTextRequest(bodyOf(text), PARSING).logprobs, 3);
   const echo = draftOf({ mode: 'text', prompt: 'Once' }, { echo: true });
-  assert.equal(parseTextRequest(bodyOf(echo), PARSING).request.echo, true);
+  assert.equal(parseTextRequest(bodyOf(echo), PARSING).echo, true);
 });
 
 test('the request contains the turns before the response, without empty responses', () => {

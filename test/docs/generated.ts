@@ -9,6 +9,7 @@ import { Command } from 'commander';
 import type { Field } from '../../src/openai/field.ts';
 import { METRICS, type Metric } from '../../src/metrics/table.ts';
 import { ATTRIBUTES, SPANS } from '../../src/tracing/names.ts';
+import { FEATURES } from '../../src/features.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
 import { readPage, ROOT } from './markdown.ts';
 
@@ -97,7 +98,7 @@ const HEADINGS = ['field', 'in', 'type', 'bounds', 'default', 'engines', 'descri
 
 function rowOf(field: Field): string[] {
   const engines =
-    field.supportedBy === 'all' ? 'all' : field.supportedBy.map((name) => `\`${name}\``).join(', ');
+    field.feature === null ? 'all' : FEATURES[field.feature].servers.map((name) => `\`${name}\``).join(', ');
   const { path, type, bounds, description } = field;
   return [`\`${path}\``, kinds(field), type, bounds, field.default, engines, description];
 }

@@ -3,9 +3,14 @@ import { test } from 'node:test';
 import { DIALECTS } from '../../src/generation.ts';
 import { messageToolCallId, toolStrict } from '../../src/openai/chat-fields.ts';
 import type { Field, FieldSchema } from '../../src/openai/field.ts';
-import { FIELDS, topK } from '../../src/openai/fields.ts';
-import { refuseUnsupported } from '../../src/openai/request-body.ts';
-import { chat, parse, refuses } from './samples.ts';
+import { ServiceError } from '../../src/errors.ts';
+import { FIELDS } from '../../src/openai/fields.ts';
+import { FEATURES, type Feature } from '../../src/features.ts';
+import { CHAT, TEXT } from '../../src/openai/protocols.ts';
+import { refuseUnsupported } from '../../src/openai/unsupported.ts';
+import { parse, refuses } from './samples.ts';
+
+const TOOL = { type: 'function', function: { name: 'f' } };
 
 /** Returns a body in which the field has this value, with the fields it depends on. */
 function bodyWith(field: Field, value: unknown): object {
@@ -87,20 +92,67 @@ test('every field has a description, a type and a default', () => {
   assert.equal(new Set(FIELDS.map(({ path, kinds }) => `${kinds.join()} ${path}`)).size, FIELDS.length);
 });
 
-test('a field that a dialect does not support is refused', () => {
-  const { request } = chat();
-  for (const field of FIELDS) {
-    const { path, supportedBy } = field;
+/** Requests that ask for one feature each, besides what it requires. */
+const ASKING: Record<Feature, ReturnType<typeof parse>> = {
+  severalPrompts: parse('text', { prompt: ['a', 'b'] }),
+  topK: parse('chat', { top_k: 5 }),
+  minP: parse('chat', { min_p: 0.5 }),
+  seed: parse('chat', { seed: 0 }),
+  presencePenalty: parse('text', { presence_penalty: 1 }),
+  frequencyPenalty: parse('chat', { frequency_penalty: -1 }),
+  repetitionPenalty: parse('chat', { repetition_penalty: 2 }),
+  logitBias: parse('chat', { logit_bias: { 5: 1 } }),
+  choices: parse('text', { n: 2 }),
+  logprobs: parse('text', { logprobs: 0 }),
+  topLogprobs: parse('chat', { logprobs: true, top_logprobs: 1 }),
+  echo: parse('text', { echo: true }),
+  chatFormat: parse('chat', { response_format: { type: 'json_object' } }),
+  textFormat: parse('text', { response_format: { type: 'json_object' } }),
+  earlierCalls: parse('chat', {
+    messages: [
+      {
+        role: 'assistant',
+        tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }],
+      },
+      { role: 'tool', tool_call_id: 'a', content: 'x' },
+    ],
+  }),
+  tools: parse('chat', { tools: [TOOL] }),
+  strictTools: parse('chat', {
+    tools: [{ ...TOOL, function: { ...TOOL.function, strict: true, parameters: { type: 'object' } } }],
+  }),
+  toolChoice: parse('chat', { tools: [TOOL], tool_choice: 'required' }),
+  singleCalls: parse('chat', { tools: [TOOL], parallel_tool_calls: false }),
+  reasoningEffort: parse('chat', { reasoning_effort: 'low' }),
+  templateVariables: parse('chat', { chat_template_kwargs: { a: 1 } }),
+};
+
+test('a feature that a dialect does not support is refused with the path of its field', () => {
+  for (const [feature, request] of Object.entries(ASKING)) {
+    const { servers, isUsed } = FEATURES[feature as Feature];
+    assert.ok(isUsed(request), feature);
+    const protocol = request.kind === 'chat' ? CHAT : TEXT;
+    const paths = (Object.keys(FEATURES) as Feature[])
+      .filter((each) => FEATURES[each].isUsed(request))
+      .map((each) => protocol.paramOf(each));
     for (const dialect of DIALECTS) {
-      const check = () => refuseUnsupported({ request, used: [field] }, [dialect]);
-      if (supportedBy === 'all' || supportedBy.includes(dialect)) check();
-      else refuses(check, 'unsupported_parameter', path);
+      const check = () => refuseUnsupported(request, [dialect], protocol);
+      if (servers.some((server) => server === dialect)) check();
+      else
+        assert.throws(check, (error) => error instanceof ServiceError && paths.includes(error.param ?? ''));
     }
   }
-  refuses(
-    () => refuseUnsupported({ request, used: [topK] }, ['vllm', 'tgi']),
-    'unsupported_parameter',
-    'top_k',
-  );
-  refuseUnsupported({ request, used: [] }, ['tgi']);
+  const asking = ASKING.topK;
+  refuses(() => refuseUnsupported(asking, ['vllm', 'tgi'], CHAT), 'unsupported_parameter', 'top_k');
+  refuseUnsupported(parse('chat', {}), ['tgi'], CHAT);
+});
+
+test('every feature has a field in each protocol that can ask for it', () => {
+  for (const feature of Object.keys(FEATURES) as Feature[]) {
+    const { kind } = ASKING[feature];
+    assert.ok(
+      FIELDS.some((field) => field.feature === feature && field.kinds.includes(kind)),
+      feature,
+    );
+  }
 });

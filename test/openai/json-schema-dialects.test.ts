@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { DIALECTS, type Dialect } from '../../src/generation.ts';
-import { refuseUnsupported } from '../../src/openai/request-body.ts';
+import { CHAT } from '../../src/openai/protocols.ts';
+import { refuseUnsupported } from '../../src/openai/unsupported.ts';
 import { patternFeatures } from '../../src/openai/json-schema-pattern.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SCHEMA_CASES } from '../peers/schemas.ts';
@@ -10,8 +11,9 @@ import { chat, refuses } from './samples.ts';
 
 const check = (schema: unknown, ...dialects: Dialect[]): void =>
   refuseUnsupported(
-    chat({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } }),
+    chat({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } }).request,
     dialects,
+    CHAT,
   );
 
 /** Returns the keyword and the message of the refusal, or null if the schema is accepted. */

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { parseChatRequest } from '../../src/openai/chat-request.ts';
 import { parseTextRequest } from '../../src/openai/text-request.ts';
-import type { ParsedRequest, ParseOptions } from '../../src/protocol.ts';
+import { FEATURES, type Feature } from '../../src/features.ts';
+import { CHAT, TEXT } from '../../src/openai/protocols.ts';
+import type { ParseOptions, Protocol } from '../../src/protocol.ts';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 import type {
   ChatRequest,
@@ -21,12 +23,24 @@ export const TEXT_IDENTITY = { id: 'cmpl-1', created: 1, model: 'ns/m' };
 
 export const USAGE = { promptTokens: 9, completionTokens: 3, cachedTokens: 0, reasoningTokens: 0 };
 
-export function chat(fields: object = {}, options: ParseOptions = CALLER): ParsedRequest<ChatRequest> {
-  return parseChatRequest({ ...CHAT_BODY, ...fields }, options);
+interface Parsed<R extends GenerationRequest> {
+  request: R;
+  /** The fields that ask for features that not every server supports, sorted. */
+  used: string[];
 }
 
-export function text(fields: object = {}, options: ParseOptions = CALLER): ParsedRequest<TextRequest> {
-  return parseTextRequest({ ...TEXT_BODY, ...fields }, options);
+export function chat(fields: object = {}, options: ParseOptions = CALLER): Parsed<ChatRequest> {
+  return parsed(parseChatRequest({ ...CHAT_BODY, ...fields }, options), CHAT);
+}
+
+export function text(fields: object = {}, options: ParseOptions = CALLER): Parsed<TextRequest> {
+  return parsed(parseTextRequest({ ...TEXT_BODY, ...fields }, options), TEXT);
+}
+
+function parsed<R extends GenerationRequest>(request: R, protocol: Protocol): Parsed<R> {
+  const features = Object.keys(FEATURES) as Feature[];
+  const used = features.filter((feature) => FEATURES[feature].isUsed(request));
+  return { request, used: used.map((feature) => protocol.paramOf(feature)).sort() };
 }
 
 export function parse(

@@ -4,7 +4,8 @@ import * as fc from 'fast-check';
 import { DIALECTS, REASONING_EFFORTS } from '../../src/generation.ts';
 import { RESERVED_VARIABLES } from '../../src/openai/chat-fields.ts';
 import { MAX_SCHEMA_CHARACTERS, MAX_SCHEMA_NODES } from '../../src/openai/json-schema.ts';
-import { refuseUnsupported } from '../../src/openai/request-body.ts';
+import { CHAT } from '../../src/openai/protocols.ts';
+import { refuseUnsupported } from '../../src/openai/unsupported.ts';
 import { chat, refuses } from './samples.ts';
 
 const tool = (name: unknown = 'f', fields: object = {}) => ({
@@ -165,9 +166,9 @@ test('without tools, a choice other than none and auto is refused, and parallel_
   refuses(() => chat({ parallel_tool_calls: 'no' }), 'invalid_type', 'parallel_tool_calls');
 });
 
-const usedBy = (fields: object) => chat(fields).used.map(({ path }) => path);
+const usedBy = (fields: object) => chat(fields).used;
 
-test('only fields with an effect are marked as used', () => {
+test('only fields with an effect ask for features', () => {
   assert.deepEqual(usedBy({ tools: [], reasoning_effort: 'none', chat_template_kwargs: {} }), []);
   assert.deepEqual(usedBy({ tools: [tool()], tool_choice: 'auto', parallel_tool_calls: true }), ['tools']);
   assert.deepEqual(
@@ -193,7 +194,7 @@ test('a field that the dialect does not support is refused, and the error names 
   const refusedBy = (fields: object) =>
     DIALECTS.filter((dialect) => {
       try {
-        refuseUnsupported(chat(fields), [dialect]);
+        refuseUnsupported(chat(fields).request, [dialect], CHAT);
         return false;
       } catch {
         return true;
@@ -206,7 +207,11 @@ test('a field that the dialect does not support is refused, and the error names 
   assert.deepEqual(refusedBy({ chat_template_kwargs: { enable_thinking: false } }), ['tgi', 'openai']);
   assert.deepEqual(refusedBy({ reasoning_effort: 'none', tools: [], tool_choice: 'auto' }), []);
   const unenforced = chat(strict({ type: 'object', properties: { a: { type: 'string', format: 'uuid' } } }));
-  refuses(() => refuseUnsupported(unenforced, ['tgi']), 'unsupported_parameter', 'tools[].function.strict');
+  refuses(
+    () => refuseUnsupported(unenforced.request, ['tgi'], CHAT),
+    'unsupported_parameter',
+    'tools[].function.strict',
+  );
   assert.equal(unenforced.request.tools[0]?.strict, true);
 });
 

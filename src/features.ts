@@ -1,0 +1,121 @@
+import {
+  toolsOf,
+  type ChatRequest,
+  type Dialect,
+  type GenerationRequest,
+  type TextRequest,
+} from './generation.ts';
+
+/** Something that a request can ask for and that not every server supports. */
+interface FeatureSupport {
+  /**
+   * The servers that support it. It follows their source code (vLLM and SGLang `protocol.py`, llama-server
+   * `server-schema.cpp`, TGI `lib.rs`). What a server accepts and ignores is not supported. `openai` has what OpenAI's API
+   * has.
+   */
+  readonly servers: readonly Dialect[];
+  isUsed(request: GenerationRequest): boolean;
+}
+
+const SAMPLERS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
+const WITH_OPENAI: readonly Dialect[] = [...SAMPLERS, 'openai'];
+const MANY_CHOICES: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'openai'];
+/** vLLM and SGLang must be started with a parser for tool calls, and llama-server with the model's chat template. */
+const TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi', 'openai'];
+/** TGI constrains arguments to the properties of the schema, but ignores its references and other keywords. */
+const STRICT_TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server', 'openai'];
+
+type IsUsed<R extends GenerationRequest> = (request: R) => boolean;
+
+/** Only chats can ask for the feature. */
+const inChats =
+  (isUsed: IsUsed<ChatRequest>): IsUsed<GenerationRequest> =>
+  (request) => {
+    switch (request.kind) {
+      case 'chat':
+        return isUsed(request);
+      case 'text':
+        return false;
+    }
+  };
+
+/** Only text completions can ask for the feature. */
+const inTexts =
+  (isUsed: IsUsed<TextRequest>): IsUsed<GenerationRequest> =>
+  (request) => {
+    switch (request.kind) {
+      case 'chat':
+        return false;
+      case 'text':
+        return isUsed(request);
+    }
+  };
+
+/** Each protocol has its own names for these: see `Protocol.paramOf`. */
+export const FEATURES = {
+  severalPrompts: {
+    servers: MANY_CHOICES,
+    isUsed: inTexts(({ prompts }) => prompts.length > 1),
+  },
+  topK: { servers: SAMPLERS, isUsed: ({ sampling }) => (sampling.topK ?? 0) !== 0 },
+  minP: { servers: SAMPLERS, isUsed: ({ sampling }) => sampling.minP !== 0 },
+  seed: {
+    servers: ['sluice', 'vllm', 'llama-server', 'tgi', 'openai'],
+    isUsed: ({ sampling }) => sampling.seed !== null,
+  },
+  presencePenalty: { servers: WITH_OPENAI, isUsed: ({ sampling }) => sampling.presencePenalty !== 0 },
+  frequencyPenalty: {
+    servers: [...SAMPLERS, 'tgi', 'openai'],
+    isUsed: ({ sampling }) => sampling.frequencyPenalty !== 0,
+  },
+  repetitionPenalty: { servers: SAMPLERS, isUsed: ({ sampling }) => sampling.repetitionPenalty !== 1 },
+  logitBias: { servers: WITH_OPENAI, isUsed: ({ sampling }) => sampling.logitBias.size > 0 },
+  choices: { servers: MANY_CHOICES, isUsed: ({ choices }) => choices > 1 },
+  logprobs: { servers: WITH_OPENAI, isUsed: ({ logprobs }) => logprobs !== null },
+  topLogprobs: {
+    servers: WITH_OPENAI,
+    isUsed: inChats(({ logprobs }) => (logprobs ?? 0) > 0),
+  },
+  echo: { servers: MANY_CHOICES, isUsed: inTexts(({ echo }) => echo) },
+  chatFormat: {
+    servers: WITH_OPENAI,
+    isUsed: inChats(({ responseFormat }) => responseFormat.type !== 'text'),
+  },
+  textFormat: {
+    servers: SAMPLERS,
+    isUsed: inTexts(({ responseFormat }) => responseFormat.type !== 'text'),
+  },
+  earlierCalls: {
+    servers: TOOLS,
+    isUsed: inChats(({ messages }) =>
+      messages.some((message) => message.role === 'assistant' && message.toolCalls.length > 0),
+    ),
+  },
+  tools: { servers: TOOLS, isUsed: (request) => toolsOf(request).length > 0 },
+  strictTools: { servers: STRICT_TOOLS, isUsed: (request) => toolsOf(request).some(({ strict }) => strict) },
+  toolChoice: {
+    servers: TOOLS,
+    isUsed: inChats(({ toolChoice }) => toolChoice.type !== 'auto' && toolChoice.type !== 'none'),
+  },
+  singleCalls: { servers: TOOLS, isUsed: inChats(({ parallelToolCalls }) => !parallelToolCalls) },
+  reasoningEffort: {
+    servers: [...SAMPLERS, 'openai'],
+    isUsed: inChats(({ reasoningEffort }) => reasoningEffort !== null && reasoningEffort !== 'none'),
+  },
+  templateVariables: {
+    servers: SAMPLERS,
+    isUsed: inChats(({ templateVariables }) => Object.keys(templateVariables).length > 0),
+  },
+} as const satisfies Readonly<Record<string, FeatureSupport>>;
+
+export type Feature = keyof typeof FEATURES;
+
+const ALL = Object.entries(FEATURES) as readonly (readonly [Feature, FeatureSupport])[];
+
+/** Returns the first feature of a request that one of these servers does not support; null: none. */
+export function unsupportedFeature(request: GenerationRequest, servers: readonly Dialect[]): Feature | null {
+  const found = ALL.find(
+    ([, feature]) => !servers.every((server) => feature.servers.includes(server)) && feature.isUsed(request),
+  );
+  return found?.[0] ?? null;
+}
