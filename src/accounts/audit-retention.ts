@@ -1,4 +1,5 @@
 import type { Database } from '../database/database.ts';
+import { firstIdAt } from '../database/partitions.ts';
 import { AUDIT_KEEP_FROM } from '../database/schema.ts';
 import type { Log } from '../log.ts';
 
@@ -7,10 +8,13 @@ const INTERVAL_MS = 3_600_000;
 /** Entries per statement, because a statement blocks the event loop on SQLite. */
 const BATCH = 500;
 
-/** Deletes entries of the audit log that are older than `audit.keepDays`, at the start and every hour. */
+/**
+ * Deletes entries of the audit log that are older than `audit.keepDays`, at the start and every hour. Without this
+ * setting, makes the database refuse to delete any entry.
+ */
 export class AuditRetention implements AsyncDisposable {
   readonly #database: Database;
-  readonly #keepDays: number;
+  readonly #keepDays: number | undefined;
   readonly #log: Log;
   readonly #now: () => number;
   readonly #timer: NodeJS.Timeout;
@@ -18,7 +22,7 @@ export class AuditRetention implements AsyncDisposable {
   #stopped = false;
 
   /** `now` returns Unix milliseconds. */
-  constructor(database: Database, keepDays: number, log: Log, now: () => number = Date.now) {
+  constructor(database: Database, keepDays: number | undefined, log: Log, now: () => number = Date.now) {
     this.#database = database;
     this.#keepDays = keepDays;
     this.#log = log;
@@ -26,9 +30,8 @@ export class AuditRetention implements AsyncDisposable {
     this.#timer = setInterval(() => void this.deleteOld(), INTERVAL_MS).unref();
   }
 
-  /** Returns null without `keepDays`: entries are kept forever. */
-  static open(database: Database, keepDays: number | undefined, log: Log): AuditRetention | null {
-    if (keepDays === undefined) return null;
+  /** Starts the first deletion, and returns before it ends. */
+  static open(database: Database, keepDays: number | undefined, log: Log): AuditRetention {
     const retention = new AuditRetention(database, keepDays, log);
     void retention.deleteOld();
     return retention;
@@ -48,7 +51,7 @@ export class AuditRetention implements AsyncDisposable {
   }
 
   async #deleteOld(): Promise<void> {
-    const keepFrom = this.#now() - this.#keepDays * DAY_MS;
+    const keepFrom = this.#keepDays === undefined ? 0 : this.#now() - this.#keepDays * DAY_MS;
     let deleted = 0;
     try {
       await this.#allowDeletion(keepFrom);
@@ -87,10 +90,4 @@ export class AuditRetention implements AsyncDisposable {
       .executeTakeFirst();
     return Number(numDeletedRows);
   }
-}
-
-/** Returns a text that sorts before the UUIDv7s of this time and after those of earlier times. */
-function firstIdAt(unixMs: number): string {
-  const hex = Math.max(unixMs, 0).toString(16).padStart(12, '0');
-  return `${hex.slice(0, 8)}-${hex.slice(8)}`;
 }

@@ -10,8 +10,8 @@ const DROP_WAIT_MS = 200;
 const LOCK = 0x51_01_cf;
 
 /**
- * Returns the smallest UUIDv7 of a request that arrives at `atMs` (Unix milliseconds) or later. The rows of the ledger
- * are ordered by ID, and thus by time.
+ * Returns the smallest UUIDv7 of a row that is created at `atMs` (Unix milliseconds) or later. The rows of the ledger and
+ * of the audit log are ordered by ID, and thus by time.
  */
 export function firstIdAt(atMs: number): string {
   const time = Math.max(0, Math.floor(atMs)).toString(16).padStart(12, '0');

@@ -323,7 +323,7 @@ export const MODELS_REVISION = 'models_revision';
 /** Row of `settings`: the ID of the default model. Absent: the first model is the default. */
 export const DEFAULT_MODEL = 'default_model';
 
-/** Row of `settings`: the audit log may be deleted up to this time, in Unix milliseconds. Absent: not at all. */
+/** Row of `settings`: entries of the audit log from before this time, in Unix milliseconds, may be deleted. Absent: none. */
 export const AUDIT_KEEP_FROM = 'audit_keep_from';
 
 /** Row of `settings`: 256 random bits in hexadecimal that sign the console's cookies. */

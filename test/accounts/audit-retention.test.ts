@@ -2,32 +2,34 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { AuditRetention } from '../../src/accounts/audit-retention.ts';
 import { listAudit, recordAudit, SERVICE } from '../../src/accounts/audit.ts';
+import type { Database } from '../../src/database/database.ts';
+import { firstIdAt } from '../../src/database/partitions.ts';
 import { SILENT } from '../../src/log.ts';
 import { testDatabases } from '../servers.ts';
 
 const DAY_MS = 86_400_000;
 
+async function insertEntry({ kysely }: Database, at: number): Promise<void> {
+  await kysely
+    .insertInto('audit')
+    .values({
+      id: firstIdAt(at),
+      at,
+      actor: SERVICE.id,
+      ip: null,
+      action: 'plan.change',
+      subject: 'plan:free',
+      account_id: null,
+      detail: '{}',
+    })
+    .execute();
+}
+
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
     test('entries are deleted after `keepDays`, and not before', async () => {
       await using database = await kind.open();
-      for (let n = 0; n < 1200; n += 1) {
-        const at = Date.UTC(2026, 0, 1) + n;
-        const time = at.toString(16).padStart(12, '0');
-        await database.kysely
-          .insertInto('audit')
-          .values({
-            id: `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`,
-            at,
-            actor: SERVICE.id,
-            ip: null,
-            action: 'plan.change',
-            subject: 'plan:free',
-            account_id: null,
-            detail: '{}',
-          })
-          .execute();
-      }
+      for (let n = 0; n < 1200; n += 1) await insertEntry(database, Date.UTC(2026, 0, 1) + n);
       await recordAudit(database, SERVICE, { action: 'plan.create', subject: 'plan:free' });
       const actions = async () => {
         const rows = await database.kysely
@@ -63,6 +65,19 @@ for (const kind of testDatabases()) {
           .execute(),
       );
       assert.equal((await listAudit(database, {})).items.length, 1);
+    });
+
+    test('no entry can be deleted after `keepDays` is removed', async () => {
+      await using database = await kind.open();
+      const first = Date.UTC(2026, 0, 1);
+      await insertEntry(database, first);
+      await using limited = new AuditRetention(database, 30, SILENT, () => first);
+      await limited.deleteOld();
+      await insertEntry(database, first - 31 * DAY_MS);
+      await using unlimited = new AuditRetention(database, undefined, SILENT);
+      await unlimited.deleteOld();
+      await assert.rejects(database.kysely.deleteFrom('audit').where('at', '<', first).execute());
+      assert.equal((await listAudit(database, {})).items.length, 2);
     });
   });
 }
