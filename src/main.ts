@@ -2,7 +2,6 @@
 import { Command, CommanderError } from 'commander';
 import { addSettings } from './commands/settings.ts';
 import { OLDEST_NODE, VERSION } from './version.ts';
-import { nearest } from './nearest.ts';
 import { PROGRAM } from './program-name.ts';
 
 /**
@@ -45,33 +44,8 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
 /** The summary is shown in the list of commands, so that the list can be printed without loading any command. */
 type CommandEntry = readonly [summary: string, load: () => Promise<{ register: (program: Command) => void }>];
 
-/**
- * Reports an unknown option before a missing one, because the unknown option is often a misspelling of the missing one.
- */
-class CommandLine extends Command {
-  override createCommand(name?: string): Command {
-    return new CommandLine(name);
-  }
-
-  override parseOptions(args: string[]): ReturnType<Command['parseOptions']> {
-    const parsed = super.parseOptions(args);
-    const [unknown] = parsed.unknown;
-    // An option that a command with subcommands does not know may belong to one of them. Commander never lists `--help`
-    // as a known option.
-    const hasSubcommands = this.parent === null || this.commands.length > 0;
-    if (unknown === undefined || hasSubcommands || parsed.unknown.some(isHelp)) return parsed;
-    const known = this.options.flatMap(({ long, hidden }) => (long && !hidden ? [long] : []));
-    const near = nearest(unknown, known);
-    return this.error(
-      `error: unknown option '${unknown}'${near === null ? '' : `\n(Did you mean ${near}?)`}`,
-    );
-  }
-}
-
-const isHelp = (flag: string): boolean => flag === '--help' || flag === '-h';
-
 async function main(args: readonly string[]): Promise<void> {
-  const program = new CommandLine('sluice')
+  const program = new Command('sluice')
     .description('An OpenAI-compatible inference service with embedded llama.cpp.')
     .version(VERSION)
     .showHelpAfterError()

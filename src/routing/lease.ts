@@ -17,6 +17,9 @@ interface Dispatcher {
  */
 const COMPLETION_WEIGHT = 2;
 
+/** Completion tokens after which an account is charged again while it generates. Charging each would cost more than it helps. */
+const CHARGED_TOKENS = 32;
+
 /** One request on one replica, counted as load until released. */
 export class Lease {
   readonly #dispatcher: Dispatcher;
@@ -26,6 +29,8 @@ export class Lease {
   readonly #ticket: number;
   /** Work charged to the account for the request so far, in prompt tokens. */
   #charged: number;
+  /** Work so far. */
+  #work = 0;
   #released = false;
 
   /** `charged`: work charged for earlier attempts. Charges the part of `work` that exceeds `charged`. */
@@ -69,9 +74,10 @@ export class Lease {
     this.replica.breaker.responseStarted(this.#ticket);
   }
 
-  /** Charges the account for the tokens so far. */
+  /** Charges the account for the tokens so far: for some at once, and for the rest when the lease is released. */
   charge({ promptTokens, cachedTokens, completionTokens }: Usage): void {
-    this.#chargeUpTo(promptTokens - cachedTokens + COMPLETION_WEIGHT * completionTokens);
+    this.#work = promptTokens - cachedTokens + COMPLETION_WEIGHT * completionTokens;
+    if (this.#work >= this.#charged + COMPLETION_WEIGHT * CHARGED_TOKENS) this.#chargeUpTo(this.#work);
   }
 
   #chargeUpTo(work: number): void {
@@ -84,6 +90,7 @@ export class Lease {
   release(result: RequestResult, error?: unknown): void {
     if (this.#released) return;
     this.#released = true;
+    this.#chargeUpTo(this.#work);
     const { replica } = this;
     this.#assignment.end();
     replica.inFlight--;

@@ -56,10 +56,10 @@ test('an invalid command line exits with 2 and the usage on standard error', asy
       /^error: .*--port.* Expected a port from 1 to 65535, or 0 for any free port\.\n\nUsage: sluice serve /,
     ],
     [
-      ['keys', 'create', '--nmae', 'a'],
-      /^error: unknown option '--nmae'\n\(Did you mean --name\?\)\n\nUsage: sluice keys create /,
+      ['keys', 'list', '--jsno'],
+      /^error: unknown option '--jsno'\n\(Did you mean --json\?\)\n\nUsage: sluice keys list /,
     ],
-    [['keys', 'create', '--json', '-x'], /^error: unknown option '-x'\n\nUsage: sluice keys create /],
+    [['keys', 'list', '-x'], /^error: unknown option '-x'\n\nUsage: sluice keys list /],
     [['keys', 'create'], /required option '--name <name>' not specified/],
     [['keys', 'create', '--name', 'a', '--kind', 'root'], /Allowed choices are caller, admin/],
     [['keys', 'create', '--name', 'a', '--expires-in', '3x'], /Expected a duration such as 30d/],

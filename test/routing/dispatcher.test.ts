@@ -330,8 +330,14 @@ test('a retried request that was charged for its first attempt is not charged tw
   const second = sent(dispatcher.acquire(routed('x', { failures, charged: first.charged })));
   second.charge(usage);
   assert.equal(share.counter, 200);
-  second.charge({ ...usage, completionTokens: 60 });
-  assert.equal(share.counter, 220);
+  // Further tokens are charged 32 at a time, and the rest at the end.
+  second.charge({ ...usage, completionTokens: 81 });
+  assert.equal(share.counter, 200);
+  second.charge({ ...usage, completionTokens: 82 });
+  assert.equal(share.counter, 264);
+  second.charge({ ...usage, completionTokens: 83 });
+  second.release('succeeded');
+  assert.equal(share.counter, 266);
 });
 
 test('after any sequence of requests, no request is lost and no count leaks', async () => {
