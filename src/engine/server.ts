@@ -96,6 +96,8 @@ class RequestHandler {
       if (this.#closing)
         throw new ServiceError('shutting_down', 'The engine is stopping.', { retryAfterMs: 1000 });
       const body = await jsonBody(await readBody(request, this.#maxBodyBytes));
+      // The client may have disconnected while a large body was parsed.
+      if (response.closed) return;
       const generation = this.#accept(readEngineRequest(body()));
       this.#options.beforeResponse?.(generation, response);
       // An injected fault may have completed the response.

@@ -1,6 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
+import { ServiceError } from '../errors.ts';
 import type { Protocol } from '../protocol.ts';
 import { jsonBody } from '../openai/json-thread.ts';
 import { callerOf, invalidKey, refuseWhileStopping } from './authenticate.ts';
@@ -76,7 +77,15 @@ export class GenerationEndpoint {
     const bytes = memory === null ? EMPTY : await readBody(request, this.#context.limits.bodyBytes, memory);
     if (exchange.idempotencyKey !== null) exchange.fingerprint = fingerprintOf(exchange.protocol, bytes);
     const body = jsonBody(bytes);
-    exchange.body = body instanceof Promise ? await body : body;
+    if (body instanceof Promise) {
+      // The thread has the bytes, even if the client disconnects meanwhile.
+      memory?.retain();
+      exchange.body = await body;
+      memory?.release();
+      if (response.closed) throw new ServiceError('request_timeout', 'The client has disconnected.');
+    } else {
+      exchange.body = body;
+    }
     // A body can take minutes to arrive, and the key may have been revoked or restricted meanwhile.
     const current = this.#context.keys.current(caller);
     if (current === null) throw invalidKey(request.headers.authorization);

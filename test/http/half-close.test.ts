@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { untilIdle, chat, scriptedYaml, startService } from '../harness.ts';
+import { LARGE_JSON, writeLargeJson } from '../../src/openai/json-thread.ts';
+import { untilIdle, chat, scriptedYaml, startService, until } from '../harness.ts';
 import { requestText, Wire } from './wire.ts';
 
 const service = await startService(scriptedYaml({}));
@@ -46,3 +47,25 @@ describe('a client that closes its side after a whole request', () => {
     }
   });
 });
+
+test('a client that disconnects while its large body is parsed starts no generation', async () => {
+  for (const more of [{}, { 'Idempotency-Key': 'parsed' }] as Record<string, string>[]) {
+    const before = refusals();
+    using wire = await Wire.open(service.url);
+    // The thread is busy until the service has seen that the client is gone.
+    const busy = writeLargeJson('\u0001'.repeat(30 * LARGE_JSON));
+    const text = JSON.stringify(chat(scripted({ tokens: 16, tokenMs: 1_000_000 })));
+    wire.send(requestText(CHAT, { ...key, ...more }, text.padEnd(LARGE_JSON)));
+    await until(() => wire.socket.bytesWritten > LARGE_JSON && wire.socket.writableLength === 0);
+    await fetch(`${service.url}/healthz`);
+    wire.socket.destroy();
+    await busy;
+    await until(() => refusals() > before);
+    await untilIdle(service);
+  }
+});
+
+/** Number of the requests that were refused so far. */
+function refusals(): number {
+  return service.log().split('request refused').length;
+}
