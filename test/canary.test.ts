@@ -5,6 +5,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { createKeyText } from '../src/accounts/key-format.ts';
+import { ENGINE_PROTOCOL } from '../src/engine/engine-protocol.ts';
 import { scripted, type Directive } from '../src/engine/scripted/options.ts';
 import { NO_END } from './default-model.ts';
 import { runCli, spawnService, temporaryFolder, until } from './harness.ts';
@@ -55,7 +56,8 @@ async function listen(handle: (request: IncomingMessage, response: ServerRespons
 
 const replica = await listen((request, response) => {
   if (request.method === 'GET') {
-    response.end(`{"data":[{"id":"${MARK}","max_model_len":1000}]}`);
+    const engine = { protocol: ENGINE_PROTOCOL, contextTokens: 1000 };
+    response.end(JSON.stringify({ data: [{ id: MARK, max_model_len: 1000 }], ...engine }));
     return;
   }
   let body = '';
