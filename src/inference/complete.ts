@@ -140,7 +140,10 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
 
   async #begin(): Promise<EventResult> {
     try {
-      if (this.#lease === null) await this.#admit();
+      if (this.#queueEntry === null) await this.#admit();
+      else if (this.#interruption === null) this.#model.enterAgain(this.#queueEntry, this.#failures);
+      else this.#queueEntry.waitToContinue();
+      this.#stop.signal.throwIfAborted();
       this.#events = await this.#sendToReplica();
     } catch (error) {
       return await this.#end(error);
@@ -154,7 +157,6 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     this.#queueEntry = this.#model.enter(this.#identity.caller.accountId, this.#stop);
     await this.#accounting.open(this.#request);
     this.#accounting.opened?.catch((error: unknown) => this.#stop.abort(error));
-    this.#stop.signal.throwIfAborted();
   }
 
   /** Sends the request to a replica, when one has room. */

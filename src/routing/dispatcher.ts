@@ -90,6 +90,11 @@ export class Dispatcher {
     return sum;
   }
 
+  /** See `Placement.free`. */
+  free(failures: RoutedRequest['failures']): number {
+    return this.#placement.free(failures);
+  }
+
   /**
    * Chooses a replica for a request, and counts the request there until the lease is released. Waits while the replica
    * has no room, or while an idle model is loaded for the request. If the replica fails in the meantime, chooses

@@ -56,6 +56,14 @@ export class Placement {
     return !this.#replicas.some((other) => other.ready && isOpen(other, false));
   }
 
+  /** How many choices of requests that have not failed on these replicas can be sent now. */
+  free(failures: RoutedRequest['failures']): number {
+    const ready = this.#replicas.filter(({ ready, engine }) => ready && !failures.has(engine));
+    const open = ready.filter((replica) => isOpen(replica, false));
+    // A paused replica gets requests only if there is no other.
+    return (open.length > 0 ? open : ready).reduce((sum, { free }) => sum + Math.max(0, free), 0);
+  }
+
   /**
    * Returns the replicas to choose from. A request that has failed elsewhere is not used as the trial of a paused
    * replica. If all replicas are paused or limited, returns the one that resumes first: a breaker must not refuse a

@@ -7,18 +7,21 @@ export interface QueueLimits {
 }
 
 /**
- * Bounds the number of requests of one model that were accepted but not yet sent to a replica. A request that exceeds
- * the bound takes the place of a request of the account with the most ("longest queue drop"), so that no account can
- * keep the others out.
+ * Bounds the number of requests of one model that wait for a replica: they were accepted but not yet sent, or their
+ * replica has failed. A request that exceeds the bound takes the place of a request of the account with the most
+ * ("longest queue drop"), so that no account can keep the others out.
  */
 export class Queue {
   readonly limits: QueueLimits;
   /**
-   * The requests of each account that have entered and have not been sent yet, whether or not they have to wait.
-   * Accounts and requests are in order of arrival. No set is empty.
+   * The waiting requests of each account, without those in `#continued`. Accounts are in the order in which they began
+   * to wait. No set is empty.
    */
   readonly #entries = new Map<string, Set<QueueEntry>>();
+  /** Responses that wait to be continued. They are not removed, because their callers have received a part. */
+  readonly #continued = new Set<QueueEntry>();
   #size = 0;
+  #arrivals = 0;
 
   constructor(limits: QueueLimits) {
     this.limits = limits;
@@ -30,26 +33,51 @@ export class Queue {
    * more requests than `accountId`. `free`: how many requests could be sent to replicas now.
    */
   enter(free: number, accountId: string, stop: AbortController): QueueEntry {
-    if (this.#size >= this.limits.maxRequests + free) this.#makeRoom(accountId);
-    const entry = new QueueEntry(this, accountId, stop);
-    const entries = this.#entries.get(accountId);
-    if (entries) entries.add(entry);
-    else this.#entries.set(accountId, new Set([entry]));
-    this.#size++;
+    if (this.#size >= this.limits.maxRequests + free) {
+      const own = this.#entries.get(accountId)?.size ?? 0;
+      const most = this.#most();
+      // With a difference of one, two accounts would remove each other's requests in turn.
+      if (most.size <= own + 1) throw this.#full('Try again later.');
+      this.#removeLatest(most);
+    }
+    const entry = new QueueEntry(this, accountId, stop, this.#arrivals++);
+    this.#add(entry);
     return entry;
   }
 
-  #makeRoom(accountId: string): void {
-    const own = this.#entries.get(accountId)?.size ?? 0;
+  /** Called by `QueueEntry.waitAgain`. */
+  enterAgain(entry: QueueEntry, free: number): void {
+    this.#add(entry);
+    if (this.#size > this.limits.maxRequests + free) this.#removeLatest(this.#most());
+  }
+
+  /** Called by `QueueEntry.waitToContinue`. */
+  enterToContinue(entry: QueueEntry): void {
+    this.#continued.add(entry);
+    this.#size++;
+  }
+
+  #add(entry: QueueEntry): void {
+    const entries = this.#entries.get(entry.accountId);
+    if (entries) entries.add(entry);
+    else this.#entries.set(entry.accountId, new Set([entry]));
+    this.#size++;
+  }
+
+  /** The requests of the account with the most. */
+  #most(): ReadonlySet<QueueEntry> {
     let most: ReadonlySet<QueueEntry> = new Set();
     for (const entries of this.#entries.values()) if (entries.size > most.size) most = entries;
-    // With a difference of one, two accounts would remove each other's requests in turn.
-    const latest = most.size > own + 1 ? [...most].at(-1) : undefined;
-    if (!latest) throw this.#full('Try again later.');
+    return most;
+  }
+
+  /** `entries` must not be empty. */
+  #removeLatest(entries: ReadonlySet<QueueEntry>): void {
+    const latest = [...entries].reduce((a, b) => (a.arrival > b.arrival ? a : b));
     latest.leave();
     latest.stop.abort(
       this.#full(
-        'This account had the most, so its latest request was removed for a request of another account. Try again later.',
+        'This account had the most, so its latest request was removed for another one. Try again later.',
       ),
     );
   }
@@ -65,8 +93,8 @@ export class Queue {
   /** Removes an entry. Idempotent. Called by `QueueEntry`. */
   remove(entry: QueueEntry): void {
     const entries = this.#entries.get(entry.accountId);
-    if (entries?.delete(entry) !== true) return;
-    if (entries.size === 0) this.#entries.delete(entry.accountId);
+    if (!this.#continued.delete(entry) && entries?.delete(entry) !== true) return;
+    if (entries?.size === 0) this.#entries.delete(entry.accountId);
     this.#size--;
   }
 }
@@ -75,16 +103,32 @@ export class QueueEntry {
   readonly accountId: string;
   /** Aborted if the request is removed. */
   readonly stop: AbortController;
+  /** When the request first entered the queue, as a sequence number. */
+  readonly arrival: number;
   readonly #queue: Queue;
 
-  constructor(queue: Queue, accountId: string, stop: AbortController) {
+  constructor(queue: Queue, accountId: string, stop: AbortController, arrival: number) {
     this.#queue = queue;
     this.accountId = accountId;
     this.stop = stop;
+    this.arrival = arrival;
   }
 
   /** Leaves the queue. Idempotent. */
   leave(): void {
     this.#queue.remove(this);
+  }
+
+  /**
+   * Enters the queue again, as early as before. If there are too many requests now, removes the latest one of the
+   * account with the most, which can be this one. `free`: how many requests could be sent to replicas now.
+   */
+  waitAgain(free: number): void {
+    this.#queue.enterAgain(this, free);
+  }
+
+  /** Enters the queue again to continue a response. The request is counted, but neither it nor another is removed. */
+  waitToContinue(): void {
+    this.#queue.enterToContinue(this);
   }
 }

@@ -133,9 +133,12 @@ export class ServedModel implements ConfiguredModel {
 
   /** Enters the queue, before anything is reserved for a request; see `Queue.enter`. Throws 503 `queue_full`. */
   enter(accountId: string, stop: AbortController): QueueEntry {
-    let free = 0;
-    for (const replica of this.#replicas) if (replica.ready) free += Math.max(0, replica.free);
-    return this.#queue.enter(free, accountId, stop);
+    return this.#queue.enter(this.#dispatcher.free(new Map()), accountId, stop);
+  }
+
+  /** Enters the queue again after a failure of a replica; see `QueueEntry.waitAgain`. */
+  enterAgain(entry: QueueEntry, failures: RoutedRequest['failures']): void {
+    entry.waitAgain(this.#dispatcher.free(failures));
   }
 
   /** Sends a request to a replica, when one has room; see `Dispatcher.acquire`. */

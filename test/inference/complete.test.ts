@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUIDv7 } from 'node:crypto';
 import { getEventListeners } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
@@ -370,6 +371,28 @@ test('a request waits in the queue until the replica has room', async () => {
   assert.equal(textOf(await collected), 'late');
   assertReleased(router);
   await slotsAreFree();
+});
+
+test('requests that wait again after their replica has failed do not exceed the queue', async () => {
+  const broken: ServerResponse[] = [];
+  const busy: [ServerResponse, IncomingMessage, Record<string, unknown>][] = [];
+  await using first = await HttpReplica.listen((response) => broken.push(response));
+  await using second = await HttpReplica.listen((...request) => busy.push(request));
+  const router = routerTo([first.engine, second.engine], { maxRequests: 2 }, { maxInFlight: 5 });
+  const codes: string[] = [];
+  const ends = Array.from({ length: 10 }, async () => {
+    await collect(run(router, chat())).catch((error: ServiceError) => codes.push(error.code));
+  });
+  await until(() => broken.length === 5 && busy.length === 5);
+  for (const response of broken) response.destroy();
+  await until(() => codes.length + (router.overview()[0]?.waiting ?? 0) === 5);
+  assert.deepEqual(codes, ['queue_full', 'queue_full', 'queue_full']);
+  for (const request of busy.splice(0)) respondHello(...request);
+  await until(() => busy.length === 2);
+  for (const request of busy) respondHello(...request);
+  await Promise.all(ends);
+  assert.equal(codes.length, 3);
+  assertReleased(router);
 });
 
 test('a request that waits longer than maxWaitMs is queue_full with a retry-after', async () => {

@@ -54,7 +54,7 @@ test('another account gets the place of the latest request of the account that f
   assert.equal(
     reason.message,
     'The queue of this model is full: 4 requests are waiting. This account had the most, so its latest request was ' +
-      'removed for a request of another account. Try again later.',
+      'removed for another one. Try again later.',
   );
 });
 
@@ -104,6 +104,57 @@ test('requests that could be sent now do not take the places of waiting requests
   requests.push(enter(queue, 'b', 2), enter(queue, 'a', 2));
   assert.deepEqual(removed(requests), []);
   assert.throws(() => enter(queue, 'a', 2), FULL);
+});
+
+test('a request that waits again takes its earlier place, and the latest of the account with the most is removed', () => {
+  const queue = newQueue();
+  const requests = enterAll(queue, 'aa');
+  for (const { entry } of requests) entry.leave();
+  requests.push(...enterAll(queue, 'aaab'));
+  requests[0]?.entry.waitAgain(0);
+  assert.deepEqual(removed(requests), ['a4']);
+  requests[1]?.entry.waitAgain(0);
+  assert.deepEqual(removed(requests), ['a3', 'a4']);
+  assert.throws(() => enter(queue, 'a'), FULL);
+});
+
+test('of accounts with equally many requests, a request that waits again takes the place of a later one', () => {
+  const queue = newQueue();
+  const requests = [enter(queue, 'a')];
+  requests[0]?.entry.leave();
+  requests.push(...enterAll(queue, 'bcde'));
+  requests[0]?.entry.waitAgain(0);
+  assert.deepEqual(removed(requests), ['b0']);
+  requests[0]?.entry.leave();
+  requests.push(enter(queue, 'f'));
+  assert.throws(() => enter(queue, 'g'), FULL);
+});
+
+test('a request that waits again and could be sent now removes none', () => {
+  const queue = newQueue();
+  const requests = enterAll(queue, 'a');
+  requests[0]?.entry.leave();
+  requests.push(...enterAll(queue, 'aaaa'));
+  requests[0]?.entry.waitAgain(1);
+  assert.deepEqual(removed(requests), []);
+});
+
+test('a response that waits to be continued is counted, but neither removed nor a reason to remove others', () => {
+  const queue = newQueue();
+  const requests = enterAll(queue, 'aaaa');
+  for (const { entry } of requests) entry.leave();
+  requests.push(...enterAll(queue, 'aa'));
+  for (const { entry } of requests.slice(0, 4)) entry.waitToContinue();
+  assert.deepEqual(removed(requests), []);
+  requests.push(enter(queue, 'b'));
+  assert.deepEqual(removed(requests), ['a5']);
+  assert.throws(() => enter(queue, 'b'), FULL);
+  for (const { entry } of requests) {
+    entry.leave();
+    entry.leave();
+  }
+  enterAll(queue, 'aaaa');
+  assert.throws(() => enter(queue, 'a'), FULL);
 });
 
 test('the account with the most requests makes room for an account with at least two fewer, and no count leaks', () => {

@@ -31,8 +31,11 @@ const OPTIONS: RoutingOptions = {
   clock,
 };
 
-/** Returns a model whose replicas have these states, and room for `maxInFlight` choices each. */
-function modelOf(states: readonly EngineState[], maxInFlight?: number): ServedModel {
+/** Returns a model whose replicas have these states, and room for these numbers of choices (unlimited by default). */
+function modelOf(
+  states: readonly EngineState[],
+  maxInFlight: readonly (number | undefined)[] = [],
+): ServedModel {
   const router = new Router(OPTIONS);
   router.serve(
     { id: ID, required: false, price: { prompt: 1, completion: 2 }, card: () => null },
@@ -41,7 +44,7 @@ function modelOf(states: readonly EngineState[], maxInFlight?: number): ServedMo
       state: () => state,
       capacity: () => null,
       report: () => EMPTY_REPORT,
-      maxInFlight,
+      maxInFlight: maxInFlight[index],
     })),
   );
   return router.model(ID);
@@ -111,7 +114,7 @@ test('the counts equal the running requests, and the selected replica has the lo
   );
   fc.assert(
     fc.property(fc.array(command, { maxLength: 60 }), (commands) => {
-      const model = modelOf([READY, READY, READY], 10);
+      const model = modelOf([READY, READY, READY], [10, 10, 10]);
       const entries: QueueEntry[] = [];
       const leases: Lease[] = [];
       const left = new Set<QueueEntry>();
@@ -149,7 +152,7 @@ test('the counts equal the running requests, and the selected replica has the lo
 });
 
 test('a request that would exceed the queue is queue_full with a retry-after, until a waiting request leaves', () => {
-  const model = modelOf([READY], 1);
+  const model = modelOf([READY], [1]);
   const entries = Array.from({ length: 5 }, () => enter(model));
   const refused = fault(() => enter(model));
   assert.deepEqual([refused.code, refused.status, refused.retryAfterMs], ['queue_full', 503, 1000]);
@@ -290,6 +293,22 @@ test('a replica is paused after 5 consecutive failures, and gets one request whe
   assert.equal(acquire(model).engine.name, 'b', 'it gets few requests at first');
   clock.ms += 10_000;
   assert.equal(acquire(model).engine.name, 'a', 'a trial that responds lets others in before it ends');
+});
+
+test('a paused replica with unlimited room does not lengthen the queue', () => {
+  clock.ms = 0;
+  const model = modelOf([READY, READY], [undefined, 1]);
+  for (let failures = 0; failures < 5;) {
+    const lease = acquire(model);
+    if (lease.engine.name === 'a') failures++;
+    lease.release(lease.engine.name === 'a' ? 'failed' : 'succeeded', BROKEN);
+  }
+  for (const ms of [0, 1000]) {
+    clock.ms = ms;
+    const entries = Array.from({ length: 5 }, () => enter(model));
+    assert.equal(fault(() => enter(model)).code, 'queue_full');
+    for (const entry of entries) entry.leave();
+  }
 });
 
 test('a request that failed elsewhere is not the trial of a paused replica', () => {
