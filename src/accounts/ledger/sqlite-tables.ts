@@ -130,10 +130,8 @@ export class SqliteTables {
     if (this.#statements.markDead.run(epoch).changes === 0) return 0;
     const rollUps = new RollUps();
     // The columns of RETURNING.
-    const rows = this.#statements.interrupt.all(endedAt, epoch) as unknown as [...UsageKey, ...TokenCounts][];
-    for (const [account, key, model, startedAt, ...counts] of rows) {
-      rollUps.add(toEndedRow([account, key, model, startedAt], ['interrupted', ...counts]), null, null);
-    }
+    const rows = this.#statements.interrupt.all(endedAt, epoch) as unknown as Omit<EndedRow, 'cost_pico'>[];
+    for (const row of rows) rollUps.add({ ...row, cost_pico: 0n }, null, null);
     this.#addRollUps(rollUps);
     return rows.length;
   }
@@ -196,11 +194,10 @@ function prepare(connection: DatabaseSync) {
       ),
     ),
     settledBy: connection.prepare("select 1 from ledger where id = ? and epoch = ? and state = 'settled'"),
-    interrupt: inArrays(
-      connection.prepare(
-        `update ledger set state = 'interrupted', ended_at = ? where epoch = ? and state = 'open' 
-           returning ${key}, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens`,
-      ),
+    interrupt: connection.prepare(
+      `update ledger set state = 'interrupted', ended_at = ? where epoch = ? and state = 'open'
+         returning ${key}, state, error_code, billed,
+           prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens`,
     ),
     undelivered: connection.prepare(
       "update ledger set delivered = 0 where id = ? and epoch = ? and state = 'settled'",
@@ -234,14 +231,6 @@ function inArrays(statement: StatementSync): StatementSync {
   return statement;
 }
 
-/** In the order of `SETTLED`. */
-type TokenCounts = [
-  promptTokens: number,
-  cachedTokens: number,
-  completionTokens: number,
-  reasoningTokens: number,
-];
-
 const STATE = columnIndex('state');
 const ERROR_CODE = columnIndex('errorCode');
 const PROMPT_TOKENS = columnIndex('promptTokens');
@@ -251,7 +240,7 @@ const REASONING_TOKENS = columnIndex('reasoningTokens');
 const BILLED = columnIndex('billed');
 const COST_PICO = columnIndex('costPico');
 
-/** Combines the key of a row with its settled values (all, or the first few) for the roll-ups. */
+/** Combines the key of a row with its settled values for the roll-ups. */
 function toEndedRow([account_id, key_id, model, started_at]: UsageKey, settled: readonly Value[]): EndedRow {
   const cost = settled[COST_PICO];
   return {

@@ -58,12 +58,13 @@ for (const databases of testDatabases()) {
           await using first = await open(database, { checkpointMs: 86_400_000, leaseMs: 3_600_000 });
           const running = requests.map((one) => {
             const moving = counts();
-            return { one, moving, row: newRow({ ...one, startedAt: one.startedAt }) };
+            return { one, moving, row: newRow(one) };
           });
           await Promise.all(running.map(({ row, moving }) => first.open(row, moving)));
           for (const { one, moving, row } of running) {
             moving.usage.promptTokens = one.prompt;
             moving.usage.completionTokens = one.completion;
+            moving.usage.cachedTokens = Math.floor(one.prompt / 2);
             moving.usage.reasoningTokens = Math.floor(one.completion / 3);
             if (one.checkpoint) first.checkpoint(row.id);
           }
