@@ -25,6 +25,8 @@ function newest(): number {
     'console/guide.ts',
     'console/vite.config.ts',
     'console/package.json',
+    'src/http/api/contract.ts',
+    'src/http/api/contract',
   ]
     .map((path) => join(root, path))
     .flatMap((path) =>

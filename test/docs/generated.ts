@@ -1,11 +1,13 @@
 /**
- * The generated parts of the documentation: the tables of request fields, metrics and traces, and the help of every command, between
- * `<!-- generated: name -->` and `<!-- end -->`. A test compares them with the code. To generate them:
- * `node test/docs/generated.ts && npm run format`.
+ * The generated parts of the documentation: the tables of request fields, management endpoints, metrics and traces, and
+ * the help of every command, between `<!-- generated: name -->` and `<!-- end -->`. A test compares them with the code.
+ * To generate them: `node test/docs/generated.ts && npm run format`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import type { Access } from '../../src/http/api/contract/operation.ts';
+import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
 import type { Field } from '../../src/openai/field.ts';
 import { METRICS, type Metric } from '../../src/metrics/table.ts';
 import { ATTRIBUTES, SPANS } from '../../src/tracing/names.ts';
@@ -39,6 +41,7 @@ export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<
     COMMAND_PAGES.find(([command]) => `${name} `.startsWith(`${command} `))?.[1] ?? 'docs/cli.md';
   const pages = new Map<string, ReadonlyMap<string, string>>([
     ['docs/api.md', fieldTables()],
+    ['docs/management.md', endpointTable()],
     ['docs/metrics.md', metricTables()],
     ['docs/traces.md', traceTables()],
   ]);
@@ -69,6 +72,26 @@ function fieldTables(): Map<string, string> {
       ),
     ],
   ]);
+}
+
+/** Who may call an endpoint, besides operators. */
+const CALLERS: Readonly<Record<Access, string>> = {
+  open: 'everyone',
+  'signed-in': 'signed-in users, no keys',
+  any: 'all keys and users',
+  account: 'keys and members of the account',
+  member: 'members of the account',
+  owner: 'owners of the account',
+  operator: 'operators',
+};
+
+function endpointTable(): Map<string, string> {
+  const rows = API_ENDPOINTS.map(({ method, path, access, summary }) => [
+    `\`${method} ${path}\``,
+    CALLERS[access],
+    summary,
+  ]);
+  return new Map([['endpoints', table(['endpoint', 'who may call it', 'what it does'], rows)]]);
 }
 
 function metricTables(): Map<string, string> {

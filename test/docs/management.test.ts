@@ -1,19 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { API_PATHS } from '../../src/http/api/endpoints.ts';
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import { run, startService, temporaryFolder } from '../harness.ts';
-import { readPage, rowsOf, snippetsOf } from './markdown.ts';
+import { readPage, snippetsOf } from './markdown.ts';
 
 const PAGE = 'docs/management.md';
-
-test('docs/management.md has exactly the endpoints and their methods', () => {
-  const rows = rowsOf(readPage(PAGE)).filter(([path]) => path?.startsWith('`/'));
-  assert.deepEqual(
-    rows.map(([path, methods]) => [path, methods]),
-    API_PATHS.map(([path, methods]) => [`\`${path}\``, methods.join(', ')]),
-  );
-});
 
 test('the examples in docs/management.md succeed when run in order', async (t) => {
   if (!process.env.CI && (await run('curl', ['--version'], process.env).catch(() => null)) === null) {

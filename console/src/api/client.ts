@@ -1,5 +1,4 @@
-import type { Contract } from '../../../src/http/api/contract.ts';
-import { ROUTES } from './routes.ts';
+import { ROUTES, type Contract } from '../../../src/http/api/contract.ts';
 
 /** The name of a management API endpoint. */
 export type Operation = keyof Contract;
@@ -82,7 +81,7 @@ export async function call<Op extends Operation>(
       credentials: 'same-origin',
     });
     if (!response.ok) throw await faultOf(response);
-    return (await response.json()) as ResponseOf<Op>; // The service validates its responses.
+    return (await response.json()) as ResponseOf<Op>; // The service's tests compare its responses with the contract.
   } catch (error) {
     signal?.throwIfAborted();
     if (!(error instanceof ApiError)) throw unreachable(error);

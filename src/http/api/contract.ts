@@ -1,28 +1,37 @@
-import type { accountOperations } from './contract/accounts.ts';
-import type { auditOperations } from './contract/audit.ts';
-import type { invitationOperations } from './contract/invitations.ts';
-import type { keyOperations } from './contract/keys.ts';
-import type { meOperations } from './contract/me.ts';
-import type { modelOperations } from './contract/models.ts';
+import { accountOperations } from './contract/accounts.ts';
+import { auditOperations } from './contract/audit.ts';
+import { invitationOperations } from './contract/invitations.ts';
+import { keyOperations } from './contract/keys.ts';
+import { meOperations } from './contract/me.ts';
+import { modelOperations } from './contract/models.ts';
 import type { BodyOf, Operation, Params, QueryOf, Wire } from './contract/operation.ts';
-import type { userOperations } from './contract/users.ts';
-import type { requestOperations } from './contract/requests.ts';
-import type { serviceOperations } from './contract/service.ts';
-import type { sessionOperations } from './contract/session.ts';
-import type { usageOperations } from './contract/usage.ts';
+import { userOperations } from './contract/users.ts';
+import { requestOperations } from './contract/requests.ts';
+import { serviceOperations } from './contract/service.ts';
+import { sessionOperations } from './contract/session.ts';
+import { usageOperations } from './contract/usage.ts';
 
 /** All operations of the management API by their IDs. */
-type All = typeof accountOperations &
-  typeof auditOperations &
-  typeof invitationOperations &
-  typeof keyOperations &
-  typeof meOperations &
-  typeof modelOperations &
-  typeof userOperations &
-  typeof requestOperations &
-  typeof serviceOperations &
-  typeof sessionOperations &
-  typeof usageOperations;
+const OPERATIONS = {
+  ...accountOperations,
+  ...auditOperations,
+  ...invitationOperations,
+  ...keyOperations,
+  ...meOperations,
+  ...modelOperations,
+  ...userOperations,
+  ...requestOperations,
+  ...serviceOperations,
+  ...sessionOperations,
+  ...usageOperations,
+};
+
+type All = typeof OPERATIONS;
+
+/** Method and path of each operation. In the console's build, this is all that is left of this file. */
+export const ROUTES = Object.fromEntries(
+  Object.entries(OPERATIONS).map(([id, { route }]) => [id, route]),
+) as { readonly [Id in keyof All]: All[Id]['route'] };
 
 /**
  * The management API as JSON types, by operation ID. `query`, `body` and `response` are `undefined` if an operation has
@@ -31,7 +40,6 @@ type All = typeof accountOperations &
 export type Contract = { [Id in keyof All]: OperationTypes<All[Id]> };
 
 interface OperationTypes<Op extends Operation> {
-  route: Op['route'];
   params: Params<Op>;
   query: Wire<QueryOf<Op>>;
   body: Wire<BodyOf<Op>>;

@@ -38,13 +38,11 @@ export interface Group {
 const GROUPS: Readonly<Record<string, string>> = {
   accounts: 'Accounts and plans',
   plans: 'Accounts and plans',
-  keys: 'Keys',
   'playground-keys': 'Keys',
   requests: 'Requests and receipts',
   receipts: 'Requests and receipts',
   usage: 'Usage and limits',
   limits: 'Usage and limits',
-  models: 'Models',
   catalog: 'Models',
   replicas: 'Models',
   load: 'Service status',
@@ -56,7 +54,6 @@ const GROUPS: Readonly<Record<string, string>> = {
   password: 'Sign-in',
   auth: 'Sign-in',
   me: 'User settings',
-  users: 'Users',
   audit: 'Audit log',
 };
 
