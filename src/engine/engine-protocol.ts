@@ -4,6 +4,7 @@ import { errorBody, readErrorFrame } from '../openai/error-body.ts';
 import { incompleteResponse, invalidResponse, parseObject } from '../openai/invalid-response.ts';
 import { LineSplitter, SseParseError } from '../openai/sse.ts';
 import type { JsonObject } from '../openai/values.ts';
+import { invalidField } from './request-shape.ts';
 
 /**
  * The protocol between the service and its engines, on this machine and on others. The service sends the request of a
@@ -16,18 +17,21 @@ import type { JsonObject } from '../openai/values.ts';
  * The version, which `GET /health` of an engine reports. The service uses only engines of its own version. Increment it
  * when `GenerationRequest`, `GenerationEvent` or their formats change.
  */
-export const ENGINE_PROTOCOL = 1;
+export const ENGINE_PROTOCOL = 2;
 
 export const GENERATE_PATH = '/generate';
 
 /** Media type of frames. */
 export const EVENT_FRAMES = 'application/x-sluice-events';
 
-/** A request as JSON. */
-interface EngineRequest {
-  version: number;
-  request: Omit<GenerationRequest, 'sampling'> & { sampling: EngineSampling };
-}
+/**
+ * Maximum number of JSON values in the body of a request. The token IDs of a continued generation in the largest contexts
+ * fit, and all that a service accepts from its callers.
+ */
+export const MAX_ENGINE_VALUES = 4_000_000;
+
+/** A request as JSON. It is nested no deeper than the caller's, so that it has the same maximum depth. */
+type EngineRequest = { version: number; sampling: EngineSampling } & Omit<GenerationRequest, 'sampling'>;
 
 type EngineSampling = Omit<Sampling, 'logitBias' | 'explicit'> & { logitBias: readonly [number, number][] };
 
@@ -40,31 +44,38 @@ export function engineRequest(
   const { continuation } = request;
   return {
     version: ENGINE_PROTOCOL,
-    request: {
-      ...request,
-      ...changes,
-      sampling: { ...sampling, logitBias: [...logitBias] },
-      // The engine generates the text again from the token IDs.
-      continuation: continuation && { ...continuation, text: '' },
-      // These are not for the engine: the trace is in a header.
-      user: null,
-      traceparent: null,
-    },
+    ...request,
+    ...changes,
+    sampling: { ...sampling, logitBias: [...logitBias] },
+    // The engine generates the text again from the token IDs.
+    continuation: continuation && { ...continuation, text: '' },
+    // These are not for the engine: the trace is in a header.
+    user: null,
+    traceparent: null,
   };
 }
 
-/** Reads the body of a request from a service. Throws `invalid_value` for another version of the protocol. */
+/**
+ * Reads the body of a request from a service. Throws `invalid_value` for another version of the protocol, and for values
+ * that no service sends.
+ */
 export function readEngineRequest(body: JsonObject): GenerationRequest {
-  const { version, request } = body as Partial<EngineRequest>; // Written by `engineRequest` if the version is right.
-  if (version !== ENGINE_PROTOCOL || request === undefined) {
+  const { version, ...fields } = body;
+  if (version !== ENGINE_PROTOCOL) {
     throw new ServiceError(
       'invalid_value',
       `This engine expects version ${ENGINE_PROTOCOL} of the engine protocol. Install the same version of Sluice for the service and its engines.`,
     );
   }
-  const { sampling } = request;
-  const logitBias = new Map(sampling.logitBias);
-  const read = { ...request, sampling: { ...sampling, logitBias, explicit: new Set() } };
+  const invalid = invalidField(fields);
+  if (invalid !== null) {
+    throw new ServiceError('invalid_value', `\`${invalid}\` is not a value that a service sends.`, {
+      param: invalid,
+    });
+  }
+  const request = fields as unknown as Omit<EngineRequest, 'version'>; // Written by `engineRequest`.
+  const logitBias = new Map(request.sampling.logitBias);
+  const read = { ...request, sampling: { ...request.sampling, logitBias, explicit: new Set() } };
   return read as unknown as GenerationRequest; // The other fields are as they were in the request.
 }
 

@@ -324,7 +324,9 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     if (estimatedPromptTokens(this.#request) * CHARACTERS_PER_TOKEN < LARGE_JSON) {
       dispatch(Buffer.from(JSON.stringify(body)));
     } else {
-      writeLargeJson(body).then(dispatch, (error: unknown) => this.#fail(error));
+      writeLargeJson(body)
+        .then(dispatch)
+        .catch((error: unknown) => this.#fail(error));
     }
   }
 

@@ -7,7 +7,7 @@ import type { Log } from '../log.ts';
 import { jsonBody } from '../openai/json-thread.ts';
 import type { Secret } from '../secret.ts';
 import type { EngineHealthBody, LocalEngine } from './engine.ts';
-import { ENGINE_PROTOCOL, GENERATE_PATH, readEngineRequest } from './engine-protocol.ts';
+import { ENGINE_PROTOCOL, GENERATE_PATH, MAX_ENGINE_VALUES, readEngineRequest } from './engine-protocol.ts';
 import { Responder, sendError, sendJson } from './responder.ts';
 
 // Importing a built-in module reads all of its properties, which would load Node's `fetch`.
@@ -95,7 +95,7 @@ class RequestHandler {
       if (request.method !== 'POST') throw notAllowed(response, 'POST');
       if (this.#closing)
         throw new ServiceError('shutting_down', 'The engine is stopping.', { retryAfterMs: 1000 });
-      const body = await jsonBody(await readBody(request, this.#maxBodyBytes));
+      const body = await jsonBody(await readBody(request, this.#maxBodyBytes), MAX_ENGINE_VALUES);
       // The client may have disconnected while a large body was parsed.
       if (response.closed) return;
       const generation = this.#accept(readEngineRequest(body()));

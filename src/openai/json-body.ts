@@ -4,7 +4,7 @@ import { ServiceError } from '../errors.ts';
 const MAX_BODY_DEPTH = 64;
 
 /** Maximum number of values in a body. `JSON.parse` needs up to half a microsecond for each. */
-const MAX_BODY_VALUES = 50_000;
+export const MAX_BODY_VALUES = 50_000;
 
 /** Describes the bounds of a body for the OpenAPI document. `bytes` is a number or the name of a setting. */
 export function bodyBounds(bytes: number | string, maxValues = MAX_BODY_VALUES): string {

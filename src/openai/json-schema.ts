@@ -3,7 +3,7 @@ import type { JsonSchema } from '../generation.ts';
 import {
   asObject,
   asString,
-  checkWellFormed,
+  checkWellFormedJson,
   refuseUnknown,
   displayName,
   unsupported,
@@ -69,17 +69,28 @@ export const ANNOTATIONS = [
   'examples',
 ] as const;
 
-/** What the schemas of several functions may use together. */
-export class StrictBudget {
-  #characters = MAX_STRICT_CHARACTERS;
-  #nodes = MAX_STRICT_NODES;
+/**
+ * Checks that a caller's JSON Schema is valid and within the bounds for grammars. Returns it unchanged. Throws
+ * `unsupported_parameter` with the path of an unsupported keyword, otherwise `invalid_value` or `invalid_type`. An engine
+ * may still refuse a value, such as a `pattern` that has no grammar.
+ */
+export function checkJsonSchema(schema: unknown, path: string): JsonSchema {
+  if (typeof schema !== 'boolean') asObject(schema, path);
+  checkSchema(schema, JSON.stringify(schema), path);
+  return schema as JsonSchema; // Checked: a boolean, or an object.
+}
 
-  /** Subtracts characters and schemas. Throws `invalid_value` for `tools`. */
-  take(characters: number, nodes: number): void {
-    this.#characters -= characters;
-    this.#nodes -= nodes;
-    if (this.#characters < 0) throw tooManyStrict(`${MAX_STRICT_CHARACTERS} characters of JSON`);
-    if (this.#nodes < 0) throw tooManyStrict(`${MAX_STRICT_NODES} schemas`);
+/** Checks the parameters of the strict functions of a request, like `checkJsonSchema`, and their common bounds. */
+export function checkStrictSchemas(schemas: readonly { path: string; schema: Node }[]): void {
+  const texts = schemas.map(({ schema }) => JSON.stringify(schema));
+  // Before the first schema is checked, because this takes much less time.
+  if (texts.reduce((sum, { length }) => sum + length, 0) > MAX_STRICT_CHARACTERS) {
+    throw tooManyStrict(`${MAX_STRICT_CHARACTERS} characters of JSON`);
+  }
+  let nodes = 0;
+  for (const [index, { path, schema }] of schemas.entries()) {
+    nodes += checkSchema(schema, texts[index] ?? '', path);
+    if (nodes > MAX_STRICT_NODES) throw tooManyStrict(`${MAX_STRICT_NODES} schemas`);
   }
 }
 
@@ -87,19 +98,12 @@ function tooManyStrict(most: string): ServiceError {
   return wrongValue('tools', `an array whose strict functions have parameters of at most ${most} in total`);
 }
 
-/**
- * Checks that a caller's JSON Schema is valid and within the bounds for grammars. Returns it unchanged. Takes its size
- * from `strict`. Throws `unsupported_parameter` with the path of an unsupported keyword, otherwise `invalid_value` or
- * `invalid_type`. An engine may still refuse a value, such as a `pattern` that has no grammar.
- */
-export function checkJsonSchema(schema: unknown, path: string, strict?: StrictBudget): JsonSchema {
-  if (typeof schema !== 'boolean') asObject(schema, path);
-  const text = JSON.stringify(schema);
+/** `text`: the schema as JSON. Returns the number of schemas in it. */
+function checkSchema(schema: unknown, text: string, path: string): number {
   if (text.length > MAX_SCHEMA_CHARACTERS) {
     throw wrongValue(path, `at most ${MAX_SCHEMA_CHARACTERS} characters of JSON`);
   }
-  strict?.take(text.length, 0);
-  checkWellFormed(schema, path);
+  checkWellFormedJson(text, path);
   const references = new Map<unknown, string>();
   const budget: Budget = {
     nodes: MAX_SCHEMA_NODES,
@@ -109,9 +113,8 @@ export function checkJsonSchema(schema: unknown, path: string, strict?: StrictBu
     references,
   };
   checkNode(schema, path, 0, budget);
-  strict?.take(0, MAX_SCHEMA_NODES - budget.nodes);
   checkCycles(references, schema);
-  return schema as JsonSchema; // Checked above: a boolean, or an object.
+  return MAX_SCHEMA_NODES - budget.nodes;
 }
 
 interface Budget {

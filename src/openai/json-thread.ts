@@ -1,7 +1,7 @@
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { ServiceError } from '../errors.ts';
-import { parseJsonBody } from './json-body.ts';
+import { MAX_BODY_VALUES, parseJsonBody } from './json-body.ts';
 
 /**
  * Size from which JSON is parsed and written on a thread, in bytes or characters. Smaller texts take at most a few
@@ -9,9 +9,9 @@ import { parseJsonBody } from './json-body.ts';
  */
 export const LARGE_JSON = 1_048_576;
 
-export type JsonTask = { parse: Uint8Array } | { write: unknown };
-/** `invalid` is the message of an `invalid_json`. */
-export type JsonResult = { value: unknown } | { invalid: string };
+export type JsonTask = { parse: Uint8Array; maxValues: number } | { write: unknown };
+/** `invalid` is the message of an `invalid_json`, and `failed` any other error. */
+export type JsonResult = { value: unknown } | { invalid: string } | { failed: unknown };
 
 /**
  * Parses and writes large JSON texts on one thread, so that they do not hold the event loop. The thread starts with the
@@ -22,7 +22,7 @@ class JsonThread {
   /** The tasks without a result, in their order. */
   #pending: PromiseWithResolvers<unknown>[] = [];
 
-  /** Rejects with `invalid_json`, or if the thread stops. */
+  /** Rejects with `invalid_json`, with the error of the task, or if the thread stops. */
   async run(task: JsonTask, transferred: ArrayBuffer[] = []): Promise<unknown> {
     const worker = (this.#worker ??= this.#start());
     worker.postMessage(task, transferred);
@@ -39,7 +39,8 @@ class JsonThread {
       const pending = this.#pending.shift();
       if (this.#pending.length === 0) worker.unref();
       if ('value' in result) pending?.resolve(result.value);
-      else pending?.reject(new ServiceError('invalid_json', result.invalid));
+      else if ('invalid' in result) pending?.reject(new ServiceError('invalid_json', result.invalid));
+      else pending?.reject(result.failed);
     });
     let reason: unknown = null;
     worker.on('error', (error) => (reason = error));
@@ -58,9 +59,12 @@ const thread = new JsonThread();
 export type JsonBody = () => Record<string, unknown>;
 
 /** Prepares a body to be parsed. The bytes of a large one cannot be used afterwards. */
-export function jsonBody(bytes: Uint8Array<ArrayBuffer>): JsonBody | Promise<JsonBody> {
-  if (bytes.length < LARGE_JSON) return () => parseJsonBody(bytes);
-  return thread.run({ parse: bytes }, [bytes.buffer]).then(
+export function jsonBody(
+  bytes: Uint8Array<ArrayBuffer>,
+  maxValues = MAX_BODY_VALUES,
+): JsonBody | Promise<JsonBody> {
+  if (bytes.length < LARGE_JSON) return () => parseJsonBody(bytes, maxValues);
+  return thread.run({ parse: bytes, maxValues }, [bytes.buffer]).then(
     (value) => () => value as Record<string, unknown>, // From `parseJsonBody`.
     (error: unknown) => () => {
       throw error;

@@ -5,19 +5,17 @@ import type { JsonResult, JsonTask } from './json-thread.ts';
 
 /** The thread of `JsonThread`. Answers the tasks in their order. */
 parentPort?.on('message', (task: JsonTask) => {
-  if ('parse' in task) {
-    parentPort?.postMessage(parse(task.parse));
-  } else {
-    const bytes = new TextEncoder().encode(JSON.stringify(task.write));
-    parentPort?.postMessage({ value: bytes } satisfies JsonResult, [bytes.buffer]);
-  }
+  const result = resultOf(task);
+  const bytes = 'value' in result && result.value instanceof Uint8Array ? [result.value.buffer] : [];
+  parentPort?.postMessage(result, bytes as ArrayBuffer[]);
 });
 
-function parse(bytes: Uint8Array): JsonResult {
+/** An error must not end the thread, because the tasks of other callers would fail too. */
+function resultOf(task: JsonTask): JsonResult {
   try {
-    return { value: parseJsonBody(bytes) };
+    if ('parse' in task) return { value: parseJsonBody(task.parse, task.maxValues) };
+    return { value: new TextEncoder().encode(JSON.stringify(task.write)) };
   } catch (error) {
-    if (error instanceof ServiceError) return { invalid: error.message };
-    throw error;
+    return error instanceof ServiceError ? { invalid: error.message } : { failed: error };
   }
 }

@@ -1,12 +1,13 @@
 import { ServiceError } from '../errors.ts';
 import type { ChatRequest, Tool, ToolChoice } from '../generation.ts';
 import * as fields from './chat-fields.ts';
-import { checkJsonSchema, StrictBudget } from './json-schema.ts';
+import { checkStrictSchemas } from './json-schema.ts';
 import type { RequestBody } from './request-body.ts';
 import {
   asObject,
   asString,
   checkWellFormed,
+  checkWellFormedJson,
   displayName,
   isLongerThan,
   missing,
@@ -38,15 +39,15 @@ function parseTools(body: RequestBody): Tool[] {
   if (text.length > fields.MAX_TOOLS_CHARACTERS) {
     throw wrongValue('tools', `at most ${fields.MAX_TOOLS_CHARACTERS} characters of JSON`);
   }
-  checkWellFormed(value, 'tools');
+  checkWellFormedJson(text, 'tools');
   const names = new Set<string>();
-  const strictBudget = new StrictBudget();
   const tools = value.map((element, index) => {
-    const tool = parseTool(element, `tools[${index}]`, strictBudget);
+    const tool = parseTool(element, `tools[${index}]`);
     if (names.has(tool.name)) throw wrongValue(`tools[${index}].function.name`, 'unique');
     names.add(tool.name);
     return tool;
   });
+  checkStrict(tools);
   return tools;
 }
 
@@ -54,7 +55,7 @@ function parseTools(body: RequestBody): Tool[] {
 const TOOL_FIELDS = new Set(['type', 'function', 'cache_control', 'name']);
 const FUNCTION_FIELDS = new Set(['name', 'description', 'parameters', 'strict']);
 
-function parseTool(value: unknown, path: string, strictBudget: StrictBudget): Tool {
+function parseTool(value: unknown, path: string): Tool {
   const at = `${path}.function`;
   const object = functionOf(value, path, TOOL_FIELDS);
   refuseUnknown(object, FUNCTION_FIELDS, `${at}.`);
@@ -65,7 +66,6 @@ function parseTool(value: unknown, path: string, strictBudget: StrictBudget): To
   const strict = object['strict'] ?? false;
   if (typeof strict !== 'boolean') throw wrongType(`${at}.strict`, 'a boolean', strict);
   const parameters = asObject(object['parameters'] ?? NO_PARAMETERS, `${at}.parameters`);
-  if (strict) checkStrict(parameters, `${at}.parameters`, strictBudget);
   return {
     name: parseFunctionName(object['name'] ?? null, `${at}.name`),
     description: description as string | null, // Checked above.
@@ -77,9 +77,14 @@ function parseTool(value: unknown, path: string, strictBudget: StrictBudget): To
 const MAX_DESCRIPTION = fields.MAX_TOOL_DESCRIPTION;
 const NO_PARAMETERS = { type: 'object', properties: {} };
 
-function checkStrict(parameters: JsonObject, path: string, budget: StrictBudget): void {
-  checkJsonSchema(parameters, path, budget);
-  if (parameters['type'] !== 'object') throw wrongValue(`${path}.type`, '`object` in strict functions');
+function checkStrict(tools: readonly Tool[]): void {
+  const schemas = tools.flatMap(({ strict, parameters: schema }, index) =>
+    strict ? [{ path: `tools[${index}].function.parameters`, schema }] : [],
+  );
+  checkStrictSchemas(schemas);
+  for (const { path, schema } of schemas) {
+    if (schema['type'] !== 'object') throw wrongValue(`${path}.type`, '`object` in strict functions');
+  }
 }
 
 /**

@@ -120,7 +120,7 @@ describe('the scripted engine', () => {
     const continuation: Continuation = { promptTokenIds: null, tokenIds: [1], text: '', usage: NO_USAGE };
     await assert.rejects(generate(engine, chat({}, { continuation })), {
       code: 'invalid_value',
-      param: 'continue_token_ids[0]',
+      param: 'continuation.tokenIds[0]',
     });
   });
 });

@@ -12,7 +12,13 @@ import {
   readEngineRequest,
 } from '../../src/engine/engine-protocol.ts';
 import { ServiceError } from '../../src/errors.ts';
-import { FINISH_REASONS, type GenerationEvent, NO_USAGE, REASONING_EFFORTS } from '../../src/generation.ts';
+import {
+  FINISH_REASONS,
+  type GenerationEvent,
+  type GenerationRequest,
+  NO_USAGE,
+  REASONING_EFFORTS,
+} from '../../src/generation.ts';
 import type { JsonObject } from '../../src/openai/values.ts';
 import { chat, text } from '../openai/samples.ts';
 
@@ -207,8 +213,69 @@ test('an engine reads the same request that the service has', () => {
   );
 });
 
+/** A request as JSON. */
+function sent(request: GenerationRequest, changed: object = {}): JsonObject {
+  const json = JSON.stringify(engineRequest(request, { model: 'm', maxTokens: null }));
+  return { ...(JSON.parse(json) as JsonObject), ...changed };
+}
+
+test('a request that no service sends is refused with the path of its first invalid value', () => {
+  const usage = NO_USAGE;
+  const wrong = [
+    ['kind', { kind: 'image' }],
+    ['model', { model: 5 }],
+    ['maxTokens', { maxTokens: 'x' }],
+    ['maxTokens', { maxTokens: 0 }],
+    ['choices', { choices: 0 }],
+    ['choices', { choices: 1.5 }],
+    ['stop[0]', { stop: [5] }],
+    ['stop[1]', { stop: ['a', ''] }],
+    ['logprobs', { logprobs: 21 }],
+    ['sampling', { sampling: null }],
+    ['sampling.logitBias', { sampling: {} }],
+    ['sampling.seed', { sampling: { seed: 'x', logitBias: [] } }],
+    ['sampling.logitBias[0]', { sampling: { logitBias: [[-1, 5]] } }],
+    ['responseFormat.type', { responseFormat: null }],
+    ['responseFormat.schema', { responseFormat: { type: 'json_schema', schema: null } }],
+    [
+      'continuation.tokenIds[1]',
+      { continuation: { promptTokenIds: null, tokenIds: [5, -1], text: '', usage } },
+    ],
+    [
+      'continuation.tokenIds[0]',
+      { continuation: { promptTokenIds: null, tokenIds: [0.5], text: '', usage } },
+    ],
+    ['continuation.usage', { continuation: { promptTokenIds: null, tokenIds: [], text: '' } }],
+    ['messages', { messages: [] }],
+    ['messages[0].content', { messages: [{ role: 'user' }] }],
+    ['messages[0].role', { messages: [{ role: 'x', content: 'y' }] }],
+    ['messages[0].toolCalls', { messages: [{ role: 'assistant', content: '', reasoning: null }] }],
+    ['tools[0].parameters', { tools: [{ name: 'f', description: null, parameters: null, strict: true }] }],
+    ['toolChoice.name', { toolChoice: { type: 'function' } }],
+    ['templateVariables', { templateVariables: [] }],
+  ] as const;
+  for (const [param, changed] of wrong)
+    assert.throws(() => readEngineRequest(sent(chat().request, changed)), { code: 'invalid_value', param });
+  assert.throws(() => readEngineRequest(sent(text().request, { prompts: [] })), { param: 'prompts' });
+});
+
+test('a request with any wrong value is read or refused', () => {
+  const fields = Object.keys({ ...sent(chat().request), ...sent(text().request) });
+  fc.assert(
+    fc.property(fc.boolean(), fc.constantFrom(...fields), fc.jsonValue(), (isChat, field, value) => {
+      const body = sent(isChat ? chat().request : text().request, { [field]: value });
+      try {
+        readEngineRequest(body);
+      } catch (error) {
+        assert(error instanceof ServiceError && error.code === 'invalid_value', String(error));
+      }
+    }),
+    { numRuns: 1000 },
+  );
+});
+
 test('a request and an engine of another version are refused with what to do', () => {
-  for (const body of [{}, { version: ENGINE_PROTOCOL + 1, request: {} }, { model: 'm', prompt: 'x' }])
+  for (const body of [{}, { version: ENGINE_PROTOCOL + 1 }, { model: 'm', prompt: 'x' }])
     assert.throws(() => readEngineRequest(body), {
       code: 'invalid_value',
       message: /same version of Sluice/,

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { Agent } from 'undici';
-import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
+import { NO_USAGE, type GenerationEvent, type GenerationRequest } from '../../src/generation.ts';
 import type { LocalEngine } from '../../src/engine/engine.ts';
 import {
   ENGINE_PROTOCOL,
@@ -21,7 +21,8 @@ import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
 import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
 import { SILENT } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
-import { temporaryFolder } from '../harness.ts';
+import { LARGE_JSON, writeLargeJson } from '../../src/openai/json-thread.ts';
+import { temporaryFolder, until } from '../harness.ts';
 import { chat, MODEL, settled, textOf } from './requests.ts';
 
 const options = { maxChoices: 4, modelId: MODEL, log: SILENT, beforeResponse: injectFaults };
@@ -94,7 +95,8 @@ describe('the server of an engine', () => {
   for (const [name, path, sent, status, code] of [
     ['another model', GENERATE_PATH, body('x', { model: 'other/model' }), 404, 'model_not_found'],
     ['an invalid JSON body', GENERATE_PATH, '{"version":', 400, 'invalid_json'],
-    ['another version', GENERATE_PATH, { version: 0, request: {} }, 400, 'invalid_value'],
+    ['another version', GENERATE_PATH, { version: 0 }, 400, 'invalid_value'],
+    ['what no service sends', GENERATE_PATH, { version: ENGINE_PROTOCOL }, 400, 'invalid_value'],
     ['a client that is not a service', '/v1/chat/completions', { model: MODEL }, 404, 'unknown_url'],
     [
       'an error before the first token',
@@ -162,6 +164,38 @@ describe('the server of an engine', () => {
     }
   });
 
+  it('reads requests as large and deep as services accept, and more token IDs', async () => {
+    const messages = Array.from({ length: 17_000 }, () => ({ role: 'user', content: 'x' }));
+    const answer = { role: 'assistant', content: '', reasoning: null, toolCalls: [] };
+    const answers = Array.from({ length: 16_000 }, () => answer);
+    const templateVariables = JSON.parse('{"a":'.repeat(62) + '1' + '}'.repeat(62));
+    const promptTokenIds = Array(300_000).fill(5);
+    const continuation = { promptTokenIds, tokenIds: [], text: '', usage: NO_USAGE };
+    for (const large of [{ messages }, { messages: answers }, { templateVariables }, { continuation }]) {
+      const response = await post(GENERATE_PATH, body('x', { ...large, model: 'other/model' }));
+      assert.equal((await jsonBody(response)).error.code, 'model_not_found');
+    }
+  });
+
+  it('starts no generation for a client that disconnects while its large body is parsed', async () => {
+    let started = 0;
+    const beforeResponse = () => void started++;
+    await using watched = await serve(engine, { beforeResponse });
+    // The thread is busy until the engine has seen that the client is gone.
+    const busy = writeLargeJson('\u0001'.repeat(30 * LARGE_JSON));
+    const large = JSON.stringify(body('x')).padEnd(LARGE_JSON);
+    const socket = connect(watched.port ?? 0, '127.0.0.1');
+    socket.write(
+      `POST ${GENERATE_PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: ${large.length}\r\n\r\n${large}`,
+    );
+    await until(() => socket.bytesWritten > LARGE_JSON && socket.writableLength === 0);
+    await fetch(`${watched.address}/health`);
+    socket.destroy();
+    await busy;
+    const response = await post(GENERATE_PATH, large, watched.address);
+    assert.deepEqual([response.status, started], [200, 1]);
+  });
+
   it('requires its API key, except for /health', async () => {
     await using locked = await serve(engine, {}, new Secret('right'));
     assert.equal((await fetch(`${locked.address}/model`)).status, 401);
@@ -214,7 +248,7 @@ describe('the server of an engine', () => {
   });
 
   it('stops reading from the engine while the client reads nothing, and ends the generation after a minute', async (test) => {
-    test.mock.timers.enable({ apis: ['setTimeout'] });
+    test.mock.timers.enable({ apis: ['setInterval'] });
     const endless = new EndlessEngine();
     await using flooded = await serve(endless);
     const socket = connect(flooded.port ?? 0, '127.0.0.1');
@@ -227,7 +261,11 @@ describe('the server of an engine', () => {
     // The socket buffers of both sides fill up first.
     const emitted = await settled(() => endless.emitted);
     assert(emitted < 200, `the engine generated ${emitted} tokens of 64 KiB`);
-    test.mock.timers.tick(60_000);
+    // The stalled connection is closed after 60 ticks of a second, each of which Node ends with an immediate.
+    for (let second = 0; second <= 61; second++) {
+      test.mock.timers.tick(1000);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
     await endless.ended;
     socket.destroy();
   });
@@ -235,7 +273,7 @@ describe('the server of an engine', () => {
 
 async function serve(
   local: LocalEngine,
-  more: { bodyBytes?: number } = {},
+  more: Partial<typeof options & { bodyBytes: number }> = {},
   apiKey?: Secret,
 ): Promise<EngineServer & AsyncDisposable> {
   const one = await serveEngine(local, { host: '127.0.0.1', port: 0, apiKey }, { ...options, ...more });

@@ -123,7 +123,7 @@ describe('a generation that continues another', SKIP, () => {
         'invalid_value',
         param,
       );
-    await refused({}, [260, 1_000_000], 'continue_token_ids[1]');
-    await refused({ responseFormat: { type: 'json_object' } }, [260], 'continue_token_ids');
+    await refused({}, [260, 1_000_000], 'continuation.tokenIds[1]');
+    await refused({ responseFormat: { type: 'json_object' } }, [260], 'continuation.tokenIds');
   });
 });

@@ -50,6 +50,14 @@ test('texts that arrive together are answered in their order', async () => {
   );
 });
 
+test('a text that cannot be written is rejected alone', async () => {
+  const [, written] = await Promise.all([
+    assert.rejects(writeLargeJson(1n), { name: 'TypeError' }),
+    writeLargeJson([1]),
+  ]);
+  assert.equal(Buffer.from(written).toString(), '[1]');
+});
+
 test('a value that cannot be sent to the thread is rejected, and later texts are written', async () => {
   await assert.rejects(writeLargeJson({ toJSON: () => 1 }), { name: 'DataCloneError' });
   assert.equal(Buffer.from(await writeLargeJson([1])).toString(), '[1]');

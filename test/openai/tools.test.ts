@@ -252,6 +252,8 @@ test('the schemas of all strict functions of a request are bounded together', ()
   const long = { type: 'object', description: 'x'.repeat(MAX_SCHEMA_CHARACTERS - 100) };
   assert.equal(withSchemas(4, long).length, 4);
   refuses(() => withSchemas(5, long), 'invalid_value', 'tools');
+  // No schema is checked before.
+  refuses(() => withSchemas(5, { ...long, minProperties: 1 }), 'invalid_value', 'tools');
   const wide = (count: number) => ({
     type: 'object',
     properties: Object.fromEntries(Array.from({ length: count - 1 }, (_, at) => [`p${at}`, {}])),

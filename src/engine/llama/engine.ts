@@ -259,7 +259,7 @@ function checkedTokens(continuation: Continuation | null, vocabularySize: number
   const tokens = continuation?.tokenIds ?? [];
   const unknown = tokens.findIndex((token) => token >= vocabularySize);
   if (unknown === -1) return tokens;
-  const param = `continue_token_ids[${unknown}]`;
+  const param = `continuation.tokenIds[${unknown}]`;
   throw new ServiceError('invalid_value', `\`${param}\` is not a token of this model.`, { param });
 }
 

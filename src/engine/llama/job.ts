@@ -179,8 +179,8 @@ export class JobChoice {
    */
   replay(token: number, vocabulary: Vocabulary): FinishReason | null {
     if (!vocabulary.ends(token) && !this.#options.constraint.advance(token)) {
-      const message = 'The format of the response does not allow the tokens in `continue_token_ids`.';
-      throw new ServiceError('invalid_value', message, { param: 'continue_token_ids' });
+      const message = 'The format of the response does not allow the tokens in `continuation`.';
+      throw new ServiceError('invalid_value', message, { param: 'continuation.tokenIds' });
     }
     this.#isReplaying = true;
     const reason = this.accept(token, null, vocabulary);

@@ -190,7 +190,7 @@ function continuedUsage({ continuation }: GenerationRequest, [completion]: reado
   for (const [index, id] of (continuation?.tokenIds ?? []).entries()) {
     const token = completion?.tokens[index];
     if (token === undefined || tokenId(token) !== id) {
-      const param = `continue_token_ids[${index}]`;
+      const param = `continuation.tokenIds[${index}]`;
       throw new ServiceError('invalid_value', `\`${param}\` is not the next token.`, { param });
     }
     usage.completionTokens++;
