@@ -38,6 +38,9 @@ const MAX_TEXT = 4096;
 const BATCH_LENGTH = 8192;
 const BATCH_MS = 250;
 
+/** Maximum length of the lines that are kept while they cannot be written, in bytes. Later lines are lost. */
+const MAX_UNWRITTEN = 1_048_576;
+
 /** Destination of log lines. `flush` writes batched lines immediately. */
 export interface LogDestination {
   write(line: string): void;
@@ -54,7 +57,9 @@ export function openLog(level: LogLevel, destination: LogDestination = standardE
  * buffering is not used, because it concatenates the whole batch again for each line.
  */
 function standardError(): LogDestination {
-  const stream = pino.destination({ fd: 2, sync: true });
+  const stream = pino.destination({ fd: 2, sync: true, maxLength: MAX_UNWRITTEN });
+  // If the log is a file on a full disk, the service continues, and each later line tries again.
+  stream.on('error', () => {});
   let lines: string[] = [];
   let length = 0;
   const flush = (): void => {

@@ -86,12 +86,18 @@ function isBug(error: Error): boolean {
   return error.name in globalThis || error.name === 'AssertionError';
 }
 
-/** A reader that closes the pipe, such as `head`, is not an error. */
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
+/**
+ * Errors of the output do not end the process: a service continues without it. A command fails if its result cannot be
+ * written, unless the reader has closed the pipe, as `head` does.
+ */
+process.stderr.on('error', () => {});
+process.stdout
+  .on('error', () => {})
+  .once('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') return;
+    process.exitCode = 1;
+    process.stderr.write(`Cannot write the output: ${error.message}\n`);
   });
-}
 
 // npm only warns about an old Node version, which cannot parse the commands.
 if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { existsSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
@@ -38,6 +39,42 @@ test('a warning is written immediately, with the lines before it', async () => {
   const lines = await logOf(`log.info('before'); log.warn('careful'); process.kill(process.pid, 'SIGKILL');`);
   assert.equal(lines.length, 2);
   assert.match(lines[1] ?? '', /"level":"warn".*"message":"careful"/);
+});
+
+test('a log that cannot be written, such as one on a full disk, does not end the process', async (t) => {
+  if (!existsSync('/dev/full')) return t.skip('only Linux has /dev/full');
+  const program = `import { openLog } from ${LOG}; const log = openLog('info');
+    for (let line = 0; line < 3; line++) log.warn('lost');
+    log.info('lost at the end');
+    process.on('exit', () => console.log('ended by itself'));`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', openSync('/dev/full', 'w')],
+  });
+  assert.ok(child.stdout);
+  assert.equal(await text(child.stdout), 'ended by itself\n');
+});
+
+test('lines that could not be written are written once there is space again, up to a bound', async () => {
+  const program = `import { createRequire } from 'node:module';
+    const fs = createRequire(${LOG})('node:fs');
+    const { writeSync } = fs;
+    let full = true;
+    fs.writeSync = (...args) => {
+      if (full) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC', syscall: 'write' });
+      return writeSync(...args);
+    };
+    const { openLog } = await import(${LOG});
+    const log = openLog('info');
+    for (let line = 0; line < 10_000; line++) log.warn('while the disk is full', { line, more: 'x'.repeat(1000) });
+    full = false;
+    log.warn('afterwards');`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const lines = (await text(child.stderr)).trimEnd().split('\n');
+  assert.match(lines[0] ?? '', /"line":0,/);
+  assert.match(lines.at(-1) ?? '', /"message":"afterwards"/);
+  assert.ok(lines.length < 5000, `${lines.length} lines`);
 });
 
 test('lines are written while the process is running', async () => {

@@ -46,8 +46,8 @@ async function exportLedger({ from, to, account, format }: Flags): Promise<void>
   try {
     await pipeline(Readable.from(formatRows(rows, format)), process.stdout, { end: false });
   } catch (error) {
-    // A reader such as `head` closed the pipe.
-    if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error;
+    // `main.ts` handles errors of the output.
+    if (!(error instanceof Error && 'syscall' in error && error.syscall === 'write')) throw error;
   }
 }
 

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Command } from 'commander';
+import { MAIN } from '../harness.ts';
 import { folder, run, runAlone } from './program.ts';
 
 const COMMANDS = ['serve', 'models', 'keys', 'config', 'doctor', 'engine'];
@@ -83,6 +85,27 @@ test('the process ends with the exit code of its command after all output', asyn
     const alone = await runAlone(args, env);
     assert.equal(alone.code, code);
     assert.deepEqual(alone, await run(args, env));
+  }
+});
+
+test('output that cannot be written, such as to a full disk, is one line on standard error and exit code 1', (t) => {
+  if (!existsSync('/dev/full')) return t.skip('only Linux has /dev/full');
+  const env = { PATH: process.env.PATH, SLUICE_HOME: folder(t) };
+  for (const args of [
+    ['models', 'list', '--available'],
+    ['models', 'list', '--available', '--json'],
+    ['ledger', 'export'],
+    ['--help'],
+  ]) {
+    const { status, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
+      env,
+      stdio: ['ignore', openSync('/dev/full', 'w'), 'pipe'],
+      encoding: 'utf8',
+    });
+    assert.equal(status, 1, args.join(' '));
+    const lines = stderr.split('\n').filter((line) => line.includes('output'));
+    assert.deepEqual(lines, ['Cannot write the output: ENOSPC: no space left on device, write'], stderr);
+    assert.doesNotMatch(stderr, /^ +at /m);
   }
 });
 
