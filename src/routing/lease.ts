@@ -49,7 +49,9 @@ export class Lease {
     this.#choices = choices;
     this.#charged = charged;
     this.#ticket = replica.breaker.admit();
-    replica.sent(choices);
+    replica.inFlight++;
+    replica.choicesInFlight += choices;
+    replica.backoff.sent(this);
     dispatcher.shares.start(share);
     this.#chargeUpTo(work);
   }
@@ -72,6 +74,8 @@ export class Lease {
     this.#assignment.prefillEnded();
     this.replica.responseStarted();
     this.replica.breaker.responseStarted(this.#ticket);
+    this.replica.backoff.accepted(this);
+    this.#dispatcher.dispatchTo(this.replica);
   }
 
   /** Charges the account for the tokens so far: for some at once, and for the rest when the lease is released. */
@@ -97,7 +101,11 @@ export class Lease {
     replica.choicesInFlight -= this.#choices;
     this.#share.running--;
     if (error instanceof AccessDenied) replica.warnAccessDenied(error);
-    if (error instanceof ReplicaRefused && error.rateLimited) replica.limit(error.retryAfterMs);
+    if (error instanceof ReplicaRefused && error.rateLimited) {
+      replica.backoff.refused(error.retryAfterMs);
+      replica.warnRateLimited(error.retryAfterMs);
+    }
+    replica.backoff.ended(this);
     replica.breaker.recordResult(this.#ticket, result, error);
     this.#dispatcher.dispatchTo(replica);
   }

@@ -3,6 +3,7 @@ import type { ReplicaReport } from '../engine/replica-report.ts';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, Usage } from '../generation.ts';
 import type { Log } from '../log.ts';
+import { Backoff } from './backoff.ts';
 import { CircuitBreaker, type BreakerClock, type BreakerPause } from './breaker.ts';
 import { PrefixIndex } from './prefix-index.ts';
 import { Room } from './room.ts';
@@ -69,13 +70,6 @@ const WARM_UP_MS = 10_000;
 /** Share of the requests that a new or recovered replica starts with. */
 const FIRST_SHARE = 0.1;
 
-/**
- * How fast a replica gets requests again after a 429: one at first, and twice as many in total after each `RAMP_MS`, so
- * that a server which still limits the rate refuses few of those that wait. After `MAX_RAMP` requests, any number.
- */
-const RAMP_MS = 500;
-const MAX_RAMP = 64;
-
 /** A replica with its load and its circuit breaker. */
 export class RoutedReplica {
   readonly engine: Engine;
@@ -92,6 +86,8 @@ export class RoutedReplica {
   drained = false;
   /** Empty while the model has only one replica. */
   readonly prefixes = new PrefixIndex(MAX_BLOCKS);
+  /** Bounds the requests after a 429. */
+  readonly backoff: Backoff;
   readonly #room: Room;
   /**
    * Average completion tokens per millisecond and choice, from when a request gets its slot to its end; null: unknown.
@@ -104,10 +100,6 @@ export class RoutedReplica {
   readonly #entry: ReplicaEntry;
   readonly #log: Log;
   readonly #clock: BreakerClock;
-  /** When the server accepts requests again after a 429, on the clock. */
-  #limitedUntilMs = -Infinity;
-  /** Requests that were sent since the latest 429. */
-  #sentSinceLimit = 0;
   /** When each message was last logged. */
   readonly #warnings = new Map<string, number>();
 
@@ -118,43 +110,33 @@ export class RoutedReplica {
     this.#clock = clock;
     this.breaker = new CircuitBreaker(this.#log, clock);
     this.#room = new Room(entry.maxInFlight);
+    this.backoff = new Backoff(clock);
   }
 
   /** How many more choices it can take now; 0 or less: none. Infinity if its capacity is unknown. */
   get free(): number {
-    if (this.limited) return 0;
-    return this.#room.limit(this.#entry.capacity(), this.choicesInFlight) - this.choicesInFlight;
+    const room = this.#room.limit(this.#entry.capacity(), this.choicesInFlight) - this.choicesInFlight;
+    return Math.min(room, this.backoff.free);
   }
 
-  /** Whether it has no room because of a 429: its server accepts no requests, or it has got as many since as it may until now. */
+  /** Whether it has no room because of a 429. */
   get limited(): boolean {
-    if (this.limitedMs > 0) return true;
-    const most = 2 ** Math.floor((this.#clock.now() - this.#limitedUntilMs) / RAMP_MS);
-    return most <= MAX_RAMP && this.#sentSinceLimit >= most;
+    return this.backoff.free <= 0;
   }
 
-  /** Counts a request that is sent. */
-  sent(choices: number): void {
-    this.inFlight++;
-    this.choicesInFlight += choices;
-    this.#sentSinceLimit++;
-  }
-
-  /** Called after a 429: the replica has no room for this long, in milliseconds. */
-  limit(ms: number): void {
-    this.#limitedUntilMs = Math.max(this.#limitedUntilMs, this.#clock.now() + ms);
-    this.#sentSinceLimit = 0;
-    this.#warn('the server limits the rate of requests', { retryAfterMs: ms });
+  /** Logs a 429, at most once a minute. */
+  warnRateLimited(retryAfterMs: number): void {
+    this.#warn('the server limits the rate of requests', { retryAfterMs });
   }
 
   /** How long the replica has no room because of a 429, in milliseconds; 0: it is not limited. */
   get limitedMs(): number {
-    return Math.max(0, this.#limitedUntilMs - this.#clock.now());
+    return this.backoff.waitMs;
   }
 
   /** When the replica can be tried again after a pause of its breaker or a 429, on the clock. */
   get resumesAtMs(): number {
-    return Math.max(this.breaker.pausedUntilMs, this.#limitedUntilMs);
+    return Math.max(this.breaker.pausedUntilMs, this.backoff.untilMs);
   }
 
   /** Called when a request gets its first token. */

@@ -444,25 +444,90 @@ test('if all replicas responded with 429, requests wait for the first that accep
   clock.ms += 1;
   dispatcher.tick();
   assert.equal(dispatcher.waiting, 1, 'one request tries it first');
-  clock.ms += 500;
-  dispatcher.tick();
+  const tried = await Promise.race(waiting.map((lease) => Promise.resolve(lease)));
+  assert.equal(tried.replica, b.replica);
+  tried.responseStarted();
   for (const lease of waiting) assert.equal((await lease).replica, b.replica);
 });
 
-test('after a 429, the requests that wait are sent in growing numbers, from one again after the next 429', async () => {
-  const { dispatcher, clock } = bed(1, { room: 1000, maxWaitMs: 60_000 });
-  sent(dispatcher.acquire(routed('x'))).release('inconclusive', limited(1000));
-  const leases = Array.from({ length: 240 }, () => dispatcher.acquire(routed('x')));
-  const afterMs = (ms: number): number => {
-    const before = dispatcher.waiting;
-    clock.ms += ms;
+test('after a 429, as many requests are sent as have been accepted since, and half as many after the next', async () => {
+  const { dispatcher, clock } = bed(1, { room: 1000, maxWaitMs: 600_000 });
+  const first = Array.from({ length: 8 }, () => sent(dispatcher.acquire(routed('x'))));
+  const leases: Lease[] = [];
+  const limitPasses = async () => {
+    clock.ms += 999;
     dispatcher.tick();
-    return before - dispatcher.waiting;
+    await settled();
+    assert.equal(leases.length, 0);
+    clock.ms += 1;
+    dispatcher.tick();
+    await settled();
   };
-  const numbers = [afterMs(999), afterMs(1), afterMs(499), afterMs(1), afterMs(500), afterMs(500)];
-  assert.deepEqual(numbers, [0, 1, 0, 1, 2, 4]);
-  (await leases[0])?.release('inconclusive', limited(1000));
-  assert.deepEqual([afterMs(999), afterMs(1), afterMs(3000), afterMs(500)], [0, 1, 63, 240 - 8 - 64]);
+  /** Lets the requests that were sent respond. Returns how many are sent then. */
+  const respond = async (): Promise<number> => {
+    for (const lease of leases.splice(0)) lease.responseStarted();
+    await settled();
+    return leases.length;
+  };
+  first.pop()?.release('inconclusive', limited(1000));
+  for (let index = 0; index < 200; index++)
+    void Promise.resolve(dispatcher.acquire(routed('x'))).then(
+      (lease) => leases.push(lease),
+      () => {},
+    );
+  for (const lease of first) lease.release('inconclusive', limited(1000));
+  await limitPasses();
+  assert.equal(leases.length, 1);
+  // Half of the 8 requests that were sent before, and then an eighth more with each response.
+  assert.deepEqual([await respond(), await respond(), await respond(), await respond()], [2, 4, 4, 5]);
+  // Some responses begin late, but a 429 would have arrived by now.
+  clock.ms += 999;
+  dispatcher.tick();
+  await settled();
+  assert.equal(leases.length, 5);
+  clock.ms += 1;
+  dispatcher.tick();
+  await settled();
+  assert.equal(leases.splice(0, 5).length + leases.length, 10);
+  const refused = leases.pop();
+  for (const lease of leases.splice(0)) lease.release('failed', BROKEN);
+  await settled();
+  assert.equal(leases.length, 4, 'failures are no reason to send more');
+  refused?.release('inconclusive', limited(1000));
+  for (const lease of leases.splice(0)) lease.release('inconclusive', limited(1000));
+  await limitPasses();
+  assert.equal(leases.length, 1);
+  // Half of the 5 requests that were sent before, and then an eighth more.
+  assert.deepEqual([await respond(), await respond(), await respond()], [2, 3, 3]);
+});
+
+test('a server that limits the rate of requests refuses few of them', async () => {
+  const { dispatcher, clock } = bed(1, { room: 1000, maxWaitMs: 600_000 });
+  const server = { tokens: 50, refused: 0, served: 0 };
+  const answers: { atMs: number; answer: () => void }[] = [];
+  const serve = (lease: Lease) => {
+    const accepted = server.tokens >= 1;
+    if (accepted) server.tokens--;
+    const answer = () => {
+      if (accepted) server.served++;
+      else server.refused++;
+      if (accepted) lease.responseStarted();
+      if (accepted) lease.release('succeeded');
+      else lease.release('inconclusive', limited(500));
+    };
+    answers.push({ atMs: clock.ms + 200, answer });
+  };
+  for (let turns = 0; server.served + server.refused < 480; turns++) {
+    assert.ok(turns < 3000, 'requests are never sent');
+    if (turns < 480) void Promise.resolve(dispatcher.acquire(routed('x'))).then(serve);
+    await settled();
+    clock.ms += 10;
+    server.tokens = Math.min(50, server.tokens + 0.5);
+    while ((answers[0]?.atMs ?? Infinity) <= clock.ms) answers.shift()?.answer();
+    dispatcher.tick();
+    await settled();
+  }
+  assert.ok(server.refused <= 60, `${server.refused} of 480 requests were refused`);
 });
 
 test('requests that wait for a replica go to another one after its 429', async () => {
