@@ -3,7 +3,7 @@ import { open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import type { Secret } from '../secret.ts';
-import { asDatabaseError, DatabaseError } from './errors.ts';
+import { asDatabaseError, convertingErrors, DatabaseError } from './errors.ts';
 
 /** Pages copied per step. At the default page size of SQLite, this is 16 MiB. */
 const PAGES_PER_STEP = 4096;
@@ -64,10 +64,8 @@ async function writeBackup(
 }
 
 async function copy(path: string, partial: string, { signal, onProgress }: BackupOptions): Promise<void> {
-  const source = new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS });
+  const source = convertingErrors(path, () => openSnapshot(path));
   try {
-    // Read one snapshot in all steps. Otherwise, each commit by another connection would restart the copy.
-    source.exec('begin; select 1 from sqlite_master');
     await backup(source, partial, {
       rate: PAGES_PER_STEP,
       progress: ({ totalPages, remainingPages }) => {
@@ -79,6 +77,18 @@ async function copy(path: string, partial: string, { signal, onProgress }: Backu
     onProgress?.(1);
   } finally {
     source.close();
+  }
+}
+
+/** Opens a connection that reads one snapshot. Otherwise, each commit by another connection would restart the copy. */
+function openSnapshot(path: string): DatabaseSync {
+  const source = new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS });
+  try {
+    source.exec('begin; select 1 from sqlite_master');
+    return source;
+  } catch (error) {
+    source.close();
+    throw error;
   }
 }
 

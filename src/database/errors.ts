@@ -44,6 +44,8 @@ type FaultText = readonly [DatabaseFault, string];
 
 const CONFLICT: FaultText = ['conflict', 'refused a change that conflicts with another row'];
 
+const FULL: FaultText = ['full', 'cannot grow: the disk is full'];
+
 /** Result codes of SQLite (https://sqlite.org/rescode.html), extended or primary, that are not `failed`. */
 const SQLITE_FAULTS: ReadonlyMap<number, FaultText> = new Map([
   [3, ['unwritable', 'cannot be read or written: check its owner and permissions']],
@@ -55,7 +57,7 @@ const SQLITE_FAULTS: ReadonlyMap<number, FaultText> = new Map([
     11,
     ['not_a_database', 'is damaged: restore a backup, or move the file away to start with a new database'],
   ],
-  [13, ['full', 'cannot grow: the disk is full']],
+  [13, FULL],
   [
     14,
     ['unwritable', 'cannot be opened: check that its directory exists and that this user may write to it'],
@@ -67,6 +69,8 @@ const SQLITE_FAULTS: ReadonlyMap<number, FaultText> = new Map([
       'is not a SQLite database: move the file away, or set SLUICE_HOME to another directory',
     ],
   ],
+  // Extended code: no space for the shared memory that opening a database needs.
+  [4874, FULL],
   // Extended codes: foreign keys, primary keys and unique constraints.
   [787, CONFLICT],
   [1555, CONFLICT],

@@ -6,8 +6,9 @@ import type { Secret } from '../secret.ts';
 import { backupSqlite, syncPath } from './backup.ts';
 import { openDatabase, sqlitePath } from './database.ts';
 import { asDatabaseError, DatabaseError } from './errors.ts';
-import { assertKnownMigrations } from './migrations.ts';
+
 import { ServiceLock } from './service-lock.ts';
+import { migrationsIn } from './sqlite.ts';
 
 export interface RestoreOptions {
   /** The data directory. */
@@ -59,15 +60,9 @@ function checkBackup(path: string): void {
     if (result !== 'ok') {
       throw new DatabaseError('not_a_database', `The backup ${path} is damaged: ${String(result)}.`);
     }
-    const tables = database.prepare("select name from sqlite_schema where name = 'migrations'").all();
-    const rows = tables.length === 0 ? [] : database.prepare('select name from migrations').all();
-    if (rows.length === 0) {
+    if (migrationsIn(database, path).length === 0) {
       throw new DatabaseError('not_a_database', `The file ${path} is not a backup of a Sluice database.`);
     }
-    assertKnownMigrations(
-      rows.map(({ name }) => String(name)),
-      path,
-    );
     const [violation] = database.prepare('pragma foreign_key_check').all();
     if (violation === undefined) return;
     const table = String(violation.table);

@@ -1,9 +1,9 @@
-import { closeSync, fchmodSync, openSync } from 'node:fs';
+import { accessSync, closeSync, constants, fchmodSync, openSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Kysely } from 'kysely';
-import { asDatabaseError, DatabaseError } from './errors.ts';
-import { migrate } from './migrations.ts';
+import { asDatabaseError, convertingErrors, DatabaseError } from './errors.ts';
+import { assertKnownMigrations, migrate } from './migrations.ts';
 import { ACCESS_REVISION, type Schema } from './schema.ts';
 import { NodeSqliteDialect } from './sqlite-dialect.ts';
 import { assertInPlace, openFiles, type OpenFile } from './sqlite-files.ts';
@@ -49,6 +49,25 @@ function protect(path: string): void {
       { cause: error },
     );
   }
+}
+
+/** Throws an error if `openSqlite` would refuse the existing file at `path`. Does not change its data. */
+export function checkSqlite(path: string): void {
+  accessSync(path, constants.R_OK | constants.W_OK);
+  convertingErrors(path, () => {
+    // A read-only connection would leave files behind.
+    using connection = new DatabaseSync(path, { timeout: BUSY_MS });
+    migrationsIn(connection, path);
+  });
+}
+
+/** Returns the migrations of a database; none if it has no tables. Throws a `DatabaseError` `newer_schema`. */
+export function migrationsIn(connection: DatabaseSync, path: string): string[] {
+  const tables = connection.prepare("select name from sqlite_schema where name = 'migrations'").all();
+  const rows = tables.length === 0 ? [] : connection.prepare('select name from migrations').all();
+  const names = rows.map(({ name }) => String(name));
+  assertKnownMigrations(names, path);
+  return names;
 }
 
 async function open(path: string, { threads, onMigration }: SqliteOptions) {

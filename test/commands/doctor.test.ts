@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import type { Finding } from '../../src/commands/doctor/finding.ts';
 import { cpuQuota, memoryLimit, physicalCores, type ReadLimit } from '../../src/commands/doctor/machine.ts';
 import { checkHome, checkPort } from '../../src/commands/doctor/environment.ts';
+import { openDatabase } from '../../src/database/database.ts';
 import { testDatabases, valkeyUrl, withoutValkey } from '../servers.ts';
 import { folder, run } from './program.ts';
 
@@ -75,6 +77,32 @@ test('doctor exits with 1 and advice if the service cannot start', async (t) => 
     /^FAIL {2}data directory .*file is a file, not a directory\n +Give this user write permission/m,
   );
   assert.match(stderr, /1 problem to fix before the service can start/);
+});
+
+test('doctor exits with 1 and the reason if the service cannot open its SQLite database, and does not change it', async (t) => {
+  const home = folder(t);
+  const path = join(home, 'sluice.db');
+  const found = async () => {
+    const { code, stdout } = await run(['doctor', '--json'], { SLUICE_HOME: home, SLUICE_PORT: '0' });
+    const findings: Finding[] = JSON.parse(stdout);
+    const finding = findings.find(({ subject }) => subject === 'database');
+    assert.equal(code, findings.some(({ status }) => status === 'fault') ? 1 : 0);
+    return [finding?.status, finding?.found];
+  };
+  {
+    await using database = await openDatabase({ home, url: null });
+    assert.deepEqual(await found(), ['good', `SQLite: ${path}`]);
+    await sql`insert into migrations values ('9999_future', 0)`.execute(database.kysely);
+  }
+  const [status, newer = ''] = await found();
+  assert.equal(status, 'fault');
+  assert.match(newer, /was migrated by a newer version of Sluice \(9999_future\)/);
+  const letter = 'this is a letter to my grandmother, '.repeat(100);
+  writeFileSync(path, letter);
+  const [, damaged = ''] = await found();
+  assert.match(damaged, /sluice\.db is not a SQLite database/);
+  assert.equal(readFileSync(path, 'utf8'), letter);
+  assert.deepEqual(readdirSync(home), ['sluice.db']);
 });
 
 test('doctor reports configuration errors and still checks the machine', async (t) => {

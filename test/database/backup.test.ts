@@ -109,7 +109,8 @@ describe('a backup', () => {
     const file = join(here.backups, 'sluice.db');
     const letter = join(here.folder, 'letter.txt');
     await writeFile(letter, 'this is a letter to my grandmother, '.repeat(100));
-    await assert.rejects(backupSqlite(letter, file), fault('not_a_database'));
+    await assert.rejects(backupSqlite(letter, file), fault('not_a_database', /letter\.txt is not a/));
+    await assert.rejects(backupSqlite(here.backups, file), fault('unwritable', /The database \S+backups /));
     await assert.rejects(
       backupSqlite(join(here.folder, 'none'), file),
       fault('unwritable', /No database found at/),

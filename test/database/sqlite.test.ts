@@ -104,6 +104,19 @@ test('a full disk is reported, and the database works again when there is space'
   await insert('big');
 });
 
+test('a disk that has no space to open the database is full', () => {
+  // SQLITE_IOERR_SHMSIZE
+  const error = asDatabaseError(
+    Object.assign(new Error('disk I/O error'), { errcode: 4874 }),
+    '/a/sluice.db',
+  );
+  assert.ok(error instanceof DatabaseError);
+  assert.deepEqual(
+    [error.fault, error.message],
+    ['full', 'The database /a/sluice.db cannot grow: the disk is full.'],
+  );
+});
+
 test('errors that are not from SQLite are unchanged', () => {
   const error = new TypeError('x');
   assert.equal(asDatabaseError(error, 'a'), error);

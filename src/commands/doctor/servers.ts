@@ -1,17 +1,33 @@
+import { existsSync } from 'node:fs';
 import type { Config } from '../../config/schema.ts';
+import { sqlitePath } from '../../database/database.ts';
 import { asPostgresError } from '../../database/errors.ts';
+import { checkSqlite } from '../../database/sqlite.ts';
 import type { Secret } from '../../secret.ts';
 import type { Finding } from './finding.ts';
 
 /** Timeout for connecting to a server, in milliseconds. */
 const CONNECT_MS = 5000;
 
-/** Connects to the configured PostgreSQL and Valkey or Redis servers. */
-export function checkServers({ databaseUrl, valkeyUrl }: Config): Promise<Finding[]> {
+/** Checks the database, if it exists, and connects to the configured Valkey or Redis server. */
+export async function checkServers({ home, databaseUrl, valkeyUrl }: Config): Promise<Finding[]> {
   const checks: Promise<Finding>[] = [];
+  const path = sqlitePath(home);
   if (databaseUrl !== null) checks.push(checkPostgres(databaseUrl));
+  else if (existsSync(path)) checks.push(Promise.resolve(checkFile(path)));
   if (valkeyUrl !== null) checks.push(checkValkey(valkeyUrl));
-  return Promise.all(checks);
+  return await Promise.all(checks);
+}
+
+function checkFile(path: string): Finding {
+  const subject = 'database';
+  try {
+    checkSqlite(path);
+    return { subject, status: 'good', found: `SQLite: ${path}`, advice: null };
+  } catch (error) {
+    const found = error instanceof Error ? error.message : String(error);
+    return { subject, status: 'fault', found, advice: 'docs/databases.md explains the message.' };
+  }
 }
 
 async function checkPostgres(url: Secret): Promise<Finding> {
