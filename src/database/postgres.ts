@@ -1,4 +1,5 @@
 import { Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import {
   Kysely,
   PostgresDialect,
@@ -30,8 +31,10 @@ const BACKGROUND: PoolBounds = { connections: 1, statementMs: 2000, lockMs: 100 
 const POLLING: PoolBounds = { connections: 1, statementMs: 2000, lockMs: 100 };
 /** Separate connections, so that long queries do not block requests. */
 const REPORTS: PoolBounds = { connections: 4, statementMs: 10_000, lockMs: 5000, readOnly: true };
-/** Without timeouts, because a migration may rewrite large tables, or wait for another process. */
-const MIGRATION: PoolBounds = { connections: 1, statementMs: 0, lockMs: 0 };
+/** Without a statement timeout, because a migration may rewrite large tables. */
+const MIGRATION: PoolBounds = { connections: 1, statementMs: 0, lockMs: 500 };
+/** Pause before migrations are tried again, in milliseconds. */
+const MIGRATION_PAUSE_MS = 1000;
 
 /** Timeout for connecting, and for waiting for a connection of the pool. */
 const CONNECT_MS = 5000;
@@ -50,8 +53,7 @@ export async function openPostgres(url: Secret, onMigration?: (name: string) => 
   await using owned = new AsyncDisposableStack();
   const kysely = connect(url, MAIN, owned);
   if (!(await isMigrated(kysely, 'postgres', name))) {
-    await using temporary = new AsyncDisposableStack();
-    await migrate(connect(url, MIGRATION, temporary), 'postgres', name, onMigration);
+    await migrateBetweenOthers(url, name, onMigration);
   }
   const background = connect(url, BACKGROUND, owned);
   const polling = connect(url, POLLING, owned);
@@ -72,6 +74,32 @@ export async function openPostgres(url: Secret, onMigration?: (name: string) => 
     },
     [Symbol.asyncDispose]: () => resources.disposeAsync(),
   };
+}
+
+/**
+ * Migrates the tables. Does not wait long for a lock that a backup or report holds, because running instances would wait
+ * behind the migration: rolls back, and tries again until it has every lock. Also waits for other processes that migrate.
+ */
+async function migrateBetweenOthers(
+  url: Secret,
+  name: string,
+  onMigration?: (name: string) => void,
+): Promise<void> {
+  await using owned = new AsyncDisposableStack();
+  const kysely = connect(url, MIGRATION, owned);
+  const reported = new Set<string>();
+  const report = (migration: string) => {
+    if (!reported.has(migration)) onMigration?.(migration);
+    reported.add(migration);
+  };
+  for (;;) {
+    try {
+      return await migrate(kysely, 'postgres', name, report);
+    } catch (error) {
+      if (!(error instanceof DatabaseError && error.fault === 'busy')) throw error;
+      await pause(MIGRATION_PAUSE_MS);
+    }
+  }
 }
 
 /**

@@ -7,7 +7,8 @@ import { sql } from 'kysely';
 import { Client } from 'pg';
 import { openDatabase } from '../../src/database/database.ts';
 import { ensurePartitions } from '../../src/database/partitions.ts';
-import { testDatabases, type TestLocation } from '../servers.ts';
+import { until } from '../harness.ts';
+import { testDatabases, withoutPostgres, type TestLocation } from '../servers.ts';
 import { fault, plain } from './faults.ts';
 
 /** The tables of version 0.1.0 on SQLite, and the same on PostgreSQL. */
@@ -364,6 +365,41 @@ for (const databases of testDatabases()) {
     });
   });
 }
+
+test(
+  'running instances do not wait behind a migration that waits for a reader',
+  { skip: withoutPostgres },
+  async () => {
+    await using owned = new AsyncDisposableStack();
+    const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
+    assert.ok(postgres);
+    const location = owned.use(await postgres.location());
+    await change(location, `delete from migrations where name = '0017_protocols'`);
+    const connect = async () => {
+      const client = new Client(location.url?.reveal());
+      await client.connect();
+      owned.defer(() => client.end());
+      return client;
+    };
+    const [reader, writer] = [await connect(), await connect()];
+    // Like a backup.
+    await reader.query('begin; select count(*) from ledger');
+    const migrations: string[] = [];
+    const opening = openDatabase({ ...location, onMigration: (name) => void migrations.push(name) });
+    await until(async () => {
+      const { rows } = await writer.query(
+        `select 1 from pg_locks where relation = 'ledger'::regclass and mode = 'AccessExclusiveLock' and not granted`,
+      );
+      return rows.length > 0;
+    });
+    await writer.query(
+      `begin; set local lock_timeout = '10s'; lock table ledger in row exclusive mode; commit`,
+    );
+    await reader.query('commit');
+    await using _database = await opening;
+    assert.deepEqual(migrations, ['0017_protocols']);
+  },
+);
 
 /** Reverts 0006_reasoning_tokens. */
 const BEFORE_REASONING = `
