@@ -59,6 +59,8 @@ export interface ServiceOptions {
   clock?: KeyClock;
   /** By default, scrypt. */
   passwords?: PasswordHasher;
+  /** Stops waiting to migrate the database. */
+  signal?: AbortSignal;
 }
 
 /** Creates every object of the service from the configuration, and disposes of them in reverse order. */
@@ -86,19 +88,13 @@ export class Service implements AsyncDisposable {
    * `DatabaseError`, for example if another service uses the same SQLite database, or with Node's error if it cannot
    * listen on the address.
    */
-  static async open({ config, secrets, env, log, clock, passwords }: ServiceOptions): Promise<Service> {
+  static async open(options: ServiceOptions): Promise<Service> {
+    const { config, secrets, env, log, clock, passwords } = options;
     await using owned = new AsyncDisposableStack();
     // The lock is taken before the database is migrated, because a migration would break another running service. There
     // is no lock on PostgreSQL, where instances share the database.
     const lock = config.databaseUrl === null ? owned.use(await ServiceLock.take(config.home)) : null;
-    const database = owned.use(
-      await openDatabase({
-        home: config.home,
-        url: config.databaseUrl,
-        threads: true,
-        onMigration: logMigrations(log),
-      }),
-    );
+    const database = owned.use(await openServiceDatabase(options));
     const secretKeys = await openSecretKeys(config, database, log);
     const backups = owned.use(ScheduledBackups.open(config, database, log));
     owned.use(AuditRetention.open(database, config.file.audit.keepDays, log));
@@ -269,13 +265,20 @@ async function openTracer({ tracing }: Config, log: Log): Promise<Tracer | null>
   return new Tracer(tracing, INSTANCE, log);
 }
 
-/** Logs migrations of an existing database, which can take minutes. */
-function logMigrations(log: Log): (migration: string) => void {
+/** Opens the database, and logs the migrations of an existing one, which can take minutes. */
+async function openServiceDatabase({ config, log, signal }: ServiceOptions): Promise<Database> {
   let isNew = false;
-  return (migration) => {
-    isNew ||= migration === FIRST_MIGRATION;
-    if (!isNew) log.info('migrating the database', { migration });
-  };
+  return await openDatabase({
+    home: config.home,
+    url: config.databaseUrl,
+    threads: true,
+    onMigration: (migration) => {
+      isNew ||= migration === FIRST_MIGRATION;
+      if (!isNew) log.info('migrating the database', { migration });
+    },
+    onMigrationWait: (client) => log.warn('waiting to migrate the database', { lockedBy: client }),
+    signal,
+  });
 }
 
 /** Creates the models, which are not started yet. */

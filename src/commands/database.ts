@@ -5,6 +5,7 @@ import { databaseOf } from '../config/load.ts';
 import { backupPostgres, backupSqlite } from '../database/backup.ts';
 import { openDatabase, sqlitePath } from '../database/database.ts';
 import { restoreDatabase } from '../database/restore.ts';
+import { noteMigrationWait } from './open.ts';
 import { note } from './output.ts';
 import { bar } from './progress-bar.ts';
 import { Terminal } from './terminal.ts';
@@ -57,6 +58,7 @@ async function migrate(): Promise<void> {
       applied += 1;
       note(`Applying ${name} …`);
     },
+    onMigrationWait: noteMigrationWait,
   });
   note(applied === 0 ? 'The database is up to date.' : 'The database was migrated to this version.');
 }

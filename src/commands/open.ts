@@ -9,6 +9,7 @@ import { publicUrl } from '../config/schema.ts';
 import { openDatabase, type Database } from '../database/database.ts';
 import { SecretKeys } from '../database/secret-keys.ts';
 import { runningService } from '../database/service-lock.ts';
+import { note } from './output.ts';
 
 /**
  * Opens the database that the environment variables name. Does not read the configuration file, so that keys can be
@@ -17,7 +18,12 @@ import { runningService } from '../database/service-lock.ts';
 export async function openConfiguredDatabase(): Promise<Database> {
   const location = databaseOf(process.env);
   if (location.url === null) await prepareHome(location.home);
-  return await openDatabase(location);
+  return await openDatabase({ ...location, onMigrationWait: noteMigrationWait });
+}
+
+/** Prints what the migration of the database waits for. */
+export function noteMigrationWait(client: string): void {
+  note(`Waiting to migrate the database: it is locked by ${client} …`);
 }
 
 /** Returns the keys that encrypt the secrets in the database. Throws a `ConfigError`. */

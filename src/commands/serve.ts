@@ -56,6 +56,7 @@ export async function serve(model: string | null = null): Promise<void> {
     await prepareHome(config.home);
     process.exitCode = await run(config, load, model, stop);
   } catch (error) {
+    if (stop.aborted && error instanceof Error && error.name === 'AbortError') return;
     console.error(await explain(error));
     process.exitCode = 1;
   }
@@ -80,6 +81,7 @@ async function run(
     secrets: loadSecrets(config, process.env),
     env: process.env,
     log,
+    signal: stop,
   });
   process.once('exit', () => service.killEngines());
   using _reloading = reloadOnChange(service, config, load, log);

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
 import type { Secret } from '../secret.ts';
+import type { MigrationOptions } from './migrations.ts';
 import type { Schema } from './schema.ts';
 import { runningService } from './service-lock.ts';
 import { openSqlite } from './sqlite.ts';
@@ -32,7 +33,7 @@ export interface Database extends AsyncDisposable {
   accessRevision(): number | Promise<number>;
 }
 
-export interface DatabaseOptions {
+export interface DatabaseOptions extends MigrationOptions {
   /** The directory of `sluice.db`, which must exist. Not used with `url`. */
   home: string;
   /** URL of the PostgreSQL database. If null, SQLite in `home` is used. */
@@ -42,28 +43,26 @@ export interface DatabaseOptions {
    * slowly. Default: false.
    */
   threads?: boolean;
-  /** Called with the name of each migration before it runs. A migration of many rows can take minutes. */
-  onMigration?: (name: string) => void;
 }
 
 /**
  * Opens the database, creates it if necessary, and migrates its tables. Several processes may open it at the same
- * time. Rejects with a `DatabaseError`.
+ * time. Rejects with a `DatabaseError`, or with an `AbortError` if `signal` stopped it.
  */
 export async function openDatabase({
   home,
   url,
   threads = false,
-  onMigration,
+  ...migration
 }: DatabaseOptions): Promise<Database> {
   if (url === null) {
     // If the database of a running service was deleted or moved, a command must not create a new one in its place.
     assertInPlace(runningService(home)?.files ?? []);
-    return await openSqlite(sqlitePath(home), { threads, onMigration });
+    return await openSqlite(sqlitePath(home), { threads, onMigration: migration.onMigration });
   }
   // Loaded on demand, so that a service on SQLite starts without loading it.
   const { openPostgres } = await import('./postgres.ts');
-  return await openPostgres(url, onMigration);
+  return await openPostgres(url, migration);
 }
 
 /** Returns the path of the SQLite database in a data directory. */

@@ -23,6 +23,16 @@ import type { Schema } from './schema.ts';
 /** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
 type Migration = (database: Transaction<Schema>, kind: DatabaseKind) => Promise<void>;
 
+/** How a process follows the migrations that it runs. */
+export interface MigrationOptions {
+  /** Called with the name of each migration before it runs. A migration of many rows can take minutes. */
+  onMigration?: (name: string) => void;
+  /** Called with the client that migrations wait for, such as a backup. PostgreSQL only. */
+  onMigrationWait?: (client: string) => void;
+  /** Stops waiting to migrate. PostgreSQL only. */
+  signal?: AbortSignal;
+}
+
 /** The first migration. Only a new database lacks it. */
 export const FIRST_MIGRATION = '0001_keys';
 

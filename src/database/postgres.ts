@@ -3,14 +3,22 @@ import { setTimeout as pause } from 'node:timers/promises';
 import {
   Kysely,
   PostgresDialect,
+  sql,
   type PostgresPool,
   type PostgresPoolClient,
   type PostgresQueryResult,
 } from 'kysely';
-import { Pool, types, type ClientConfig, type PoolClient, type QueryResultRow } from 'pg';
+import {
+  DatabaseError as ServerError,
+  Pool,
+  types,
+  type ClientConfig,
+  type PoolClient,
+  type QueryResultRow,
+} from 'pg';
 import type { Secret } from '../secret.ts';
 import { asPostgresError, DatabaseError, type DatabaseFault } from './errors.ts';
-import { isMigrated, migrate } from './migrations.ts';
+import { isMigrated, migrate, type MigrationOptions } from './migrations.ts';
 import { ACCESS_REVISION, type Schema } from './schema.ts';
 
 /** Limits of a connection pool. Times are in milliseconds; 0 means unlimited. */
@@ -35,6 +43,8 @@ const REPORTS: PoolBounds = { connections: 4, statementMs: 10_000, lockMs: 5000,
 const MIGRATION: PoolBounds = { connections: 1, statementMs: 0, lockMs: 500 };
 /** Pause before migrations are tried again, in milliseconds. */
 const MIGRATION_PAUSE_MS = 1000;
+/** SQLSTATEs of a lock that was not free in time, and of a deadlock. */
+const LOCK_CODES: ReadonlySet<string | undefined> = new Set(['55P03', '40P01']);
 
 /** Timeout for connecting, and for waiting for a connection of the pool. */
 const CONNECT_MS = 5000;
@@ -47,13 +57,13 @@ const INT8: number = types.builtins.INT8;
 /** How long sockets may take to close before they are destroyed. */
 const CLOSE_MS = 1000;
 
-/** Opens a `Database` on PostgreSQL. Rejects with a `DatabaseError`. */
-export async function openPostgres(url: Secret, onMigration?: (name: string) => void) {
+/** Opens a `Database` on PostgreSQL. Rejects with a `DatabaseError`, or with an `AbortError` if `signal` stopped it. */
+export async function openPostgres(url: Secret, migration: MigrationOptions = {}) {
   const name = nameOf(url);
   await using owned = new AsyncDisposableStack();
   const kysely = connect(url, MAIN, owned);
   if (!(await isMigrated(kysely, 'postgres', name))) {
-    await migrateBetweenOthers(url, name, onMigration);
+    await migrateBetweenOthers(url, name, migration);
   }
   const background = connect(url, BACKGROUND, owned);
   const polling = connect(url, POLLING, owned);
@@ -83,23 +93,36 @@ export async function openPostgres(url: Secret, onMigration?: (name: string) => 
 async function migrateBetweenOthers(
   url: Secret,
   name: string,
-  onMigration?: (name: string) => void,
+  { onMigration, onMigrationWait, signal }: MigrationOptions,
 ): Promise<void> {
   await using owned = new AsyncDisposableStack();
   const kysely = connect(url, MIGRATION, owned);
   const reported = new Set<string>();
-  const report = (migration: string) => {
-    if (!reported.has(migration)) onMigration?.(migration);
-    reported.add(migration);
+  const once = (text: string, report?: (text: string) => void) => {
+    if (!reported.has(text)) report?.(text);
+    reported.add(text);
   };
   for (;;) {
     try {
-      return await migrate(kysely, 'postgres', name, report);
+      return await migrate(kysely, 'postgres', name, (migration) => once(migration, onMigration));
     } catch (error) {
-      if (!(error instanceof DatabaseError && error.fault === 'busy')) throw error;
-      await pause(MIGRATION_PAUSE_MS);
+      const { cause } = error as Error;
+      if (!(cause instanceof ServerError && LOCK_CODES.has(cause.code))) throw error;
+      once(await oldestLockHolder(kysely), onMigrationWait);
+      await pause(MIGRATION_PAUSE_MS, undefined, { signal });
     }
   }
+}
+
+/** Returns the name and process ID of the client whose transaction has held locks for the longest time. */
+async function oldestLockHolder(kysely: Kysely<Schema>): Promise<string> {
+  const { rows } = await sql<{ program: string | null; pid: number }>`
+    select application_name as program, pid from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()
+      and exists (select 1 from pg_locks where granted and pg_locks.pid = pg_stat_activity.pid and database = datid)
+    order by xact_start limit 1`.execute(kysely);
+  const [holder] = rows;
+  return holder ? `${holder.program || 'client'} (PostgreSQL process ${holder.pid})` : 'another transaction';
 }
 
 /**

@@ -366,26 +366,17 @@ for (const databases of testDatabases()) {
   });
 }
 
-test(
-  'running instances do not wait behind a migration that waits for a reader',
-  { skip: withoutPostgres },
-  async () => {
+describe('a migration on PostgreSQL that waits for a reader', { skip: withoutPostgres }, () => {
+  test('does not make running instances wait behind it, and names the reader', async () => {
     await using owned = new AsyncDisposableStack();
-    const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
-    assert.ok(postgres);
-    const location = owned.use(await postgres.location());
-    await change(location, `delete from migrations where name = '0017_protocols'`);
-    const connect = async () => {
-      const client = new Client(location.url?.reveal());
-      await client.connect();
-      owned.defer(() => client.end());
-      return client;
-    };
-    const [reader, writer] = [await connect(), await connect()];
-    // Like a backup.
-    await reader.query('begin; select count(*) from ledger');
+    const { location, reader, readerPid, writer } = await lockedMigration(owned);
     const migrations: string[] = [];
-    const opening = openDatabase({ ...location, onMigration: (name) => void migrations.push(name) });
+    const waits: string[] = [];
+    const opening = openDatabase({
+      ...location,
+      onMigration: (name) => void migrations.push(name),
+      onMigrationWait: (client) => void waits.push(client),
+    });
     await until(async () => {
       const { rows } = await writer.query(
         `select 1 from pg_locks where relation = 'ledger'::regclass and mode = 'AccessExclusiveLock' and not granted`,
@@ -395,11 +386,48 @@ test(
     await writer.query(
       `begin; set local lock_timeout = '10s'; lock table ledger in row exclusive mode; commit`,
     );
+    await until(() => waits.length > 0);
     await reader.query('commit');
     await using _database = await opening;
     assert.deepEqual(migrations, ['0017_protocols']);
-  },
-);
+    assert.deepEqual(waits, [`pg_dump (PostgreSQL process ${readerPid})`]);
+  });
+
+  test('ends when it is aborted', async () => {
+    await using owned = new AsyncDisposableStack();
+    const { location } = await lockedMigration(owned);
+    const stop = new AbortController();
+    const onMigrationWait = () => stop.abort();
+    const opening = openDatabase({ ...location, onMigrationWait, signal: stop.signal });
+    await assert.rejects(opening, { name: 'AbortError' });
+  });
+
+  test('fails if the statement timeout of its user is over, instead of trying forever', async () => {
+    await using owned = new AsyncDisposableStack();
+    const { location } = await lockedMigration(owned);
+    const { pathname } = new URL(location.env.SLUICE_DATABASE_URL ?? '');
+    await change(location, `alter database ${pathname.slice(1)} set statement_timeout = '100ms'`);
+    await assert.rejects(openDatabase(location), fault('busy', /timeout/));
+  });
+});
+
+/** Creates a database with a migration to apply that needs a lock of a reader, which is like a backup. */
+async function lockedMigration(owned: AsyncDisposableStack) {
+  const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
+  assert.ok(postgres);
+  const location = owned.use(await postgres.location());
+  await change(location, `delete from migrations where name = '0017_protocols'`);
+  const connect = async (name: string) => {
+    const client = new Client({ connectionString: location.url?.reveal(), application_name: name });
+    await client.connect();
+    owned.defer(() => client.end());
+    return client;
+  };
+  const [reader, writer] = [await connect('pg_dump'), await connect('sluice')];
+  const { rows } = await reader.query<{ pid: number }>('select pg_backend_pid() as pid');
+  await reader.query('begin; select count(*) from ledger');
+  return { location, reader, readerPid: rows[0]?.pid, writer };
+}
 
 /** Reverts 0006_reasoning_tokens. */
 const BEFORE_REASONING = `

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { cp, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
@@ -6,6 +7,7 @@ import { Client } from 'pg';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import {
   chat,
+  collectOutput,
   runCli,
   scriptedYaml,
   spawnService,
@@ -13,6 +15,7 @@ import {
   until,
   type ServiceProcess,
 } from '../harness.ts';
+import { start as startProgram } from '../commands/program.ts';
 import { Management } from '../management.ts';
 import { testDatabases, valkeyUrl, withoutPostgres, withoutValkey } from '../servers.ts';
 
@@ -164,4 +167,23 @@ describe('a rolling upgrade', { skip: withoutPostgres || withoutValkey }, () => 
     const listed = await runCli(['keys', 'list', '--json'], env);
     assert.ok(listed.stdout.includes(keyId), listed.stdout + listed.stderr);
   });
+});
+
+test('SIGTERM stops a service that waits to migrate', { skip: withoutPostgres }, async () => {
+  await using owned = new AsyncDisposableStack();
+  const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
+  assert.ok(postgres);
+  const { env, url } = owned.use(await postgres.location());
+  const reader = new Client({ connectionString: url?.reveal(), application_name: 'pg_dump' });
+  await reader.connect();
+  owned.defer(() => reader.end());
+  await reader.query(`delete from migrations where name = '0017_protocols'`);
+  await reader.query('begin; select count(*) from ledger');
+  const child = startProgram(['serve'], { ...env, SLUICE_PORT: '0' });
+  owned.defer(() => void child.kill('SIGKILL'));
+  const output = collectOutput(child);
+  const ended = once(child, 'close');
+  await until(() => /"lockedBy":"pg_dump .*waiting to migrate the database/.test(output.stderr));
+  child.kill('SIGTERM');
+  assert.deepEqual(await ended, [0, null], output.stderr);
 });
