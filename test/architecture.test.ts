@@ -128,8 +128,11 @@ test('the contract of the management API depends neither on Node nor on other pa
   const dependencies = [...reached].filter((file) => !file.startsWith('http/api/contract'));
   assert.deepEqual(dependencies.sort(), [
     'accounts/bounds.ts',
-    'accounts/ledger/dimensions.ts',
+    'accounts/ledger/cost.ts',
+    'accounts/ledger/request-json.ts',
+    'accounts/ledger/sums.ts',
     'config/plan.ts',
+    'database/ledger-columns.ts',
     'errors.ts',
     'generation.ts',
   ]);

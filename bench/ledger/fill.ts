@@ -2,7 +2,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { Client } from 'pg';
 import { bucketOf } from '../../src/accounts/ledger/histogram.ts';
 import { DAY_MS, dayOf } from '../../src/accounts/ledger/days.ts';
-import { RollUps, type EndedRow } from '../../src/accounts/ledger/roll-ups.ts';
+import { RollUps } from '../../src/accounts/ledger/roll-ups.ts';
+import { USAGE_SUMS, type EndedRow } from '../../src/accounts/ledger/sums.ts';
 import { ensurePartitions } from '../../src/database/partitions.ts';
 import type { TestDatabase } from '../../test/servers.ts';
 
@@ -144,10 +145,9 @@ function createRow(number: number, atMs: number, rollUps: RollUps): SqlValues {
 
 const NAMES = [...Object.keys(COLUMNS), ...Object.keys(CONSTANTS)].join(', ');
 const CONSTANT_VALUES = Object.values(CONSTANTS).join(', ');
-const USAGE_WIDTH = 14;
+const USAGE_COLUMNS = ['account_id', 'day', 'model', 'key_id', ...USAGE_SUMS.map(({ name }) => name)];
 const LATENCY_WIDTH = 7;
-const ADD_USAGE = `insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted,
-  prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, billed_tokens, cost_pico)`;
+const ADD_USAGE = `insert into usage_days (${USAGE_COLUMNS.join(', ')})`;
 const ADD_LATENCY = 'insert into latency_days (account_id, day, model, key_id, measure, bucket, count)';
 
 function sqliteWriter(path: string): BulkWriter {
@@ -166,7 +166,7 @@ function sqliteWriter(path: string): BulkWriter {
       insert(`insert into ledger (${NAMES}) values (${values})`, [...rows]);
     },
     async writeRollUps({ days, latencies }) {
-      insert(`${ADD_USAGE} values (${placeholders(USAGE_WIDTH)})`, days);
+      insert(`${ADD_USAGE} values (${placeholders(USAGE_COLUMNS.length)})`, days);
       insert(`${ADD_LATENCY} values (${placeholders(LATENCY_WIDTH)})`, latencies);
     },
     async finish() {
@@ -200,7 +200,7 @@ async function postgresWriter(database: TestDatabase): Promise<BulkWriter> {
     writeRows: (rows) =>
       insert(`insert into ledger (${NAMES})`, Object.values(COLUMNS), `, ${CONSTANT_VALUES}`, [...rows]),
     async writeRollUps({ days, latencies }) {
-      await insert(ADD_USAGE, [...key, ...Array<string>(USAGE_WIDTH - key.length).fill('int8')], '', days);
+      await insert(ADD_USAGE, [...key, ...Array<string>(USAGE_SUMS.length).fill('int8')], '', days);
       await insert(ADD_LATENCY, [...key, 'text', 'int4', 'int8'], '', latencies);
     },
     async finish() {

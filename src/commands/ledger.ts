@@ -2,11 +2,9 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { z } from 'zod';
-import type { LedgerRecord } from '../accounts/ledger/record.ts';
+import { REQUEST_FIELDS, requestJson, valueOf, type RequestRow } from '../accounts/ledger/request-json.ts';
 import { exportRequests } from '../accounts/ledger/requests.ts';
-import { request } from '../http/api/contract/ledger.ts';
 import { moment } from '../http/api/contract/schemas.ts';
-import { requestJson, type RequestJson } from '../http/api/ledger-json.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { csvLine } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
@@ -55,31 +53,21 @@ async function exportLedger({ from, to, account, format }: Flags): Promise<void>
 const CHUNK_LENGTH = 65_536;
 
 async function* formatRows(
-  rows: AsyncIterable<LedgerRecord>,
+  rows: AsyncIterable<RequestRow>,
   format: Flags['format'],
 ): AsyncGenerator<string, void> {
-  let text = format === 'csv' ? csvLine(COLUMNS.map(([name]) => name)) : '';
-  for await (const record of rows) {
-    const row = requestJson(record);
+  let text = format === 'csv' ? csvLine(REQUEST_FIELDS.map(({ csv }) => csv)) : '';
+  for await (const row of rows) {
     text +=
-      format === 'csv' ? csvLine(COLUMNS.map(([, valueOf]) => valueOf(row))) : `${JSON.stringify(row)}\n`;
+      format === 'csv'
+        ? csvLine(REQUEST_FIELDS.map((field) => valueOf(field, row)))
+        : `${JSON.stringify(requestJson(row))}\n`;
     if (text.length < CHUNK_LENGTH) continue;
     yield text;
     text = '';
   }
   if (text !== '') yield text;
 }
-
-type CsvColumn = readonly [name: string, valueOf: (row: RequestJson) => string | number | boolean | null];
-
-/** The CSV columns. They are the fields of the JSON, in the same order, except that each price has its own column. */
-const COLUMNS: readonly CsvColumn[] = request.keyof().options.flatMap((name): CsvColumn[] => {
-  if (name !== 'price') return [[name, (row) => row[name]]];
-  return [
-    ['price_prompt', ({ price }) => price.prompt],
-    ['price_completion', ({ price }) => price.completion],
-  ];
-});
 
 /** `Date.parse` alone would read February 30 as a day in March. */
 const DAY_OR_MOMENT = z.union([z.iso.date(), moment]);

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
-import { readReceipt } from '../accounts/ledger/receipt.ts';
-import { receiptJson, type ReceiptJson, type RequestJson } from '../http/api/ledger-json.ts';
+import type { RequestJson } from '../accounts/ledger/request-json.ts';
+import { readRequest } from '../accounts/ledger/requests.ts';
+import { receiptJson, type ReceiptJson } from '../http/api/receipt-json.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { note, print, printJson, printTable } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
@@ -18,7 +19,7 @@ export function register(program: Command): void {
 
 async function receipt(id: string, flags: { json?: true }): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const found = await readReceipt(database, id, null);
+  const found = await readRequest(database, id);
   if (found === null) {
     note(
       'No request with this ID is in the ledger. Refused requests, such as those with status 400 or 429, are not recorded.',

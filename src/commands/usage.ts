@@ -1,8 +1,7 @@
 import { Option, type Command } from 'commander';
-import { readUsagePage } from '../accounts/ledger/usage.ts';
-import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/dimensions.ts';
+import { readUsagePage, type UsageJson } from '../accounts/ledger/usage.ts';
+import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/sums.ts';
 import { parseUsageQuery } from '../accounts/usage-query.ts';
-import { usageJson, type UsageJson } from '../http/api/ledger-json.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { csvLine, note, printJson, printTable } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
@@ -40,7 +39,7 @@ async function usage(flags: UsageFlags): Promise<void> {
   const rows: UsageJson[] = [];
   for (let fromDay: number | null = query.fromDay; fromDay !== null;) {
     const page = await readUsagePage(database, { ...query, fromDay, accountId: flags.account });
-    rows.push(...page.rows.map(usageJson));
+    rows.push(...page.rows);
     fromDay = page.nextDay;
   }
   if (flags.json) return printJson(rows);

@@ -1,149 +1,231 @@
-import type { ColumnType } from 'kysely';
-import type { FinishReason, UsageSource } from '../generation.ts';
+import { FINISH_REASONS } from '../generation.ts';
 
 /**
- * The columns of the table `ledger`, by their property names in TypeScript. The row types, the SQL statements and the
- * conversion of values are derived from these definitions. To add a column, add it here, write a migration and describe
- * it in `docs/ledger.md`.
+ * The columns of the table `ledger`. From this table follow the row types, the SQL of all writes, the roll-ups, the JSON
+ * and the CSV of a request, its schema in the management API, and the table in `docs/ledger.md`. It is plain data,
+ * because the thread that writes to SQLite loads it.
  */
 
-/** How a value is stored. `flag`: as 0 or 1. `pico`: pico-dollars, read as text because they can exceed 2^53. */
-type ColumnKind = 'text' | 'integer' | 'flag' | 'pico';
+/**
+ * How a value is stored, and its JSON. `flag`: 0 or 1; a boolean. `time`: Unix milliseconds; ISO 8601. `price`:
+ * pico-dollars per token; USD per million tokens. `pico`: pico-dollars, read as text because they can exceed 2^53; USD.
+ */
+type ColumnKind = 'text' | 'integer' | 'flag' | 'time' | 'price' | 'pico';
 
-type KindOf<T> = [NonNullable<T>] extends [string]
-  ? 'text'
-  : [NonNullable<T>] extends [boolean]
-    ? 'flag'
-    : [NonNullable<T>] extends [bigint]
-      ? 'pico'
-      : 'integer';
+/**
+ * When a value is written: when the row is opened; by checkpoints and again by the settlement; only by checkpoints; only
+ * by the settlement.
+ */
+type Written = 'open' | 'running' | 'checkpoint' | 'settle';
 
-export interface LedgerColumn {
+interface LedgerColumn {
   readonly kind: ColumnKind;
-  /**
-   * SQL of the value in a new row. Null for a column that starts as SQL null, or whose value is set when the row is
-   * opened.
-   */
-  readonly initial: string | null;
+  readonly written: Written;
+  /** Whether the value can be null, in the table and in JSON. A row is opened with null in these columns. */
+  readonly nullable?: true;
+  /** The possible values of a text. */
+  readonly values?: readonly string[];
+  /** The value until it is written, if it is neither null nor 0. */
+  readonly initial?: string;
+  /** The field of the JSON. Default: the SQL name. Null: not part of it. */
+  readonly json?: string | null;
+  /** Describes the field to callers and operators. */
+  readonly description?: string;
+  /** Summed by the roll-ups: `usage_days` has a column of the same name. The description is that of the sum. */
+  readonly sum?: { readonly description?: string };
 }
 
-/** A column whose values are `T` in TypeScript. */
-interface ColumnOf<T> extends LedgerColumn {
-  readonly kind: KindOf<T>;
-  /** Never set. It only carries the type, so that `ValueOf` can infer it. */
-  readonly value?: T;
-}
-
-export type LedgerColumns = Readonly<Record<string, LedgerColumn>>;
-
-function column<T>(kind: KindOf<T>, initial: string | null = null): ColumnOf<T> {
-  return { kind, initial };
-}
-
-export type LedgerState = 'open' | 'settled' | 'interrupted';
-
-/** Written when the row is opened, and never changed. */
-export const OPENED = {
-  /** The request ID (`x-request-id`), a UUIDv7 as text. IDs are ordered by the time at which the requests arrived. */
-  id: column<string>('text'),
-  /** The client request ID, 1 to 512 printable ASCII characters; null if the client sent none. */
-  clientRequestId: column<string | null>('text'),
-  accountId: column<string>('text'),
-  keyId: column<string>('text'),
-  endpoint: column<string>('text'),
-  model: column<string>('text'),
-  streamed: column<boolean>('flag'),
-  startedAt: column<number>('integer'),
-  /** Name of the plan whose limits applied. */
-  plan: column<string>('text'),
-  /** JSON of the limits that applied. */
-  limits: column<string>('text'),
-  /** Tokens reserved while the row is open. */
-  reservedTokens: column<number>('integer'),
-  /** Pico-dollars reserved while the row is open. */
-  reservedPico: column<bigint>('pico'),
-  /** Pico-dollars per token, at the time of opening. */
-  pricePrompt: column<number>('integer'),
-  priceCompletion: column<number>('integer'),
-} as const satisfies LedgerColumns;
-
-/** Written by each checkpoint and again by the settlement. */
-const COUNTED = {
-  promptTokens: column<number>('integer', '0'),
-  cachedTokens: column<number>('integer', '0'),
-  completionTokens: column<number>('integer', '0'),
-  /** Part of `completionTokens`. */
-  reasoningTokens: column<number>('integer', '0'),
-  usageSource: column<UsageSource | null>('text'),
-  replica: column<string | null>('text'),
-  /** When the engine gave the request a slot. */
-  slotAt: column<number | null>('integer'),
-  firstTokenAt: column<number | null>('integer'),
-} as const satisfies LedgerColumns;
-
-export const CHECKPOINTED = {
-  ...COUNTED,
-  /** When the counts were last written before the request ended. */
-  checkpointAt: column<number | null>('integer'),
-} as const satisfies LedgerColumns;
-
-/** Written when the request ends. */
-export const SETTLED = {
-  state: column<LedgerState>('text', "'open'"),
-  ...COUNTED,
-  /** Null while the request is running, or if the instance that ran it died. */
-  endedAt: column<number | null>('integer'),
-  /** Number of replicas that the request was sent to, including those that refused it. */
-  attempts: column<number>('integer', '0'),
-  /**
-   * Completion tokens after which another replica last continued the response, because a replica had failed; null: the
-   * response was not continued.
-   */
-  continuedAfter: column<number | null>('integer'),
-  /**
-   * Whether the tokens count against limits and are charged. False while the request is running, and if it failed
-   * because of the service.
-   */
-  billed: column<boolean>('flag', '0'),
-  costPico: column<bigint>('pico', '0'),
-  finishReason: column<FinishReason | null>('text'),
-  /** Code of the error that ended the request, or `client_disconnected` if the client disconnected. */
-  errorCode: column<string | null>('text'),
-  httpStatus: column<number | null>('integer'),
-  /** Whether the response reached the client, as far as the service knows; null if unknown. */
-  delivered: column<boolean | null>('flag'),
-} as const satisfies LedgerColumns;
+const REASONING = 'Completion tokens that are reasoning. They cost as much as other completion tokens.';
 
 /**
- * All columns except `epoch`, the instance that opened the row. Each SQL statement that needs `epoch` names it
- * explicitly.
+ * The columns by their property names in TypeScript, in the order of the JSON fields. Without `epoch`, the instance that
+ * opened the row: each SQL statement that needs `epoch` names it explicitly.
  */
-export const LEDGER = { ...OPENED, ...CHECKPOINTED, ...SETTLED } as const satisfies LedgerColumns;
+const LEDGER = {
+  id: { kind: 'text', written: 'open', description: 'Request ID, a UUIDv7, as in `x-request-id`.' },
+  clientRequestId: {
+    kind: 'text',
+    written: 'open',
+    nullable: true,
+    description: 'ID that the caller sent in `x-client-request-id`.',
+  },
+  accountId: { kind: 'text', written: 'open' },
+  keyId: { kind: 'text', written: 'open' },
+  endpoint: { kind: 'text', written: 'open', description: 'Protocol of the request: `chat` or `text`.' },
+  model: { kind: 'text', written: 'open' },
+  streamed: { kind: 'flag', written: 'open' },
+  state: {
+    kind: 'text',
+    written: 'settle',
+    values: ['open', 'settled', 'interrupted'],
+    initial: 'open',
+    description: '`open`: running. `interrupted`: the instance that ran it was stopped or lost.',
+  },
+  plan: { kind: 'text', written: 'open', description: 'Plan that applied to the request.' },
+  /** JSON of the limits that applied. */
+  limits: { kind: 'text', written: 'open', json: null },
+  /** Reserved while the row is open. */
+  reservedTokens: { kind: 'integer', written: 'open', json: null },
+  reservedPico: { kind: 'pico', written: 'open', json: null },
+  replica: { kind: 'text', written: 'running', nullable: true },
+  attempts: {
+    kind: 'integer',
+    written: 'settle',
+    description: 'Number of times that the request was sent to a replica, even if the replica refused it.',
+  },
+  continuedAfter: {
+    kind: 'integer',
+    written: 'settle',
+    nullable: true,
+    description:
+      'Completion tokens after which another replica, or the restarted engine, continued the response. Null: it was not continued.',
+  },
+  startedAt: { kind: 'time', written: 'open' },
+  slotAt: { kind: 'time', written: 'running', nullable: true, description: 'When the request got a slot.' },
+  firstTokenAt: { kind: 'time', written: 'running', nullable: true },
+  endedAt: {
+    kind: 'time',
+    written: 'settle',
+    nullable: true,
+    description: 'Null while it is running, or if unknown.',
+  },
+  promptTokens: { kind: 'integer', written: 'running', sum: {} },
+  cachedTokens: {
+    kind: 'integer',
+    written: 'running',
+    description: 'Prompt tokens that were read from the prefix cache.',
+    sum: {},
+  },
+  completionTokens: { kind: 'integer', written: 'running', sum: {} },
+  reasoningTokens: {
+    kind: 'integer',
+    written: 'running',
+    description: REASONING,
+    sum: { description: REASONING },
+  },
+  usageSource: {
+    kind: 'text',
+    written: 'running',
+    nullable: true,
+    values: ['engine', 'estimated', 'clamped'],
+    description:
+      'Source of the token counts. `clamped`: the replica reported more than the request could use; the counts were reduced to that maximum.',
+  },
+  billed: {
+    kind: 'flag',
+    written: 'settle',
+    description:
+      'Whether the request is charged. False while it is running, if it was interrupted, or if it ended with an error other than `client_disconnected` or `invalid_api_key`.',
+  },
+  // The description of `price` itself.
+  pricePrompt: {
+    kind: 'price',
+    written: 'open',
+    json: 'price.prompt',
+    description: 'Prices when the request started.',
+  },
+  priceCompletion: { kind: 'price', written: 'open', json: 'price.completion' },
+  costPico: { kind: 'pico', written: 'settle', json: 'cost_usd' },
+  finishReason: {
+    kind: 'text',
+    written: 'settle',
+    nullable: true,
+    values: FINISH_REASONS,
+    description: 'Finish reason of the choice that finished last; null: not completed.',
+  },
+  errorCode: {
+    kind: 'text',
+    written: 'settle',
+    nullable: true,
+    description: 'Error code, or `client_disconnected` if the client disconnected.',
+  },
+  httpStatus: { kind: 'integer', written: 'settle', nullable: true },
+  delivered: {
+    kind: 'flag',
+    written: 'settle',
+    nullable: true,
+    description: 'Whether the client was still connected at the end; null: unknown.',
+  },
+  checkpointAt: {
+    kind: 'time',
+    written: 'checkpoint',
+    nullable: true,
+    description: 'When its token counts were last saved before it ended.',
+  },
+} as const satisfies Readonly<Record<string, LedgerColumn>>;
 
-type ValueOf<C> = C extends ColumnOf<infer T> ? T : never;
+export type Ledger = typeof LEDGER;
 
-/** The TypeScript type of a row with these columns. */
-export type RowOf<C extends LedgerColumns> = { [K in keyof C]: ValueOf<C[K]> };
+/** The values of each kind in TypeScript. */
+interface Values {
+  text: string;
+  integer: number;
+  flag: boolean;
+  time: number;
+  price: number;
+  pico: bigint;
+}
+
+export type NullOf<C> = C extends { nullable: true } ? null : never;
+
+type ValueOf<C extends LedgerColumn> =
+  | (C extends { values: readonly (infer V)[] } ? V : Values[C['kind']])
+  | NullOf<C>;
+
+export type LedgerState = ValueOf<Ledger['state']>;
+
+/** The values of the columns that are written at these times. */
+export type RowOf<W extends Written> = {
+  [P in keyof Ledger as Ledger[P]['written'] extends W ? P : never]: ValueOf<Ledger[P]>;
+};
 
 /** The SQL name of a property: `promptTokens` is `prompt_tokens`. */
 export type SqlName<S> = S extends `${infer Head}${infer Tail}`
   ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${SqlName<Tail>}`
   : '';
 
-/** Returns the SQL name of a property. */
-export function sqlName<S extends string>(property: S): SqlName<S> {
-  // TypeScript cannot infer this type: `SqlName` performs the same conversion on types.
-  return property.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) as SqlName<S>;
+/** The SQL names of the columns that the roll-ups sum. */
+export type SummedName = {
+  [P in keyof Ledger]: Ledger[P] extends { sum: object } ? SqlName<P> : never;
+}[keyof Ledger];
+
+/** A row as SQLite and PostgreSQL return it: flags are 0 or 1, pico-dollars are text. */
+export type LedgerRow = { [P in keyof Ledger as SqlName<P>]: StoredAs<Ledger[P]> };
+
+type StoredAs<C extends LedgerColumn> =
+  | { text: ValueOf<C>; integer: number; flag: number; time: number; price: number; pico: string }[C['kind']]
+  | NullOf<C>;
+
+/** A column with its names. */
+export interface Column extends LedgerColumn {
+  readonly property: string;
+  /** In SQL. */
+  readonly name: string;
 }
 
-/** A pico amount is written as a bigint and read through a cast to text. */
-type StoredAs<T> = [NonNullable<T>] extends [bigint]
-  ? ColumnType<never, bigint, bigint>
-  : [NonNullable<T>] extends [boolean]
-    ? number | (null extends T ? null : never)
-    : T;
+export const COLUMNS: readonly Column[] = Object.entries<LedgerColumn>(LEDGER).map(([property, column]) => ({
+  ...column,
+  property,
+  name: property.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+}));
 
-/** The table as Kysely sees it. */
-export type LedgerTable = { epoch: ColumnType<number, number, never> } & {
-  [K in keyof typeof LEDGER as SqlName<K>]: StoredAs<ValueOf<(typeof LEDGER)[K]>>;
+const writtenAt = (...times: readonly Written[]) => COLUMNS.filter(({ written }) => times.includes(written));
+
+/** Written when the row is opened, and never changed. */
+export const OPENED = writtenAt('open');
+/** Written by each checkpoint. */
+export const CHECKPOINTED = writtenAt('running', 'checkpoint');
+/** Written when the request ends. */
+export const SETTLED = writtenAt('running', 'settle');
+
+/** The SQL names of the columns that the roll-ups sum, in the order of the table. */
+// The same condition as that of the type.
+export const SUMMED = COLUMNS.filter(({ sum }) => sum) as readonly (Column & { name: SummedName })[];
+
+const filled = COLUMNS.filter(({ written, nullable }) => written !== 'open' && !nullable);
+
+/** SQL for the columns of a new row that are written later and cannot be null. */
+export const INITIAL = {
+  names: filled.map(({ name }) => name).join(', '),
+  values: filled.map(({ initial }) => (initial === undefined ? '0' : `'${initial}'`)).join(', '),
 };

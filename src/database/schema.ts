@@ -1,5 +1,5 @@
 import type { ColumnType } from 'kysely';
-import type { LedgerTable } from './ledger-columns.ts';
+import type { LedgerRow, SummedName } from './ledger-columns.ts';
 
 /**
  * The Kysely types of the tables, which `migrations/` creates with the same columns on SQLite and PostgreSQL. Times are
@@ -223,8 +223,13 @@ interface InstancesTable {
   pid: Fixed<number>;
 }
 
+/** The columns of `LEDGER`, and the instance that opened the row. */
+type LedgerTable = { epoch: Fixed<number> } & {
+  [N in keyof LedgerRow]: N extends `${string}_pico` ? Pico : LedgerRow[N];
+};
+
 /** Daily sums by the UTC day on which the requests started. Written in the transaction that settles a request. */
-interface UsageDaysTable {
+interface UsageDaysTable extends Record<SummedName, number> {
   account_id: Fixed<string>;
   /** Days since 1970-01-01. */
   day: Fixed<number>;
@@ -236,10 +241,6 @@ interface UsageDaysTable {
   /** Requests whose client disconnected. */
   aborted: number;
   interrupted: number;
-  prompt_tokens: number;
-  cached_tokens: number;
-  completion_tokens: number;
-  reasoning_tokens: number;
   /** Prompt and completion tokens that count against limits. Excludes requests that failed because of the service. */
   billed_tokens: number;
   cost_pico: Pico;

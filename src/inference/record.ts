@@ -13,7 +13,7 @@ import {
 import type { ToolCallCounts } from './tool-call-counts.ts';
 
 /** The progress and result of one generation. Times in `…Ms` are monotonic, the others Unix milliseconds. */
-export class GenerationRecord implements RunningCounts {
+export class GenerationRecord implements Required<RunningCounts> {
   readonly startedAt = Date.now();
   readonly startedAtMs = performance.now();
   /** When the request got a slot, or was sent to a server that does not report slots. */

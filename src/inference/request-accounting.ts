@@ -1,6 +1,11 @@
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { costOf } from '../accounts/ledger/cost.ts';
-import { ledgerUnavailable, type Ledger } from '../accounts/ledger/ledger.ts';
+import {
+  ledgerUnavailable,
+  type Ledger,
+  type OpenedRow,
+  type Settlement,
+} from '../accounts/ledger/ledger.ts';
 import type { ActualUsage, LimitQuery, Limits, Reservation } from '../accounts/limits/limits.ts';
 import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../errors.ts';
@@ -119,7 +124,7 @@ export class RequestAccounting {
         reservedPico: reservation.pico,
         pricePrompt: price.prompt,
         priceCompletion: price.completion,
-      },
+      } satisfies Required<OpenedRow>,
       this.#record,
     );
     this.#opened = opened.then(() => {
@@ -173,7 +178,7 @@ export class RequestAccounting {
         httpStatus: outcome.status,
         delivered: outcome.delivered,
         billed: outcome.billed,
-      });
+      } satisfies Required<Settlement>);
       if (settled === 'settled') this.#record.isRowWritten = true;
       else {
         throw new ServiceError('storage_unavailable', 'The usage of this request could not be saved.');

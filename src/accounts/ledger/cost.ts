@@ -76,6 +76,11 @@ export function usdText(pico: bigint): string {
   return `${pico < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
 }
 
+/** Formats pico-dollars per token as USD per million tokens. */
+export function perMillionText(pricePico: number): string {
+  return usdText(BigInt(pricePico) * 1_000_000n);
+}
+
 /** Multiplies as numbers if the product is a safe integer; `bigint` multiplication takes ten times as long. */
 function times(tokens: number, pricePico: number): bigint {
   const product = tokens * pricePico;

@@ -1,35 +1,23 @@
 import { ServiceError } from '../../errors.ts';
-import type { OPENED, RowOf } from '../../database/ledger-columns.ts';
-import type { FinishReason, Usage, UsageSource } from '../../generation.ts';
+import type { RowOf } from '../../database/ledger-columns.ts';
+import type { Usage } from '../../generation.ts';
+
+/** The same values, where those that can be null may also be omitted. */
+type Given<Row> = { [P in keyof Row as null extends Row[P] ? never : P]: Row[P] } & {
+  [P in keyof Row as null extends Row[P] ? P : never]?: Row[P];
+};
 
 /** The values of a row when its request is admitted. */
-export type OpenedRow = RowOf<typeof OPENED>;
+export type OpenedRow = Given<RowOf<'open'>>;
 
-/** The progress of a running request, read for each checkpoint. Times are Unix milliseconds. */
-export interface RunningCounts {
+/** The progress of a running request, read for each checkpoint. */
+export type RunningCounts = Readonly<Given<Omit<RowOf<'running'>, keyof Usage>>> & {
   readonly usage: Readonly<Usage>;
-  readonly usageSource: UsageSource | null;
-  readonly replica: string | null;
-  readonly slotAt: number | null;
-  readonly firstTokenAt: number | null;
-}
+};
 
-/** How a request ended. Times are Unix milliseconds. */
-export interface Settlement extends RunningCounts {
-  endedAt: number;
-  /** Replicas that the request was sent to, including those that refused it. */
-  attempts: number;
-  /** Completion tokens after which another replica continued the response; null: it was not continued. */
-  continuedAfter: number | null;
-  finishReason: FinishReason | null;
-  /** Code of the error, or `client_disconnected` if the client disconnected; null if the request completed. */
-  errorCode: string | null;
-  httpStatus: number;
-  /** Whether the response reached the client; null: unknown. */
-  delivered: boolean | null;
-  /** Whether the caller is charged: false for faults of the service. Tokens are recorded either way. */
-  billed: boolean;
-}
+/** How a request ended. Its cost follows from `billed`; tokens are recorded either way. */
+export type Settlement = RunningCounts &
+  Given<Omit<RowOf<'settle'>, 'state' | 'costPico'>> & { endedAt: number };
 
 /** `lost`: the row was not open, or belongs to another instance. */
 export type SettleResult = 'settled' | 'lost';

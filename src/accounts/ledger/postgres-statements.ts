@@ -1,14 +1,7 @@
-import {
-  CHECKPOINTED,
-  OPENED,
-  SETTLED,
-  type LedgerColumn,
-  type LedgerColumns,
-} from '../../database/ledger-columns.ts';
-import { INITIAL, namesOf } from './columns.ts';
+import { CHECKPOINTED, INITIAL, OPENED, SETTLED, type Column } from '../../database/ledger-columns.ts';
 import type { Statement } from './postgres-connection.ts';
-import { USAGE_SUMS } from './roll-ups.ts';
-import { CLIENT_DISCONNECTED, WAIVED, type Value } from './write.ts';
+import { ENDED, USAGE_SUMS } from './sums.ts';
+import { WAIVED, type Value } from './write.ts';
 
 /**
  * Locks the row of the writing instance (`$1`) until commit. A statement writes nothing if that instance is marked as
@@ -27,18 +20,19 @@ const IS_LIVE = 'select exists (select from live) as live';
 
 const NOW_MS = '(extract(epoch from clock_timestamp()) * 1000)::int8';
 
-/** The columns that the roll-ups read from an ended row. */
-const ENDED = `account_id, key_id, model, (started_at / 86400000)::int4 as day, ledger.state, ledger.error_code,
-  ledger.prompt_tokens, ledger.cached_tokens, ledger.completion_tokens, ledger.reasoning_tokens, ledger.billed,
-  ledger.cost_pico`;
+/** The key of `usage_days`, and the columns that the sums read, of a row in `source`. */
+const ended = (source: string): string =>
+  ['account_id', 'key_id', 'ledger.model', '(ledger.started_at / 86400000)::int4 as day']
+    .concat(ENDED.map((name) => `${source}.${name}`))
+    .join(', ');
 
-/** Adds the daily sums of `ended`, in primary key order to avoid deadlocks between transactions. */
-const addUsage = (sums: string): string => `
-  insert into usage_days (account_id, day, model, key_id, ${USAGE_SUMS.join(', ')})
-  select account_id, day, model, key_id, ${sums}
-  from ended group by 1, 2, 3, 4 order by 1, 2, 3, 4
+/** Adds the daily sums of rows, in primary key order to avoid deadlocks between transactions. */
+const addUsage = (rows: string, times = '1'): string => `
+  insert into usage_days (account_id, day, model, key_id, ${USAGE_SUMS.map(({ name }) => name).join(', ')})
+  select account_id, day, model, key_id, ${USAGE_SUMS.map(({ sql }) => `sum(${times} * (${sql}))::int8`).join(', ')}
+  from ${rows} group by 1, 2, 3, 4 order by 1, 2, 3, 4
   on conflict (account_id, day, model, key_id)
-  do update set ${USAGE_SUMS.map((sum) => `${sum} = usage_days.${sum} + excluded.${sum}`).join(', ')}`;
+  do update set ${USAGE_SUMS.map(({ name }) => `${name} = usage_days.${name} + excluded.${name}`).join(', ')}`;
 
 const addLatencies = (count: string): string => `
   insert into latency_days (account_id, day, model, key_id, measure, bucket, count)
@@ -49,48 +43,34 @@ const addLatencies = (count: string): string => `
   on conflict (account_id, day, model, key_id, measure, bucket)
   do update set count = latency_days.count + excluded.count`;
 
-const ADD_USAGE = addUsage(`
-    count(*),
-    count(*) filter (where state = 'settled' and error_code <> '${CLIENT_DISCONNECTED}'),
-    count(*) filter (where state = 'settled' and error_code = '${CLIENT_DISCONNECTED}'),
-    count(*) filter (where state = 'interrupted'),
-    sum(prompt_tokens)::int8, sum(cached_tokens)::int8, sum(completion_tokens)::int8, sum(reasoning_tokens)::int8,
-    sum(case when billed = 1 then prompt_tokens + completion_tokens else 0 end)::int8,
-    sum(cost_pico)::int8`);
+/** A column of the parameters. */
+type Given = Pick<Column, 'name' | 'kind'>;
 
-/** Removes the charge of waived rows from the sums, and counts the rows that were no errors as errors. */
-const WAIVE_USAGE = addUsage(`
-    0, count(*) filter (where error_code is null or error_code = '${CLIENT_DISCONNECTED}'), -count(*) filter (where error_code = '${CLIENT_DISCONNECTED}'), 0, 0, 0, 0, 0,
-    -sum(prompt_tokens + completion_tokens)::int8, -sum(cost_pico)::int8`);
-
-const BUCKET: LedgerColumn = { kind: 'integer', initial: null };
+const BUCKETS = ['ttft', 'speed'].map((name): Given => ({ name, kind: 'integer' }));
 /** The columns of `SettledValues`, in the same order. */
-const SETTLEMENT = { id: OPENED.id, ttft: BUCKET, speed: BUCKET, ...SETTLED } as const;
+const SETTLEMENT: readonly Given[] = [{ name: 'id', kind: 'text' }, ...BUCKETS, ...SETTLED];
 
 /** The first parameter is the epoch; the others are arrays, one per column. */
 export const OPEN: Statement = {
   name: 'ledger_open',
   text: `
     with ${LIVE}, written as (
-      insert into ledger (${namesOf(OPENED).join(', ')}, epoch, ${INITIAL.names})
+      insert into ledger (${namesOf(OPENED)}, epoch, ${INITIAL.names})
       select given.*, live.epoch, ${INITIAL.values} from ${given(OPENED)}, live)
     ${IS_LIVE}`,
 };
-
-/** The columns of a row that is inserted as settled, with its buckets. */
-const ENDED_REQUEST = { ...OPENED, ttft: BUCKET, speed: BUCKET, ...SETTLED } as const;
 
 /** Inserts settled rows. */
 export const INSERT_ENDED: Statement = {
   name: 'ledger_insert_ended',
   text: `
-    with ${LIVE}, given as materialized (select * from ${given(ENDED_REQUEST)}),
+    with ${LIVE}, given as materialized (select * from ${given([...OPENED, ...BUCKETS, ...SETTLED])}),
     written as (
-      insert into ledger (${namesOf(OPENED).join(', ')}, epoch, ${namesOf(SETTLED).join(', ')})
-      select ${namesOf(OPENED).join(', ')}, live.epoch, ${namesOf(SETTLED).join(', ')} from given, live
-      returning id, ${ENDED}),
+      insert into ledger (${namesOf(OPENED)}, epoch, ${namesOf(SETTLED)})
+      select ${namesOf(OPENED)}, live.epoch, ${namesOf(SETTLED)} from given, live
+      returning id, ${ended('ledger')}),
     ended as (select written.*, given.ttft, given.speed from written join given using (id)),
-    days as (${ADD_USAGE}), latencies as (${addLatencies('count(*)')})
+    days as (${addUsage('ended')}), latencies as (${addLatencies('count(*)')})
     ${IS_LIVE}`,
 };
 
@@ -99,7 +79,7 @@ export const CHECKPOINT: Statement = {
   text: `
     with ${LIVE}, written as (
       update ledger set ${assignments(CHECKPOINTED)}
-      from ${given({ id: OPENED.id, ...CHECKPOINTED })}, live
+      from ${given([{ name: 'id', kind: 'text' }, ...CHECKPOINTED])}, live
       where ledger.id = given.id and ledger.epoch = live.epoch and ${IS_OPEN})
     ${IS_LIVE}`,
 };
@@ -112,22 +92,26 @@ export const SETTLE: Statement = {
       update ledger set ${assignments(SETTLED)}
       from ${given(SETTLEMENT)}, live
       where ledger.id = given.id and ledger.epoch = live.epoch and ${IS_OPEN}
-      returning ledger.id, ${ENDED}, given.ttft, given.speed),
-    days as (${ADD_USAGE}), latencies as (${addLatencies('count(*)')})
+      returning ledger.id, ${ended('ledger')}, given.ttft, given.speed),
+    days as (${addUsage('ended')}), latencies as (${addLatencies('count(*)')})
     ${IS_LIVE}, array (select unnest($2::text[]) except select id from ended) as missing`,
 };
 
-/** Cancels the charge of rows that were settled, by any instance. */
+const WAIVED_SQL = new Map(Object.entries<Value>(WAIVED).map(([name, value]) => [name, literal(value)]));
+
+/** Cancels the charge of rows that were settled, by any instance: replaces the rows in the roll-ups by the waived ones. */
 export const WAIVE: Statement = {
   name: 'ledger_waive',
   text: `
     with ended as (
-      update ledger set ${[...WAIVED].map(([name, value]) => `${name} = ${literal(value)}`).join(', ')}
+      update ledger set ${[...WAIVED_SQL].map((pair) => pair.join(' = ')).join(', ')}
       from ${given(SETTLEMENT, 1)}
       where ledger.id = given.id and ledger.state = 'settled' and ledger.billed = 1
-      returning account_id, key_id, ledger.model, (ledger.started_at / 86400000)::int4 as day, given.ttft,
-        given.speed, given.error_code, given.prompt_tokens, given.completion_tokens, given.cost_pico),
-    days as (${WAIVE_USAGE}), latencies as (${addLatencies('-count(*)')})
+      returning ${ended('given')}, given.ttft, given.speed),
+    changes as (
+      select account_id, key_id, model, day, -1 as times, ${ENDED.join(', ')} from ended
+      union all select account_id, key_id, model, day, 1, ${ENDED.map((name) => WAIVED_SQL.get(name) ?? name).join(', ')} from ended),
+    days as (${addUsage('changes', 'times')}), latencies as (${addLatencies('-count(*)')})
     select`,
 };
 
@@ -174,16 +158,18 @@ export const INTERRUPT = `
   with ended as (
     update ledger set state = 'interrupted', ended_at = case when $2::boolean then ${NOW_MS} end
     where epoch = any ($1::int8[]) and state = 'open'
-    returning ${ENDED}),
-  days as (${ADD_USAGE})
+    returning ${ended('ledger')}),
+  days as (${addUsage('ended')})
   select count(*) as rows from ended`;
 
 export const DELETE_DEAD = `delete from instances where live = 0 and lease_until < $1::int8`;
 
-function assignments(columns: LedgerColumns): string {
-  return namesOf(columns)
-    .map((name) => `${name} = given.${name}`)
-    .join(', ');
+function namesOf(columns: readonly Given[]): string {
+  return columns.map(({ name }) => name).join(', ');
+}
+
+function assignments(columns: readonly Given[]): string {
+  return columns.map(({ name }) => `${name} = given.${name}`).join(', ');
 }
 
 function literal(value: Value): string {
@@ -191,9 +177,9 @@ function literal(value: Value): string {
 }
 
 /** Converts the array parameters, starting at `$first`, to rows. */
-function given(columns: LedgerColumns, first = 2): string {
-  const arrays = Object.values(columns).map(
+function given(columns: readonly Given[], first = 2): string {
+  const arrays = columns.map(
     ({ kind }, index) => `$${index + first}::${kind === 'text' ? 'text' : 'int8'}[]`,
   );
-  return `unnest(${arrays.join(', ')}) as given (${namesOf(columns).join(', ')})`;
+  return `unnest(${arrays.join(', ')}) as given (${namesOf(columns)})`;
 }

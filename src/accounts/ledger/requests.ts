@@ -1,12 +1,11 @@
-import { sql, type SelectQueryBuilder } from 'kysely';
+import { sql, type Kysely, type SelectQueryBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
-import type { LedgerState } from '../../database/ledger-columns.ts';
+import { COLUMNS, type LedgerState } from '../../database/ledger-columns.ts';
 import type { Schema } from '../../database/schema.ts';
 import { MAX_REQUESTS_PAGE } from '../bounds.ts';
-import type { RequestOutcome } from './dimensions.ts';
-import { selectRecords, toRecord, type LedgerRecord } from './record.ts';
-import { CLIENT_DISCONNECTED } from './write.ts';
+import type { RequestRow } from './request-json.ts';
+import { OUTCOMES, type RequestOutcome } from './sums.ts';
 
 /** Filters for requests. Omitted or null filters match everything. */
 export interface RequestFilter {
@@ -27,7 +26,7 @@ export interface RequestFilter {
 
 export interface RequestPage {
   /** Newest first. */
-  requests: LedgerRecord[];
+  requests: RequestRow[];
   /** The `before` of the next page; null on the last page. */
   next: string | null;
 }
@@ -50,7 +49,7 @@ export async function readRequests(
 ): Promise<RequestPage> {
   const pageSize = Math.min(Math.max(1, limit), MAX_REQUESTS_PAGE);
   const deadline = performance.now() + SEARCH_MS;
-  const requests: LedgerRecord[] = [];
+  const requests: RequestRow[] = [];
   let cursor = before;
   for (;;) {
     const from = await windowEnd(database, filter, cursor);
@@ -60,7 +59,7 @@ export async function readRequests(
       .orderBy('id', 'desc')
       .limit(pageSize + 1 - requests.length)
       .execute();
-    requests.push(...rows.map(toRecord));
+    requests.push(...rows);
     if (requests.length > pageSize) {
       requests.pop();
       return { requests, next: requests.at(-1)?.id ?? null };
@@ -97,7 +96,7 @@ const EXPORT_ROWS = 500;
 export async function* exportRequests(
   database: Database,
   filter: RequestFilter,
-): AsyncGenerator<LedgerRecord, void> {
+): AsyncGenerator<RequestRow, void> {
   let after = '';
   for (;;) {
     const rows = await filtered(database, filter)
@@ -105,18 +104,51 @@ export async function* exportRequests(
       .orderBy('id')
       .limit(EXPORT_ROWS)
       .execute();
-    for (const row of rows) yield toRecord(row);
+    yield* rows;
     const last = rows.at(-1);
     if (last === undefined || rows.length < EXPORT_ROWS) return;
     after = last.id;
   }
 }
 
+/** Returns the row of a request; null if there is none. Rejects with a `DatabaseError`. */
+export async function readRequest(database: Database, id: string): Promise<RequestRow | null> {
+  return (await selectRows(database.reports).where('id', '=', id).executeTakeFirst()) ?? null;
+}
+
+/** Maximum requests with one client request ID. */
+const MAX_SAME_ID = 200;
+
+/**
+ * Returns an account's requests with this client request ID, newest first, up to 200. Rejects with a
+ * `DatabaseError`.
+ */
+export async function readRequestsOf(
+  database: Database,
+  accountId: string,
+  clientRequestId: string,
+): Promise<RequestRow[]> {
+  return await selectRows(database.reports)
+    .where('account_id', '=', accountId)
+    .where('client_request_id', '=', clientRequestId)
+    .orderBy('id', 'desc')
+    .limit(MAX_SAME_ID)
+    .execute();
+}
+
+const SELECTION = COLUMNS.map(({ name, kind }) =>
+  (kind === 'pico' ? sql<unknown>`cast(${sql.ref(name)} as text)` : sql.ref(name)).as(name),
+);
+
+function selectRows(kysely: Kysely<Schema>) {
+  return kysely.selectFrom('ledger').select(SELECTION).$castTo<RequestRow>();
+}
+
 function filtered(database: Database, filter: RequestFilter) {
   const { keyId, model, state, outcome, statusClass, errorCode, requestId } = filter;
-  return selectRecords(database.reports)
+  return selectRows(database.reports)
     .$call((query) => filterByIndex(query, filter))
-    .$if(outcome != null, (query) => query.where(hasOutcome(outcome ?? 'completed')))
+    .$if(outcome != null, (query) => query.where(sql.raw<boolean>(OUTCOMES[outcome ?? 'completed'])))
     .$if(keyId != null, (query) => query.where('key_id', '=', String(keyId)))
     .$if(model != null, (query) => query.where('model', '=', String(model)))
     .$if(state != null, (query) => query.where('state', '=', state ?? 'open'))
@@ -127,19 +159,6 @@ function filtered(database: Database, filter: RequestFilter) {
     )
     .$if(errorCode != null, (query) => query.where('error_code', '=', String(errorCode)))
     .$if(requestId != null, (query) => query.where('id', '=', String(requestId)));
-}
-
-function hasOutcome(outcome: RequestOutcome) {
-  switch (outcome) {
-    case 'completed':
-      return sql<boolean>`state = 'settled' and error_code is null`;
-    case 'error':
-      return sql<boolean>`state = 'settled' and error_code <> ${CLIENT_DISCONNECTED}`;
-    case 'client_disconnected':
-      return sql<boolean>`state = 'settled' and error_code = ${CLIENT_DISCONNECTED}`;
-    case 'interrupted':
-      return sql<boolean>`state = 'interrupted'`;
-  }
 }
 
 /** Applies the filters that an index supports: account, time (IDs are ordered by time), and failure. */

@@ -1,9 +1,9 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { CHECKPOINTED, OPENED, SETTLED, type LedgerColumns } from '../../database/ledger-columns.ts';
-import { RollUps, USAGE_SUMS, type EndedRow } from './roll-ups.ts';
+import { CHECKPOINTED, INITIAL, OPENED, SETTLED, type Column } from '../../database/ledger-columns.ts';
+import { RollUps } from './roll-ups.ts';
 import type { BatchResult } from './store.ts';
-import { INITIAL, namesOf } from './columns.ts';
-import { columnIndex, WAIVED, type Batch, type UsageKey, type Value } from './write.ts';
+import { ENDED, USAGE_SUMS, type EndedRow } from './sums.ts';
+import { settledIndex, WAIVED, type Batch, type UsageKey, type Value } from './write.ts';
 
 /** Milliseconds that a transaction waits for the lock of another process. */
 const BUSY_MS = 5000;
@@ -75,7 +75,9 @@ export class SqliteTables {
       const rollUps = new RollUps();
       for (const [id, ttft, speed, ...row] of settles) {
         // The columns of RETURNING.
-        const key = this.#statements.waive.get(...WAIVED.values(), id) as unknown as UsageKey | undefined;
+        const key = this.#statements.waive.get(...Object.values(WAIVED), id) as unknown as
+          | UsageKey
+          | undefined;
         if (key !== undefined) rollUps.waive(toEndedRow(key, row), ttft, speed);
       }
       this.#addRollUps(rollUps);
@@ -130,7 +132,8 @@ export class SqliteTables {
     if (this.#statements.markDead.run(epoch).changes === 0) return 0;
     const rollUps = new RollUps();
     // The columns of RETURNING.
-    const rows = this.#statements.interrupt.all(endedAt, epoch) as unknown as Omit<EndedRow, 'cost_pico'>[];
+    const rows = this.#statements.interrupt.all(endedAt, epoch) as unknown as EndedRow[];
+    // An open row costs nothing.
     for (const row of rows) rollUps.add({ ...row, cost_pico: 0n }, null, null);
     this.#addRollUps(rollUps);
     return rows.length;
@@ -158,8 +161,9 @@ export class SqliteTables {
 type Statements = ReturnType<typeof prepare>;
 
 function prepare(connection: DatabaseSync) {
-  const opened = namesOf(OPENED);
-  const ended = [...opened, 'epoch', ...namesOf(SETTLED)];
+  const opened = OPENED.map(({ name }) => name);
+  const ended = [...opened, 'epoch', ...SETTLED.map(({ name }) => name)];
+  const sums = USAGE_SUMS.map(({ name }) => name);
   const key = 'account_id, key_id, model, started_at';
   return {
     begin: connection.prepare('begin immediate'),
@@ -189,15 +193,16 @@ function prepare(connection: DatabaseSync) {
     ),
     waive: inArrays(
       connection.prepare(
-        `update ledger set ${[...WAIVED.keys()].map((name) => `${name} = ?`).join(', ')}
+        `update ledger set ${Object.keys(WAIVED)
+          .map((name) => `${name} = ?`)
+          .join(', ')}
            where id = ? and state = 'settled' and billed = 1 returning ${key}`,
       ),
     ),
     settledBy: connection.prepare("select 1 from ledger where id = ? and epoch = ? and state = 'settled'"),
     interrupt: connection.prepare(
       `update ledger set state = 'interrupted', ended_at = ? where epoch = ? and state = 'open'
-         returning ${key}, state, error_code, billed,
-           prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens`,
+         returning ${key}, ${ENDED.join(', ')}`,
     ),
     undelivered: connection.prepare(
       "update ledger set delivered = 0 where id = ? and epoch = ? and state = 'settled'",
@@ -206,10 +211,10 @@ function prepare(connection: DatabaseSync) {
       "delete from ledger where id in (select id from ledger where id < ? and state <> 'open' order by id limit ?)",
     ),
     addUsage: connection.prepare(
-      `insert into usage_days (account_id, day, model, key_id, ${USAGE_SUMS.join(', ')})
-       values (?, ?, ?, ?, ${USAGE_SUMS.map(() => '?').join(', ')})
+      `insert into usage_days (account_id, day, model, key_id, ${sums.join(', ')})
+       values (?, ?, ?, ?, ${sums.map(() => '?').join(', ')})
        on conflict (account_id, day, model, key_id)
-       do update set ${USAGE_SUMS.map((sum) => `${sum} = ${sum} + excluded.${sum}`).join(', ')}`,
+       do update set ${sums.map((sum) => `${sum} = ${sum} + excluded.${sum}`).join(', ')}`,
     ),
     addLatency: connection.prepare(
       `insert into latency_days (account_id, day, model, key_id, measure, bucket, count)
@@ -219,10 +224,8 @@ function prepare(connection: DatabaseSync) {
   };
 }
 
-function assignments(columns: LedgerColumns): string {
-  return namesOf(columns)
-    .map((name) => `${name} = ?`)
-    .join(', ');
+function assignments(columns: readonly Column[]): string {
+  return columns.map(({ name }) => `${name} = ?`).join(', ');
 }
 
 /** Arrays cost half as much as objects. */
@@ -231,34 +234,12 @@ function inArrays(statement: StatementSync): StatementSync {
   return statement;
 }
 
-const STATE = columnIndex('state');
-const ERROR_CODE = columnIndex('errorCode');
-const PROMPT_TOKENS = columnIndex('promptTokens');
-const CACHED_TOKENS = columnIndex('cachedTokens');
-const COMPLETION_TOKENS = columnIndex('completionTokens');
-const REASONING_TOKENS = columnIndex('reasoningTokens');
-const BILLED = columnIndex('billed');
-const COST_PICO = columnIndex('costPico');
+const ENDED_VALUES = ENDED.map((name) => ({ name, index: settledIndex(name) }));
 
 /** Combines the key of a row with its settled values for the roll-ups. */
 function toEndedRow([account_id, key_id, model, started_at]: UsageKey, settled: readonly Value[]): EndedRow {
-  const cost = settled[COST_PICO];
-  return {
-    account_id,
-    key_id,
-    model,
-    started_at,
-    state: settled[STATE] === 'settled' ? 'settled' : 'interrupted',
-    error_code: text(settled[ERROR_CODE]),
-    prompt_tokens: Number(settled[PROMPT_TOKENS]),
-    cached_tokens: Number(settled[CACHED_TOKENS]),
-    completion_tokens: Number(settled[COMPLETION_TOKENS]),
-    reasoning_tokens: Number(settled[REASONING_TOKENS]),
-    billed: Number(settled[BILLED] ?? 0),
-    cost_pico: typeof cost === 'bigint' ? cost : 0n,
-  };
-}
-
-function text(value: Value | undefined): string | null {
-  return typeof value === 'string' ? value : null;
+  const row: Record<string, Value | undefined> = { account_id, key_id, model, started_at };
+  for (const { name, index } of ENDED_VALUES) row[name] = settled[index];
+  // `ENDED` has the other columns.
+  return row as unknown as EndedRow;
 }

@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely';
 import { firstIdAt } from '../../database/partitions.ts';
 import { DAY_MS } from './days.ts';
 import { LEAST, LOG_GAMMA } from './histogram.ts';
-import { CLIENT_DISCONNECTED } from './write.ts';
+import { OUTCOMES, USAGE_SUMS } from './sums.ts';
 
 export const HOUR_MS = 3_600_000;
 
@@ -17,23 +17,16 @@ interface DayRange {
 
 /** Selects the ended rows of these days, with the columns of `usage_days` plus the column `hour`. */
 export function hourlyUsage(days: DayRange) {
-  const settled = sql`state = 'settled'`;
-  const count = (condition: ReturnType<typeof sql>) => sql`case when ${condition} then 1 else 0 end`;
+  const sums = USAGE_SUMS.map((sum) => sql`${sql.raw(sum.sql)} as ${sql.ref(sum.name)}`);
   return sql`(
-    select ${KEY}, 1 as requests,
-      ${count(sql`${settled} and error_code <> ${sql.lit(CLIENT_DISCONNECTED)}`)} as errors,
-      ${count(sql`${settled} and error_code = ${sql.lit(CLIENT_DISCONNECTED)}`)} as aborted,
-      ${count(sql`state = 'interrupted'`)} as interrupted,
-      prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens,
-      billed * (prompt_tokens + completion_tokens) as billed_tokens, cost_pico
-    from ledger where ${inRange(days)} and state <> 'open') as hours`;
+    select ${KEY}, ${sql.join(sums)} from ledger where ${inRange(days)} and state <> 'open') as hours`;
 }
 
 /** Selects the histograms of these days, with the columns of `latency_days` plus the column `hour`. */
 export function hourlyLatencies(days: DayRange) {
-  const hasTokens = sql`
-    state = 'settled' and first_token_at is not null
-    and (error_code is null or error_code = ${sql.lit(CLIENT_DISCONNECTED)})`;
+  const hasTokens = sql.raw(
+    `first_token_at is not null and (${OUTCOMES.completed} or ${OUTCOMES.client_disconnected})`,
+  );
   const tookMs = sql`(ended_at - first_token_at)`;
   const speed = sql`(completion_tokens - 1) * 1000.0 / ${tookMs}`;
   return sql`(

@@ -2,10 +2,12 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { sql } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { MAX_HOURLY_DAYS } from '../bounds.ts';
+import { usdText } from './cost.ts';
+import { DAY_MS } from './days.ts';
 import { halfSums, wholeSum } from './money-sum.ts';
-import type { UsageDimension } from './dimensions.ts';
 import { percentile } from './histogram.ts';
-import { hourlyLatencies, hourlyUsage } from './usage-hours.ts';
+import { COUNT_NAMES, type CountName, type UsageDimension } from './sums.ts';
+import { HOUR_MS, hourlyLatencies, hourlyUsage } from './usage-hours.ts';
 
 export interface UsageQuery {
   /** Empty: a single row with the totals. */
@@ -22,35 +24,22 @@ export interface UsageQuery {
 }
 
 /** Accurate to 2%. */
-type Percentiles<Name extends string> = Readonly<Record<Name, number>>;
+type Percentiles<Name extends string> = Record<Name, number>;
 
-export interface UsageRow {
-  /** Hours since 1970-01-01 in UTC. Dimensions that were not requested are null. */
-  hour: number | null;
-  /** Days since 1970-01-01 in UTC. */
-  day: number | null;
+/** The usage of an hour, a day or the whole period, as the management API returns it. */
+export type UsageJson = Record<CountName, number> & {
+  /** The start of the hour. Dimensions that were not requested are null. */
+  hour: string | null;
+  day: string | null;
   model: string | null;
-  keyId: string | null;
-  accountId: string | null;
-  requests: number;
-  /** Ended with an error. */
-  errors: number;
-  /** The client disconnected. */
-  aborted: number;
-  interrupted: number;
-  promptTokens: number;
-  cachedTokens: number;
-  completionTokens: number;
-  /** Part of `completionTokens`. */
-  reasoningTokens: number;
-  /** Prompt and completion tokens that count against limits and are charged. */
-  billedTokens: number;
-  costPico: bigint;
+  key_id: string | null;
+  account_id: string | null;
+  cost_usd: string;
   /** Time to first token in milliseconds; null: no response had a token. */
-  ttftMs: Percentiles<'p50' | 'p95'> | null;
+  ttft_ms: Percentiles<'p50' | 'p95'> | null;
   /** Tokens per second after the first token; p5 is the slow end. Null: no response had two tokens. */
-  tokensPerSecond: Percentiles<'p50' | 'p5'> | null;
-}
+  tokens_per_second: Percentiles<'p50' | 'p5'> | null;
+};
 
 const COLUMNS = { hour: 'hour', day: 'day', model: 'model', key: 'key_id', account: 'account_id' } as const;
 
@@ -63,21 +52,9 @@ interface RowKey {
   account_id?: string;
 }
 
-interface SelectedSums extends RowKey {
-  requests: number;
-  errors: number;
-  aborted: number;
-  interrupted: number;
-  prompt_tokens: number;
-  cached_tokens: number;
-  completion_tokens: number;
-  reasoning_tokens: number;
-  billed_tokens: number;
-  high_pico: string;
-  low_pico: string;
-}
-
-type Sums = Omit<SelectedSums, 'high_pico' | 'low_pico'> & { costPico: bigint };
+type Counts = RowKey & Record<CountName, number>;
+type SelectedSums = Counts & { high_pico: string; low_pico: string };
+type Sums = Counts & { costPico: bigint };
 
 /** Days that are read together or, for hourly usage, hours of one day. */
 interface UsageWindow extends UsageQuery {
@@ -96,7 +73,7 @@ const HOURS_PER_READ = 3;
 const ROLL_UPS_PER_READ = 500;
 
 interface UsagePage {
-  rows: UsageRow[];
+  rows: UsageJson[];
   /** The first day that was left out; null: none. */
   nextDay: number | null;
 }
@@ -189,7 +166,7 @@ function addSums(
     all.set(rowName(row, by), { ...row, costPico });
     return;
   }
-  for (const count of COUNTS) known[count] += row[count];
+  for (const count of COUNT_NAMES) known[count] += row[count];
   known.costPico += costPico;
 }
 
@@ -208,37 +185,29 @@ async function toRows(
   sums: readonly Sums[],
   histograms: ReadonlyMap<string, Histograms>,
   by: UsageQuery['by'],
-): Promise<UsageRow[]> {
-  const rows: UsageRow[] = [];
+): Promise<UsageJson[]> {
+  const rows: UsageJson[] = [];
   for (const row of sums) {
     const { ttft = [], speed = [] } = histograms.get(rowName(row, by)) ?? {};
+    // `COUNT_NAMES` has all names.
+    const counts = Object.fromEntries(COUNT_NAMES.map((name) => [name, row[name]])) as Record<
+      CountName,
+      number
+    >;
     rows.push({
-      hour: row.hour ?? null,
-      day: row.day ?? null,
+      hour: row.hour === undefined ? null : new Date(row.hour * HOUR_MS).toISOString(),
+      day: row.day === undefined ? null : new Date(row.day * DAY_MS).toISOString().slice(0, 10),
       model: row.model ?? null,
-      keyId: row.key_id ?? null,
-      accountId: row.account_id ?? null,
-      requests: row.requests,
-      errors: row.errors,
-      aborted: row.aborted,
-      interrupted: row.interrupted,
-      promptTokens: row.prompt_tokens,
-      cachedTokens: row.cached_tokens,
-      completionTokens: row.completion_tokens,
-      reasoningTokens: row.reasoning_tokens,
-      billedTokens: row.billed_tokens,
-      costPico: row.costPico,
-      ttftMs: await percentiles(ttft, { p50: 0.5, p95: 0.95 }),
-      tokensPerSecond: await percentiles(speed, { p50: 0.5, p5: 0.05 }),
+      key_id: row.key_id ?? null,
+      account_id: row.account_id ?? null,
+      ...counts,
+      cost_usd: usdText(row.costPico),
+      ttft_ms: await percentiles(ttft, { p50: 0.5, p95: 0.95 }),
+      tokens_per_second: await percentiles(speed, { p50: 0.5, p5: 0.05 }),
     });
   }
   return rows;
 }
-
-const COUNTS = [
-  ...(['requests', 'errors', 'aborted', 'interrupted'] as const),
-  ...(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'reasoning_tokens', 'billed_tokens'] as const),
-];
 
 async function readSums(database: Database, query: UsageWindow): Promise<SelectedSums[]> {
   const by = query.by.map((dimension) => sql.ref(COLUMNS[dimension]));
@@ -247,7 +216,7 @@ async function readSums(database: Database, query: UsageWindow): Promise<Selecte
     sql`cast(coalesce(sum(${sql.ref(column)}), 0) as bigint) as ${sql.ref(column)}`;
   const table = isHourly(query) ? hourlyUsage(query) : sql`usage_days`;
   const { rows } = await sql<SelectedSums>`
-    select ${sql.join([...by, ...COUNTS.map(sum), ...halfSums(sql`cost_pico`)])}
+    select ${sql.join([...by, ...COUNT_NAMES.map(sum), ...halfSums(sql`cost_pico`)])}
     from ${table} where ${filtered(query)} ${grouped}`.execute(database.reports);
   return rows;
 }
@@ -305,7 +274,7 @@ function selectBuckets(measure: keyof Histograms) {
 const CHARACTERS_PER_TURN = 200_000;
 let charactersLeft = CHARACTERS_PER_TURN;
 
-/** Returns the percentiles at `shares`, or null if there are no values. */
+/** Returns the percentiles at `shares`, to five digits, or null if there are no values. */
 async function percentiles<Name extends string>(
   texts: readonly string[],
   shares: Readonly<Record<Name, number>>,
@@ -322,7 +291,10 @@ async function percentiles<Name extends string>(
     .map(([bucket, count]) => ({ bucket, count }))
     .sort((a, b) => a.bucket - b.bucket);
   if (ascending.length === 0) return null;
-  const values = Object.entries<number>(shares).map(([name, share]) => [name, percentile(ascending, share)]);
+  const values = Object.entries<number>(shares).map(([name, share]) => [
+    name,
+    Number(percentile(ascending, share)?.toPrecision(5)),
+  ]);
   // The keys are the keys of `shares`. A percentile is null only if there are no values.
   return Object.fromEntries(values) as Percentiles<Name>;
 }

@@ -2,8 +2,8 @@ import {
   CHECKPOINTED,
   OPENED,
   SETTLED,
-  sqlName,
-  type LedgerColumns,
+  type Column,
+  type LedgerRow,
   type LedgerState,
   type RowOf,
 } from '../../database/ledger-columns.ts';
@@ -11,6 +11,7 @@ import { NO_USAGE, type Usage } from '../../generation.ts';
 import { costOf, type TokenPrice } from './cost.ts';
 import { bucketOf } from './histogram.ts';
 import type { OpenedRow, RunningCounts, Settlement } from './ledger.ts';
+import { CLIENT_DISCONNECTED } from './sums.ts';
 
 /** A column value. Rows are passed to the database as arrays, which cost less than objects. */
 export type Value = string | number | bigint | null;
@@ -42,26 +43,20 @@ export function usageKeyOf({ accountId, keyId, model, startedAt }: OpenedRow): U
   return [accountId, keyId, model, startedAt];
 }
 
-/** `error_code` of a request whose client disconnected. */
-export const CLIENT_DISCONNECTED = 'client_disconnected';
-
-export const openedValues = binder(OPENED);
-const checkpointedValues = binder(CHECKPOINTED);
-const endedValues = binder(SETTLED);
-
-/** Returns a function that lists the values of a row in the order of the columns. */
-function binder<C extends LedgerColumns>(columns: C): (row: RowOf<C>) => Value[] {
-  const properties: readonly (keyof C)[] = Object.keys(columns);
-  return (row) => {
-    const values: Value[] = [];
-    for (const property of properties) values.push(bound(row[property]));
-    return values;
-  };
+export function openedValues(row: OpenedRow): Value[] {
+  return valuesOf(OPENED, row);
 }
 
-function bound(value: unknown): Value {
-  // No column has another type.
-  return typeof value === 'boolean' ? Number(value) : (value as Value);
+/** Lists the values of columns, each from the first source that has one; null if none has. */
+function valuesOf(columns: readonly Column[], ...sources: readonly object[]): Value[] {
+  return columns.map(({ property }) => {
+    for (const source of sources as readonly Record<string, unknown>[]) {
+      const value = source[property] ?? null;
+      // No column has another type.
+      if (value !== null) return typeof value === 'boolean' ? Number(value) : (value as Value);
+    }
+    return null;
+  });
 }
 
 /** Maximum tokens in one count of a row. Keeps the sums of 9 million such rows within 2^53. */
@@ -69,14 +64,15 @@ const MAX_TOKENS_PER_COUNT = 1_000_000_000;
 
 /** Whether the counts can be stored. A replica can report any value. */
 export function isCountable(usage: Readonly<Usage>): boolean {
-  return Object.values(usageOf(usage)).every(
-    (tokens) => Number.isInteger(tokens) && tokens >= 0 && tokens <= MAX_TOKENS_PER_COUNT,
-  );
+  return Object.keys(NO_USAGE).every((name) => {
+    const tokens = usage[name as keyof Usage];
+    return Number.isInteger(tokens) && tokens >= 0 && tokens <= MAX_TOKENS_PER_COUNT;
+  });
 }
 
-export function checkpointValues(id: string, counts: RunningCounts, atMs: number): Value[] {
+export function checkpointValues(id: string, counts: RunningCounts, checkpointAt: number): Value[] {
   const usage = isCountable(counts.usage) ? counts.usage : NO_USAGE;
-  return [id, ...checkpointedValues({ ...countsOf({ ...counts, usage }), checkpointAt: atMs })];
+  return [id, ...valuesOf(CHECKPOINTED, { checkpointAt }, usage, counts)];
 }
 
 /** The start and price of a request. */
@@ -90,40 +86,34 @@ export type SettledValues = readonly [id: string, ttft: number | null, speed: nu
 
 export function settledValues(id: string, opened: RowStart, ended: Settlement): SettledValues {
   const { ttft, speed } = latencies(opened, ended);
-  const { endedAt, attempts, continuedAfter, billed, finishReason, errorCode, httpStatus, delivered } = ended;
-  const row = { endedAt, attempts, continuedAfter, billed, finishReason, errorCode, httpStatus, delivered };
-  const costPico = billed ? costOf(ended.usage, opened.price) : 0n;
-  return [id, ttft, speed, ...endedValues({ state: 'settled', ...countsOf(ended), costPico, ...row })];
+  const costPico = ended.billed ? costOf(ended.usage, opened.price) : 0n;
+  const settled: Partial<RowOf<'settle'>> = { state: 'settled', costPico };
+  return [id, ttft, speed, ...valuesOf(SETTLED, settled, ended.usage, ended)];
 }
 
-/** Columns of a row whose request was rejected because it could not be settled in time. */
-const WAIVED_ROW = {
-  billed: false,
-  costPico: 0n,
-  finishReason: null,
-  errorCode: 'storage_unavailable',
-  httpStatus: 503,
-} as const satisfies Partial<RowOf<typeof SETTLED>>;
-
-/** `WAIVED_ROW` by SQL name. */
-export const WAIVED: ReadonlyMap<string, Value> = new Map(
-  Object.entries(WAIVED_ROW).map(([property, value]) => [sqlName(property), bound(value)]),
-);
+/** What differs in a row whose request was rejected because it could not be settled in time. */
+export const WAIVED = {
+  billed: 0,
+  cost_pico: 0n,
+  finish_reason: null,
+  error_code: 'storage_unavailable',
+  http_status: 503,
+} as const satisfies Partial<Record<keyof LedgerRow, Value>>;
 
 /** Returns the index of a column in the values of `SETTLED`. */
-export function columnIndex(property: keyof typeof SETTLED): number {
-  return Object.keys(SETTLED).indexOf(property);
+export function settledIndex(name: string): number {
+  return SETTLED.findIndex((column) => column.name === name);
 }
 
-const BILLED = columnIndex('billed');
-const WAIVED_VALUES = Object.keys(SETTLED).flatMap((property, index) => {
-  const value = WAIVED.get(sqlName(property));
-  return value === undefined ? [] : [{ index, value }];
-});
+const BILLED = settledIndex('billed');
+const WAIVED_VALUES = Object.entries(WAIVED).map(([name, value]) => ({ index: settledIndex(name), value }));
 
 /** Returns the values of a settlement with its charge canceled; null if it is not billed. */
 export function waivedValues([id, , , ...row]: SettledValues): SettledValues | null {
-  if (row[BILLED] !== 1) return null;
+  return row[BILLED] === 1 ? waived(id, row) : null;
+}
+
+function waived(id: string, row: Value[]): SettledValues {
   for (const { index, value } of WAIVED_VALUES) row[index] = value;
   return [id, null, null, ...row];
 }
@@ -140,31 +130,18 @@ export function unwritableValues(id: string, atMs: number): SettledValues {
 
 /** Returns a settlement without counts or cost, with the error that the caller received. */
 function emptyValues(id: string, state: LedgerState, endedAt: number): SettledValues {
-  const counts = { usageSource: null, replica: null, slotAt: null, firstTokenAt: null };
-  const row = {
-    state,
-    ...NO_USAGE,
-    ...counts,
-    endedAt,
-    attempts: 0,
-    continuedAfter: null,
-    delivered: null,
-    ...WAIVED_ROW,
-  };
-  return [id, null, null, ...endedValues(row)];
+  const settled: Partial<RowOf<'settle'>> = { state, endedAt };
+  return waived(id, valuesOf(SETTLED, settled, NOTHING));
 }
 
-function countsOf({ usage, usageSource, replica, slotAt, firstTokenAt }: RunningCounts) {
-  return { ...usageOf(usage), usageSource, replica, slotAt, firstTokenAt };
-}
-
-function usageOf({ promptTokens, cachedTokens, completionTokens, reasoningTokens }: Readonly<Usage>): Usage {
-  return { promptTokens, cachedTokens, completionTokens, reasoningTokens };
-}
+/** 0 in each column that cannot be null. */
+const NOTHING = Object.fromEntries(
+  SETTLED.filter(({ nullable }) => !nullable).map(({ property }) => [property, 0]),
+);
 
 /** Returns the buckets of TTFT (milliseconds) and of the tokens per second after it; null for failed requests. */
 function latencies(opened: RowStart, ended: Settlement): { ttft: number | null; speed: number | null } {
-  const { firstTokenAt, endedAt, errorCode, usage } = ended;
+  const { firstTokenAt = null, endedAt, errorCode = null, usage } = ended;
   if (firstTokenAt === null || (errorCode !== null && errorCode !== CLIENT_DISCONNECTED))
     return { ttft: null, speed: null };
   const after = usage.completionTokens - 1;

@@ -1,13 +1,13 @@
 import { UUID } from '../../accounts/bounds.ts';
-import { readReceipt, readReceiptsOf } from '../../accounts/ledger/receipt.ts';
-import { readRequests } from '../../accounts/ledger/requests.ts';
+import { requestJson } from '../../accounts/ledger/request-json.ts';
+import { readRequest, readRequests, readRequestsOf } from '../../accounts/ledger/requests.ts';
 import { readRefusals } from '../../accounts/refusals.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import { ServiceError } from '../../errors.ts';
 import { requestOperations } from './contract/requests.ts';
 import { accountInQuery, endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
-import { receiptJson, requestJson } from './ledger-json.ts';
+import { receiptJson } from './receipt-json.ts';
 
 const MAX_REFUSALS = 500;
 
@@ -50,10 +50,10 @@ export const requestEndpoints = endpoints(requestOperations, {
   },
   getReceipt: {
     account: {
-      find: async ({ database, params }) => (await findReceipt(database, params.id)).request.accountId,
+      find: async ({ database, params }) => (await findRequest(database, params.id)).account_id,
       missing: noSuchRequest,
     },
-    handle: async ({ database, params }) => receiptJson(await findReceipt(database, params.id)),
+    handle: async ({ database, params }) => receiptJson(await findRequest(database, params.id)),
   },
   listReceipts: {
     account: accountInQuery,
@@ -64,16 +64,16 @@ export const requestEndpoints = endpoints(requestOperations, {
           param: 'account_id',
         });
       }
-      const items = await readReceiptsOf(database, account, query.client_request_id);
+      const items = await readRequestsOf(database, account, query.client_request_id);
       return pageJson({ items, nextCursor: null }, receiptJson);
     },
   },
 });
 
-async function findReceipt(database: AccountDatabase, id: string) {
-  const receipt = UUID.test(id) ? await readReceipt(database, id, null) : null;
-  if (receipt === null) throw noSuchRequest();
-  return receipt;
+async function findRequest(database: AccountDatabase, id: string) {
+  const request = UUID.test(id) ? await readRequest(database, id) : null;
+  if (request === null) throw noSuchRequest();
+  return request;
 }
 
 function noSuchRequest(): ServiceError {

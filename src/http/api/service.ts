@@ -4,6 +4,7 @@ import type { z } from 'zod';
 import { accountNames } from '../../accounts/accounts.ts';
 import { drainReplica, resumeReplica } from '../../accounts/drained-replicas.ts';
 import { recordAudit } from '../../accounts/audit.ts';
+import { perMillionText } from '../../accounts/ledger/cost.ts';
 import { countInstances } from '../../accounts/ledger/instance.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import type { RecommendedSampling } from '../../generation.ts';
@@ -14,7 +15,6 @@ import type { HttpContext } from '../context.ts';
 import { serviceOperations, type accountLoad, type replica, type servedModel } from './contract/service.ts';
 import { endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
-import { perMillionText } from './ledger-json.ts';
 
 export const serviceEndpoints = endpoints(serviceOperations, {
   listServedModels: async ({ context, principal }) => {

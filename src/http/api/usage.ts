@@ -11,7 +11,6 @@ import { LIMIT_NAMES } from './contract/limits.ts';
 import { usageOperations, type limitStatus } from './contract/usage.ts';
 import { accountInQuery, endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
-import { usageJson } from './ledger-json.ts';
 
 export const usageEndpoints = endpoints(usageOperations, {
   readUsage: {
@@ -21,7 +20,7 @@ export const usageEndpoints = endpoints(usageOperations, {
       const fromDay = query.cursor === undefined ? range.fromDay : Number(query.cursor);
       const filter = { accountId, keyId: query.key_id, model: query.model };
       const { rows, nextDay } = await readUsagePage(database, { ...range, fromDay, ...filter }, { signal });
-      return pageJson({ items: rows, nextCursor: nextDay === null ? null : String(nextDay) }, usageJson);
+      return { data: rows, next_cursor: nextDay === null ? null : String(nextDay) };
     },
   },
   readLimits: {

@@ -5,8 +5,14 @@ import { sql } from 'kysely';
 import { dayOf } from '../../../src/accounts/ledger/days.ts';
 import { openUsageHistory } from '../../../src/accounts/ledger/history.ts';
 import { readHistory } from '../../../src/accounts/limits/history.ts';
-import { readReceipt, readReceiptsOf } from '../../../src/accounts/ledger/receipt.ts';
-import { exportRequests, readRequests } from '../../../src/accounts/ledger/requests.ts';
+import { usdText } from '../../../src/accounts/ledger/cost.ts';
+import {
+  exportRequests,
+  readRequest,
+  readRequests,
+  readRequestsOf,
+} from '../../../src/accounts/ledger/requests.ts';
+import { receiptJson } from '../../../src/http/api/receipt-json.ts';
 import { firstIdAt } from '../../../src/database/partitions.ts';
 import { readUsagePage } from '../../../src/accounts/ledger/usage.ts';
 import type { Ledger, OpenedRow, Settlement } from '../../../src/accounts/ledger/ledger.ts';
@@ -22,6 +28,12 @@ async function settled(ledger: Ledger, opened: Partial<OpenedRow> = {}, ended: P
 
 async function readUsage(...[database, query]: Parameters<typeof readUsagePage>) {
   return (await readUsagePage(database, query)).rows;
+}
+
+/** Converts USD to pico-dollars. */
+function picoOf(usd: string): bigint {
+  const [whole = '', fraction = ''] = usd.split('.');
+  return BigInt(whole + fraction.padEnd(12, '0'));
 }
 
 for (const databases of testDatabases()) {
@@ -61,14 +73,14 @@ for (const databases of testDatabases()) {
           { maxRows: 300 },
         );
         pages.push(page.rows.length);
-        found.push(...page.rows.map(({ keyId, day: one }) => `${one} ${keyId}`));
+        found.push(...page.rows.map(({ key_id, day: one }) => `${one} ${key_id}`));
         fromDay = page.nextDay;
       }
       assert.deepEqual(pages, [303, 309]);
       assert.equal(new Set(found).size, 612);
       const byModel = await readUsage(database, { ...query, by: ['model'] });
       assert.deepEqual(
-        byModel.map(({ model, requests, ttftMs }) => [model, requests, ttftMs !== null]),
+        byModel.map(({ model, requests, ttft_ms }) => [model, requests, ttft_ms !== null]),
         [
           ['m/0', 604, true],
           ['m/1', 4, true],
@@ -122,30 +134,31 @@ for (const databases of testDatabases()) {
       await settled(ledger, { startedAt: noon + 86_400_000, model: 'a/a' });
       await settled(ledger, { startedAt: noon, model: 'a/a', accountId: 'acct_2' });
       const cost = 10n * 150_000n + 5n * 600_000n;
+      const usd = usdText(cost);
       const query = { fromDay: day, toDay: day + 1, accountId: 'acct_1' };
       const byModel = await readUsage(database, { ...query, by: ['model'] });
       assert.deepEqual(
-        byModel.map(({ model, requests, costPico, day: none }) => [model, requests, costPico, none]),
+        byModel.map(({ model, requests, cost_usd, day: none }) => [model, requests, cost_usd, none]),
         [
-          ['a/a', 1, cost, null],
-          ['b/b', 1, cost, null],
+          ['a/a', 1, usd, null],
+          ['b/b', 1, usd, null],
         ],
       );
       const byDay = await readUsage(database, { ...query, toDay: day + 2, by: ['day', 'key'] });
       assert.deepEqual(
-        byDay.map(({ day: one, keyId, billedTokens }) => [one, keyId, billedTokens]),
+        byDay.map(({ day: one, key_id, billed_tokens }) => [one, key_id, billed_tokens]),
         [
-          [day, 'key_1', 15],
-          [day, 'key_2', 15],
-          [day + 1, 'key_1', 15],
+          ['2026-05-31', 'key_1', 15],
+          ['2026-05-31', 'key_2', 15],
+          ['2026-06-01', 'key_1', 15],
         ],
       );
       const [all] = await readUsage(database, { by: [], fromDay: day, toDay: day + 2 });
       assert.equal(all?.requests, 4);
-      assert.equal(all?.costPico, 4n * cost);
+      assert.equal(all?.cost_usd, usdText(4n * cost));
       const byAccount = await readUsage(database, { by: ['account'], fromDay: day, toDay: day + 2 });
       assert.deepEqual(
-        byAccount.map(({ accountId, requests }) => [accountId, requests]),
+        byAccount.map(({ account_id, requests }) => [account_id, requests]),
         [
           ['acct_1', 3],
           ['acct_2', 1],
@@ -175,10 +188,10 @@ for (const databases of testDatabases()) {
       const [row] = await readUsage(database, { by: ['model'], fromDay: day, toDay: day + 1 });
       const near = (estimate: number | undefined, exact: number) =>
         assert.ok(Math.abs((estimate ?? NaN) - exact) <= 0.02 * exact, `${estimate} for ${exact}`);
-      near(row?.ttftMs?.p50, 500);
-      near(row?.ttftMs?.p95, 950);
-      near(row?.tokensPerSecond?.p50, 100 / 51);
-      near(row?.tokensPerSecond?.p5, 100 / 96);
+      near(row?.ttft_ms?.p50, 500);
+      near(row?.ttft_ms?.p95, 950);
+      near(row?.tokens_per_second?.p50, 100 / 51);
+      near(row?.tokens_per_second?.p5, 100 / 96);
     });
 
     test('hourly usage adds up to daily usage, also by outcome', async () => {
@@ -207,26 +220,26 @@ for (const databases of testDatabases()) {
       const hours = await readUsage(database, { ...query, by: ['hour', 'model'] });
       assert.deepEqual(
         hours.map(({ hour, model, requests }) => [hour, model, requests]),
-        Array.from({ length: 48 }, (_, index) => [day * 24 + Math.floor(index / 2), `a/${index % 2}`, 1]),
+        Array.from({ length: 48 }, (_, index) => {
+          const hour = new Date(midnight + Math.floor(index / 2) * 3_600_000).toISOString();
+          return [hour, `a/${index % 2}`, 1];
+        }),
       );
       const ofDay = await readUsage(database, { ...query, by: ['day'] });
-      const total = (field: 'requests' | 'errors' | 'aborted' | 'billedTokens' | 'promptTokens') =>
+      const total = (field: 'requests' | 'errors' | 'aborted' | 'billed_tokens' | 'prompt_tokens') =>
         hours.reduce((sum, row) => sum + row[field], 0);
       const [whole] = ofDay;
-      for (const field of ['requests', 'errors', 'aborted', 'billedTokens', 'promptTokens'] as const)
+      for (const field of ['requests', 'errors', 'aborted', 'billed_tokens', 'prompt_tokens'] as const)
         assert.equal(total(field), whole?.[field], field);
-      assert.equal(
-        hours.reduce((sum, row) => sum + row.costPico, 0n),
-        whole?.costPico,
-      );
+      assert.equal(usdText(hours.reduce((sum, row) => sum + picoOf(row.cost_usd), 0n)), whole?.cost_usd);
       const dayByHours = await readUsage(database, { ...query, by: ['hour', 'day'] });
       assert.equal(dayByHours.length, 24);
       for (const [index, row] of dayByHours.entries()) {
         const starts = [2 * index, 2 * index + 1].filter((one) => one % 3 !== 1);
         const exact = 100 * ((starts[0] ?? 0) + 1);
         assert.ok(
-          Math.abs((row.ttftMs?.p50 ?? NaN) - exact) <= 0.02 * exact,
-          `${row.ttftMs?.p50} for ${exact}`,
+          Math.abs((row.ttft_ms?.p50 ?? NaN) - exact) <= 0.02 * exact,
+          `${row.ttft_ms?.p50} for ${exact}`,
         );
       }
       assert.deepEqual(await readUsage(database, { ...query, accountId: 'acct_2', by: ['hour'] }), []);
@@ -256,22 +269,22 @@ for (const databases of testDatabases()) {
       const near = (estimate: number | undefined, exact: number) =>
         assert.ok(Math.abs((estimate ?? NaN) - exact) <= 0.02 * exact, `${estimate} for ${exact}`);
       const [all] = await readUsage(database, { by: [], fromDay: day, toDay: day + 2 });
-      near(all?.ttftMs?.p50, 20_000);
-      near(all?.ttftMs?.p95, 38_000);
-      near(all?.tokensPerSecond?.p50, 10);
-      near(all?.tokensPerSecond?.p5, 1);
+      near(all?.ttft_ms?.p50, 20_000);
+      near(all?.ttft_ms?.p95, 38_000);
+      near(all?.tokens_per_second?.p50, 10);
+      near(all?.tokens_per_second?.p5, 1);
       const byDay = await readUsage(database, { by: ['day'], fromDay: day, toDay: day + 2 });
-      byDay.forEach((row, index) => near(row.ttftMs?.p50, 19_000 + 1000 * index));
+      byDay.forEach((row, index) => near(row.ttft_ms?.p50, 19_000 + 1000 * index));
       assert.equal(byDay.length, 2);
       const byKey = await readUsage(database, { by: ['key'], fromDay: day, toDay: day + 2 });
-      byKey.forEach((row, index) => near(row.ttftMs?.p95, 37_000 + 1000 * index));
+      byKey.forEach((row, index) => near(row.ttft_ms?.p95, 37_000 + 1000 * index));
       assert.equal(byKey.length, 4);
       const byModel = await readUsage(database, { by: ['model', 'day'], fromDay: day, toDay: day + 2 });
-      near(byModel[0]?.tokensPerSecond?.p50, 5.5);
+      near(byModel[0]?.tokens_per_second?.p50, 5.5);
       assert.equal(byModel.length, 10);
       const narrow = { accountId: 'acct_0', model: 'a/0', fromDay: day, toDay: day + 2 };
       const [one] = await readUsage(database, { ...narrow, by: ['account'] });
-      near(one?.ttftMs?.p95, 31_000);
+      near(one?.ttft_ms?.p95, 31_000);
     });
 
     test('sums of money over 64 bits are exact', async () => {
@@ -281,16 +294,17 @@ for (const databases of testDatabases()) {
       const usage = { promptTokens: 18_000, completionTokens: 0, cachedTokens: 0, reasoningTokens: 0 };
       for (const keyId of ['key_1', 'key_2', 'key_3']) await settled(ledger, { ...dear, keyId }, { usage });
       const [row] = await readUsage(database, { by: [], fromDay: 0, toDay: 100_000 });
-      assert.equal(row?.costPico, 3n * 18_000n * 500_000_000_000_000n);
-      assert.ok(row.costPico > 2n ** 63n);
+      const cost = 3n * 18_000n * 500_000_000_000_000n;
+      assert.equal(row?.cost_usd, usdText(cost));
+      assert.ok(cost > 2n ** 63n);
     });
 
     test('usage without requests is one row of zeros, and no row by day', async () => {
       await using database = await databases.open();
       const [row] = await readUsage(database, { by: [], fromDay: 0, toDay: 1 });
       assert.equal(row?.requests, 0);
-      assert.equal(row?.costPico, 0n);
-      assert.equal(row?.ttftMs, null);
+      assert.equal(row?.cost_usd, '0');
+      assert.equal(row?.ttft_ms, null);
       assert.deepEqual(await readUsage(database, { by: ['day'], fromDay: 0, toDay: 1 }), []);
     });
 
@@ -357,20 +371,20 @@ for (const databases of testDatabases()) {
         { startedAt, limits: '[["account",null,"tokensPerDay",5,2]]', clientRequestId: 'mine' },
         { slotAt: startedAt + 5, firstTokenAt: startedAt + 25, endedAt: startedAt + 125, attempts: 3 },
       );
-      const receipt = await readReceipt(database, one.id, 'acct_1');
-      assert.ok(receipt);
-      assert.deepEqual(receipt.stages, { queueMs: 5, prefillMs: 20, decodeMs: 100 });
-      assert.deepEqual(receipt.appliedLimits, [
-        { scope: 'account', model: null, limit: 'tokensPerDay', bound: 5, left: 2 },
+      const row = await readRequest(database, one.id);
+      assert.ok(row);
+      const receipt = receiptJson(row);
+      assert.deepEqual(receipt.stages, { queue_ms: 5, prefill_ms: 20, decode_ms: 100 });
+      assert.deepEqual(receipt.limits, [
+        { scope: 'account', model: null, limit: 'tokens_per_day', bound: 5, left: 2 },
       ]);
       assert.equal(receipt.retries, 2);
       assert.equal(receipt.interrupted, false);
       assert.equal(
-        receipt.cost.reduce((sum, { pico }) => sum + pico, 0n),
-        receipt.request.costPico,
+        usdText(receipt.cost.reduce((sum, { usd }) => sum + picoOf(usd), 0n)),
+        receipt.request.cost_usd,
       );
-      assert.equal(await readReceipt(database, one.id, 'acct_2'), null);
-      assert.equal(await readReceipt(database, randomUUIDv7(), null), null);
+      assert.equal(await readRequest(database, randomUUIDv7()), null);
     });
 
     test('receipts by client request ID include only requests of the account', async () => {
@@ -383,12 +397,12 @@ for (const databases of testDatabases()) {
         { errorCode: 'queue_full', billed: false },
       );
       await settled(ledger, { clientRequestId: 'mine', accountId: 'acct_2' });
-      const receipts = await readReceiptsOf(database, 'acct_1', 'mine');
+      const receipts = (await readRequestsOf(database, 'acct_1', 'mine')).map(receiptJson);
       assert.deepEqual(
         receipts.map(({ request }) => request.id),
         [second.id, first.id],
       );
-      assert.equal(receipts[0]?.request.costPico, 0n);
+      assert.equal(receipts[0]?.request.cost_usd, '0');
       assert.deepEqual(
         receipts[0]?.cost.map(({ what }) => what),
         ['prompt', 'completion', 'waived'],

@@ -1,0 +1,39 @@
+import type { z } from 'zod';
+import { costLines, perMillionText, usdText } from '../../accounts/ledger/cost.ts';
+import { requestJson, type RequestRow } from '../../accounts/ledger/request-json.ts';
+import { readAppliedLimits } from '../../accounts/limits/limit-status.ts';
+import type { receipt } from './contract/ledger.ts';
+import { LIMIT_NAMES } from './contract/limits.ts';
+
+export type ReceiptJson = z.input<typeof receipt>;
+
+/** Returns the receipt of a request. */
+export function receiptJson(row: RequestRow): ReceiptJson {
+  const usage = { promptTokens: row.prompt_tokens, completionTokens: row.completion_tokens };
+  const price = { prompt: row.price_prompt, completion: row.price_completion };
+  const lines = row.state === 'open' ? [] : costLines(usage, price, row.billed === 1);
+  return {
+    request: requestJson(row),
+    cost: lines.map(({ what, tokens, pricePico, pico }) => ({
+      what,
+      tokens,
+      usd_per_million: perMillionText(pricePico),
+      usd: usdText(pico),
+    })),
+    limits: readAppliedLimits(row.limits).map((applied) => ({
+      ...applied,
+      limit: LIMIT_NAMES[applied.limit],
+    })),
+    stages: {
+      queue_ms: between(row.started_at, row.slot_at),
+      prefill_ms: between(row.slot_at, row.first_token_at),
+      decode_ms: between(row.first_token_at, row.ended_at),
+    },
+    retries: Math.max(0, row.attempts - 1),
+    interrupted: row.state === 'interrupted',
+  };
+}
+
+function between(from: number | null, to: number | null): number | null {
+  return from === null || to === null ? null : to - from;
+}
