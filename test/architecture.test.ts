@@ -52,8 +52,8 @@ const SHARED = new Set([
   'connection-watch.ts',
   'file-lock.ts',
   'config/schema.ts',
+  'config/model.ts',
   'config/plan.ts',
-  'config/tracing.ts',
 ]);
 
 /** The composition roots, which may import everything. */

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { drainReplica, listDrainedReplicas, resumeReplica } from '../accounts/drained-replicas.ts';
 import { loadConfig } from '../config/load.ts';
-import { namedReplicas } from '../config/schema.ts';
+import { namedReplicas } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import { embeddedName } from '../engine/replica-name.ts';
 import { ServiceError } from '../errors.ts';

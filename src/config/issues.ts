@@ -1,8 +1,8 @@
-import type { z } from 'zod';
-import type { ConfigIssue } from './errors.ts';
-import { configFields, fieldAt, fieldsBelow, formatPath } from './fields.ts';
+import { z } from 'zod';
 import { nearest } from '../nearest.ts';
+import type { ConfigIssue } from './errors.ts';
 import type { YamlFile } from './yaml.ts';
+import { configSchema } from './schema.ts';
 
 /** Converts zod's errors to issues with positions in the file. */
 export function issuesOf(error: z.ZodError, file: YamlFile): ConfigIssue[] {
@@ -91,4 +91,126 @@ function describeFound(found: unknown, path: readonly PropertyKey[]): string {
   if (typeof found === 'object') return ', got a mapping';
   const text = typeof found === 'number' ? String(found) : (JSON.stringify(found) ?? typeof found);
   return `, got ${text.length > MAX_FOUND ? `${text.slice(0, MAX_FOUND)}…` : text}`;
+}
+
+/** A field of the configuration file, for error messages and documentation. */
+export interface ConfigField {
+  /** Such as `models[].engine.slots`; `*` is a name chosen by the operator, as in `plans.*.burst`. */
+  path: string;
+  /** The accepted values, such as `a whole number from 1 to 64`. */
+  type: string;
+  required: boolean;
+  /** Undefined if there is no default, or if the default depends on other settings (see `description`). */
+  default: unknown;
+  description: string;
+}
+
+/** Returns all fields in the order of the schema, parents before children. */
+export function configFields(): readonly ConfigField[] {
+  fields ??= childrenOf('', z.toJSONSchema(configSchema, { io: 'input' }));
+  return fields;
+}
+
+/** Returns the field at a path of keys and list indices. */
+export function fieldAt(path: readonly PropertyKey[]): ConfigField | undefined {
+  return configFields().find((field) => matches(segmentsOf(field), path));
+}
+
+/** Returns the names of the fields below a path. */
+function fieldsBelow(path: readonly PropertyKey[]): string[] {
+  return configFields().flatMap((field) => {
+    const segments = segmentsOf(field);
+    const name = segments.at(-1);
+    return name !== undefined && /^\w/.test(name) && matches(segments.slice(0, -1), path) ? [name] : [];
+  });
+}
+
+function segmentsOf({ path }: ConfigField): string[] {
+  return path.split(/\.|(?=\[\])/);
+}
+
+function matches(segments: readonly string[], path: readonly PropertyKey[]): boolean {
+  return (
+    segments.length === path.length &&
+    segments.every((segment, index) => {
+      const found = path[index];
+      if (segment === '[]') return typeof found === 'number';
+      return typeof found === 'string' && (segment === '*' || segment === found);
+    })
+  );
+}
+
+/** Formats a path as `models[0].engine.slots`. */
+export function formatPath(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((text, segment) => {
+    if (typeof segment === 'number') return `${text}[${segment}]`;
+    if (segment === '[]') return `${text}[]`;
+    return text === '' ? String(segment) : `${text}.${String(segment)}`;
+  }, '');
+}
+
+type Json = z.core.JSONSchema.BaseSchema;
+
+/** Computed on first use, because it takes a few milliseconds and only error messages need it. */
+let fields: readonly ConfigField[] | undefined;
+
+function childrenOf(path: string, schema: Json): ConfigField[] {
+  if (typeof schema.items === 'object' && !Array.isArray(schema.items)) {
+    const item: Json = schema.items;
+    if (item.properties !== undefined) return childrenOf(`${path}[]`, item);
+    return [{ path: `${path}[]`, type: typeOf(item), required: false, default: undefined, description: '' }];
+  }
+  if (typeof schema.additionalProperties === 'object') {
+    return childrenOf(`${path}.*`, schema.additionalProperties);
+  }
+  return Object.entries(schema.properties ?? {}).flatMap(([key, child]) => {
+    if (typeof child === 'boolean') return [];
+    const own = {
+      path: path === '' ? key : `${path}.${key}`,
+      type: typeOf(child),
+      required: schema.required?.includes(key) ?? false,
+      default: child.default,
+      description: child.description ?? '',
+    };
+    return [own, ...childrenOf(own.path, child)];
+  });
+}
+
+function typeOf(schema: Json): string {
+  if (schema.anyOf !== undefined) return schema.anyOf.map((option) => typeOf(option)).join(' or ');
+  if (Array.isArray(schema.type)) return schema.type.map((type) => typeOf({ ...schema, type })).join(' or ');
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (schema.enum !== undefined)
+    return `one of ${schema.enum.map((value) => JSON.stringify(value)).join(', ')}`;
+  switch (schema.type) {
+    case 'integer':
+      return `a whole number${bounds(schema)}`;
+    case 'number':
+      return `a number${bounds(schema)}`;
+    case 'boolean':
+      return 'true or false';
+    case 'array':
+      return schema.minItems === undefined
+        ? 'a list'
+        : `a list with at least ${schema.minItems} ${schema.minItems === 1 ? 'entry' : 'entries'}`;
+    case 'object':
+      return 'a mapping';
+    case 'null':
+      return 'null';
+    default:
+      return schema.format === 'uri' ? 'an http:// or https:// URL' : text(schema);
+  }
+}
+
+function text(schema: Json): string {
+  if (schema.maxLength !== undefined) return `text of at most ${schema.maxLength} characters`;
+  return schema.minLength === undefined ? 'text' : 'text (not empty)';
+}
+
+/** If the schema has no maximum, zod reports the largest safe integer. */
+function bounds({ minimum, maximum }: Json): string {
+  if (maximum === undefined || maximum === Number.MAX_SAFE_INTEGER) {
+    return minimum === undefined ? '' : `, at least ${minimum}`;
+  }
+  return ` from ${minimum ?? 'any'} to ${maximum}`;
 }

@@ -1,28 +1,263 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import type { Secret } from '../secret.ts';
-import { backupSchema } from './backup.ts';
-import { consoleSchema, signInSchema, smtpSchema } from './sign-in.ts';
-import { engineTimeoutsSchema } from './engine-timeouts.ts';
-import { idempotencySchema } from './idempotency.ts';
-import { DEFAULT_PLANS, modelId, planSchema } from './plan.ts';
-import { replicaSchema } from './replica.ts';
-import { metricsSchema } from './metrics.ts';
-import { recoverySchema } from './recovery.ts';
-import { aliasesSchema, retrySchema, routingSchema } from './routing.ts';
-import { recommendedSampling } from './sampling.ts';
-import type { TracingConfig } from './tracing.ts';
-import { httpUrl, milliseconds, uniqueIds } from './values.ts';
+import { httpUrl, modelSchema, variableName } from './model.ts';
+import { modelId, DEFAULT_PLANS, planSchema } from './plan.ts';
 
 /**
  * The schema of the configuration file. `docs/configuration.md` repeats the descriptions. Field names end with their
  * unit.
  */
 
-const decimal = z
-  .string()
-  .regex(/^\d{1,9}(\.\d{1,6})?$/, 'expected a decimal string with at most 6 decimals, such as "0.15"')
-  .describe('USD per million tokens, a decimal string with at most 6 decimals.');
+/** For `superRefine`: reports every element whose ID is already used by an earlier one. */
+function uniqueIds(message: string) {
+  return (list: readonly { id: string }[], context: z.RefinementCtx): void => {
+    const ids = list.map(({ id }) => id);
+    for (const [index, id] of ids.entries()) {
+      if (ids.indexOf(id) !== index) context.addIssue({ code: 'custom', message, path: [index, 'id'] });
+    }
+  };
+}
+
+/** A duration of at most a day; `fallback` is the default. */
+const milliseconds = (fallback: number, min = 0, max = 86_400_000) =>
+  z.int().min(min).max(max).default(fallback);
+
+const consoleSchema = z
+  .strictObject({
+    enabled: z.boolean().default(true).describe('Whether the web console is served at `/`.'),
+  })
+  .prefault({})
+  .describe('The web console.');
+
+const smtpSchema = z
+  .strictObject({
+    host: z.string().min(1).describe('Host name or IP address of the mail server.'),
+    port: z.int().min(1).max(65_535).default(587).describe('Port of the mail server.'),
+    secure: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether the connection uses TLS from the start, as on port 465. False: STARTTLS is required, unless the server is on this machine.',
+      ),
+    user: z.string().min(1).optional().describe('User name for the mail server. Default: no authentication.'),
+    passwordEnv: variableName
+      .optional()
+      .describe('Name of the environment variable with the password of `user`.'),
+    from: z
+      .string()
+      .regex(/^[^<>\p{Cc}]*(<[^\s<>@\p{Cc}]+@[^\s<>@\p{Cc}]+>|[^\s<>@\p{Cc}]+@[^\s<>@\p{Cc}]+)$/u, {
+        error: 'expected an email address, such as "Sluice <sluice@example.org>"',
+      })
+      .describe('Sender address of emails.'),
+  })
+  .refine(({ user, passwordEnv }) => (user === undefined) === (passwordEnv === undefined), {
+    error: 'expected both `user` and `passwordEnv`, or neither',
+    path: ['passwordEnv'],
+  })
+  .optional()
+  .describe(
+    'Mail server for invitations and password resets. Default: none; invitations are shared as links, and users cannot request a password reset.',
+  );
+
+/** Providers that need no `issuer`. */
+const BUILT_IN = ['google', 'github'];
+
+const provider = z
+  .strictObject({
+    id: z
+      .string()
+      .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected lowercase letters, digits and "-"')
+      .describe(
+        '`google`, `github`, or any other name for an OpenID Connect provider. The callback URL is `<publicUrl>/api/auth/callback/<id>`.',
+      ),
+    name: z.string().min(1).max(50).describe('Provider name on the sign-in button.'),
+    issuer: httpUrl
+      .optional()
+      .describe(
+        'Issuer URL of an OpenID Connect provider, such as `https://sso.example.org/realms/main` for Keycloak. Not used for `google` and `github`.',
+      ),
+    clientId: z.string().min(1).describe('Client ID of this service at the provider.'),
+    clientSecretEnv: variableName.describe('Name of the environment variable with the client secret.'),
+  })
+  .refine(({ id, issuer }) => BUILT_IN.includes(id) === (issuer === undefined), {
+    error: 'expected an issuer URL for an OpenID Connect provider, and none for `google` and `github`',
+    path: ['issuer'],
+  })
+  .refine(({ id }) => id !== 'credential', {
+    error: 'expected another name; `credential` is reserved',
+    path: ['id'],
+  });
+
+const signInSchema = z
+  .strictObject({
+    providers: z
+      .array(provider)
+      .default([])
+      .superRefine(uniqueIds('expected a unique ID'))
+      .describe('Providers that users can sign in with, in addition to a password.'),
+    allowUnknownUsers: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether unknown users who sign in with a provider get a new account on the default plan. False: only users who were invited or created by an operator can sign in.',
+      ),
+  })
+  .prefault({})
+  .describe('Sign-in to the console.');
+
+const engineTimeoutsSchema = z
+  .strictObject({
+    stallMs: milliseconds(30_000, 1000).describe(
+      'How long a busy embedded engine may go without progress before it is killed and restarted, in milliseconds. For slow engines the limit is 20 times the median step time, if that is longer.',
+    ),
+    loadStallMs: milliseconds(300_000, 1000).describe(
+      'How long an embedded engine may load a model without progress before it is killed and restarted, in milliseconds.',
+    ),
+    idleUnloadMs: milliseconds(0).describe(
+      'Time without requests after which an embedded model is unloaded, in milliseconds; 0: never. The next request waits until it is loaded again.',
+    ),
+    firstByteMs: milliseconds(300_000, 1000).describe(
+      'How long a replica may take to send the first byte of a stream, in milliseconds.',
+    ),
+    responseMs: milliseconds(3_600_000, 1000).describe(
+      'How long a replica may take for a response that it does not stream, in milliseconds; after that, 504 `response_timeout`.',
+    ),
+    silenceMs: milliseconds(120_000, 1000).describe(
+      'How long a replica may pause in the middle of a response, in milliseconds.',
+    ),
+  })
+  .prefault({})
+  .describe('Timeouts of engines and replicas.');
+
+/** Requests with an `Idempotency-Key` header. */
+const idempotencySchema = z
+  .strictObject({
+    keepMs: milliseconds(600_000).describe(
+      'How long a response is kept after its end, in milliseconds. A repeated request with the same `Idempotency-Key` gets it again.',
+    ),
+    maxBytes: z
+      .int()
+      .min(65_536)
+      .default(67_108_864)
+      .describe(
+        'Maximum memory for these responses, in bytes; one account may use a quarter of it, or 64 KiB if that is more. The responses that ended first are discarded first. A running response that does not fit is sent only to the clients that already receive it.',
+      ),
+    graceMs: milliseconds(30_000).describe(
+      'How long a generation continues after its last client has disconnected, in milliseconds. A repeated request with the same `Idempotency-Key` can get the rest.',
+    ),
+  })
+  .prefault({})
+  .describe('Requests with an `Idempotency-Key` header.');
+
+const metricsSchema = z
+  .strictObject({
+    port: z
+      .int()
+      .min(0)
+      .max(65_535)
+      .optional()
+      .describe(
+        'Port on which `GET /metrics` is served without a key; 0 selects a free port. Default: none. The port of the service also serves it, but requires an admin key.',
+      ),
+    host: z
+      .string()
+      .min(1)
+      .default('127.0.0.1')
+      .describe(
+        'Address that `metrics.port` listens on. Everyone who can reach it can read the metrics, which name models and replicas.',
+      ),
+  })
+  .prefault({})
+  .describe('Metrics for Prometheus.');
+
+const recoverySchema = z
+  .strictObject({
+    maxWaitMs: milliseconds(15_000).describe(
+      'How long a response waits for another replica, or for its embedded engine to restart, in milliseconds; after that, it ends with the error.',
+    ),
+    maxAttempts: z
+      .int()
+      .min(0)
+      .max(10)
+      .default(2)
+      .describe(
+        'Maximum number of times that one response is continued. 0: a response ends with the error of its replica.',
+      ),
+  })
+  .prefault({})
+  .describe('How responses are continued on another replica if their replica fails: see docs/recovery.md.');
+
+/** Maximum number of aliases. */
+const MAX_ALIASES = 1000;
+
+const aliasesSchema = z
+  .record(
+    z
+      .string()
+      .regex(
+        /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}$/,
+        'expected a name of at most 200 letters, digits, ".", "_", "-", ":" and "/"',
+      ),
+    modelId,
+  )
+  .default({})
+  .refine((aliases) => Object.keys(aliases).length <= MAX_ALIASES, `expected at most ${MAX_ALIASES} aliases`)
+  .describe(
+    'Other names of models: `gpt-4o-mini: Qwen/Qwen3-4B` lets a program with a fixed model name use that model. Responses, limits, receipts and usage have the ID of the model. A key must be allowed to use the model.',
+  );
+
+const routingSchema = z
+  .strictObject({
+    policy: z
+      .enum(['cost', 'least-requests', 'round-robin'])
+      .default('cost')
+      .describe(
+        'How the replica of a request is chosen. `cost`: the least estimated work before the first token, considering which replica has processed the start of the prompt. `least-requests`: the fewest requests in flight. `round-robin`: in turn.',
+      ),
+  })
+  .prefault({})
+  .describe('How requests are distributed over the replicas of a model.');
+
+const retrySchema = z
+  .strictObject({
+    share: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.2)
+      .describe('Maximum number of retries per minute, as a share of the requests in the last minute.'),
+    minPerMinute: z
+      .int()
+      .min(0)
+      .max(1_000_000)
+      .default(10)
+      .describe('Number of retries per minute that are always allowed.'),
+  })
+  .prefault({})
+  .describe(
+    'Requests that fail on a replica before any response was sent are retried on another one. These limits apply to each model.',
+  );
+
+const backupSchema = z
+  .strictObject({
+    everyHours: z.int().min(1).max(8760).describe('Hours between two backups.'),
+    keep: z
+      .int()
+      .min(1)
+      .max(1000)
+      .default(7)
+      .describe('Number of backups to keep. After each successful backup, older ones are deleted.'),
+    directory: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        'The directory for the backups, relative to the configuration file. It is created if it does not exist. Default: `backups` in the data directory.',
+      ),
+  })
+  .optional()
+  .describe('Scheduled backups of the database: see docs/databases.md. Off by default.');
 
 function isAddressOrBlock(text: string): boolean {
   const [address = '', bits, ...more] = text.split('/');
@@ -30,127 +265,6 @@ function isAddressOrBlock(text: string): boolean {
   if (family === 0 || more.length > 0) return false;
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
 }
-
-const engine = z.strictObject({
-  file: z
-    .string()
-    .min(1)
-    .optional()
-    .describe(
-      'The model file: `hf:owner/repo/file.gguf[@revision]`, an `https://` URL, a path (relative to the configuration file), or `scripted:` for a test engine without a model. Default: the file that the catalog has for this ID.',
-    ),
-  slots: z
-    .int()
-    .min(1)
-    .max(64)
-    .optional()
-    .describe(
-      'Number of requests that generate at the same time. Memory use grows with slots x contextTokens. Default: at most 8, depending on the model and the available memory.',
-    ),
-  contextTokens: z
-    .int()
-    .min(128)
-    .max(1_048_576)
-    .optional()
-    .describe(
-      "Context length of each slot: tokens of prompt and completion together. Default: depends on the model and the available memory; at most 4096, and at most the model's own context length.",
-    ),
-  threads: z
-    .int()
-    .min(1)
-    .max(256)
-    .optional()
-    .describe('CPU threads. Default: physical cores within the cgroup quota.'),
-  gpuLayers: z
-    .union([z.int().min(0).max(10_000), z.literal('auto')])
-    .default('auto')
-    .describe(
-      'Number of layers on the GPU; "auto": as many layers as fit in the free GPU memory, or none without a GPU package.',
-    ),
-});
-
-export const modelSchema = z
-  .strictObject({
-    id: modelId.describe('Model ID that callers send, `<namespace>/<model_name>`.'),
-    required: z
-      .boolean()
-      .default(false)
-      .describe(
-        'Whether `GET /readyz` waits for this model. If no model is required, the service is ready as soon as any model is.',
-      ),
-    engine: engine.optional().describe('Settings of the embedded llama.cpp engine.'),
-    replicas: z
-      .array(replicaSchema)
-      .min(1)
-      .optional()
-      .describe('Servers that run this model, instead of the embedded engine.'),
-    pricing: z
-      .strictObject({ prompt: decimal.default('0'), completion: decimal.default('0') })
-      .prefault({})
-      .describe('Prices of requests, which `GET /v1/models` also lists.'),
-    instructType: z
-      .string()
-      .nullable()
-      .optional()
-      .describe(
-        "`architecture.instruct_type` in the model list. Default: derived from the model's chat template, or null.",
-      ),
-    modality: z.string().default('text->text').describe('`architecture.modality` in the model list.'),
-    tokenizer: z
-      .string()
-      .optional()
-      .describe(
-        '`architecture.tokenizer` in the model list. Default: the tokenizer family of the GGUF file, or what the replica reports.',
-      ),
-    quantization: z
-      .string()
-      .optional()
-      .describe(
-        '`quantization` in the model list. Default: the file type of the GGUF file, or what the replica reports.',
-      ),
-    contextTokens: z
-      .int()
-      .min(1)
-      .optional()
-      .describe(
-        '`context_length` in the model list. Set it for replicas that do not report theirs, or to advertise a shorter context.',
-      ),
-    maxCompletionTokens: z
-      .int()
-      .min(1)
-      .optional()
-      .describe('Maximum tokens of one completion. Default: the context length.'),
-    recommendedSampling,
-    tools: z
-      .boolean()
-      .optional()
-      .describe('Whether the model calls tools. Default: from the catalog, or unknown.'),
-    reasoning: z
-      .boolean()
-      .optional()
-      .describe('Whether the model can reason before it answers. Default: from the catalog, or unknown.'),
-    ownedBy: z
-      .string()
-      .optional()
-      .describe('`owned_by` in the model list. Default: the namespace of the ID.'),
-  })
-  .refine((value) => value.engine === undefined || value.replicas === undefined, {
-    error: 'expected either `engine` or `replicas`, not both',
-    path: ['replicas'],
-  })
-  .refine(
-    (value) => new Set(namedReplicas(value).map(({ name }) => name)).size === (value.replicas ?? []).length,
-    {
-      error: 'expected replicas with different names',
-      path: ['replicas'],
-    },
-  )
-  // A model with neither `engine` nor `replicas` is a catalog model that runs on the embedded engine.
-  .transform((value) =>
-    value.engine === undefined && value.replicas === undefined
-      ? { ...value, engine: engine.parse({}) }
-      : value,
-  );
 
 /** The default model: small and openly licensed. */
 export const DEFAULT_MODEL_ID = 'HuggingFaceTB/SmolLM2-135M-Instruct';
@@ -408,20 +522,6 @@ export type EngineConfig = NonNullable<ModelConfig['engine']>;
 export type ProviderConfig = ConfigFile['signIn']['providers'][number];
 export type SmtpConfig = NonNullable<ConfigFile['smtp']>;
 export type BackupConfig = NonNullable<ConfigFile['backup']>;
-export type ReplicaConfig = z.output<typeof replicaSchema>;
-
-/** A replica with its name, which is unique among the replicas of its model. */
-export type NamedReplica = ReplicaConfig & { name: string };
-
-/** Returns the replicas of a model. By default, a name has the position of the replica. */
-export function namedReplicas(model: {
-  id: string;
-  replicas?: readonly ReplicaConfig[] | undefined;
-}): NamedReplica[] {
-  const { id, replicas = [] } = model;
-  return replicas.map((replica, index) => ({ ...replica, name: replica.name ?? `${id}#${index}` }));
-}
-
 /** All settings of the service, from the file and the environment. */
 export interface Config {
   file: ConfigFile;
@@ -440,4 +540,18 @@ export interface Config {
   secretKey: Secret | null;
   /** Destination of traces; null: none. */
   tracing: TracingConfig | null;
+}
+
+/** Destination of traces, from the standard variables of OpenTelemetry. */
+export interface TracingConfig {
+  /** The endpoint for traces. */
+  url: string;
+  /** Additional headers, by name. May contain credentials. */
+  headers: ReadonlyMap<string, Secret>;
+  /** Attributes of this service, by name, such as `service.name`. */
+  resource: ReadonlyMap<string, string>;
+  /** Whether a request that continues a trace follows its caller's decision to record the trace. */
+  parentBased: boolean;
+  /** The share of the other requests that are recorded, 0 to 1. */
+  ratio: number;
 }

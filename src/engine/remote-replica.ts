@@ -1,4 +1,5 @@
-import type { ConfigFile, ModelConfig, NamedReplica, ReplicaConfig } from '../config/schema.ts';
+import type { ConfigFile, ModelConfig } from '../config/schema.ts';
+import type { NamedReplica, ReplicaConfig } from '../config/model.ts';
 import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';

@@ -1,4 +1,4 @@
-import type { NamedReplica } from '../config/schema.ts';
+import type { NamedReplica } from '../config/model.ts';
 
 /** Returns the name of the embedded engine of a model. */
 export const embeddedName = (model: string): string => `embedded:${model}`;

@@ -1,7 +1,8 @@
 import { hostname } from 'node:os';
 import { basename, isAbsolute } from 'node:path';
 import { unescape } from 'node:querystring';
-import { modelSchema, type ModelConfig } from '../config/schema.ts';
+import { type ModelConfig } from '../config/schema.ts';
+import { modelSchema } from '../config/model.ts';
 import { ServiceError } from '../errors.ts';
 import { CATALOG, findModel } from '../models/catalog.ts';
 import { ModelFileError } from '../models/model-file-error.ts';

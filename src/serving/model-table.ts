@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { appendAudit, recordAudit, type Actor, type AuditNote } from '../accounts/audit.ts';
-import { modelSchema, type ModelConfig } from '../config/schema.ts';
+import { type ModelConfig } from '../config/schema.ts';
+import { modelSchema } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_MODEL, MODELS_REVISION } from '../database/schema.ts';
 import type { Log } from '../log.ts';

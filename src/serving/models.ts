@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Actor, AuditNote } from '../accounts/audit.ts';
-import { namedReplicas, type ModelConfig } from '../config/schema.ts';
+import { type ModelConfig } from '../config/schema.ts';
+import { namedReplicas } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
 import type { EmbeddedReplica } from '../engine/embedded-replica.ts';

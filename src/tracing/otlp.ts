@@ -1,5 +1,5 @@
 import { Agent, request } from 'undici';
-import type { TracingConfig } from '../config/tracing.ts';
+import type { TracingConfig } from '../config/schema.ts';
 import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
 import { VERSION } from '../version.ts';

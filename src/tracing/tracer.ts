@@ -1,4 +1,4 @@
-import type { TracingConfig } from '../config/tracing.ts';
+import type { TracingConfig } from '../config/schema.ts';
 import type { GenerationKind, Usage } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { ATTRIBUTES, OPERATIONS, SPANS } from './names.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
-import { configFields, type ConfigField } from '../../src/config/fields.ts';
+import { configFields, type ConfigField } from '../../src/config/issues.ts';
 import { loadConfig } from '../../src/config/load.ts';
 
 const root = join(import.meta.dirname, '../..');

@@ -17,9 +17,10 @@ import * as fc from 'fast-check';
 import { stringify } from 'yaml';
 import { Plans } from '../../src/accounts/plans.ts';
 import { ConfigError, type ConfigIssue } from '../../src/config/errors.ts';
-import { configFields, fieldAt, formatPath } from '../../src/config/fields.ts';
+import { configFields, fieldAt, formatPath } from '../../src/config/issues.ts';
 import { loadConfig, loadSecrets } from '../../src/config/load.ts';
-import { configSchema, DEFAULT_MODEL_ID, modelSchema, namedReplicas } from '../../src/config/schema.ts';
+import { configSchema, DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
+import { modelSchema, namedReplicas } from '../../src/config/model.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-config-'));
 after(() => rmSync(folder, { recursive: true }));

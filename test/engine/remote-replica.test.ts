@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ReplicaConfig } from '../../src/config/schema.ts';
+import type { ReplicaConfig } from '../../src/config/model.ts';
 import { createRemoteReplica } from '../../src/engine/remote-replica.ts';
 import type { Log } from '../../src/log.ts';
 import { SILENT } from '../../src/log.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { readTracing } from '../../src/config/tracing.ts';
+import { readTracing } from '../../src/config/load.ts';
 import type { ConfigIssue } from '../../src/config/errors.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';

@@ -1,0 +1,288 @@
+import { z } from 'zod';
+import { DIALECTS } from '../generation.ts';
+import { modelId } from './plan.ts';
+
+export const httpUrl = z.url({ protocol: /^https?$/, error: 'expected an http:// or https:// URL' });
+
+/** The name of an environment variable with a secret. The file itself contains no secrets. */
+export const variableName = z
+  .string('expected the name of an environment variable')
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'expected the name of an environment variable');
+
+/** A header value: 1 to 4096 printable ASCII characters, without spaces at either end. */
+export const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]{0,4094}[\x21-\x7e])?$/;
+
+/** Maximum number of additional headers. */
+const MAX_HEADERS = 16;
+const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/;
+
+/** Headers that the HTTP client sets, or that concern only one connection. */
+const RESERVED_HEADERS: ReadonlySet<string> = new Set([
+  'accept-encoding',
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+const VALUE_EXPECTED = 'expected 1 to 4096 printable ASCII characters, without spaces at either end';
+const headerValue = z.string(VALUE_EXPECTED).regex(HEADER_VALUE, VALUE_EXPECTED);
+
+/** Has room for the default name: the ID of a model (at most 200 characters), `#` and a number. */
+const NAME = /^[\w./:#@-]{1,220}$/;
+
+const replicaSchema = z
+  .strictObject({
+    url: httpUrl.describe(
+      'Base URL of an OpenAI-compatible server, with or without `/v1`. For `openai`, `/v1` is added only if the URL has no path.',
+    ),
+    name: z
+      .string()
+      .regex(NAME, 'expected 1 to 220 letters, digits or characters of `_./:#@-`')
+      .optional()
+      .describe(
+        'Name of the replica in logs, metrics and commands. Default: the `id` of the model, `#`, and the position of the replica, from 0.',
+      ),
+    dialect: z
+      .enum(DIALECTS)
+      .describe(
+        'Server software: `vllm`, `sglang`, `llama-server`, `tgi` or `sluice`; `openai` for any other server or provider.',
+      ),
+    apiKeyEnv: variableName
+      .optional()
+      .describe(
+        'Name of the environment variable with the API key for this server. Default: no key is sent.',
+      ),
+    headers: z
+      .record(z.string(), headerValue)
+      .optional()
+      .describe('Additional headers of each request to this server.'),
+    headersEnv: z
+      .record(z.string(), variableName)
+      .optional()
+      .describe(
+        'Additional headers with secret values: the name of an environment variable for each header.',
+      ),
+    model: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('Model name on the replica. Default: the `id` of the model.'),
+    reasoningField: z
+      .enum(['reasoning', 'reasoning_content'])
+      .optional()
+      .describe(
+        'For `openai`: the field in which the reasoning of earlier turns is sent back. Default: it is not sent.',
+      ),
+    sharedPrefixCache: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether accounts may share the prefix cache of a server that cannot separate it by account. False disables the cache on llama-server; for `tgi` and `openai`, Sluice only logs a warning.',
+      ),
+    maxInFlight: z
+      .int()
+      .min(1)
+      .max(100_000)
+      .optional()
+      .describe(
+        'Maximum number of choices that this instance requests from the server at a time; additional requests wait in the queue. Default: the number of slots that the server reports (`sluice`, `llama-server`), a limit learned from its number of waiting requests (`vllm`, `sglang`), or unlimited.',
+      ),
+    exactCounts: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether to always request a stream from the replica, so that tokens are counted exactly if the client disconnects. Uses more CPU per token. False: tokens are estimated if the client disconnects from a request that is not streamed.',
+      ),
+  })
+  .refine(({ dialect, reasoningField }) => dialect === 'openai' || reasoningField === undefined, {
+    error: 'expected no value unless `dialect` is `openai`',
+    path: ['reasoningField'],
+  })
+  .superRefine((replica, context) => {
+    const known = new Set<string>();
+    for (const field of ['headers', 'headersEnv'] as const) {
+      for (const header of Object.keys(replica[field] ?? {})) {
+        const name = header.toLowerCase();
+        const expected = headerProblem(header, known, replica.apiKeyEnv !== undefined);
+        if (expected !== null) {
+          context.addIssue({ code: 'custom', message: `expected ${expected}`, path: [field, header] });
+        }
+        known.add(name);
+      }
+    }
+  });
+
+/** Returns what is expected instead of this header, or null if it can be sent. */
+function headerProblem(header: string, known: ReadonlySet<string>, hasKey: boolean): string | null {
+  const name = header.toLowerCase();
+  if (!HEADER_NAME.test(header)) return 'a header name of at most 64 characters';
+  if (RESERVED_HEADERS.has(name)) return 'another header: Sluice sets this one';
+  if (name === 'authorization' && hasKey) return 'either `apiKeyEnv` or this header, not both';
+  if (known.has(name)) return 'each header only once';
+  return known.size < MAX_HEADERS ? null : `at most ${MAX_HEADERS} headers`;
+}
+
+/** The parameters of the API in camel case. `topP` and `repetitionPenalty` start at 0.01, because the API excludes 0. */
+const recommendedSampling = z
+  .strictObject({
+    temperature: z.number().min(0).max(2).optional().describe('`temperature`.'),
+    topP: z.number().min(0.01).max(1).optional().describe('`top_p`.'),
+    topK: z.int().min(0).max(2_147_483_647).optional().describe('`top_k`.'),
+    minP: z.number().min(0).max(1).optional().describe('`min_p`.'),
+    repetitionPenalty: z.number().min(0.01).max(2).optional().describe('`repetition_penalty`.'),
+  })
+  .optional()
+  .describe(
+    'Sampling parameters that the console and its code samples send for this model. Requests without these fields keep the defaults of the API. Default: what the catalog or the GGUF file recommends.',
+  );
+
+const decimal = z
+  .string()
+  .regex(/^\d{1,9}(\.\d{1,6})?$/, 'expected a decimal string with at most 6 decimals, such as "0.15"')
+  .describe('USD per million tokens, a decimal string with at most 6 decimals.');
+
+const engine = z.strictObject({
+  file: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'The model file: `hf:owner/repo/file.gguf[@revision]`, an `https://` URL, a path (relative to the configuration file), or `scripted:` for a test engine without a model. Default: the file that the catalog has for this ID.',
+    ),
+  slots: z
+    .int()
+    .min(1)
+    .max(64)
+    .optional()
+    .describe(
+      'Number of requests that generate at the same time. Memory use grows with slots x contextTokens. Default: at most 8, depending on the model and the available memory.',
+    ),
+  contextTokens: z
+    .int()
+    .min(128)
+    .max(1_048_576)
+    .optional()
+    .describe(
+      "Context length of each slot: tokens of prompt and completion together. Default: depends on the model and the available memory; at most 4096, and at most the model's own context length.",
+    ),
+  threads: z
+    .int()
+    .min(1)
+    .max(256)
+    .optional()
+    .describe('CPU threads. Default: physical cores within the cgroup quota.'),
+  gpuLayers: z
+    .union([z.int().min(0).max(10_000), z.literal('auto')])
+    .default('auto')
+    .describe(
+      'Number of layers on the GPU; "auto": as many layers as fit in the free GPU memory, or none without a GPU package.',
+    ),
+});
+
+export const modelSchema = z
+  .strictObject({
+    id: modelId.describe('Model ID that callers send, `<namespace>/<model_name>`.'),
+    required: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether `GET /readyz` waits for this model. If no model is required, the service is ready as soon as any model is.',
+      ),
+    engine: engine.optional().describe('Settings of the embedded llama.cpp engine.'),
+    replicas: z
+      .array(replicaSchema)
+      .min(1)
+      .optional()
+      .describe('Servers that run this model, instead of the embedded engine.'),
+    pricing: z
+      .strictObject({ prompt: decimal.default('0'), completion: decimal.default('0') })
+      .prefault({})
+      .describe('Prices of requests, which `GET /v1/models` also lists.'),
+    instructType: z
+      .string()
+      .nullable()
+      .optional()
+      .describe(
+        "`architecture.instruct_type` in the model list. Default: derived from the model's chat template, or null.",
+      ),
+    modality: z.string().default('text->text').describe('`architecture.modality` in the model list.'),
+    tokenizer: z
+      .string()
+      .optional()
+      .describe(
+        '`architecture.tokenizer` in the model list. Default: the tokenizer family of the GGUF file, or what the replica reports.',
+      ),
+    quantization: z
+      .string()
+      .optional()
+      .describe(
+        '`quantization` in the model list. Default: the file type of the GGUF file, or what the replica reports.',
+      ),
+    contextTokens: z
+      .int()
+      .min(1)
+      .optional()
+      .describe(
+        '`context_length` in the model list. Set it for replicas that do not report theirs, or to advertise a shorter context.',
+      ),
+    maxCompletionTokens: z
+      .int()
+      .min(1)
+      .optional()
+      .describe('Maximum tokens of one completion. Default: the context length.'),
+    recommendedSampling,
+    tools: z
+      .boolean()
+      .optional()
+      .describe('Whether the model calls tools. Default: from the catalog, or unknown.'),
+    reasoning: z
+      .boolean()
+      .optional()
+      .describe('Whether the model can reason before it answers. Default: from the catalog, or unknown.'),
+    ownedBy: z
+      .string()
+      .optional()
+      .describe('`owned_by` in the model list. Default: the namespace of the ID.'),
+  })
+  .refine((value) => value.engine === undefined || value.replicas === undefined, {
+    error: 'expected either `engine` or `replicas`, not both',
+    path: ['replicas'],
+  })
+  .refine(
+    (value) => new Set(namedReplicas(value).map(({ name }) => name)).size === (value.replicas ?? []).length,
+    {
+      error: 'expected replicas with different names',
+      path: ['replicas'],
+    },
+  )
+  // A model with neither `engine` nor `replicas` is a catalog model that runs on the embedded engine.
+  .transform((value) =>
+    value.engine === undefined && value.replicas === undefined
+      ? { ...value, engine: engine.parse({}) }
+      : value,
+  );
+
+export type ReplicaConfig = z.output<typeof replicaSchema>;
+
+/** A replica with its name, which is unique among the replicas of its model. */
+export type NamedReplica = ReplicaConfig & { name: string };
+
+/** Returns the replicas of a model. By default, a name has the position of the replica. */
+export function namedReplicas(model: {
+  id: string;
+  replicas?: readonly ReplicaConfig[] | undefined;
+}): NamedReplica[] {
+  const { id, replicas = [] } = model;
+  return replicas.map((replica, index) => ({ ...replica, name: replica.name ?? `${id}#${index}` }));
+}
