@@ -64,8 +64,11 @@ export interface Engine {
 
 /** An engine inside its own process, served by `server.ts`. Events, errors and signals are as in `Engine`. */
 export interface LocalEngine {
-  /** Yields `started` only when the request has a slot and its prompt fits. */
-  generate(request: GenerationRequest, signal: AbortSignal): AsyncIterable<GenerationEvent>;
+  /** Yields `started` only when the request has a slot and its prompt fits. `signal` belongs to this request. */
+  generate(
+    request: GenerationRequest,
+    signal: AbortSignal,
+  ): AsyncIterable<GenerationEvent> | Promise<AsyncIterable<GenerationEvent>>;
   health(): LocalEngineHealth;
   describe(): EngineDescription;
 }

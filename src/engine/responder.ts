@@ -45,7 +45,7 @@ export class Responder {
     });
     using stream = new EventStream(response, this.#writes, this.#streamOptions);
     try {
-      for await (const event of this.#engine.generate(request, disconnect.signal)) {
+      for await (const event of await this.#engine.generate(request, disconnect.signal)) {
         const drained =
           'text' in event && event.text.length > MAX_TEXT
             ? writeParts(stream, event)

@@ -91,7 +91,7 @@ export async function complete(
   signal = new AbortController().signal,
 ): Promise<Completion> {
   const events: GenerationEvent[] = [];
-  for await (const event of engine.generate(request, signal)) events.push(event);
+  for await (const event of await engine.generate(request, signal)) events.push(event);
   const result: Completion = { texts: [], reasons: [], logprobs: [], usage: usageOf(events), events };
   assert.equal(events[0]?.type, 'started');
   for (const event of events) {

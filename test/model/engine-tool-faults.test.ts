@@ -185,7 +185,7 @@ describe('faults of tool calls of the embedded engine', SKIP, () => {
     const request = cached('Write a long text.', changed);
     let tokens = 0;
     await assert.rejects(async () => {
-      for await (const event of engine.generate(request, abort.signal)) {
+      for await (const event of await engine.generate(request, abort.signal)) {
         if (event.type !== 'tool-arguments') continue;
         tokens = event.completionTokens;
         abort.abort(new Error('disconnected'));

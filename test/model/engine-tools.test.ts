@@ -150,7 +150,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
     choice.dispose();
     let text = '';
     let tokens = '';
-    for (let event = await job.outbox.next(); event !== null; event = await job.outbox.next()) {
+    for await (const event of job.outbox) {
       if (event.type !== 'token') continue;
       text += event.text;
       for (const { token } of event.logprobs ?? []) tokens += token;

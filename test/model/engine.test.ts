@@ -110,7 +110,7 @@ describe('the embedded engine', SKIP, () => {
       const controller = new AbortController();
       const reason = new Error('the client disconnected');
       await assert.rejects(async () => {
-        for await (const event of engine.generate(request, controller.signal))
+        for await (const event of await engine.generate(request, controller.signal))
           if (when(event)) controller.abort(reason);
       }, reason);
     };
@@ -200,7 +200,7 @@ describe('the embedded engine', SKIP, () => {
 
   test('a reader that pauses delays no other request, and receives all text', async () => {
     const request = chat('Count.', { maxTokens: 100, responseFormat: exactly('one two three four five') });
-    const slow = engine.generate(request, new AbortController().signal);
+    const slow = await engine.generate(request, new AbortController().signal);
     const first = await slow.next();
     assert(!first.done && first.value.type === 'started');
     await generate(request);

@@ -49,8 +49,7 @@ async function run(
   choice.dispose();
   job.outbox.close();
   const events: GenerationEvent[] = [];
-  for (let event = await job.outbox.next(); event !== null; event = await job.outbox.next())
-    events.push(event);
+  for await (const event of job.outbox) events.push(event);
   return events;
 }
 

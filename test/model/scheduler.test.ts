@@ -116,15 +116,12 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
   /** Returns the text of a job. Rejects if it fails. */
   async function textOf(job: Job): Promise<string> {
     let text = '';
-    for (;;) {
-      const event = await job.outbox.next();
-      if (event === null) return text;
-      if (event.type === 'token') text += event.text;
-    }
+    for await (const event of job.outbox) if (event.type === 'token') text += event.text;
+    return text;
   }
 
   const firstToken = async (job: Job): Promise<void> => {
-    while ((await job.outbox.next())?.type !== 'token');
+    while ((await job.outbox.next()).value?.type !== 'token');
   };
 
   test('a long prompt is processed in chunks, in the same batches as the tokens of decoding requests', async () => {
@@ -210,8 +207,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
         model.sampler({ ...always, tokenBiasValues: Float32Array.of(100) }, constraint.initial()),
     });
     const events: GenerationEvent[] = [];
-    for (let event = await job.outbox.next(); event !== null; event = await job.outbox.next())
-      events.push(event);
+    for await (const event of job.outbox) events.push(event);
     const [tokenIds, text, reason] = [[] as number[], [] as string[], [] as string[]];
     for (const event of events) {
       if (event.type === 'token') text.push(event.text);

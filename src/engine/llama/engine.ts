@@ -4,7 +4,6 @@ import { ServiceError } from '../../errors.ts';
 import {
   type ChatRequest,
   type Continuation,
-  type GenerationEvent,
   type GenerationRequest,
   type ResponseFormat,
   type ToolChoice,
@@ -16,6 +15,7 @@ import { ChoiceOutput, type ChoiceOutputOptions } from './choice-output.ts';
 import { type GrammarField, Job, JobChoice, type JobChoiceOptions } from './job.ts';
 import { GrammarCache } from './grammar.ts';
 import { loadModel, type LlamaOptions, type LoadedModel, type LoadHooks } from './load-model.ts';
+import type { Outbox } from './outbox.ts';
 import { OutputConstraint, type OutputGrammars } from './output-constraint.ts';
 import { PromptTokenizer } from './prompt-tokenizer.ts';
 import { checkLogitBias, samplerConfig } from './sampling.ts';
@@ -74,31 +74,20 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
    * gets a slot. Other choices may still wait for theirs, so the number of cached tokens is final only in `end`. A slow
    * reader does not delay other requests, because its unread text is joined.
    */
-  async *generate(
-    request: GenerationRequest,
-    signal: AbortSignal,
-  ): AsyncGenerator<GenerationEvent, void, undefined> {
+  async generate(request: GenerationRequest, signal: AbortSignal): Promise<Outbox> {
     signal.throwIfAborted();
     const choices = await this.#choices(request);
     signal.throwIfAborted();
     const job = choices[0]?.job;
     if (job === undefined) throw new TypeError('a request must have at least one choice');
-    const abort = (): void => {
+    job.outbox.onReturn = () => this.#scheduler.cancel(job);
+    // The signal belongs to this request, so the listener is never removed.
+    signal.addEventListener('abort', () => {
       job.outbox.fail(signal.reason);
       this.#scheduler.cancel(job);
-    };
-    signal.addEventListener('abort', abort, { once: true });
-    try {
-      if (!(await this.#replay(request, choices))) this.#scheduler.submit(choices);
-      for (;;) {
-        const event = await job.outbox.next();
-        if (event === null) return;
-        yield event;
-      }
-    } finally {
-      signal.removeEventListener('abort', abort);
-      this.#scheduler.cancel(job);
-    }
+    });
+    if (!(await this.#replay(request, choices))) this.#scheduler.submit(choices);
+    return job.outbox;
   }
 
   health(): LocalEngineHealth {
@@ -174,7 +163,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
 
   /**
    * Restores the state of the generation that the request continues, if any. Returns whether that generation had
-   * already ended. Throws 400 `invalid_value` for tokens that the response format does not allow.
+   * already ended, or the request was cancelled. Throws 400 `invalid_value` for tokens that the response format does not allow.
    */
   async #replay({ continuation }: GenerationRequest, [choice]: readonly JobChoice[]): Promise<boolean> {
     if (continuation === null || choice === undefined) return false;
@@ -182,6 +171,7 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     for (const [index, token] of continuation.tokenIds.entries()) {
       if (choice.replay(token, vocabulary) !== null) return true;
       if (index % REPLAYED_AT_ONCE === REPLAYED_AT_ONCE - 1) await nextTurn();
+      if (choice.job.cancelled) return true;
     }
     return false;
   }

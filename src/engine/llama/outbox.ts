@@ -2,14 +2,19 @@ import type { GenerationEvent, TextEvent, TokenLogprob, ToolEvent } from '../../
 
 type ToolArguments = Extract<ToolEvent, { type: 'tool-arguments' }>;
 
+type Read = IteratorResult<GenerationEvent, undefined>;
+const DONE = { value: undefined, done: true } as const;
+
 /** Maximum size of a joined event in JSON, in bytes. Less than the maximum of the service, `MAX_EVENT_BYTES`. */
 const MAX_JOINED_BYTES = 524_288;
 
 /**
- * The event queue of one request, from the step loop to a single reader. Writing never waits. Consecutive unread parts
- * of a choice are joined into one event of at most `MAX_JOINED_BYTES`, so the memory is bounded by the context length.
+ * The events of one request, from the step loop to a single reader. Writing never waits. Consecutive unread parts of a
+ * choice are joined into one event of at most `MAX_JOINED_BYTES`, so the memory is bounded by the context length.
  */
-export class Outbox {
+export class Outbox implements AsyncIterableIterator<GenerationEvent, undefined> {
+  /** Called when the reader stops before the last event. */
+  onReturn: (() => void) | null = null;
   /** In reading order. */
   readonly #unread = new Set<GenerationEvent>();
   /** The last part of each choice. It may have been read. */
@@ -18,7 +23,7 @@ export class Outbox {
   readonly #joined = new WeakMap<TextEvent, TokenLogprob[]>();
   /** The sizes of unread parts that have been joined. */
   readonly #bytes = new WeakMap<TextEvent | ToolEvent, number>();
-  #waiting: PromiseWithResolvers<GenerationEvent | null> | null = null;
+  #waiting: PromiseWithResolvers<Read> | null = null;
   #failure: { reason: unknown } | null = null;
   #closed = false;
 
@@ -27,7 +32,7 @@ export class Outbox {
     if (this.#waiting !== null) {
       const { resolve } = this.#waiting;
       this.#waiting = null;
-      resolve(event);
+      resolve({ value: event, done: false });
       return;
     }
     switch (event.type) {
@@ -46,7 +51,7 @@ export class Outbox {
 
   close(): void {
     this.#closed = true;
-    this.#waiting?.resolve(null);
+    this.#waiting?.resolve(DONE);
     this.#waiting = null;
   }
 
@@ -59,16 +64,31 @@ export class Outbox {
     this.#waiting = null;
   }
 
-  /** Returns the next event, or null after the last one. Rejects with the reason of `fail`. */
-  async next(): Promise<GenerationEvent | null> {
-    for (const event of this.#unread) {
-      this.#unread.delete(event);
-      return event;
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** Returns the next event. Rejects with the reason of `fail` after the last one. */
+  async next(): Promise<Read> {
+    for (const value of this.#unread) {
+      this.#unread.delete(value);
+      return { value, done: false };
     }
-    if (this.#failure !== null) throw this.#failure.reason;
-    if (this.#closed) return null;
+    if (this.#failure !== null) {
+      const { reason } = this.#failure;
+      this.#failure = null;
+      throw reason;
+    }
+    if (this.#closed) return DONE;
     this.#waiting = Promise.withResolvers();
     return await this.#waiting.promise;
+  }
+
+  async return(): Promise<Read> {
+    this.#unread.clear();
+    this.close();
+    this.onReturn?.();
+    return DONE;
   }
 
   #addPart(event: TextEvent | ToolEvent): void {

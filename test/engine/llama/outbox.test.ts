@@ -23,8 +23,8 @@ test('a waiting reader receives each event immediately', async () => {
   const first = outbox.next();
   outbox.push(token(0, 'a'));
   outbox.push(token(0, 'b'));
-  assert.deepEqual(await first, token(0, 'a'));
-  assert.deepEqual(await outbox.next(), token(0, 'b'));
+  assert.deepEqual((await first).value, token(0, 'a'));
+  assert.deepEqual((await outbox.next()).value, token(0, 'b'));
 });
 
 /** A part of a choice: text, reasoning, the start of a call, or arguments. */
@@ -65,8 +65,8 @@ test('a slow reader receives joined events, with every part of each choice in or
       const received: Part[] = [];
       let unread = 0;
       const read = async (): Promise<boolean> => {
-        const event = await outbox.next();
-        if (event === null) return false;
+        const { value: event } = await outbox.next();
+        if (event === undefined) return false;
         assert('completionTokens' in event);
         received.push(event);
         unread--;
@@ -110,7 +110,7 @@ test('unread arguments of a call are joined into one event, after the event that
   outbox.push(token(0, 'b', 1001));
   outbox.close();
   const events: GenerationEvent[] = [];
-  for (let event = await outbox.next(); event !== null; event = await outbox.next()) events.push(event);
+  for await (const event of outbox) events.push(event);
   assert.deepEqual(events, [token(0, 'a'), start, piece('x'.repeat(999), 1000), token(0, 'b', 1001)]);
 });
 
@@ -118,9 +118,9 @@ test('a thousand unread tokens of one choice are one event', async () => {
   const outbox = new Outbox();
   for (let i = 1; i <= 1000; i++) outbox.push(token(0, 'x', i));
   outbox.close();
-  const event = await outbox.next();
+  const { value: event } = await outbox.next();
   assert.deepEqual(event, token(0, 'x'.repeat(1000), 1000));
-  assert.equal(await outbox.next(), null);
+  assert.equal((await outbox.next()).done, true);
 });
 
 test('unread tokens of several choices are joined into one event per choice, in the order of their last tokens', async () => {
@@ -131,7 +131,7 @@ test('unread tokens of several choices are joined into one event per choice, in 
   outbox.push(token(0, 'y', 10_000));
   outbox.close();
   const events: string[] = [];
-  for (let event = await outbox.next(); event !== null; event = await outbox.next()) {
+  for await (const event of outbox) {
     const { type, ...rest } = event;
     if (events.length > 9) assert.fail('the events were not joined');
     if (event.type !== 'token') events.push(`${type} ${JSON.stringify(rest)}`);
@@ -153,7 +153,7 @@ test('a failure follows the unread events, and rejects a waiting reader', async 
   outbox.push(token(0, 'a'));
   outbox.fail(new Error('gone'));
   outbox.push(token(0, 'too late'));
-  assert.deepEqual(await outbox.next(), token(0, 'a'));
+  assert.deepEqual((await outbox.next()).value, token(0, 'a'));
   await assert.rejects(outbox.next(), /gone/);
   const waiting = new Outbox();
   const next = waiting.next();
@@ -176,15 +176,29 @@ test('joined events have the IDs of all their tokens, and an event without IDs i
   outbox.push(token(0, 'c', 4));
   outbox.push(withIds('d', 4, 10));
   outbox.close();
-  assert.deepEqual(await outbox.next(), withIds('ab', 3, 7, 8, 9));
-  assert.deepEqual(await outbox.next(), withIds('cd', 4, 10));
+  assert.deepEqual((await outbox.next()).value, withIds('ab', 3, 7, 8, 9));
+  assert.deepEqual((await outbox.next()).value, withIds('cd', 4, 10));
+});
+
+test('a reader that stops early cancels the request, and receives no more events', async () => {
+  const outbox = new Outbox();
+  let returned = 0;
+  outbox.onReturn = () => void returned++;
+  outbox.push(token(0, 'a'));
+  outbox.push(token(1, 'b'));
+  for await (const event of outbox) {
+    assert.deepEqual(event, token(0, 'a'));
+    break;
+  }
+  outbox.push(token(0, 'c'));
+  assert.deepEqual([(await outbox.next()).done, returned], [true, 1]);
 });
 
 /** Returns all events, as the service reads them from the engine process. */
 async function readFrames(outbox: Outbox): Promise<GenerationEvent[]> {
   const reader = new EventFrameReader();
   const events: GenerationEvent[] = [];
-  for (let event = await outbox.next(); event !== null; event = await outbox.next()) {
+  for await (const event of outbox) {
     const frame = Buffer.from(formatFrame(event));
     reader.push(frame.subarray(0, -1), events);
     reader.push(frame.subarray(-1), events);
