@@ -18,7 +18,7 @@ export function printJson(value: unknown): void {
 /** Writes a table with aligned columns to standard output. */
 export function printTable(headings: readonly string[], rows: readonly (readonly string[])[]): void {
   const widths = headings.map((heading, column) =>
-    Math.max(heading.length, ...rows.map((row) => row[column]?.length ?? 0)),
+    rows.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), heading.length),
   );
   for (const row of [headings, ...rows]) {
     print(

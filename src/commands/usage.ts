@@ -39,7 +39,8 @@ async function usage(flags: UsageFlags): Promise<void> {
   const rows: UsageJson[] = [];
   for (let fromDay: number | null = query.fromDay; fromDay !== null;) {
     const page = await readUsagePage(database, { ...query, fromDay, accountId: flags.account });
-    rows.push(...page.rows);
+    // Not `push(...rows)`, whose arguments would be too many for the stack.
+    for (const row of page.rows) rows.push(row);
     fromDay = page.nextDay;
   }
   if (flags.json) return printJson(rows);

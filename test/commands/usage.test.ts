@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
 import * as fc from 'fast-check';
+import { sql } from 'kysely';
+import { dayOf } from '../../src/accounts/ledger/days.ts';
 import { csvLine } from '../../src/commands/output.ts';
+import { openDatabase } from '../../src/database/database.ts';
 import { collectOutput, MODEL, until } from '../harness.ts';
 import { startManagedService, type ManagedService } from '../http/api/managed-service.ts';
 import { testDatabases } from '../servers.ts';
-import { run, start } from './program.ts';
+import { folder, run, start } from './program.ts';
 
 for (const kind of testDatabases()) {
   describe(`with a running service on ${kind.name}`, () => {
@@ -204,6 +207,24 @@ test('an export ends without an error when its reader closes the pipe', async ()
   const output = collectOutput(child);
   const [code]: unknown[] = await once(child, 'close');
   assert.deepEqual([code, output.stderr], [0, '']);
+});
+
+test('usage of 130,000 keys is printed', async (t) => {
+  const home = folder(t);
+  {
+    await using database = await openDatabase({ home, url: null });
+    await sql`
+      with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 130000)
+      insert into usage_days
+      select 'default', ${dayOf(Date.now())}, 'a/b', 'key_' || n, 1, 0, 0, 0, 1, 0, 1, 2, 0, 0 from numbers`.execute(
+      database.kysely,
+    );
+  }
+  for (const format of [[], ['--json'], ['--csv']]) {
+    const { code, stdout, stderr } = await run(['usage', '--by', 'key', ...format], { SLUICE_HOME: home });
+    assert.deepEqual([code, stderr], [0, '']);
+    assert.ok(stdout.split('\n').length > 130_000);
+  }
 });
 
 test('a line of CSV is parsed to the same values', () => {

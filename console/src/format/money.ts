@@ -15,15 +15,25 @@ export const exactMoney = (usd: string): string =>
 
 /** Returns a formatter for a column with these amounts. The largest amount decides the number of decimals, 2 to 6. */
 export function moneyColumn(amounts: Iterable<string>): (usd: string) => string {
-  const largest = Math.max(0, ...[...amounts].map((usd) => Math.abs(inexact(usd))));
+  const largest = largestOf(amounts, (usd) => Math.abs(inexact(usd)));
   const decimals = largest === 0 || largest >= 1 ? 2 : largest >= 0.01 ? 4 : 6;
   return (usd) => rounded(usd, decimals);
 }
 
 /** Like `moneyColumn`, with as many decimals as the most precise amount needs. */
 export function exactMoneyColumn(amounts: Iterable<string>): (usd: string) => string {
-  const decimals = Math.max(2, ...[...amounts].map((usd) => partsOf(usd).fraction.replace(/0+$/, '').length));
+  const decimals = Math.max(
+    2,
+    largestOf(amounts, (usd) => partsOf(usd).fraction.replace(/0+$/, '').length),
+  );
   return (usd) => written(usd, partsOf(usd).fraction.padEnd(decimals, '0').slice(0, decimals));
+}
+
+/** Returns the largest value of any number of amounts; 0 for none. */
+function largestOf(amounts: Iterable<string>, valueOf: (usd: string) => number): number {
+  let largest = 0;
+  for (const usd of amounts) largest = Math.max(largest, valueOf(usd));
+  return largest;
 }
 
 /** Converts an amount to a float, for charts and sorting only. */

@@ -58,7 +58,7 @@ async function readAllUsage(query: Arguments<'readUsage'>['query']): Promise<Ite
     const page: ResponseOf<'readUsage'> = await call('readUsage', {
       query: { ...query, ...(cursor !== null && { cursor }) },
     });
-    rows.push(...page.data);
+    for (const row of page.data) rows.push(row);
     cursor = page.next_cursor;
   } while (cursor !== null);
   return rows;
