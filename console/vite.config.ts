@@ -4,7 +4,7 @@ import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import tailwindcss from '@tailwindcss/vite';
 import react from '@vitejs/plugin-react';
 import { defineConfig, type Plugin } from 'vite';
-import { ROUTES } from '../src/http/api/contract.ts';
+import * as CONTRACT from '../src/http/api/contract.ts';
 import { renderGuide } from './guide.ts';
 
 /** The service that `npm run dev:console` forwards API requests to. */
@@ -26,12 +26,14 @@ export default defineConfig({
   },
 });
 
-/** Replaces the contract of the management API by its routes: the schemas would add zod to the build. */
+/** Replaces the contract of the management API by its values: the schemas would add zod to the build. */
 function contract(): Plugin {
+  const values = Object.entries(CONTRACT)
+    .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)};`)
+    .join('\n');
   return {
     name: 'contract',
-    load: (id) =>
-      id.endsWith('/src/http/api/contract.ts') ? `export const ROUTES = ${JSON.stringify(ROUTES)};` : null,
+    load: (id) => (id.endsWith('/src/http/api/contract.ts') ? values : null),
   };
 }
 

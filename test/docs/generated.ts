@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import type { Access } from '../../src/http/api/contract/operation.ts';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
+import { REQUEST_FIELDS } from '../../src/accounts/ledger/request-json.ts';
 import type { Field } from '../../src/openai/field.ts';
 import { METRICS, type Metric } from '../../src/metrics/table.ts';
 import { ATTRIBUTES, SPANS } from '../../src/tracing/names.ts';
@@ -42,6 +43,7 @@ export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<
   const pages = new Map<string, ReadonlyMap<string, string>>([
     ['docs/api.md', fieldTables()],
     ['docs/management.md', endpointTable()],
+    ['docs/ledger.md', new Map([['fields of a row', requestTable()]])],
     ['docs/metrics.md', metricTables()],
     ['docs/traces.md', traceTables()],
   ]);
@@ -92,6 +94,24 @@ function endpointTable(): Map<string, string> {
     summary,
   ]);
   return new Map([['endpoints', table(['endpoint', 'who may call it', 'what it does'], rows)]]);
+}
+
+/** The type of each kind of column. */
+const KINDS = {
+  text: 'text',
+  integer: 'integer',
+  flag: 'boolean',
+  time: 'time',
+  price: 'USD per million tokens',
+  pico: 'USD',
+};
+
+function requestTable(): string {
+  const rows = REQUEST_FIELDS.map(({ field, part, kind, nullable, description = '' }) => {
+    const name = part === undefined ? field : `${field}.${part}`;
+    return [`\`${name}\``, `${KINDS[kind]}${nullable ? ' or null' : ''}`, description];
+  });
+  return table(['field', 'type', 'description'], rows);
 }
 
 function metricTables(): Map<string, string> {

@@ -1,4 +1,6 @@
-import { ROUTES, type Contract } from '../../../src/http/api/contract.ts';
+import { ROUTES, USAGE_COUNTS, type Contract } from '../../../src/http/api/contract.ts';
+
+export { USAGE_COUNTS };
 
 /** The name of a management API endpoint. */
 export type Operation = keyof Contract;

@@ -1,3 +1,4 @@
+import { COUNT_NAMES } from '../../accounts/ledger/sums.ts';
 import { accountOperations } from './contract/accounts.ts';
 import { auditOperations } from './contract/audit.ts';
 import { invitationOperations } from './contract/invitations.ts';
@@ -28,7 +29,10 @@ const OPERATIONS = {
 
 type All = typeof OPERATIONS;
 
-/** Method and path of each operation. In the console's build, this is all that is left of this file. */
+/** The fields of usage that are counts, in order. */
+export const USAGE_COUNTS = COUNT_NAMES;
+
+/** Method and path of each operation. In the console's build, only this and `USAGE_COUNTS` are left of this file. */
 export const ROUTES = Object.fromEntries(
   Object.entries(OPERATIONS).map(([id, { route }]) => [id, route]),
 ) as { readonly [Id in keyof All]: All[Id]['route'] };

@@ -1,18 +1,13 @@
+import { USAGE_COUNTS } from '../../api/client.ts';
 import type { Sums } from './buckets.ts';
 
 /** Value of a cell; money is the exact decimal string of the API. */
 type Cell = string | number | null;
 
 const COLUMNS: readonly (readonly [name: string, of: (sums: Sums) => Cell])[] = [
-  ['requests', (sums) => sums.requests],
-  ['errors', (sums) => sums.errors],
-  ['client_disconnected', (sums) => sums.aborted],
-  ['interrupted', (sums) => sums.interrupted],
-  ['prompt_tokens', (sums) => sums.prompt_tokens],
-  ['cached_tokens', (sums) => sums.cached_tokens],
-  ['completion_tokens', (sums) => sums.completion_tokens],
-  ['reasoning_tokens', (sums) => sums.reasoning_tokens],
-  ['billed_tokens', (sums) => sums.billed_tokens],
+  ...USAGE_COUNTS.map(
+    (count) => [count === 'aborted' ? 'client_disconnected' : count, (sums: Sums) => sums[count]] as const,
+  ),
   ['cost_usd', (sums) => sums.cost_usd],
   ['ttft_ms_p50', (sums) => sums.ttft_ms?.p50 ?? null],
   ['ttft_ms_p95', (sums) => sums.ttft_ms?.p95 ?? null],
