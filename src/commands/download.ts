@@ -1,6 +1,6 @@
 import { homeOf, prepareHome } from '../config/home.ts';
 import { SILENT } from '../log.ts';
-import { PullError } from '../models/pull-error.ts';
+import { PullError } from '../models/errors.ts';
 import { ModelStore, type LocalModel } from '../models/store.ts';
 import { note } from './output.ts';
 import { describeProgress, ProgressBar } from './progress-bar.ts';

@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import { InvalidArgumentError, type Command } from 'commander';
 import { planMemory, totalBytes } from '../engine/llama/memory.ts';
 import { CATALOG, plannedModel, type CatalogModel } from '../models/catalog.ts';
-import { PullError } from '../models/pull-error.ts';
+import { PullError } from '../models/errors.ts';
 import { describeSource } from '../models/source.ts';
 import type { LocalModel, ModelStore } from '../models/store.ts';
 import { addModel, listAdded, removeAdded, setLoaded, type AddFlags } from './added-models.ts';

@@ -1,5 +1,5 @@
 import { open, stat, statfs } from 'node:fs/promises';
-import { PullError, systemCode } from './pull-error.ts';
+import { PullError, systemCode } from './errors.ts';
 
 /** Space to leave free for the database and the log. */
 const RESERVE_BYTES = 64 * 1024 * 1024;

@@ -5,18 +5,16 @@ import { basename, dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { tryLock } from '../file-lock.ts';
 import type { Log } from '../log.ts';
+import { Secret } from '../secret.ts';
 import { checkDiskSpace, fileSize, syncFolder, type FreeBytes } from './disk.ts';
-import { download } from './download.ts';
-import { scanGguf } from './gguf-scan.ts';
-import type { HttpClient } from './http-client.ts';
-import { findHubFile } from './hub.ts';
+import { download, PartFile, removePartState, type DownloadJob } from './download.ts';
+import { scanGguf } from './gguf-file.ts';
+import type { HttpClient, Credentials } from './http-client.ts';
 import { partPath, pipFolder, readRecord, writeRecord, type FileRecord, type Layout } from './layout.ts';
-import { ModelFileError } from './model-file-error.ts';
-import { PartFile, removePartState } from './part-file.ts';
+import { ModelFileError, PullError, reasonOf } from './errors.ts';
 import { fetchFromPip, type FetchedFile } from './pip-source.ts';
 import { ProgressMeter, type OnProgress, type PullProgress } from './progress.ts';
-import { PullError, reasonOf } from './pull-error.ts';
-import { describeSource, type ModelSource } from './source.ts';
+import { describeSource, type ModelSource, isLoopback, type HubSource } from './source.ts';
 
 /** A file to download into the models folder. */
 export interface DownloadTarget {
@@ -343,4 +341,75 @@ async function lockFile(path: string, signal: AbortSignal, onWait: () => void): 
     onWait();
     await delay(LOCK_POLL_MS, undefined, { signal });
   }
+}
+
+const DEFAULT_ENDPOINT = 'https://huggingface.co';
+
+/**
+ * Builds the URL of a file on the Hub and requests its size and SHA-256. Models are always in large file storage (LFS);
+ * for other files, the SHA-256 is null. Uses `HF_ENDPOINT`, and `HF_TOKEN`, which is only sent to the endpoint.
+ * @throws PullError `source_failed`
+ */
+async function findHubFile(
+  source: HubSource,
+  env: NodeJS.ProcessEnv,
+  client: HttpClient,
+  signal: AbortSignal,
+): Promise<DownloadJob> {
+  const endpoint = hubEndpoint(env);
+  const path = [
+    source.repository,
+    'resolve',
+    encodeURIComponent(source.revision),
+    ...source.file.split('/').map(encodeURIComponent),
+  ];
+  const url = new URL(`${endpoint.pathname.replace(/\/+$/, '')}/${path.join('/')}`, endpoint);
+  const credentials = hubCredentials(endpoint, env);
+
+  const response = await client.head(url, credentials, signal);
+  if (response.status >= 400)
+    throw new PullError('source_failed', refusalMessage(response.status, url.host, credentials));
+  const linkedEtag = unquoted(response.headers['x-linked-etag']);
+  const size = Number(response.headers['x-linked-size'] ?? Number.NaN);
+  return {
+    url,
+    credentials,
+    sha256: /^[0-9a-f]{64}$/.test(linkedEtag) ? linkedEtag : null,
+    sizeBytes: Number.isSafeInteger(size) && size >= 0 ? size : null,
+  };
+}
+
+function hubEndpoint(env: NodeJS.ProcessEnv): URL {
+  const text = env['HF_ENDPOINT'] ?? '';
+  if (text === '') return new URL(DEFAULT_ENDPOINT);
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (
+    url === null ||
+    !(url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)))
+  ) {
+    throw new PullError(
+      'source_failed',
+      '`HF_ENDPOINT` must be an https:// URL, such as https://huggingface.co',
+    );
+  }
+  return url;
+}
+
+function hubCredentials(endpoint: URL, env: NodeJS.ProcessEnv): Credentials | null {
+  const token = env['HF_TOKEN'] ?? '';
+  return token === '' ? null : { token: new Secret(token), origin: endpoint.origin };
+}
+
+function refusalMessage(status: number, host: string, credentials: Credentials | null): string {
+  if (status === 404) return `${host} has no such repository, revision or file (404)`;
+  if (status !== 401 && status !== 403) return `${host} responded with status ${status}`;
+  const advice =
+    credentials === null
+      ? 'set `HF_TOKEN` to a token that has access'
+      : 'the token in `HF_TOKEN` has no access; for a gated model, accept its terms on the Hub first';
+  return `${host} refused access (${status}): the repository does not exist, or is private or gated; ${advice}`;
+}
+
+function unquoted(etag: string | undefined): string {
+  return (etag ?? '').replace(/^W\//, '').replaceAll('"', '').toLowerCase();
 }

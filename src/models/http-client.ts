@@ -1,6 +1,6 @@
 import { EnvHttpProxyAgent, request, type Dispatcher } from 'undici';
 import type { Secret } from '../secret.ts';
-import { PullError, reasonOf } from './pull-error.ts';
+import { PullError, reasonOf } from './errors.ts';
 import { isLoopback } from './source.ts';
 
 /** A token and the only origin that it is sent to. */

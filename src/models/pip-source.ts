@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { openPromise, type Entry, type ZipFile } from 'yauzl';
 import { checkDiskSpace, diskError, type FreeBytes } from './disk.ts';
 import type { ProgressMeter } from './progress.ts';
-import { PullError, reasonOf, systemCode } from './pull-error.ts';
+import { PullError, reasonOf, systemCode } from './errors.ts';
 import type { PipSource } from './source.ts';
 
 export interface PipContext {

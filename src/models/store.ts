@@ -2,6 +2,8 @@ import { readdir, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, sep } from 'node:path';
 import { tryLock } from '../file-lock.ts';
 import type { Log } from '../log.ts';
+import { didYouMean } from '../nearest.ts';
+import { PROGRAM } from '../program-name.ts';
 import { fileSize, type FreeBytes } from './disk.ts';
 import {
   checkTotalDiskSpace,
@@ -10,15 +12,15 @@ import {
   installedRecord,
   createFolder,
   type FetchContext,
+  type DownloadTarget,
 } from './fetch-file.ts';
 import { readGguf } from './gguf.ts';
 import { HttpClient, type HttpTimeouts } from './http-client.ts';
-import { Layout, partPath, pipFolder, readRecord, recordPath, splitFiles } from './layout.ts';
-import { ModelFileError } from './model-file-error.ts';
-import { catalogId, resolveName, type ResolvedModel } from './resolve-name.ts';
-import { ProgressMeter, type OnProgress } from './progress.ts';
-import { PullError, systemCode } from './pull-error.ts';
-import { SharedPulls } from './shared-pulls.ts';
+import { Layout, partPath, pipFolder, readRecord, recordPath, splitFiles, siblingSource } from './layout.ts';
+import { ModelFileError, PullError, systemCode } from './errors.ts';
+import { ProgressMeter, type OnProgress, type PullProgress } from './progress.ts';
+import { CATALOG, findModel } from './catalog.ts';
+import { parseSource, SourceError, type ModelSource } from './source.ts';
 
 export interface ModelStoreOptions {
   /** Absolute path of the data directory. Models are in `<home>/models`. */
@@ -32,7 +34,7 @@ export interface ModelStoreOptions {
   freeBytes?: FreeBytes;
 }
 
-export interface PullOptions {
+interface PullOptions {
   signal?: AbortSignal;
   onProgress?: OnProgress;
 }
@@ -53,7 +55,7 @@ export interface LocalModel {
   pulledAt: string | null;
 }
 
-export interface VerificationResult {
+interface VerificationResult {
   file: string;
   /** Describes what is wrong with the file; null if it is intact. */
   fault: string | null;
@@ -262,5 +264,163 @@ async function exists(path: string): Promise<boolean> {
   } catch (error) {
     if (systemCode(error) === 'ENOENT' || systemCode(error) === 'ENOTDIR') return false;
     throw error;
+  }
+}
+
+/** The model and the files that a name refers to. */
+interface ResolvedModel {
+  name: string;
+  /** Its ID in the catalog; null if it is not in the catalog. */
+  id: string | null;
+  /** Absolute paths, in order. */
+  files: readonly string[];
+  /** The files to download; empty for a local path. */
+  targets: readonly DownloadTarget[];
+}
+
+/**
+ * Resolves an ID in the catalog, a source or a path.
+ * @throws PullError `unknown_model` if the name looks like an ID, otherwise SourceError
+ */
+function resolveName(name: string, layout: Layout, baseFolder?: string): ResolvedModel {
+  const model = findModel(name);
+  if (model !== null) {
+    const files = layout.files(model.sources[0]);
+    return {
+      name,
+      id: model.id,
+      files,
+      targets: createTargets(files, model.sources, model.sha256, model.sizeBytes),
+    };
+  }
+  const source = parseName(name, baseFolder);
+  const files = layout.files(source);
+  const targets = source.kind === 'path' ? [] : createTargets(files, [source], null, null);
+  return { name, id: catalogId(files[0] ?? '', layout), files, targets };
+}
+
+/** Returns the catalog ID of a file in the models folder, or null. */
+function catalogId(file: string, layout: Layout): string | null {
+  return CATALOG.find((model) => layout.files(model.sources[0])[0] === file)?.id ?? null;
+}
+
+function createTargets(
+  files: readonly string[],
+  sources: readonly ModelSource[],
+  sha256: string | null,
+  sizeBytes: number | null,
+): readonly DownloadTarget[] {
+  const [only] = files;
+  if (files.length === 1 && only !== undefined) return [{ file: only, sources, sha256, sizeBytes }];
+  return files.map((file) => ({
+    file,
+    sources: sources.map((source) => siblingSource(source, basename(file))),
+    sha256: null,
+    sizeBytes: null,
+  }));
+}
+
+function parseName(name: string, baseFolder?: string): ModelSource {
+  try {
+    return parseSource(name, baseFolder);
+  } catch (error) {
+    if (!(error instanceof SourceError) || !/^[\w.-]+(\/[\w.:-]+)?$/.test(name)) throw error;
+    const near = didYouMean(
+      name,
+      CATALOG.map(({ id }) => id),
+    );
+    throw new PullError(
+      'unknown_model',
+      `The model ${name} is not in the catalog.${near} Choose one that \`${PROGRAM} models list --available\` lists, or give the ` +
+        'source of the model: hf:owner/repo/file.gguf, https://host/file.gguf or the path of a .gguf file (in the configuration, as `engine.file`).',
+      { cause: error },
+    );
+  }
+}
+
+type Work<T> = (signal: AbortSignal, onProgress: OnProgress) => Promise<T>;
+
+interface Pull<T> {
+  result: Promise<T>;
+  abort: AbortController;
+  relay: ProgressRelay;
+}
+
+interface ProgressRelay {
+  /** One per caller. */
+  listeners: Set<OnProgress>;
+  last: PullProgress | null;
+}
+
+/**
+ * Combines concurrent pulls of the same key in this process: all callers get the progress and the result. The pull is
+ * aborted when all callers have aborted.
+ */
+class SharedPulls<T> {
+  readonly #running = new Map<string, Pull<T>>();
+
+  /** Joins the pull of `key`, or starts it with `work`. Rejects with the signal's reason when aborted. */
+  async join(
+    key: string,
+    signal: AbortSignal,
+    onProgress: OnProgress | undefined,
+    work: Work<T>,
+  ): Promise<T> {
+    signal.throwIfAborted();
+    const pull = this.#running.get(key) ?? this.#start(key, work);
+    const listener: OnProgress = (progress) => onProgress?.(progress);
+    const { listeners, last } = pull.relay;
+    listeners.add(listener);
+    if (last !== null) listener(last);
+    try {
+      return await untilAborted(pull.result, signal, async () => {
+        // Immediately, because one signal may abort all callers at once.
+        listeners.delete(listener);
+        if (listeners.size > 0) return;
+        // The last caller waits until part files are closed and child processes have ended.
+        this.#running.delete(key);
+        pull.abort.abort(signal.reason);
+        await pull.result.catch(() => {});
+      });
+    } finally {
+      listeners.delete(listener);
+    }
+  }
+
+  #start(key: string, work: Work<T>): Pull<T> {
+    const abort = new AbortController();
+    const relay: ProgressRelay = { listeners: new Set(), last: null };
+    const result = work(abort.signal, (progress) => {
+      relay.last = progress;
+      for (const listener of relay.listeners) listener(progress);
+    });
+    const pull: Pull<T> = { result, abort, relay };
+    this.#running.set(key, pull);
+    const remove = (): void => {
+      if (this.#running.get(key) === pull) this.#running.delete(key);
+    };
+    result.then(remove, remove);
+    return pull;
+  }
+}
+
+async function untilAborted<T>(
+  result: Promise<T>,
+  signal: AbortSignal,
+  cleanUp: () => Promise<void>,
+): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const onAbort = (): void => {
+    cleanUp().then(() => reject(signal.reason), reject);
+  };
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([result, promise]);
+  } catch (error) {
+    // An aborted pull may fail with another error.
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', onAbort);
   }
 }

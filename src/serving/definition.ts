@@ -5,8 +5,7 @@ import { type ModelConfig } from '../config/schema.ts';
 import { modelSchema } from '../config/model.ts';
 import { ServiceError } from '../errors.ts';
 import { CATALOG, findModel } from '../models/catalog.ts';
-import { ModelFileError } from '../models/model-file-error.ts';
-import { PullError } from '../models/pull-error.ts';
+import { ModelFileError, PullError } from '../models/errors.ts';
 import { parseSource, SourceError } from '../models/source.ts';
 import type { ModelStore } from '../models/store.ts';
 

@@ -7,7 +7,7 @@ import { DatabaseError } from '../database/errors.ts';
 import type { EmbeddedReplica } from '../engine/embedded-replica.ts';
 import { nextReplicaName } from '../engine/replica-name.ts';
 import { ServiceError } from '../errors.ts';
-import { PullError } from '../models/pull-error.ts';
+import { PullError } from '../models/errors.ts';
 import { defineModel, nodeOf, validModel, type NewModel, type NewReplica } from './definition.ts';
 import { conflict, note, withContext, type ModelChange } from './change.ts';
 import { checkFit, readCatalog, type CatalogState, type LoadedEngine } from './memory-fit.ts';

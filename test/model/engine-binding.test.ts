@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { checkAddon, loadBackend, packagesOf, type Backend } from '../../src/engine/llama/backend.ts';
-import { ModelFileError } from '../../src/models/model-file-error.ts';
+import { ModelFileError } from '../../src/models/errors.ts';
 import { NativeModel, type NativeContext, type NativeSampler } from '../../src/engine/llama/binding.ts';
 import { LogprobReader } from '../../src/engine/llama/logprobs.ts';
 import { Vocabulary } from '../../src/engine/llama/vocabulary.ts';

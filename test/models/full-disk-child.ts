@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { SILENT } from '../../src/log.ts';
 import { Layout } from '../../src/models/layout.ts';
-import { PullError } from '../../src/models/pull-error.ts';
+import { PullError } from '../../src/models/errors.ts';
 import { parseSource } from '../../src/models/source.ts';
 import { ModelStore } from '../../src/models/store.ts';
 

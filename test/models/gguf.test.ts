@@ -4,9 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { readGguf } from '../../src/models/gguf.ts';
-import { ModelFileError, type ModelFileFault } from '../../src/models/model-file-error.ts';
-import { tokenizerFamily } from '../../src/models/tokenizer-family.ts';
+import { readGguf, tokenizerFamily } from '../../src/models/gguf.ts';
+import { ModelFileError, type ModelFileFault } from '../../src/models/errors.ts';
 import {
   buildGguf,
   f32Field,

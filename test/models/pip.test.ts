@@ -6,7 +6,7 @@ import { SILENT } from '../../src/log.ts';
 import { fetchFile, type DownloadTarget } from '../../src/models/fetch-file.ts';
 import { HttpClient } from '../../src/models/http-client.ts';
 import { Layout } from '../../src/models/layout.ts';
-import { PullError } from '../../src/models/pull-error.ts';
+import { PullError } from '../../src/models/errors.ts';
 import type { ModelSource } from '../../src/models/source.ts';
 import { sha256 } from './fake-hub.ts';
 import { Fixture } from './store-fixture.ts';

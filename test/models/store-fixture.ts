@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Log, LogFields } from '../../src/log.ts';
 import type { PullProgress } from '../../src/models/progress.ts';
-import { PullError } from '../../src/models/pull-error.ts';
+import { PullError } from '../../src/models/errors.ts';
 import { ModelStore, type ModelStoreOptions } from '../../src/models/store.ts';
 import { FakeHub } from './fake-hub.ts';
 import { buildGguf, TINY_METADATA } from './gguf-builder.ts';

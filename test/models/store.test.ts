@@ -5,8 +5,7 @@ import { appendFile, copyFile, mkdir, readFile, stat, truncate, writeFile } from
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { CATALOG, findModel } from '../../src/models/catalog.ts';
-import { ModelFileError } from '../../src/models/model-file-error.ts';
-import { PullError } from '../../src/models/pull-error.ts';
+import { ModelFileError, PullError } from '../../src/models/errors.ts';
 import { describeSource, parseSource, SourceError } from '../../src/models/source.ts';
 import { buildGguf } from './gguf-builder.ts';
 import { Fixture } from './store-fixture.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { ModelFileError } from '../../models/model-file-error.ts';
+import { ModelFileError } from '../../models/errors.ts';
 import type { AddonContext, AddonGrammarState, AddonModel, AddonSampler, SamplerConfig } from './addon.ts';
 import type { Backend } from './backend.ts';
 

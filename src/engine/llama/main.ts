@@ -1,4 +1,4 @@
-import { ModelFileError } from '../../models/model-file-error.ts';
+import { ModelFileError } from '../../models/errors.ts';
 import type { Log } from '../../log.ts';
 import { runEngineChild, type LoadedEngine } from '../child.ts';
 import { BackendError } from './backend.ts';

@@ -1,7 +1,5 @@
 import { open, type FileHandle } from 'node:fs/promises';
-import { GgufCursor } from './gguf-cursor.ts';
-import { ARRAY_TYPE, NUMBER_BYTES, readNumber, STRING_TYPE, TENSOR_TYPES } from './gguf-types.ts';
-import { ModelFileError } from './model-file-error.ts';
+import { ModelFileError } from './errors.ts';
 
 /** The content of a GGUF header: the metadata, and totals of all tensors. */
 export interface GgufScan {
@@ -224,4 +222,256 @@ function checkLength(
     path,
     `truncated: its tensors need ${needed} bytes, the file has ${size}`,
   );
+}
+
+/** Size of the buffer, and the maximum that `#load` can read at once. */
+const CHUNK_BYTES = 1 << 18;
+
+/**
+ * Reads a GGUF header through a buffer of 256 KiB. Before reading, checks that each length fits in the rest of the
+ * file, so that a wrong length cannot cause a large allocation.
+ */
+class GgufCursor {
+  readonly #file: FileHandle;
+  readonly #path: string;
+  readonly #sizeBytes: number;
+  #buffer = Buffer.alloc(0);
+  /** Position of the buffer in the file. */
+  #bufferStart = 0;
+  /** Position of the next byte in the buffer. After a long skip, this is beyond the end of the buffer. */
+  #offset = 0;
+
+  constructor(file: FileHandle, path: string, sizeBytes: number) {
+    this.#file = file;
+    this.#path = path;
+    this.#sizeBytes = sizeBytes;
+  }
+
+  /** Position of the next byte in the file. */
+  get position(): number {
+    return this.#bufferStart + this.#offset;
+  }
+
+  seek(position: number): void {
+    this.#offset = position - this.#bufferStart;
+    if (this.#offset < 0) {
+      this.#bufferStart = position;
+      this.#offset = 0;
+      this.#buffer = Buffer.alloc(0);
+    }
+  }
+
+  async u32(): Promise<number> {
+    await this.#load(4);
+    return this.#buffer.readUInt32LE(this.#advance(4));
+  }
+
+  /**
+   * Reads an unsigned 64-bit integer. Throws if it is 2^53 or more. `what` describes the value in the error message.
+   */
+  async u64(what: string): Promise<number> {
+    await this.#load(8);
+    const value = this.#buffer.readBigUInt64LE(this.#advance(8));
+    if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw this.damaged(`${what} is ${value}`);
+    return Number(value);
+  }
+
+  /** Reads `count` bytes, at most 256 KiB. The returned buffer is valid until the next call. */
+  async bytes(count: number): Promise<Buffer> {
+    await this.#load(count);
+    const start = this.#advance(count);
+    return this.#buffer.subarray(start, start + count);
+  }
+
+  /** Reads a UTF-8 string, which is preceded by its length. Throws if it is longer than `maxBytes`. */
+  async string(what: string, maxBytes: number): Promise<string> {
+    const length = await this.u64(`the length of ${what}`);
+    this.#checkRemaining(length);
+    if (length > maxBytes) throw this.damaged(`${what} is ${length} bytes long; the maximum is ${maxBytes}`);
+    const parts: Buffer[] = [];
+    for (let left = length; left > 0;) {
+      const take = Math.min(left, CHUNK_BYTES);
+      parts.push(Buffer.from(await this.bytes(take)));
+      left -= take;
+    }
+    return Buffer.concat(parts).toString('utf8');
+  }
+
+  skip(count: number): void {
+    this.#checkRemaining(count);
+    this.#offset += count;
+  }
+
+  /** Skips strings without decoding them, because a vocabulary can have several hundred thousand. */
+  async skipStrings(count: number): Promise<void> {
+    this.#checkRemaining(count * 8);
+    for (let left = count; left > 0; left--) {
+      if (this.#offset + 8 > this.#buffer.length) await this.#load(8);
+      const length =
+        this.#buffer.readUInt32LE(this.#offset) + this.#buffer.readUInt32LE(this.#offset + 4) * 2 ** 32;
+      this.#offset += 8;
+      this.skip(length);
+    }
+  }
+
+  damaged(reason: string): ModelFileError {
+    return new ModelFileError('damaged', this.#path, `damaged GGUF: ${reason} (at byte ${this.position})`);
+  }
+
+  #advance(count: number): number {
+    const start = this.#offset;
+    this.#offset += count;
+    return start;
+  }
+
+  #checkRemaining(count: number): void {
+    const needed = this.position + count;
+    if (needed <= this.#sizeBytes) return;
+    throw new ModelFileError(
+      'truncated',
+      this.#path,
+      `truncated: its header needs ${needed} bytes, the file has ${this.#sizeBytes}`,
+    );
+  }
+
+  async #load(count: number): Promise<void> {
+    if (this.#offset + count <= this.#buffer.length) return;
+    this.#checkRemaining(count);
+    const position = this.position;
+    const target = Buffer.alloc(Math.min(CHUNK_BYTES, this.#sizeBytes - position));
+    let filled = 0;
+    while (filled < count) {
+      const { bytesRead } = await this.#file.read(target, filled, target.length - filled, position + filled);
+      if (bytesRead === 0) throw this.damaged('the file was truncated while it was being read');
+      filled += bytesRead;
+    }
+    this.#buffer = target.subarray(0, filled);
+    this.#bufferStart = position;
+    this.#offset = 0;
+  }
+}
+
+/**
+ * Constants of the GGUF format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, `include/ggml.h` and
+ * `include/llama.h`.
+ */
+
+/** Tensor type -> name, elements per block, bytes per block. */
+const TENSOR_TYPES: ReadonlyMap<number, readonly [name: string, elements: number, bytes: number]> = new Map([
+  [0, ['F32', 1, 4]],
+  [1, ['F16', 1, 2]],
+  [2, ['Q4_0', 32, 18]],
+  [3, ['Q4_1', 32, 20]],
+  [6, ['Q5_0', 32, 22]],
+  [7, ['Q5_1', 32, 24]],
+  [8, ['Q8_0', 32, 34]],
+  [9, ['Q8_1', 32, 36]],
+  [10, ['Q2_K', 256, 84]],
+  [11, ['Q3_K', 256, 110]],
+  [12, ['Q4_K', 256, 144]],
+  [13, ['Q5_K', 256, 176]],
+  [14, ['Q6_K', 256, 210]],
+  [15, ['Q8_K', 256, 292]],
+  [16, ['IQ2_XXS', 256, 66]],
+  [17, ['IQ2_XS', 256, 74]],
+  [18, ['IQ3_XXS', 256, 98]],
+  [19, ['IQ1_S', 256, 50]],
+  [20, ['IQ4_NL', 32, 18]],
+  [21, ['IQ3_S', 256, 110]],
+  [22, ['IQ2_S', 256, 82]],
+  [23, ['IQ4_XS', 256, 136]],
+  [24, ['I8', 1, 1]],
+  [25, ['I16', 1, 2]],
+  [26, ['I32', 1, 4]],
+  [27, ['I64', 1, 8]],
+  [28, ['F64', 1, 8]],
+  [29, ['IQ1_M', 256, 56]],
+  [30, ['BF16', 1, 2]],
+  [34, ['TQ1_0', 256, 54]],
+  [35, ['TQ2_0', 256, 66]],
+  [39, ['MXFP4', 32, 17]],
+]);
+
+/** `general.file_type` -> name of the quantization. */
+export const FILE_TYPES: ReadonlyMap<number, string> = new Map([
+  [0, 'F32'],
+  [1, 'F16'],
+  [2, 'Q4_0'],
+  [3, 'Q4_1'],
+  [7, 'Q8_0'],
+  [8, 'Q5_0'],
+  [9, 'Q5_1'],
+  [10, 'Q2_K'],
+  [11, 'Q3_K_S'],
+  [12, 'Q3_K_M'],
+  [13, 'Q3_K_L'],
+  [14, 'Q4_K_S'],
+  [15, 'Q4_K_M'],
+  [16, 'Q5_K_S'],
+  [17, 'Q5_K_M'],
+  [18, 'Q6_K'],
+  [19, 'IQ2_XXS'],
+  [20, 'IQ2_XS'],
+  [21, 'Q2_K_S'],
+  [22, 'IQ3_XS'],
+  [23, 'IQ3_XXS'],
+  [24, 'IQ1_S'],
+  [25, 'IQ4_NL'],
+  [26, 'IQ3_S'],
+  [27, 'IQ3_M'],
+  [28, 'IQ2_S'],
+  [29, 'IQ2_M'],
+  [30, 'IQ4_XS'],
+  [31, 'IQ1_M'],
+  [32, 'BF16'],
+  [36, 'TQ1_0'],
+  [37, 'TQ2_0'],
+  [38, 'MXFP4'],
+]);
+
+/** Numeric type of metadata -> size in bytes. */
+const NUMBER_BYTES: ReadonlyMap<number, number> = new Map([
+  [0, 1],
+  [1, 1],
+  [2, 2],
+  [3, 2],
+  [4, 4],
+  [5, 4],
+  [6, 4],
+  [7, 1],
+  [10, 8],
+  [11, 8],
+  [12, 8],
+]);
+
+const STRING_TYPE = 8;
+const ARRAY_TYPE = 9;
+
+/** Reads a number at `offset`. Booleans are 0 or 1, and 64-bit integers are rounded to doubles. */
+function readNumber(type: number, bytes: Buffer, offset = 0): number {
+  switch (type) {
+    case 0:
+    case 7:
+      return bytes.readUInt8(offset);
+    case 1:
+      return bytes.readInt8(offset);
+    case 2:
+      return bytes.readUInt16LE(offset);
+    case 3:
+      return bytes.readInt16LE(offset);
+    case 4:
+      return bytes.readUInt32LE(offset);
+    case 5:
+      return bytes.readInt32LE(offset);
+    case 6:
+      return bytes.readFloatLE(offset);
+    case 10:
+      return Number(bytes.readBigUInt64LE(offset));
+    case 11:
+      return Number(bytes.readBigInt64LE(offset));
+    case 12:
+      return bytes.readDoubleLE(offset);
+    default:
+      throw new RangeError(`no number has the GGUF type ${type}`);
+  }
 }

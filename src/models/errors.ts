@@ -3,7 +3,7 @@
  * `all_failed`: every source failed. `busy`: the file is being downloaded. `not_downloaded`: there is no such file in the
  * models folder.
  */
-export type PullFault =
+type PullFault =
   | 'source_failed'
   | 'disk_full'
   | 'disk_failed'
@@ -37,4 +37,19 @@ export function reasonOf(error: unknown): string {
   const code = systemCode(error);
   const message = error.message.split('\n')[0] ?? '';
   return code === null || message.includes(code) ? message : `${message} (${code})`;
+}
+
+export type ModelFileFault = 'missing' | 'not_a_gguf' | 'truncated' | 'unsupported' | 'damaged';
+
+/** A file that cannot be loaded as a model. Retrying cannot help. The message is for operators. */
+export class ModelFileError extends Error {
+  readonly fault: ModelFileFault;
+  readonly path: string;
+
+  constructor(fault: ModelFileFault, path: string, reason: string, options?: ErrorOptions) {
+    super(`${path}: ${reason}`, options);
+    this.name = 'ModelFileError';
+    this.fault = fault;
+    this.path = path;
+  }
 }
