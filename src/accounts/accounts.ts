@@ -9,15 +9,9 @@ import { checkedName } from './name.ts';
 import { readPage, type Page, type PageQuery } from './page.ts';
 import type { Plan, Plans } from './plans.ts';
 
-/** An account. Times are Unix milliseconds. */
-export interface AccountRecord {
-  id: string;
-  name: string;
-  /** Name of a plan in the configuration; null: the default plan. */
-  plan: string | null;
-  status: AccountStatus;
-  createdAt: number;
-}
+const COLUMNS = ['id', 'name', 'plan', 'status', 'created_at'] as const;
+
+export type AccountRow = Pick<Selectable<Schema['accounts']>, (typeof COLUMNS)[number]>;
 
 /** Returns the plan with this name; null for null. Throws a `ServiceError` `not_found` (param `plan`). */
 export function findPlan(plans: Plans, name: string | null): Plan | null {
@@ -39,7 +33,7 @@ export async function createAccount(
   database: Database,
   values: { name: string; plan?: Plan | null | undefined },
   by: Actor,
-): Promise<AccountRecord> {
+): Promise<AccountRow> {
   const name = checkedName(values.name, 'account');
   const plan = values.plan?.name ?? null;
   const id = `acct_${randomBytes(12).toString('hex')}`;
@@ -47,7 +41,7 @@ export async function createAccount(
     const row = await transaction
       .insertInto('accounts')
       .values({ id, name, plan, status: 'active', created_at: Date.now() })
-      .returningAll()
+      .returning(COLUMNS)
       .executeTakeFirstOrThrow();
     const detail = { name, plan };
     await appendAudit(transaction, by, {
@@ -56,19 +50,19 @@ export async function createAccount(
       accountId: id,
       detail,
     });
-    return toRecord(row);
+    return row;
   });
 }
 
 /** Returns an account. Rejects with a `ServiceError` `not_found`. */
-export async function getAccount(database: Database, id: string): Promise<AccountRecord> {
+export async function getAccount(database: Database, id: string): Promise<AccountRow> {
   const row = await database.kysely
     .selectFrom('accounts')
-    .selectAll()
+    .select(COLUMNS)
     .where('id', '=', id)
     .executeTakeFirst();
   if (row === undefined) throw noSuchAccount();
-  return toRecord(row);
+  return row;
 }
 
 /** Returns the names of these accounts, by ID. */
@@ -82,8 +76,8 @@ export async function accountNames(
 }
 
 /** Returns a page of all accounts, oldest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
-export async function listAccounts(database: Database, page: PageQuery = {}): Promise<Page<AccountRecord>> {
-  return await readPage(database.kysely.selectFrom('accounts').selectAll(), toRecord, page);
+export async function listAccounts(database: Database, page: PageQuery = {}): Promise<Page<AccountRow>> {
+  return await readPage(database.kysely.selectFrom('accounts').select(COLUMNS), page);
 }
 
 /** A plan and the number of its accounts. */
@@ -140,7 +134,7 @@ export async function changeAccount(
   id: string,
   change: AccountChange,
   by: Actor,
-): Promise<AccountRecord> {
+): Promise<AccountRow> {
   const values = {
     ...(change.name !== undefined && { name: checkedName(change.name, 'account') }),
     ...(change.plan !== undefined && { plan: change.plan?.name ?? null }),
@@ -152,7 +146,7 @@ export async function changeAccount(
     const changedFields = (['name', 'plan', 'status'] as const).filter(
       (field) => row[field] !== changed[field],
     );
-    if (changedFields.length === 0) return toRecord(row);
+    if (changedFields.length === 0) return row;
     if (row.status === 'closed') {
       throw new ServiceError('conflict', 'A closed account cannot be changed.', { param: 'id' });
     }
@@ -165,7 +159,7 @@ export async function changeAccount(
         detail: { from: row[field], to: changed[field] },
       });
     }
-    return toRecord(changed);
+    return changed;
   });
 }
 
@@ -188,10 +182,10 @@ export async function lockAccount(
   database: Database,
   transaction: Transaction<Schema>,
   id: string,
-): Promise<Selectable<Schema['accounts']>> {
+): Promise<AccountRow> {
   const row = await transaction
     .selectFrom('accounts')
-    .selectAll()
+    .select(COLUMNS)
     .where('id', '=', id)
     .$if(database.location.kind === 'postgres', (query) => query.forNoKeyUpdate())
     .executeTakeFirst();
@@ -208,9 +202,4 @@ function checkedStatus(id: string, status: AccountStatus): AccountStatus {
 
 export function noSuchAccount(): ServiceError {
   return new ServiceError('not_found', 'This account does not exist.', { param: 'id' });
-}
-
-function toRecord(row: Selectable<Schema['accounts']>): AccountRecord {
-  const { id, name, plan, status, created_at: createdAt } = row;
-  return { id, name, plan, status, createdAt };
 }

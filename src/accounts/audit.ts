@@ -76,18 +76,7 @@ export interface AuditNote {
   detail?: Readonly<Record<string, unknown>>;
 }
 
-export interface AuditRecord {
-  /** A UUIDv7. */
-  id: string;
-  /** Unix milliseconds. */
-  at: number;
-  actor: string;
-  ip: string | null;
-  action: string;
-  subject: string;
-  accountId: string | null;
-  detail: Readonly<Record<string, unknown>>;
-}
+export type AuditRow = Selectable<Schema['audit']>;
 
 /** Appends an entry in the same transaction as the change. */
 export async function appendAudit(
@@ -130,7 +119,7 @@ export async function listAudit(
   database: Database,
   { accountId, actor, subject, action }: AuditFilter,
   page: PageQuery = {},
-): Promise<Page<AuditRecord>> {
+): Promise<Page<AuditRow>> {
   const limit = pageLimit(page);
   const before = page.cursor ?? null;
   if (before !== null && !UUID.test(before)) throw invalidCursor();
@@ -144,12 +133,5 @@ export async function listAudit(
   if (subject !== undefined) rows = rows.where('subject', '=', subject);
   if (action !== undefined) rows = rows.where('action', '=', action);
   if (before !== null) rows = rows.where('id', '<', before);
-  return pageOf((await rows.execute()).map(toRecord), limit, (last) => last.id);
-}
-
-function toRecord(row: Selectable<Schema['audit']>): AuditRecord {
-  const { id, at, actor, ip, action, subject, account_id: accountId } = row;
-  // `appendAudit` writes objects.
-  const detail = JSON.parse(row.detail) as AuditRecord['detail'];
-  return { id, at, actor, ip, action, subject, accountId, detail };
+  return pageOf(await rows.execute(), limit, (last) => last.id);
 }

@@ -7,7 +7,7 @@ import type { Secret } from '../secret.ts';
 import { appendAudit, SERVICE, type Actor } from './audit.ts';
 import { columnsOf, readable, type KeyChange } from './key-fields.ts';
 import { createKeyText, hashKey, isWellFormed, visibleParts } from './key-format.ts';
-import { toRecord, type KeyKind, type KeyRecord, type KeyRow } from './key-record.ts';
+import { KEY_COLUMNS, type KeyKind, type KeyRow } from './key-row.ts';
 import { readPage, type Page, type PageQuery } from './page.ts';
 
 export interface NewKey extends KeyChange {
@@ -38,7 +38,7 @@ export async function createKey(
   newKey: NewKey,
   by: Actor = SERVICE,
   bounds: KeyBounds | null = null,
-): Promise<{ key: Secret; record: KeyRecord }> {
+): Promise<{ key: Secret; record: KeyRow }> {
   const columns = columnsOf({ expiresAt: null, allowedModels: null, limits: null, ...newKey });
   const { kind = 'caller', purpose = 'api', accountId = DEFAULT_ACCOUNT_ID } = newKey;
   const key = createKeyText();
@@ -49,7 +49,6 @@ export async function createKey(
     kind,
     purpose,
     name: newKey.name,
-    hash: hashKey(key.reveal()),
     prefix,
     last_four: lastFour,
     created_at: Date.now(),
@@ -59,7 +58,6 @@ export async function createKey(
     last_used_ip: null,
     allowed_models: null,
     limits: null,
-    created_by: by.id,
     ...columns,
   };
   if (purpose === 'playground' && row.expires_at === null) throw cannotPostpone();
@@ -69,7 +67,10 @@ export async function createKey(
       await assertRate(transaction, accountId, bounds, row.created_at);
       await assertRoom(transaction, accountId, bounds, row.created_at);
     }
-    await transaction.insertInto('keys').values(row).execute();
+    await transaction
+      .insertInto('keys')
+      .values({ ...row, hash: hashKey(key.reveal()), created_by: by.id })
+      .execute();
     await appendAudit(transaction, by, {
       action: 'key.create',
       subject: `key:${row.id}`,
@@ -77,7 +78,7 @@ export async function createKey(
       detail: { kind, purpose, ...readable(columns) },
     });
   });
-  return { key, record: toRecord(row) };
+  return { key, record: row };
 }
 
 /** How long an expired playground key is kept, in milliseconds, so that recent requests show its name. */
@@ -107,17 +108,6 @@ export async function deleteExpiredPlaygroundKeys(
   return expired.length;
 }
 
-/** Returns all keys, including revoked ones, oldest first. */
-export async function listKeys(database: Database): Promise<KeyRecord[]> {
-  const rows = await database.kysely
-    .selectFrom('keys')
-    .selectAll()
-    .orderBy('created_at')
-    .orderBy('id')
-    .execute();
-  return rows.map(toRecord);
-}
-
 /**
  * Returns a page of the keys with one purpose (default: `api`), of one account or of all accounts. Oldest first,
  * including revoked keys. Rejects with a `ServiceError` `invalid_value` (param `limit` or `cursor`).
@@ -126,17 +116,21 @@ export async function listKeyPage(
   database: Database,
   { accountId, purpose = 'api' }: { accountId?: string | undefined; purpose?: KeyPurpose | undefined },
   page: PageQuery = {},
-): Promise<Page<KeyRecord>> {
-  const keys = database.kysely.selectFrom('keys').selectAll().where('purpose', '=', purpose);
+): Promise<Page<KeyRow>> {
+  const keys = database.kysely.selectFrom('keys').select(KEY_COLUMNS).where('purpose', '=', purpose);
   const rows = accountId === undefined ? keys : keys.where('account_id', '=', accountId);
-  return await readPage(rows, toRecord, page);
+  return await readPage(rows, page);
 }
 
 /** Returns a key. Rejects with a `ServiceError` `not_found`. */
-export async function getKey(database: Database, id: string): Promise<KeyRecord> {
-  const row = await database.kysely.selectFrom('keys').selectAll().where('id', '=', id).executeTakeFirst();
+export async function getKey(database: Database, id: string): Promise<KeyRow> {
+  const row = await database.kysely
+    .selectFrom('keys')
+    .select(KEY_COLUMNS)
+    .where('id', '=', id)
+    .executeTakeFirst();
   if (row === undefined) throw noSuchKey();
-  return toRecord(row);
+  return row;
 }
 
 /**
@@ -148,20 +142,20 @@ export async function getKey(database: Database, id: string): Promise<KeyRecord>
 export async function changeKey(
   database: Database,
   named: string,
-  changeOf: (key: KeyRecord) => KeyChange,
+  changeOf: (key: KeyRow) => KeyChange,
   by: Actor,
   bounds: KeyBounds | null = null,
-): Promise<KeyRecord | null> {
+): Promise<KeyRow | null> {
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await lockKey(database, transaction, named);
     if (row === null) return null;
-    const columns = columnsOf(changeOf(toRecord(row)));
+    const columns = columnsOf(changeOf(row));
     const changed = { ...row, ...columns };
     const before = readable(row);
     const fields = Object.entries(readable(changed)).filter(
       ([field, value]) => JSON.stringify(value) !== JSON.stringify(before[field]),
     );
-    if (fields.length === 0) return toRecord(row);
+    if (fields.length === 0) return row;
     if (row.revoked_at !== null) {
       throw new ServiceError('conflict', 'A revoked key cannot be changed.', { param: 'id' });
     }
@@ -181,7 +175,7 @@ export async function changeKey(
       accountId: row.account_id,
       detail: Object.fromEntries(fields.map(([field, to]) => [field, { from: before[field], to }])),
     });
-    return toRecord(changed);
+    return changed;
   });
 }
 
@@ -194,14 +188,14 @@ export async function revokeKey(
   database: Database,
   named: string,
   by: Actor = SERVICE,
-): Promise<KeyRecord | null> {
+): Promise<KeyRow | null> {
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await lockKey(database, transaction, named);
-    if (row === null || row.revoked_at !== null) return row && toRecord(row);
+    if (row === null || row.revoked_at !== null) return row;
     const revokedAt = Date.now();
     await markRevoked(transaction, row, revokedAt, by);
     await revokeOrphanedPlaygroundKeys(database, transaction, `key:${row.id}`, by);
-    return toRecord({ ...row, revoked_at: revokedAt });
+    return { ...row, revoked_at: revokedAt };
   });
 }
 
@@ -262,7 +256,7 @@ async function lockKey(
 ): Promise<KeyRow | null> {
   const rows = await transaction
     .selectFrom('keys')
-    .selectAll()
+    .select(KEY_COLUMNS)
     .where((is) =>
       isWellFormed(named)
         ? is('hash', '=', hashKey(named))

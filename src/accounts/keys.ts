@@ -9,8 +9,8 @@ import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
 import { hashKey, isWellFormed, KEY_LENGTH } from './key-format.ts';
-import { readLimits, readModels, type KeyKind, type KeyRecord } from './key-record.ts';
-import { createKey, deleteExpiredPlaygroundKeys, listKeys, revokeKey, type NewKey } from './key-table.ts';
+import { readLimits, readModels, type KeyKind, type KeyRow } from './key-row.ts';
+import { createKey, deleteExpiredPlaygroundKeys, revokeKey, type NewKey } from './key-table.ts';
 
 /** The key of a request and what it may use. */
 export interface AuthenticatedKey {
@@ -152,22 +152,17 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /** Like `createKey`. The key works when this resolves. */
-  async create(newKey: NewKey): Promise<{ key: Secret; record: KeyRecord }> {
+  async create(newKey: NewKey): Promise<{ key: Secret; record: KeyRow }> {
     const created = await createKey(this.#database, newKey);
     await this.refresh();
     return created;
   }
 
   /** Like `revokeKey`. The key no longer works when this resolves. */
-  async revoke(named: string): Promise<KeyRecord | null> {
+  async revoke(named: string): Promise<KeyRow | null> {
     const revoked = await revokeKey(this.#database, named);
     await this.refresh();
     return revoked;
-  }
-
-  /** Returns all keys, including revoked ones, oldest first. */
-  list(): Promise<KeyRecord[]> {
-    return listKeys(this.#database);
   }
 
   /**

@@ -38,7 +38,7 @@ export function pageOf<T>(rows: readonly T[], limit: number, cursorOf: (last: T)
 /** A position in a list sorted by creation time and ID. */
 export interface ListPosition {
   /** Unix milliseconds. */
-  createdAt: number;
+  created_at: number;
   id: string;
 }
 
@@ -46,11 +46,10 @@ export interface ListPosition {
 type ListedTable = 'accounts' | 'invitations' | 'keys' | 'users';
 
 /** Returns a page of rows, oldest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
-export async function readPage<Table extends ListedTable, Row, Item extends ListPosition>(
+export async function readPage<Table extends ListedTable, Row extends ListPosition>(
   rows: SelectQueryBuilder<Schema, Table, Row>,
-  toItem: (row: Row) => Item,
   page: PageQuery,
-): Promise<Page<Item>> {
+): Promise<Page<Row>> {
   const limit = pageLimit(page);
   const after = parsePosition(page);
   let query = rows
@@ -58,13 +57,13 @@ export async function readPage<Table extends ListedTable, Row, Item extends List
     .orderBy(sql`id`)
     .limit(limit + 1);
   if (after !== null) {
-    query = query.where(sql<boolean>`(created_at, id) > (${after.createdAt}, ${after.id})`);
+    query = query.where(sql<boolean>`(created_at, id) > (${after.created_at}, ${after.id})`);
   }
-  return pageOf((await query.execute()).map(toItem), limit, formatCursor);
+  return pageOf(await query.execute(), limit, formatCursor);
 }
 
 /** Formats a position as an opaque cursor. */
-export function formatCursor({ createdAt, id }: ListPosition): string {
+export function formatCursor({ created_at: createdAt, id }: ListPosition): string {
   return `${createdAt}.${id}`;
 }
 
@@ -73,7 +72,7 @@ export function parsePosition({ cursor }: PageQuery): ListPosition | null {
   if (cursor === undefined || cursor === null) return null;
   const [, createdAt, id] = POSITION_CURSOR.exec(cursor) ?? [];
   if (createdAt === undefined || id === undefined) throw invalidCursor();
-  return { createdAt: Number(createdAt), id };
+  return { created_at: Number(createdAt), id };
 }
 
 export function invalidCursor(): ServiceError {

@@ -3,7 +3,7 @@ import type { Selectable, Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
 import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
-import { getAccount, lockAccount, type AccountRecord } from './accounts.ts';
+import { getAccount, lockAccount, type AccountRow } from './accounts.ts';
 import { appendAudit, type Actor } from './audit.ts';
 import { EMAIL, hasLength, MAX_EMAIL } from './bounds.ts';
 import { revokeOrphanedPlaygroundKeys } from './key-table.ts';
@@ -19,28 +19,14 @@ import {
   type PageQuery,
 } from './page.ts';
 
-/** A user of the console. Times are Unix milliseconds. */
-export interface UserRecord {
-  id: string;
-  name: string;
-  /** In lower case. */
-  email: string;
-  /** Whether the user, or an operator, has confirmed that the address is theirs. */
-  emailVerified: boolean;
-  /** Manages the whole service. */
-  operator: boolean;
-  /** Has enabled two-factor authentication. */
-  twoFactor: boolean;
-  createdAt: number;
-}
+export type UserRow = Selectable<Schema['users']>;
 
-/** A user's membership in an account. */
-export interface MemberRecord {
-  accountId: string;
-  user: UserRecord;
+/** A member of an account. */
+export interface MemberRow extends UserRow {
+  account_id: string;
   role: MemberRole;
-  /** Unix milliseconds. */
-  createdAt: number;
+  /** When the user became a member, in Unix milliseconds. */
+  since: number;
 }
 
 /**
@@ -51,7 +37,7 @@ export async function createUser(
   database: Database,
   values: { name: string; email: string },
   by: Actor,
-): Promise<UserRecord> {
+): Promise<UserRow> {
   const name = checkedName(values.name, 'user');
   const email = checkedEmail(values.email);
   const id = `user_${randomBytes(12).toString('hex')}`;
@@ -68,30 +54,30 @@ export async function createUser(
       throw new ServiceError('conflict', 'Another user already has this email address.', { param: 'email' });
     }
     await appendAudit(transaction, by, { action: 'user.create', subject: `user:${id}` });
-    return toRecord(row);
+    return row;
   });
 }
 
 /** Returns a user. Rejects with a `ServiceError` `not_found`. */
-export async function getUser(database: Database, id: string): Promise<UserRecord> {
+export async function getUser(database: Database, id: string): Promise<UserRow> {
   const row = await database.kysely.selectFrom('users').selectAll().where('id', '=', id).executeTakeFirst();
   if (row === undefined) throw noSuchUser();
-  return toRecord(row);
+  return row;
 }
 
 /** Returns the user with this ID or email address; null: none. */
-export async function findUser({ kysely }: Database, named: string): Promise<UserRecord | null> {
+export async function findUser({ kysely }: Database, named: string): Promise<UserRow | null> {
   const row = await kysely
     .selectFrom('users')
     .selectAll()
     .where((is) => is.or([is('id', '=', named), is('email', '=', named.trim().toLowerCase())]))
     .executeTakeFirst();
-  return row === undefined ? null : toRecord(row);
+  return row ?? null;
 }
 
 /** Returns a page of all users, oldest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
-export async function listUsers(database: Database, page: PageQuery = {}): Promise<Page<UserRecord>> {
-  return await readPage(database.kysely.selectFrom('users').selectAll(), toRecord, page);
+export async function listUsers(database: Database, page: PageQuery = {}): Promise<Page<UserRow>> {
+  return await readPage(database.kysely.selectFrom('users').selectAll(), page);
 }
 
 /**
@@ -138,7 +124,7 @@ export async function setMember(
   database: Database,
   { accountId, userId, role, mayAdd = true }: NewMember,
   by: Actor,
-): Promise<MemberRecord> {
+): Promise<MemberRow> {
   return await database.kysely.transaction().execute(async (transaction) => {
     const user = await transaction
       .selectFrom('users')
@@ -151,7 +137,7 @@ export async function setMember(
     if (!mayAdd && !(await isMember(transaction, accountId, userId))) throw notInAccount();
     if (user === undefined) throw noSuchUser();
     if (role !== 'owner') await refuseLastOwner(transaction, accountId, userId);
-    const { created_at: createdAt } = await transaction
+    const { created_at: since } = await transaction
       .insertInto('memberships')
       .values({ account_id: accountId, user_id: userId, role, created_at: Date.now() })
       .onConflict((conflict) => conflict.columns(['account_id', 'user_id']).doUpdateSet({ role }))
@@ -163,7 +149,7 @@ export async function setMember(
       accountId,
       detail: { role },
     });
-    return { accountId, user: toRecord(user), role, createdAt };
+    return { ...user, account_id: accountId, role, since };
   });
 }
 
@@ -194,7 +180,7 @@ export async function listMembers(
   database: Database,
   accountId: string,
   page: PageQuery = {},
-): Promise<Page<MemberRecord>> {
+): Promise<Page<MemberRow>> {
   const limit = pageLimit(page);
   const after = parsePosition(page);
   await getAccount(database, accountId);
@@ -202,7 +188,7 @@ export async function listMembers(
     .selectFrom('memberships')
     .innerJoin('users', 'users.id', 'memberships.user_id')
     .selectAll('users')
-    .select(['memberships.role', 'memberships.created_at as since'])
+    .select(['memberships.account_id', 'memberships.role', 'memberships.created_at as since'])
     .where('memberships.account_id', '=', accountId)
     .orderBy('memberships.created_at')
     .orderBy('memberships.user_id')
@@ -212,26 +198,20 @@ export async function listMembers(
       is(
         is.refTuple('memberships.created_at', 'memberships.user_id'),
         '>',
-        is.tuple(after.createdAt, after.id),
+        is.tuple(after.created_at, after.id),
       ),
     );
   }
-  const members = (await rows.execute()).map((row) => ({
-    accountId,
-    user: toRecord(row),
-    role: row.role,
-    createdAt: row.since,
-  }));
-  return pageOf(members, limit, ({ createdAt, user }) => formatCursor({ createdAt, id: user.id }));
+  return pageOf(await rows.execute(), limit, ({ since, id }) => formatCursor({ created_at: since, id }));
 }
 
 /** An account of a user, with their role. */
-export interface MembershipRecord extends Omit<AccountRecord, 'createdAt'> {
+interface MembershipRow extends Pick<AccountRow, 'id' | 'name' | 'plan' | 'status'> {
   role: MemberRole;
 }
 
 /** Returns the accounts of a user, in the order in which they joined. */
-export async function accountsOf({ kysely }: Database, userId: string): Promise<MembershipRecord[]> {
+export async function accountsOf({ kysely }: Database, userId: string): Promise<MembershipRow[]> {
   return await kysely
     .selectFrom('memberships')
     .innerJoin('accounts', 'accounts.id', 'memberships.account_id')
@@ -324,17 +304,4 @@ function notInAccount(): ServiceError {
 
 function noSuchUser(): ServiceError {
   return new ServiceError('not_found', 'This user does not exist.', { param: 'user_id' });
-}
-
-function toRecord(row: Selectable<Schema['users']>): UserRecord {
-  const { id, name, email, created_at: createdAt } = row;
-  return {
-    id,
-    name,
-    email,
-    emailVerified: row.email_verified === 1,
-    operator: row.operator === 1,
-    twoFactor: row.two_factor === 1,
-    createdAt,
-  };
 }

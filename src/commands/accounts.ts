@@ -6,15 +6,16 @@ import {
   listAccounts,
   findPlan,
   type AccountChange,
-  type AccountRecord,
+  type AccountRow,
 } from '../accounts/accounts.ts';
-import { keyStatus } from '../accounts/key-record.ts';
+import { keyStatus } from '../accounts/key-row.ts';
 import { listKeyPage } from '../accounts/key-table.ts';
 import { everyItem } from '../accounts/page.ts';
 import { listMembers } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
+import { accountJson } from '../http/api/json.ts';
 import { commandLineActor, openConfiguredDatabase, loadPlans } from './open.ts';
-import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
+import { note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
 /** `sluice accounts …`: changes the database directly. A running service applies the changes within a second. */
@@ -83,7 +84,7 @@ async function list(flags: { json?: true }): Promise<void> {
   if (flags.json) return printJson(accounts.map(accountJson));
   printTable(
     ['ID', 'NAME', 'PLAN', 'STATUS', 'CREATED'],
-    accounts.map(({ id, name, plan, status, createdAt }) => [
+    accounts.map(({ id, name, plan, status, created_at: createdAt }) => [
       id,
       name,
       plan ?? '(default)',
@@ -102,23 +103,22 @@ async function show(id: string, flags: { json?: true }): Promise<void> {
     return printJson({
       account: accountJson(account),
       keys: keys.map((key) => ({ id: key.id, name: key.name, status: keyStatus(key, now) })),
-      members: members.map(({ user, role }) => ({
-        id: user.id,
-        name: user.name,
-        email: user.email,
-        email_verified: user.emailVerified,
-        role,
+      members: members.map((member) => ({
+        id: member.id,
+        name: member.name,
+        email: member.email,
+        email_verified: member.email_verified === 1,
+        role: member.role,
       })),
     });
   }
   print(`${account.id}  ${account.name}`);
-  print(`${account.status}, on ${describePlan(account)}, created ${shortTime(account.createdAt)}`);
+  print(`${account.status}, on ${describePlan(account)}, created ${shortTime(account.created_at)}`);
   print(keys.length === 0 ? 'No keys' : 'Keys:');
   for (const key of keys) print(`  ${key.id}  ${key.name}  ${keyStatus(key, now)}`);
   print(members.length === 0 ? 'No members' : 'Members:');
-  for (const { user, role } of members) {
-    const unverified = user.emailVerified ? '' : '  (email not verified)';
-    print(`  ${user.id}  ${user.name} <${user.email}>  ${role}${unverified}`);
+  for (const { id: userId, name, email, email_verified: verified, role } of members) {
+    print(`  ${userId}  ${name} <${email}>  ${role}${verified === 1 ? '' : '  (email not verified)'}`);
   }
 }
 
@@ -135,11 +135,6 @@ async function change(id: string, changes: AccountChange): Promise<void> {
   note(`Account ${account.id} (${account.name}) is ${account.status}, on ${describePlan(account)}.`);
 }
 
-function describePlan({ plan }: AccountRecord): string {
+function describePlan({ plan }: AccountRow): string {
   return plan === null ? 'the default plan' : `the plan ${plan}`;
-}
-
-function accountJson(account: AccountRecord): Record<string, string | null> {
-  const { id, name, plan, status, createdAt } = account;
-  return { id, name, plan, status, created_at: isoTime(createdAt) };
 }

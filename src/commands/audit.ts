@@ -1,8 +1,9 @@
 import { InvalidArgumentError, type Command } from 'commander';
-import { listAudit, type AuditRecord } from '../accounts/audit.ts';
+import { listAudit } from '../accounts/audit.ts';
 import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/bounds.ts';
+import { auditJson } from '../http/api/json.ts';
 import { openConfiguredDatabase } from './open.ts';
-import { isoTime, note, printJson, printTable, shortTime } from './output.ts';
+import { note, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
 /** `sluice audit list`: prints the audit log. */
@@ -22,7 +23,7 @@ export function register(program: Command): void {
 async function list(flags: { account?: string; limit: number; json?: true }): Promise<void> {
   await using database = await openConfiguredDatabase();
   const { items } = await listAudit(database, { accountId: flags.account }, { limit: flags.limit });
-  if (flags.json) return printJson(items.map(asJson));
+  if (flags.json) return printJson(items.map(auditJson));
   if (items.length === 0)
     return note(flags.account === undefined ? 'No changes yet.' : 'No matching changes.');
   printTable(
@@ -33,13 +34,9 @@ async function list(flags: { account?: string; limit: number; json?: true }): Pr
       ip ?? '-',
       action,
       subject,
-      JSON.stringify(detail),
+      detail,
     ]),
   );
-}
-
-function asJson({ id, at, actor, ip, action, subject, accountId, detail }: AuditRecord): object {
-  return { id, at: isoTime(at), actor, ip, action, subject, account_id: accountId, detail };
 }
 
 function parseCount(text: string): number {

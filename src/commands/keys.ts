@@ -1,9 +1,10 @@
 import { Option, type Command } from 'commander';
 import type { KeyChange } from '../accounts/key-fields.ts';
-import { keyStatus, type KeyKind, type KeyRecord } from '../accounts/key-record.ts';
+import { keyStatus, readLimits, readModels, type KeyKind, type KeyRow } from '../accounts/key-row.ts';
 import { changeKey, createKey, listKeyPage, revokeKey } from '../accounts/key-table.ts';
 import { everyItem } from '../accounts/page.ts';
 import { DEFAULT_ACCOUNT_ID } from '../database/schema.ts';
+import { iso } from '../http/api/json.ts';
 import {
   editLimits,
   LIMIT_NAMES,
@@ -15,7 +16,7 @@ import {
   type LimitEdit,
 } from './key-options.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';
-import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
+import { note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
 /** `sluice keys …`: changes the database directly. A running service applies the changes within a second. */
@@ -113,7 +114,7 @@ async function create(flags: CreateFlags): Promise<void> {
   };
   const { key, record } = await createKey(database, settings, commandLineActor());
   if (flags.json) {
-    const created = isoTime(record.createdAt);
+    const created = iso(record.created_at);
     printJson({ id: record.id, key: key.reveal(), name: record.name, created_at: created });
     return;
   }
@@ -135,14 +136,14 @@ async function list(flags: { account?: string; json?: true }): Promise<void> {
       ['ID', 'ACCOUNT', 'NAME', 'KIND', 'KEY', 'STATUS', 'CREATED', 'EXPIRES', 'LAST USED'],
       keys.map((key) => [
         key.id,
-        key.accountId,
+        key.account_id,
         key.name,
         key.kind,
-        `${key.prefix}…${key.lastFour}`,
+        `${key.prefix}…${key.last_four}`,
         keyStatus(key, now),
-        shortTime(key.createdAt),
-        shortTime(key.expiresAt),
-        shortTime(key.lastUsedAt),
+        shortTime(key.created_at),
+        shortTime(key.expires_at),
+        shortTime(key.last_used_at),
       ]),
     );
   }
@@ -159,11 +160,11 @@ async function update(keyOrId: string, flags: UpdateFlags): Promise<void> {
   const { name, models, expiresIn } = flags;
   const expiresAt = expiresIn === Infinity ? null : expiresIn && Date.now() + expiresIn;
   const edits = editsOf(flags);
-  const changes = ({ limits }: KeyRecord): KeyChange => ({
+  const changes = ({ limits }: KeyRow): KeyChange => ({
     name,
     expiresAt,
     allowedModels: toAllowedModels(models),
-    limits: edits.length === 0 ? undefined : editLimits(limits, edits),
+    limits: edits.length === 0 ? undefined : editLimits(readLimits(limits), edits),
   });
   const key = await changeKey(database, keyOrId, changes, commandLineActor());
   if (key === null) return failUnknownKey();
@@ -190,20 +191,22 @@ function toAllowedModels(models: string[] | undefined): string[] | null | undefi
   return models?.length === 0 ? null : models;
 }
 
-function asJson(key: KeyRecord, now: number): Record<string, unknown> {
+/** Unlike the API, with limits as in the configuration. */
+function asJson(key: KeyRow, now: number): Record<string, unknown> {
+  const models = readModels(key.allowed_models);
   return {
     id: key.id,
-    account_id: key.accountId,
+    account_id: key.account_id,
     name: key.name,
     kind: key.kind,
     prefix: key.prefix,
-    last_four: key.lastFour,
+    last_four: key.last_four,
     status: keyStatus(key, now),
-    allowed_models: key.allowedModels,
-    limits: key.limits,
-    created_at: isoTime(key.createdAt),
-    expires_at: isoTime(key.expiresAt),
-    revoked_at: isoTime(key.revokedAt),
-    last_used_at: isoTime(key.lastUsedAt),
+    allowed_models: models && [...models],
+    limits: readLimits(key.limits),
+    created_at: iso(key.created_at),
+    expires_at: iso(key.expires_at),
+    revoked_at: iso(key.revoked_at),
+    last_used_at: iso(key.last_used_at),
   };
 }

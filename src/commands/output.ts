@@ -43,8 +43,3 @@ function quoted(text: string): string {
 export function shortTime(unixMs: number | null): string {
   return unixMs === null ? '-' : new Date(unixMs).toISOString().replace(/\.\d{3}Z$/, 'Z');
 }
-
-/** Formats Unix milliseconds as ISO 8601 in UTC; null stays null. */
-export function isoTime(unixMs: number | null): string | null {
-  return unixMs === null ? null : new Date(unixMs).toISOString();
-}

@@ -5,12 +5,13 @@ import { namedReplicas } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import { embeddedName } from '../engine/replica-name.ts';
 import { ServiceError } from '../errors.ts';
+import { iso } from '../http/api/json.ts';
 import { SILENT } from '../log.ts';
 import { nodeOf } from '../serving/definition.ts';
 import { ModelTable } from '../serving/model-table.ts';
 import { PROGRAM } from '../program-name.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';
-import { isoTime, note, printJson, printTable, shortTime } from './output.ts';
+import { note, printJson, printTable, shortTime } from './output.ts';
 
 /** `sluice replicas …`: changes the database directly. A running service applies the changes within a second. */
 export function register(program: Command): void {
@@ -73,7 +74,7 @@ async function list(flags: { json?: true }): Promise<void> {
     return printJson(
       rows.map(({ drainedAt, ...row }) => ({
         ...row,
-        drained_at: drainedAt === undefined ? null : isoTime(drainedAt),
+        drained_at: drainedAt === undefined ? null : iso(drainedAt),
       })),
     );
   }

@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import { setOperator } from '../accounts/operators.ts';
 import { everyItem } from '../accounts/page.ts';
-import { findUser, listUsers, type UserRecord } from '../accounts/users.ts';
+import { findUser, listUsers } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
+import { userJson } from '../http/api/json.ts';
 import { Identity } from '../identity/identity.ts';
 import { createResetLink } from '../identity/reset.ts';
 import { resetSecondFactor } from '../identity/settings.ts';
@@ -14,7 +15,7 @@ import {
   openConfiguredDatabase,
   loadPublicUrl,
 } from './open.ts';
-import { isoTime, note, print, printJson, printTable, shortTime } from './output.ts';
+import { note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
 
 /** `sluice users …`: changes the database directly, with or without a running service. */
@@ -65,17 +66,19 @@ async function list(flags: { json?: true }): Promise<void> {
     return note(`No users yet. Run \`${PROGRAM} setup-link\` to create the first operator.`);
   printTable(
     ['ID', 'NAME', 'EMAIL', 'VERIFIED', 'OPERATOR', 'TWO-FACTOR', 'CREATED'],
-    users.map(({ id, name, email, emailVerified, operator, twoFactor, createdAt }) => [
-      id,
-      name,
-      email,
-      emailVerified ? 'yes' : 'no',
-      operator ? 'yes' : 'no',
-      twoFactor ? 'yes' : 'no',
-      shortTime(createdAt),
+    users.map((user) => [
+      user.id,
+      user.name,
+      user.email,
+      yesOrNo(user.email_verified),
+      yesOrNo(user.operator),
+      yesOrNo(user.two_factor),
+      shortTime(user.created_at),
     ]),
   );
 }
+
+const yesOrNo = (flag: number): string => (flag === 1 ? 'yes' : 'no');
 
 function setOperatorRole(
   operator: boolean,
@@ -123,17 +126,4 @@ function identityOf(database: Database, publicUrl: string): Identity {
 function failUnknownUser(): void {
   note(`No such user. Run \`${PROGRAM} users list\` to see all users.`);
   process.exitCode = 1;
-}
-
-function userJson(user: UserRecord): Record<string, unknown> {
-  const { id, name, email, emailVerified, operator, twoFactor, createdAt } = user;
-  return {
-    id,
-    name,
-    email,
-    email_verified: emailVerified,
-    operator,
-    two_factor: twoFactor,
-    created_at: isoTime(createdAt),
-  };
 }

@@ -6,7 +6,7 @@ import type { Database } from '../database/database.ts';
 import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import type { Identity } from './identity.ts';
-import { addInvitedMember, createInvitation, toRecord, type InvitationRecord } from './invitations.ts';
+import { addInvitedMember, createInvitation, INVITATION_COLUMNS, type InvitationRow } from './invitations.ts';
 import { invitationEmail } from './emails.ts';
 import { setPassword } from './password.ts';
 import { hashToken } from './token.ts';
@@ -20,17 +20,17 @@ export async function invite(
   identity: Identity,
   values: { accountId: string; email: string; role: MemberRole },
   by: Actor,
-): Promise<{ record: InvitationRecord; link: string; mailed: boolean }> {
+): Promise<{ record: InvitationRow; link: string; mailed: boolean }> {
   await identity.attempts.count('invite', { user: by.id });
   const { record, accountName, token } = await createInvitation(identity.database, values, by);
   const link = `${identity.publicUrl()}/invitation#${token}`;
-  identity.mailer?.send(invitationEmail({ ...record, accountName }, link));
+  identity.mailer?.send(invitationEmail(record, accountName, link));
   return { record, link, mailed: identity.mailer !== null };
 }
 
 /** An invitation, and what is required to accept it. */
 export interface OpenInvitation {
-  record: InvitationRecord;
+  record: InvitationRow;
   accountName: string;
   /** The user with the invited address; null: none. */
   userId: string | null;
@@ -51,24 +51,19 @@ export async function readInvitation(
     .selectFrom('invitations')
     .innerJoin('accounts', 'accounts.id', 'invitations.account_id')
     .leftJoin('users', 'users.email', 'invitations.email')
-    .selectAll('invitations')
+    .select(INVITATION_COLUMNS)
     .select(['accounts.name as account_name', 'users.id as user_id'])
     .where('token_hash', '=', hashToken(token))
     .where('expires_at', '>', Date.now())
     .where('accounts.status', '<>', 'closed')
     .executeTakeFirst();
   if (row === undefined) throw invalidInvitation();
-  const byOperator = await isFromOperator(database, row.invited_by);
+  const { account_name: accountName, user_id: userId, ...record } = row;
+  const byOperator = await isFromOperator(database, record.invited_by);
   // An operator can create a user who cannot sign in yet. An invitation from an operator lets that user set a
   // password; an invitation from an owner does not.
-  const mustSignIn = row.user_id !== null && (!byOperator || (await canSignIn(database, row.user_id)));
-  return {
-    record: toRecord(row),
-    accountName: row.account_name,
-    userId: row.user_id,
-    mustSignIn,
-    byOperator,
-  };
+  const mustSignIn = userId !== null && (!byOperator || (await canSignIn(database, userId)));
+  return { record, accountName, userId, mustSignIn, byOperator };
 }
 
 /**
@@ -83,7 +78,7 @@ export async function acceptInvitation(
 ): Promise<{ accountId: string; cookies: string[] }> {
   const { database } = identity;
   const invitation = await readInvitation(identity, request, values.token);
-  const { accountId } = invitation.record;
+  const { account_id: accountId } = invitation.record;
   if (invitation.mustSignIn) {
     const session = await identity.session(request);
     if (session === null || session.user.id !== invitation.userId) {
@@ -128,7 +123,7 @@ export async function acceptInvitation(
 }
 
 /** Deletes the invitation. Rejects with `invalid_link` if another request has accepted it. */
-async function consumeInvitation(transaction: Transaction<Schema>, { id }: InvitationRecord): Promise<void> {
+async function consumeInvitation(transaction: Transaction<Schema>, { id }: InvitationRow): Promise<void> {
   const { numDeletedRows } = await transaction
     .deleteFrom('invitations')
     .where('id', '=', id)

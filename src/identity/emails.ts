@@ -24,7 +24,8 @@ If you did not request a new password, ignore this email. Your password has not 
 }
 
 export function invitationEmail(
-  { email, accountName, expiresAt }: { email: string; accountName: string; expiresAt: number },
+  { email, expires_at: expiresAt }: { email: string; expires_at: number },
+  accountName: string,
   link: string,
 ): Email {
   const until = new Date(expiresAt).toISOString().slice(0, 10);

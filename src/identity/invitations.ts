@@ -10,18 +10,19 @@ import { ServiceError } from '../errors.ts';
 import { INVITATION_MS } from './lifetimes.ts';
 import { hashToken, newToken } from './token.ts';
 
-/** A pending invitation to an account. Times are Unix milliseconds. */
-export interface InvitationRecord {
-  id: string;
-  accountId: string;
-  /** In lower case. */
-  email: string;
-  role: MemberRole;
-  /** Actor ID, as in the audit log. */
-  invitedBy: string;
-  createdAt: number;
-  expiresAt: number;
-}
+/** The columns of an invitation that leave `identity/`: all but the hash of its token. */
+export const INVITATION_COLUMNS = [
+  'invitations.id',
+  'invitations.account_id',
+  'invitations.email',
+  'invitations.role',
+  'invitations.invited_by',
+  'invitations.created_at',
+  'invitations.expires_at',
+] as const;
+
+/** A pending invitation to an account. */
+export type InvitationRow = Omit<Selectable<Schema['invitations']>, 'token_hash'>;
 
 /**
  * Invites a user to an account. Replaces the user's previous invitation to it. The returned token of the link is not
@@ -32,13 +33,12 @@ export async function createInvitation(
   database: Database,
   values: { accountId: string; email: string; role: MemberRole },
   by: Actor,
-): Promise<{ record: InvitationRecord; accountName: string; token: string }> {
+): Promise<{ record: InvitationRow; accountName: string; token: string }> {
   const email = checkedEmail(values.email);
   const token = newToken();
   const now = Date.now();
-  const row = {
+  const row: InvitationRow = {
     id: `invitation_${randomBytes(12).toString('hex')}`,
-    token_hash: hashToken(token),
     account_id: values.accountId,
     email,
     role: values.role,
@@ -73,14 +73,17 @@ export async function createInvitation(
         },
       );
     }
-    await transaction.insertInto('invitations').values(row).execute();
+    await transaction
+      .insertInto('invitations')
+      .values({ ...row, token_hash: hashToken(token) })
+      .execute();
     await appendAudit(transaction, by, {
       action: 'invitation.create',
       subject: `invitation:${row.id}`,
       accountId: account.id,
       detail: { role: values.role },
     });
-    return { record: toRecord(row), accountName: account.name, token };
+    return { record: row, accountName: account.name, token };
   });
 }
 
@@ -89,10 +92,10 @@ export async function listInvitations(
   { kysely }: Database,
   accountId: string | null,
   page: PageQuery,
-): Promise<Page<InvitationRecord>> {
-  let rows = kysely.selectFrom('invitations').selectAll();
+): Promise<Page<InvitationRow>> {
+  let rows = kysely.selectFrom('invitations').select(INVITATION_COLUMNS);
   if (accountId !== null) rows = rows.where('account_id', '=', accountId);
-  return await readPage(rows, toRecord, page);
+  return await readPage(rows, page);
 }
 
 /** Returns the account ID of an invitation. Rejects with a `ServiceError` `not_found`. */
@@ -130,7 +133,7 @@ export function noSuchInvitation(): ServiceError {
 /** Makes a user a member of the account of an accepted invitation. Owners remain owners. */
 export async function addInvitedMember(
   transaction: Transaction<Schema>,
-  { id, accountId, role }: Pick<InvitationRecord, 'id' | 'accountId' | 'role'>,
+  { id, account_id: accountId, role }: Pick<InvitationRow, 'id' | 'account_id' | 'role'>,
   userId: string,
   by: Actor,
 ): Promise<void> {
@@ -162,20 +165,8 @@ export async function acceptAllInvitations(
     .deleteFrom('invitations')
     .where('email', '=', user.email)
     .where('expires_at', '>', Date.now())
-    .returningAll()
+    .returning(['id', 'account_id', 'role'])
     .execute();
-  for (const row of rows) await addInvitedMember(transaction, toRecord(row), user.id, by);
+  for (const row of rows) await addInvitedMember(transaction, row, user.id, by);
   return rows.length > 0;
-}
-
-export function toRecord(row: Selectable<Schema['invitations']>): InvitationRecord {
-  return {
-    id: row.id,
-    accountId: row.account_id,
-    email: row.email,
-    role: row.role,
-    invitedBy: row.invited_by,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-  };
 }

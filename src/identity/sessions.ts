@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Database } from '../database/database.ts';
-import type { MemberRole } from '../database/schema.ts';
+import type { Selectable } from 'kysely';
+import type { MemberRole, Schema } from '../database/schema.ts';
 import { IDLE_MS } from './lifetimes.ts';
 import { hashToken } from './token.ts';
 
@@ -84,23 +85,18 @@ export async function presentedSession(
   };
 }
 
-/** A session in the user's list. Times are Unix milliseconds. */
-export interface SessionRecord {
-  id: string;
-  createdAt: number;
-  lastActiveAt: number;
-  /** When it ends: after `IDLE_MS` without use, but at most `SESSION_MS` after sign-in. */
-  expiresAt: number;
-  ip: string | null;
-  userAgent: string | null;
-}
+/** A session in the user's list. */
+export type SessionRow = Omit<Selectable<Schema['sessions']>, 'token_hash' | 'user_id' | 'pending'>;
 
-/** Returns the sessions of a user, newest first. */
-export async function listSessions(database: Database, userId: string): Promise<SessionRecord[]> {
+/**
+ * Returns the sessions of a user, newest first. They expire after `IDLE_MS` without use, but at most `SESSION_MS` after
+ * sign-in.
+ */
+export async function listSessions(database: Database, userId: string): Promise<SessionRow[]> {
   const now = Date.now();
   const rows = await database.kysely
     .selectFrom('sessions')
-    .selectAll()
+    .select(['id', 'ip', 'user_agent', 'created_at', 'last_active_at', 'expires_at'])
     .where('user_id', '=', userId)
     .where('pending', '=', 0)
     .where('expires_at', '>', now)
@@ -110,12 +106,8 @@ export async function listSessions(database: Database, userId: string): Promise<
     .limit(1000)
     .execute();
   return rows.map((row) => ({
-    id: row.id,
-    createdAt: row.created_at,
-    lastActiveAt: row.last_active_at,
-    expiresAt: Math.min(row.expires_at, row.last_active_at + IDLE_MS),
-    ip: row.ip,
-    userAgent: row.user_agent,
+    ...row,
+    expires_at: Math.min(row.expires_at, row.last_active_at + IDLE_MS),
   }));
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { changeAccount, createAccount } from '../../src/accounts/accounts.ts';
 import { listAudit, type Actor } from '../../src/accounts/audit.ts';
+import { readLimits, readModels } from '../../src/accounts/key-row.ts';
 import {
   changeKey,
   createKey,
@@ -37,11 +38,11 @@ for (const kind of testDatabases()) {
         { name: 'a', allowedModels: ['c/d', 'a/b', 'c/d'], limits, expiresAt: Date.now() + 60_000 },
         by,
       );
-      assert.deepEqual(record.allowedModels, ['c/d', 'a/b']);
-      assert.deepEqual(record.limits, limits);
-      assert.deepEqual(await getKey(database, record.id), record);
+      assert.deepEqual(readModels(record.allowed_models), new Set(['c/d', 'a/b']));
+      assert.deepEqual(readLimits(record.limits), limits);
+      assert.deepEqual({ ...(await getKey(database, record.id)) }, { ...record });
       const none = await createKey(database, { name: 'a', limits: {} }, by);
-      assert.deepEqual([none.record.limits, none.record.allowedModels], [null, null]);
+      assert.deepEqual([none.record.limits, none.record.allowed_models], [null, null]);
     });
 
     test('playground keys are deleted seven days after they expire; other keys are kept', async () => {
@@ -52,10 +53,10 @@ for (const kind of testDatabases()) {
       const playground = await createKey(database, { name: 'p', purpose: 'playground', expiresAt }, by);
       const api = await createKey(database, { name: 'a', expiresAt }, by);
       assert.equal(await deleteExpiredPlaygroundKeys(database, expiresAt + week), 0);
-      assert.deepEqual(await getKey(database, playground.record.id), playground.record);
+      assert.deepEqual({ ...(await getKey(database, playground.record.id)) }, { ...playground.record });
       assert.equal(await deleteExpiredPlaygroundKeys(database, expiresAt + week + 1), 1);
       await assert.rejects(getKey(database, playground.record.id), { code: 'not_found' });
-      assert.deepEqual(await getKey(database, api.record.id), api.record);
+      assert.deepEqual({ ...(await getKey(database, api.record.id)) }, { ...api.record });
     });
 
     test('changes of playground keys do not conflict with the removal of their user', async () => {
@@ -82,7 +83,7 @@ for (const kind of testDatabases()) {
           }),
         );
         await Promise.all([removeMember(database, { accountId, userId }, by), ...changes]);
-        for (const id of ids) assert.notEqual((await getKey(database, id))?.revokedAt, null);
+        for (const id of ids) assert.notEqual((await getKey(database, id))?.revoked_at, null);
       }
     });
 
@@ -97,7 +98,14 @@ for (const kind of testDatabases()) {
         );
       }
       const change = { name: 'q', expiresAt: expiresAt - 1 };
-      assert.deepEqual(await changeKey(database, record.id, () => change, by), { ...record, ...change });
+      assert.deepEqual(
+        { ...(await changeKey(database, record.id, () => change, by)) },
+        {
+          ...record,
+          name: 'q',
+          expires_at: expiresAt - 1,
+        },
+      );
       await assert.rejects(
         createKey(database, { name: 'p', purpose: 'playground' }, by),
         refused('invalid_value', 'expires_at'),
@@ -131,7 +139,7 @@ for (const kind of testDatabases()) {
       };
       const revoked = async () => {
         const found = Object.entries(keys).map(async ([name, id]) =>
-          (await getKey(database, id)).revokedAt === null ? [] : [name],
+          (await getKey(database, id)).revoked_at === null ? [] : [name],
         );
         return (await Promise.all(found)).flat();
       };
@@ -141,7 +149,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual(await revoked(), ['removed', 'operator']);
       const { items } = await listAudit(database, { subject: `key:${keys.removed}`, action: 'key.revoke' });
       assert.deepEqual(
-        items.map(({ actor, accountId: account }) => [actor, account]),
+        items.map(({ actor, account_id: account }) => [actor, account]),
         [[by.id, accountId]],
       );
       await removeMember(database, { accountId, userId: max.id }, by);
@@ -160,7 +168,7 @@ for (const kind of testDatabases()) {
         { id: `key:${admin.id}`, ip: null },
       );
       await revokeKey(database, admin.id, by);
-      assert.notEqual((await getKey(database, record.id)).revokedAt, null);
+      assert.notEqual((await getKey(database, record.id)).revoked_at, null);
     });
 
     test('a key is changed field by field, and the audit log has the old and new values', async () => {
@@ -168,20 +176,42 @@ for (const kind of testDatabases()) {
       const { record } = await createKey(database, { name: 'a', limits: { tokensPerDay: 5 } }, by);
       const change = (wanted: object) => changeKey(database, record.id, () => wanted, by);
       const expiresAt = Date.now() + 60_000;
-      assert.deepEqual(await change({ name: ' b ', expiresAt }), { ...record, name: 'b', expiresAt });
+      assert.deepEqual(
+        { ...(await change({ name: ' b ', expiresAt })) },
+        {
+          ...record,
+          name: 'b',
+          expires_at: expiresAt,
+        },
+      );
       const limits = { tokensPerDay: 6 };
       const changed = await change({ limits, allowedModels: ['a/b'] });
-      assert.deepEqual(changed, { ...record, name: 'b', expiresAt, limits, allowedModels: ['a/b'] });
-      assert.deepEqual(await change({ name: 'b', limits, allowedModels: ['a/b'], expiresAt }), changed);
-      assert.deepEqual(await change({}), changed);
-      assert.deepEqual(await change({ expiresAt: null, limits: null, allowedModels: null, name: 'a' }), {
-        ...record,
-        limits: null,
-      });
+      assert.deepEqual(
+        { ...changed },
+        {
+          ...record,
+          name: 'b',
+          expires_at: expiresAt,
+          limits: JSON.stringify(limits),
+          allowed_models: '["a/b"]',
+        },
+      );
+      assert.deepEqual(
+        { ...(await change({ name: 'b', limits, allowedModels: ['a/b'], expiresAt })) },
+        { ...changed },
+      );
+      assert.deepEqual({ ...(await change({})) }, { ...changed });
+      assert.deepEqual(
+        { ...(await change({ expiresAt: null, limits: null, allowedModels: null, name: 'a' })) },
+        {
+          ...record,
+          limits: null,
+        },
+      );
       const iso = new Date(expiresAt).toISOString();
       const { items } = await listAudit(database, { subject: `key:${record.id}`, action: 'key.update' });
       assert.deepEqual(
-        new Set(items.map(({ detail }) => detail)),
+        new Set(items.map(({ detail }): unknown => JSON.parse(detail))),
         new Set([
           { name: { from: 'a', to: 'b' }, expires_at: { from: null, to: iso } },
           {
@@ -208,12 +238,12 @@ for (const kind of testDatabases()) {
           changeKey(
             index % 2 === 0 ? database : (other ?? database),
             record.id,
-            ({ limits }) => ({ limits: { tokensPerDay: (limits?.tokensPerDay ?? 0) + 1 } }),
+            ({ limits }) => ({ limits: { tokensPerDay: (readLimits(limits)?.tokensPerDay ?? 0) + 1 } }),
             by,
           ),
         ),
       );
-      assert.deepEqual((await getKey(database, record.id)).limits, { tokensPerDay: 11 });
+      assert.deepEqual(readLimits((await getKey(database, record.id)).limits), { tokensPerDay: 11 });
     });
 
     test('an account can have a bounded number of usable keys, and create a bounded number within an hour', async () => {
@@ -258,7 +288,7 @@ for (const kind of testDatabases()) {
       }
       await change({ name: 'c', expiresAt: Date.now() - 2 });
       await revokeKey(database, record.id, by);
-      assert.equal((await change({ expiresAt: null }))?.expiresAt, null);
+      assert.equal((await change({ expiresAt: null }))?.expires_at, null);
       await change({ expiresAt: Date.now() + 60_000 });
     });
 
@@ -306,12 +336,15 @@ for (const kind of testDatabases()) {
       await using database = await kind.open();
       const { record } = await createKey(database, { name: 'a' }, by);
       const revoked = await revokeKey(database, record.id, by);
-      assert.deepEqual(await revokeKey(database, record.id, by), revoked);
+      assert.deepEqual({ ...(await revokeKey(database, record.id, by)) }, { ...revoked });
       await assert.rejects(
         changeKey(database, record.id, () => ({ name: 'b' }), by),
         refused('conflict', 'id'),
       );
-      assert.deepEqual(await changeKey(database, record.id, () => ({ name: 'a' }), by), revoked);
+      assert.deepEqual(
+        { ...(await changeKey(database, record.id, () => ({ name: 'a' }), by)) },
+        { ...revoked },
+      );
       const { items } = await listAudit(database, { subject: `key:${record.id}` });
       assert.deepEqual(items.map(({ action }) => action).sort(), ['key.create', 'key.revoke']);
       assert.equal(await changeKey(database, 'key_0', () => ({}), by), null);
@@ -357,7 +390,7 @@ for (const kind of testDatabases()) {
       ] as const;
       for (const [expiresAt, kept] of expiries) {
         const { record } = await createKey(database, { name: 'a', expiresAt }, by);
-        assert.equal(new Date(record.expiresAt ?? Number.NaN).toISOString(), kept);
+        assert.equal(new Date(record.expires_at ?? Number.NaN).toISOString(), kept);
       }
     });
 

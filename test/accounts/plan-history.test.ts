@@ -11,7 +11,7 @@ const second = { plans: { a: { tokensPerDay: 6 }, c: { usdPerMonth: '1' } }, def
 
 async function planChanges(database: Database) {
   const { items } = await listAudit(database, { actor: 'service' });
-  return items.map(({ action, subject, detail }) => ({ action, subject, ...detail }));
+  return items.map(({ action, subject, detail }) => ({ action, subject, ...JSON.parse(detail) }));
 }
 
 for (const kind of testDatabases()) {

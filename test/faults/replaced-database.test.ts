@@ -87,8 +87,11 @@ test('while the database is missing, reports and changes are refused, and after 
   assertError(await complete(service), 'storage_unavailable');
   await move(folder.home, location.home, FILES);
   await until(isReady(service));
+  const listed: { name: string }[] = JSON.parse(
+    (await runCli(['keys', 'list', '--json'], service.env)).stdout,
+  );
   assert.deepEqual(
-    (await keys.list()).map(({ name }) => name),
+    listed.map(({ name }) => name),
     ['test', 'admin'],
   );
 });

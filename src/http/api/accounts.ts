@@ -1,4 +1,3 @@
-import type { z } from 'zod';
 import {
   changeAccount,
   createAccount,
@@ -6,12 +5,11 @@ import {
   listAccounts,
   findPlan,
   listPlanUsage,
-  type AccountRecord,
 } from '../../accounts/accounts.ts';
 import { operatorRequired } from './access.ts';
-import { accountOperations, type account } from './contract/accounts.ts';
+import { accountOperations } from './contract/accounts.ts';
 import { accountInPath, endpoints } from './endpoint.ts';
-import { iso, pageJson } from './json.ts';
+import { accountJson, pageJson } from './json.ts';
 import { limitsJson } from './limits-json.ts';
 
 export const accountEndpoints = endpoints(accountOperations, {
@@ -45,7 +43,3 @@ export const accountEndpoints = endpoints(accountOperations, {
     }));
   },
 });
-
-function accountJson({ id, name, plan, status, createdAt }: AccountRecord): z.input<typeof account> {
-  return { id, name, plan, status, created_at: iso(createdAt) };
-}

@@ -4,12 +4,11 @@ import {
   listInvitations,
   noSuchInvitation,
   withdrawInvitation,
-  type InvitationRecord,
 } from '../../identity/invitations.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import { invitationOperations } from './contract/invitations.ts';
 import { accountInBody, accountInQuery, endpoints } from './endpoint.ts';
-import { iso, pageJson } from './json.ts';
+import { invitationJson, iso, pageJson } from './json.ts';
 import { setCookies } from './session.ts';
 
 export const invitationEndpoints = endpoints(invitationOperations, {
@@ -39,7 +38,7 @@ export const invitationEndpoints = endpoints(invitationOperations, {
   },
   getInvitation: async ({ context, request, body }) => {
     const { record, accountName, mustSignIn } = await readInvitation(context.identity, request, body.token);
-    const { email, role, expiresAt } = record;
+    const { email, role, expires_at: expiresAt } = record;
     return { email, account_name: accountName, role, expires_at: iso(expiresAt), known: mustSignIn };
   },
   acceptInvitation: async ({ context, request, body, responseHeaders }) => {
@@ -48,16 +47,3 @@ export const invitationEndpoints = endpoints(invitationOperations, {
     return { account_id: accountId };
   },
 });
-
-function invitationJson(record: InvitationRecord) {
-  const { id, accountId, email, role, invitedBy, createdAt, expiresAt } = record;
-  return {
-    id,
-    account_id: accountId,
-    email,
-    role,
-    invited_by: invitedBy,
-    created_at: iso(createdAt),
-    expires_at: iso(expiresAt),
-  };
-}

@@ -1,18 +1,17 @@
-import type { z } from 'zod';
-import { keyStatus, type KeyRecord } from '../../accounts/key-record.ts';
+import type { KeyRow } from '../../accounts/key-row.ts';
 import { changeKey, createKey, getKey, listKeyPage, noSuchKey, revokeKey } from '../../accounts/key-table.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import type { Principal } from '../principal.ts';
 import { operatorRequired } from './access.ts';
-import { keyOperations, type key, type KeySettings } from './contract/keys.ts';
+import { keyOperations, type KeySettings } from './contract/keys.ts';
 import { accountInBody, accountInQuery, endpoints } from './endpoint.ts';
-import { iso, pageJson } from './json.ts';
-import { limitsJson, limitsFromJson } from './limits-json.ts';
+import { iso, keyJson, pageJson } from './json.ts';
+import { limitsFromJson } from './limits-json.ts';
 
 /** The account of the key in the path. */
 const accountOfKey = {
   find: async ({ database, params }: { database: AccountDatabase; params: { readonly id: string } }) =>
-    (await getKey(database, params.id)).accountId,
+    (await getKey(database, params.id)).account_id,
   missing: noSuchKey,
 };
 
@@ -100,27 +99,7 @@ function checkedKeyId(id: string): string {
   return id;
 }
 
-function orNotFound(record: KeyRecord | null): KeyRecord {
+function orNotFound(record: KeyRow | null): KeyRow {
   if (record === null) throw noSuchKey();
   return record;
-}
-
-function keyJson(record: KeyRecord): z.input<typeof key> {
-  return {
-    id: record.id,
-    account_id: record.accountId,
-    kind: record.kind,
-    purpose: record.purpose,
-    name: record.name,
-    prefix: record.prefix,
-    last_four: record.lastFour,
-    status: keyStatus(record, Date.now()),
-    allowed_models: record.allowedModels && [...record.allowedModels],
-    limits: record.limits && limitsJson(record.limits),
-    created_at: iso(record.createdAt),
-    expires_at: iso(record.expiresAt),
-    revoked_at: iso(record.revokedAt),
-    last_used_at: iso(record.lastUsedAt),
-    last_used_ip: record.lastUsedIp,
-  };
 }

@@ -15,7 +15,7 @@ import type { HttpContext } from '../context.ts';
 import type { SessionPrincipal } from '../principal.ts';
 import { meOperations } from './contract/me.ts';
 import { endpoints } from './endpoint.ts';
-import { iso } from './json.ts';
+import { sessionJson } from './json.ts';
 import { setCookies } from './session.ts';
 
 const DONE = { done: true } as const;
@@ -51,18 +51,9 @@ export const meEndpoints = endpoints(meOperations, {
     recovery_codes: await renewRecoveryCodes(changeOf(call), call.body.password),
   }),
   listSessions: async ({ database, principal }) => {
-    const { session } = principal;
-    const sessions = await listSessions(database, session.user.id);
-    const data = sessions.map(({ id, createdAt, lastActiveAt, expiresAt, ip, userAgent }) => ({
-      id,
-      created_at: iso(createdAt),
-      last_active_at: iso(lastActiveAt),
-      expires_at: iso(expiresAt),
-      ip,
-      user_agent: userAgent,
-      current: id === session.id,
-    }));
-    return { data, next_cursor: null };
+    const { id, user } = principal.session;
+    const data = await listSessions(database, user.id);
+    return { data: data.map((row) => sessionJson(row, id)), next_cursor: null };
   },
   endSession: async (call) => {
     const { id } = call.params;

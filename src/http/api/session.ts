@@ -9,7 +9,7 @@ import { signIn, signInSecondFactor, signOut } from '../../identity/sign-in.ts';
 import type { HttpContext } from '../context.ts';
 import { sessionOperations, type me } from './contract/session.ts';
 import { endpoints } from './endpoint.ts';
-import { userJson } from './users.ts';
+import { userJson } from './json.ts';
 
 export const sessionEndpoints = endpoints(sessionOperations, {
   getSession: async ({ context, request, database }) => {

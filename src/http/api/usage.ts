@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { getAccount } from '../../accounts/accounts.ts';
+import { readLimits } from '../../accounts/key-row.ts';
 import { getKey, noSuchKey } from '../../accounts/key-table.ts';
 import { usdText } from '../../accounts/ledger/cost.ts';
 import { readRecentUsage, type RecentUsage } from '../../accounts/ledger/history.ts';
@@ -28,7 +29,7 @@ export const usageEndpoints = endpoints(usageOperations, {
     handle: async ({ database, plans, limits, query }) => {
       const account = await getAccount(database, query.account_id);
       const key = query.key_id === undefined ? null : await getKey(database, query.key_id);
-      if (key !== null && key.accountId !== account.id) throw noSuchKey();
+      if (key !== null && key.account_id !== account.id) throw noSuchKey();
       const plan = plans.of(account.plan);
       if (plan === null) {
         throw new ServiceError('not_found', 'The plan of this account is not in the configuration.', {
@@ -41,7 +42,7 @@ export const usageEndpoints = endpoints(usageOperations, {
         model: query.model ?? '',
         plan: plan.name,
         planLimits: plan.limits,
-        keyLimits: key?.limits ?? null,
+        keyLimits: key && readLimits(key.limits),
       });
       const recent = items.some(({ perMinute }) => perMinute !== null)
         ? await readRecentUsage(database, account.id, Date.now() - MINUTE_MS)

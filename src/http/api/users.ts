@@ -1,4 +1,3 @@
-import type { z } from 'zod';
 import { setOperator } from '../../accounts/operators.ts';
 import {
   createUser,
@@ -8,12 +7,10 @@ import {
   listUsers,
   removeMember,
   setMember,
-  type MemberRecord,
-  type UserRecord,
 } from '../../accounts/users.ts';
-import { userOperations, type member, type user } from './contract/users.ts';
+import { userOperations } from './contract/users.ts';
 import { accountInPath, endpoints } from './endpoint.ts';
-import { iso, pageJson } from './json.ts';
+import { memberJson, pageJson, userJson } from './json.ts';
 
 export const userEndpoints = endpoints(userOperations, {
   listUsers: async ({ database, query }) => pageJson(await listUsers(database, query), userJson),
@@ -48,20 +45,3 @@ export const userEndpoints = endpoints(userOperations, {
     },
   },
 });
-
-export function userJson(record: UserRecord): z.input<typeof user> {
-  const { id, name, email, emailVerified, operator, twoFactor, createdAt } = record;
-  return {
-    id,
-    name,
-    email,
-    email_verified: emailVerified,
-    operator,
-    two_factor: twoFactor,
-    created_at: iso(createdAt),
-  };
-}
-
-function memberJson({ accountId, user, role, createdAt }: MemberRecord): z.input<typeof member> {
-  return { account_id: accountId, user: userJson(user), role, created_at: iso(createdAt) };
-}

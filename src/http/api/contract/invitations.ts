@@ -4,7 +4,7 @@ import { role } from './users.ts';
 import { component, deleted, id, name, newEmail, pageOf, pageQuery, time } from './schemas.ts';
 import { linkToken, newPassword } from './session.ts';
 
-const invitation = z.object({
+export const invitation = z.object({
   id: z.string(),
   account_id: z.string(),
   email: z.string(),

@@ -3,7 +3,7 @@ import { operations } from './operation.ts';
 import { component, deleted, line, name, pageOf, time } from './schemas.ts';
 import { done, newPassword, password } from './session.ts';
 
-const session = component(
+export const session = component(
   'UserSession',
   z.object({
     id: z.string(),
