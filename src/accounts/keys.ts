@@ -350,12 +350,13 @@ export class KeyStore implements AsyncDisposable {
   }
 
   #set({ hash, key, usable }: LoadedKey): void {
+    // The hash may have been replaced in the database, and the previous one may belong to another key now.
+    const previous = this.#hashes.get(key.id) ?? '';
+    if (this.#live.get(previous)?.id === key.id) this.#live.delete(previous);
+    this.#hashes.delete(key.id);
     if (usable) {
       this.#live.set(hash, key);
       this.#hashes.set(key.id, hash);
-    } else {
-      this.#live.delete(hash);
-      this.#hashes.delete(key.id);
     }
   }
 

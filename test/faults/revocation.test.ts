@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test, type TestContext } from 'node:test';
+import { sql } from 'kysely';
 import { changeAccount } from '../../src/accounts/accounts.ts';
 import { SERVICE } from '../../src/accounts/audit.ts';
+import { createKeyText, hashKey } from '../../src/accounts/key-format.ts';
 import { revokeKey } from '../../src/accounts/key-table.ts';
 import { openDatabase, type Database } from '../../src/database/database.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
@@ -94,6 +96,31 @@ for (const kind of testDatabases()) {
       assert.ok(request && request.prompt_tokens > 0 && request.completion_tokens > 0);
     });
 
+    test('a key whose hash was replaced in the database works only with the new text, until it is revoked', async (t) => {
+      await using it = await PolledService.start(t, kind);
+      const caller = await it.manager.caller();
+      const replaced = { ...caller, key: createKeyText().reveal() };
+      assert.equal((await it.complete(caller)).status, 200);
+      await setHash(it.otherProcess, caller.keyId, hashKey(replaced.key));
+      t.mock.timers.tick(POLL_MS);
+      await until(async () => (await it.complete(replaced)).status === 200);
+      assertError(await it.complete(caller), 'invalid_api_key');
+      await it.manager.call('POST', `/api/keys/${caller.keyId}/revoke`);
+      for (const refused of [caller, replaced]) assertError(await it.complete(refused), 'invalid_api_key');
+    });
+
+    test('two keys whose hashes were exchanged in the database both work', async (t) => {
+      await using it = await PolledService.start(t, kind);
+      const [first, second] = [await it.manager.caller(), await it.manager.caller()];
+      await setHash(it.otherProcess, first.keyId, '0'.repeat(64));
+      await setHash(it.otherProcess, second.keyId, hashKey(first.key));
+      await setHash(it.otherProcess, first.keyId, hashKey(second.key));
+      const { keys } = it.test.service;
+      await keys.refresh();
+      assert.equal((await keys.authenticate(`Bearer ${first.key}`))?.id, second.keyId);
+      assert.equal((await keys.authenticate(`Bearer ${second.key}`))?.id, first.keyId);
+    });
+
     test('a lower plan applies after the next poll and does not end running requests', async (t) => {
       await using it = await PolledService.start(t, kind);
       const caller = await it.manager.caller();
@@ -161,6 +188,11 @@ for (const kind of testDatabases()) {
       t.diagnostic(`refused after ${refusedMs} ms, its stream ended after ${Math.round(afterMs)} ms`);
     });
   });
+}
+
+/** Changes the hash of a key as an operator with access to the database would. */
+async function setHash({ kysely }: Database, id: string, hash: string): Promise<void> {
+  await sql`update keys set hash = ${hash} where id = ${id}`.execute(kysely);
 }
 
 /** Returns a request with one immediate token and endless slow ones. */
