@@ -2,6 +2,7 @@ import {
   echoedPrompts,
   estimatedPromptTokens,
   toolsOf,
+  totalChoices,
   type Dialect,
   type GenerationRequest,
 } from '../generation.ts';
@@ -37,7 +38,13 @@ const LOGPROB_BYTES = 64;
 /** Creates the reader of a replica's server-sent events. `maxBytes`: maximum size of an event. */
 export function streamReader(request: GenerationRequest, dialect: Dialect, maxBytes: number): StreamReader {
   const offered = toolsOf(request).map(({ name }) => name);
-  return new StreamReader(replicaKind(request, dialect), usageMeter(request, dialect), offered, maxBytes);
+  return new StreamReader(
+    replicaKind(request, dialect),
+    usageMeter(request, dialect),
+    offered,
+    maxBytes,
+    totalChoices(request),
+  );
 }
 
 /** Creates the meter of a replica's response. */

@@ -4,6 +4,7 @@ import { ServiceError } from '../errors.ts';
 import {
   CHARACTERS_PER_TOKEN,
   estimatedPromptTokens,
+  totalChoices,
   type Dialect,
   type GenerationEvent,
   type GenerationRequest,
@@ -106,6 +107,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   #retryAfterMs = 1000;
   #sentDelivered = false;
   #startedDelivered = false;
+  #finishedChoices = 0;
   /** Whether `end` was received. The connection may still be open. */
   #complete = false;
   #unreadBytes = 0;
@@ -179,7 +181,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       if (silentMs > CLOSE_TIMEOUT_MS) this.#close(new Error('the replica did not end its response'));
     } else if (silentMs > longestMs) {
       const isError = this.#status !== 0 && this.#status !== 200;
-      this.#fail(isError ? this.#httpError() : unavailable(`the replica sent no data for ${silentMs} ms`));
+      this.#cutOff(isError ? this.#httpError() : unavailable(`the replica sent no data for ${silentMs} ms`));
     } else if (!this.#streamed && ++this.#ticks * tickMs > responseMs) {
       this.#fail(responseTimeout(responseMs));
     }
@@ -233,7 +235,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       if (this.#bodyBytes > MAX_ERROR_BYTES) this.#fail(this.#httpError());
       return;
     }
-    this.#silentTicks = 0;
+    // After the last choice, only the usage may follow.
+    if (!this.#allFinished) this.#silentTicks = 0;
     this.#hasResponse = true;
     if (this.#reader) {
       if (this.#complete) return;
@@ -263,7 +266,12 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       if (this.#reader) this.#read(this.#reader, null);
       else if (this.#status === 200)
         this.#deliver(
-          readResponse(this.#request.kind, this.#body(), usageMeter(this.#request, this.#settings.dialect)),
+          readResponse(
+            this.#request.kind,
+            this.#body(),
+            usageMeter(this.#request, this.#settings.dialect),
+            totalChoices(this.#request),
+          ),
         );
       else {
         const error = this.#httpError();
@@ -288,9 +296,24 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       return;
     } else {
       const reason = this.#status === 0 ? 'no response received' : 'the response was cut off';
-      this.#fail(new ConnectionLost(new Error(reason, { cause: error })));
+      this.#cutOff(new ConnectionLost(new Error(reason, { cause: error })));
     }
     this.#finish();
+  }
+
+  get #allFinished(): boolean {
+    return this.#finishedChoices === totalChoices(this.#request);
+  }
+
+  /** Ends the iteration: with the usage so far if only the usage can be missing, otherwise with an error. */
+  #cutOff(error: ServiceError): void {
+    try {
+      if (this.#reader && this.#allFinished) this.#read(this.#reader, null);
+    } catch {
+      // The service's own engines send the end with the usage.
+    }
+    if (this.#complete) this.#close(error);
+    else this.#fail(error);
   }
 
   /** Whether the server had probably closed the connection while it was idle, so that it has not seen the request. */
@@ -389,6 +412,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       if (this.#startedDelivered) from = 1;
       this.#startedDelivered = true;
     }
+    for (const { type } of events) if (type === 'finish') this.#finishedChoices++;
     if (events.at(-1)?.type === 'end') {
       this.#complete = true;
       this.#signal.removeEventListener('abort', this);

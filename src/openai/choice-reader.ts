@@ -12,9 +12,6 @@ import { readToolCalls, ToolCallReader, type ReplicaCall } from './tool-call-rea
 import type { ReceivedTokens } from './usage-meter.ts';
 import { asList, jsonObject } from './values.ts';
 
-/** Maximum of `limits.choices`. */
-const MAX_CHOICES = 128;
-
 /** One choice of a chunk or a response, in any dialect. */
 export interface ReplicaChoice {
   index: number;
@@ -28,11 +25,14 @@ export interface ReplicaChoice {
   tokenIds: readonly number[] | null;
 }
 
-/** Reads the `choices` of a chunk or a response. Throws `engine_unavailable`. */
-export function readChoices(kind: GenerationKind, value: unknown): ReplicaChoice[] {
+/**
+ * Reads the `choices` of a chunk or a response. `count`: the choices of the request. Throws `engine_unavailable`, also for
+ * other choices.
+ */
+export function readChoices(kind: GenerationKind, value: unknown, count: number): ReplicaChoice[] {
   if (value === undefined || value === null) return [];
   if (!Array.isArray(value)) throw invalidResponse(new Error('`choices` is not an array'));
-  return value.map((choice) => readChoice(kind, choice));
+  return value.map((choice) => readChoice(kind, choice, count));
 }
 
 interface WireMessage {
@@ -55,13 +55,13 @@ interface WireChoice {
   token_ids?: unknown;
 }
 
-function readChoice(kind: GenerationKind, value: unknown): ReplicaChoice {
+function readChoice(kind: GenerationKind, value: unknown, count: number): ReplicaChoice {
   if (typeof value !== 'object' || value === null)
     throw invalidResponse(new Error('a choice is not an object'));
   const choice = value as WireChoice; // Each field is checked here.
   const index = choice.index ?? 0;
-  if (typeof index !== 'number' || !Number.isInteger(index) || index < 0 || index >= MAX_CHOICES) {
-    throw invalidResponse(new Error(`the index of a choice is not a whole number below ${MAX_CHOICES}`));
+  if (typeof index !== 'number' || !Number.isInteger(index) || index < 0 || index >= count) {
+    throw invalidResponse(new Error(`the index of a choice is not a whole number below ${count}`));
   }
   const logprobs = readLogprobs(choice.logprobs);
   return {

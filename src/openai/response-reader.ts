@@ -7,16 +7,17 @@ import { UsageMeter, type ReceivedTokens } from './usage-meter.ts';
 
 /**
  * Converts the non-streaming response of a replica into events, with one `token` per choice. Estimates usage that the
- * replica does not report. Throws the error in the body, or `engine_unavailable`.
+ * replica does not report. `count`: the choices of the request. Throws the error in the body, or `engine_unavailable`.
  */
 export function readResponse(
   kind: GenerationKind,
   body: string,
   meter = new UsageMeter(),
+  count = Infinity,
 ): GenerationEvent[] {
   const response: WireResponse = parseObject(body, 'the response'); // The readers check every field.
   if (response.error !== undefined && response.error !== null) throw readErrorFrame(body);
-  const choices = readChoices(kind, response.choices);
+  const choices = readChoices(kind, response.choices, count);
   if (choices.length === 0) throw invalidResponse(new Error('the response has no choices'));
   meter.record(estimateTokens(choices), readUsage(response.usage), null);
   const { promptTokens, cachedTokens, completionTokens } = meter;

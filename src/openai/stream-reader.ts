@@ -29,18 +29,21 @@ export class StreamReader {
   /** The choices that have started, by index. */
   readonly #choices = new Map<number, ChoiceReader>();
   readonly #meter: UsageMeter;
+  readonly #count: number;
 
-  /** For `offered`, see `ChoiceReader`. `maxEventBytes`: maximum size of an event. */
+  /** For `offered`, see `ChoiceReader`. `maxEventBytes`: maximum size of an event. `count`: the choices of the request. */
   constructor(
     kind: GenerationKind,
     meter = new UsageMeter(),
     offered: readonly string[] = [],
     maxEventBytes = MAX_EVENT_BYTES,
+    count = Infinity,
   ) {
     this.#kind = kind;
     this.#parser = new SseParser(maxEventBytes);
     this.#offered = offered;
     this.#meter = meter;
+    this.#count = count;
     this.#template = new ChunkTemplate(kind);
   }
 
@@ -93,7 +96,7 @@ export class StreamReader {
     if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
       throw readErrorFrame(data);
     const usage = readUsage(chunk.usage);
-    const choices = readChoices(this.#kind, chunk.choices);
+    const choices = readChoices(this.#kind, chunk.choices, this.#count);
     this.#meter.record(
       countTokens(choices),
       usage,

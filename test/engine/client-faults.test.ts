@@ -215,3 +215,64 @@ describe('a request whose replica fails', () => {
     await assertFails(engine, { freezeAfter: 1 }, 'engine_unavailable');
   });
 });
+
+describe('a stream whose choices are finished', () => {
+  const chunk = (value: object) => `data: ${JSON.stringify(value)}\n\n`;
+  const finished =
+    chunk({ choices: [{ index: 0, delta: { content: 'hi' }, finish_reason: 'stop' }] }) +
+    chunk({ choices: [], usage: { prompt_tokens: 5, completion_tokens: 2 } });
+  const end = {
+    type: 'end',
+    usage: { promptTokens: 5, completionTokens: 2, cachedTokens: 0, reasoningTokens: 0 },
+    usageSource: 'engine',
+  };
+
+  for (const [fault, after] of [
+    ['the connection is lost', (response: ServerResponse) => response.destroy()],
+    ['the server sends nothing more', () => {}],
+    [
+      'the server sends empty chunks forever',
+      (response: ServerResponse) => {
+        const timer = setInterval(() => response.write(chunk({ choices: [] })), 10);
+        response.on('close', () => clearInterval(timer));
+      },
+    ],
+  ] as const) {
+    it(`ends with the usage that the server has reported if ${fault}`, async () => {
+      await using replica = await HttpReplica.listen(
+        (response) => response.write(finished, () => after(response)),
+        { silenceMs: 200 },
+      );
+      const events = await collect(replica.engine.generate(chat(), NEVER_ABORTED));
+      assert.deepEqual(events.at(-1), end);
+      await replica.closed();
+    });
+  }
+
+  it('is not complete if the server has sent fewer choices than were requested', async () => {
+    await using replica = await HttpReplica.listen((response) =>
+      response.write(finished, () => response.destroy()),
+    );
+    const request = chat({}, { choices: 2 });
+    await assert.rejects(collect(replica.engine.generate(request, NEVER_ABORTED)), ConnectionLost);
+  });
+});
+
+it('a response with a choice that was not requested is invalid', async () => {
+  const choice = (index: number) => ({
+    index,
+    delta: { content: 'a' },
+    message: { content: 'a' },
+    finish_reason: 'stop',
+  });
+  await using replica = await HttpReplica.listen((response, _request, body) => {
+    const value = JSON.stringify({ choices: [choice(0), choice(1)] });
+    response.end(body['stream'] === true ? `data: ${value}\n\ndata: [DONE]\n\n` : value);
+  });
+  for (const stream of [true, false]) {
+    const of = (choices: number) =>
+      collect(replica.engine.generate(chat({}, { stream, choices }), NEVER_ABORTED));
+    await assert.rejects(of(1), isUnavailable);
+    assert.equal((await of(2)).filter(({ type }) => type === 'finish').length, 2);
+  }
+});
