@@ -3,6 +3,7 @@ import { extname, join } from 'node:path';
 import type { ConfigFile, EngineConfig } from '../config/schema.ts';
 import type { Log, LogLevel } from '../log.ts';
 import type { OnProgress } from '../models/progress.ts';
+import { scriptedOptions } from '../models/source.ts';
 import type { ChildSettings } from './child.ts';
 import { embeddedName } from './replica-name.ts';
 import { ReplicaClient } from './replica-client.ts';
@@ -25,9 +26,6 @@ export interface EmbeddedOptions {
   fetch(onProgress: OnProgress, signal: AbortSignal): Promise<string>;
   log: Log;
 }
-
-/** `engine.file` of a scripted engine, with optional `ScriptedOptions` in JSON. */
-const SCRIPTED_FILE = /^scripted:(\{.*\})?$/s;
 
 /** `.ts` in a clone, `.js` in an installed package. */
 const EXTENSION = extname(import.meta.filename);
@@ -182,13 +180,13 @@ export class EmbeddedReplica implements AsyncDisposable {
   async #run(signal: AbortSignal): Promise<void> {
     await this.#exited;
     const { modelId, socketPath, maxChoices, logLevel, timeouts, log } = this.#options;
-    const scripted = SCRIPTED_FILE.exec(this.#engineConfig.file ?? '');
-    const engine = scripted ? this.#scriptedOptions(scripted[1]) : await this.#llamaOptions(signal);
+    const scripted = scriptedOptions(this.#engineConfig.file);
+    const engine = scripted === null ? await this.#llamaOptions(signal) : this.#withDefaults(scripted);
     if (signal.aborted) return;
     const argument = { socketPath, modelId, maxChoices, engine, logLevel };
     this.#supervisor = new Supervisor({
       name: modelId,
-      program: join(import.meta.dirname, scripted ? 'scripted' : 'llama', `main${EXTENSION}`),
+      program: join(import.meta.dirname, scripted === null ? 'llama' : 'scripted', `main${EXTENSION}`),
       argument: argument satisfies ChildSettings<LlamaOptions | ScriptedOptions>,
       stallMs: timeouts.stallMs,
       loadStallMs: timeouts.loadStallMs,
@@ -207,7 +205,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     return { file, slots, contextTokens, threads, gpuLayers };
   }
 
-  #scriptedOptions(json = '{}'): ScriptedOptions {
+  #withDefaults(json: string): ScriptedOptions {
     const { slots = SCRIPTED_DEFAULTS.slots, contextTokens = SCRIPTED_DEFAULTS.contextTokens } =
       this.#engineConfig;
     // The engine validates the options.

@@ -6,7 +6,7 @@ import { modelSchema } from '../config/model.ts';
 import { ServiceError } from '../errors.ts';
 import { CATALOG, findModel } from '../models/catalog.ts';
 import { ModelFileError, PullError } from '../models/errors.ts';
-import { parseSource, SourceError } from '../models/source.ts';
+import { parseSource, scriptedOptions, SourceError } from '../models/source.ts';
 import type { ModelStore } from '../models/store.ts';
 
 /** A model to add: either `source` or `replicas` is required. */
@@ -97,7 +97,7 @@ function requiredId({ id }: NewModel): string {
 
 /** Returns the default ID of the model of a valid source. */
 function idOf(model: NewModel, source: string): string {
-  if (source.startsWith('scripted:')) return requiredId(model);
+  if (scriptedOptions(source) !== null) return requiredId(model);
   const parsed = parseSource(source);
   switch (parsed.kind) {
     case 'hub':
@@ -112,7 +112,7 @@ function idOf(model: NewModel, source: string): string {
 
 /** Rejects with `invalid_value` if a model cannot be loaded from this source. Does not use the network. */
 async function checkSource(source: string, store: ModelStore): Promise<void> {
-  if (source.startsWith('scripted:')) return;
+  if (scriptedOptions(source) !== null) return;
   try {
     // Also checks that a local file exists and is a model.
     await store.resolve(source);

@@ -4,6 +4,7 @@ import { availableMemory, planMemory, totalBytes, type PlannedModel } from '../e
 import { ServiceError } from '../errors.ts';
 import { CATALOG, findModel, plannedModel, type CatalogModel } from '../models/catalog.ts';
 import { readGguf } from '../models/gguf.ts';
+import { scriptedOptions } from '../models/source.ts';
 import type { ModelStore } from '../models/store.ts';
 
 /** A loaded model, which could be unloaded. */
@@ -72,7 +73,7 @@ async function plannedOf(
   { file }: EngineConfig,
   store: ModelStore,
 ): Promise<PlannedModel | null> {
-  if (file?.startsWith('scripted:')) return null;
+  if (scriptedOptions(file) !== null) return null;
   const local = await store.resolve(id, file).catch(() => null);
   if (local !== null) return await readGguf(local).catch(() => null);
   const listed = findModel(file ?? id);

@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises';
 import type { ModelConfig } from '../config/schema.ts';
 import { findModel } from '../models/catalog.ts';
 import { readGguf } from '../models/gguf.ts';
+import { scriptedOptions } from '../models/source.ts';
 import type { ModelStore } from '../models/store.ts';
 import type { EmbeddedEntry, ModelEntry } from './model-entry.ts';
 
@@ -42,11 +43,7 @@ export function sourceOf({ id, engine }: ModelConfig): string {
  * not be deleted.
  */
 export function managedPath(source: string, store: ModelStore): string | null {
-  return isScripted(source) ? null : store.managedPath(source);
-}
-
-function isScripted(source: string): boolean {
-  return source.startsWith('scripted:');
+  return scriptedOptions(source) === null ? store.managedPath(source) : null;
 }
 
 interface FileDetails {
@@ -82,7 +79,7 @@ export class ModelDetailsReader {
       ...common,
       source,
       sizeBytes: file?.sizeBytes ?? listed?.sizeBytes ?? (listed && Math.round(listed.sizeGb * 1e9)),
-      downloaded: isScripted(source) ? null : file !== null,
+      downloaded: scriptedOptions(source) === null ? file !== null : null,
       license: listed?.license ?? file?.license ?? null,
       memoryBytes: entry.replica.report().health?.memoryBytes ?? null,
     };
@@ -90,7 +87,7 @@ export class ModelDetailsReader {
 
   /** Returns null if the file is not downloaded, is missing or is not a model. */
   async #file(entry: EmbeddedEntry, source: string): Promise<FileDetails | null> {
-    if (isScripted(source)) return null;
+    if (scriptedOptions(source) !== null) return null;
     const known = this.#known.get(entry);
     if (known?.source === source && known.mtimeMs === (await modifiedAt(known.path))) return known.details;
     const local = await this.#store.find(source).catch(() => null);

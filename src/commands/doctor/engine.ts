@@ -14,6 +14,7 @@ import { SILENT } from '../../log.ts';
 import { findModel, plannedModel } from '../../models/catalog.ts';
 import { readGguf } from '../../models/gguf.ts';
 import { PIP_COMMANDS } from '../../models/pip-source.ts';
+import { scriptedOptions } from '../../models/source.ts';
 import { ModelStore } from '../../models/store.ts';
 import type { Finding } from './finding.ts';
 import { PROGRAM } from '../../program-name.ts';
@@ -80,7 +81,7 @@ async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promi
   const subject = 'model';
   if (engine === undefined)
     return [{ subject, status: 'good', found: `${id}: served by replicas`, advice: null }];
-  if (engine.file?.startsWith('scripted:')) {
+  if (scriptedOptions(engine.file) !== null) {
     return [{ subject, status: 'good', found: `${id}: scripted`, advice: null }];
   }
   try {
