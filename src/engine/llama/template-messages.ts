@@ -176,7 +176,7 @@ export function fallbackMessages(
   }
   if (tools.length > 0) {
     const instruction = toolInstruction(tools.map((tool) => markedTool(tool, texts)));
-    addInstruction(list, leadingSystemMessages(messages), texts.required('tools') + instruction, turns);
+    addInstruction(list, leadingSystemMessages(messages), instruction, turns);
   }
   return turns === 'unchanged' ? list : joined(list);
 }
@@ -304,9 +304,9 @@ function reasoningOf({ content, reasoning, toolCalls }: AssistantMessage, texts:
 
 function markedTool({ name, description, parameters, strict }: Tool, texts: MarkedTexts): Tool {
   return {
-    name: texts.key(name),
     // Templates of Mistral leave out the tools if there is no user message.
-    description: description === null ? null : (texts.value(description, 'tools') as string),
+    name: texts.required('tools') + texts.key(name),
+    description: description === null ? null : (texts.value(description) as string),
     parameters: texts.value(parameters) as Tool['parameters'],
     strict,
   };

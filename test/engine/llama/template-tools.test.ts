@@ -80,6 +80,9 @@ class PlainTexts extends MarkedTexts {
   override value(value: unknown): unknown {
     return value;
   }
+  override required(): string {
+    return '';
+  }
 }
 
 /** Refusals of Mistral's templates, which count a message without calls and the one with its calls as two turns. */

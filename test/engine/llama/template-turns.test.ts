@@ -107,6 +107,19 @@ describe('the chat templates of models', { skip: PUBLISHED.length === 0 }, () =>
     });
   }
 
+  it('render tools without a description, or with one word, in every chat', () => {
+    for (const description of [null, '', 'Measures']) {
+      const tools = [{ ...FIND, name: 'measure', description }];
+      for (const { name, template } of templates) {
+        for (const turns of CHATS) {
+          const { segments } = template.render({ ...chatOf(turns, true).request, tools });
+          const prompt = segments.map(({ text }) => text).join('');
+          assert.ok(prompt.includes('measure'), `${name} loses the tools of ${turns.join(', ')}`);
+        }
+      }
+    }
+  });
+
   it('render every message of any chat', () => {
     // A call answers the user, and an empty message has no text.
     const anyTurns = fc
