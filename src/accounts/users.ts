@@ -227,12 +227,17 @@ export async function accountsOf({ kysely }: Database, userId: string): Promise<
  * `invalid_value` (param `email`).
  */
 export function checkedEmail(text: string): string {
-  if (hasLength(text, 3, MAX_EMAIL) && EMAIL.test(text)) return text.trim().toLowerCase();
+  if (isEmail(text)) return text.trim().toLowerCase();
   throw new ServiceError(
     'invalid_value',
     `\`email\` must be an email address of at most ${MAX_EMAIL} characters, such as zoe@example.com.`,
     { param: 'email' },
   );
+}
+
+/** Whether text has the format of an email address, with or without spaces around it. */
+export function isEmail(text: string): boolean {
+  return hasLength(text, 3, MAX_EMAIL) && EMAIL.test(text);
 }
 
 /** Rejects with a `ServiceError` `last_owner` if the user is the only owner of the account, which must be locked. */

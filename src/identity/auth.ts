@@ -3,6 +3,7 @@ import { betterAuth } from 'better-auth/minimal';
 import { APIError, createAuthEndpoint } from 'better-auth/api';
 import { setSessionCookie } from 'better-auth/cookies';
 import { z } from 'zod';
+import { MAX_NAME } from '../accounts/bounds.ts';
 import type { Database } from '../database/database.ts';
 import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
@@ -141,10 +142,11 @@ function nameOf({ name, email }: { name: string; email: string }): string {
   const visible = name
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '')
     .trim()
-    .toWellFormed()
-    .slice(0, 100)
+    .toWellFormed();
+  return Array.from(visible || email)
+    .slice(0, MAX_NAME)
+    .join('')
     .trim();
-  return visible || email.slice(0, 100);
 }
 
 /** Creates a complete session with its cookie. Not reachable over HTTP. */

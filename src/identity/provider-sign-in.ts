@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { ServiceError } from '../errors.ts';
 import type { Identity } from './identity.ts';
 import { endPresentedSession, sessionToken } from './sessions.ts';
@@ -54,7 +55,11 @@ export async function finishProviderSignIn(
   const auth = await identity.auth();
   const { origin } = new URL(identity.publicUrl());
   const url = `${origin}/api/auth/callback/${encodeURIComponent(provider)}?${query.toString()}`;
-  const response = await auth.handler(new Request(url, { headers: authHeaders(request) }));
+  const timeout = new AbortController();
+  const response = await Promise.race([
+    auth.handler(new Request(url, { headers: authHeaders(request) })),
+    pause(CALLBACK_MS, NO_RESPONSE, { ref: false, signal: timeout.signal }),
+  ]).finally(() => timeout.abort());
   const cookies = response.headers.getSetCookie();
   const location = new URL(response.headers.get('location') ?? SIGN_IN, origin);
   const token = cookies
@@ -79,6 +84,10 @@ export async function finishProviderSignIn(
 
 const SIGN_IN = '/sign-in';
 
+/** How long a callback waits for the provider's tokens, in milliseconds. */
+const CALLBACK_MS = 15_000;
+const NO_RESPONSE = new Response(null, { headers: { location: `${SIGN_IN}?error=no_response` } });
+
 function hasProvider({ settings }: Identity, provider: string): boolean {
   return settings.providers.some(({ id }) => id === provider);
 }
@@ -96,7 +105,7 @@ const ERRORS: ReadonlyMap<string, string> = new Map([
 function checkedPath(identity: Identity, path: string): string {
   const { origin } = new URL(identity.publicUrl());
   const url = /^\/(?![/\\])/.test(path) ? URL.parse(path, origin) : null;
-  if (url?.origin !== origin) {
+  if (url?.origin !== origin || url.pathname.startsWith('//')) {
     throw new ServiceError('invalid_value', '`return_to` must be a path of this service.', {
       param: 'return_to',
     });

@@ -2,7 +2,7 @@ import { genericOAuth, type GenericOAuthConfig } from 'better-auth/plugins/gener
 import type { BetterAuthOptions } from 'better-auth/types';
 import { createAccount } from '../accounts/accounts.ts';
 import { appendAudit } from '../accounts/audit.ts';
-import { setMember } from '../accounts/users.ts';
+import { isEmail, setMember } from '../accounts/users.ts';
 import type { ProviderConfig } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
 import type { Secret } from '../secret.ts';
@@ -56,6 +56,7 @@ export function providerAuth({ database, providers, secretOf, allowUnknownUsers 
     async validate({ user, source }) {
       if (source.action === 'sign-in') return undefined;
       if (user.emailVerified !== true || !user.email) return { error: 'email_not_verified' };
+      if (!isEmail(user.email) || user.email !== user.email.trim()) return { error: 'email_not_valid' };
       if (source.action === 'link-account' || allowUnknownUsers) return undefined;
       const invitation = await database.kysely
         .selectFrom('invitations')

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import type { Identity } from '../../src/identity/identity.ts';
+import { finishProviderSignIn } from '../../src/identity/provider-sign-in.ts';
+import { SILENT } from '../../src/log.ts';
 import { testDatabases } from '../servers.ts';
 import { appCode, OPERATOR, startIdentityFixture, type Browser, type IdentityFixture } from './fixture.ts';
 import { startOidcProvider, type OidcServer } from './oidc-provider.ts';
@@ -183,6 +186,8 @@ for (const kind of testDatabases()) {
         'evil',
         'javascript:alert(1)',
         '/\t/evil.example',
+        '/.//evil.example',
+        '/keys/..//evil.example',
       ]) {
         const body = { provider: 'company', return_to: returnTo };
         const response = await fixture.browser().call('signInWithProvider', { body });
@@ -227,6 +232,70 @@ test('allowUnknownUsers gives each new user an account', async () => {
     accounts.map(({ name, role, plan }) => [name, role, plan]),
     [['Zoe', 'owner', null]],
   );
+});
+
+test('a provider cannot create a user whose address or name is not valid', async () => {
+  const [sqlite] = testDatabases();
+  assert.ok(sqlite);
+  await using company = await startOidcProvider();
+  await using fixture = await startIdentityFixture(sqlite, {
+    yaml: company.yaml('  allowUnknownUsers: true\n'),
+    env: company.env,
+  });
+  company.serve(`${fixture.test.url}/api/auth/callback/company`);
+  const signIn = async (browser: Browser) => {
+    const { url } = await browser.ok('signInWithProvider', { body: { provider: 'company' } });
+    return await company.visit(browser, url);
+  };
+  for (const email of [
+    ' zoe@example.com',
+    'zoe@exa\u001b[31mmple.com',
+    'zoe',
+    `${'z'.repeat(300)}@example.com`,
+  ]) {
+    company.user = { sub: email, email, email_verified: true, name: 'Zoe' };
+    assert.equal(await signIn(fixture.browser()), '/sign-in?error=provider_failed', email);
+  }
+  assert.deepEqual(await fixture.database.kysely.selectFrom('users').selectAll().execute(), []);
+  // Cutting it after 100 code units would cut a character in half.
+  company.user = {
+    sub: 'zoe-1',
+    email: 'zoe@example.com',
+    email_verified: true,
+    name: `z${'😀'.repeat(100)}`,
+  };
+  const browser = fixture.browser();
+  assert.equal(await signIn(browser), '/');
+  const { user, accounts } = await browser.ok('getSession');
+  assert.equal(user?.name, `z${'😀'.repeat(99)}`);
+  assert.deepEqual(
+    accounts.map(({ name }) => name),
+    [user.name],
+  );
+});
+
+test('a provider that does not respond to the callback does not keep the browser waiting', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const handling = Promise.withResolvers<void>();
+  const handler = () => {
+    handling.resolve();
+    return new Promise<Response>(() => {});
+  };
+  const identity = {
+    attempts: { count: async () => {} },
+    settings: { providers: [{ id: 'company' }] },
+    publicUrl: () => 'http://localhost',
+    auth: async () => ({ handler }),
+    log: SILENT,
+  } as unknown as Identity;
+  const finished = finishProviderSignIn(
+    identity,
+    { headers: {}, ip: '192.0.2.1' },
+    { provider: 'company', query: new URLSearchParams() },
+  );
+  await handling.promise;
+  t.mock.timers.tick(15_000);
+  assert.deepEqual(await finished, { location: '/sign-in?error=provider_failed', cookies: [] });
 });
 
 test('an unreachable provider does not affect other ways to sign in', async () => {
