@@ -192,7 +192,7 @@ export const NO_USAGE: Readonly<Usage> = {
 };
 
 /**
- * `content_filter`: the provider of a replica withheld or cut off the response. `openai/choice-reader.ts` converts the
+ * `content_filter`: the provider of a replica withheld or cut off the response. `openai/response-reader.ts` converts the
  * reasons of replicas.
  */
 export const FINISH_REASONS = ['stop', 'length', 'tool_calls', 'content_filter'] as const;

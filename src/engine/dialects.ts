@@ -37,7 +37,7 @@ export interface DialectTraits {
    * sent as token IDs. `text`: plain text, which the server splits into tokens again. `nothing`: none.
    */
   continues: 'output' | 'tokens' | 'text' | 'nothing';
-  /** Whether a request is sent again without a field that the server refused by name (`openai/refused-field.ts`). */
+  /** Whether a request is sent again without a field that the server refused by name (`openai/error-body.ts`). */
   adaptsFields: boolean;
   healthCheck: HealthCheck;
   /** Where the server reports its load; null: in its health check, or not at all. */

@@ -2,8 +2,13 @@ import type { Dispatcher } from 'undici';
 import { ServiceError } from '../errors.ts';
 import type { Continuation, Dialect, GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
-import { formatChat, type ReasoningField } from '../openai/replica-chat.ts';
-import { formatRequest, REPLICA_PATHS, replicaKind } from '../openai/replica-request.ts';
+import {
+  formatChat,
+  type ReasoningField,
+  formatRequest,
+  REPLICA_PATHS,
+  replicaKind,
+} from '../openai/replica-request.ts';
 import { asList, parseJsonObject, type JsonObject } from '../openai/values.ts';
 import type { Secret } from '../secret.ts';
 import { tickEvery, tickMsFor } from '../deadline.ts';

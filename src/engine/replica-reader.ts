@@ -8,8 +8,8 @@ import {
 } from '../generation.ts';
 import { replicaKind } from '../openai/replica-request.ts';
 import { MAX_EVENT_BYTES } from '../openai/sse.ts';
-import { StreamReader } from '../openai/stream-reader.ts';
-import { UsageMeter } from '../openai/usage-meter.ts';
+import { StreamReader } from '../openai/response-reader.ts';
+import { UsageMeter } from '../openai/usage.ts';
 import { DIALECT_TRAITS } from './dialects.ts';
 
 /**

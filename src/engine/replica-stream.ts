@@ -10,11 +10,14 @@ import {
   type GenerationRequest,
 } from '../generation.ts';
 import { LARGE_JSON, writeLargeJson } from '../openai/json-thread.ts';
-import { readResponse } from '../openai/response-reader.ts';
-import { isAccessDenied, readErrorBody } from '../openai/error-body.ts';
-import { readRefusedField, type RefusableField } from '../openai/refused-field.ts';
+import { readResponse, type StreamReader } from '../openai/response-reader.ts';
+import {
+  isAccessDenied,
+  readErrorBody,
+  readRefusedField,
+  type RefusableField,
+} from '../openai/error-body.ts';
 import { EventTooLong } from '../openai/sse.ts';
-import type { StreamReader } from '../openai/stream-reader.ts';
 import type { DialectTraits } from './dialects.ts';
 import { EventFrameReader } from './engine-protocol.ts';
 import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';

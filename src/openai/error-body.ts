@@ -1,5 +1,4 @@
 import { ERRORS, ServiceError, type ErrorCode } from '../errors.ts';
-import { validationErrors } from './validation-errors.ts';
 import { asList, jsonObject, parseJsonObject, type JsonObject } from './values.ts';
 
 /** Formats the body of an error response: `{"error":{message,type,param,code}}`. All four fields are always present. */
@@ -220,4 +219,52 @@ function redact(message: string): string {
     .replace(/\s+/g, ' ')
     .trim();
   return clean.length > MAX_MESSAGE ? `${clean.slice(0, MAX_MESSAGE).toWellFormed()}…` : clean;
+}
+
+/**
+ * Fields that some OpenAI-compatible servers require and others refuse. OpenAI's reasoning models refuse `max_tokens`,
+ * and other providers do not know its new name `max_completion_tokens`. Mistral's API refuses `stream_options`, and
+ * reports the usage without it.
+ */
+export type RefusableField = 'max_tokens' | 'stream_options';
+
+/** The patterns match only the beginning of an error message, because the rest may quote the caller's text. */
+const REFUSED: readonly (readonly [RegExp, RefusableField])[] = [
+  [/^Unsupported parameter: 'max_tokens'/, 'max_tokens'],
+  [
+    /^(?:(?:Unsupported|Unknown) parameter: |Unrecognized request argument supplied: |property )'?stream_options\b/,
+    'stream_options',
+  ],
+];
+
+/** Returns the field that the error response names as refused; null: none. */
+export function readRefusedField(status: number, body: string): RefusableField | null {
+  if (status !== 400 && status !== 422) return null;
+  const whole = parseJsonObject(body);
+  const { message } = jsonObject(whole['error']);
+  if (typeof message === 'string') {
+    return REFUSED.find(([pattern]) => pattern.test(message))?.[1] ?? null;
+  }
+  const unknown = validationErrors(whole).filter(({ type }) => type === 'extra_forbidden');
+  return unknown.some(({ path }) => path[0] === 'stream_options') ? 'stream_options' : null;
+}
+
+/** A field that a server refused. */
+interface ValidationError {
+  /** Such as `['messages', '0', 'name']`. */
+  path: readonly string[];
+  /** Such as `extra_forbidden`. */
+  type: string;
+  message: string;
+}
+
+/** Reads the fields that a server built with FastAPI refused, from `detail` or, in Mistral's API, `message.detail`. */
+function validationErrors(body: JsonObject): ValidationError[] {
+  const detail = body['detail'] ?? jsonObject(body['message'])['detail'];
+  return asList(detail).flatMap((value) => {
+    const { loc, type, msg } = jsonObject(value);
+    const [location, ...path] = asList(loc).map(String);
+    if (location !== 'body' || path.length === 0) return [];
+    return [{ path, type: String(type), message: String(msg) }];
+  });
 }

@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts';
 import type { Message, Role, ToolCall } from '../generation.ts';
-import * as fields from './chat-fields.ts';
+import * as fields from './fields.ts';
 import { JsonBudget } from './json-body.ts';
 import { RequestBody } from './request-body.ts';
 import { functionOf } from './tools.ts';

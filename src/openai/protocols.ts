@@ -3,11 +3,9 @@ import type { GenerationKind } from '../generation.ts';
 import type { Protocol } from '../protocol.ts';
 import { errorBody } from './error-body.ts';
 import { FIELDS } from './fields.ts';
-import { parseRequest } from './generation-request.ts';
+import { parseRequest } from './request.ts';
 import { describeChat, describeText } from './openapi.ts';
-import { ResponseBuilder } from './response.ts';
-import { responseIdentity } from './shape.ts';
-import { errorFrames, StreamFormatter } from './stream.ts';
+import { ResponseBuilder, responseIdentity, errorFrames, StreamFormatter } from './response.ts';
 
 /** OpenAI's chat completions. */
 export const CHAT: Protocol = {

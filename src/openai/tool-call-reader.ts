@@ -1,7 +1,7 @@
+import { randomBytes } from 'node:crypto';
 import type { GenerationEvent } from '../generation.ts';
 import { invalidResponse } from './invalid-response.ts';
 import { JsonScanner } from './json-scanner.ts';
-import { createToolCallId } from './tool-call-id.ts';
 
 /** Limits for responses of a replica: the calls of a choice, and the length of an ID or a name. */
 const MAX_CALLS = 128;
@@ -244,4 +244,9 @@ function startsNextCall(part: ReplicaCall, call: Call): boolean {
   // Some servers give parallel calls the same index, and others give each part of a call a new ID.
   if (part.index !== null && call.index !== null) return otherId && part.name !== null;
   return part.id === null || call.id === null ? part.name !== null && call.named : otherId;
+}
+
+/** Creates a random ID of a tool call: `call_` and 24 characters, like OpenAI's. */
+export function createToolCallId(): string {
+  return `call_${randomBytes(12).toString('hex')}`;
 }

@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts';
 import type { ChatRequest, Tool, ToolChoice } from '../generation.ts';
-import * as fields from './chat-fields.ts';
+import * as fields from './fields.ts';
 import { checkStrictSchemas } from './json-schema.ts';
 import type { RequestBody } from './request-body.ts';
 import {

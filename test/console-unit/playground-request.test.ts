@@ -15,10 +15,9 @@ import {
   MAX_STOPS,
   type Settings,
 } from '../../console/src/pages/playground/settings.ts';
-import { parseChatRequest } from '../../src/openai/chat-request.ts';
+import { parseChatRequest, parseTextRequest } from '../../src/openai/request.ts';
 import type { Field } from '../../src/openai/field.ts';
 import { FIELDS, MAX_BIASED_TOKENS, MAX_STOP_LENGTH, MAX_STOP_SEQUENCES } from '../../src/openai/fields.ts';
-import { parseTextRequest } from '../../src/openai/text-request.ts';
 
 const PARSING = { maxChoices: 16 };
 

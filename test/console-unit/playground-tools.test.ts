@@ -31,8 +31,8 @@ import {
   readTools,
   toolNames,
 } from '../../console/src/pages/playground/tools.ts';
-import * as serviceFields from '../../src/openai/chat-fields.ts';
-import { parseChatRequest } from '../../src/openai/chat-request.ts';
+import * as serviceFields from '../../src/openai/fields.ts';
+import { parseChatRequest } from '../../src/openai/request.ts';
 
 const PARSING = { maxChoices: 16 };
 const MODEL = 'acme/one';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { GenerationEvent } from '../../src/generation.ts';
 import { ChunkTemplate } from '../../src/openai/chunk-template.ts';
-import { StreamReader } from '../../src/openai/stream-reader.ts';
+import { StreamReader } from '../../src/openai/response-reader.ts';
 
 interface ChunkFields {
   choice: number;

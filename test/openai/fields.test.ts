@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DIALECTS } from '../../src/generation.ts';
-import { messageToolCallId, toolStrict } from '../../src/openai/chat-fields.ts';
+import { messageToolCallId, toolStrict, FIELDS } from '../../src/openai/fields.ts';
 import type { Field, FieldSchema } from '../../src/openai/field.ts';
 import { ServiceError } from '../../src/errors.ts';
-import { FIELDS } from '../../src/openai/fields.ts';
 import { FEATURES, type Feature } from '../../src/features.ts';
 import { CHAT, TEXT } from '../../src/openai/protocols.ts';
 import { refuseUnsupported } from '../../src/openai/unsupported.ts';

@@ -9,11 +9,9 @@ import {
   type TokenLogprob,
   type Usage,
 } from '../../src/generation.ts';
-import { readResponse } from '../../src/openai/response-reader.ts';
-import { ResponseBuilder } from '../../src/openai/response.ts';
-import { StreamReader } from '../../src/openai/stream-reader.ts';
+import { readResponse, StreamReader } from '../../src/openai/response-reader.ts';
+import { ResponseBuilder, StreamFormatter } from '../../src/openai/response.ts';
 import { KEEP_ALIVE } from '../../src/event-stream.ts';
-import { StreamFormatter } from '../../src/openai/stream.ts';
 import { CHAT_IDENTITY, parse } from './samples.ts';
 
 const wellFormed = fc.string({ unit: 'binary', minLength: 1 });

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { parseChatRequest } from '../../src/openai/chat-request.ts';
-import { parseTextRequest } from '../../src/openai/text-request.ts';
+import { parseChatRequest, parseTextRequest } from '../../src/openai/request.ts';
 import { FEATURES, type Feature } from '../../src/features.ts';
 import { CHAT, TEXT } from '../../src/openai/protocols.ts';
 import type { ParseOptions, Protocol } from '../../src/protocol.ts';

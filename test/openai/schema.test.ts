@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import * as fc from 'fast-check';
 import { ServiceError } from '../../src/errors.ts';
-import { parseChatRequest } from '../../src/openai/chat-request.ts';
+import { parseChatRequest } from '../../src/openai/request.ts';
 import { openApiDocument } from '../../src/openai/openapi.ts';
 import { CHAT, TEXT } from '../../src/openai/protocols.ts';
 import { mutations, SchemaBodies, withRules, type Schema, type Schemas } from './schema-bodies.ts';

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent } from '../../src/generation.ts';
-import { readResponse } from '../../src/openai/response-reader.ts';
+import { readResponse, StreamReader } from '../../src/openai/response-reader.ts';
 import { MAX_EVENT_BYTES } from '../../src/openai/sse.ts';
-import { StreamReader } from '../../src/openai/stream-reader.ts';
 import { finish, reasoning, refuses, started, token } from './samples.ts';
 
 /** Reads a stream of these frames. Does not add `[DONE]`. */

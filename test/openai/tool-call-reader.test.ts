@@ -3,8 +3,7 @@ import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent } from '../../src/generation.ts';
-import { readResponse } from '../../src/openai/response-reader.ts';
-import { StreamReader } from '../../src/openai/stream-reader.ts';
+import { readResponse, StreamReader } from '../../src/openai/response-reader.ts';
 import { finish, refuses, token, toolArguments, toolCall } from './samples.ts';
 
 type Part = Record<string, unknown>;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { DIALECTS, REASONING_EFFORTS } from '../../src/generation.ts';
-import { RESERVED_VARIABLES } from '../../src/openai/chat-fields.ts';
+import { RESERVED_VARIABLES } from '../../src/openai/fields.ts';
 import { MAX_SCHEMA_CHARACTERS, MAX_SCHEMA_NODES } from '../../src/openai/json-schema.ts';
 import { CHAT } from '../../src/openai/protocols.ts';
 import { refuseUnsupported } from '../../src/openai/unsupported.ts';

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest, TokenLogprob } from '../../src/generation.ts';
-import { ResponseBuilder } from '../../src/openai/response.ts';
+import { ResponseBuilder, StreamFormatter } from '../../src/openai/response.ts';
 import { KEEP_ALIVE } from '../../src/event-stream.ts';
-import { StreamFormatter } from '../../src/openai/stream.ts';
 import {
   chat,
   CHAT_IDENTITY,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Usage } from '../../src/generation.ts';
-import { UsageMeter } from '../../src/openai/usage-meter.ts';
+import { UsageMeter } from '../../src/openai/usage.ts';
 
 const usage = (
   promptTokens: number,

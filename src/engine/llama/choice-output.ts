@@ -1,5 +1,5 @@
 import type { FinishReason, TokenLogprob } from '../../generation.ts';
-import { MAX_TOOL_CALLS } from '../../openai/chat-fields.ts';
+import { MAX_TOOL_CALLS } from '../../openai/fields.ts';
 import { CharacterAssembler } from './character-assembler.ts';
 import { HeldLogprobs } from './held-logprobs.ts';
 import { SequenceMatcher } from './sequence-matcher.ts';

@@ -6,7 +6,7 @@ import type {
   TokenLogprob,
   ToolEvent,
 } from '../../generation.ts';
-import { createToolCallId } from '../../openai/tool-call-id.ts';
+import { createToolCallId } from '../../openai/tool-call-reader.ts';
 import type { NativeSampler } from './binding.ts';
 import type { ChoiceOutput, ChoicePart } from './choice-output.ts';
 import { Outbox } from './outbox.ts';

@@ -5,7 +5,7 @@ import {
   type Tool,
   type ToolChoice,
 } from '../../generation.ts';
-import { createToolCallId } from '../../openai/tool-call-id.ts';
+import { createToolCallId } from '../../openai/tool-call-reader.ts';
 import type { Directive, ScriptedCall, ScriptedOptions } from './options.ts';
 import { exampleOf, hash, randomTokens, splitTokens, textSeed } from './words.ts';
 

@@ -8,8 +8,8 @@ import {
   JSON_ERRORS,
   KEY_ERRORS,
   QUERY_ERRORS,
-} from '../../openai/openapi-errors.ts';
-import type { DocumentPart } from '../../openai/openapi.ts';
+  type DocumentPart,
+} from '../../openai/openapi.ts';
 import type { Access } from './contract/operation.ts';
 import type { Endpoint } from './endpoint.ts';
 import { API_ENDPOINTS } from './endpoints.ts';

@@ -1,32 +1,133 @@
-import {
-  type GenerationKind,
-  type OptionalSampling,
-  type ResponseFormat,
-  type Sampling,
-  type TextRequest,
+import type {
+  GenerationKind,
+  GenerationRequest,
+  ChatRequest,
+  TextRequest,
+  OptionalSampling,
+  ResponseFormat,
+  Sampling,
 } from '../generation.ts';
 import type { ParseOptions } from '../protocol.ts';
-import { NAME } from './chat-fields.ts';
-import type { Field } from './field.ts';
 import * as fields from './fields.ts';
-import { checkJsonSchema } from './json-schema.ts';
+import { reasoningEffort, NAME } from './fields.ts';
+import { parseMessages } from './messages.ts';
 import { RequestBody } from './request-body.ts';
+import { parseTemplateVariables, parseTooling } from './tools.ts';
 import {
-  asObject,
+  wrongValue,
   asString,
+  unsupported,
+  wrongType,
+  asObject,
   displayName,
   isLongerThan,
   missing,
   refuseUnknown,
-  wrongType,
-  wrongValue,
 } from './values.ts';
+import type { Field } from './field.ts';
+import { checkJsonSchema } from './json-schema.ts';
+
+/** Parses the body of a request. Throws `ServiceError` with the field. */
+export function parseRequest(
+  kind: GenerationKind,
+  body: Record<string, unknown>,
+  options: ParseOptions,
+): GenerationRequest {
+  switch (kind) {
+    case 'chat':
+      return parseChatRequest(body, options);
+    case 'text':
+      return parseTextRequest(body, options);
+  }
+}
+
+/**
+ * Parses the body of `POST /v1/chat/completions`. Throws `missing_required_parameter`, `invalid_type`,
+ * `invalid_value` or `unsupported_parameter`, with the path of the field.
+ */
+export function parseChatRequest(
+  object: Readonly<Record<string, unknown>>,
+  options: ParseOptions,
+): ChatRequest {
+  const body = new RequestBody(object, 'chat');
+  const shared = parseGenerationFields(body, 'chat', options);
+  const maxTokens = body.read(fields.maxTokens);
+  return {
+    kind: 'chat',
+    ...shared,
+    messages: parseMessages(body),
+    maxTokens: clampTokens(body.read(fields.maxCompletionTokens) ?? maxTokens),
+    logprobs: parseLogprobs(body),
+    ...parseTooling(body),
+    reasoningEffort: body.read(reasoningEffort),
+    templateVariables: parseTemplateVariables(body),
+  };
+}
+
+function parseLogprobs(body: RequestBody): number | null {
+  const enabled = body.read(fields.chatLogprobs);
+  const alternatives = body.read(fields.topLogprobs) ?? 0;
+  if (!enabled && alternatives > 0) throw wrongValue('top_logprobs', 'absent or 0 unless `logprobs` is true');
+  return enabled ? alternatives : null;
+}
+
+/**
+ * Parses the body of `POST /v1/completions`. Throws `missing_required_parameter`, `invalid_type`,
+ * `invalid_value` or `unsupported_parameter`, with the path of the field.
+ */
+export function parseTextRequest(
+  object: Readonly<Record<string, unknown>>,
+  options: ParseOptions,
+): TextRequest {
+  const body = new RequestBody(withoutNeutralBestOf(object), 'text');
+  const shared = parseGenerationFields(body, 'text', options);
+  const prompts = parsePrompts(body);
+  if (prompts.length * shared.choices > options.maxChoices) {
+    const expected = `an array of at most ${options.maxChoices} prompts, counting each \`n\` times`;
+    throw wrongValue('prompt', expected, prompts.length * shared.choices);
+  }
+  const request: TextRequest = {
+    kind: 'text',
+    ...shared,
+    prompts,
+    maxTokens: clampTokens(body.read(fields.maxTokens)),
+    logprobs: body.read(fields.textLogprobs),
+    echo: body.read(fields.echo),
+  };
+  if (request.echo && request.logprobs !== null) {
+    throw unsupported('echo', 'cannot be combined with `logprobs`');
+  }
+  return request;
+}
+
+function parsePrompts(body: RequestBody): readonly string[] {
+  const value = body.raw(fields.prompt);
+  if (typeof value === 'string') return [parsePrompt(value, 'prompt')];
+  if (!Array.isArray(value)) throw wrongType('prompt', 'a string or an array of strings', value);
+  if (value.length === 0) throw wrongValue('prompt', 'a string or an array with at least 1 string');
+  return value.map((prompt, index) => parsePrompt(prompt, `prompt[${index}]`));
+}
+
+function parsePrompt(value: unknown, path: string): string {
+  if (typeof value === 'number' || Array.isArray(value)) {
+    throw unsupported('prompt', 'must be text; token IDs are not supported');
+  }
+  const prompt = asString(value, path);
+  if (prompt === '') throw wrongValue(path, 'text that is not empty');
+  return prompt;
+}
+
+/** Drops a `best_of` that equals `n`, which has no effect. */
+function withoutNeutralBestOf(object: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const bestOf = object['best_of'] ?? null;
+  return bestOf !== null && bestOf === (object['n'] ?? 1) ? { ...object, best_of: null } : object;
+}
 
 /** The fields that chat and text requests share. */
-export type GenerationFields = Omit<TextRequest, 'kind' | 'prompts' | 'echo' | 'maxTokens' | 'logprobs'>;
+type GenerationFields = Omit<TextRequest, 'kind' | 'prompts' | 'echo' | 'maxTokens' | 'logprobs'>;
 
 /** Parses the fields that chat and text requests share. Throws a 400 with the path of the field. */
-export function parseGenerationFields(
+function parseGenerationFields(
   body: RequestBody,
   kind: GenerationKind,
   options: ParseOptions,
@@ -47,7 +148,7 @@ export function parseGenerationFields(
 }
 
 /** Clamps a token limit to the largest number that every engine can represent. */
-export function clampTokens(tokens: number | null): number | null {
+function clampTokens(tokens: number | null): number | null {
   return tokens === null ? null : Math.min(tokens, fields.MAX_INT32);
 }
 
