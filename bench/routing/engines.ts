@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { json } from 'node:stream/consumers';
-import { sendJson } from '../../src/engine/responder.ts';
+import { sendJson } from '../../src/engine/server.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { CHAT } from '../../src/openai/protocols.ts';
 

@@ -1,9 +1,8 @@
 import type { Command } from 'commander';
 import { drainReplica, listDrainedReplicas, resumeReplica } from '../accounts/drained-replicas.ts';
 import { loadConfig } from '../config/load.ts';
-import { namedReplicas } from '../config/model.ts';
+import { namedReplicas, embeddedName } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
-import { embeddedName } from '../engine/replica-name.ts';
 import { ServiceError } from '../errors.ts';
 import { iso } from '../http/api/json.ts';
 import { SILENT } from '../log.ts';

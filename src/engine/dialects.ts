@@ -2,7 +2,7 @@ import type { Dialect, GenerationRequest } from '../generation.ts';
 import { asList, jsonObject, type JsonObject } from '../openai/values.ts';
 import { readCount } from '../openai/usage.ts';
 import type { EngineDescription, EngineHealth } from './engine.ts';
-import type { GaugeSource } from './gauges.ts';
+import type { GaugeSource } from './replica-report.ts';
 
 /** The properties of a replica type, except request fields (`openai/fields.ts`). */
 export interface DialectTraits {

@@ -5,7 +5,7 @@ import type { Log, LogLevel } from '../log.ts';
 import type { OnProgress } from '../models/progress.ts';
 import { scriptedOptions } from '../models/source.ts';
 import type { ChildSettings } from './child.ts';
-import { embeddedName } from './replica-name.ts';
+import { embeddedName } from '../config/model.ts';
 import { ReplicaClient } from './replica-client.ts';
 import type { Engine, EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
 import type { LlamaOptions } from './llama/load-model.ts';

@@ -5,9 +5,8 @@ import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
 import type { EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
 import { DIALECT_TRAITS, type HealthCheck } from './dialects.ts';
-import type { Gauges } from './gauges.ts';
+import { type Gauges, HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 import { ReplicaClient } from './replica-client.ts';
-import { HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 
 interface RemoteReplicaContext {
   /** Secrets by the name of their environment variable. */

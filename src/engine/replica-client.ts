@@ -22,7 +22,7 @@ import {
   type ReplicaEvent,
 } from './engine.ts';
 import { checkEngineVersion, engineRequest, EVENT_FRAMES, GENERATE_PATH } from './engine-protocol.ts';
-import { readGauges, type Gauges } from './gauges.ts';
+import { readGauges, type Gauges } from './replica-report.ts';
 import { ReplicaConnections } from './replica-connections.ts';
 import { ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
 

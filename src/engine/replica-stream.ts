@@ -8,21 +8,24 @@ import {
   type Dialect,
   type GenerationEvent,
   type GenerationRequest,
+  echoedPrompts,
+  toolsOf,
 } from '../generation.ts';
 import { LARGE_JSON, writeLargeJson } from '../openai/json-thread.ts';
-import { readResponse, type StreamReader } from '../openai/response-reader.ts';
+import { readResponse, StreamReader } from '../openai/response-reader.ts';
 import {
   isAccessDenied,
   readErrorBody,
   readRefusedField,
   type RefusableField,
+  readPromptTokens,
 } from '../openai/error-body.ts';
-import { EventTooLong } from '../openai/sse.ts';
-import type { DialectTraits } from './dialects.ts';
+import { EventTooLong, MAX_EVENT_BYTES } from '../openai/sse.ts';
+import { replicaKind } from '../openai/replica-request.ts';
+import { UsageMeter } from '../openai/usage.ts';
+import { type DialectTraits, DIALECT_TRAITS } from './dialects.ts';
 import { EventFrameReader } from './engine-protocol.ts';
-import { firstMaxTokens, lowerMaxTokens, type ContextBound } from './max-tokens.ts';
 import type { ConnectionUser, ReplicaConnections } from './replica-connections.ts';
-import { maxEventBytes, streamReader, usageMeter } from './replica-reader.ts';
 import { AccessDenied, ConnectionLost, EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
 
 /** Unread bytes at which the connection is paused. */
@@ -516,4 +519,118 @@ function retryAfterMs(headers: IncomingHttpHeaders): number {
   const afterMs = /^[\d.]+$/.test(after) ? Number(after) * 1000 : Date.parse(after) - Date.now();
   const valid = [Number(headers['retry-after-ms']), afterMs].find((ms) => ms > 0);
   return Math.min(valid ?? 1000, 60_000);
+}
+
+/**
+ * Returns the maximum size of one event of a replica, in bytes. An event may repeat the whole prompt (`echo`), or have
+ * the IDs of all tokens of the prompt (vLLM), or of the completion, if its text was held back. `sentBytes`: size of the
+ * request. `contextTokens`: null if it is not known.
+ */
+function maxEventBytes(request: GenerationRequest, sentBytes: number, contextTokens: number | null): number {
+  // A token has at least one byte.
+  const tokens = Math.max(sentBytes, contextTokens ?? 0);
+  const { logprobs } = request;
+  const repeatsLogprobs = logprobs !== null && echoedPrompts(request).length > 0;
+  return MAX_EVENT_BYTES + tokens * (repeatsLogprobs ? LOGPROB_BYTES * (logprobs + 2) : TOKEN_BYTES);
+}
+
+/** Maximum size of a token ID with its comma, or of one byte of text in JSON. */
+const TOKEN_BYTES = 8;
+
+/** Maximum size of a log probability with its short token. A token has its own, and those of its alternatives. */
+const LOGPROB_BYTES = 64;
+
+/** Creates the reader of a replica's server-sent events. `maxBytes`: maximum size of an event. */
+function streamReader(request: GenerationRequest, dialect: Dialect, maxBytes: number): StreamReader {
+  const offered = toolsOf(request).map(({ name }) => name);
+  return new StreamReader(
+    replicaKind(request, dialect),
+    usageMeter(request, dialect),
+    offered,
+    maxBytes,
+    totalChoices(request),
+  );
+}
+
+/** Creates the meter of a replica's response. */
+function usageMeter(request: GenerationRequest, dialect: Dialect): UsageMeter {
+  const { usagePerChoice } = DIALECT_TRAITS[dialect];
+  return new UsageMeter({
+    promptTokens: estimatedPromptTokens(request),
+    echo: echoedPrompts(request).length > 0,
+    perChoice: usagePerChoice,
+    earlier: request.continuation?.usage ?? null,
+  });
+}
+
+/** The properties of a replica that determine the `max_tokens` sent to it. */
+interface ContextBound {
+  traits: Pick<DialectTraits, 'needsMaxTokens' | 'defaultsToFullContext' | 'reservedTokens' | 'continues'>;
+  /** The replica's context length; null if it is not known. */
+  contextTokens: number | null;
+}
+
+/**
+ * Returns the `max_tokens` to send in the first attempt, or null to send none. The caller's value is reduced to the
+ * context length. If the caller sent none, returns the context length for servers that would otherwise apply a limit of
+ * their own.
+ */
+function firstMaxTokens(
+  { kind, maxTokens: maximum, continuation }: GenerationRequest,
+  { traits, contextTokens }: ContextBound,
+): number | null {
+  let maxTokens = maximum;
+  // A server that continues from token IDs counts the earlier tokens as part of the prompt.
+  if (continuation !== null && traits.continues === 'tokens') {
+    const earlier = continuation.tokenIds.length;
+    const prompt = (continuation.promptTokenIds?.length ?? 0) + earlier;
+    const remaining = Math.min((maxTokens ?? Infinity) - earlier, (contextTokens ?? Infinity) - prompt);
+    return remaining === Infinity ? null : Math.max(1, remaining);
+  }
+  if (continuation !== null && traits.continues === 'text' && maxTokens !== null) {
+    maxTokens = Math.max(1, maxTokens - continuation.usage.completionTokens);
+  }
+  if (maxTokens !== null) return Math.min(maxTokens, contextTokens ?? Infinity);
+  return traits.needsMaxTokens.includes(kind) ? contextTokens : null;
+}
+
+/**
+ * Returns the `max_tokens` to send in the next attempt, after the server refused `sent` as too large for the context.
+ * If the error reports the prompt's exact token count, returns the number of tokens left in the context. Null means to
+ * send none, and undefined means not to retry. A number is always smaller than `sent`, so retries end.
+ */
+function lowerMaxTokens(
+  request: GenerationRequest,
+  sent: number | null,
+  refusal: ServiceError,
+  { traits, contextTokens }: ContextBound,
+): number | null | undefined {
+  if (refusal.code !== 'context_length_exceeded' || sent === null) return undefined;
+  // The prompt is known in tokens, so the first attempt asked for no more than what is left in the context.
+  if (request.continuation !== null && traits.continues === 'tokens') return undefined;
+  const prompt = readPromptTokens(refusal);
+  if (prompt !== null && contextTokens !== null) {
+    const remaining = contextTokens - prompt.tokens - traits.reservedTokens;
+    if (remaining < 1) return undefined;
+    if (prompt.exact) return remaining < sent ? remaining : undefined;
+  }
+  if (traits.defaultsToFullContext.includes(request.kind)) return null;
+  const longest = maxPromptTokens(request);
+  if (longest === null || contextTokens === null) return undefined;
+  const remaining = contextTokens - longest - traits.reservedTokens;
+  return remaining >= 1 && remaining < sent ? remaining : undefined;
+}
+
+/**
+ * Returns an upper bound on the tokens of the longest prompt. Returns null for a chat, because its template adds an
+ * unknown number of tokens.
+ */
+function maxPromptTokens(request: GenerationRequest): number | null {
+  switch (request.kind) {
+    case 'chat':
+      return null;
+    case 'text':
+      // A token has at least one byte, and the server may add one token before the text.
+      return Math.max(...request.prompts.map((prompt) => Buffer.byteLength(prompt))) + 1;
+  }
 }

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 
 /**
  * Maximum size of a line and of an event in a replica's stream, in bytes, unless the event can repeat the prompt:
- * `maxEventBytes` in `engine/replica-reader.ts`.
+ * `maxEventBytes` in `engine/replica-stream.ts`.
  */
 export const MAX_EVENT_BYTES = 1_048_576;
 

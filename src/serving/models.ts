@@ -1,11 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Actor, AuditNote } from '../accounts/audit.ts';
 import { type ModelConfig } from '../config/schema.ts';
-import { namedReplicas } from '../config/model.ts';
+import { namedReplicas, nextReplicaName } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
 import type { EmbeddedReplica } from '../engine/embedded-replica.ts';
-import { nextReplicaName } from '../engine/replica-name.ts';
 import { ServiceError } from '../errors.ts';
 import { PullError } from '../models/errors.ts';
 import { defineModel, nodeOf, validModel, type NewModel, type NewReplica } from './definition.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { DIALECT_TRAITS } from '../../src/engine/dialects.ts';
-import { readGauges, type GaugeSource } from '../../src/engine/gauges.ts';
+import { readGauges, type GaugeSource } from '../../src/engine/replica-report.ts';
 
 function sourceOf(dialect: 'vllm' | 'sglang' | 'llama-server'): GaugeSource {
   const { gauges } = DIALECT_TRAITS[dialect];

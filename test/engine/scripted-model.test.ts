@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import * as fc from 'fast-check';
-import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
-import { ScriptedPrefixCache } from '../../src/engine/scripted/prefix-cache.ts';
+import { ScriptedEngine, ScriptedPrefixCache } from '../../src/engine/scripted/engine.ts';
 import type { ChatRequest, GenerationEvent, Message } from '../../src/generation.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
 

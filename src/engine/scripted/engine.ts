@@ -9,14 +9,19 @@ import {
   type Usage,
   echoedPrompts,
   type GenerationKind,
+  promptTexts,
 } from '../../generation.ts';
 import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
-import { planCompletions, tokenId, type Completion, type PlannedToken } from './completion.ts';
+import {
+  planCompletions,
+  tokenId,
+  type Completion,
+  type PlannedToken,
+  countPromptTokens,
+  fakeLogprobs,
+  hash,
+} from './completion.ts';
 import { parseDirective, SCRIPTED_DEFAULTS, type Directive, type ScriptedOptions } from './options.ts';
-import { Pause } from './pause.ts';
-import { ScriptedPrefixCache } from './prefix-cache.ts';
-import { SlotQueue } from './slot-queue.ts';
-import { countPromptTokens, fakeLogprobs } from './words.ts';
 
 /** Tokens after which the event loop gets a turn. */
 const MAX_BURST_TOKENS = 16;
@@ -239,4 +244,161 @@ function tooLong(request: GenerationRequest, promptTokens: number, contextTokens
     `This model's maximum context length is ${contextTokens} tokens; the prompt has ${promptTokens}, which leaves no room for a completion.`,
     { param: PROMPT_FIELDS[request.kind] },
   );
+}
+
+/** Slots, assigned in the order of requests. */
+export class SlotQueue {
+  readonly #maxWaiting: number;
+  #free: number;
+  readonly #slots: number;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(slots: number, maxWaiting: number) {
+    this.#slots = slots;
+    this.#free = slots;
+    this.#maxWaiting = maxWaiting;
+  }
+
+  get inUse(): number {
+    return this.#slots - this.#free;
+  }
+
+  get queued(): number {
+    return this.#waiting.size;
+  }
+
+  /** Waits for a slot, which is in use until `release()`. Throws `queue_full`. */
+  async acquire(pause: Pause): Promise<void> {
+    if (this.#free > 0) {
+      this.#free--;
+      return;
+    }
+    if (this.#waiting.size >= this.#maxWaiting) {
+      throw new ServiceError(
+        'queue_full',
+        `The queue of this model is full: ${this.#waiting.size} requests are waiting. Try again later.`,
+        { retryAfterMs: 1000 },
+      );
+    }
+    await pause.until((done) => {
+      this.#waiting.add(done);
+      return () => this.#waiting.delete(done);
+    });
+  }
+
+  release(): void {
+    const [next] = this.#waiting;
+    if (!next) this.#free++;
+    else {
+      this.#waiting.delete(next);
+      next();
+    }
+  }
+}
+
+/** Size of a block, in tokens and in characters. */
+const BLOCK_TOKENS = 16;
+const BLOCK_CHARACTERS = 64;
+
+/** A simulated prefix cache, which keeps the most recently used blocks of tokens. */
+export class ScriptedPrefixCache {
+  readonly #maxBlocks: number;
+  /** The hashes of prefixes that end with a block, in the order of their last use. */
+  readonly #blocks = new Set<number>();
+
+  /** `maxTokens` is the size of the cache; 0 turns it off. */
+  constructor(maxTokens: number) {
+    this.#maxBlocks = Math.floor(maxTokens / BLOCK_TOKENS);
+  }
+
+  /** Returns the number of cached tokens at the start of the prompt. */
+  cachedTokens(request: GenerationRequest): number {
+    const blocks = this.#blocksOf(request, '');
+    const missing = blocks.findIndex((block) => !this.#blocks.has(block));
+    return (missing === -1 ? blocks.length : missing) * BLOCK_TOKENS;
+  }
+
+  /** Adds the prompt, followed by the text of the completion. */
+  add(request: GenerationRequest, completion: string): void {
+    // The first block comes last, so that it is evicted last.
+    for (const block of this.#blocksOf(request, completion).reverse()) {
+      this.#blocks.delete(block);
+      this.#blocks.add(block);
+    }
+    for (const block of this.#blocks) {
+      if (this.#blocks.size <= this.#maxBlocks) break;
+      this.#blocks.delete(block);
+    }
+  }
+
+  #blocksOf(request: GenerationRequest, completion: string): number[] {
+    if (this.#maxBlocks === 0 || request.cacheScope === null) return [];
+    const text = [...promptTexts(request), completion].join('\n');
+    let last = hash(request.cacheScope);
+    return Array.from({ length: Math.floor(text.length / BLOCK_CHARACTERS) }, (_, block) => {
+      const start = block * BLOCK_CHARACTERS;
+      last = hash(`${last} ${text.slice(start, start + BLOCK_CHARACTERS)}`);
+      return last;
+    });
+  }
+}
+
+/**
+ * The pauses of one request. They reject when the signal is aborted. The class adds one listener per request instead of
+ * one per token.
+ */
+export class Pause implements Disposable {
+  readonly #signal: AbortSignal;
+  #reject: ((reason: unknown) => void) | null = null;
+
+  constructor(signal: AbortSignal) {
+    this.#signal = signal;
+    signal.addEventListener('abort', this);
+  }
+
+  handleEvent(): void {
+    this.#reject?.(this.#signal.reason);
+  }
+
+  forMs(ms: number): Promise<void> {
+    if (ms === 0) return Promise.resolve();
+    return this.until((done) => {
+      const timer = setTimeout(done, ms);
+      return () => clearTimeout(timer);
+    });
+  }
+
+  yieldToEventLoop(): Promise<void> {
+    return this.until((done) => {
+      const turn = setImmediate(done);
+      return () => clearImmediate(turn);
+    });
+  }
+
+  untilAborted(): Promise<void> {
+    return this.until(() => () => {});
+  }
+
+  /** `start` receives a function that ends the wait, and returns one that cancels it. */
+  until(start: (done: () => void) => () => void): Promise<void> {
+    if (this.#signal.aborted) return Promise.reject(asError(this.#signal.reason));
+    return new Promise((resolve, reject) => {
+      const cancel = start(() => {
+        this.#reject = null;
+        resolve();
+      });
+      this.#reject = (reason) => {
+        cancel();
+        reject(asError(reason));
+      };
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#signal.removeEventListener('abort', this);
+  }
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
 }
