@@ -7,7 +7,7 @@
 import { parseArgs } from 'node:util';
 import { DAY_MS, dayOf } from '../src/accounts/ledger/days.ts';
 import { readRequests, type RequestFilter } from '../src/accounts/ledger/requests.ts';
-import type { UsageDimension } from '../src/accounts/ledger/sums.ts';
+import type { UsageDimension } from '../src/accounts/ledger/roll-ups.ts';
 import { readUsagePage } from '../src/accounts/ledger/usage.ts';
 import { firstIdAt } from '../src/database/partitions.ts';
 import { testDatabases, type TestDatabase } from '../test/servers.ts';

@@ -129,8 +129,9 @@ test('the contract of the management API depends neither on Node nor on other pa
   assert.deepEqual(dependencies.sort(), [
     'accounts/bounds.ts',
     'accounts/ledger/cost.ts',
+    'accounts/ledger/days.ts',
     'accounts/ledger/request-json.ts',
-    'accounts/ledger/sums.ts',
+    'accounts/ledger/roll-ups.ts',
     'config/plan.ts',
     'database/ledger-columns.ts',
     'errors.ts',

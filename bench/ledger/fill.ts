@@ -2,8 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { Client } from 'pg';
 import { bucketOf } from '../../src/accounts/ledger/histogram.ts';
 import { DAY_MS, dayOf } from '../../src/accounts/ledger/days.ts';
-import { RollUps } from '../../src/accounts/ledger/roll-ups.ts';
-import { USAGE_SUMS, type EndedRow } from '../../src/accounts/ledger/sums.ts';
+import { RollUps, USAGE_SUMS, type EndedRow } from '../../src/accounts/ledger/roll-ups.ts';
 import { ensurePartitions } from '../../src/database/partitions.ts';
 import type { TestDatabase } from '../../test/servers.ts';
 

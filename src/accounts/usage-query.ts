@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts';
 import { DAY_MS, dayOf } from './ledger/days.ts';
-import { USAGE_DIMENSIONS, type UsageDimension } from './ledger/sums.ts';
+import { USAGE_DIMENSIONS, type UsageDimension } from './ledger/roll-ups.ts';
 import type { UsageQuery } from './ledger/usage.ts';
 
 /** A usage query as text parameters. */

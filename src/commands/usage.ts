@@ -1,6 +1,6 @@
 import { Option, type Command } from 'commander';
 import { readUsagePage, type UsageJson } from '../accounts/ledger/usage.ts';
-import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/sums.ts';
+import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/roll-ups.ts';
 import { parseUsageQuery } from '../accounts/usage-query.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { csvLine, note, printJson, printTable } from './output.ts';

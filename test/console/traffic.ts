@@ -1,7 +1,7 @@
 import { DAY_MS } from '../../src/accounts/ledger/days.ts';
 import { costOf, picoPerToken } from '../../src/accounts/ledger/cost.ts';
 import type { OpenedRow, Settlement } from '../../src/accounts/ledger/ledger.ts';
-import { CLIENT_DISCONNECTED } from '../../src/accounts/ledger/sums.ts';
+import { CLIENT_DISCONNECTED } from '../../src/accounts/ledger/roll-ups.ts';
 import type { Random } from '../../torture/random.ts';
 import { SEED_MODELS } from './seed-models.ts';
 

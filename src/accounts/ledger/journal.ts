@@ -4,37 +4,32 @@ import { asError } from './instance.ts';
 import {
   ledgerUnavailable,
   type LedgerHealth,
+  type LedgerWrites,
   type OpenedRow,
   type RunningCounts,
   type SettleResult,
   type Settlement,
 } from './ledger.ts';
 import { Outage, type RetryPauses } from './outage.ts';
+import { RefusedWriteError, type BatchResult, type LedgerStore } from './store.ts';
 import {
-  splitBatch,
-  idOf,
-  progressOf,
-  PendingWrites,
-  runningRow,
-  type PendingOpen,
-  toBatch,
-  type RunningRow,
-  type PendingBatch,
-  type PendingSettlement,
-} from './pending-writes.ts';
-import { RefusedWriteError, type LedgerStore } from './store.ts';
-import { WriteSchedule } from './write-schedule.ts';
-import {
+  checkpointValues,
   isCountable,
   neverRanValues,
+  openedValues,
   settledValues,
   unwritableValues,
+  usageKeyOf,
+  waivedValues,
   type Batch,
-  type UsageKey,
+  type EndedRequest,
+  type RowStart,
   type SettledValues,
+  type UsageKey,
+  type Value,
 } from './write.ts';
 
-export interface JournalOptions {
+interface JournalOptions {
   store: LedgerStore;
   log: Log;
   settleWaitMs: number;
@@ -64,6 +59,8 @@ export class Journal {
   #epoch: number | null = null;
   readonly #outage: Outage;
   readonly #schedule: WriteSchedule;
+  /** See `Ledger.writes`. */
+  readonly writes: LedgerWrites = { count: 0, failures: 0, rows: 0, totalMs: 0, currentSinceMs: null };
   #closing = false;
   #overdueTimer: Deadline | undefined;
   #onIdle = (): void => {};
@@ -246,7 +243,7 @@ export class Journal {
    */
   async #tryWrite(batch: PendingBatch, epoch: number): Promise<boolean> {
     try {
-      const result = await this.#options.store.write(epoch, toBatch(batch));
+      const result = await this.#measured(toBatch(batch), epoch);
       if (result === null) this.#resolveFenced(batch, epoch);
       else this.#written(batch, new Set(result.lost), epoch);
       return result !== null;
@@ -254,6 +251,25 @@ export class Journal {
       if (error instanceof RefusedWriteError) return await this.#writeParts(batch, error, epoch);
       this.#requeue(batch, error, epoch);
       return false;
+    }
+  }
+
+  /** Writes a batch and counts the write. */
+  async #measured(batch: Batch, epoch: number): Promise<BatchResult | null> {
+    const { writes } = this;
+    const startedAtMs = performance.now();
+    writes.currentSinceMs = startedAtMs;
+    try {
+      const result = await this.#options.store.write(epoch, batch);
+      writes.rows += rowsOf(batch);
+      return result;
+    } catch (error) {
+      writes.failures++;
+      throw error;
+    } finally {
+      writes.currentSinceMs = null;
+      writes.count++;
+      writes.totalMs += performance.now() - startedAtMs;
     }
   }
 
@@ -395,4 +411,311 @@ export class Journal {
   #unavailable(cause?: unknown): Error {
     return ledgerUnavailable(cause ?? this.#outage.current?.reason);
   }
+}
+
+function rowsOf({ opens, ended, checkpoints, settles, undelivered }: Batch): number {
+  return opens.length + ended.length + checkpoints.length + settles.length + undelivered.length;
+}
+
+/** Maximum rows of each kind in a batch; limits how long the next batch waits. */
+const BATCH_ROWS = 1000;
+
+/** The row of a running request. */
+interface RunningRow extends RowStart {
+  id: string;
+  usageKey: UsageKey;
+  counts: RunningCounts;
+  epoch: number;
+  /** Result of `progressOf` for its counts at the last checkpoint. */
+  writtenProgress: number;
+}
+
+function runningRow(row: OpenedRow, counts: RunningCounts, epoch: number): RunningRow {
+  const { id, startedAt, pricePrompt: prompt, priceCompletion: completion } = row;
+  const price = { prompt, completion };
+  return { id, usageKey: usageKeyOf(row), startedAt, counts, epoch, price, writtenProgress: 0 };
+}
+
+/** A row that is not written yet, or is being written. */
+interface PendingOpen {
+  row: OpenedRow;
+  running: RunningRow;
+  /** Whether it is part of the next batch. */
+  due: boolean;
+  /** The settlement, if the request has already ended. */
+  settlement: PendingSettlement | null;
+  /** Whether `settlement` is written with the row. */
+  merged: boolean;
+  resolve: () => void;
+  reject: (error: Error) => void;
+}
+
+/** A settlement that is not written yet. Its request may already have been rejected. */
+interface PendingSettlement {
+  values: SettledValues;
+  usageKey: UsageKey;
+  /** The time of `performance.now` at which the request is rejected if this is still pending. */
+  deadline: number;
+  resolve: (settled: SettleResult) => void;
+  reject: (error: Error) => void;
+  /** Whether an attempt to write it has failed. If only the response was lost, it is in the database. */
+  doubtful: boolean;
+  /** Whether it replaces a settlement that the database refused. */
+  closes: boolean;
+}
+
+/** The writes of one batch. */
+interface PendingBatch {
+  opens: readonly PendingOpen[];
+  settles: readonly PendingSettlement[];
+  checkpoints: readonly RunningRow[];
+  undelivered: readonly string[];
+}
+
+/** Returns a number that changes whenever a count of a running request changes. */
+function progressOf({ usage, slotAt, firstTokenAt }: RunningCounts): number {
+  const times = Number(slotAt != null) + Number(firstTokenAt != null);
+  const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = usage;
+  return promptTokens + cachedTokens + completionTokens + reasoningTokens + times;
+}
+
+function idOf(settling: PendingSettlement): string {
+  return settling.values[0];
+}
+
+/** Writes that wait for the next batch, in order. */
+class PendingWrites {
+  #opens: PendingOpen[] = [];
+  /** Number of `#opens` that are due. */
+  #dueOpens = 0;
+  #settles: PendingSettlement[] = [];
+  #undelivered: string[] = [];
+  readonly #checkpoints = new Map<string, RunningRow>();
+  /** Values of settlements that may have been written although their requests were rejected. */
+  #waived: SettledValues[] = [];
+
+  get isEmpty(): boolean {
+    return this.#opens.length === 0 && !this.isDue;
+  }
+
+  /** Whether there is anything to write now. */
+  get isDue(): boolean {
+    const rows = this.#dueOpens + this.#settles.length + this.#undelivered.length;
+    return rows + this.#checkpoints.size + this.#waived.length > 0;
+  }
+
+  /** A copy of the settlements to cancel, because `removeWaived` shortens the list while they are written in parts. */
+  get waived(): Batch['settles'] {
+    return [...this.#waived];
+  }
+
+  /** The number of requests that wait to be opened or settled. */
+  get requests(): number {
+    return this.#opens.length + this.#settles.length;
+  }
+
+  get settles(): readonly PendingSettlement[] {
+    return this.#settles;
+  }
+
+  /** Adds a row to open. The row of a stream is due immediately, because the stream waits for it. */
+  open(
+    row: OpenedRow,
+    running: RunningRow,
+    resolve: () => void,
+    reject: (error: Error) => void,
+  ): PendingOpen {
+    const opening = { row, running, due: false, settlement: null, merged: false, resolve, reject };
+    this.#opens.push(opening);
+    if (row.streamed) this.#makeDue(opening);
+    return opening;
+  }
+
+  /** Adds the settlement of a row that is not written yet. Both are written in the same batch if possible. */
+  settleOpening(opening: PendingOpen, settling: PendingSettlement): void {
+    opening.settlement = settling;
+    this.#makeDue(opening);
+  }
+
+  /** Makes all rows that wait to be opened part of the next batch. */
+  makeAllDue(): void {
+    for (const opening of this.#opens) this.#makeDue(opening);
+  }
+
+  settle(settling: PendingSettlement): void {
+    this.#settles.push(settling);
+    this.#checkpoints.delete(idOf(settling));
+  }
+
+  checkpoint(running: RunningRow): void {
+    this.#checkpoints.set(running.id, running);
+  }
+
+  undelivered(id: string): void {
+    this.#undelivered.push(id);
+  }
+
+  /** Cancels the charge of a settlement, even if an earlier attempt may already have written it. */
+  waive(settling: PendingSettlement): void {
+    const values = waivedValues(settling.values);
+    if (values === null) return;
+    if (settling.doubtful) this.#waived.push(settling.values);
+    settling.values = values;
+  }
+
+  /** Removes the first waived settlements after they were written. */
+  removeWaived(count: number): void {
+    this.#waived.splice(0, count);
+  }
+
+  /** Removes and returns the next batch. */
+  take(): PendingBatch {
+    const checkpoints = [...this.#checkpoints.values()].slice(0, BATCH_ROWS);
+    for (const { id } of checkpoints) this.#checkpoints.delete(id);
+    return {
+      opens: this.#takeDue(),
+      settles: this.#settles.splice(0, BATCH_ROWS),
+      undelivered: this.#undelivered.splice(0, BATCH_ROWS),
+      checkpoints,
+    };
+  }
+
+  takeOpens(): PendingOpen[] {
+    this.#dueOpens = 0;
+    return this.#opens.splice(0);
+  }
+
+  #takeDue(): PendingOpen[] {
+    const due: PendingOpen[] = [];
+    const others: PendingOpen[] = [];
+    for (const opening of this.#opens) (opening.due && due.length < BATCH_ROWS ? due : others).push(opening);
+    this.#opens = others;
+    this.#dueOpens -= due.length;
+    for (const opening of due) opening.merged = opening.settlement !== null;
+    return due;
+  }
+
+  #makeDue(opening: PendingOpen): void {
+    if (opening.due) return;
+    opening.due = true;
+    this.#dueOpens++;
+  }
+
+  /** Puts settlements and undelivered IDs back at the front. Drops checkpoints, because later ones replace them. */
+  requeue({ settles, undelivered }: Pick<PendingBatch, 'settles' | 'undelivered'>): void {
+    this.#settles.unshift(...settles);
+    this.#undelivered.unshift(...undelivered);
+  }
+
+  /** Drops everything except openings, and returns the pending settlements. */
+  clear(): PendingSettlement[] {
+    this.#undelivered = [];
+    this.#checkpoints.clear();
+    return this.#settles.splice(0);
+  }
+}
+
+/** Returns the values of a batch, with the current counts. */
+function toBatch(batch: PendingBatch): Batch {
+  const now = Date.now();
+  const opens: Value[][] = [];
+  const ended: EndedRequest[] = [];
+  for (const { row, running, settlement, merged } of batch.opens) {
+    const opened = openedValues(row);
+    if (!merged || settlement === null) opens.push(opened);
+    else ended.push({ opened, settled: settlement.values, usageKey: running.usageKey });
+  }
+  return {
+    opens,
+    ended,
+    checkpoints: batch.checkpoints.map((running) => {
+      running.writtenProgress = progressOf(running.counts);
+      return checkpointValues(running.id, running.counts, now);
+    }),
+    settles: batch.settles.map(({ values }) => values),
+    usageKeys: batch.settles.map(({ usageKey }) => usageKey),
+    undelivered: batch.undelivered,
+  };
+}
+
+/**
+ * Splits a refused batch into two. A batch with only an ended request becomes one that only opens its row, because the
+ * database may have refused just the settlement. Any other batch with one write cannot be split: the result is empty.
+ */
+function splitBatch({ opens, settles, checkpoints, undelivered }: PendingBatch): PendingBatch[] {
+  const sizes = [opens.length, settles.length, checkpoints.length, undelivered.length];
+  const middle = sizes.reduce((sum, size) => sum + size) >> 1;
+  if (middle === 0) {
+    const [opening] = opens;
+    if (opening?.merged !== true) return [];
+    opening.merged = false;
+    return [{ opens, settles, checkpoints, undelivered }];
+  }
+  let left = middle;
+  const cut = <T>(writes: readonly T[]) => {
+    const first = writes.slice(0, left);
+    left -= first.length;
+    return [first, writes.slice(first.length)] as const;
+  };
+  const [opened, settled, running, lost] = [cut(opens), cut(settles), cut(checkpoints), cut(undelivered)];
+  return [
+    { opens: opened[0], settles: settled[0], checkpoints: running[0], undelivered: lost[0] },
+    { opens: opened[1], settles: settled[1], checkpoints: running[1], undelivered: lost[1] },
+  ];
+}
+
+/** With at least this many requests, commits are at least `COMMIT_PACE_MS` milliseconds apart. */
+const PACED_REQUESTS = 20;
+const COMMIT_PACE_MS = 4;
+
+/** Maximum delay of a write that nothing waits for, in milliseconds. */
+const DELAY_MS = 100;
+
+/** Decides when the next batch is written. */
+class WriteSchedule implements Disposable {
+  readonly #write: () => void;
+  readonly #writeDelayed: () => void;
+  #scheduled = false;
+  #lastWriteAtMs = -Infinity;
+  #delay: NodeJS.Timeout | undefined;
+
+  /** `writeDelayed` must also write the rows for which `later` was called. */
+  constructor(write: () => void, writeDelayed: () => void) {
+    this.#write = write;
+    this.#writeDelayed = writeDelayed;
+  }
+
+  /**
+   * Calls `write` at the end of this turn of the event loop, so that all writes of the turn share a commit. With many
+   * `requests`, waits for `COMMIT_PACE_MS`, because committing one row costs as much as committing ten.
+   */
+  soon(requests: number): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    const sinceMs = performance.now() - this.#lastWriteAtMs;
+    if (requests < PACED_REQUESTS || sinceMs >= COMMIT_PACE_MS) setImmediate(this.#run);
+    else setTimeout(this.#run, COMMIT_PACE_MS - sinceMs);
+  }
+
+  /** Calls `writeDelayed` within `DELAY_MS`. */
+  later(): void {
+    this.#delay ??= setTimeout(() => {
+      this.#delay = undefined;
+      this.#writeDelayed();
+    }, DELAY_MS);
+  }
+
+  /** Records that a batch is being written. */
+  writing(): void {
+    this.#lastWriteAtMs = performance.now();
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#delay);
+  }
+
+  readonly #run = (): void => {
+    this.#scheduled = false;
+    this.#write();
+  };
 }

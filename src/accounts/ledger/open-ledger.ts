@@ -5,7 +5,6 @@ import type { Log } from '../../log.ts';
 import { asError, Instance } from './instance.ts';
 import { Journal } from './journal.ts';
 import type { Ledger } from './ledger.ts';
-import { MeasuredStore } from './measured-store.ts';
 import { RETRY_PAUSES } from './outage.ts';
 import { SqliteStore } from './sqlite-store.ts';
 import type { LedgerStore } from './store.ts';
@@ -41,9 +40,9 @@ export async function startLedger(
 ): Promise<Ledger> {
   const { leaseMs, settleWaitMs, keepDays, checkpointMs } = settings;
   await using owned = new AsyncDisposableStack();
-  const measured = owned.use(new MeasuredStore(store));
+  owned.use(store);
   const journal = new Journal({
-    store: measured,
+    store,
     log,
     leaseMs,
     settleWaitMs,
@@ -73,7 +72,7 @@ export async function startLedger(
     get health() {
       return journal.health;
     },
-    writes: measured.writes,
+    writes: journal.writes,
     async [Symbol.asyncDispose]() {
       clearInterval(checkpoints);
       await journal.close();

@@ -5,7 +5,7 @@ import { COLUMNS, type LedgerState } from '../../database/ledger-columns.ts';
 import type { Schema } from '../../database/schema.ts';
 import { MAX_REQUESTS_PAGE } from '../bounds.ts';
 import type { RequestRow } from './request-json.ts';
-import { OUTCOMES, type RequestOutcome } from './sums.ts';
+import { OUTCOMES, type RequestOutcome } from './roll-ups.ts';
 
 /** Filters for requests. Omitted or null filters match everything. */
 export interface RequestFilter {

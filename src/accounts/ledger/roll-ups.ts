@@ -1,6 +1,92 @@
+import { SUMMED, type LedgerRow, type SummedName } from '../../database/ledger-columns.ts';
 import { dayOf } from './days.ts';
-import { COUNTS, type EndedRow } from './sums.ts';
-import { WAIVED } from './write.ts';
+
+/** Dimensions by which usage can be grouped. */
+export const USAGE_DIMENSIONS = ['hour', 'day', 'model', 'key', 'account'] as const;
+export type UsageDimension = (typeof USAGE_DIMENSIONS)[number];
+
+/** `error_code` of a request whose client disconnected. */
+export const CLIENT_DISCONNECTED = 'client_disconnected';
+
+/** Outcomes of ended requests, with their condition in SQL. */
+export const OUTCOMES = {
+  completed: "state = 'settled' and error_code is null",
+  error: `state = 'settled' and error_code <> '${CLIENT_DISCONNECTED}'`,
+  client_disconnected: `state = 'settled' and error_code = '${CLIENT_DISCONNECTED}'`,
+  interrupted: "state = 'interrupted'",
+};
+export type RequestOutcome = keyof typeof OUTCOMES;
+// The keys of the object.
+export const REQUEST_OUTCOMES = Object.keys(OUTCOMES) as RequestOutcome[];
+
+/** The columns of an ended row that the sums read. */
+export type EndedRow = Pick<
+  LedgerRow,
+  'account_id' | 'key_id' | 'model' | 'started_at' | 'state' | 'error_code' | 'billed' | SummedName
+> & { cost_pico: bigint };
+
+/** The columns of `EndedRow` that are written when a request ends. */
+export const ENDED = ['state', 'error_code', 'billed', ...SUMMED.map(({ name }) => name), 'cost_pico'];
+
+/** A column of `usage_days`: what an ended row adds to it. */
+export interface Count {
+  sql: string;
+  of: (row: EndedRow) => number;
+  /** Describes the sum to callers and operators. */
+  description?: string | undefined;
+}
+
+/** The counts of usage, in the order of the JSON fields. */
+export const COUNTS = {
+  requests: { sql: '1', of: () => 1 },
+  errors: requestsWith('error', 'Requests that ended with an error.'),
+  aborted: requestsWith('client_disconnected', 'Requests whose client disconnected.'),
+  interrupted: requestsWith('interrupted'),
+  // `SUMMED` has exactly these names.
+  ...(Object.fromEntries(
+    SUMMED.map(({ name, sum }): [string, Count] => [
+      name,
+      { sql: name, of: (row) => row[name], description: sum?.description },
+    ]),
+  ) as Record<SummedName, Count>),
+  billed_tokens: {
+    sql: 'billed * (prompt_tokens + completion_tokens)',
+    of: (row) => row.billed * (row.prompt_tokens + row.completion_tokens),
+    description: 'Prompt and completion tokens that are charged.',
+  },
+} satisfies Record<string, Count>;
+export type CountName = keyof typeof COUNTS;
+// The keys of the object.
+export const COUNT_NAMES = Object.keys(COUNTS) as CountName[];
+
+/** All sums of usage: the counts, then the cost in pico-dollars. */
+export const USAGE_SUMS: readonly { name: string; sql: string }[] = [
+  ...Object.entries<Count>(COUNTS).map(([name, { sql }]) => ({ name, sql })),
+  { name: 'cost_pico', sql: 'cost_pico' },
+];
+
+function requestsWith(outcome: RequestOutcome, description?: string): Count {
+  return {
+    sql: `case when ${OUTCOMES[outcome]} then 1 else 0 end`,
+    of: (row) => Number(outcomeOf(row) === outcome),
+    description,
+  };
+}
+
+function outcomeOf({ state, error_code }: EndedRow): RequestOutcome {
+  if (state === 'interrupted') return 'interrupted';
+  if (error_code === null) return 'completed';
+  return error_code === CLIENT_DISCONNECTED ? 'client_disconnected' : 'error';
+}
+
+/** What differs in a row whose request was rejected because it could not be settled in time. */
+export const WAIVED = {
+  billed: 0,
+  cost_pico: 0n,
+  finish_reason: null,
+  error_code: 'storage_unavailable',
+  http_status: 503,
+} as const satisfies Partial<Record<keyof LedgerRow, unknown>>;
 
 type DayKey = [account: string, day: number, model: string, key: string];
 

@@ -1,9 +1,8 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { CHECKPOINTED, INITIAL, OPENED, SETTLED, type Column } from '../../database/ledger-columns.ts';
-import { RollUps } from './roll-ups.ts';
+import { ENDED, RollUps, USAGE_SUMS, WAIVED, type EndedRow } from './roll-ups.ts';
 import type { BatchResult } from './store.ts';
-import { ENDED, USAGE_SUMS, type EndedRow } from './sums.ts';
-import { settledIndex, WAIVED, type Batch, type UsageKey, type Value } from './write.ts';
+import { settledIndex, type Batch, type UsageKey, type Value } from './write.ts';
 
 /** Milliseconds that a transaction waits for the lock of another process. */
 const BUSY_MS = 5000;

@@ -3,7 +3,6 @@ import {
   OPENED,
   SETTLED,
   type Column,
-  type LedgerRow,
   type LedgerState,
   type RowOf,
 } from '../../database/ledger-columns.ts';
@@ -11,7 +10,7 @@ import { NO_USAGE, type Usage } from '../../generation.ts';
 import { costOf, type TokenPrice } from './cost.ts';
 import { bucketOf } from './histogram.ts';
 import type { OpenedRow, RunningCounts, Settlement } from './ledger.ts';
-import { CLIENT_DISCONNECTED } from './sums.ts';
+import { CLIENT_DISCONNECTED, WAIVED } from './roll-ups.ts';
 
 /** A column value. Rows are passed to the database as arrays, which cost less than objects. */
 export type Value = string | number | bigint | null;
@@ -90,15 +89,6 @@ export function settledValues(id: string, opened: RowStart, ended: Settlement): 
   const settled: Partial<RowOf<'settle'>> = { state: 'settled', costPico };
   return [id, ttft, speed, ...valuesOf(SETTLED, settled, ended.usage, ended)];
 }
-
-/** What differs in a row whose request was rejected because it could not be settled in time. */
-export const WAIVED = {
-  billed: 0,
-  cost_pico: 0n,
-  finish_reason: null,
-  error_code: 'storage_unavailable',
-  http_status: 503,
-} as const satisfies Partial<Record<keyof LedgerRow, Value>>;
 
 /** Returns the index of a column in the values of `SETTLED`. */
 export function settledIndex(name: string): number {

@@ -1,4 +1,4 @@
-import { COUNT_NAMES } from '../../accounts/ledger/sums.ts';
+import { COUNT_NAMES } from '../../accounts/ledger/roll-ups.ts';
 import { accountOperations } from './contract/accounts.ts';
 import { auditOperations } from './contract/audit.ts';
 import { invitationOperations } from './contract/invitations.ts';

@@ -4,7 +4,7 @@ import {
   type RequestField,
   type RequestJson,
 } from '../../../accounts/ledger/request-json.ts';
-import { COUNTS, type Count, type CountName } from '../../../accounts/ledger/sums.ts';
+import { COUNTS, type Count, type CountName } from '../../../accounts/ledger/roll-ups.ts';
 import { appliedLimit } from './limits.ts';
 import { component, time, usd } from './schemas.ts';
 

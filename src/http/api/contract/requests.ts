@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { DEFAULT_PAGE, MAX_REQUESTS_PAGE } from '../../../accounts/bounds.ts';
-import { REQUEST_OUTCOMES } from '../../../accounts/ledger/sums.ts';
+import { REQUEST_OUTCOMES } from '../../../accounts/ledger/roll-ups.ts';
 import { receipt, request } from './ledger.ts';
 import { operations } from './operation.ts';
 import { component, filterText, id, moment, newestPageQuery, pageOf, time } from './schemas.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { DAY_CURSOR, MAX_HOURLY_DAYS } from '../../../accounts/bounds.ts';
-import { USAGE_DIMENSIONS } from '../../../accounts/ledger/sums.ts';
+import { USAGE_DIMENSIONS } from '../../../accounts/ledger/roll-ups.ts';
 import { usageRow } from './ledger.ts';
 import { limitFields } from './limits.ts';
 import { operations } from './operation.ts';
