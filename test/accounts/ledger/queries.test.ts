@@ -78,6 +78,8 @@ for (const databases of testDatabases()) {
       }
       assert.deepEqual(pages, [303, 309]);
       assert.equal(new Set(found).size, 612);
+      const byKey = await readUsagePage(database, { ...query, by: ['key'] }, { maxRows: 300 });
+      assert.deepEqual([byKey.rows.length, byKey.nextDay], [612, null]);
       const byModel = await readUsage(database, { ...query, by: ['model'] });
       assert.deepEqual(
         byModel.map(({ model, requests, ttft_ms }) => [model, requests, ttft_ms !== null]),

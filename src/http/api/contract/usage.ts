@@ -43,7 +43,7 @@ export const usageOperations = operations({
         .regex(BY, `expected a comma-separated list of ${USAGE_DIMENSIONS.join(', ')}, each at most once`)
         .optional()
         .describe(
-          `Comma-separated list of ${USAGE_DIMENSIONS.join(', ')}. With \`hour\`, a page covers at most ${MAX_HOURLY_DAYS} days. With \`hour\` or \`day\`, a page ends after the day in which it reaches about 5,000 rows. Default: one total.`,
+          `Comma-separated list of ${USAGE_DIMENSIONS.join(', ')}. With \`hour\`, a page covers at most ${MAX_HOURLY_DAYS} days. With \`hour\` or \`day\`, a page ends after the day in which it reaches about 5,000 rows; without them, one page has all rows. Default: one total.`,
         ),
       from: day.optional().describe('First day. Default: the first of this month.'),
       to: day
