@@ -358,8 +358,8 @@ export function promptTexts(request: GenerationRequest): readonly string[] {
 
 const TOOL_TEXTS = new WeakMap<readonly Tool[], readonly string[]>();
 
-/** Kept for the next estimate of the same request, because the schemas of tools can be large. */
-function toolTexts(tools: readonly Tool[]): readonly string[] {
+/** Returns the tools as JSON. Kept for the next estimate of the same request, because their schemas can be large. */
+export function toolTexts(tools: readonly Tool[]): readonly string[] {
   if (tools.length === 0) return [];
   let texts = TOOL_TEXTS.get(tools);
   if (texts === undefined) TOOL_TEXTS.set(tools, (texts = tools.map((tool) => JSON.stringify(tool))));

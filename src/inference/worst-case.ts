@@ -1,6 +1,7 @@
 import { costOf } from '../accounts/ledger/cost.ts';
 import {
   promptTexts,
+  toolTexts,
   type ChatRequest,
   type GenerationRequest,
   type Message,
@@ -136,6 +137,7 @@ function* chatTokens(request: ChatRequest): Iterable<number> {
   for (const text of promptTexts(request)) yield textTokens(text);
   for (const message of messages) yield* addedToMessage(message);
   for (const { parameters } of tools) yield TOKENS_PER_MEMBER * membersOf(parameters);
+  for (const text of toolTexts(tools)) yield unicodeEscapeBytes(text);
   yield TOKENS_PER_MEMBER * membersOf(templateVariables);
   if (responseFormat.type !== 'json_schema') return;
   // Servers put the schema of a response format into the prompts of some models.
@@ -171,6 +173,14 @@ const NAME_END = /(?<!\\)"\s*:/g;
 /** Returns how many bytes longer a text is as a JSON string. */
 function escapeBytes(text: string): number {
   return Buffer.byteLength(JSON.stringify(text)) - Buffer.byteLength(text);
+}
+
+/** Returns how many bytes longer a text is if JSON escapes all characters outside ASCII, as the template of Reka does with tools. */
+function unicodeEscapeBytes(text: string): number {
+  let units = 0;
+  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) >= 0x7f) units++;
+  // An escape has six bytes, and the other characters have one.
+  return 6 * units + text.length - units - Buffer.byteLength(text);
 }
 
 /** Returns the number of members and elements of a JSON value, including nested ones, or a few more. */

@@ -108,6 +108,61 @@ test(
   },
 );
 
+test(
+  'no chat template writes a text in more bytes than the worst case includes',
+  { skip: PUBLISHED.length === 0 },
+  () => {
+    const model = modelOf(10_000_000, 1, { prompt: 1, completion: 1 });
+    const places = {
+      user: (text: string) => chatWith({ user: text }),
+      result: (text: string) => chatWith({ result: text }),
+      argument: (text: string) => chatWith({ argument: text }),
+      description: (text: string) => chatWith({ description: text }),
+      parameter: (text: string) => chatWith({ parameter: text }),
+    };
+    const texts = ['é', '語', '😀', '"', '\\', '\u0001', '\u007f', '<'];
+    for (const { name, source } of PUBLISHED) {
+      const template = new ChatTemplate(source, { bos: '<s>', eos: '</s>' });
+      for (const [place, request] of Object.entries(places)) {
+        for (const text of texts) {
+          const [short, long] = [request(`a ${text}`), request(`a ${text.repeat(1000)}`)];
+          const bytes = renderedBytes(template, long) - renderedBytes(template, short);
+          const tokens = worstCase(long, model).promptTokens - worstCase(short, model).promptTokens;
+          // A token has at least one byte.
+          assert.ok(bytes <= tokens, `${name}: ${bytes} bytes of ${text} in ${place}, ${tokens} tokens`);
+        }
+      }
+    }
+  },
+);
+
+/** A chat with a call, and texts in some places. */
+function chatWith({
+  user = 'Hi',
+  result = 'It.',
+  argument = 'b',
+  description = 'Finds.',
+  parameter = 'c',
+}): ChatRequest {
+  const toolCalls = [{ id: 'call_1', name: 'find', arguments: JSON.stringify({ q: argument }) }];
+  const properties = { q: { type: 'string', description: parameter } };
+  return chat(
+    {},
+    {
+      messages: [
+        { role: 'user', content: user },
+        { role: 'assistant', content: null, reasoning: null, toolCalls },
+        { role: 'tool', toolCallId: 'call_1', content: result },
+      ],
+      tools: [{ name: 'find', description, parameters: { type: 'object', properties }, strict: false }],
+    },
+  );
+}
+
+function renderedBytes(template: ChatTemplate, request: ChatRequest): number {
+  return template.render(request).segments.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0);
+}
+
 const FIND: Tool = { name: 'find', description: null, parameters: { type: 'object' }, strict: false };
 
 /** Templates that write tools as XML or code add most for properties with short names. */
