@@ -46,6 +46,9 @@ export const limitsSchema = z.strictObject({
 
 export type PlanLimits = z.output<typeof limitsSchema>;
 
+/** The name of a limit in the configuration. */
+export type LimitName = Exclude<keyof PlanLimits, 'burst' | 'models'>;
+
 export const planSchema = limitsSchema.extend({
   weight: z
     .number()

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
+import { LIMIT_HEADERS } from '../accounts/limits/limit-status.ts';
 import { errorBody } from '../openai/error-body.ts';
 import type { JsonBody } from '../openai/json-thread.ts';
 import { ServiceError } from '../errors.ts';
@@ -47,10 +48,7 @@ const EXPOSED = [
   'retry-after-ms',
   'x-should-retry',
   'x-sluice-idempotent-replay',
-  ...['limit', 'remaining', 'reset'].flatMap((word) => [
-    `x-ratelimit-${word}-requests`,
-    `x-ratelimit-${word}-tokens`,
-  ]),
+  ...LIMIT_HEADERS,
 ].join(', ');
 
 /** Longest wait, in milliseconds, that OpenAI's Node client respects. If the wait is longer, it retries soon. */

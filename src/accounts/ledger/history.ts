@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
 import type { HistoryEntry, UsageHistory } from '../limits/limits.ts';
@@ -10,17 +10,15 @@ export function openUsageHistory(database: Database): UsageHistory {
   return { read: (...query) => read(database, ...query) };
 }
 
-interface UsageSourceRow {
-  source: 'ended' | 'excepted' | 'open' | 'recent';
-  key_id: string;
-  model: string;
-  requests: number;
-  /** For `recent`: all tokens. For the others: the tokens of today. */
-  tokens: number;
-  month_tokens: number;
+interface UsageRow extends RecentUsage {
+  state: HistoryEntry['state'];
+  period: keyof typeof WINDOWS;
   high_pico: string;
   low_pico: string;
 }
+
+/** The windows in which the rows of a query count. */
+const WINDOWS = { recent: ['minute'], today: ['day', 'month'], month: ['month'] } as const;
 
 /**
  * A single statement reads one snapshot, so a request that ends during the read is either open or ended, never both.
@@ -36,36 +34,40 @@ async function read(
   const at = new Date(atMs);
   const month = [0, 1].map((ahead) => Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + ahead));
   const [fromMs = 0, toMs = 0] = month;
-  const day = sql`started_at / 86400000`;
-  const { rows } = await sql<UsageSourceRow>`
-    select 'ended' as source, key_id, model, 0 as requests,
-      cast(sum(case when day = ${today} then billed_tokens else 0 end) as bigint) as tokens,
-      cast(sum(billed_tokens) as bigint) as month_tokens,
-      ${sql.join(halfSums(sql`cost_pico`))}
+  const period = (day: RawBuilder<unknown>) =>
+    sql`case when ${day} = ${today} then 'today' else 'month' end as period`;
+  const startDay = sql`started_at / 86400000`;
+  const { rows } = await sql<UsageRow>`
+    select 'settled' as state, ${period(sql`day`)}, key_id, model, 0 as requests,
+      cast(sum(billed_tokens) as bigint) as tokens, ${sql.join(halfSums(sql`cost_pico`))}
     from usage_days
     where account_id = ${accountId} and day >= ${dayOf(fromMs)} and day < ${dayOf(toMs)}
-    group by key_id, model
+    group by key_id, model, period
     union all
-    select 'excepted', key_id, model, 0,
-      cast(sum(case when ${day} = ${today} then billed * (prompt_tokens + completion_tokens) else 0 end) as bigint),
-      cast(sum(billed * (prompt_tokens + completion_tokens)) as bigint),
-      ${sql.join(halfSums(sql`cost_pico`))}
+    select 'settled', ${period(startDay)}, key_id, model, 0,
+      cast(-sum(billed * (prompt_tokens + completion_tokens)) as bigint), ${sql.join(halfSums(sql`(-cost_pico)`))}
     from ledger
     where ${isOneOf(database, exceptIds)} and state <> 'open' and account_id = ${accountId}
       and started_at >= ${fromMs} and started_at < ${toMs}
-    group by key_id, model
+    group by key_id, model, period
     union all
-    select 'open', key_id, model, 0,
-      cast(sum(case when ${day} = ${today} then reserved_tokens else 0 end) as bigint),
-      cast(sum(reserved_tokens) as bigint),
-      ${sql.join(halfSums(sql`reserved_pico`))}
+    select 'reserved', ${period(startDay)}, key_id, model, 0,
+      cast(sum(reserved_tokens) as bigint), ${sql.join(halfSums(sql`reserved_pico`))}
     from ledger
     where state = 'open' and account_id = ${accountId} and epoch in (select epoch from instances where live = 1)
       and started_at >= ${fromMs} and started_at < ${toMs}
-    group by key_id, model
+    group by key_id, model, period
     union all
     ${recent(accountId, atMs - recentMs)}`.execute(database.kysely);
-  return merged(rows);
+  return rows.map((row) => ({
+    keyId: row.key_id,
+    model: row.model,
+    state: row.state,
+    windows: WINDOWS[row.period],
+    requests: row.requests,
+    tokens: row.tokens,
+    pico: wholeSum(row),
+  }));
 }
 
 /** The IDs are one parameter, because there can be more of them than the maximum number of parameters. */
@@ -94,57 +96,12 @@ export async function readRecentUsage(
 }
 
 function recent(accountId: string, sinceMs: number) {
-  return sql<UsageSourceRow>`
-    select 'recent' as source, key_id, model, count(*) as requests,
+  return sql<UsageRow>`
+    select 'settled' as state, 'recent' as period, key_id, model, count(*) as requests,
       cast(sum(case when state = 'open' then reserved_tokens else prompt_tokens + completion_tokens end) as bigint)
         as tokens,
-      0 as month_tokens, '0' as high_pico, '0' as low_pico
+      '0' as high_pico, '0' as low_pico
     from ledger
     where account_id = ${accountId} and id >= ${firstIdAt(sinceMs)} and (state = 'open' or billed = 1)
     group by key_id, model`;
-}
-
-function merged(rows: readonly UsageSourceRow[]): HistoryEntry[] {
-  const entries = new Map<string, HistoryEntry>();
-  for (const row of rows) {
-    const name = `${row.key_id}\n${row.model}`;
-    const entry = entries.get(name) ?? empty(row);
-    entries.set(name, entry);
-    switch (row.source) {
-      case 'ended':
-        entry.dayTokens += row.tokens;
-        entry.monthTokens += row.month_tokens;
-        entry.monthPico += wholeSum(row);
-        break;
-      case 'excepted':
-        entry.dayTokens -= row.tokens;
-        entry.monthTokens -= row.month_tokens;
-        entry.monthPico -= wholeSum(row);
-        break;
-      case 'open':
-        entry.openDayTokens = row.tokens;
-        entry.openMonthTokens = row.month_tokens;
-        entry.openMonthPico = wholeSum(row);
-        break;
-      case 'recent':
-        entry.recentRequests = row.requests;
-        entry.recentTokens = row.tokens;
-    }
-  }
-  return [...entries.values()];
-}
-
-function empty({ key_id: keyId, model }: UsageSourceRow): HistoryEntry {
-  return {
-    keyId,
-    model,
-    dayTokens: 0,
-    monthTokens: 0,
-    monthPico: 0n,
-    openDayTokens: 0,
-    openMonthTokens: 0,
-    openMonthPico: 0n,
-    recentRequests: 0,
-    recentTokens: 0,
-  };
 }

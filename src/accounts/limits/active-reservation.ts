@@ -1,12 +1,7 @@
+import type { Periods } from './calendar.ts';
 import type { RequestAmounts } from './counts.ts';
 import type { Demand, Reservation } from './limits.ts';
-import { minuteTokens, scopeId, type ScopeLimits } from './scope-limits.ts';
-
-/** The UTC day and month in which a request was admitted, on the clock of the store. */
-export interface AdmissionPeriod {
-  day: number;
-  month: number;
-}
+import { scopeId, type ScopeLimits } from './scope-limits.ts';
 
 /** A scope in which a request is counted. */
 export interface CountedScope {
@@ -25,23 +20,16 @@ export class ActiveReservation implements Reservation {
   readonly scopes: readonly ScopeLimits[];
   readonly tokens: number;
   readonly pico: bigint;
-  readonly nano: number;
-  /** The UTC day and month of its admission. It is counted in these. */
-  readonly day: number;
-  readonly month: number;
+  readonly amounts: RequestAmounts;
+  /** When it was admitted, on the clock of the store. It is counted in these periods. */
+  readonly periods: Periods;
   /** JSON of the limits that applied, for the ledger. Set after admission. */
   appliedLimits = '[]';
-  readonly #reservedShare: number;
   /** Its ID in the shared store and the instance that owns it; null: not stored. */
   stored: { id: string; instance: string } | null = null;
   settled = false;
 
-  constructor(
-    demand: Demand,
-    scopes: readonly ScopeLimits[],
-    amounts: RequestAmounts,
-    admitted: AdmissionPeriod,
-  ) {
+  constructor(demand: Demand, scopes: readonly ScopeLimits[], amounts: RequestAmounts, periods: Periods) {
     this.requestId = demand.requestId;
     this.accountId = demand.accountId;
     this.keyId = demand.keyId;
@@ -49,10 +37,8 @@ export class ActiveReservation implements Reservation {
     this.scopes = scopes;
     this.tokens = demand.worstTokens;
     this.pico = demand.worstPico;
-    this.nano = amounts.nano;
-    this.day = admitted.day;
-    this.month = admitted.month;
-    this.#reservedShare = amounts.reservedShare;
+    this.amounts = amounts;
+    this.periods = periods;
   }
 
   /** Returns the four scopes in which it is counted, whether or not they have limits. */
@@ -64,11 +50,6 @@ export class ActiveReservation implements Reservation {
       this.#counted('key', null),
       this.#counted('key', model),
     ];
-  }
-
-  /** Returns the tokens reserved from the tokens-per-minute bucket of `limits`; 0: no such limit. */
-  minuteTokensOf(limits: ScopeLimits): number {
-    return limits.tokens === null ? 0 : minuteTokens(limits.tokens, this.tokens, this.#reservedShare);
   }
 
   #counted(scope: 'account' | 'key', model: string | null): CountedScope {

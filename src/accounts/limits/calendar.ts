@@ -1,4 +1,5 @@
 import { DAY_MS, dayOf } from '../ledger/days.ts';
+import type { LimitKind } from './kinds.ts';
 
 /** Converts Unix milliseconds to the UTC month, in months since the year 0. */
 export function utcMonth(atMs: number): number {
@@ -6,13 +7,21 @@ export function utcMonth(atMs: number): number {
   return date.getUTCFullYear() * 12 + date.getUTCMonth();
 }
 
-/** Returns the end of the UTC day, in Unix milliseconds. */
-export function endOfDay(atMs: number): number {
-  return (dayOf(atMs) + 1) * DAY_MS;
+/** The UTC day and month that are counted, as `dayOf` and `utcMonth` return them. */
+export interface Periods {
+  readonly day: number;
+  readonly month: number;
 }
 
-/** Returns the end of the UTC month, in Unix milliseconds. */
-export function endOfMonth(atMs: number): number {
+/** Whether both are in the same period of a calendar window. All other windows have no periods. */
+export function inSamePeriod(window: LimitKind['window'], one: Periods, other: Periods): boolean {
+  if (window === 'day') return one.day === other.day;
+  return window !== 'month' || one.month === other.month;
+}
+
+/** Returns the end of the UTC day or month, in Unix milliseconds. */
+export function endOf(period: 'day' | 'month', atMs: number): number {
+  if (period === 'day') return (dayOf(atMs) + 1) * DAY_MS;
   const date = new Date(atMs);
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1);
 }

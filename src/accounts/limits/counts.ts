@@ -1,29 +1,43 @@
-import { minuteTokens, UNITS, type TokenBucket, type ScopeLimits } from './scope-limits.ts';
+import { endOf } from './calendar.ts';
+import type { LimitKind, Unit } from './kinds.ts';
+import type { ActualUsage, Demand } from './limits.ts';
+import { nanoOfPico } from './money.ts';
+import { PARTS, type Limit, type ScopeLimits } from './scope-limits.ts';
 
-/**
- * Usage of one scope. For calendar periods, `settled` is what finished requests have used and `reserved` is the
- * maximum that running requests may use; the limit applies to their sum.
- */
-export interface ScopeCounts {
-  /** Units used from the buckets, `UNITS` per request or token. Exceeds the capacity when the bucket is in debt. */
-  readonly requestsSpent: number;
-  readonly tokensSpent: number;
-  readonly running: number;
-  readonly daySettled: number;
-  readonly dayReserved: number;
-  readonly monthSettled: number;
-  readonly monthReserved: number;
-  /** Nano-dollars. */
-  readonly nanoSettled: number;
-  readonly nanoReserved: number;
+/** What counts against a limit of one kind. */
+export class Count {
+  readonly kind: LimitKind;
+  /** Null: no such limit. */
+  limit: Limit | null;
+  /**
+   * What ended requests have used. For buckets, the used parts, with those of running requests: `PARTS` per request or
+   * token, more than the capacity when the bucket is in debt.
+   */
+  settled: number;
+  /** The most that running requests may use. The limit applies to the sum. */
+  reserved: number;
+
+  constructor(kind: LimitKind, limit: Limit | null = null, settled = 0, reserved = 0) {
+    this.kind = kind;
+    this.limit = limit;
+    this.settled = settled;
+    this.reserved = reserved;
+  }
 }
 
-/** The amounts that a request takes from each of its scopes. */
-export interface RequestAmounts {
-  /** The maximum that the request can use, in tokens and nano-dollars. */
-  readonly tokens: number;
-  readonly nano: number;
-  /** Largest share of a bucket's tokens that one request reserves. */
+/** The usage of one scope. */
+export interface ScopeCounts {
+  readonly limits: ScopeLimits;
+  /** In the order of `KINDS`, whether or not there is a limit. */
+  readonly counts: readonly Count[];
+}
+
+/** Amounts of each unit: requests, tokens and nano-dollars. */
+export type Amounts = Readonly<Record<Unit, number>>;
+
+/** The most that a request can use, and how it counts. */
+export interface RequestAmounts extends Amounts {
+  /** Largest share of a bucket that one request reserves. */
   readonly reservedShare: number;
   /**
    * Factor by which a request counts: 1, or the number of instances while they cannot share counters, so that each
@@ -32,48 +46,84 @@ export interface RequestAmounts {
   readonly weight: number;
 }
 
-/** Whether a scope has room for the request. `ADMIT` in `valkey-scripts.ts` implements the same rule. */
-export function hasRoom(limits: ScopeLimits, counts: ScopeCounts, amounts: RequestAmounts): boolean {
-  return (
-    (limits.requests === null || bucketWaitMs(limits.requests, counts.requestsSpent, amounts.weight) === 0) &&
-    (limits.tokens === null ||
-      bucketWaitMs(limits.tokens, counts.tokensSpent, reservedTokens(limits.tokens, amounts)) === 0) &&
-    (limits.inFlight === null || mayRun(limits.inFlight, counts.running, amounts.weight)) &&
-    (limits.dayTokens === null ||
-      counts.daySettled + (counts.dayReserved + amounts.tokens) * amounts.weight <= limits.dayTokens) &&
-    (limits.monthTokens === null ||
-      counts.monthSettled + (counts.monthReserved + amounts.tokens) * amounts.weight <= limits.monthTokens) &&
-    (limits.monthNano === null ||
-      counts.nanoSettled + (counts.nanoReserved + amounts.nano) * amounts.weight <= limits.monthNano)
-  );
+/** Returns the most that a request can use. */
+export function amountsOf(demand: Demand, reservedShare: number, weight: number): RequestAmounts {
+  const usd = nanoOfPico(demand.worstPico);
+  return { requests: 1, tokens: demand.worstTokens, usd, reservedShare, weight };
+}
+
+/** Returns what a request has used. */
+export function usedAmounts({ request, tokens, pico }: ActualUsage): Amounts {
+  return { requests: request ? 1 : 0, tokens, usd: nanoOfPico(pico) };
+}
+
+/** Returns the amount of a unit. Faster than a computed property. */
+export function amountIn(unit: Unit, { requests, tokens, usd }: Amounts): number {
+  return unit === 'requests' ? requests : unit === 'tokens' ? tokens : usd;
+}
+
+/** Estimated wait for a running request to end, in milliseconds. */
+const RUNNING_WAIT_MS = 1000;
+
+/** When a request over a limit would be admitted if no others arrived, in milliseconds; null: never. */
+export interface Wait {
+  readonly until: 'refilled' | 'request ends' | 'period ends' | 'never';
+  readonly ms: number | null;
 }
 
 /**
- * Whether another request may run. Each instance may always run one request, even if the limit is below the number of
- * instances.
+ * Returns how long a request must wait for a limit; null: it is within the limit. At a weight of 1, a request is within a
+ * limit of any kind if the sum of what is settled, reserved and requested is at most the bound. `ADMIT` in
+ * `valkey-scripts.ts` checks that sum.
  */
-export function mayRun(bound: number, running: number, weight: number): boolean {
-  return running === 0 || (running + 1) * weight <= bound;
+export function waitFor(
+  limit: Limit,
+  { settled, reserved }: Count,
+  amounts: RequestAmounts,
+  nowMs: number,
+): Wait | null {
+  const { kind, bound } = limit;
+  const { weight } = amounts;
+  switch (kind.window) {
+    case 'minute': {
+      const needed = Math.min(bucketAmount(limit, amounts) * weight, bound) * PARTS;
+      const lacking = settled + needed - bound * PARTS;
+      return lacking <= 0 ? null : { until: 'refilled', ms: Math.ceil(lacking / limit.perMinute) };
+    }
+    case 'running':
+      // Each instance may always run one request, even if the limit is below the number of instances.
+      if (reserved === 0 || (reserved + amountIn(kind.unit, amounts)) * weight <= bound) return null;
+      return { until: 'request ends', ms: RUNNING_WAIT_MS };
+    case 'day':
+    case 'month': {
+      const amount = amountIn(kind.unit, amounts);
+      if (settled + (reserved + amount) * weight <= bound) return null;
+      if (amount > bound) return { until: 'never', ms: null };
+      // The request would fit without the running requests, at a weight of 1. The running requests usually end, and the
+      // instances usually share counters again, before the period ends.
+      if (settled + amount <= bound) return { until: 'request ends', ms: RUNNING_WAIT_MS };
+      return { until: 'period ends', ms: endOf(kind.window, nowMs) - nowMs };
+    }
+  }
 }
 
-/** Returns the tokens that a request takes from the bucket, times its weight. */
-export function reservedTokens(bucket: TokenBucket, amounts: RequestAmounts): number {
-  return minuteTokens(bucket, amounts.tokens, amounts.reservedShare) * amounts.weight;
+/** Returns what a request takes from a bucket. Tokens that it uses beyond that become a debt of the bucket. */
+export function bucketAmount({ kind, bound }: Limit, amounts: RequestAmounts): number {
+  return Math.min(amountIn(kind.unit, amounts), largestShare(bound, amounts.reservedShare));
 }
 
-/** Returns the milliseconds until the amount is available, or until the bucket is full if that is less. */
-export function bucketWaitMs(bucket: TokenBucket, spent: number, amount: number): number {
-  const needed = Math.min(amount, bucket.capacity) * UNITS;
-  const lacking = spent + needed - bucket.capacity * UNITS;
-  return lacking <= 0 ? 0 : Math.ceil(lacking / bucket.perMinute);
+/** Returns the most that one request takes from a bucket. */
+export function largestShare(capacity: number, reservedShare: number): number {
+  return Math.max(1, Math.floor(capacity * reservedShare));
 }
 
-/** Returns the whole requests or tokens left in a bucket, at least 0. */
-export function bucketLeft(bucket: TokenBucket, spent: number): number {
-  return Math.max(0, Math.floor(bucket.capacity - spent / UNITS));
+/** Returns what is left of a limit, at least 0; whole requests or tokens for a bucket. */
+export function leftOf({ kind, bound }: Limit, { settled, reserved }: Count): number {
+  const left = kind.window === 'minute' ? Math.floor(bound - settled / PARTS) : bound - settled - reserved;
+  return Math.max(0, left);
 }
 
 /** Returns the milliseconds until the bucket is full. */
-export function bucketResetMs(bucket: TokenBucket, spent: number): number {
-  return Math.ceil(spent / bucket.perMinute);
+export function refillMs({ perMinute }: Limit, { settled }: Count): number {
+  return Math.ceil(settled / perMinute);
 }

@@ -1,18 +1,8 @@
 import { ServiceError } from '../../errors.ts';
+import { Count } from './counts.ts';
+import { KINDS, type LimitKind } from './kinds.ts';
 import type { HistoryEntry, UsageHistory } from './limits.ts';
 import { nanoOfPico } from './money.ts';
-
-/** The usage of one scope, from the ledger. */
-export interface ScopeHistory {
-  dayTokens: number;
-  monthTokens: number;
-  monthNano: number;
-  openDayTokens: number;
-  openMonthTokens: number;
-  openMonthNano: number;
-  recentRequests: number;
-  recentTokens: number;
-}
 
 /**
  * Usage older than this is not subtracted from a bucket when its counters are read from the ledger, in milliseconds: the
@@ -36,27 +26,27 @@ export async function readHistory(
   }
 }
 
-/** Sums the entries of a key and a model; null: all. */
+/** Sums the entries of a key and a model; null: all. Buckets get requests or tokens, not parts. */
 export function sumHistory(
   entries: readonly HistoryEntry[],
   keyId: string | null,
   model: string | null,
-): ScopeHistory {
+): Count[] {
   const matching = entries.filter(
     (entry) => (keyId === null || entry.keyId === keyId) && (model === null || entry.model === model),
   );
-  const sum = (of: (entry: HistoryEntry) => number): number =>
-    matching.reduce((total, entry) => total + of(entry), 0);
-  const nano = (of: (entry: HistoryEntry) => bigint): number =>
-    nanoOfPico(matching.reduce((total, entry) => total + of(entry), 0n));
-  return {
-    dayTokens: sum((entry) => entry.dayTokens),
-    monthTokens: sum((entry) => entry.monthTokens),
-    monthNano: nano((entry) => entry.monthPico),
-    openDayTokens: sum((entry) => entry.openDayTokens),
-    openMonthTokens: sum((entry) => entry.openMonthTokens),
-    openMonthNano: nano((entry) => entry.openMonthPico),
-    recentRequests: sum((entry) => entry.recentRequests),
-    recentTokens: sum((entry) => entry.recentTokens),
-  };
+  return KINDS.map(
+    (kind) => new Count(kind, null, sumOf(matching, kind, 'settled'), sumOf(matching, kind, 'reserved')),
+  );
+}
+
+function sumOf(
+  entries: readonly HistoryEntry[],
+  { unit, window }: LimitKind,
+  state: HistoryEntry['state'],
+): number {
+  const counted = entries.filter((entry) => entry.state === state && entry.windows.includes(window));
+  return unit === 'usd'
+    ? nanoOfPico(counted.reduce((sum, { pico }) => sum + pico, 0n))
+    : counted.reduce((sum, entry) => sum + entry[unit], 0);
 }

@@ -1,39 +1,47 @@
-import { endOfDay, endOfMonth, formatDuration } from './calendar.ts';
-import { bucketLeft, bucketResetMs, type ScopeCounts } from './counts.ts';
-import type { LimitName, LimitStatus, RateLimitHeaders } from './limits.ts';
+import type { LimitName } from '../../config/plan.ts';
+import { endOf, formatDuration } from './calendar.ts';
+import { leftOf, refillMs, type Count, type ScopeCounts } from './counts.ts';
+import { BUCKETS } from './kinds.ts';
+import type { LimitStatus, RateLimitHeaders } from './limits.ts';
 import { usdOfNano } from './money.ts';
-import { LIMIT_NAMES, type TokenBucket, type ScopeLimits } from './scope-limits.ts';
+import type { Limit, ScopeLimits } from './scope-limits.ts';
+
+/** The `x-ratelimit-*` headers of each bucket. */
+const HEADERS = BUCKETS.map(({ index, unit }) => ({
+  index,
+  limit: `x-ratelimit-limit-${unit}`,
+  remaining: `x-ratelimit-remaining-${unit}`,
+  reset: `x-ratelimit-reset-${unit}`,
+}));
+
+/** The names of all `x-ratelimit-*` headers. */
+export const LIMIT_HEADERS: readonly string[] = (['limit', 'remaining', 'reset'] as const).flatMap((word) =>
+  HEADERS.map((names) => names[word]),
+);
 
 /**
  * Returns the `x-ratelimit-*` headers for the request limit and the token limit that have the least left. `limit` is
  * the bucket's capacity, `reset` the time until it is full.
  */
-export function headersOf(scopes: readonly ScopeLimits[], counts: readonly ScopeCounts[]): RateLimitHeaders {
+export function headersOf(scopes: readonly ScopeCounts[]): RateLimitHeaders {
   const headers: string[] = [];
-  for (const kind of ['requests', 'tokens'] as const) {
-    let tightest: TokenBucket | null = null;
+  for (const names of HEADERS) {
+    let tightest: Limit | null = null;
+    let tightestCount: Count | null = null;
     let left = Infinity;
-    let spent = 0;
-    for (let index = 0; index < scopes.length; index++) {
-      const bucket = scopes[index]?.[kind];
-      const used = counts[index];
-      if (!bucket || !used) continue;
-      const missing = kind === 'requests' ? used.requestsSpent : used.tokensSpent;
-      const remaining = bucketLeft(bucket, missing);
+    for (const { limits, counts } of scopes) {
+      const limit = limits.limits[names.index];
+      const count = counts[names.index];
+      if (!limit || !count) continue;
+      const remaining = leftOf(limit, count);
       if (remaining >= left) continue;
-      tightest = bucket;
+      tightest = limit;
+      tightestCount = count;
       left = remaining;
-      spent = missing;
     }
-    if (tightest === null) continue;
-    headers.push(
-      `x-ratelimit-limit-${kind}`,
-      String(tightest.capacity),
-      `x-ratelimit-remaining-${kind}`,
-      String(left),
-      `x-ratelimit-reset-${kind}`,
-      formatDuration(bucketResetMs(tightest, spent)),
-    );
+    if (tightest === null || tightestCount === null) continue;
+    const reset = formatDuration(refillMs(tightest, tightestCount));
+    headers.push(names.limit, String(tightest.bound), names.remaining, String(left), names.reset, reset);
   }
   return headers;
 }
@@ -61,48 +69,35 @@ type AppliedLimitTuple = [
  * Returns the limits that apply to a request, and how much remains of each, as JSON for the receipt. Runs for
  * every request, so it does not use `JSON.stringify`, which is slower. `readAppliedLimits` parses the result.
  */
-export function appliedLimits(scopes: readonly ScopeLimits[], counts: readonly ScopeCounts[]): string {
+export function appliedLimits(scopes: readonly ScopeCounts[]): string {
   let tuples = '';
-  for (let index = 0; index < scopes.length; index++) {
-    const limits = scopes[index];
-    const used = counts[index];
-    if (!limits || !used) continue;
-    const { requests, tokens, inFlight, dayTokens, monthTokens, monthNano } = limits;
+  for (const { limits, counts } of scopes) {
     const starts = tupleStarts(limits);
-    if (requests !== null) tuples += `${starts.requests}${bucketLeft(requests, used.requestsSpent)}],`;
-    if (tokens !== null) tuples += `${starts.tokens}${bucketLeft(tokens, used.tokensSpent)}],`;
-    if (inFlight !== null) tuples += `${starts.inFlight}${Math.max(0, inFlight - used.running)}],`;
-    if (dayTokens !== null)
-      tuples += `${starts.dayTokens}${left(dayTokens, used.daySettled, used.dayReserved)}],`;
-    if (monthTokens !== null)
-      tuples += `${starts.monthTokens}${left(monthTokens, used.monthSettled, used.monthReserved)}],`;
-    if (monthNano !== null) {
-      const rest = usdOfNano(left(monthNano, used.nanoSettled, used.nanoReserved));
-      tuples += `${starts.monthNano}"${rest}"],`;
+    for (const count of counts) {
+      const { limit } = count;
+      if (limit === null) continue;
+      const { index, unit } = count.kind;
+      const left = leftOf(limit, count);
+      if (unit === 'usd') tuples += `${starts[index]}"${usdOfNano(left)}"],`;
+      else tuples += `${starts[index]}${left}],`;
     }
   }
   return `[${tuples.slice(0, -1)}]`;
 }
 
-type TupleStarts = Readonly<Record<keyof typeof LIMIT_NAMES, string>>;
-
-const TUPLE_STARTS = new WeakMap<ScopeLimits, TupleStarts>();
+const TUPLE_STARTS = new WeakMap<ScopeLimits, readonly string[]>();
 
 /** Returns the start of the JSON tuple of each limit. The rest, the amount left, differs between requests. */
-function tupleStarts(limits: ScopeLimits): TupleStarts {
-  let starts = TUPLE_STARTS.get(limits);
+function tupleStarts(scope: ScopeLimits): readonly string[] {
+  let starts = TUPLE_STARTS.get(scope);
   if (starts === undefined) {
-    const start = (name: keyof typeof LIMIT_NAMES, bound: number | string = 0) =>
-      `${JSON.stringify([limits.scope, limits.model, LIMIT_NAMES[name], bound]).slice(0, -1)},`;
-    starts = {
-      requests: start('requests', limits.requests?.perMinute),
-      tokens: start('tokens', limits.tokens?.perMinute),
-      inFlight: start('inFlight', limits.inFlight ?? 0),
-      dayTokens: start('dayTokens', limits.dayTokens ?? 0),
-      monthTokens: start('monthTokens', limits.monthTokens ?? 0),
-      monthNano: start('monthNano', usdOfNano(limits.monthNano ?? 0)),
-    };
-    TUPLE_STARTS.set(limits, starts);
+    starts = scope.limits.map((limit) => {
+      if (limit === null) return '';
+      const { kind, bound, perMinute } = limit;
+      const shown = kind.unit === 'usd' ? usdOfNano(bound) : perMinute || bound;
+      return `${JSON.stringify([scope.scope, scope.model, kind.name, shown]).slice(0, -1)},`;
+    });
+    TUPLE_STARTS.set(scope, starts);
   }
   return starts;
 }
@@ -115,49 +110,31 @@ export function readAppliedLimits(text: string): AppliedLimit[] {
 }
 
 /** Returns the current usage of every limit. */
-export function limitStatuses(
-  scopes: readonly ScopeLimits[],
-  counts: readonly ScopeCounts[],
-  nowMs: number,
-): LimitStatus[] {
-  return scopes.flatMap((limits, index) => {
-    const used = counts[index];
-    return used === undefined ? [] : scopeStatuses(limits, used, nowMs);
-  });
+export function limitStatuses(scopes: readonly ScopeCounts[], nowMs: number): LimitStatus[] {
+  return scopes.flatMap(({ limits, counts }) =>
+    counts.flatMap((count) => {
+      const limit = limits.limits[count.kind.index];
+      return limit ? [statusOf(limits, limit, count, nowMs)] : [];
+    }),
+  );
 }
 
-function scopeStatuses(limits: ScopeLimits, counts: ScopeCounts, nowMs: number): LimitStatus[] {
-  const { scope, model, requests, tokens, inFlight, dayTokens, monthTokens, monthNano } = limits;
-  const statuses: LimitStatus[] = [];
-  const add = (
-    name: keyof typeof LIMIT_NAMES,
-    bound: number,
-    used: number,
-    resetsAt: number | null,
-    perMinute: number | null = null,
-  ): void => {
-    statuses.push({ scope, model, limit: LIMIT_NAMES[name], bound, used, resetsAt, perMinute });
-  };
-  const addBucket = (name: 'requests' | 'tokens', bucket: TokenBucket, spent: number): void => {
-    const used = bucket.capacity - bucketLeft(bucket, spent);
-    add(name, bucket.capacity, used, nowMs + bucketResetMs(bucket, spent), bucket.perMinute);
-  };
-  if (requests !== null) addBucket('requests', requests, counts.requestsSpent);
-  if (tokens !== null) addBucket('tokens', tokens, counts.tokensSpent);
-  if (inFlight !== null) add('inFlight', inFlight, counts.running, null);
-  if (dayTokens !== null) {
-    add('dayTokens', dayTokens, counts.daySettled + counts.dayReserved, endOfDay(nowMs));
+function statusOf({ scope, model }: ScopeLimits, limit: Limit, count: Count, nowMs: number): LimitStatus {
+  const { kind, bound } = limit;
+  const status = { scope, model, limit: kind.name, bound, perMinute: null };
+  switch (kind.window) {
+    case 'minute': {
+      const resetsAt = nowMs + refillMs(limit, count);
+      return { ...status, used: bound - leftOf(limit, count), resetsAt, perMinute: limit.perMinute };
+    }
+    case 'running':
+      return { ...status, used: count.reserved, resetsAt: null };
+    case 'day':
+    case 'month': {
+      const used = count.settled + count.reserved;
+      const resetsAt = endOf(kind.window, nowMs);
+      if (kind.unit !== 'usd') return { ...status, used, resetsAt };
+      return { ...status, bound: Math.ceil(bound / 1000), used: Math.ceil(used / 1000), resetsAt };
+    }
   }
-  if (monthTokens !== null) {
-    add('monthTokens', monthTokens, counts.monthSettled + counts.monthReserved, endOfMonth(nowMs));
-  }
-  if (monthNano !== null) {
-    const used = Math.ceil((counts.nanoSettled + counts.nanoReserved) / 1000);
-    add('monthNano', Math.ceil(monthNano / 1000), used, endOfMonth(nowMs));
-  }
-  return statuses;
-}
-
-function left(bound: number, settled: number, reserved: number): number {
-  return Math.max(0, bound - settled - reserved);
 }

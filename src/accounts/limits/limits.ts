@@ -1,4 +1,5 @@
-import type { PlanLimits } from '../../config/plan.ts';
+import type { LimitName, PlanLimits } from '../../config/plan.ts';
+import type { LimitKind } from './kinds.ts';
 
 /** A request to be admitted. */
 export interface Demand {
@@ -30,11 +31,9 @@ export interface Reservation {
   readonly appliedLimits: string;
 }
 
-type DenialCode = 'requests_per_minute' | 'tokens_per_minute' | 'concurrent_requests' | 'insufficient_quota';
-
 /** The limit that denied a request: a value, not an error. */
 export interface Denial {
-  code: DenialCode;
+  code: LimitKind['code'];
   limit: LimitName;
   /** Shown to the caller: the limit, its bound and what was requested. */
   message: string;
@@ -97,20 +96,12 @@ export interface LimitStatus {
   perMinute: number | null;
 }
 
-export type LimitName =
-  | 'requestsPerMinute'
-  | 'tokensPerMinute'
-  | 'requestsInFlight'
-  | 'tokensPerDay'
-  | 'tokensPerMonth'
-  | 'usdPerMonth';
-
 /** Reads the usage of an account from the ledger, to initialize its counters. */
 export interface UsageHistory {
   /**
-   * Returns usage by key and model, of requests that started in the UTC day and month of `atMs` (Unix milliseconds).
-   * All values are from one snapshot. The settled usage excludes the requests `exceptIds`: the caller counts them
-   * itself, whether they are settled before or after the snapshot. Rejects with a `DatabaseError`.
+   * Returns usage by key and model, of requests that started in the UTC day and month of `atMs` (Unix milliseconds), or
+   * in the last `recentMs`. All values are from one snapshot. The settled usage excludes the requests `exceptIds`: the
+   * caller counts them itself, whether they are settled before or after the snapshot. Rejects with a `DatabaseError`.
    */
   read(
     accountId: string,
@@ -120,18 +111,20 @@ export interface UsageHistory {
   ): Promise<HistoryEntry[]>;
 }
 
+/** Part of the usage of one key and model. To be added to the other entries, because it can be negative. */
 export interface HistoryEntry {
   keyId: string;
   model: string;
-  /** Billed tokens and cost of ended rows; interrupted and failed requests are not billed. */
-  dayTokens: number;
-  monthTokens: number;
-  monthPico: bigint;
-  /** Reserved by open rows. Separate, because a live instance tracks its own open rows. */
-  openDayTokens: number;
-  openMonthTokens: number;
-  openMonthPico: bigint;
-  /** Requests that started in the last `recentMs`, and their tokens: reserved if open, otherwise billed. */
-  recentRequests: number;
-  recentTokens: number;
+  /**
+   * `settled`: billed usage of ended rows; interrupted and failed requests are not billed. `reserved`: by open rows,
+   * which are separate because a live instance tracks its own.
+   */
+  state: 'settled' | 'reserved';
+  /** The windows in which it counts. For `minute`, open rows are settled, with the tokens that they reserve. */
+  windows: readonly LimitKind['window'][];
+  /** Only for `minute`. */
+  requests: number;
+  tokens: number;
+  /** Not for `minute`. */
+  pico: bigint;
 }

@@ -1,6 +1,6 @@
 import { dayOf } from '../ledger/days.ts';
 import { utcMonth } from './calendar.ts';
-import type { RequestAmounts } from './counts.ts';
+import { amountsOf, usedAmounts } from './counts.ts';
 import { denialOf } from './denial.ts';
 import { ActiveReservation } from './active-reservation.ts';
 import { readHistory, sumHistory } from './history.ts';
@@ -15,7 +15,6 @@ import type {
   Reservation,
   UsageHistory,
 } from './limits.ts';
-import { nanoOfPico } from './money.ts';
 import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
 import { ScopeCounters, type Moment } from './scope.ts';
 import { headersOf, appliedLimits, limitStatuses } from './limit-status.ts';
@@ -74,8 +73,9 @@ export class MemoryLimits implements Limits {
     account.active.delete(active);
     if (account.scopes.size > 0) {
       const now = this.#currentMoment();
+      const used = usedAmounts(actual);
       for (const { id, admittedBy } of active.countedScopes()) {
-        this.#scope(account, id, now)?.settle(active, actual, admittedBy, this.#weight, now);
+        this.#scope(account, id, now)?.settle(active, used, admittedBy, this.#weight, now);
       }
     } else if (account.active.size === 0 && account.reading === null) {
       this.#accounts.delete(active.accountId);
@@ -85,14 +85,14 @@ export class MemoryLimits implements Limits {
   async status(demand: LimitQuery): Promise<LimitStatus[]> {
     const scopes = demand.model === '' ? scopesOfAllModels(demand) : scopesOf(demand);
     const states = await this.#currentCounts(demand, scopes);
-    return limitStatuses(scopes, states, this.#clock.now());
+    return limitStatuses(states, this.#clock.now());
   }
 
   currentHeaders(demand: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders> {
     const scopes = scopesOf(demand);
     const states = this.#readyScopes(demand, scopes, this.#currentMoment());
-    if (states !== null) return headersOf(scopes, states);
-    return this.#currentCounts(demand, scopes).then((found) => headersOf(scopes, found));
+    if (states !== null) return headersOf(states);
+    return this.#currentCounts(demand, scopes).then(headersOf);
   }
 
   invalidate(): void {
@@ -132,17 +132,14 @@ export class MemoryLimits implements Limits {
     now: Moment,
   ): Decision {
     const amounts = amountsOf(demand, this.#reservedShare, this.#weight);
-    for (const state of states) {
-      if (state.hasRoom(amounts)) continue;
-      const denial = denialOf(demand.plan, scopes, states, amounts, this.#clock.now());
-      return { admitted: false, denial, headers: headersOf(scopes, states) };
-    }
+    const denial = denialOf(demand.plan, states, amounts, now.atMs);
+    if (denial !== null) return { admitted: false, denial, headers: headersOf(states) };
     const { day, month } = now;
     const active = new ActiveReservation(demand, scopes, amounts, { day, month });
-    for (const state of states) state.take(active, amounts);
+    for (const state of states) state.take(active);
     this.#account(demand.accountId).active.add(active);
-    active.appliedLimits = appliedLimits(scopes, states);
-    return { admitted: true, reservation: active, headers: headersOf(scopes, states) };
+    active.appliedLimits = appliedLimits(states);
+    return { admitted: true, reservation: active, headers: headersOf(states) };
   }
 
   async #admitLater(demand: Demand, scopes: readonly ScopeLimits[]): Promise<Decision> {
@@ -246,13 +243,13 @@ export class MemoryLimits implements Limits {
   }
 
   #currentMoment(): Moment {
-    const nowMs = this.#clock.now();
-    const day = dayOf(nowMs);
+    const atMs = this.#clock.now();
+    const day = dayOf(atMs);
     if (day !== this.#now.day) {
       if (day < this.#now.day) this.#countedBefore = Math.max(this.#countedBefore, this.#now.day);
-      this.#now = { day, month: utcMonth(nowMs) };
+      this.#now = { day, month: utcMonth(atMs) };
     }
-    return { elapsedMs: Math.floor(this.#clock.elapsed()), ...this.#now };
+    return { atMs, elapsedMs: Math.floor(this.#clock.elapsed()), day: this.#now.day, month: this.#now.month };
   }
 }
 
@@ -267,7 +264,3 @@ interface AccountState {
 const SWEEP_AT = 4096;
 
 const SYSTEM_CLOCK: LimitsClock = { now: () => Date.now(), elapsed: () => performance.now() };
-
-export function amountsOf(demand: Demand, reservedShare: number, weight: number): RequestAmounts {
-  return { tokens: demand.worstTokens, nano: nanoOfPico(demand.worstPico), reservedShare, weight };
-}

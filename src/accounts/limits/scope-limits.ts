@@ -1,34 +1,33 @@
 import type { PlanLimits } from '../../config/plan.ts';
-import type { Demand, LimitName } from './limits.ts';
+import { KINDS, type LimitKind } from './kinds.ts';
+import type { Demand } from './limits.ts';
 import { nanoOfUsd } from './money.ts';
 
 /**
- * Units per request or token. Buckets count used units. With this number, a limit of one per minute refills one unit
- * per millisecond, and all sums are integers below 2^53.
+ * Parts per request or token. Buckets count used parts. With this number, a limit of one per minute refills one part per
+ * millisecond, and all sums are integers below 2^53.
  */
-export const UNITS = 60_000;
+export const PARTS = 60_000;
 
-/** Largest limit per minute that the units can count. */
+/** Largest limit per minute that the parts can count. */
 const MAX_PER_MINUTE = 100_000_000_000;
 
-/** A token bucket: refills `perMinute` units per millisecond, up to `capacity` requests or tokens. */
-export interface TokenBucket {
+/** One limit of a scope. */
+export interface Limit {
+  readonly kind: LimitKind;
+  /** Requests, tokens or nano-dollars; the capacity of a bucket. */
+  readonly bound: number;
+  /** A bucket refills this many parts per millisecond; 0 for other kinds. */
   readonly perMinute: number;
-  readonly capacity: number;
 }
 
-/** The limits of an account or a key, for all models or one; null: no such limit. */
+/** The limits of an account or a key, for all models or one. */
 export interface ScopeLimits {
   readonly scope: 'account' | 'key';
   /** Null: all models. */
   readonly model: string | null;
-  readonly requests: TokenBucket | null;
-  readonly tokens: TokenBucket | null;
-  readonly inFlight: number | null;
-  readonly dayTokens: number | null;
-  readonly monthTokens: number | null;
-  /** Nano-dollars. */
-  readonly monthNano: number | null;
+  /** In the order of `KINDS`; null: no such limit. */
+  readonly limits: readonly (Limit | null)[];
   /** Milliseconds to fill an empty bucket; at least a minute. */
   readonly refillMs: number;
 }
@@ -61,26 +60,6 @@ export function scopeId(scope: 'account' | 'key', keyId: string, model: string |
   return model === null ? `k:${keyId}` : `k:${keyId}:${model}`;
 }
 
-/** Returns the tokens that a request reserves from a bucket. Usage beyond them becomes a debt of the bucket. */
-export function minuteTokens(bucket: TokenBucket, worstTokens: number, reservedShare: number): number {
-  return Math.min(worstTokens, largestShare(bucket, reservedShare));
-}
-
-/** Returns the maximum tokens that one request reserves from a bucket. */
-export function largestShare(bucket: TokenBucket, reservedShare: number): number {
-  return Math.max(1, Math.floor(bucket.capacity * reservedShare));
-}
-
-/** Public names of the limits in `ScopeLimits`. */
-export const LIMIT_NAMES = {
-  requests: 'requestsPerMinute',
-  tokens: 'tokensPerMinute',
-  inFlight: 'requestsInFlight',
-  dayTokens: 'tokensPerDay',
-  monthTokens: 'tokensPerMonth',
-  monthNano: 'usdPerMonth',
-} as const satisfies Record<string, LimitName>;
-
 type ByModel = Map<string, readonly ScopeLimits[]>;
 
 /** Cached scopes. The keys are the limits objects of plans and API keys. */
@@ -105,28 +84,19 @@ function scopesIn(scope: 'account' | 'key', limits: PlanLimits, model: string): 
 function read(
   scope: 'account' | 'key',
   model: string | null,
-  limits: Omit<PlanLimits, 'models'>,
+  own: Omit<PlanLimits, 'models'>,
 ): ScopeLimits[] {
-  const requests = bucket(limits.requestsPerMinute, limits.burst?.requests);
-  const tokens = bucket(limits.tokensPerMinute, limits.burst?.tokens);
-  const own = {
-    requests,
-    tokens,
-    inFlight: limits.requestsInFlight ?? null,
-    dayTokens: limits.tokensPerDay ?? null,
-    monthTokens: limits.tokensPerMonth ?? null,
-    monthNano: limits.usdPerMonth === undefined ? null : nanoOfUsd(limits.usdPerMonth),
-  };
-  if (Object.values(own).every((limit) => limit === null)) return [];
-  return [{ scope, model, ...own, refillMs: Math.max(UNITS, refillMs(requests), refillMs(tokens)) }];
+  const limits = KINDS.map((kind) => limitOf(kind, own));
+  if (limits.every((limit) => limit === null)) return [];
+  const refills = limits.map((limit) => (limit?.perMinute ? (limit.bound * PARTS) / limit.perMinute : 0));
+  return [{ scope, model, limits, refillMs: Math.ceil(Math.max(PARTS, ...refills)) }];
 }
 
-function bucket(perMinute: number | undefined, burst: number | undefined): TokenBucket | null {
-  if (perMinute === undefined) return null;
-  const rate = Math.min(perMinute, MAX_PER_MINUTE);
-  return { perMinute: rate, capacity: Math.min(burst ?? rate, MAX_PER_MINUTE) };
-}
-
-function refillMs(limit: TokenBucket | null): number {
-  return limit === null ? 0 : Math.ceil((limit.capacity * UNITS) / limit.perMinute);
+function limitOf(kind: LimitKind, limits: Omit<PlanLimits, 'models'>): Limit | null {
+  const value = limits[kind.name];
+  if (value === undefined) return null;
+  const bound = typeof value === 'string' ? nanoOfUsd(value) : value;
+  if (kind.window !== 'minute') return { kind, bound, perMinute: 0 };
+  const perMinute = Math.min(bound, MAX_PER_MINUTE);
+  return { kind, bound: Math.min(limits.burst?.[kind.unit] ?? perMinute, MAX_PER_MINUTE), perMinute };
 }

@@ -1,9 +1,10 @@
-import type { ScopeCounts } from './counts.ts';
 import type { ActiveReservation } from './active-reservation.ts';
+import type { Periods } from './calendar.ts';
+import { Count, largestShare, type Amounts, type ScopeCounts } from './counts.ts';
 import { sumHistory } from './history.ts';
-import type { ActualUsage, HistoryEntry } from './limits.ts';
-import { nanoOfPico } from './money.ts';
-import { largestShare, UNITS, type ScopeLimits } from './scope-limits.ts';
+import { KINDS } from './kinds.ts';
+import type { HistoryEntry } from './limits.ts';
+import { PARTS, type ScopeLimits } from './scope-limits.ts';
 
 /** The ID of a reservation in the store and the instance that owns it. */
 export interface StoredId {
@@ -12,20 +13,16 @@ export interface StoredId {
 }
 
 /** The result of `ADMIT`. */
-export interface AdmitResult {
+export interface AdmitResult extends Periods {
   room: boolean;
   stored: StoredId;
   nowMs: number;
-  day: number;
-  month: number;
   counts: readonly ScopeCounts[];
 }
 
 /** The result of `ADMIT` if the settled usage of some scopes must first be read from the ledger. */
-export interface UnknownScopes {
+export interface UnknownScopes extends Periods {
   nowMs: number;
-  day: number;
-  month: number;
   /** One `STORE_USAGE` ticket per scope; `''`: its usage is known. */
   tickets: readonly string[];
   /** IDs of requests that the store counts itself. The usage to be stored must not include them. */
@@ -40,78 +37,87 @@ export function keyOf(accountId: string, scope: string): string {
   return `sluice:{${accountId}}:${scope}`;
 }
 
-/** Returns the limits of a scope as an argument of `ADMIT`; -1: none. */
-export function limitArguments(limits: ScopeLimits, reservedShare: number): string {
-  const { requests, tokens, inFlight, dayTokens, monthTokens, monthNano } = limits;
-  return [
-    requests?.capacity ?? -1,
-    requests?.perMinute ?? -1,
-    tokens?.capacity ?? -1,
-    tokens?.perMinute ?? -1,
-    tokens === null ? -1 : largestShare(tokens, reservedShare),
-    inFlight ?? -1,
-    dayTokens ?? -1,
-    monthTokens ?? -1,
-    monthNano ?? -1,
-    lifetimeMs(limits),
-  ].join(' ');
+/** The limits of a scope, for scripts. */
+interface PackedLimits {
+  /** How long the scope is kept after its last use, in milliseconds. */
+  lifetime: number;
+  /** In the order of `KINDS`; false: no such limit. */
+  limits: (PackedLimit | false)[];
+}
+
+/**
+ * Requests, tokens or nano-dollars. For a bucket: its capacity, the parts that it refills per millisecond, and the most
+ * that one request takes from it.
+ */
+type PackedLimit = [bound: number] | [bound: number, rate: number, most: number];
+
+/** Returns the limits of a scope as an argument of `ADMIT` and `SETTLE`. */
+export function packLimits(scope: ScopeLimits, reservedShare: number): string {
+  const limits = scope.limits.map((limit): PackedLimit | false => {
+    if (limit === null) return false;
+    const { kind, bound, perMinute } = limit;
+    return kind.window === 'minute' ? [bound, perMinute, largestShare(bound, reservedShare)] : [bound];
+  });
+  const packed: PackedLimits = { lifetime: lifetimeMs(scope), limits };
+  return JSON.stringify(packed);
+}
+
+/** Returns amounts as an argument of `ADMIT` and `SETTLE`. Runs for every request; `JSON.stringify` is slower. */
+export function packAmounts({ requests, tokens, usd }: Amounts): string {
+  return `{"requests":${requests},"tokens":${tokens},"usd":${usd}}`;
+}
+
+/** Returns a day and a month as an argument of `STORE_USAGE` and `SETTLE`. */
+export function packPeriods({ day, month }: Periods): string {
+  return `{"day":${day},"month":${month}}`;
 }
 
 /** Parses the reply of `ADMIT`. */
-export function parseAdmitReply(reply: unknown, stored: StoredId): AdmitResult | UnknownScopes {
+export function parseAdmitReply(
+  reply: unknown,
+  scopes: readonly ScopeLimits[],
+  stored: StoredId,
+): AdmitResult | UnknownScopes {
   // The format that `ADMIT` returns.
   const [verdict, nowMs, day, month, ...rest] = reply as [number, number, number, number, ...unknown[]];
   if (verdict === -1) {
     const [counted, ...tickets] = rest as [string[], ...string[]];
     return { nowMs, day, month, tickets, counted };
   }
-  return { room: verdict === 1, stored, nowMs, day, month, counts: rest.map(readCounts) };
+  // `ADMIT` returns the counts of each scope.
+  const counts = scopes.map((limits, index) => countsOf(limits, rest[index] as number[]));
+  return { room: verdict === 1, stored, nowMs, day, month, counts };
 }
 
-/** Returns the arguments of `STORE_USAGE`. */
-export function storeUsageArguments(
-  { day, month, keyId }: { day: number; month: number; keyId: string },
-  scopes: readonly ScopeLimits[],
-  tickets: readonly string[],
-  entries: readonly HistoryEntry[],
-): string[] {
-  const args = [day, month].map(String);
-  for (const [index, limits] of scopes.entries()) {
-    const history = sumHistory(entries, limits.scope === 'key' ? keyId : null, limits.model);
-    const numbers = [
-      history.dayTokens,
-      history.monthTokens,
-      history.monthNano,
-      history.openDayTokens,
-      history.openMonthTokens,
-      history.openMonthNano,
-      Math.min(history.recentRequests, limits.requests?.capacity ?? 0) * UNITS,
-      Math.min(history.recentTokens, limits.tokens?.capacity ?? 0) * UNITS,
-      lifetimeMs(limits),
-    ];
-    args.push(tickets[index] ?? '', numbers.join(' '));
-  }
-  return args;
+function countsOf(limits: ScopeLimits, amounts: readonly number[]): ScopeCounts {
+  const counts = KINDS.map((kind) => {
+    const { index } = kind;
+    return new Count(kind, limits.limits[index], amounts[2 * index], amounts[2 * index + 1]);
+  });
+  return { limits, counts };
 }
 
-/** Returns the arguments of `SETTLE`. */
-export function settleArguments(active: ActiveReservation, id: string, actual: ActualUsage): string[] {
-  const { day, month } = active;
-  const used = [day, month, actual.tokens, nanoOfPico(actual.pico), actual.request ? 1 : 0];
-  const args = [id, used.join(' ')];
-  for (const { admittedBy: limits } of active.countedScopes()) {
-    const numbers =
-      limits === undefined
-        ? [-1, -1, 0, -1]
-        : [
-            limits.requests?.perMinute ?? -1,
-            limits.tokens?.perMinute ?? -1,
-            active.minuteTokensOf(limits),
-            lifetimeMs(limits),
-          ];
-    args.push(numbers.join(' '));
-  }
-  return args;
+/** The usage of a scope, for `STORE_USAGE`, in the order of `KINDS`. */
+interface PackedUsage {
+  lifetime: number;
+  /** Parts, for buckets. */
+  settled: readonly number[];
+  reserved: readonly number[];
+}
+
+/** Returns usage from the ledger as an argument of `STORE_USAGE`. */
+export function packUsage(scope: ScopeLimits, keyId: string, entries: readonly HistoryEntry[]): string {
+  const history = sumHistory(entries, scope.scope === 'key' ? keyId : null, scope.model);
+  const settled = history.map(({ kind, settled: used }) => {
+    if (kind.window !== 'minute') return used;
+    return Math.min(used, scope.limits[kind.index]?.bound ?? 0) * PARTS;
+  });
+  const packed: PackedUsage = {
+    lifetime: lifetimeMs(scope),
+    settled,
+    reserved: history.map(({ reserved }) => reserved),
+  };
+  return JSON.stringify(packed);
 }
 
 /** The reservations of running requests in one scope. */
@@ -126,16 +132,14 @@ export interface ScopeReservations {
 export function reservationsByKey(running: Iterable<ActiveReservation>): Map<string, ScopeReservations> {
   const byKey = new Map<string, ScopeReservations>();
   for (const active of running) {
-    if (active.stored === null) continue;
+    const { stored, amounts, periods } = active;
+    if (stored === null) continue;
     for (const { id, admittedBy } of active.countedScopes()) {
       const key = keyOf(active.accountId, id);
       const reservations = byKey.get(key) ?? { lifetimeMs: -1, pairs: [] };
       byKey.set(key, reservations);
       if (admittedBy) reservations.lifetimeMs = Math.max(reservations.lifetimeMs, lifetimeMs(admittedBy));
-      reservations.pairs.push(
-        active.stored.id,
-        `${active.tokens} ${active.nano} ${active.day} ${active.month}`,
-      );
+      reservations.pairs.push(stored.id, `${amounts.tokens} ${amounts.usd} ${periods.day} ${periods.month}`);
     }
   }
   return byKey;
@@ -144,29 +148,4 @@ export function reservationsByKey(running: Iterable<ActiveReservation>): Map<str
 /** How long the store keeps the counters of a scope after their last use, in milliseconds. */
 function lifetimeMs(limits: ScopeLimits): number {
   return KEPT_MS + limits.refillMs;
-}
-
-function readCounts(result: unknown): ScopeCounts {
-  const [
-    requestsSpent = 0,
-    tokensSpent = 0,
-    running = 0,
-    daySettled = 0,
-    dayReserved = 0,
-    monthSettled = 0,
-    monthReserved = 0,
-    nanoSettled = 0,
-    nanoReserved = 0,
-  ] = result as number[]; // The format that `ADMIT` returns.
-  return {
-    requestsSpent,
-    tokensSpent,
-    running,
-    daySettled,
-    dayReserved,
-    monthSettled,
-    monthReserved,
-    nanoSettled,
-    nanoReserved,
-  };
 }

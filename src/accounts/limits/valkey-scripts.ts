@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { UNITS } from './scope-limits.ts';
+import { KINDS, type LimitKind } from './kinds.ts';
+import { PARTS } from './scope-limits.ts';
 
 /** A script, run by its digest, or by its text if it is not loaded. */
 export interface Script {
@@ -16,19 +17,41 @@ const READING_MS = 5000;
  */
 const RESTORE_MS = 3000;
 
+/** The fields of a kind of limit: what is settled, reserved by running requests, and reserved by open rows. */
+function fieldsOf({ window, letter }: LimitKind): { settled?: string; reserved?: string; open?: string } {
+  if (window === 'minute') return { settled: `${letter}s` };
+  if (window === 'running') return { reserved: letter };
+  return { settled: `${letter}s`, reserved: `${letter}h`, open: `o${letter}` };
+}
+
+/** All fields of counters, with the list of a scope that has the counter, and its position in the list. */
+const COUNTERS = KINDS.flatMap((kind) =>
+  Object.entries(fieldsOf(kind)).map(([list, field]) => ({ kind, list, at: 1 + kind.index, field })),
+);
+
+/** The other fields that a script reads. */
+const FIELDS = ['at', 'd', 'm', 'g', 'v', 'ou', 'w', 'b', 'cs'];
+
+/** Returns Lua for some of the counters. `value` is where `load` finds the value of the field. */
+function lua(each: (counter: (typeof COUNTERS)[number], value: string) => string | false): string[] {
+  return COUNTERS.map((counter, index) => each(counter, `v[${1 + FIELDS.length + index}]`)).filter(
+    (text) => text !== false,
+  );
+}
+
+const ZEROS = `{${KINDS.map(() => 0).join(', ')}}`;
+
 /**
  * Each scope of an account is one hash. A script works on the scopes of one account, which share a slot in a
- * cluster because the account ID is the hash tag. Fields:
+ * cluster because the account ID is the hash tag. Instances of other versions read the same hashes. Fields:
  *
- * - `ds`, `ms`, `ns`: settled tokens of the day and of the month, and nano-dollars of the month
- * - `g`: the generation in which these three were read from the ledger; if missing, they contain only what was settled
- * since they were last reset
+ * - `at`: the millisecond of the last update; `d`, `m`: the UTC day and month of the counters
+ * - the counters of each kind of limit: see `fieldsOf`
+ * - `g`: the generation in which settled usage was read from the ledger; if missing, the counters contain only what was
+ * settled since they were last reset
  * - `w`: the ticket of the read in progress, `<start in milliseconds> <generation>`
  * - `b`: set if the hash is new, so that `STORE_USAGE` also restores the buckets and the reservations of open rows
- * - `d`, `m`: the UTC day and month of the counters; `dh`, `mh`, `nh`: the same three amounts reserved by running
- * requests
- * - `rs`, `ts`: used units of the request and token buckets, as of the millisecond `at`; `f`: running requests
- * - `od`, `om`, `on`: the same three amounts reserved by open rows of the ledger, counted until the millisecond `ou`
+ * - `ou`: the millisecond until which the reservations of open rows count
  * - `l<instance>/<request>`: the reservation of one running request, `tokens nano day month`; deleted when it
  * is settled
  * - `x<request>`: a request that was settled during the read in progress
@@ -39,6 +62,12 @@ const RESTORE_MS = 3000;
  */
 const PRELUDE = `
 local today = math.floor(now / 86400000)
+
+local KINDS = {${KINDS.map(({ unit, window }) => `{unit = '${unit}', window = '${window}'}`).join(', ')}}
+local OPEN_FIELDS = {${lua(({ list, at, field }) => list === 'open' && `[${at}] = '${field}'`).join(', ')}}
+
+-- A limit is a list.
+local BOUND, RATE, MOST = 1, 2, 3
 
 -- Months since the year 0, from days since 1970: Howard Hinnant's civil_from_days.
 local function month_of(day)
@@ -53,50 +82,68 @@ local function month_of(day)
 end
 local this_month = month_of(today)
 
--- Several numbers share an argument, because sending an argument costs more than splitting it here.
-local function numbers(packed)
-  local list = {}
-  for number in string.gmatch(packed, '%S+') do list[#list + 1] = tonumber(number) end
-  return list
-end
-
 local function text(number) return string.format('%.0f', number) end
 
-local FIELDS = {'g','w','b','v','d','m','ds','ms','ns','dh','mh','nh','rs','ts','at','f','od','om','on','ou','cs'}
-
--- Returns a scope updated to this moment; 'exists': whether it is stored.
-local function load(key)
-  local values = redis.call('HMGET', key, unpack(FIELDS))
-  local s = {key = key, cs = values[21] or '', w = values[2], b = values[3]}
-  for i, name in ipairs(FIELDS) do
-    if name ~= 'cs' and name ~= 'w' and name ~= 'b' then s[name] = tonumber(values[i]) end
+-- Starts a period of a calendar window, unless it is being counted.
+local function start_period(s, window, period)
+  if s.period[window] >= period then return end
+  s.period[window] = period
+  for i, kind in ipairs(KINDS) do
+    if kind.window == window then s.settled[i], s.reserved[i], s.open[i] = 0, 0, 0 end
   end
-  s.exists = s.at ~= nil
-  s.d, s.m, s.at = s.d or today, s.m or this_month, s.at or now
-  for _, name in ipairs({'ds','ms','ns','dh','mh','nh','rs','ts','f','od','om','on','ou'}) do s[name] = s[name] or 0 end
-  if s.ou < now then s.od, s.om, s.on = 0, 0, 0 end
-  if s.d < today then s.d, s.ds, s.dh, s.od = today, 0, 0, 0 end
-  if s.m < this_month then s.m, s.ms, s.ns, s.mh, s.nh, s.om, s.on = this_month, 0, 0, 0, 0, 0, 0 end
+end
+
+-- Adds the amounts of a request that was admitted in these periods to the reservations.
+local function adjust_reserved(s, sign, amounts, period)
+  for i, kind in ipairs(KINDS) do
+    if kind.window ~= 'minute' and period[kind.window] == s.period[kind.window] then
+      s.reserved[i] = s.reserved[i] + sign * amounts[kind.unit]
+    end
+  end
+end
+
+local function adjust_stored(s, sign, reservation)
+  local t, n, d, m = string.match(reservation, '(%d+) (%d+) (%d+) (%d+)')
+  local amounts = {requests = 1, tokens = tonumber(t), usd = tonumber(n)}
+  adjust_reserved(s, sign, amounts, {day = tonumber(d), month = tonumber(m)})
+end
+
+-- Returns a scope updated to this moment; 'exists': whether it is stored. Its lists are in the order of KINDS.
+local function load(key)
+  local v = redis.call('HMGET', key, ${[...FIELDS, ...lua(({ field }) => field)].map((field) => `'${field}'`).join(', ')})
+  local s = {key = key, exists = v[1], at = tonumber(v[1]) or now, g = tonumber(v[4]), v = tonumber(v[5]), w = v[7],
+    b = v[8], cs = v[9] or '', period = {day = tonumber(v[2]) or today, month = tonumber(v[3]) or this_month},
+    settled = ${ZEROS}, reserved = ${ZEROS}, open = ${ZEROS}}
+  ${lua(({ list, at }, value) => `s.${list}[${at}] = tonumber(${value}) or 0`).join('\n  ')}
+  if (tonumber(v[6]) or 0) < now then s.open = ${ZEROS} end
+  start_period(s, 'day', today)
+  start_period(s, 'month', this_month)
+  if s.exists and not (${lua(({ list, kind }, value) => list === 'settled' && kind.window !== 'minute' && value).join(' and ')}) then
+    -- A version without one of these kinds has written the scope.
+    s.g, s.reserved = nil, ${ZEROS}
+    redis.call('HDEL', key, 'g')
+    local all = redis.call('HGETALL', key)
+    for i = 1, #all, 2 do
+      if string.sub(all[i], 1, 1) == 'l' then adjust_stored(s, 1, all[i + 1]) end
+    end
+  end
   return s
 end
 
-local function refill(s, requests_a_minute, tokens_a_minute)
+-- A bucket without a limit is full.
+local function refill(s, limits)
   local passed = math.max(0, now - s.at)
-  s.rs = requests_a_minute < 0 and 0 or math.max(0, s.rs - passed * requests_a_minute)
-  s.ts = tokens_a_minute < 0 and 0 or math.max(0, s.ts - passed * tokens_a_minute)
+  for i, kind in ipairs(KINDS) do
+    if kind.window == 'minute' then
+      s.settled[i] = limits[i] and math.max(0, s.settled[i] - passed * limits[i][RATE]) or 0
+    end
+  end
   s.at = now
 end
 
-local function adjust_reserved(s, sign, tokens, nano, day, month)
-  s.f = s.f + sign
-  if day == s.d then s.dh = s.dh + sign * tokens end
-  if month == s.m then s.mh, s.nh = s.mh + sign * tokens, s.nh + sign * nano end
-end
-
 local function save(s, ttl)
-  redis.call('HSET', s.key, 'd', s.d, 'm', s.m, 'ds', text(s.ds), 'ms', text(s.ms), 'ns', text(s.ns),
-    'dh', text(s.dh), 'mh', text(s.mh), 'nh', text(s.nh), 'rs', text(s.rs), 'ts', text(s.ts), 'at', text(s.at),
-    'f', s.f, 'cs', s.cs)
+  redis.call('HSET', s.key, 'd', text(s.period.day), 'm', text(s.period.month), 'at', text(s.at), 'cs', s.cs,
+    ${lua(({ list, at, field }) => list !== 'open' && `'${field}', text(s.${list}[${at}])`).join(', ')})
   redis.call('PEXPIRE', s.key, ttl)
 end
 
@@ -129,8 +176,7 @@ local function release_dead(s, dead)
   for i = 1, #all, 2 do
     local instance = string.match(all[i], '^l(.+)/')
     if instance and expired[instance] then
-      local t, n, d, m = string.match(all[i + 1], '(%d+) (%d+) (%d+) (%d+)')
-      adjust_reserved(s, -1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
+      adjust_stored(s, -1, all[i + 1])
       redis.call('HDEL', s.key, all[i])
       read_again(s, now)
     end
@@ -152,34 +198,35 @@ end
 
 /**
  * Reserves a request if all limits have room (`take`), or only reads the counters (`look`). Keys: the scopes.
- * Arguments: mode (`take`, `look`), generation, instance, its lease, ID of the reservation, tokens, nano-dollars; then
- * one per scope: capacity and rate of requests, capacity and rate of tokens and the maximum reserved per request,
- * requests in flight, tokens per day and per month, nano-dollars, lifetime. -1: no such limit.
+ * Arguments: mode (`take`, `look`), generation, instance, its lease, ID of the reservation, its amounts by unit; then the
+ * `PackedLimits` of each scope.
  *
- * Returns a list: the verdict (1: room; 0: no room; -1: settled usage unknown), milliseconds, day, month, then the
- * counters of each scope. For -1, the counters are replaced by the list of the IDs of the requests that the store
- * counts itself, and the `STORE_USAGE` ticket of each scope (`''`: its usage is known).
+ * Returns a list: the verdict (1: room; 0: no room; -1: settled usage unknown), milliseconds, day, month, then for each
+ * scope what is settled and reserved of each kind. For -1, the counters are replaced by the list of the IDs of the
+ * requests that the store counts itself, and the `STORE_USAGE` ticket of each scope (`''`: its usage is known).
  */
 const ADMIT = `
 local mode, generation, instance, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
-local tokens, nano = tonumber(ARGV[6]), tonumber(ARGV[7])
+local amounts = cjson.decode(ARGV[6])
 local scopes, unknown, room = {}, false, true
 for i, key in ipairs(KEYS) do
-  local s, limits = load(key), numbers(ARGV[7 + i])
-  s.limits, scopes[i] = limits, s
-  refill(s, limits[2], limits[4])
-  if s.exists and release_dead(s, nil) then save(s, limits[10]) end
+  local s, scope = load(key), cjson.decode(ARGV[6 + i])
+  s.lifetime, s.taken, scopes[i] = scope.lifetime, {}, s
+  refill(s, scope.limits)
+  if s.exists and release_dead(s, nil) then save(s, s.lifetime) end
   s.stale = not s.g or s.g < generation or (s.v and s.v <= now)
   if s.stale then unknown = true end
-  local taken = limits[5] < 0 and 0 or math.min(tokens, limits[5])
-  if (limits[1] >= 0 and s.rs + ${UNITS} > limits[1] * ${UNITS})
-    or (limits[3] >= 0 and s.ts + taken * ${UNITS} > limits[3] * ${UNITS})
-    or (limits[6] >= 0 and s.f >= limits[6])
-    or (limits[7] >= 0 and s.ds + s.od + s.dh + tokens > limits[7])
-    or (limits[8] >= 0 and s.ms + s.om + s.mh + tokens > limits[8])
-    or (limits[9] >= 0 and s.ns + s.on + s.nh + nano > limits[9])
-  then room = false end
-  s.taken = taken
+  for j, kind in ipairs(KINDS) do
+    local limit = scope.limits[j]
+    if limit then
+      local amount, bound = amounts[kind.unit], limit[BOUND]
+      if kind.window == 'minute' then
+        amount, bound = math.min(amount, limit[MOST]) * ${PARTS}, bound * ${PARTS}
+        s.taken[j] = amount
+      end
+      if s.settled[j] + s.reserved[j] + s.open[j] + amount > bound then room = false end
+    end
+  end
 end
 
 local result = {room and 1 or 0, now, today, this_month}
@@ -193,12 +240,14 @@ if unknown then
       ticket = s.w
       if s.g or not ticket or now - tonumber(started) > ${READING_MS} or tonumber(generation_read) < generation then
         ticket = text(now) .. ' ' .. text(generation)
-        s.ds, s.ms, s.ns = 0, 0, 0
+        for j, kind in ipairs(KINDS) do
+          if s.period[kind.window] then s.settled[j] = 0 end
+        end
         redis.call('HDEL', s.key, 'g', 'v')
         redis.call('HSET', s.key, 'w', ticket)
         forget_settled(s.key)
         if not s.exists then redis.call('HSET', s.key, 'b', '1') end
-        save(s, s.limits[10])
+        save(s, s.lifetime)
       end
       for _, field in ipairs(redis.call('HKEYS', s.key)) do
         local request = string.match(field, '^l.*/(.*)') or string.match(field, '^x(.*)')
@@ -213,80 +262,75 @@ end
 
 for i, s in ipairs(scopes) do
   if room and mode == 'take' then
-    if s.limits[1] >= 0 then s.rs = s.rs + ${UNITS} end
-    if s.limits[3] >= 0 then s.ts = s.ts + s.taken * ${UNITS} end
-    adjust_reserved(s, 1, tokens, nano, s.d, s.m)
+    for j, amount in pairs(s.taken) do s.settled[j] = s.settled[j] + amount end
+    adjust_reserved(s, 1, amounts, s.period)
     renew(s, instance, lease)
-    redis.call('HSET', s.key, 'l' .. name, text(tokens) .. ' ' .. text(nano) .. ' ' .. text(s.d) .. ' ' .. text(s.m))
-    save(s, s.limits[10])
+    redis.call('HSET', s.key, 'l' .. name, text(amounts.tokens) .. ' ' .. text(amounts.usd) .. ' ' ..
+      text(s.period.day) .. ' ' .. text(s.period.month))
+    save(s, s.lifetime)
   end
-  result[4 + i] = {s.rs, s.ts, s.f, s.ds, s.dh + s.od, s.ms, s.mh + s.om, s.ns, s.nh + s.on}
+  local counts = {}
+  for j in ipairs(KINDS) do counts[2 * j - 1], counts[2 * j] = s.settled[j], s.reserved[j] + s.open[j] end
+  result[4 + i] = counts
 end
 return result
 `;
 
 /**
  * Stores the usage read from the ledger. Keys: the scopes. Arguments: the day and month that were read; then two per
- * scope: its ticket, and settled tokens of the day and of the month, nano-dollars, the same three of open rows, used
- * units of the request and token buckets, lifetime. A ticket that is out of date changes nothing. The usage is stored
- * with the generation of its ticket, so that instances that have seen different generations do not undo each other's
- * reads.
+ * scope: its ticket, and its `PackedUsage`. A ticket that is out of date changes nothing. The usage is stored with the
+ * generation of its ticket, so that instances that have seen different generations do not undo each other's reads.
  */
 const STORE_USAGE = `
-local day, month = tonumber(ARGV[1]), tonumber(ARGV[2])
+local period = cjson.decode(ARGV[1])
 for i, key in ipairs(KEYS) do
-  local s, ticket, a = load(key), ARGV[1 + 2 * i], numbers(ARGV[2 + 2 * i])
+  local s, ticket, usage = load(key), ARGV[2 * i], cjson.decode(ARGV[1 + 2 * i])
   if ticket ~= '' and s.w == ticket then
-    if s.d == day then s.ds = s.ds + a[1] end
-    if s.m == month then s.ms, s.ns = s.ms + a[2], s.ns + a[3] end
+    for j, kind in ipairs(KINDS) do
+      local current = period[kind.window] == s.period[kind.window]
+      if current and (kind.window ~= 'minute' or s.b) then s.settled[j] = s.settled[j] + usage.settled[j] end
+      if s.b and OPEN_FIELDS[j] then
+        redis.call('HSET', key, OPEN_FIELDS[j], text(current and usage.reserved[j] or 0))
+      end
+    end
     if s.b then
-      s.rs, s.ts, s.at = s.rs + a[7], s.ts + a[8], now
-      redis.call('HSET', key, 'od', text(s.d == day and a[4] or 0), 'om', text(s.m == month and a[5] or 0),
-        'on', text(s.m == month and a[6] or 0), 'ou', text(now + ${RESTORE_MS}))
+      s.at = now
+      redis.call('HSET', key, 'ou', text(now + ${RESTORE_MS}))
     end
     redis.call('HDEL', key, 'w', 'b')
     forget_settled(key)
     redis.call('HSET', key, 'g', string.match(ticket, '%d+$'))
-    save(s, a[9])
+    save(s, usage.lifetime)
   end
 end
 return 1
 `;
 
 /**
- * Replaces a reservation with what was used. Keys: the scopes. Arguments: ID of the reservation; its day and month,
- * tokens and nano-dollars used, and whether the request counts (1, or 0: it is returned to the request bucket); then
- * one per scope: rates of requests and tokens, tokens reserved from the bucket, lifetime (-1: it had no limits). If the
- * store has lost the reservation, nothing is returned to the buckets.
+ * Replaces a reservation with what was used. Keys: the scopes. Arguments: ID of the reservation, the day and month of its
+ * admission, its amounts by unit, those used; then the `PackedLimits` of each scope at its admission, `{}` if it had none.
+ * If the store has lost the reservation, nothing is returned to the buckets.
  */
 const SETTLE = `
-local name, used = ARGV[1], numbers(ARGV[2])
-local day, month, tokens, nano, counts = unpack(used)
+local name, period, amounts, used = ARGV[1], cjson.decode(ARGV[2]), cjson.decode(ARGV[3]), cjson.decode(ARGV[4])
 for i, key in ipairs(KEYS) do
   if redis.call('EXISTS', key) == 1 then
-    local s = load(key)
-    local rate_r, rate_t, taken, ttl = unpack(numbers(ARGV[2 + i]))
-    local reservation = redis.call('HGET', key, 'l' .. name)
-    if reservation then
-      local t, n = string.match(reservation, '(%d+) (%d+)')
-      adjust_reserved(s, -1, tonumber(t), tonumber(n), day, month)
-      redis.call('HDEL', key, 'l' .. name)
-    else read_again(s, now + ${RESTORE_MS}) end
+    local s, scope = load(key), cjson.decode(ARGV[4 + i])
+    local stored = redis.call('HDEL', key, 'l' .. name) == 1
+    if stored then adjust_reserved(s, -1, amounts, period) else read_again(s, now + ${RESTORE_MS}) end
     if s.w then redis.call('HSET', key, 'x' .. string.match(name, '/(.*)'), '1') end
-    if day == s.d then s.ds = s.ds + tokens end
-    if month == s.m then s.ms, s.ns = s.ms + tokens, s.ns + nano end
-    if ttl >= 0 then
-      refill(s, rate_r, rate_t)
-      if reservation and counts == 0 then s.rs = math.max(0, s.rs - ${UNITS}) end
-      if rate_t >= 0 then
-        local beyond = tokens - taken
-        if not reservation then beyond = math.max(0, beyond) end
-        s.ts = math.max(0, s.ts + beyond * ${UNITS})
+    if scope.limits then refill(s, scope.limits) end
+    for j, kind in ipairs(KINDS) do
+      local limit = scope.limits and scope.limits[j]
+      if limit and kind.window == 'minute' then
+        local beyond = used[kind.unit] - math.min(amounts[kind.unit], limit[MOST])
+        if not stored then beyond = math.max(0, beyond) end
+        s.settled[j] = math.max(0, s.settled[j] + beyond * ${PARTS})
+      elseif s.period[kind.window] and period[kind.window] == s.period[kind.window] then
+        s.settled[j] = s.settled[j] + used[kind.unit]
       end
-    else
-      ttl = math.max(redis.call('PTTL', key), 60000)
     end
-    save(s, ttl)
+    save(s, scope.lifetime or math.max(redis.call('PTTL', key), 60000))
   end
 end
 return 1
@@ -307,8 +351,7 @@ end
 release_dead(s, dead)
 for i = 5, #ARGV, 2 do
   if redis.call('HSETNX', KEYS[1], 'l' .. ARGV[i], ARGV[i + 1]) == 1 then
-    local t, n, d, m = string.match(ARGV[i + 1], '(%d+) (%d+) (%d+) (%d+)')
-    adjust_reserved(s, 1, tonumber(t), tonumber(n), tonumber(d), tonumber(m))
+    adjust_stored(s, 1, ARGV[i + 1])
     read_again(s, now + ${RESTORE_MS})
   end
 end

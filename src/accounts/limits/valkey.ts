@@ -1,7 +1,7 @@
 import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { Secret } from '../../secret.ts';
-import type { RequestAmounts } from './counts.ts';
+import { amountsOf, usedAmounts, type Amounts } from './counts.ts';
 import { denialOf } from './denial.ts';
 import { ActiveReservation } from './active-reservation.ts';
 import { readHistory } from './history.ts';
@@ -16,16 +16,17 @@ import type {
   Reservation,
   UsageHistory,
 } from './limits.ts';
-import { amountsOf, MemoryLimits } from './memory.ts';
+import { MemoryLimits } from './memory.ts';
 import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
 import { headersOf, appliedLimits, limitStatuses } from './limit-status.ts';
 import {
   reservationsByKey,
   keyOf,
-  storeUsageArguments,
-  limitArguments,
+  packAmounts,
+  packLimits,
+  packPeriods,
+  packUsage,
   parseAdmitReply,
-  settleArguments,
   type AdmitResult,
   type StoredId,
   type UnknownScopes,
@@ -80,7 +81,7 @@ class ValkeyLimits implements Limits {
   readonly #scripts: Scripts;
   readonly #local: MemoryLimits;
   readonly #connection: ValkeyConnection;
-  readonly #limitArgumentCache = new WeakMap<ScopeLimits, string>();
+  readonly #packedLimits = new WeakMap<ScopeLimits, string>();
   readonly #readings = new Map<string, Promise<void>>();
   #instanceId: string;
   #incarnation = 0;
@@ -145,13 +146,13 @@ class ValkeyLimits implements Limits {
     const scopes = demand.model === '' ? scopesOfAllModels(demand) : scopesOf(demand);
     if (!this.#ready || scopes.length === 0) return this.#local.status(demand);
     const { counts, nowMs } = await this.#currentCounts(demand, scopes);
-    return limitStatuses(scopes, counts, nowMs);
+    return limitStatuses(counts, nowMs);
   }
 
   currentHeaders(demand: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders> {
     const scopes = scopesOf(demand);
     if (!this.#ready || scopes.length === 0) return this.#local.currentHeaders(demand);
-    return this.#currentCounts(demand, scopes).then(({ counts }) => headersOf(scopes, counts));
+    return this.#currentCounts(demand, scopes).then(({ counts }) => headersOf(counts));
   }
 
   invalidate(): void {
@@ -176,13 +177,15 @@ class ValkeyLimits implements Limits {
       if (error instanceof StoreUnavailableError) return this.#admitLocally(demand);
       throw error;
     }
-    const { room, nowMs, counts } = result;
-    const headers = headersOf(scopes, counts);
+    const { room, nowMs, day, month, counts } = result;
+    const headers = headersOf(counts);
     if (!room) {
-      return { admitted: false, denial: denialOf(demand.plan, scopes, counts, amounts, nowMs), headers };
+      const denial = denialOf(demand.plan, counts, amounts, nowMs);
+      if (denial === null) throw new Error('a request was refused although no limit is exceeded');
+      return { admitted: false, denial, headers };
     }
-    const active = new ActiveReservation(demand, scopes, amounts, result);
-    active.appliedLimits = appliedLimits(scopes, counts);
+    const active = new ActiveReservation(demand, scopes, amounts, { day, month });
+    active.appliedLimits = appliedLimits(counts);
     active.stored = result.stored;
     this.#local.adopt(active);
     return { admitted: true, reservation: active, headers };
@@ -207,7 +210,7 @@ class ValkeyLimits implements Limits {
 
   async #currentCounts(demand: LimitQuery, scopes: readonly ScopeLimits[]): Promise<AdmitResult> {
     try {
-      const nothing = { tokens: 0, nano: 0, reservedShare: this.#options.reservedShare, weight: 1 };
+      const nothing = { requests: 0, tokens: 0, usd: 0 };
       return await this.#evaluateAdmit('look', demand, scopes, nothing);
     } catch (cause) {
       if (!(cause instanceof StoreUnavailableError)) throw cause;
@@ -221,7 +224,7 @@ class ValkeyLimits implements Limits {
     mode: 'take' | 'look',
     demand: LimitQuery & { requestId?: string },
     scopes: readonly ScopeLimits[],
-    amounts: RequestAmounts,
+    amounts: Amounts,
   ): Promise<AdmitResult> {
     const keys = scopes.map(({ scope, model }) =>
       keyOf(demand.accountId, scopeId(scope, demand.keyId, model)),
@@ -235,14 +238,11 @@ class ValkeyLimits implements Limits {
         stored.instance,
         String(leaseMs),
         stored.id,
-        String(amounts.tokens),
-        String(amounts.nano),
+        packAmounts(amounts),
+        ...scopes.map((limits) => this.#packed(limits)),
       ];
-      for (const limits of scopes) args.push(this.#limitArguments(limits));
-      const result = parseAdmitReply(
-        await this.#connection.evaluate(this.#scripts.admit, keys, args),
-        stored,
-      );
+      const reply = await this.#connection.evaluate(this.#scripts.admit, keys, args);
+      const result = parseAdmitReply(reply, scopes, stored);
       if ('room' in result) return result;
       await this.#loadUsage(demand, scopes, keys, result);
     }
@@ -276,25 +276,31 @@ class ValkeyLimits implements Limits {
   ): Promise<void> {
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
     const entries = await readHistory(this.#options.history, demand.accountId, nowMs, recentMs, counted);
-    const args = storeUsageArguments({ day, month, keyId: demand.keyId }, scopes, tickets, entries);
-    await this.#connection.evaluate(this.#scripts.storeUsage, keys, args);
+    const args = scopes.flatMap((scope, index) => [
+      tickets[index] ?? '',
+      packUsage(scope, demand.keyId, entries),
+    ]);
+    await this.#connection.evaluate(this.#scripts.storeUsage, keys, [packPeriods({ day, month }), ...args]);
   }
 
   async #settle(active: ActiveReservation, id: string, actual: ActualUsage): Promise<void> {
-    await this.#connection.evaluate(
-      this.#scripts.settle,
-      active.countedScopes().map((scope) => keyOf(active.accountId, scope.id)),
-      settleArguments(active, id, actual),
+    const { accountId, amounts, periods } = active;
+    const scopes = active.countedScopes();
+    const keys = scopes.map((scope) => keyOf(accountId, scope.id));
+    const limits = scopes.map(({ admittedBy }) =>
+      admittedBy === undefined ? '{}' : this.#packed(admittedBy),
     );
+    const args = [id, packPeriods(periods), packAmounts(amounts), packAmounts(usedAmounts(actual))];
+    await this.#connection.evaluate(this.#scripts.settle, keys, [...args, ...limits]);
   }
 
-  /** Cached per scope of a plan or key. */
-  #limitArguments(limits: ScopeLimits): string {
-    let written = this.#limitArgumentCache.get(limits);
-    if (written === undefined) {
-      this.#limitArgumentCache.set(limits, (written = limitArguments(limits, this.#options.reservedShare)));
+  /** Returns the limits of a scope as an argument. Cached per scope of a plan or key. */
+  #packed(limits: ScopeLimits): string {
+    let packed = this.#packedLimits.get(limits);
+    if (packed === undefined) {
+      this.#packedLimits.set(limits, (packed = packLimits(limits, this.#options.reservedShare)));
     }
-    return written;
+    return packed;
   }
 
   #storedId(requestId: string): StoredId {

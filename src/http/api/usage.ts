@@ -5,6 +5,7 @@ import { getKey, noSuchKey } from '../../accounts/key-table.ts';
 import { usdText } from '../../accounts/ledger/cost.ts';
 import { readRecentUsage, type RecentUsage } from '../../accounts/ledger/history.ts';
 import { readUsagePage } from '../../accounts/ledger/usage.ts';
+import { unitOf } from '../../accounts/limits/kinds.ts';
 import type { LimitStatus } from '../../accounts/limits/limits.ts';
 import { parseUsageQuery } from '../../accounts/usage-query.ts';
 import { ServiceError } from '../../errors.ts';
@@ -68,7 +69,7 @@ function lastMinute(
   const used = recent
     .filter((usage) => scope === 'account' || usage.key_id === keyId)
     .filter((usage) => model === null || usage.model === model)
-    .reduce((sum, { requests, tokens }) => sum + (limit === 'requestsPerMinute' ? requests : tokens), 0);
+    .reduce((sum, usage) => sum + (unitOf(limit) === 'requests' ? usage.requests : usage.tokens), 0);
   return { used, bound: perMinute };
 }
 
@@ -77,7 +78,7 @@ function limitStatusJson(
   last_minute: LimitStatusJson['last_minute'],
 ): LimitStatusJson {
   // Limits count money in micro-dollars.
-  const amount = (value: number) => (limit === 'usdPerMonth' ? usdText(BigInt(value) * 1_000_000n) : value);
+  const amount = (value: number) => (unitOf(limit) === 'usd' ? usdText(BigInt(value) * 1_000_000n) : value);
   return {
     scope,
     model,

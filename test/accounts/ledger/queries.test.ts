@@ -13,6 +13,7 @@ import {
   readRequestsOf,
 } from '../../../src/accounts/ledger/requests.ts';
 import { receiptJson } from '../../../src/http/api/receipt-json.ts';
+import type { HistoryEntry } from '../../../src/accounts/limits/limits.ts';
 import { firstIdAt } from '../../../src/database/partitions.ts';
 import { readUsagePage } from '../../../src/accounts/ledger/usage.ts';
 import type { Ledger, OpenedRow, Settlement } from '../../../src/accounts/ledger/ledger.ts';
@@ -34,6 +35,22 @@ async function readUsage(...[database, query]: Parameters<typeof readUsagePage>)
 function picoOf(usd: string): bigint {
   const [whole = '', fraction = ''] = usd.split('.');
   return BigInt(whole + fraction.padEnd(12, '0'));
+}
+
+/** Sums the usage that counts in a window. */
+function usageIn(
+  entries: readonly HistoryEntry[],
+  window: 'minute' | 'day' | 'month',
+  state: HistoryEntry['state'] = 'settled',
+) {
+  const sum = { requests: 0, tokens: 0, pico: 0n };
+  for (const entry of entries) {
+    if (entry.state !== state || !entry.windows.includes(window)) continue;
+    sum.requests += entry.requests;
+    sum.tokens += entry.tokens;
+    sum.pico += entry.pico;
+  }
+  return sum;
 }
 
 for (const databases of testDatabases()) {
@@ -122,8 +139,8 @@ for (const databases of testDatabases()) {
       const now = Date.now();
       await settled(ledger, { id: firstIdAt(now - 7_200_000), startedAt: now - 7_200_000 });
       await settled(ledger);
-      const [usage] = await readHistory(openUsageHistory(database), 'acct_1', now, 69 * 86_400_000, []);
-      assert.equal(usage?.recentRequests, 1);
+      const entries = await readHistory(openUsageHistory(database), 'acct_1', now, 69 * 86_400_000, []);
+      assert.equal(usageIn(entries, 'minute').requests, 1);
     });
 
     test('usage is grouped by the requested dimensions, for one account or all, by whole days', async () => {
@@ -420,23 +437,28 @@ for (const databases of testDatabases()) {
       const month = Date.UTC(new Date(now).getUTCFullYear(), new Date(now).getUTCMonth());
       await settled(ledger, { startedAt: now });
       await settled(ledger, { startedAt: now }, { errorCode: 'engine_unavailable', billed: false });
+      await settled(ledger, { startedAt: month });
       await settled(ledger, { startedAt: month - 1 });
       await ledger.open(newRow({ startedAt: now, reservedTokens: 70, reservedPico: 9n }), counts());
       await ledger.open(newRow({ startedAt: month - 1 }), counts());
       await ledger.open(newRow({ startedAt: now, accountId: 'acct_2' }), counts());
-      const [entry, ...others] = await history.read('acct_1', now, 60_000, []);
-      assert.deepEqual(others, []);
-      assert.deepEqual(entry, {
-        keyId: 'key_1',
-        model: 'test/scripted',
-        dayTokens: 15,
-        monthTokens: 15,
-        monthPico: 10n * 150_000n + 5n * 600_000n,
-        openDayTokens: 70,
-        openMonthTokens: 70,
-        openMonthPico: 9n,
-        recentRequests: 4,
-        recentTokens: 15 + 15 + 70 + 100,
+      const entries = await history.read('acct_1', now, 60_000, []);
+      assert.deepEqual(
+        new Set(entries.map(({ keyId, model }) => `${keyId} ${model}`)),
+        new Set(['key_1 test/scripted']),
+      );
+      const cost = 10n * 150_000n + 5n * 600_000n;
+      // The first day of the month may be today.
+      const today = dayOf(month) === dayOf(now) ? 2 : 1;
+      const day = { requests: 0, tokens: today * 15, pico: BigInt(today) * cost };
+      assert.deepEqual(usageIn(entries, 'day'), day);
+      assert.deepEqual(usageIn(entries, 'day', 'reserved'), { requests: 0, tokens: 70, pico: 9n });
+      assert.deepEqual(usageIn(entries, 'month'), { requests: 0, tokens: 30, pico: 2n * cost });
+      assert.deepEqual(usageIn(entries, 'month', 'reserved'), { requests: 0, tokens: 70, pico: 9n });
+      assert.deepEqual(usageIn(entries, 'minute'), {
+        requests: 5,
+        tokens: 15 + 15 + 15 + 70 + 100,
+        pico: 0n,
       });
       assert.deepEqual(await history.read('acct_3', now, 60_000, []), []);
     });
@@ -451,12 +473,12 @@ for (const databases of testDatabases()) {
       const ended = await settled(ledger, { startedAt: now });
       await settled(ledger, { startedAt: now });
       const exceptIds = [ended.id, running.id, ...Array.from({ length: 70_000 }, () => randomUUIDv7())];
-      const [entry] = await history.read('acct_1', now, 60_000, exceptIds);
-      assert.equal(entry?.dayTokens, 15);
-      assert.equal(entry.monthTokens, 15);
-      assert.equal(entry.monthPico, 10n * 150_000n + 5n * 600_000n);
-      assert.equal(entry.openDayTokens, running.reservedTokens);
-      assert.equal(entry.recentRequests, 3);
+      const entries = await history.read('acct_1', now, 60_000, exceptIds);
+      const cost = 10n * 150_000n + 5n * 600_000n;
+      assert.deepEqual(usageIn(entries, 'day'), { requests: 0, tokens: 15, pico: cost });
+      assert.deepEqual(usageIn(entries, 'month'), { requests: 0, tokens: 15, pico: cost });
+      assert.equal(usageIn(entries, 'day', 'reserved').tokens, running.reservedTokens);
+      assert.equal(usageIn(entries, 'minute').requests, 3);
     });
   });
 }

@@ -83,6 +83,10 @@ export class Request {
     this.#row = row;
   }
 
+  get id(): string {
+    return this.#row.requestId;
+  }
+
   /** Settles the request with what it used. */
   end(tokens: number, pico = 0n): Promise<void> {
     return this.#settle({ tokens, pico, request: true });
@@ -151,7 +155,7 @@ export class FakeLedger implements UsageHistory {
     if (this.fault) throw this.fault;
     const rows = this.rows.filter((row) => row.accountId === accountId);
     const day = new Date(atMs).toISOString().slice(0, 10);
-    const entries = rows.map((row) => entryOf(row, day, atMs - recentMs, exceptIds));
+    const entries = rows.flatMap((row) => entriesOf(row, day, atMs - recentMs, exceptIds));
     // Resolves later, as a database does.
     await new Promise((resolve) => setImmediate(resolve));
     await this.afterSnapshot();
@@ -159,24 +163,20 @@ export class FakeLedger implements UsageHistory {
   }
 }
 
-function entryOf(row: Row, day: string, recentFrom: number, exceptIds: readonly string[]): HistoryEntry {
+function entriesOf(row: Row, day: string, recentFrom: number, exceptIds: readonly string[]): HistoryEntry[] {
+  const { keyId, model, worstTokens, worstPico, tokens, pico } = row;
   const started = new Date(row.startedAt).toISOString();
-  const today = started.startsWith(day);
-  const month = started.startsWith(day.slice(0, 7));
-  const excepted = exceptIds.includes(row.requestId);
-  const recent = row.startedAt >= recentFrom && (row.open || row.billed);
-  return {
-    keyId: row.keyId,
-    model: row.model,
-    dayTokens: today && !excepted ? row.tokens : 0,
-    monthTokens: month && !excepted ? row.tokens : 0,
-    monthPico: month && !excepted ? row.pico : 0n,
-    openDayTokens: today && row.open ? row.worstTokens : 0,
-    openMonthTokens: month && row.open ? row.worstTokens : 0,
-    openMonthPico: month && row.open ? row.worstPico : 0n,
-    recentRequests: recent ? 1 : 0,
-    recentTokens: recent ? (row.open ? row.worstTokens : row.tokens) : 0,
-  };
+  const month = started.startsWith(day.slice(0, 7)) ? (['month'] as const) : [];
+  const windows = started.startsWith(day) ? (['day', 'month'] as const) : month;
+  const entries: HistoryEntry[] = [];
+  const add = (entry: Pick<HistoryEntry, 'state' | 'windows' | 'tokens'> & Partial<HistoryEntry>) =>
+    entries.push({ keyId, model, requests: 0, pico: 0n, ...entry });
+  if (row.open) add({ state: 'reserved', windows, tokens: worstTokens, pico: worstPico });
+  if (!exceptIds.includes(row.requestId)) add({ state: 'settled', windows, tokens, pico });
+  if (row.startedAt >= recentFrom && (row.open || row.billed)) {
+    add({ state: 'settled', windows: ['minute'], requests: 1, tokens: row.open ? worstTokens : tokens });
+  }
+  return entries;
 }
 
 export const TIMING: ValkeyTiming = { heartbeatMs: 100, responseMs: 5000, leaseMs: 1000, retryMs: 50 };

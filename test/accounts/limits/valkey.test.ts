@@ -161,6 +161,83 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     for (const key of keys) assert.ok((await store.client.pTTL(key)) > 0, key);
   });
 
+  test('instances of other versions find the counters in the fields that they know', async () => {
+    await using store = await open(1);
+    const limits = {
+      requestsPerMinute: 1,
+      tokensPerMinute: 1,
+      burst: { requests: 9, tokens: 400 },
+      requestsInFlight: 9,
+      tokensPerDay: 100,
+      tokensPerMonth: 200,
+      usdPerMonth: '1',
+    };
+    const ask = demand(limits, { worstTokens: 40, worstPico: 7000n });
+    await (await store.fleet.run(ask)).end(30, 5000n);
+    const running = await store.fleet.run(ask);
+    const {
+      at,
+      g,
+      cs = '',
+      d,
+      m,
+      rs = '',
+      ts = '',
+      ...counters
+    } = await store.client.hGetAll('sluice:{acct_1}:a');
+    assert.equal(Number(m), utcMonth(Number(d) * 86_400_000));
+    assert.ok(Number(at) > 0 && Number(g) > 0 && /^\S+ \d+$/.test(cs));
+    // Two requests, and 30 and 40 tokens, less what was refilled since.
+    assert.ok(Number(rs) > 1 * 60_000 && Number(rs) <= 2 * 60_000, rs);
+    assert.ok(Number(ts) > 69 * 60_000 && Number(ts) <= 70 * 60_000, ts);
+    const { ou, ...fields } = counters;
+    const [reservation = ''] = Object.keys(fields).filter((field) => field.startsWith('l'));
+    assert.ok(Number(ou) > 0 && reservation.endsWith(`/${running.id}`), reservation);
+    assert.deepEqual(
+      { ...fields },
+      {
+        f: '1',
+        ds: '30',
+        ms: '30',
+        ns: '5',
+        dh: '40',
+        mh: '40',
+        nh: '7',
+        od: '0',
+        om: '0',
+        on: '0',
+        [reservation]: `40 7 ${d} ${m}`,
+      },
+    );
+  });
+
+  test('a kind of limit that another version did not count is read from the ledger', async () => {
+    await using store = await open(1);
+    const ask = demand({ tokensPerMonth: 100, requestsInFlight: 9 }, { worstTokens: 40 });
+    await (await store.fleet.run(ask)).end(40);
+    const running = await store.fleet.run({ ...ask, worstTokens: 1 });
+    const forget = () => store.client.hDel('sluice:{acct_1}:a', ['ms', 'mh']);
+    await forget();
+    await store.fleet.denied({ ...ask, worstTokens: 61 });
+    // A request that ends is stored, but what ended before it is still unknown.
+    await forget();
+    await running.end(1);
+    await store.fleet.denied({ ...ask, worstTokens: 60 });
+    await store.fleet.run({ ...ask, worstTokens: 59 });
+  });
+
+  test('no two counters have the same field', () => {
+    const [, list = ''] = /'HMGET', key, (.*)\)/.exec(limitScripts().admit.text) ?? [];
+    const fields = list.split(', ').map((field) => field.replaceAll("'", ''));
+    assert.ok(fields.length > 9);
+    assert.equal(new Set(fields).size, fields.length);
+    // Reservations and ended requests begin with these letters.
+    assert.deepEqual(
+      fields.filter((field) => /^[lx]/.test(field)),
+      [],
+    );
+  });
+
   // On its own server, because flushing affects all databases of a server.
   describe('flushed scripts', () => {
     test('are sent again', async () => {
