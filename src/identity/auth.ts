@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { betterAuth } from 'better-auth/minimal';
-import { APIError, createAuthEndpoint } from 'better-auth/api';
+import { createAuthEndpoint } from 'better-auth/api';
 import { setSessionCookie } from 'better-auth/cookies';
 import { z } from 'zod';
 import { MAX_NAME } from '../accounts/bounds.ts';
 import type { Database } from '../database/database.ts';
+import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
 import { authAdapter } from './auth-adapter.ts';
@@ -149,14 +150,17 @@ function nameOf({ name, email }: { name: string; email: string }): string {
     .trim();
 }
 
-/** Creates a complete session with its cookie. Not reachable over HTTP. */
+/**
+ * Creates a complete session with its cookie. Rejects with a `ServiceError` `sign_in_required` if there is no such user.
+ * Not reachable over HTTP.
+ */
 const startSession = createAuthEndpoint.serverOnly(
   { method: 'POST', body: z.object({ userId: z.string() }) },
   async (context) => {
     const { internalAdapter } = context.context;
     const user = await internalAdapter.findUserById(context.body.userId);
     const session = user && (await internalAdapter.createSession(user.id, false, { pending: false }));
-    if (!session) throw new APIError('NOT_FOUND');
+    if (!session) throw new ServiceError('sign_in_required', 'This user was deleted.');
     await setSessionCookie(context, { session, user });
     return {};
   },

@@ -65,18 +65,21 @@ export async function finishProviderSignIn(
   const token = cookies
     .map((cookie) => sessionToken(cookie, identity.cookieName))
     .find((value) => value !== null);
-  if (token === undefined || location.origin !== origin) {
+  const session =
+    token === undefined || location.origin !== origin
+      ? undefined
+      : await identity.database.kysely
+          .selectFrom('sessions')
+          .select('user_id')
+          .where('token_hash', '=', hashToken(token))
+          .executeTakeFirst();
+  if (session === undefined) {
     const reason = (location.searchParams.get('error') ?? '').slice(0, 100);
     identity.log.info('sign-in with a provider failed', { provider, reason });
     return { location: `${SIGN_IN}?error=${ERRORS.get(reason) ?? 'provider_failed'}`, cookies };
   }
-  const { user_id: userId } = await identity.database.kysely
-    .selectFrom('sessions')
-    .select('user_id')
-    .where('token_hash', '=', hashToken(token))
-    .executeTakeFirstOrThrow();
   await endPresentedSession(identity.database, request.headers, identity.cookieName);
-  const { status } = await finishFirstFactor(identity, request, cookies, userId, provider);
+  const { status } = await finishFirstFactor(identity, request, cookies, session.user_id, provider);
   const next = `${location.pathname}${location.search}${location.hash}`;
   if (status === 'signed_in') return { location: next, cookies };
   return { location: `${SIGN_IN}?to=${encodeURIComponent(next)}`, cookies };

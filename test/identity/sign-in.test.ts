@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import type { Database } from '../../src/database/database.ts';
 import { SecretKeys } from '../../src/database/secret-keys.ts';
 import { Identity } from '../../src/identity/identity.ts';
 import { SCRYPT } from '../../src/identity/password.ts';
@@ -182,20 +183,27 @@ for (const kind of testDatabases()) {
       assert.equal(fixture.test.log().includes(token), false);
     });
 
-    test('passwords are hashed with scrypt by default', async () => {
-      await using database = await kind.open();
-      const config = { signIn: { providers: [], allowUnknownUsers: false }, smtp: undefined };
-      const secrets = new Map<string, never>();
-      const secretKeys = new SecretKeys({ home: 'unused', text: null });
-      await using identity = new Identity({
+    const identityOf = (database: Database) =>
+      new Identity({
         database,
-        config,
-        secrets,
-        secretKeys,
-        publicUrl: () => '',
+        config: { signIn: { providers: [], allowUnknownUsers: false }, smtp: undefined },
+        secrets: new Map(),
+        secretKeys: new SecretKeys({ home: 'unused', text: null }),
+        publicUrl: () => 'http://localhost',
         log: SILENT,
       });
+
+    test('passwords are hashed with scrypt by default', async () => {
+      await using database = await kind.open();
+      await using identity = identityOf(database);
       assert.equal(identity.passwords, SCRYPT);
+    });
+
+    test('a user who is deleted before the session starts is not signed in', async () => {
+      await using database = await kind.open();
+      await using identity = identityOf(database);
+      const starting = identity.startSession({ headers: {}, ip: '192.0.2.1' }, 'user_deleted');
+      await assert.rejects(starting, { name: 'ServiceError', code: 'sign_in_required' });
     });
 
     test('a session shows where it was created, and expires', async () => {
