@@ -2,6 +2,7 @@ import type { Database } from '../database/database.ts';
 import { firstIdAt } from '../database/partitions.ts';
 import { AUDIT_KEEP_FROM } from '../database/schema.ts';
 import type { Log } from '../log.ts';
+import { steadyNow } from './steady-now.ts';
 
 const DAY_MS = 86_400_000;
 const INTERVAL_MS = 3_600_000;
@@ -9,8 +10,8 @@ const INTERVAL_MS = 3_600_000;
 const BATCH = 500;
 
 /**
- * Deletes entries of the audit log that are older than `audit.keepDays`, at the start and every hour. Without this
- * setting, makes the database refuse to delete any entry.
+ * Deletes entries of the audit log that are older than `audit.keepDays`, every hour. Without this setting, makes the
+ * database refuse to delete any entry.
  */
 export class AuditRetention implements AsyncDisposable {
   readonly #database: Database;
@@ -22,7 +23,7 @@ export class AuditRetention implements AsyncDisposable {
   #stopped = false;
 
   /** `now` returns Unix milliseconds. */
-  constructor(database: Database, keepDays: number | undefined, log: Log, now: () => number = Date.now) {
+  constructor(database: Database, keepDays: number | undefined, log: Log, now: () => number = steadyNow) {
     this.#database = database;
     this.#keepDays = keepDays;
     this.#log = log;
@@ -30,10 +31,10 @@ export class AuditRetention implements AsyncDisposable {
     this.#timer = setInterval(() => void this.deleteOld(), INTERVAL_MS).unref();
   }
 
-  /** Starts the first deletion, and returns before it ends. */
+  /** The first deletion is an hour later, because the clock of a machine that has just started may not be set yet. */
   static open(database: Database, keepDays: number | undefined, log: Log): AuditRetention {
     const retention = new AuditRetention(database, keepDays, log);
-    void retention.deleteOld();
+    if (keepDays === undefined) void retention.deleteOld();
     return retention;
   }
 

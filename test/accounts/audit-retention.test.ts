@@ -67,6 +67,26 @@ for (const kind of testDatabases()) {
       assert.equal((await listAudit(database, {})).items.length, 1);
     });
 
+    test('no entry is deleted because the wall clock jumps ahead', async (t) => {
+      await using database = await kind.open();
+      await insertEntry(database, Date.now());
+      t.mock.timers.enable({ apis: ['Date'], now: Date.now() + 365 * DAY_MS });
+      await using retention = new AuditRetention(database, 30, SILENT);
+      await retention.deleteOld();
+      assert.equal((await listAudit(database, {})).items.length, 1);
+    });
+
+    test('old entries are deleted from an hour after the start, when a wrong clock has been corrected', async (t) => {
+      await using database = await kind.open();
+      t.mock.timers.enable({ apis: ['setInterval'] });
+      const deleteOld = t.mock.method(AuditRetention.prototype, 'deleteOld');
+      await using _retention = AuditRetention.open(database, 30, SILENT);
+      t.mock.timers.tick(3_599_999);
+      assert.equal(deleteOld.mock.callCount(), 0);
+      t.mock.timers.tick(1);
+      assert.equal(deleteOld.mock.callCount(), 1);
+    });
+
     test('no entry can be deleted after `keepDays` is removed', async () => {
       await using database = await kind.open();
       const first = Date.UTC(2026, 0, 1);

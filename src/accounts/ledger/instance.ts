@@ -1,5 +1,7 @@
 import type { Database } from '../../database/database.ts';
 import type { Log } from '../../log.ts';
+import { steadyNow } from '../steady-now.ts';
+import { DAY_MS } from './days.ts';
 import type { LedgerStore } from './store.ts';
 
 /** Interval at which partitions are created and old rows deleted, in milliseconds. */
@@ -48,8 +50,9 @@ export class Instance {
     await instance.#settleDeadInstances();
     instance.#repeat(leaseMs / 3, () => instance.#heartbeat());
     instance.#repeat(leaseMs, () => instance.#settleDeadInstances());
-    instance.#repeat(MAINTENANCE_MS, () => instance.#maintain());
-    instance.#track(instance.#maintain());
+    instance.#repeat(MAINTENANCE_MS, () => instance.#maintain(options.keepDays));
+    // Deletes no rows yet, because the clock of a machine that has just started may not be set.
+    instance.#track(instance.#maintain(undefined));
     return instance;
   }
 
@@ -103,10 +106,11 @@ export class Instance {
     }
   }
 
-  async #maintain(): Promise<void> {
-    const { store, keepDays, log } = this.#options;
+  async #maintain(keepDays: number | undefined): Promise<void> {
+    const { store, log } = this.#options;
+    const keepFromMs = keepDays === undefined ? null : steadyNow() - keepDays * DAY_MS;
     try {
-      await store.maintain(Date.now(), keepDays);
+      await store.maintain(Date.now(), keepFromMs);
     } catch (error) {
       log.warn('ledger maintenance failed; it will be retried', { error: asError(error) });
     }

@@ -2,7 +2,6 @@ import { CHECKPOINTED, INITIAL, OPENED, SETTLED, type Column } from '../../datab
 import type { Database } from '../../database/database.ts';
 import { dropPartitions, ensurePartitions } from '../../database/partitions.ts';
 import type { Secret } from '../../secret.ts';
-import { DAY_MS } from './days.ts';
 import { PostgresConnection, type QueryFunction, type Statement } from './postgres-connection.ts';
 import { ENDED, USAGE_SUMS, WAIVED } from './roll-ups.ts';
 import { KEEP_DEAD_MS, RefusedWriteError, type BatchResult, type LedgerStore } from './store.ts';
@@ -63,9 +62,9 @@ export class PostgresStore implements LedgerStore {
     await this.#background.transaction((query) => interruptInstances(query, [epoch], true));
   }
 
-  async maintain(nowMs: number, keepDays: number | undefined): Promise<void> {
+  async maintain(nowMs: number, keepFromMs: number | null): Promise<void> {
     await ensurePartitions(this.#database, nowMs);
-    if (keepDays !== undefined) await dropPartitions(this.#database, nowMs - keepDays * DAY_MS);
+    if (keepFromMs !== null) await dropPartitions(this.#database, keepFromMs);
     await this.#background.use((query) => query(DELETE_DEAD, [nowMs - KEEP_DEAD_MS]));
   }
 

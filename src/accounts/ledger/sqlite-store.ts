@@ -4,7 +4,6 @@ import { DatabaseError, type DatabaseFault } from '../../database/errors.ts';
 import { firstIdAt } from '../../database/partitions.ts';
 import { openFiles } from '../../database/sqlite-files.ts';
 import type { SqliteThreadData } from '../../database/sqlite-reader.ts';
-import { DAY_MS } from './days.ts';
 import { PRUNE_ROWS } from './sqlite-tables.ts';
 import { KEEP_DEAD_MS, RefusedWriteError, type BatchResult, type LedgerStore } from './store.ts';
 import type { Batch } from './write.ts';
@@ -75,8 +74,8 @@ export class SqliteStore implements LedgerStore {
     await this.#call(['retire', epoch]);
   }
 
-  async maintain(nowMs: number, keepDays: number | undefined): Promise<void> {
-    const before = keepDays === undefined ? '' : firstIdAt(nowMs - keepDays * DAY_MS);
+  async maintain(nowMs: number, keepFromMs: number | null): Promise<void> {
+    const before = keepFromMs === null ? '' : firstIdAt(keepFromMs);
     // Deletes in small batches, so that other writes can run between them.
     while (Number(await this.#call(['prune', before, nowMs - KEEP_DEAD_MS])) === PRUNE_ROWS);
   }

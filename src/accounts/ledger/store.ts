@@ -23,8 +23,8 @@ export interface LedgerStore extends AsyncDisposable {
   reap(epoch: number): Promise<number>;
   /** Marks this instance as dead and settles its open rows as interrupted. */
   retire(epoch: number): Promise<void>;
-  /** Creates partitions and deletes rows older than `keepDays`. */
-  maintain(nowMs: number, keepDays: number | undefined): Promise<void>;
+  /** Creates partitions, and deletes rows from before `keepFromMs`; null: none. */
+  maintain(nowMs: number, keepFromMs: number | null): Promise<void>;
 }
 
 /** How long dead instances are kept, in milliseconds. */

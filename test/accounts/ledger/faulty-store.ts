@@ -55,8 +55,8 @@ export class FaultyStore implements LedgerStore {
     return this.#store.retire(epoch);
   }
 
-  maintain(nowMs: number, keepDays: number | undefined): Promise<void> {
-    return this.#store.maintain(nowMs, keepDays);
+  maintain(nowMs: number, keepFromMs: number | null): Promise<void> {
+    return this.#store.maintain(nowMs, keepFromMs);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -36,6 +36,21 @@ for (const databases of testDatabases()) {
       assert.deepEqual(latencies.map(({ measure }) => measure).sort(), ['speed', 'ttft']);
     });
 
+    test('no row is deleted because the wall clock jumps ahead', async (t) => {
+      await using database = await databases.open();
+      const row = newRow();
+      t.mock.timers.enable({ apis: ['setInterval'] });
+      {
+        await using ledger = await open(database, { keepDays: 30 });
+        await ledger.open(row, counts());
+        await ledger.settle(row.id, settlement());
+        const ahead = Date.now() + 365 * 86_400_000;
+        t.mock.method(Date, 'now', () => ahead);
+        t.mock.timers.tick(3_600_000);
+      }
+      assert.equal((await readRow(database, row.id))?.state, 'settled');
+    });
+
     test('text with any characters is stored exactly', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
