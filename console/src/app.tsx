@@ -9,10 +9,11 @@ import { Spinner } from './components/spinner.tsx';
 import { EmptyState } from './components/states.tsx';
 import { forgetFirstKey } from './pages/setup/first-key.ts';
 import { PAGES } from './pages.tsx';
-import { ConnectionBanner, ConnectionProvider } from './shell/connection.tsx';
+import { ConnectionProvider } from './state/connection.tsx';
+import { ConnectionBanner } from './shell/connection-banner.tsx';
 import { ErrorBoundary } from './shell/error-boundary.tsx';
-import { SecretsProvider } from './shell/secrets.tsx';
-import { isSignedIn, SessionProvider, type SignedIn } from './shell/session.tsx';
+import { SecretsProvider } from './state/secrets.tsx';
+import { isSignedIn, SessionProvider, type SignedIn } from './state/session.tsx';
 import { Shell } from './shell/shell.tsx';
 
 /** Routes to the page of the current path. */

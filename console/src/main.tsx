@@ -5,7 +5,7 @@ import { createRoot } from 'react-dom/client';
 import { queryClient } from './api/queries.ts';
 import { App } from './app.tsx';
 import { Toasts } from './components/toast.tsx';
-import { onClearedElsewhere } from './shell/user-storage.ts';
+import { onClearedElsewhere } from './state/user-storage.ts';
 import './styles.css';
 
 measureScrollbar();

@@ -1,79 +1,113 @@
-import { lazy, type ComponentType, type LazyExoticComponent } from 'react';
+import {
+  Activity,
+  BookOpen,
+  Boxes,
+  ChartColumn,
+  CodeXml,
+  Cpu,
+  Gauge,
+  HeartPulse,
+  KeyRound,
+  LayoutDashboard,
+  Layers,
+  ListTree,
+  ScrollText,
+  SquareTerminal,
+  Users,
+  type LucideIcon,
+} from 'lucide-react';
+import { lazy, type ComponentType } from 'react';
 
 interface PageRoute {
   /** A wouter path pattern. */
   path: string;
-  page: LazyExoticComponent<ComponentType>;
-  /** `signed-in`: any user; `operator`: operators only; `open`: no session needed, shown without the shell. */
-  access: 'signed-in' | 'operator' | 'open';
+  /** Loads the page on first use. */
+  load: () => Promise<{ default: ComponentType }>;
+  /** Entry of the sidebar. Its link is the path without parameters. */
+  menu?: { label: string; icon: LucideIcon };
 }
 
-/** All pages, loaded on first use. */
-export const PAGES: readonly PageRoute[] = [
-  { path: '/setup', access: 'open', page: lazy(() => import('./pages/setup/setup-page.tsx')) },
-  { path: '/sign-in', access: 'open', page: lazy(() => import('./pages/sign-in/sign-in-page.tsx')) },
-  { path: '/invitation', access: 'open', page: lazy(() => import('./pages/sign-in/invitation-page.tsx')) },
+/** A group of pages, in the order of the sidebar. */
+interface PageGroup {
+  /** Heading in the sidebar; null: none. */
+  label: string | null;
+  /** `signed-in`: any user; `operator`: operators only; `open`: no session needed, shown without the shell. */
+  access: 'signed-in' | 'operator' | 'open';
+  pages: readonly PageRoute[];
+}
+
+/** A page with an entry in the sidebar. */
+function listed(path: string, label: string, icon: LucideIcon, load: PageRoute['load']): PageRoute {
+  return { path, load, menu: { label, icon } };
+}
+
+const GROUPS: readonly PageGroup[] = [
   {
-    path: '/reset-password',
+    label: null,
     access: 'open',
-    page: lazy(() => import('./pages/sign-in/reset-password-page.tsx')),
+    pages: [
+      { path: '/setup', load: () => import('./pages/setup/setup-page.tsx') },
+      { path: '/sign-in', load: () => import('./pages/sign-in/sign-in-page.tsx') },
+      { path: '/invitation', load: () => import('./pages/sign-in/invitation-page.tsx') },
+      { path: '/reset-password', load: () => import('./pages/sign-in/reset-password-page.tsx') },
+    ],
   },
-  { path: '/', access: 'signed-in', page: lazy(() => import('./pages/overview/overview-page.tsx')) },
-  { path: '/keys', access: 'signed-in', page: lazy(() => import('./pages/keys/keys-page.tsx')) },
   {
-    path: '/playground',
+    label: null,
     access: 'signed-in',
-    page: lazy(() => import('./pages/playground/playground-page.tsx')),
+    pages: [
+      listed('/', 'Overview', LayoutDashboard, () => import('./pages/overview/overview-page.tsx')),
+      listed('/keys', 'API keys', KeyRound, () => import('./pages/keys/keys-page.tsx')),
+      listed(
+        '/playground',
+        'Playground',
+        SquareTerminal,
+        () => import('./pages/playground/playground-page.tsx'),
+      ),
+      listed('/models', 'Models', Boxes, () => import('./pages/models/models-page.tsx')),
+      listed('/docs/:operation?', 'API reference', CodeXml, () => import('./pages/docs/docs-page.tsx')),
+      listed('/docs/guide/:page?', 'Guides', BookOpen, () => import('./pages/docs/guide-page.tsx')),
+      { path: '/settings', load: () => import('./pages/settings/settings-page.tsx') },
+    ],
   },
-  { path: '/models', access: 'signed-in', page: lazy(() => import('./pages/models/models-page.tsx')) },
   {
-    path: '/docs/guide/:page?',
+    label: 'Account',
     access: 'signed-in',
-    page: lazy(() => import('./pages/docs/guide-page.tsx')),
+    pages: [
+      listed('/usage', 'Usage', ChartColumn, () => import('./pages/usage/usage-page.tsx')),
+      // The same route with and without a request ID, so that the list stays mounted behind the receipt.
+      listed('/requests/:id?', 'Requests', ListTree, () => import('./pages/requests/requests-page.tsx')),
+      listed('/members', 'Members', Users, () => import('./pages/members/members-page.tsx')),
+    ],
   },
   {
-    path: '/docs/:operation?',
-    access: 'signed-in',
-    page: lazy(() => import('./pages/docs/docs-page.tsx')),
-  },
-  { path: '/usage', access: 'signed-in', page: lazy(() => import('./pages/usage/usage-page.tsx')) },
-  {
-    // The same route with and without a request ID, so that the list stays mounted behind the receipt.
-    path: '/requests/:id?',
-    access: 'signed-in',
-    page: lazy(() => import('./pages/requests/requests-page.tsx')),
-  },
-  { path: '/members', access: 'signed-in', page: lazy(() => import('./pages/members/members-page.tsx')) },
-  { path: '/settings', access: 'signed-in', page: lazy(() => import('./pages/settings/settings-page.tsx')) },
-  { path: '/operator/load', access: 'operator', page: lazy(() => import('./pages/operator/load-page.tsx')) },
-  {
-    path: '/operator/engines',
+    label: 'Operator',
     access: 'operator',
-    page: lazy(() => import('./pages/operator/engines-page.tsx')),
-  },
-  {
-    path: '/operator/accounts',
-    access: 'operator',
-    page: lazy(() => import('./pages/operator/accounts-page.tsx')),
-  },
-  {
-    path: '/operator/accounts/:id',
-    access: 'operator',
-    page: lazy(() => import('./pages/operator/account-page.tsx')),
-  },
-  {
-    path: '/operator/plans',
-    access: 'operator',
-    page: lazy(() => import('./pages/operator/plans-page.tsx')),
-  },
-  {
-    path: '/operator/audit',
-    access: 'operator',
-    page: lazy(() => import('./pages/operator/audit-page.tsx')),
-  },
-  {
-    path: '/operator/health',
-    access: 'operator',
-    page: lazy(() => import('./pages/operator/health-page.tsx')),
+    pages: [
+      listed('/operator/load', 'Load', Activity, () => import('./pages/operator/load-page.tsx')),
+      listed('/operator/engines', 'Engines', Cpu, () => import('./pages/operator/engines-page.tsx')),
+      listed('/operator/accounts', 'Accounts', Layers, () => import('./pages/operator/accounts-page.tsx')),
+      { path: '/operator/accounts/:id', load: () => import('./pages/operator/account-page.tsx') },
+      listed('/operator/plans', 'Plans', Gauge, () => import('./pages/operator/plans-page.tsx')),
+      listed('/operator/audit', 'Audit log', ScrollText, () => import('./pages/operator/audit-page.tsx')),
+      listed('/operator/health', 'Health', HeartPulse, () => import('./pages/operator/health-page.tsx')),
+    ],
   },
 ];
+
+/** All pages, in the order in which their paths are tried: the longest first, such as `/docs/guide` before `/docs`. */
+export const PAGES = GROUPS.flatMap(({ access, pages }) =>
+  pages.map(({ path, load }) => ({ path, access, page: lazy(load) })),
+).toSorted((a, b) => b.path.length - a.path.length);
+
+/** Returns the sidebar of a user: groups of links to pages. */
+export function menuOf({ operator }: { operator: boolean }) {
+  return GROUPS.filter(({ access }) => access === 'signed-in' || (access === 'operator' && operator)).map(
+    ({ label, pages }) => ({
+      label,
+      entries: pages.flatMap(({ path, menu }) =>
+        menu === undefined ? [] : [{ ...menu, to: path.replace(/\/:.*$/, '') }],
+      ),
+    }),
+  );
+}

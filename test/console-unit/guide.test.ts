@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { renderGuide } from '../../console/guide.ts';
 import { highlight } from '../../console/src/components/highlight.ts';
-import { GUIDE } from '../../console/src/pages/docs/guide-pages.ts';
+import { GUIDE } from '../../console/src/components/guide-pages.ts';
 import { matchesCommand } from '../../console/src/shell/commands.ts';
 import { anchorsOf, PAGES, readPage } from '../docs/markdown.ts';
 

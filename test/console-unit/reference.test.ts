@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ApiDocument, Schema } from '../../console/src/api/document.ts';
 import { addressOf, exampleBody } from '../../console/src/pages/docs/example.ts';
-import { groupsOf, matching, type Entry } from '../../console/src/pages/docs/operations.ts';
+import { groupsOf, matching, type Entry } from '../../console/src/api/operations.ts';
 import { shapeOf } from '../../console/src/pages/docs/schema.ts';
 import { managementPart } from '../../src/http/api/document.ts';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';

@@ -11,7 +11,7 @@ import {
   type QueryKey,
   type UseQueryOptions,
 } from '@tanstack/react-query';
-import { notify } from '../components/toast.tsx';
+import { notify } from '../notify.ts';
 import { ApiError, call, isSessionEnd, type ResponseOf, type Arguments, type Operation } from './client.ts';
 
 /** Checks the session after an error that it may explain. */

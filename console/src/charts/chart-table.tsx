@@ -1,4 +1,4 @@
-import { TextLink } from '../shell/link.tsx';
+import { TextLink } from '../components/link.tsx';
 import { timeText, type Series } from './series.ts';
 import { exactValue, type Unit } from './value-axis.ts';
 

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState, type PointerEvent, type RefObject } from 'react';
-import { useScheme } from '../shell/appearance.ts';
+import { useScheme } from '../state/appearance.ts';
 import { ChartTable } from './chart-table.tsx';
 import { plotInto, type Plot } from './plot.ts';
 import { ReadOut } from './read-out.tsx';

@@ -1,5 +1,5 @@
 import type { ComponentProps, ReactNode } from 'react';
-import { Link } from '../shell/link.tsx';
+import { Link } from './link.tsx';
 import { classNames } from './class-names.ts';
 import { Spinner } from './spinner.tsx';
 

@@ -1,7 +1,7 @@
 import { Check, Copy } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Button, IconButton } from './button.tsx';
-import { notify } from './toast.tsx';
+import { notify } from '../notify.ts';
 
 interface CopyProps {
   text: string;

@@ -1,6 +1,6 @@
 import type { ItemOf } from '../api/client.ts';
 import { Status, type Tone } from './badge.tsx';
-import { useConnection } from '../shell/connection.tsx';
+import { useConnection } from '../state/connection.tsx';
 import { percent } from '../format/number.ts';
 
 type State = Pick<ItemOf<'listEngines'>, 'state' | 'fraction' | 'in_flight'>;

@@ -1,5 +1,5 @@
 import { useEffect, type ReactNode } from 'react';
-import { Link } from '../shell/link.tsx';
+import { Link } from './link.tsx';
 
 interface PageProps {
   title: string;

@@ -1,5 +1,5 @@
 import { useEffect, useRef, type ReactNode } from 'react';
-import { Logo } from '../shell/logo.tsx';
+import { Logo } from './logo.tsx';
 import { classNames } from './class-names.ts';
 
 interface StandalonePageProps {

@@ -1,26 +1,11 @@
 import { Toast } from '@base-ui/react/toast';
 import { CircleAlert, CircleCheck, X } from 'lucide-react';
-
-const manager = Toast.createToastManager();
-
-/** Shows a toast, which is also announced to screen readers and disappears after a few seconds. */
-export const notify = {
-  success: (title: string, undo?: { label: string; run: () => void }) => {
-    manager.add({
-      title,
-      type: 'good',
-      ...(undo && { actionProps: { children: undo.label, onClick: undo.run }, timeout: 10_000 }),
-    });
-  },
-  error: (title: string) => {
-    manager.add({ title, type: 'bad', priority: 'high', timeout: 10_000 });
-  },
-};
+import { toasts } from '../notify.ts';
 
 /** Renders the toasts. Mounted once. */
 export function Toasts() {
   return (
-    <Toast.Provider toastManager={manager} timeout={5000}>
+    <Toast.Provider toastManager={toasts} timeout={5000}>
       <Toast.Portal>
         <Toast.Viewport // On the left, because drawers have their buttons on the right.
           className="fixed inset-x-4 bottom-4 z-50 flex flex-col gap-2 sm:right-auto sm:w-96"
@@ -33,8 +18,7 @@ export function Toasts() {
 }
 
 function List() {
-  const { toasts } = Toast.useToastManager();
-  return toasts.map((toast) => (
+  return Toast.useToastManager().toasts.map((toast) => (
     <Toast.Root
       key={toast.id}
       toast={toast}

@@ -9,7 +9,7 @@ import { Select } from '../components/select.tsx';
 import { OneTimeSecret } from '../components/one-time-secret.tsx';
 import { SecretDialog } from '../components/secret-dialog.tsx';
 import { Time } from '../components/time.tsx';
-import { useShowSecret } from '../shell/secrets.tsx';
+import { useShowSecret } from '../state/secrets.tsx';
 import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
 
 interface InviteDialogProps {

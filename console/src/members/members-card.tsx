@@ -11,7 +11,7 @@ import { Loaded } from '../components/loaded.tsx';
 import { EmptyState, SkeletonRows } from '../components/states.tsx';
 import { ListFooter, Table, type Column } from '../components/table.tsx';
 import { Time } from '../components/time.tsx';
-import { useSession } from '../shell/session.tsx';
+import { useSession } from '../state/session.tsx';
 import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
 
 type Member = ItemOf<'listMembers'>;

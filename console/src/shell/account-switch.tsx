@@ -1,9 +1,9 @@
 import { ChevronsUpDown, Layers, Users } from 'lucide-react';
 import { useLocation } from 'wouter';
 import { Menu, MenuChoices, MenuItem, MenuSeparator } from '../components/menu.tsx';
-import { rememberAccount, useAccount } from './account.ts';
-import { Link } from './link.tsx';
-import { useSession } from './session.tsx';
+import { rememberAccount, useAccount } from '../state/account.ts';
+import { Link } from '../components/link.tsx';
+import { useSession } from '../state/session.tsx';
 
 const ROLES = { owner: 'Owner', member: 'Member' } as const;
 

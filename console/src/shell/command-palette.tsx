@@ -5,16 +5,15 @@ import { useMemo } from 'react';
 import { useLocation } from 'wouter';
 import { useDocument } from '../api/document-query.ts';
 import { useRead } from '../api/queries.ts';
-import { GUIDE } from '../pages/docs/guide-pages.ts';
-import { groupsOf } from '../pages/docs/operations.ts';
-import { titleOf } from '../pages/docs/titles.ts';
-import { useAccount, useHrefWithAccount } from './account.ts';
+import { GUIDE } from '../components/guide-pages.ts';
+import { groupsOf } from '../api/operations.ts';
+import { useAccount, useHrefWithAccount } from '../state/account.ts';
 import { useAccountChoices } from './account-switch.tsx';
-import { useAppearance } from './appearance.ts';
+import { useAppearance } from '../state/appearance.ts';
 import { matchesCommand, type Command, type CommandGroup } from './commands.ts';
-import { Keys } from './keys.tsx';
-import { NAVIGATION } from './navigation.ts';
-import { useSession } from './session.tsx';
+import { ShortcutKeys } from '../components/shortcut-keys.tsx';
+import { menuOf } from '../pages.tsx';
+import { useSession } from '../state/session.tsx';
 import { useSignOut } from './sign-out.ts';
 
 interface CommandPaletteProps {
@@ -52,7 +51,7 @@ export default function CommandPalette({ onClose, onShortcuts }: CommandPaletteP
               />
               <Dialog.Close className="rounded">
                 <span className="sr-only">Close </span>
-                <Keys keys="Esc" />
+                <ShortcutKeys keys="Esc" />
               </Dialog.Close>
             </div>
             <Autocomplete.Empty>
@@ -106,14 +105,13 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
   const document = useDocument().data;
   const operations = useMemo(() => (document === undefined ? [] : groupsOf(document)), [document]);
   const go = (to: string) => () => navigate(href(to));
-  const pages = NAVIGATION.filter(({ operator }) => !operator || user.operator).flatMap(
-    ({ label, entries }) =>
-      entries.map((entry) => ({
-        value: `page ${entry.path}`,
-        label: entry.label,
-        hint: label ?? undefined,
-        run: go(entry.path),
-      })),
+  const pages = menuOf(user).flatMap(({ label, entries }) =>
+    entries.map((entry) => ({
+      value: `page ${entry.to}`,
+      label: entry.label,
+      hint: label ?? undefined,
+      run: go(entry.to),
+    })),
   );
   const others = (['light', 'dark', 'system'] as const).filter((one) => one !== appearance);
   const groups: CommandGroup[] = [
@@ -172,9 +170,9 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
     {
       label: 'API reference',
       items: operations.flatMap(({ entries }) =>
-        entries.map(({ id, method, path }) => ({
+        entries.map(({ id, title, method, path }) => ({
           value: `operation ${id}`,
-          label: titleOf(id),
+          label: title,
           hint: `${method} ${path}`,
           run: go(`/docs/${id}`),
         })),

@@ -3,11 +3,11 @@ import { Menu as MenuIcon, Search, X } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode, type RefObject } from 'react';
 import { useLocation } from 'wouter';
 import { AccountSwitch } from './account-switch.tsx';
-import { Link } from './link.tsx';
-import { Logo } from './logo.tsx';
-import { Keys } from './keys.tsx';
-import { currentEntry, NAVIGATION } from './navigation.ts';
-import { useSession } from './session.tsx';
+import { Link } from '../components/link.tsx';
+import { Logo } from '../components/logo.tsx';
+import { ShortcutKeys } from '../components/shortcut-keys.tsx';
+import { menuOf } from '../pages.tsx';
+import { useSession } from '../state/session.tsx';
 import { Shortcuts } from './shortcuts.tsx';
 import { UserMenu } from './user-menu.tsx';
 
@@ -124,8 +124,11 @@ function TopBar({ onSearch }: SearchProps) {
 function Side({ onSearch }: SearchProps) {
   const { user } = useSession();
   const [path] = useLocation();
-  const current = currentEntry(path);
-  const groups = NAVIGATION.filter(({ operator }) => !operator || user.operator);
+  const groups = menuOf(user);
+  const current = groups
+    .flatMap(({ entries }) => entries)
+    .filter(({ to }) => path === to || (to !== '/' && path.startsWith(`${to}/`)))
+    .reduce<string>((longest, { to }) => (to.length > longest.length ? to : longest), '');
   return (
     <>
       <div className="flex h-14 shrink-0 items-center px-4">
@@ -146,7 +149,7 @@ function Side({ onSearch }: SearchProps) {
           <Search className="size-4 shrink-0 text-ink-3" aria-hidden="true" />
           <span className="mr-auto">Search</span>
           <span className="hidden pointer-fine:block" aria-hidden="true">
-            <Keys keys="Mod K" />
+            <ShortcutKeys keys="Mod K" />
           </span>
         </button>
       </div>
@@ -158,11 +161,11 @@ function Side({ onSearch }: SearchProps) {
             )}
             <ul className="space-y-0.5">
               {entries.map((entry) => {
-                const here = entry === current;
+                const here = entry.to === current;
                 return (
-                  <li key={entry.path}>
+                  <li key={entry.to}>
                     <Link
-                      to={entry.path}
+                      to={entry.to}
                       aria-current={here ? 'page' : undefined}
                       className={`flex h-8 items-center gap-2.5 rounded-md px-2 text-sm transition-colors ${
                         here ? 'bg-hover font-medium text-ink' : 'text-ink-2 hover:bg-hover hover:text-ink'

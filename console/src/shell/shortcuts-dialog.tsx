@@ -1,6 +1,6 @@
 import { Switch } from '../components/choices.tsx';
 import { Dialog } from '../components/dialog.tsx';
-import { Keys } from './keys.tsx';
+import { ShortcutKeys } from '../components/shortcut-keys.tsx';
 import { useSingleKeys } from './single-keys.ts';
 
 /** A shortcut: its keys and what it does. */
@@ -39,7 +39,7 @@ export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
                 <div key={what} className="flex items-center justify-between gap-4 py-2">
                   <dt className="text-ink-2">{what}</dt>
                   <dd className="shrink-0">
-                    <Keys keys={pressed} />
+                    <ShortcutKeys keys={pressed} />
                   </dd>
                 </div>
               ))}
@@ -51,8 +51,8 @@ export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
             Single-key shortcuts
           </Switch>
           <p className="mt-1 text-xs text-ink-3">
-            Turn off <Keys keys="/" /> and <Keys keys="?" /> if they interfere with speech input. Stored on
-            this device.
+            Turn off <ShortcutKeys keys="/" /> and <ShortcutKeys keys="?" /> if they interfere with speech
+            input. Stored on this device.
           </p>
         </div>
       </div>

@@ -1,5 +1,5 @@
 import { lazy, Suspense, useCallback, useEffect, useState, type ReactNode } from 'react';
-import { isApple } from './keys.tsx';
+import { isApple } from '../components/shortcut-keys.tsx';
 import { areSingleKeysOn } from './single-keys.ts';
 
 const CommandPalette = lazy(() => import('./command-palette.tsx'));

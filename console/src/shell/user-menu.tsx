@@ -1,8 +1,8 @@
 import { ChevronsUpDown, LogOut, Monitor, Moon, Settings, Sun } from 'lucide-react';
 import { Menu, MenuItem, MenuSeparator } from '../components/menu.tsx';
-import { useAppearance } from './appearance.ts';
-import { Link } from './link.tsx';
-import { useSession } from './session.tsx';
+import { useAppearance } from '../state/appearance.ts';
+import { Link } from '../components/link.tsx';
+import { useSession } from '../state/session.tsx';
 import { useSignOut } from './sign-out.ts';
 
 /** The user menu: settings, appearance, sign out. */

@@ -1,6 +1,6 @@
-import { Link } from '../../shell/link.tsx';
+import { Link } from '../../components/link.tsx';
 import { MethodBadge } from './method-badge.tsx';
-import type { Group } from './operations.ts';
+import type { Group } from '../../api/operations.ts';
 
 /** The navigation of the API reference. `current`: the operation of this page. */
 export function DocsNav({ groups, current }: { groups: readonly Group[]; current: string | null }) {

@@ -1,5 +1,5 @@
 import type { ApiDocument, Schema } from '../../api/document.ts';
-import type { Entry } from './operations.ts';
+import type { Entry } from '../../api/operations.ts';
 import { resolve } from './schema.ts';
 
 /** A configured model and the current account, for examples. */

@@ -7,9 +7,9 @@ import { ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
-import { useHrefWithAccount } from '../../shell/account.ts';
-import { Link } from '../../shell/link.tsx';
-import { GUIDE } from './guide-pages.ts';
+import { useHrefWithAccount } from '../../state/account.ts';
+import { Link } from '../../components/link.tsx';
+import { GUIDE } from '../../components/guide-pages.ts';
 import { NavDisclosure } from './nav-disclosure.tsx';
 
 const CONTENTS = import.meta.glob<{ default: GuideContent }>('../../../../docs/*.md');

@@ -1,10 +1,10 @@
 import type { ApiDocument } from '../../api/document.ts';
 import { Code, CodeTabs } from '../../components/code.tsx';
-import { useSession } from '../../shell/session.tsx';
+import { useSession } from '../../state/session.tsx';
 import { curl } from '../../snippets/curl.ts';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 import { addressOf, exampleBody } from './example.ts';
-import type { Entry } from './operations.ts';
+import type { Entry } from '../../api/operations.ts';
 
 interface OperationExampleProps {
   entry: Entry;

@@ -2,7 +2,7 @@ import { ChevronRight } from 'lucide-react';
 import { useState } from 'react';
 import type { ApiDocument } from '../../api/document.ts';
 import { Badge } from '../../components/badge.tsx';
-import type { Entry, Response } from './operations.ts';
+import type { Entry, Response } from '../../api/operations.ts';
 import { Part } from './part.tsx';
 import { Prose } from './prose.tsx';
 import { SchemaFields } from './schema-fields.tsx';

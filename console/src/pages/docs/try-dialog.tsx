@@ -9,7 +9,7 @@ import { Notice } from '../../components/states.tsx';
 import { JSON_SYNTAX, literal } from '../../snippets/literal.ts';
 import { addressOf, exampleBody } from './example.ts';
 import { MethodBadge } from './method-badge.tsx';
-import type { Entry } from './operations.ts';
+import type { Entry } from '../../api/operations.ts';
 import { TryResponse } from './try-response.tsx';
 import { useTry } from './use-try.ts';
 

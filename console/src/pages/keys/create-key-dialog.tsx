@@ -1,8 +1,8 @@
 import { useId } from 'react';
 import { useAction } from '../../api/queries.ts';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
-import type { CurrentAccount } from '../../shell/account.ts';
-import { useShowSecret } from '../../shell/secrets.tsx';
+import type { CurrentAccount } from '../../state/account.ts';
+import { useShowSecret } from '../../state/secrets.tsx';
 import { CreatedKey } from './created-key.tsx';
 import { NEW_KEY } from './key-draft.ts';
 import { KeyForm } from './key-form.tsx';

@@ -3,7 +3,7 @@ import { useRead } from '../../api/queries.ts';
 import { CodeTabs } from '../../components/code.tsx';
 import { OneTimeSecret } from '../../components/one-time-secret.tsx';
 import { SecretDialog } from '../../components/secret-dialog.tsx';
-import { useSession } from '../../shell/session.tsx';
+import { useSession } from '../../state/session.tsx';
 import { samplesOf } from '../../snippets/samples.ts';
 
 /** Shows a new key once, with example requests. */

@@ -6,7 +6,7 @@ import { Button } from '../../components/button.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Skeleton } from '../../components/states.tsx';
-import type { CurrentAccount } from '../../shell/account.ts';
+import type { CurrentAccount } from '../../state/account.ts';
 import { draftOf } from './key-draft.ts';
 import { KeyDetails } from './key-details.tsx';
 import { KeyForm } from './key-form.tsx';

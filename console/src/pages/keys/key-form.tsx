@@ -6,7 +6,7 @@ import { TextField } from '../../components/field.tsx';
 import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
 import { FormError } from '../../components/form-error.tsx';
 import { limitLabel, type LimitName } from '../../format/limits.ts';
-import { useSession } from '../../shell/session.tsx';
+import { useSession } from '../../state/session.tsx';
 import { ExpiryField } from './expiry-field.tsx';
 import { settingsOf, type KeyDraft } from './key-draft.ts';
 import { ModelsField } from './models-field.tsx';

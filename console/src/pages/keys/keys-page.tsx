@@ -6,11 +6,11 @@ import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, Notice } from '../../components/states.tsx';
-import { useAccount, type CurrentAccount } from '../../shell/account.ts';
-import { useQueryState } from '../../shell/query.ts';
-import { NoAccount } from '../../shell/no-account.tsx';
-import { useSession } from '../../shell/session.tsx';
-import { useWasTrue } from '../../shell/was-true.ts';
+import { useAccount, type CurrentAccount } from '../../state/account.ts';
+import { useQueryState } from '../../state/url-query.ts';
+import { NoAccount } from '../../components/no-account.tsx';
+import { useSession } from '../../state/session.tsx';
+import { useWasTrue } from '../../components/was-true.ts';
 import { KeysCard } from './keys-card.tsx';
 
 const CreateKeyDialog = lazy(() => import('./create-key-dialog.tsx'));

@@ -7,7 +7,7 @@ import { Skeleton } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
-import { Link } from '../../shell/link.tsx';
+import { Link } from '../../components/link.tsx';
 import { KeyState, MaskedKey } from './key-state.tsx';
 
 type Key = ItemOf<'listKeys'>;

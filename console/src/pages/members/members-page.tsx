@@ -6,9 +6,9 @@ import { Notice } from '../../components/states.tsx';
 import { InvitationsCard } from '../../members/invitations-card.tsx';
 import { InviteDialog } from '../../members/invite-dialog.tsx';
 import { MembersCard } from '../../members/members-card.tsx';
-import { useAccount, type CurrentAccount } from '../../shell/account.ts';
-import { NoAccount } from '../../shell/no-account.tsx';
-import { useSession } from '../../shell/session.tsx';
+import { useAccount, type CurrentAccount } from '../../state/account.ts';
+import { NoAccount } from '../../components/no-account.tsx';
+import { useSession } from '../../state/session.tsx';
 
 /** The members and pending invitations of the account. */
 export default function MembersPage() {

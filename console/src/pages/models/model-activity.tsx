@@ -3,7 +3,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Notice } from '../../components/states.tsx';
-import { useSession } from '../../shell/session.tsx';
+import { useSession } from '../../state/session.tsx';
 import { Refusal } from './memory-refusal.tsx';
 import { ModelProgress } from './model-progress.tsx';
 

@@ -7,7 +7,7 @@ import { CopyButton } from '../../components/copy.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
 import { money } from '../../format/money.ts';
 import { bytes, whole } from '../../format/number.ts';
-import { useSession } from '../../shell/session.tsx';
+import { useSession } from '../../state/session.tsx';
 import { ModelActivity } from './model-activity.tsx';
 
 type Model = ItemOf<'listServedModels'>;

@@ -2,8 +2,8 @@ import { CodeTabs } from '../../components/code.tsx';
 import { ButtonLink } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import type { ItemOf } from '../../api/client.ts';
-import { TextLink } from '../../shell/link.tsx';
-import { useSession } from '../../shell/session.tsx';
+import { TextLink } from '../../components/link.tsx';
+import { useSession } from '../../state/session.tsx';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 
 interface ModelCodeProps {

@@ -4,7 +4,7 @@ import { useAction } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { Notice } from '../../components/states.tsx';
-import { useQueryState } from '../../shell/query.ts';
+import { useQueryState } from '../../state/url-query.ts';
 import { ModelActivity } from './model-activity.tsx';
 import { ModelDetails } from './model-details.tsx';
 import { OfferForm, ServerForm } from './model-forms.tsx';

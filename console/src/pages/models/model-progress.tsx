@@ -4,8 +4,8 @@ import { Notice } from '../../components/states.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { bytes, percent } from '../../format/number.ts';
 import { duration, wait } from '../../format/time.ts';
-import { TextLink } from '../../shell/link.tsx';
-import { useSession } from '../../shell/session.tsx';
+import { TextLink } from '../../components/link.tsx';
+import { useSession } from '../../state/session.tsx';
 import { rateOf, withSample, type Sample } from './rate.ts';
 
 type Model = ItemOf<'listServedModels'>;

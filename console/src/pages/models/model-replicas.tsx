@@ -7,7 +7,7 @@ import { Confirm } from '../../components/confirm.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { SkeletonRows } from '../../components/states.tsx';
-import { TextLink } from '../../shell/link.tsx';
+import { TextLink } from '../../components/link.tsx';
 
 type Model = ItemOf<'listServedModels'>;
 type Replica = ItemOf<'listEngines'>;

@@ -8,10 +8,10 @@ import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
-import { TextLink } from '../../shell/link.tsx';
-import { useQueryState } from '../../shell/query.ts';
-import { useSession } from '../../shell/session.tsx';
-import { useWasTrue } from '../../shell/was-true.ts';
+import { TextLink } from '../../components/link.tsx';
+import { useQueryState } from '../../state/url-query.ts';
+import { useSession } from '../../state/session.tsx';
+import { useWasTrue } from '../../components/was-true.ts';
 import { ModelCard } from './model-card.tsx';
 import { ModelCode } from './model-code.tsx';
 

@@ -6,7 +6,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { whole } from '../../format/number.ts';
-import { Link } from '../../shell/link.tsx';
+import { Link } from '../../components/link.tsx';
 
 type Key = ItemOf<'listKeys'>;
 

@@ -4,7 +4,7 @@ import { Card } from '../../components/card.tsx';
 import { LimitMeter } from '../../components/limit-meter.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Skeleton } from '../../components/states.tsx';
-import { TextLink } from '../../shell/link.tsx';
+import { TextLink } from '../../components/link.tsx';
 import type { Account } from './account-labels.tsx';
 
 const EVERY_MS = 5000;

@@ -5,7 +5,7 @@ import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
-import { Link } from '../../shell/link.tsx';
+import { Link } from '../../components/link.tsx';
 import { AccountState, PlanName, type Account } from './account-labels.tsx';
 
 type Usage = ItemOf<'readUsage'>;

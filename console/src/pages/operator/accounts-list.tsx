@@ -9,8 +9,8 @@ import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { ListFooter, Table } from '../../components/table.tsx';
 import { useLocation } from 'wouter';
-import { useHrefWithAccount } from '../../shell/account.ts';
-import { useQueryState } from '../../shell/query.ts';
+import { useHrefWithAccount } from '../../state/account.ts';
+import { useQueryState } from '../../state/url-query.ts';
 import { STATUS_LABELS, type Account } from './account-labels.tsx';
 import { accountColumns } from './accounts-columns.tsx';
 

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import { Button } from '../../components/button.tsx';
 import { Page } from '../../components/page.tsx';
 import { Tabs } from '../../components/tabs.tsx';
-import { useQueryState } from '../../shell/query.ts';
+import { useQueryState } from '../../state/url-query.ts';
 import { AccountsList } from './accounts-list.tsx';
 import { NewAccount } from './new-account.tsx';
 import { UsersList } from './users-list.tsx';

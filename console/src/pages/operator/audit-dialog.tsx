@@ -2,7 +2,7 @@ import { Dialog } from '../../components/dialog.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactTime } from '../../format/time.ts';
-import { TextLink } from '../../shell/link.tsx';
+import { TextLink } from '../../components/link.tsx';
 import { IpAddress } from './audit-columns.tsx';
 import { changesOf } from './audit-detail.ts';
 import { ActorName, SubjectName } from './audit-names.tsx';

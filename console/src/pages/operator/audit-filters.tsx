@@ -1,6 +1,6 @@
 import { SearchSelect } from '../../components/search-select.tsx';
 import { Button } from '../../components/button.tsx';
-import { useQueryState } from '../../shell/query.ts';
+import { useQueryState } from '../../state/url-query.ts';
 import { ACTION_LABELS, partsOf, standaloneLabel } from './action-labels.ts';
 import type { Named } from './names.ts';
 

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import { Link } from '../../shell/link.tsx';
+import { Link } from '../../components/link.tsx';
 import { partsOf, type Entry } from './action-labels.ts';
 import type { Named } from './names.ts';
 

@@ -6,7 +6,7 @@ import { Page } from '../../components/page.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { ListFooter, Table } from '../../components/table.tsx';
-import { useQueryState } from '../../shell/query.ts';
+import { useQueryState } from '../../state/url-query.ts';
 import { auditColumns } from './audit-columns.tsx';
 import { AuditDialog } from './audit-dialog.tsx';
 import { AuditFilters } from './audit-filters.tsx';

@@ -14,7 +14,7 @@ import { cacheShare, orUnknown, locationOf, uptimeMs, type Engine } from './engi
 import { EngineStatus } from '../../components/engine-status.tsx';
 import { DrainReplica } from './drain-replica.tsx';
 import { RestartEngine } from './restart-engine.tsx';
-import { TextLink } from '../../shell/link.tsx';
+import { TextLink } from '../../components/link.tsx';
 
 /** The details of one replica; null: closed. */
 export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClose: () => void }) {

@@ -7,8 +7,8 @@ import { Loaded } from '../../components/loaded.tsx';
 import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { duration } from '../../format/time.ts';
-import { useConnection } from '../../shell/connection.tsx';
-import { GuideText } from '../docs/guide-text.tsx';
+import { useConnection } from '../../state/connection.tsx';
+import { GuideText } from '../../components/guide-text.tsx';
 import { checksOf, type Check } from './health-checks.ts';
 import { Live } from './live.tsx';
 

@@ -4,7 +4,7 @@ import { Card } from '../../components/card.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { oneDecimal, whole } from '../../format/number.ts';
-import { TextLink } from '../../shell/link.tsx';
+import { TextLink } from '../../components/link.tsx';
 
 type AccountLoad = ResponseOf<'readLoad'>['accounts'][number];
 

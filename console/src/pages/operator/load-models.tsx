@@ -6,7 +6,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, SkeletonRows } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { whole } from '../../format/number.ts';
-import { TextLink } from '../../shell/link.tsx';
+import { TextLink } from '../../components/link.tsx';
 import { EngineStatus } from '../../components/engine-status.tsx';
 
 type Model = ItemOf<'listServedModels'>;

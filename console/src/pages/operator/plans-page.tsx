@@ -10,7 +10,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, Notice } from '../../components/states.tsx';
 import { limitsSet, limitText } from '../../format/limits.ts';
 import { counted, whole } from '../../format/number.ts';
-import { TextLink } from '../../shell/link.tsx';
+import { TextLink } from '../../components/link.tsx';
 
 type Plan = ItemOf<'listPlans'>;
 type Limits = NonNullable<Plan['limits']>;

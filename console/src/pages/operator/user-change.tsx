@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Confirm } from '../../components/confirm.tsx';
-import { useSession } from '../../shell/session.tsx';
+import { useSession } from '../../state/session.tsx';
 
 type User = ItemOf<'listUsers'>;
 

@@ -5,7 +5,7 @@ import { IconButton } from '../../components/button.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
-import { Link } from '../../shell/link.tsx';
+import { Link } from '../../components/link.tsx';
 import type { Change } from './user-change.tsx';
 
 type User = ItemOf<'listUsers'>;

@@ -7,8 +7,8 @@ import { SearchField } from '../../components/search-field.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { ListFooter, Table } from '../../components/table.tsx';
-import { useQueryState } from '../../shell/query.ts';
-import { useSession } from '../../shell/session.tsx';
+import { useQueryState } from '../../state/url-query.ts';
+import { useSession } from '../../state/session.tsx';
 import { UserChange, type Change } from './user-change.tsx';
 import { userColumns } from './users-columns.tsx';
 

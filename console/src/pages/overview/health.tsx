@@ -5,7 +5,7 @@ import { useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { clock } from '../../format/time.ts';
-import { useConnection } from '../../shell/connection.tsx';
+import { useConnection } from '../../state/connection.tsx';
 import { checksOf, isAvailable } from '../operator/health-checks.ts';
 
 type Model = ItemOf<'listServedModels'>;

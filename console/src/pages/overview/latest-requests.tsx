@@ -5,7 +5,7 @@ import type { QueryState } from '../../api/queries.ts';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { Table } from '../../components/table.tsx';
-import { scopeInQuery, type Scope } from '../../shell/scope.tsx';
+import { scopeInQuery, type Scope } from '../../state/scope.ts';
 import { logColumns } from '../requests/log-columns.tsx';
 
 interface LatestRequestsProps {

@@ -6,7 +6,7 @@ import { ModelName } from '../../components/model-name.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, SkeletonRows } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
-import { Link } from '../../shell/link.tsx';
+import { Link } from '../../components/link.tsx';
 
 interface ModelsProps {
   models: QueryState<ResponseOf<'listServedModels'>>;

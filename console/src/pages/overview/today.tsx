@@ -9,7 +9,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { exactMoney, money } from '../../format/money.ts';
 import { compact, percent, whole } from '../../format/number.ts';
-import { scopeInQuery, type Scope } from '../../shell/scope.tsx';
+import { scopeInQuery, type Scope } from '../../state/scope.ts';
 
 type Sums = ItemOf<'readUsage'>;
 

@@ -3,7 +3,7 @@ import { Segmented } from '../../components/choices.tsx';
 import { CodeTabs } from '../../components/code.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Notice } from '../../components/states.tsx';
-import { useSession } from '../../shell/session.tsx';
+import { useSession } from '../../state/session.tsx';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 import { usePlayground } from './context.ts';
 import { recommendedOf, sentRequest } from './request.ts';

@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import { duration } from '../../format/time.ts';
 import { money } from '../../format/money.ts';
 import { counted, oneDecimal } from '../../format/number.ts';
-import { TextLink } from '../../shell/link.tsx';
+import { TextLink } from '../../components/link.tsx';
 import { speedOf, type Answer } from './answer.ts';
 
 /** Usage, timing and cost of a response. */

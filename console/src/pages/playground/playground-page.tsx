@@ -6,10 +6,10 @@ import { Segmented } from '../../components/choices.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Page } from '../../components/page.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
-import { useAccount } from '../../shell/account.ts';
-import { NoAccount } from '../../shell/no-account.tsx';
-import { useQueryState } from '../../shell/query.ts';
-import { useSession } from '../../shell/session.tsx';
+import { useAccount } from '../../state/account.ts';
+import { NoAccount } from '../../components/no-account.tsx';
+import { useQueryState } from '../../state/url-query.ts';
+import { useSession } from '../../state/session.tsx';
 import { Chat } from './chat.tsx';
 import {
   ActionsContext,

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { Confirm } from '../../components/confirm.tsx';
-import { notify } from '../../components/toast.tsx';
+import { notify } from '../../notify.ts';
 import { useActions, usePlayground } from './context.ts';
 import { isEmpty } from './draft.ts';
 

@@ -1,5 +1,5 @@
 import { useEffect } from 'react';
-import { useQueryState } from '../../shell/query.ts';
+import { useQueryState } from '../../state/url-query.ts';
 import { useActions, usePlayground } from './context.ts';
 import { initialModel } from './model-text.ts';
 

@@ -1,9 +1,9 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'react';
 import { flushSync } from 'react-dom';
 import { call } from '../../api/client.ts';
-import { notify } from '../../components/toast.tsx';
+import { notify } from '../../notify.ts';
 import { counted } from '../../format/number.ts';
-import { readStored, writeStored } from '../../shell/user-storage.ts';
+import { readStored, writeStored } from '../../state/user-storage.ts';
 import type { Answer } from './answer.ts';
 import type { Actions, Model, Playground } from './context.ts';
 import {

@@ -3,7 +3,7 @@ import { useRead } from '../../api/queries.ts';
 import { addDays } from '../../components/date-range-days.ts';
 import { useToday } from '../../components/date-range-now.ts';
 import { Select } from '../../components/select.tsx';
-import type { Scope } from '../../shell/scope.tsx';
+import type { Scope } from '../../state/scope.ts';
 import { STATUSES } from './filters.ts';
 
 interface FilterProps {

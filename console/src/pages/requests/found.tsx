@@ -4,8 +4,8 @@ import { Redirect } from 'wouter';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
-import { useHrefWithAccount } from '../../shell/account.ts';
-import type { Scope } from '../../shell/scope.tsx';
+import { useHrefWithAccount } from '../../state/account.ts';
+import type { Scope } from '../../state/scope.ts';
 import type { Request } from './outcome.tsx';
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

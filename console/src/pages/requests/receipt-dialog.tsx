@@ -8,7 +8,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { Notice, SkeletonRows } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
 import { exactTime, utc } from '../../format/time.ts';
-import type { Scope } from '../../shell/scope.tsx';
+import type { Scope } from '../../state/scope.ts';
 import { AppliedLimits, CostLines, Ids, Part } from './receipt-parts.tsx';
 import { outcomeOf, RequestStatus } from './outcome.tsx';
 import { Waterfall } from './waterfall.tsx';

@@ -11,8 +11,8 @@ import { UpdatedAt } from '../../components/updated-at.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { whole } from '../../format/number.ts';
 import { dateTime, logTime, utc } from '../../format/time.ts';
-import { useQueryState } from '../../shell/query.ts';
-import type { Scope } from '../../shell/scope.tsx';
+import { useQueryState } from '../../state/url-query.ts';
+import type { Scope } from '../../state/scope.ts';
 import { KeyFilter } from './filter-selects.tsx';
 
 type Refusal = ItemOf<'listRefusals'>;

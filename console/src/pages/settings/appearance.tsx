@@ -2,7 +2,7 @@ import { Radio } from '@base-ui/react/radio';
 import { RadioGroup } from '@base-ui/react/radio-group';
 import { Monitor, Moon, Sun } from 'lucide-react';
 import { Card } from '../../components/card.tsx';
-import { useAppearance, type Appearance as Chosen } from '../../shell/appearance.ts';
+import { useAppearance, type Appearance as Chosen } from '../../state/appearance.ts';
 
 const CHOICES = [
   { value: 'light', label: 'Light', icon: Sun },

@@ -3,7 +3,7 @@ import type { ApiError } from '../../api/client.ts';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { useFieldErrors } from '../../components/field-errors.ts';
 import { PasswordField } from '../../components/password-field.tsx';
-import { useSession } from '../../shell/session.tsx';
+import { useSession } from '../../state/session.tsx';
 import { ConfirmationError } from './confirmation-error.tsx';
 
 /** A `useAction` result for an operation that takes the user's password in its body. */

@@ -2,8 +2,8 @@ import { useState } from 'react';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { useSession } from '../../shell/session.tsx';
-import { leave } from '../../shell/sign-out.ts';
+import { useSession } from '../../state/session.tsx';
+import { leave } from '../../state/user-storage.ts';
 import { ConfirmWithPassword } from './confirm-with-password.tsx';
 
 /** Deletes the user account. */

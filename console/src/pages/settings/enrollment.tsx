@@ -5,7 +5,7 @@ import { CodeField } from '../../components/code-field.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { FormError } from '../../components/form-error.tsx';
-import { useShowSecret } from '../../shell/secrets.tsx';
+import { useShowSecret } from '../../state/secrets.tsx';
 import { QrCode } from './qr-code.tsx';
 import { RecoveryCodes } from './recovery-codes.tsx';
 

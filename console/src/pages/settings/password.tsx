@@ -4,7 +4,7 @@ import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { useFieldErrors } from '../../components/field-errors.ts';
 import { NewPasswordField, PasswordField } from '../../components/password-field.tsx';
-import { useSession } from '../../shell/session.tsx';
+import { useSession } from '../../state/session.tsx';
 import { ConfirmationError } from './confirmation-error.tsx';
 
 const FIELDS = ['current_password', 'new_password'];

@@ -7,7 +7,7 @@ import { TextField } from '../../components/field.tsx';
 import { useFieldErrors } from '../../components/field-errors.ts';
 import { FormError } from '../../components/form-error.tsx';
 import { Time } from '../../components/time.tsx';
-import { useSession } from '../../shell/session.tsx';
+import { useSession } from '../../state/session.tsx';
 
 /** Name and email of the user. */
 export function Profile() {

@@ -6,7 +6,7 @@ import { Notice, Skeleton } from '../../components/states.tsx';
 import { money } from '../../format/money.ts';
 import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration, wait } from '../../format/time.ts';
-import { TextLink } from '../../shell/link.tsx';
+import { TextLink } from '../../components/link.tsx';
 import type { FirstCall } from './first-call.ts';
 
 /** The response as it arrives, with its timing, tokens and cost. */

@@ -6,7 +6,7 @@ import { ButtonLink } from '../../components/button.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { Notice, Skeleton } from '../../components/states.tsx';
-import { useFragmentToken } from '../../shell/fragment.ts';
+import { useFragmentToken } from '../../state/fragment-token.ts';
 import { NewUserForm, type NewUser } from '../sign-in/new-user-form.tsx';
 import { SetupLink } from '../sign-in/setup-link.tsx';
 import { CallStep } from './call-step.tsx';

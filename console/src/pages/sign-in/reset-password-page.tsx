@@ -6,7 +6,7 @@ import { FormError } from '../../components/form-error.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { NewPasswordField } from '../../components/password-field.tsx';
-import { useFragmentToken } from '../../shell/fragment.ts';
+import { useFragmentToken } from '../../state/fragment-token.ts';
 
 const FIELDS = ['password'];
 

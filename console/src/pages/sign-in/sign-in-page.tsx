@@ -7,7 +7,7 @@ import { Code } from '../../components/code.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { Notice, Skeleton } from '../../components/states.tsx';
-import { useClearCacheOnSignOut } from '../../shell/clear-cache-on-sign-out.ts';
+import { useClearCacheOnSignOut } from '../../state/clear-cache-on-sign-out.ts';
 import { ForgotPassword } from './forgot-password.tsx';
 import { PasswordForm } from './password-form.tsx';
 import { Providers } from './providers.tsx';

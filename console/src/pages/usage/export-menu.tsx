@@ -4,8 +4,8 @@ import { call, type Arguments, type ItemOf, type ResponseOf } from '../../api/cl
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { Button } from '../../components/button.tsx';
 import { Menu, MenuItem } from '../../components/menu.tsx';
-import { notify } from '../../components/toast.tsx';
-import type { Scope } from '../../shell/scope.tsx';
+import { notify } from '../../notify.ts';
+import type { Scope } from '../../state/scope.ts';
 import { csvOf } from './csv.ts';
 import { CHART_SPLITS, type Selection } from './selection.ts';
 import { usageQuery } from './use-usage.ts';

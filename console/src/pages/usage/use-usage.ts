@@ -1,7 +1,7 @@
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { useRead, useReads, type QueryState } from '../../api/queries.ts';
 import type { Days } from '../../components/date-range-days.ts';
-import type { Scope } from '../../shell/scope.tsx';
+import type { Scope } from '../../state/scope.ts';
 import { overTime, ranked, timesOf, type OverTime, type Sums } from './buckets.ts';
 import type { Selection, Split } from './selection.ts';
 

@@ -36,6 +36,13 @@ export function clearStored(userId: string): void {
   attempt(() => localStorage.removeItem(keyOf(userId)));
 }
 
+/** Deletes what a signed-out user typed from this browser, and opens the sign-in page. */
+export function leave(userId: string): void {
+  clearStored(userId);
+  // A full page load drops all cached data.
+  location.assign('/sign-in');
+}
+
 /** Calls `onCleared` after another tab called `clearStored`, once this tab's copy is deleted too. */
 export function onClearedElsewhere(onCleared: () => void): void {
   addEventListener('storage', ({ key, newValue }) => {

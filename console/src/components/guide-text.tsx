@@ -1,5 +1,5 @@
-import { CodeText } from '../../components/code-text.tsx';
-import { TextLink } from '../../shell/link.tsx';
+import { CodeText } from './code-text.tsx';
+import { TextLink } from './link.tsx';
 import { GUIDE } from './guide-pages.ts';
 
 /** Like `CodeText`, and references such as `docs/limits.md, "Key limits"` are links to the guide. */

@@ -1,11 +1,11 @@
 import type { LucideIcon } from 'lucide-react';
 import { useLocation } from 'wouter';
-import { ButtonLink } from '../components/button.tsx';
-import { Card } from '../components/card.tsx';
-import { Page } from '../components/page.tsx';
-import { EmptyState } from '../components/states.tsx';
-import { useNamedAccount } from './account.ts';
-import { useSession } from './session.tsx';
+import { ButtonLink } from './button.tsx';
+import { Card } from './card.tsx';
+import { Page } from './page.tsx';
+import { EmptyState } from './states.tsx';
+import { useNamedAccount } from '../state/account.ts';
+import { useSession } from '../state/session.tsx';
 
 /** Replaces an account page for users without an account, or without access to the one in the URL. */
 export function NoAccount({ title, icon }: { title: string; icon: LucideIcon }) {

@@ -1,6 +1,5 @@
-import { Segmented } from '../components/choices.tsx';
 import { useAccount, useNamedAccount, type CurrentAccount } from './account.ts';
-import { useQueryState } from './query.ts';
+import { useQueryState } from './url-query.ts';
 import { useSession } from './session.tsx';
 
 /** The accounts whose usage and requests a page shows. */
@@ -13,7 +12,8 @@ export interface Scope {
   query: { account_id?: string };
 }
 
-const NAME = 'scope';
+/** Name of the URL parameter. */
+export const SCOPE = 'scope';
 
 /** Returns the current account, or all accounts if an operator chose them, or has no account and the URL names none. */
 export function useScope(): Scope {
@@ -22,7 +22,7 @@ export function useScope(): Scope {
   const named = useNamedAccount();
   const [query] = useQueryState();
   const hasNone = account === null && named === null;
-  const all = user.operator && (hasNone || query.get(NAME) === 'all');
+  const all = user.operator && (hasNone || query.get(SCOPE) === 'all');
   return {
     account: all ? null : account,
     all,
@@ -31,24 +31,4 @@ export function useScope(): Scope {
 }
 
 /** Returns the URL parameters of a scope. */
-export const scopeInQuery = ({ all }: Scope): Record<string, string> => (all ? { [NAME]: 'all' } : {});
-
-/** Lets operators switch between the current account and all accounts. */
-export function ScopeSwitch() {
-  const { user } = useSession();
-  const account = useAccount();
-  const { all } = useScope();
-  const [, change] = useQueryState();
-  if (!user.operator || account === null) return null;
-  return (
-    <Segmented
-      label="Accounts"
-      value={all ? 'all' : 'one'}
-      choices={[
-        { value: 'one', label: <span className="max-w-32 truncate">{account.name}</span> },
-        { value: 'all', label: 'All accounts' },
-      ]}
-      onChange={(value) => change({ [NAME]: value === 'all' ? 'all' : null, key: null })}
-    />
-  );
-}
+export const scopeInQuery = ({ all }: Scope): Record<string, string> => (all ? { [SCOPE]: 'all' } : {});

@@ -1,6 +1,6 @@
 import type { ComponentProps } from 'react';
 import { Link as WouterLink } from 'wouter';
-import { useHrefWithAccount } from './account.ts';
+import { useHrefWithAccount } from '../state/account.ts';
 
 type LinkProps = Omit<ComponentProps<'a'>, 'href'> & {
   /** A console path, with an optional query. */

@@ -2,7 +2,7 @@
 export const isApple = /Mac|iPhone|iPad/.test(navigator.userAgent);
 
 /** Keys of a shortcut, separated by spaces; `Mod` is Cmd on Apple devices and Ctrl on others. */
-export function Keys({ keys }: { keys: string }) {
+export function ShortcutKeys({ keys }: { keys: string }) {
   return (
     <kbd className="inline-flex gap-1 font-sans">
       {keys.split(' ').map((key) => (

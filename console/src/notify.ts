@@ -1,0 +1,18 @@
+import { Toast } from '@base-ui/react/toast';
+
+/** The toasts, which `Toasts` renders. */
+export const toasts = Toast.createToastManager();
+
+/** Shows a toast, which is also announced to screen readers and disappears after a few seconds. */
+export const notify = {
+  success: (title: string, undo?: { label: string; run: () => void }) => {
+    toasts.add({
+      title,
+      type: 'good',
+      ...(undo && { actionProps: { children: undo.label, onClick: undo.run }, timeout: 10_000 }),
+    });
+  },
+  error: (title: string) => {
+    toasts.add({ title, type: 'bad', priority: 'high', timeout: 10_000 });
+  },
+};
