@@ -33,7 +33,7 @@ import type { PasswordHasher } from './identity/password.ts';
 import { openSecretKeys } from './identity/stored-secrets.ts';
 import { createSetupLink } from './identity/setup.ts';
 import { ReplicaDrains } from './inference/replica-drains.ts';
-import { openInference } from './inference/inference.ts';
+import { openInference } from './inference/complete.ts';
 import type { Log } from './log.ts';
 import { ModelStore } from './models/store.ts';
 import { SYSTEM_CLOCK } from './routing/breaker.ts';

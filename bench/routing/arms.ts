@@ -1,7 +1,7 @@
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createKey } from '../../src/accounts/key-table.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { POLICIES, type PolicyName } from '../../src/routing/policy.ts';
+import { POLICIES, type PolicyName } from '../../src/routing/placement.ts';
 import { findProgram, startRouter } from '../gateway/peers.ts';
 import { startSluice, type Server } from '../servers.ts';
 import type { Target } from './client.ts';

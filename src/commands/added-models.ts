@@ -9,10 +9,9 @@ import { findModel } from '../models/catalog.ts';
 import { fileSize } from '../models/disk.ts';
 import type { ModelStore } from '../models/store.ts';
 import { PROGRAM } from '../program-name.ts';
-import { defineModel, nodeOf } from '../serving/definition.ts';
+import { defineModel, nodeOf, ModelTable, type StoredModel } from '../serving/model-table.ts';
 import { checkFit } from '../serving/memory-fit.ts';
 import { managedPath, sourceOf } from '../serving/model-details.ts';
-import { ModelTable, type StoredModel } from '../serving/model-table.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';
 import { note, print, printJson, printTable } from './output.ts';
 

@@ -5,7 +5,7 @@ import type { ConfigFile } from '../config/schema.ts';
 import type { Identity } from '../identity/identity.ts';
 import type { Log } from '../log.ts';
 import type { ReplicaDrains } from '../inference/replica-drains.ts';
-import type { Inference } from '../inference/inference.ts';
+import type { Inference } from '../inference/complete.ts';
 import type { Router } from '../routing/router.ts';
 import type { Models } from '../serving/models.ts';
 import type { WriteQueue } from '../event-stream.ts';

@@ -7,7 +7,7 @@ import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import type { Identity } from './identity.ts';
 import { addInvitedMember, createInvitation, INVITATION_COLUMNS, type InvitationRow } from './invitations.ts';
-import { invitationEmail } from './emails.ts';
+import { invitationEmail } from './mailer.ts';
 import { setPassword } from './password.ts';
 import { hashToken } from './token.ts';
 import { userActor, type BrowserRequest } from './browser-request.ts';

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { appendAudit, recordAudit } from '../accounts/audit.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
@@ -7,9 +8,7 @@ import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
 import { Attempts } from './attempts.ts';
 import type { Auth } from './auth.ts';
-import { loadAuth } from './load-auth.ts';
-import { Mailer } from './mailer.ts';
-import { resetEmail } from './emails.ts';
+import { Mailer, resetEmail } from './mailer.ts';
 import { deleteExpired, endPresentedSession, presentedSession, type UserSession } from './sessions.ts';
 import { confirmAddress } from './confirm-address.ts';
 import { PASSWORD, SCRYPT, type PasswordHasher } from './password.ts';
@@ -176,4 +175,30 @@ async function recordPasswordReset({ kysely }: Database, userId: string): Promis
       detail: { by_link: true },
     });
   });
+}
+
+/**
+ * Parts of better-auth, each of which takes at most about 30 ms to compile and run. Imported at once, they block the
+ * event loop, and with it every stream, for more than 100 ms.
+ */
+const PARTS: readonly (() => Promise<unknown>)[] = [
+  () => import('better-auth/crypto'),
+  () => import('better-auth/adapters'),
+  () => import('better-auth/social-providers'),
+  () => import('better-auth/oauth2'),
+  () => import('better-auth/db'),
+  () => import('better-auth/api'),
+  () => import('better-auth/minimal'),
+  () => import('better-auth/plugins/generic-oauth'),
+];
+
+/** Imports better-auth part by part, and returns the modules that use it. Other work runs between two parts. */
+export async function loadAuth() {
+  for (const part of PARTS) {
+    await part();
+    await setImmediate();
+  }
+  const { openAuth } = await import('./auth.ts');
+  const { providerAuth } = await import('./providers.ts');
+  return { openAuth, providerAuth };
 }

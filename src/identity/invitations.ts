@@ -7,8 +7,7 @@ import { checkedEmail } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
-import { INVITATION_MS } from './lifetimes.ts';
-import { hashToken, newToken } from './token.ts';
+import { INVITATION_MS, hashToken, newToken } from './token.ts';
 
 /** The columns of an invitation that leave `identity/`: all but the hash of its token. */
 export const INVITATION_COLUMNS = [

@@ -1,8 +1,7 @@
 import { recordAudit, type Actor } from '../accounts/audit.ts';
 import { ServiceError } from '../errors.ts';
 import type { Identity } from './identity.ts';
-import { RESET_MS } from './lifetimes.ts';
-import { newToken } from './token.ts';
+import { RESET_MS, newToken } from './token.ts';
 import type { BrowserRequest } from './browser-request.ts';
 
 /**

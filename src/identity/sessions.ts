@@ -2,8 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Database } from '../database/database.ts';
 import type { Selectable } from 'kysely';
 import type { MemberRole, Schema } from '../database/schema.ts';
-import { IDLE_MS } from './lifetimes.ts';
-import { hashToken } from './token.ts';
+import { IDLE_MS, hashToken } from './token.ts';
 
 /** Precision of `last_active_at`, in milliseconds. */
 const ACTIVITY_PRECISION_MS = 60_000;

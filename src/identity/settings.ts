@@ -4,7 +4,7 @@ import { deleteUser } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import type { Identity } from './identity.ts';
-import { FRESH_MS } from './lifetimes.ts';
+import { FRESH_MS } from './token.ts';
 import { passwordHash, setPassword } from './password.ts';
 import {
   beginSecondFactor,

@@ -8,10 +8,9 @@ import { DEFAULT_ACCOUNT_ID, SETUP_TOKEN } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { PROGRAM } from '../program-name.ts';
 import type { Identity } from './identity.ts';
-import { SETUP_MS } from './lifetimes.ts';
+import { SETUP_MS, hashToken, newToken } from './token.ts';
 import { confirmAddress } from './confirm-address.ts';
 import { PASSWORD, setPassword } from './password.ts';
-import { hashToken, newToken } from './token.ts';
 import type { BrowserRequest } from './browser-request.ts';
 
 /**

@@ -1,3 +1,5 @@
+import type { ConfigFile } from '../config/schema.ts';
+import type { Log } from '../log.ts';
 import {
   ConnectionLost,
   EngineCrashed,
@@ -16,12 +18,33 @@ import type { RequestResult } from '../routing/breaker.ts';
 import type { QueueEntry } from '../routing/queue.ts';
 import type { Lease } from '../routing/lease.ts';
 import type { ServedModel } from '../routing/served-model.ts';
-import { RequestAccounting, type RequestIdentity, type SettlementOutcome } from './request-accounting.ts';
-import type { CrashSuspects } from './crash-suspects.ts';
-import type { Inference } from './inference.ts';
-import type { GenerationRecord } from './record.ts';
-import { Interruption, Recovery } from './recovery.ts';
-import { ToolCallCounts } from './tool-call-counts.ts';
+import { CrashSuspects } from './crash-suspects.ts';
+import { type RecoveryLimits, Interruption, Recovery } from './recovery.ts';
+import {
+  type Accounting,
+  RequestAccounting,
+  type RequestIdentity,
+  type SettlementOutcome,
+} from './request-accounting.ts';
+import { type GenerationRecord, ToolCallCounts } from './record.ts';
+
+/** Services shared by all generations. */
+export interface Inference {
+  accounting: Accounting;
+  crashSuspects: CrashSuspects;
+  /** Completion tokens between checkpoints. Checkpoints are also written at intervals of time. */
+  checkpointTokens: number;
+  recovery: RecoveryLimits;
+}
+
+export function openInference(
+  accounting: Accounting,
+  { ledger, recovery }: Pick<ConfigFile, 'ledger' | 'recovery'>,
+  log: Log,
+): Inference {
+  const { checkpointTokens } = ledger;
+  return { accounting, crashSuspects: new CrashSuspects(log), checkpointTokens, recovery };
+}
 
 /** The client closed the connection before its response was complete. Used as an abort reason, never sent. */
 export class ClientDisconnected extends Error {

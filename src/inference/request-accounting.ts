@@ -9,10 +9,16 @@ import {
 import type { ActualUsage, LimitQuery, Limits, Reservation } from '../accounts/limits/limits.ts';
 import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../errors.ts';
-import type { GenerationRequest } from '../generation.ts';
-import type { ServedModel } from '../routing/served-model.ts';
+import {
+  type GenerationRequest,
+  promptTexts,
+  toolTexts,
+  type ChatRequest,
+  type Message,
+  type Usage,
+} from '../generation.ts';
+import type { ServedModel, ConfiguredModel } from '../routing/served-model.ts';
 import type { GenerationRecord } from './record.ts';
-import { clampUsage, worstCase, type WorstCase } from './worst-case.ts';
 
 /** Applies plans to requests and records their usage. */
 export interface Accounting {
@@ -217,4 +223,183 @@ function limitQuery(caller: AuthenticatedKey, plan: Plan, model: string): LimitQ
     planLimits: plan.limits,
     keyLimits: caller.limits,
   };
+}
+
+/** The maximum that a request can use. */
+export interface WorstCase {
+  promptTokens: number;
+  completionTokens: number;
+  /**
+   * Prompt and completion tokens together. Can be less than the sum of both maximums, because they share the context.
+   */
+  tokens: number;
+  /** Pico-dollars. */
+  pico: bigint;
+}
+
+/** Tokens that a template may add per message and per tool call. */
+const TOKENS_PER_MESSAGE = 24;
+const TOKENS_PER_CALL = 64;
+
+/** Tokens that a template may add per system message: that of Apriel repeats its own instructions. */
+const TOKENS_PER_SYSTEM_MESSAGE = 64;
+
+/** Tokens that a template may add per member of a JSON object that it writes as XML, with indentation or in code. */
+const TOKENS_PER_MEMBER = 8;
+
+/** Tokens that a template may add per argument of a call that it writes as XML: that of DeepSeek V3.2 repeats long tags. */
+const TOKENS_PER_ARGUMENT = 16;
+
+/** Tokens that a template may add per chat, because some have a long system prompt or long instructions for tools. */
+const TOKENS_PER_CHAT = 2048;
+
+/**
+ * Context length assumed for a model that has not reported its own yet. Requests to such a model usually fail anyway.
+ */
+const UNKNOWN_CONTEXT = 131_072;
+
+/**
+ * Computes the maximum without tokenizing the prompt. A token has at least one byte, prompt and completion share the
+ * context, and a completion is at most as long as requested and as the model allows. The prices determine whether a
+ * longer prompt or a longer completion costs more.
+ */
+export function worstCase(request: GenerationRequest, model: ConfiguredModel): WorstCase {
+  const card = model.card();
+  const context = card?.context_length ?? UNKNOWN_CONTEXT;
+  const longest = Math.min(request.maxTokens ?? Infinity, card?.max_completion_tokens ?? context, context);
+  const { choices } = request;
+  const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n };
+  for (const tokens of maxPromptTokens(request, context)) {
+    const one = maximumOf(tokens, choices, longest, context, model);
+    all.promptTokens += one.promptTokens;
+    all.completionTokens += one.completionTokens;
+    all.tokens += one.tokens;
+    all.pico += one.pico;
+  }
+  return all;
+}
+
+/** Limits usage to the worst case. Returns null if the usage does not exceed it. */
+export function clampUsage(usage: Usage, worst: WorstCase, price: ConfiguredModel['price']): Usage | null {
+  const promptTokens = Math.min(usage.promptTokens, worst.promptTokens);
+  let completionTokens = Math.min(
+    usage.completionTokens,
+    worst.completionTokens,
+    worst.tokens - promptTokens,
+  );
+  const left = worst.pico - costOf({ promptTokens, completionTokens: 0 }, price);
+  if (price.completion > 0) {
+    completionTokens = Math.min(completionTokens, Number(left / BigInt(price.completion)));
+  }
+  if (promptTokens === usage.promptTokens && completionTokens === usage.completionTokens) return null;
+  return {
+    promptTokens,
+    completionTokens,
+    cachedTokens: Math.min(usage.cachedTokens, promptTokens),
+    reasoningTokens: Math.min(usage.reasoningTokens, completionTokens),
+  };
+}
+
+/**
+ * Returns the maximum of two cases: the longest prompt with the completion that still fits into the context, and the
+ * longest completion with the prompt that still fits.
+ */
+function maximumOf(
+  prompt: number,
+  choices: number,
+  longest: number,
+  context: number,
+  { price }: ConfiguredModel,
+): WorstCase {
+  const promptTokens = Math.min(prompt, context);
+  const short = usageOf(promptTokens, Math.min(longest, context - promptTokens) * choices, price);
+  const long = usageOf(Math.min(promptTokens, context - longest), longest * choices, price);
+  return {
+    promptTokens,
+    completionTokens: longest * choices,
+    tokens: Math.max(short.tokens, long.tokens),
+    pico: short.pico > long.pico ? short.pico : long.pico,
+  };
+}
+
+function usageOf(promptTokens: number, completionTokens: number, price: ConfiguredModel['price']) {
+  return {
+    tokens: promptTokens + completionTokens,
+    pico: costOf({ promptTokens, completionTokens }, price),
+  };
+}
+
+/** Returns the maximum tokens of each prompt. A chat that may fill the context is not counted to its end. */
+function maxPromptTokens(request: GenerationRequest, context: number): readonly number[] {
+  switch (request.kind) {
+    case 'chat': {
+      let sum = TOKENS_PER_CHAT;
+      for (const tokens of chatTokens(request)) {
+        sum += tokens;
+        if (sum >= context) break;
+      }
+      return [sum];
+    }
+    case 'text':
+      return promptTexts(request).map(textTokens);
+  }
+}
+
+const textTokens = (text: string): number => Buffer.byteLength(text) + TOKENS_PER_MESSAGE;
+
+/** Yields the maximum tokens of the texts, and then of what templates add to them. */
+function* chatTokens(request: ChatRequest): Iterable<number> {
+  const { messages, tools, templateVariables, responseFormat } = request;
+  for (const text of promptTexts(request)) yield textTokens(text);
+  for (const message of messages) yield* addedToMessage(message);
+  for (const { parameters } of tools) yield TOKENS_PER_MEMBER * membersOf(parameters);
+  for (const text of toolTexts(tools)) yield unicodeEscapeBytes(text);
+  yield TOKENS_PER_MEMBER * membersOf(templateVariables);
+  if (responseFormat.type !== 'json_schema') return;
+  // Servers put the schema of a response format into the prompts of some models.
+  yield Buffer.byteLength(JSON.stringify(responseFormat.schema));
+  yield TOKENS_PER_MEMBER * membersOf(responseFormat.schema);
+}
+
+/**
+ * Yields the maximum tokens that templates add for a system message, for a call with its ID and arguments, and for the
+ * escapes if they write results and arguments as JSON strings.
+ */
+function* addedToMessage(message: Message): Iterable<number> {
+  switch (message.role) {
+    case 'system':
+      yield TOKENS_PER_SYSTEM_MESSAGE;
+      return;
+    case 'user':
+      return;
+    case 'tool':
+      yield Buffer.byteLength(message.toolCallId) + escapeBytes(message.content);
+      return;
+    case 'assistant':
+      for (const { id, arguments: text } of message.toolCalls) {
+        const names = text.match(NAME_END)?.length ?? 0;
+        yield Buffer.byteLength(id) + escapeBytes(text) + TOKENS_PER_CALL + TOKENS_PER_ARGUMENT * names;
+      }
+  }
+}
+
+/** Matches the end of each name in JSON. In a string, the quotation mark would be escaped. */
+const NAME_END = /(?<!\\)"\s*:/g;
+
+/** Returns how many bytes longer a text is as a JSON string. */
+function escapeBytes(text: string): number {
+  return Buffer.byteLength(JSON.stringify(text)) - Buffer.byteLength(text);
+}
+
+/** Returns how many bytes longer a text is if JSON escapes all characters outside ASCII, as the template of Reka does with tools. */
+function unicodeEscapeBytes(text: string): number {
+  let units = 0;
+  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) >= 0x7f) units++;
+  // An escape has six bytes, and the other characters have one.
+  return 6 * units + text.length - units - Buffer.byteLength(text);
+}
+
+/** Returns the number of members and elements of a JSON value, including nested ones, or a few more. */
+function membersOf(value: unknown): number {
+  return JSON.stringify(value).match(/[,:]/g)?.length ?? 0;
 }

@@ -1,16 +1,12 @@
 import { Deadline, tickEvery } from '../deadline.ts';
 import { ServiceError } from '../errors.ts';
 import { estimatedPromptTokens, totalChoices } from '../generation.ts';
-import { AccountShares, type AccountShare } from './account-shares.ts';
-import type { Assignment } from './assignment.ts';
+import { AccountShares, type AccountShare, FairQueue } from './fair-queue.ts';
+import { type Assignment, Lease } from './lease.ts';
 import type { BreakerClock } from './breaker.ts';
-import { FairQueue } from './fair-queue.ts';
-import { Lease } from './lease.ts';
-import { canTake, Placement } from './placement.ts';
-import type { PolicyName } from './policy.ts';
+import { canTake, Placement, type PolicyName, isRetry, type RoutedRequest } from './placement.ts';
 import type { PromptBlocks } from './prefix-index.ts';
 import type { ReplicaState, RoutedReplica } from './replica.ts';
-import { isRetry, type RoutedRequest } from './routed-request.ts';
 
 /**
  * Interval at which to look for room that was freed by something other than a request of this instance, in

@@ -3,10 +3,8 @@ import type { ReplicaReport } from '../engine/replica-report.ts';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, Usage } from '../generation.ts';
 import type { Log } from '../log.ts';
-import { Backoff } from './backoff.ts';
 import { CircuitBreaker, type BreakerClock, type BreakerPause } from './breaker.ts';
 import { PrefixIndex } from './prefix-index.ts';
-import { Room } from './room.ts';
 
 /** The client and the state of one server of a model. */
 export interface ReplicaEntry {
@@ -276,5 +274,147 @@ export class RoutedReplica {
   /** Restarts the engine process; running requests have a few seconds to finish. */
   restart(): void {
     this.#entry.restart?.();
+  }
+}
+
+/**
+ * Servers with at least two slots, but fewer than this, get one choice more than they have slots. With more slots, a
+ * slot that is idle for a round trip costs less than a request that waits on the server, where the order is not fair.
+ */
+const MANY_SLOTS = 8;
+
+/** The initial limit of a server that reports its waiting requests, but not its slots. */
+const FIRST_LIMIT = 32;
+
+/** Choices that may wait in such a server, so that it never idles between two requests. */
+const HEADROOM = 2;
+
+/**
+ * How many choices a replica can take at a time: the configured maximum, or about the number of its slots. If a server
+ * reports only its running and waiting requests, the limit is learned: it grows with each response while no request
+ * waits on the server, and drops to the number of running requests when requests keep waiting. A server that reports
+ * neither slots nor requests has no limit. An overloaded server may stop reporting for a while: the last limit then
+ * applies, but at least 32.
+ */
+export class Room {
+  readonly #configured: number | undefined;
+  /** The latest report that was considered. */
+  #capacity: ReplicaCapacity | null = null;
+  #limit = Infinity;
+  /** Whether the limit is learned, and no request waited at the latest report. */
+  #grows = false;
+  /** Whether too many requests waited at the latest report. The limit drops only after two such reports in a row. */
+  #isFull = false;
+
+  constructor(configured: number | undefined) {
+    this.#configured = configured;
+  }
+
+  /** `inFlight`: choices of this instance that are on the replica now. */
+  limit(capacity: ReplicaCapacity | null, inFlight: number): number {
+    if (this.#configured !== undefined) return this.#configured;
+    if (capacity !== this.#capacity) {
+      this.#capacity = capacity;
+      this.#consider(capacity, inFlight);
+    }
+    return this.#limit;
+  }
+
+  /** Called when a request gets its first token. */
+  responseStarted(inFlight: number): void {
+    if (this.#grows && inFlight >= this.#limit) this.#limit++;
+  }
+
+  #consider(capacity: ReplicaCapacity | null, inFlight: number): void {
+    const { slots = null, slotsInUse: running = null, queued = null } = capacity ?? {};
+    this.#grows = false;
+    if (slots !== null) this.#limit = slots > 1 && slots < MANY_SLOTS ? slots + 1 : Math.max(1, slots);
+    else if (queued === null) this.#limit = Math.max(this.#limit, FIRST_LIMIT);
+    else {
+      const wasFull = this.#isFull;
+      this.#isFull = queued > HEADROOM;
+      this.#grows = queued === 0;
+      if (this.#limit === Infinity) this.#limit = FIRST_LIMIT;
+      // The server also reports the requests of other instances.
+      const share = Math.min(1, inFlight / (queued + (running ?? 0)));
+      const served = running === null ? inFlight - queued : running * share;
+      if (wasFull && this.#isFull) this.#limit = Math.max(1, Math.round(served) + HEADROOM);
+    }
+  }
+}
+
+/** By how much each accepted request raises the maximum above the threshold. */
+const GROWTH = 1 / 8;
+
+/** A server that has not responded to a request within this time, in milliseconds, has accepted it. */
+const ACCEPTED_MS = 1000;
+
+/**
+ * Bounds the requests to a server that has responded with 429, as TCP does after a loss: none until its `retry-after`
+ * has passed; then one that is not accepted yet, and one more with each that is (slow start), up to half of the number at
+ * the 429. From then on, each accepted request raises the maximum by an eighth. Time alone does not raise it: a server
+ * that still limits its rate would refuse many of those that wait.
+ */
+export class Backoff {
+  readonly #clock: BreakerClock;
+  #untilMs = -Infinity;
+  /** Maximum requests that are not accepted yet. Infinity: no 429 so far. */
+  #most = Infinity;
+  #threshold = Infinity;
+  /** The requests that were sent since the 429 and are not accepted yet, with the time. */
+  readonly #sent = new Map<object, number>();
+
+  constructor(clock: BreakerClock) {
+    this.#clock = clock;
+  }
+
+  /** When the server accepts requests again, on the clock. */
+  get untilMs(): number {
+    return this.#untilMs;
+  }
+
+  /** How long the server accepts no requests, in milliseconds; 0: it accepts them. */
+  get waitMs(): number {
+    return Math.max(0, this.#untilMs - this.#clock.now());
+  }
+
+  /** How many more requests it may get now; 0 or less: none. */
+  get free(): number {
+    if (this.#most === Infinity) return Infinity;
+    this.#acceptOld();
+    return this.waitMs > 0 ? 0 : Math.floor(this.#most) - this.#sent.size;
+  }
+
+  sent(request: object): void {
+    this.#sent.set(request, this.#clock.now());
+  }
+
+  /** Called when the server starts to respond. Idempotent. */
+  accepted(request: object): void {
+    if (this.#sent.delete(request)) this.#most += this.#most < this.#threshold ? 1 : GROWTH;
+  }
+
+  /** Called after a 429, before `ended`. Further ones of requests that were sent before only extend the time. */
+  refused(retryAfterMs: number): void {
+    if (this.waitMs === 0) {
+      this.#acceptOld();
+      this.#threshold = this.#sent.size / 2;
+      this.#most = 1;
+      this.#sent.clear();
+    }
+    this.#untilMs = Math.max(this.#untilMs, this.#clock.now() + retryAfterMs);
+  }
+
+  /** Called when a request has ended. Idempotent. */
+  ended(request: object): void {
+    this.#sent.delete(request);
+  }
+
+  #acceptOld(): void {
+    const untilMs = this.#clock.now() - ACCEPTED_MS;
+    for (const [request, sentMs] of this.#sent) {
+      if (sentMs > untilMs) return;
+      this.accepted(request);
+    }
   }
 }

@@ -2,14 +2,12 @@ import type { ReplicaReport } from '../engine/replica-report.ts';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, ModelCard } from '../generation.ts';
 import type { Log } from '../log.ts';
-import type { BreakerClock } from './breaker.ts';
+import { type BreakerClock, WindowCount } from './breaker.ts';
 import { Dispatcher } from './dispatcher.ts';
 import type { Lease } from './lease.ts';
-import type { PolicyName } from './policy.ts';
+import { type PolicyName, isRetry, type RoutedRequest } from './placement.ts';
 import { Queue, type QueueEntry, type QueueLimits } from './queue.ts';
 import { RoutedReplica, type ReplicaEntry, type ReplicaSummary } from './replica.ts';
-import { RetryBudget, type RetryLimits } from './retry-budget.ts';
-import { isRetry, type RoutedRequest } from './routed-request.ts';
 
 /** A configured model. Its card is null until its context is known. */
 export interface ConfiguredModel {
@@ -204,5 +202,38 @@ export class ServedModel implements ConfiguredModel {
     const found = this.#replicas.find(({ engine }) => engine.name === name);
     if (found) return found;
     throw new ServiceError('not_found', 'The model has no replica with this name.', { param: 'name' });
+  }
+}
+
+const WINDOW_MS = 60_000;
+
+export interface RetryLimits {
+  /** Maximum retries in the last minute, as a share of the requests in that minute: 0 to 1. */
+  share: number;
+  /** Retries per minute that are always allowed. */
+  minPerMinute: number;
+}
+
+/** Bounds the retries of one model, so that failing replicas do not receive a multiple of the load. */
+export class RetryBudget {
+  readonly #limits: RetryLimits;
+  readonly #requests = new WindowCount(WINDOW_MS);
+  readonly #retries = new WindowCount(WINDOW_MS);
+
+  constructor(limits: RetryLimits) {
+    this.#limits = limits;
+  }
+
+  countRequest(nowMs: number): void {
+    this.#requests.add(nowMs);
+  }
+
+  /** Counts a retry if it is within the budget. Returns whether it is. */
+  take(nowMs: number): boolean {
+    const { share, minPerMinute } = this.#limits;
+    const allowed = Math.max(minPerMinute, share * this.#requests.total(nowMs));
+    if (this.#retries.total(nowMs) >= allowed) return false;
+    this.#retries.add(nowMs);
+    return true;
   }
 }

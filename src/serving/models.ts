@@ -1,14 +1,21 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Actor, AuditNote } from '../accounts/audit.ts';
-import { type ModelConfig } from '../config/schema.ts';
+import type { ModelConfig } from '../config/schema.ts';
 import { namedReplicas, nextReplicaName } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
 import type { EmbeddedReplica } from '../engine/embedded-replica.ts';
 import { ServiceError } from '../errors.ts';
 import { PullError } from '../models/errors.ts';
-import { defineModel, nodeOf, validModel, type NewModel, type NewReplica } from './definition.ts';
-import { conflict, note, withContext, type ModelChange } from './change.ts';
+import {
+  defineModel,
+  nodeOf,
+  validModel,
+  type NewModel,
+  type NewReplica,
+  ModelTable,
+  type StoredModel,
+} from './model-table.ts';
 import { checkFit, readCatalog, type CatalogState, type LoadedEngine } from './memory-fit.ts';
 import {
   managedPath,
@@ -18,7 +25,6 @@ import {
   type ModelOrigin,
 } from './model-details.ts';
 import { createEntry, type EmbeddedEntry, type EntryContext, type ModelEntry } from './model-entry.ts';
-import { ModelTable, type StoredModel } from './model-table.ts';
 
 /** Interval at which changes by other processes are noticed, in milliseconds. */
 const POLL_MS = 1000;
@@ -394,4 +400,26 @@ export class Models implements AsyncDisposable {
   async #closed(): Promise<void> {
     await Promise.all(this.#closing);
   }
+}
+
+/** Changes of an added model. */
+interface ModelChange {
+  pricing?: { prompt?: string | undefined; completion?: string | undefined } | undefined;
+  /** Null: the default. */
+  contextTokens?: number | null | undefined;
+}
+
+/** Returns the fields of a definition with another context length; undefined: the default. */
+function withContext({ engine }: ModelConfig, contextTokens: number | undefined) {
+  return engine ? { engine: { ...engine, contextTokens } } : { contextTokens };
+}
+
+/** Returns the error for a change that conflicts with the current models. */
+function conflict(message: string, param = 'model'): ServiceError {
+  return new ServiceError('conflict', message, { param });
+}
+
+/** Returns the entry of the audit log for a change of a model. */
+function note(action: AuditNote['action'], id: string, detail: AuditNote['detail'] = {}): AuditNote {
+  return { action, subject: `model:${id}`, detail };
 }

@@ -1,16 +1,8 @@
+import { randomBytes } from 'node:crypto';
 import type { TracingConfig } from '../config/schema.ts';
 import type { GenerationKind, Usage } from '../generation.ts';
 import type { Log } from '../log.ts';
-import { ATTRIBUTES, OPERATIONS, SPANS } from './names.ts';
 import { OtlpExporter, type AttributeValue, type Span } from './otlp.ts';
-import {
-  formatTraceparent,
-  isSampled,
-  newSpanId,
-  newTraceId,
-  parseTraceparent,
-  type TraceContext,
-} from './trace-context.ts';
 
 /** The position of one generation in its trace. */
 export interface Trace extends TraceContext {
@@ -141,4 +133,88 @@ function attributesOf(
     const value = values[key as keyof typeof ATTRIBUTES];
     return value === null ? [] : [[name, value] as const];
   });
+}
+
+/**
+ * The names of spans and attributes. The `gen_ai.*` names are OpenTelemetry's semantic conventions for generative AI,
+ * which are still in development. `docs/traces.md` has the same tables.
+ */
+
+/** The child spans of a request, with their meaning. */
+export const SPANS = {
+  queue:
+    'From the arrival of the request until it has a slot or, on servers that do not report slots, until it is sent.',
+  prefill: 'From the end of `queue` to the first token.',
+  decode: 'From the first token to the end of the response.',
+} as const satisfies Record<string, string>;
+
+/** `gen_ai.operation.name` of each kind of request. */
+const OPERATIONS = { chat: 'chat', text: 'text_completion' } as const;
+
+/** The attributes of the span of a request, with their meaning. */
+export const ATTRIBUTES = {
+  operation: ['gen_ai.operation.name', '`chat` or `text_completion`.'],
+  provider: ['gen_ai.provider.name', 'Always `sluice`.'],
+  requestModel: [
+    'gen_ai.request.model',
+    'The model ID; missing if the request was refused before its model was known.',
+  ],
+  responseModel: ['gen_ai.response.model', 'The model ID, if the response has begun.'],
+  finishReasons: ['gen_ai.response.finish_reasons', 'A list with the finish reason of the last choice.'],
+  inputTokens: ['gen_ai.usage.input_tokens', 'Prompt tokens, including cached ones.'],
+  cachedTokens: ['gen_ai.usage.cache_read.input_tokens', 'Prompt tokens read from a prefix cache.'],
+  outputTokens: ['gen_ai.usage.output_tokens', 'Completion tokens.'],
+  method: ['http.request.method', 'Always `POST`.'],
+  route: ['http.route', 'The path of the endpoint.'],
+  status: ['http.response.status_code', 'The HTTP status, as in the request log.'],
+  errorType: [
+    'error.type',
+    'The error code, or `client_disconnected` if the client disconnected; missing if the request completed.',
+  ],
+  requestId: ['sluice.request.id', '`x-request-id`, as in the log and the ledger.'],
+  streamed: ['sluice.request.stream', 'Whether the response is streamed.'],
+  replica: ['sluice.replica', 'The name of the last replica; missing if the request was not sent to any.'],
+  attempts: ['sluice.attempts', 'The number of replicas that the request was sent to.'],
+} as const satisfies Record<string, readonly [name: string, meaning: string]>;
+
+/** The position of a request in a trace, as in W3C's Trace Context. */
+export interface TraceContext {
+  /** 32 hexadecimal digits. */
+  readonly traceId: string;
+  /** 16 hexadecimal digits. */
+  readonly spanId: string;
+  /** Whether the trace is recorded. */
+  readonly sampled: boolean;
+}
+
+/** A later version may append fields. */
+const TRACEPARENT = /^(?!ff)([\da-f]{2})-(?!0{32})([\da-f]{32})-(?!0{16})([\da-f]{16})-([\da-f]{2})(-.*)?$/;
+
+/** Parses the header `traceparent`. Returns null if it is missing or invalid. */
+export function parseTraceparent(header: string | string[] | undefined): TraceContext | null {
+  if (typeof header !== 'string') return null;
+  const [, version, traceId = '', spanId = '', flags = '', rest] = TRACEPARENT.exec(header.trim()) ?? [];
+  if (version === undefined || (version === '00' && rest !== undefined)) return null;
+  return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
+}
+
+export function formatTraceparent({ traceId, spanId, sampled }: TraceContext): string {
+  return `00-${traceId}-${spanId}-${sampled ? '01' : '00'}`;
+}
+
+function newTraceId(): string {
+  return randomBytes(16).toString('hex');
+}
+
+function newSpanId(): string {
+  return randomBytes(8).toString('hex');
+}
+
+/** `isSampled` uses the last `DIGITS` hexadecimal digits of the trace ID, which have `VALUES` possible values. */
+const DIGITS = 13;
+const VALUES = 16 ** DIGITS;
+
+/** Whether a trace is among this share of all traces. Services with the same share choose the same traces. */
+export function isSampled(traceId: string, ratio: number): boolean {
+  return Number.parseInt(traceId.slice(-DIGITS), 16) < ratio * VALUES;
 }

@@ -11,7 +11,7 @@ import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
 import { REQUEST_FIELDS } from '../../src/accounts/ledger/request-json.ts';
 import type { Field } from '../../src/openai/field.ts';
 import { METRICS, type Metric } from '../../src/metrics/table.ts';
-import { ATTRIBUTES, SPANS } from '../../src/tracing/names.ts';
+import { ATTRIBUTES, SPANS } from '../../src/tracing/tracer.ts';
 import { FEATURES } from '../../src/features.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
 import { readPage, ROOT } from './markdown.ts';

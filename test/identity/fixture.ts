@@ -4,7 +4,7 @@ import type { Contract } from '../../src/http/api/contract.ts';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
 import type { PasswordHasher } from '../../src/identity/password.ts';
 import { createSetupLink } from '../../src/identity/setup.ts';
-import { totpCode, totpStep } from '../../src/identity/totp.ts';
+import { totpCode, totpStep } from '../../src/identity/second-factor.ts';
 import { scriptedYaml, startService, type TestService } from '../harness.ts';
 import type { TestDatabases, TestLocation } from '../servers.ts';
 

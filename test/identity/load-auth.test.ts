@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { registerHooks } from 'node:module';
 import { test } from 'node:test';
-import { loadAuth } from '../../src/identity/load-auth.ts';
+import { loadAuth } from '../../src/identity/identity.ts';
 
 test('better-auth is loaded over many turns of the event loop, and no turn loads half of its modules', async () => {
   const loadedByTurn = [0];

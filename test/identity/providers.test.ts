@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Identity } from '../../src/identity/identity.ts';
-import { finishProviderSignIn } from '../../src/identity/provider-sign-in.ts';
+import { finishProviderSignIn } from '../../src/identity/sign-in.ts';
 import { SILENT } from '../../src/log.ts';
 import { testDatabases } from '../servers.ts';
 import { appCode, OPERATOR, startIdentityFixture, type Browser, type IdentityFixture } from './fixture.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { matchingStep, newTotpSecret, totpCode, totpUri } from '../../src/identity/totp.ts';
+import { matchingStep, newTotpSecret, totpCode, totpUri } from '../../src/identity/second-factor.ts';
 
 /** `12345678901234567890`, the secret of the examples in RFC 6238, in base32. */
 const RFC_SECRET = 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ';

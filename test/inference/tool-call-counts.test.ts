@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { FinishReason } from '../../src/generation.ts';
-import { ToolCallCounts } from '../../src/inference/tool-call-counts.ts';
+import { ToolCallCounts } from '../../src/inference/record.ts';
 import { chat } from '../engine/requests.ts';
 
 const tool = (name: string) => ({ name, description: null, parameters: {}, strict: false });

@@ -5,7 +5,7 @@ import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { ChatTemplate } from '../../src/engine/llama/template.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { ChatRequest, Message, ModelCard, Tool } from '../../src/generation.ts';
-import { clampUsage, worstCase } from '../../src/inference/worst-case.ts';
+import { clampUsage, worstCase } from '../../src/inference/request-accounting.ts';
 import type { ConfiguredModel } from '../../src/routing/served-model.ts';
 import { PUBLISHED } from '../engine/llama/templates.ts';
 import { chat, text } from '../engine/requests.ts';

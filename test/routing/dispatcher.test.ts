@@ -8,9 +8,8 @@ import { ServiceError } from '../../src/errors.ts';
 import { SILENT } from '../../src/log.ts';
 import { Dispatcher } from '../../src/routing/dispatcher.ts';
 import { Lease } from '../../src/routing/lease.ts';
-import type { PolicyName } from '../../src/routing/policy.ts';
+import type { PolicyName, RoutedRequest } from '../../src/routing/placement.ts';
 import { RoutedReplica } from '../../src/routing/replica.ts';
-import type { RoutedRequest } from '../../src/routing/routed-request.ts';
 import { REPLICA } from '../engine/replicas.ts';
 import { chat } from '../engine/requests.ts';
 

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { AccountShares, type AccountShare } from '../../src/routing/account-shares.ts';
-import { FairQueue, type QueuedRequest } from '../../src/routing/fair-queue.ts';
+import {
+  AccountShares,
+  type AccountShare,
+  FairQueue,
+  type QueuedRequest,
+} from '../../src/routing/fair-queue.ts';
 
 interface Waiting extends QueuedRequest {
   readonly number: number;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { POLICIES, type Candidate, type PolicyName } from '../../src/routing/policy.ts';
+import { POLICIES, type Candidate, type PolicyName } from '../../src/routing/placement.ts';
 
 const IDLE: Candidate = {
   hasRoom: true,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { RetryBudget } from '../../src/routing/retry-budget.ts';
-import { WindowCount } from '../../src/routing/window-count.ts';
+import { RetryBudget } from '../../src/routing/served-model.ts';
+import { WindowCount } from '../../src/routing/breaker.ts';
 
 /** Takes retries until one is refused. Returns how many were taken. */
 function takeAll(budget: RetryBudget, nowMs: number): number {

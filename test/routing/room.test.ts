@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { Room } from '../../src/routing/room.ts';
+import { Room } from '../../src/routing/replica.ts';
 
 const slots = (count: number) => ({ slots: count, slotsInUse: null, queued: null });
 const load = (running: number | null, queued: number) => ({ slots: null, slotsInUse: running, queued });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { formatTraceparent, isSampled, parseTraceparent } from '../../src/tracing/trace-context.ts';
+import { formatTraceparent, isSampled, parseTraceparent } from '../../src/tracing/tracer.ts';
 
 /** Any ID of this many hexadecimal digits. */
 const hex = (digits: number) =>

@@ -9,7 +9,7 @@ import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { serveEngine } from '../../src/engine/server.ts';
 import { openLog, SILENT } from '../../src/log.ts';
-import { ATTRIBUTES, SPANS } from '../../src/tracing/names.ts';
+import { ATTRIBUTES, SPANS } from '../../src/tracing/tracer.ts';
 import { OtlpExporter, type Span } from '../../src/tracing/otlp.ts';
 import { generatedParts, partsOf } from '../docs/generated.ts';
 import { ROOT } from '../docs/markdown.ts';

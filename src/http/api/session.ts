@@ -2,10 +2,15 @@ import type { z } from 'zod';
 import { hasOperator } from '../../accounts/operators.ts';
 import { accountsOf, getUser } from '../../accounts/users.ts';
 import { credentialsOf } from '../../identity/password.ts';
-import { finishProviderSignIn, signInWithProvider } from '../../identity/provider-sign-in.ts';
+import {
+  finishProviderSignIn,
+  signInWithProvider,
+  signIn,
+  signInSecondFactor,
+  signOut,
+} from '../../identity/sign-in.ts';
 import { forgotPassword, resetPassword } from '../../identity/reset.ts';
 import { checkSetupLink, setUp } from '../../identity/setup.ts';
-import { signIn, signInSecondFactor, signOut } from '../../identity/sign-in.ts';
 import type { HttpContext } from '../context.ts';
 import { sessionOperations, type me } from './contract/session.ts';
 import { endpoints } from './endpoint.ts';
