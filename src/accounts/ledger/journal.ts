@@ -39,6 +39,9 @@ interface JournalOptions {
   onFenced: (epoch: number) => void;
 }
 
+/** Maximum rows of each kind in a batch; limits how long the next batch waits. */
+const BATCH_ROWS = 1000;
+
 const IGNORE = (): void => {};
 
 /**
@@ -52,7 +55,13 @@ export class Journal {
   readonly #openRows = new Map<string, RunningRow>();
   /** Rows that are not written yet, or are being written. */
   readonly #openings = new Map<string, PendingOpen>();
-  readonly #pending = new PendingWrites();
+  // The writes that wait for the next batch, in order.
+  #opens: PendingOpen[] = [];
+  readonly #checkpoints = new Map<string, RunningRow>();
+  #settles: PendingSettlement[] = [];
+  #undelivered: string[] = [];
+  /** Settlements that may have been written although their requests were rejected. Their charge is canceled. */
+  #waived: SettledValues[] = [];
   /** The batch that is being written. */
   #batch: PendingBatch | null = null;
   /** The epoch that rows are written with; null while this instance is not registered. */
@@ -74,7 +83,7 @@ export class Journal {
   get health(): LedgerHealth {
     const outage = this.#outage.current;
     if (outage === null) return { writable: true };
-    const waiting = (this.#batch?.settles.length ?? 0) + this.#pending.settles.length;
+    const waiting = (this.#batch?.settles.length ?? 0) + this.#settles.length;
     return { writable: false, waiting, ...outage };
   }
 
@@ -83,8 +92,13 @@ export class Journal {
     const epoch = this.#epoch;
     if (epoch === null || this.#outage.active || this.#closing) return Promise.reject(this.#unavailable());
     return new Promise((resolve, reject) => {
-      this.#openings.set(row.id, this.#pending.open(row, runningRow(row, counts, epoch), resolve, reject));
-      if (row.streamed) this.#scheduleWrite();
+      const running = runningRow(row, counts, epoch);
+      // A stream waits for its row.
+      const due = row.streamed;
+      const opening = { row, running, due, settlement: null, merged: false, resolve, reject };
+      this.#openings.set(row.id, opening);
+      this.#opens.push(opening);
+      if (due) this.#scheduleWrite();
       else this.#schedule.later();
     });
   }
@@ -93,7 +107,7 @@ export class Journal {
   checkpoint(id: string): void {
     const running = this.#openRows.get(id);
     if (running === undefined || running.epoch !== this.#epoch) return;
-    this.#pending.checkpoint(running);
+    this.#checkpoints.set(id, running);
     this.#scheduleWrite();
   }
 
@@ -122,7 +136,7 @@ export class Journal {
   /** See `Ledger.undelivered`. */
   undelivered(id: string): void {
     if (this.#epoch === null) return;
-    this.#pending.undelivered(id);
+    this.#undelivered.push(id);
     this.#scheduleWrite();
   }
 
@@ -136,7 +150,9 @@ export class Journal {
   suspend(reason: string): void {
     this.#epoch = null;
     this.#startOutage(reason);
-    for (const settling of this.#pending.clear()) this.#resolveLost(settling);
+    for (const settling of this.#settles.splice(0)) this.#resolveLost(settling);
+    this.#undelivered = [];
+    this.#checkpoints.clear();
     if (this.#isIdle) this.#onIdle();
   }
 
@@ -172,11 +188,21 @@ export class Journal {
     const deadline = performance.now() + this.#options.settleWaitMs;
     const settling = { values, usageKey, resolve, reject, deadline, doubtful: false, closes: false };
     const opening = this.#openings.get(values[0]);
-    if (opening === undefined) this.#pending.settle(settling);
-    else this.#pending.settleOpening(opening, settling);
+    if (opening === undefined) {
+      this.#addSettlement(settling);
+    } else {
+      // Both are written in the same batch if possible.
+      opening.settlement = settling;
+      opening.due = true;
+    }
     // One timer for all settlements, because few are ever overdue.
     this.#overdueTimer ??= new Deadline(this.#options.settleWaitMs, () => this.#rejectOverdue());
     this.#scheduleWrite();
+  }
+
+  #addSettlement(settling: PendingSettlement): void {
+    this.#settles.push(settling);
+    this.#checkpoints.delete(idOf(settling));
   }
 
   /**
@@ -188,11 +214,11 @@ export class Journal {
     this.#overdueTimer = undefined;
     const now = performance.now();
     let next = Infinity;
-    for (const settling of this.#pending.settles) {
+    for (const settling of this.#settles) {
       if (settling.deadline > now) {
         next = Math.min(next, settling.deadline);
       } else if (settling.deadline > -Infinity) {
-        this.#pending.waive(settling);
+        this.#waiveCharge(settling);
         settling.deadline = -Infinity;
         settling.reject(this.#unavailable());
       }
@@ -202,39 +228,67 @@ export class Journal {
 
   /** Resolves a settlement as `lost`, and cancels its charge in case an earlier attempt was written. */
   #resolveLost(settling: PendingSettlement): void {
-    this.#pending.waive(settling);
+    this.#waiveCharge(settling);
     settling.resolve('lost');
   }
 
+  /** Cancels the charge of a settlement, even if an earlier attempt may already have written it. */
+  #waiveCharge(settling: PendingSettlement): void {
+    const values = waivedValues(settling.values);
+    if (values === null) return;
+    if (settling.doubtful) this.#waived.push(settling.values);
+    settling.values = values;
+  }
+
   get #isIdle(): boolean {
-    return this.#batch === null && this.#pending.isEmpty;
+    return this.#batch === null && this.#opens.length === 0 && !this.#isDue;
+  }
+
+  /** Whether there is anything to write now. */
+  get #isDue(): boolean {
+    const rows = this.#checkpoints.size + this.#settles.length + this.#undelivered.length;
+    return rows + this.#waived.length > 0 || this.#opens.some(({ due }) => due);
   }
 
   #scheduleWrite(): void {
     if (this.#batch !== null || this.#outage.active) return;
-    this.#schedule.soon(this.#openRows.size + this.#pending.requests);
+    this.#schedule.soon(this.#openRows.size + this.#opens.length + this.#settles.length);
   }
 
   readonly #write = (): void => {
-    if (this.#batch !== null || this.#outage.active || this.#epoch === null || !this.#pending.isDue) return;
+    if (this.#batch !== null || this.#outage.active || this.#epoch === null || !this.#isDue) return;
     this.#schedule.writing();
     void this.#writeBatch(this.#epoch).then(() => {
-      if (this.#pending.isDue) this.#scheduleWrite();
+      if (this.#isDue) this.#scheduleWrite();
     });
   };
 
   /** Writes everything, including rows that wait for their settlement. */
   readonly #writeAll = (): void => {
-    this.#pending.makeAllDue();
+    for (const opening of this.#opens) opening.due = true;
     this.#scheduleWrite();
   };
 
   async #writeBatch(epoch: number): Promise<void> {
-    this.#batch = this.#pending.take();
-    const responded = (await this.#tryWrite(this.#batch, epoch)) && (await this.#waive(this.#pending.waived));
+    this.#batch = this.#take();
+    // A copy, because `#waive` shortens the list.
+    const responded = (await this.#tryWrite(this.#batch, epoch)) && (await this.#waive([...this.#waived]));
     this.#batch = null;
     if (responded && this.#epoch === epoch) this.#endOutage();
     if (this.#isIdle) this.#onIdle();
+  }
+
+  /** Removes and returns the next batch. */
+  #take(): PendingBatch {
+    const opens = this.#opens.filter(({ due }) => due).slice(0, BATCH_ROWS);
+    for (const opening of opens) opening.merged = opening.settlement !== null;
+    const taken = new Set(opens);
+    this.#opens = this.#opens.filter((opening) => !taken.has(opening));
+    const checkpoints = [...this.#checkpoints.values()].slice(0, BATCH_ROWS);
+    for (const { id } of checkpoints) this.#checkpoints.delete(id);
+    const settles = this.#settles.splice(0, BATCH_ROWS);
+    const undelivered = this.#undelivered.splice(0, BATCH_ROWS);
+    return { opens, settles, checkpoints, undelivered };
   }
 
   /**
@@ -306,7 +360,7 @@ export class Journal {
       }
       this.#options.log.error('the database refused to cancel a charge', { id: settles[0]?.[0], error });
     }
-    this.#pending.removeWaived(settles.length);
+    this.#waived.splice(0, settles.length);
     return true;
   }
 
@@ -315,7 +369,7 @@ export class Journal {
       this.#openings.delete(running.id);
       if (settlement === null) this.#openRows.set(running.id, running);
       else if (merged) settlement.resolve('settled');
-      else if (epoch === this.#epoch) this.#pending.settle(settlement);
+      else if (epoch === this.#epoch) this.#addSettlement(settlement);
       else this.#resolveLost(settlement);
       resolve();
     }
@@ -352,7 +406,8 @@ export class Journal {
       if (this.#epoch !== epoch) this.#resolveLost(settling);
     }
     if (this.#epoch !== epoch) return;
-    this.#pending.requeue(batch);
+    this.#settles.unshift(...batch.settles);
+    this.#undelivered.unshift(...batch.undelivered);
     this.#rejectOverdue();
   }
 
@@ -372,7 +427,7 @@ export class Journal {
     // The row was refused a second time, so it stays open until this instance ends.
     if (settling.closes) return;
     const values = unwritableValues(id, Date.now());
-    this.#pending.settle({ ...settling, values, closes: true, deadline: -Infinity });
+    this.#addSettlement({ ...settling, values, closes: true, deadline: -Infinity });
     this.#scheduleWrite();
   }
 
@@ -382,7 +437,7 @@ export class Journal {
       const fields = { reason, ...(error instanceof Error && { error }) };
       this.#options.log.error('the ledger is not writable', fields);
     }
-    for (const opening of this.#pending.takeOpens()) this.#rejectOpen(opening, error);
+    for (const opening of this.#opens.splice(0)) this.#rejectOpen(opening, error);
   }
 
   /**
@@ -416,9 +471,6 @@ export class Journal {
 function rowsOf({ opens, ended, checkpoints, settles, undelivered }: Batch): number {
   return opens.length + ended.length + checkpoints.length + settles.length + undelivered.length;
 }
-
-/** Maximum rows of each kind in a batch; limits how long the next batch waits. */
-const BATCH_ROWS = 1000;
 
 /** The row of a running request. */
 interface RunningRow extends RowStart {
@@ -481,138 +533,6 @@ function progressOf({ usage, slotAt, firstTokenAt }: RunningCounts): number {
 
 function idOf(settling: PendingSettlement): string {
   return settling.values[0];
-}
-
-/** Writes that wait for the next batch, in order. */
-class PendingWrites {
-  #opens: PendingOpen[] = [];
-  /** Number of `#opens` that are due. */
-  #dueOpens = 0;
-  #settles: PendingSettlement[] = [];
-  #undelivered: string[] = [];
-  readonly #checkpoints = new Map<string, RunningRow>();
-  /** Values of settlements that may have been written although their requests were rejected. */
-  #waived: SettledValues[] = [];
-
-  get isEmpty(): boolean {
-    return this.#opens.length === 0 && !this.isDue;
-  }
-
-  /** Whether there is anything to write now. */
-  get isDue(): boolean {
-    const rows = this.#dueOpens + this.#settles.length + this.#undelivered.length;
-    return rows + this.#checkpoints.size + this.#waived.length > 0;
-  }
-
-  /** A copy of the settlements to cancel, because `removeWaived` shortens the list while they are written in parts. */
-  get waived(): Batch['settles'] {
-    return [...this.#waived];
-  }
-
-  /** The number of requests that wait to be opened or settled. */
-  get requests(): number {
-    return this.#opens.length + this.#settles.length;
-  }
-
-  get settles(): readonly PendingSettlement[] {
-    return this.#settles;
-  }
-
-  /** Adds a row to open. The row of a stream is due immediately, because the stream waits for it. */
-  open(
-    row: OpenedRow,
-    running: RunningRow,
-    resolve: () => void,
-    reject: (error: Error) => void,
-  ): PendingOpen {
-    const opening = { row, running, due: false, settlement: null, merged: false, resolve, reject };
-    this.#opens.push(opening);
-    if (row.streamed) this.#makeDue(opening);
-    return opening;
-  }
-
-  /** Adds the settlement of a row that is not written yet. Both are written in the same batch if possible. */
-  settleOpening(opening: PendingOpen, settling: PendingSettlement): void {
-    opening.settlement = settling;
-    this.#makeDue(opening);
-  }
-
-  /** Makes all rows that wait to be opened part of the next batch. */
-  makeAllDue(): void {
-    for (const opening of this.#opens) this.#makeDue(opening);
-  }
-
-  settle(settling: PendingSettlement): void {
-    this.#settles.push(settling);
-    this.#checkpoints.delete(idOf(settling));
-  }
-
-  checkpoint(running: RunningRow): void {
-    this.#checkpoints.set(running.id, running);
-  }
-
-  undelivered(id: string): void {
-    this.#undelivered.push(id);
-  }
-
-  /** Cancels the charge of a settlement, even if an earlier attempt may already have written it. */
-  waive(settling: PendingSettlement): void {
-    const values = waivedValues(settling.values);
-    if (values === null) return;
-    if (settling.doubtful) this.#waived.push(settling.values);
-    settling.values = values;
-  }
-
-  /** Removes the first waived settlements after they were written. */
-  removeWaived(count: number): void {
-    this.#waived.splice(0, count);
-  }
-
-  /** Removes and returns the next batch. */
-  take(): PendingBatch {
-    const checkpoints = [...this.#checkpoints.values()].slice(0, BATCH_ROWS);
-    for (const { id } of checkpoints) this.#checkpoints.delete(id);
-    return {
-      opens: this.#takeDue(),
-      settles: this.#settles.splice(0, BATCH_ROWS),
-      undelivered: this.#undelivered.splice(0, BATCH_ROWS),
-      checkpoints,
-    };
-  }
-
-  takeOpens(): PendingOpen[] {
-    this.#dueOpens = 0;
-    return this.#opens.splice(0);
-  }
-
-  #takeDue(): PendingOpen[] {
-    const due: PendingOpen[] = [];
-    const others: PendingOpen[] = [];
-    for (const opening of this.#opens) (opening.due && due.length < BATCH_ROWS ? due : others).push(opening);
-    this.#opens = others;
-    this.#dueOpens -= due.length;
-    for (const opening of due) opening.merged = opening.settlement !== null;
-    return due;
-  }
-
-  #makeDue(opening: PendingOpen): void {
-    if (opening.due) return;
-    opening.due = true;
-    this.#dueOpens++;
-  }
-
-  /** Puts settlements and undelivered IDs back at the front. Drops checkpoints, because later ones replace them. */
-  requeue({ settles, undelivered }: Pick<PendingBatch, 'settles' | 'undelivered'>): void {
-    this.#settles.unshift(...settles);
-    this.#undelivered.unshift(...undelivered);
-  }
-
-  /** Drops everything except openings, and returns the pending settlements. */
-  clear(): PendingSettlement[] {
-    this.#undelivered = [];
-    this.#checkpoints.clear();
-    return this.#settles.splice(0);
-  }
 }
 
 /** Returns the values of a batch, with the current counts. */
