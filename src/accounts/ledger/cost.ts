@@ -81,6 +81,23 @@ export function perMillionText(pricePico: number): string {
   return usdText(BigInt(pricePico) * 1_000_000n);
 }
 
+/** An amount in pico-dollars is `high * HALF + low`. */
+const HALF = 1_000_000_000;
+
+/**
+ * Returns SQL for the sums of the high and low halves of an amount, because SQLite fails when a sum of pico-dollars
+ * exceeds 64 bits. `wholeSum` combines them.
+ */
+export function halfSums(amount: string): string {
+  const half = (part: string) => `cast(coalesce(sum((${amount}) ${part}), 0) as text)`;
+  return `${half(`/ ${HALF}`)} as high_pico, ${half(`% ${HALF}`)} as low_pico`;
+}
+
+/** Combines `halfSums` into pico-dollars. */
+export function wholeSum({ high_pico, low_pico }: { high_pico: string; low_pico: string }): bigint {
+  return BigInt(high_pico) * BigInt(HALF) + BigInt(low_pico);
+}
+
 /** Multiplies as numbers if the product is a safe integer; `bigint` multiplication takes ten times as long. */
 function times(tokens: number, pricePico: number): bigint {
   const product = tokens * pricePico;

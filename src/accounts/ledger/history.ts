@@ -2,8 +2,9 @@ import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
 import type { HistoryEntry, UsageHistory } from '../limits/limits.ts';
+import { halfSums, wholeSum } from './cost.ts';
 import { dayOf } from './days.ts';
-import { halfSums, wholeSum } from './money-sum.ts';
+import { COUNTS } from './roll-ups.ts';
 
 /** Reads the usage of accounts from the ledger, for limits. The caller keeps ownership of `database`. */
 export function openUsageHistory(database: Database): UsageHistory {
@@ -39,20 +40,20 @@ async function read(
   const startDay = sql`started_at / 86400000`;
   const { rows } = await sql<UsageRow>`
     select 'settled' as state, ${period(sql`day`)}, key_id, model, 0 as requests,
-      cast(sum(billed_tokens) as bigint) as tokens, ${sql.join(halfSums(sql`cost_pico`))}
+      cast(sum(billed_tokens) as bigint) as tokens, ${sql.raw(halfSums('cost_pico'))}
     from usage_days
     where account_id = ${accountId} and day >= ${dayOf(fromMs)} and day < ${dayOf(toMs)}
     group by key_id, model, period
     union all
     select 'settled', ${period(startDay)}, key_id, model, 0,
-      cast(-sum(billed * (prompt_tokens + completion_tokens)) as bigint), ${sql.join(halfSums(sql`(-cost_pico)`))}
+      cast(-sum(${sql.raw(COUNTS.billed_tokens.sql)}) as bigint), ${sql.raw(halfSums('-cost_pico'))}
     from ledger
     where ${isOneOf(database, exceptIds)} and state <> 'open' and account_id = ${accountId}
       and started_at >= ${fromMs} and started_at < ${toMs}
     group by key_id, model, period
     union all
     select 'reserved', ${period(startDay)}, key_id, model, 0,
-      cast(sum(reserved_tokens) as bigint), ${sql.join(halfSums(sql`reserved_pico`))}
+      cast(sum(reserved_tokens) as bigint), ${sql.raw(halfSums('reserved_pico'))}
     from ledger
     where state = 'open' and account_id = ${accountId} and epoch in (select epoch from instances where live = 1)
       and started_at >= ${fromMs} and started_at < ${toMs}

@@ -3,10 +3,9 @@ import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
 import { MAX_HOURLY_DAYS } from '../bounds.ts';
-import { usdText } from './cost.ts';
+import { halfSums, usdText, wholeSum } from './cost.ts';
 import { DAY_MS } from './days.ts';
 import { LEAST, LOG_GAMMA, percentile } from './histogram.ts';
-import { halfSums, wholeSum } from './money-sum.ts';
 import { COUNT_NAMES, OUTCOMES, USAGE_SUMS, type CountName, type UsageDimension } from './roll-ups.ts';
 
 const HOUR_MS = 3_600_000;
@@ -218,7 +217,7 @@ async function readSums(database: Database, query: UsageWindow): Promise<Selecte
     sql`cast(coalesce(sum(${sql.ref(column)}), 0) as bigint) as ${sql.ref(column)}`;
   const table = isHourly(query) ? hourlyUsage(query) : sql`usage_days`;
   const { rows } = await sql<SelectedSums>`
-    select ${sql.join([...by, ...COUNT_NAMES.map(sum), ...halfSums(sql`cost_pico`)])}
+    select ${sql.join([...by, ...COUNT_NAMES.map(sum), sql.raw(halfSums('cost_pico'))])}
     from ${table} where ${filtered(query)} ${grouped}`.execute(database.reports);
   return rows;
 }
