@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { USAGE_COUNTS } from '../../console/src/api/client.ts';
 import {
   indexNow,
   isFree,
@@ -79,6 +80,8 @@ describe('usage over time', () => {
     const over = [{ ...SUMS, cost_usd: '0.5' }, null, { ...SUMS, cost_usd: '0.25' }];
     const until = sumsUntil(over, 2, SUMS);
     assert.deepEqual([until.requests, until.prompt_tokens, Number(until.cost_usd)], [10, 100, 0.5]);
+    const twice = sumsUntil([SUMS, SUMS], 2, SUMS);
+    for (const count of USAGE_COUNTS) assert.equal(twice[count], 2 * SUMS[count], count);
   });
 });
 

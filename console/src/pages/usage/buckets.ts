@@ -1,4 +1,4 @@
-import type { ItemOf } from '../../api/client.ts';
+import { USAGE_COUNTS, type ItemOf } from '../../api/client.ts';
 import type { Days } from '../../components/date-range-days.ts';
 import { inexact } from '../../format/money.ts';
 
@@ -59,23 +59,12 @@ export type Measure = keyof typeof MEASURES;
 export const valuesOf = (over: OverTime, measure: Measure): number[] =>
   over.map((sums) => (sums === null ? 0 : MEASURES[measure](sums)));
 
-/** Returns the sum of a measure over all hours or days. */
-const total = (over: OverTime, measure: Measure): number =>
-  valuesOf(over, measure).reduce((sum, value) => sum + value, 0);
-
 /** Returns the totals of the first `count` entries, with the percentiles of the whole period. The cost is inexact. */
 export function sumsUntil(over: OverTime, count: number, whole: Sums): Sums {
-  const of = (measure: Measure) => total(over.slice(0, count), measure);
-  return {
-    ...whole,
-    requests: of('requests'),
-    errors: of('errors'),
-    prompt_tokens: of('prompt'),
-    cached_tokens: of('cached'),
-    completion_tokens: of('completion'),
-    reasoning_tokens: of('reasoning'),
-    cost_usd: of('cost').toFixed(12),
-  };
+  const begun = over.slice(0, count).filter((sums) => sums !== null);
+  const total = (of: (sums: Sums) => number) => begun.reduce((sum, sums) => sum + of(sums), 0);
+  const counts = USAGE_COUNTS.map((name) => [name, total((sums) => sums[name])] as const);
+  return { ...whole, ...Object.fromEntries(counts), cost_usd: total(MEASURES.cost).toFixed(12) };
 }
 
 /** Returns what remains of each total after subtracting the parts, at least 0. */
