@@ -99,6 +99,7 @@ class RequestHandler {
       if (path === '/health') return this.#get(request, response, this.#health());
       this.#authenticate(request);
       if (path === '/model') return this.#get(request, response, this.#engine.describe());
+      if (path.startsWith('/v1/')) throw tooOld();
       if (path !== GENERATE_PATH) {
         throw new ServiceError('unknown_url', 'Unknown endpoint. Only a Sluice service can use this engine.');
       }
@@ -156,6 +157,17 @@ class RequestHandler {
       );
     }
   }
+}
+
+/**
+ * Services from before the engine protocol use the paths of OpenAI. After a 503 they send requests to other replicas, and
+ * if their health check cannot read the list of models, they report the engine as down.
+ */
+function tooOld(): ServiceError {
+  return new ServiceError(
+    'engine_unavailable',
+    `This engine only speaks version ${ENGINE_PROTOCOL} of the engine protocol. Install the same version of Sluice for the service and its engines.`,
+  );
 }
 
 function notAllowed(response: ServerResponse, method: string): ServiceError {
