@@ -6,8 +6,8 @@ import type { OnProgress } from '../models/progress.ts';
 import { scriptedOptions } from '../models/source.ts';
 import type { ChildSettings } from './child.ts';
 import { embeddedName } from '../config/model.ts';
-import { ReplicaClient } from './replica-client.ts';
-import type { Engine, EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
+import { HttpReplicaClient } from './replica-client.ts';
+import type { ReplicaClient, EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
 import type { LlamaOptions } from './llama/load-model.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './scripted/options.ts';
 import { EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
@@ -32,7 +32,7 @@ const EXTENSION = extname(import.meta.filename);
 
 /** A replica in a child process: downloads the model's file, then starts and supervises its engine. */
 export class EmbeddedReplica implements AsyncDisposable {
-  readonly engine: Engine;
+  readonly engine: ReplicaClient;
   /**
    * Modification time of the model's file, in Unix seconds. Until the file is downloaded, the time when this object was
    * created.
@@ -57,7 +57,7 @@ export class EmbeddedReplica implements AsyncDisposable {
   constructor(options: EmbeddedOptions) {
     this.#options = options;
     this.#engineConfig = options.engine;
-    this.engine = new ReplicaClient({
+    this.engine = new HttpReplicaClient({
       name: embeddedName(options.modelId),
       dialect: 'sluice',
       url: 'http://engine',

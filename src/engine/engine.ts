@@ -49,7 +49,7 @@ export type ReplicaEvent = { type: 'sent'; whole: boolean } | GenerationEvent;
  * Aborting the signal ends the iteration with the signal's reason and closes the connection, which frees the engine's
  * slot.
  */
-export interface Engine {
+export interface ReplicaClient {
   /** For logs and metrics, not shown to callers. */
   readonly name: string;
   readonly dialect: Dialect;
@@ -62,7 +62,7 @@ export interface Engine {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** An engine inside its own process, served by `server.ts`. Events, errors and signals are as in `Engine`. */
+/** An engine inside its own process, served by `server.ts`. Events, errors and signals are as in `ReplicaClient`. */
 export interface LocalEngine {
   /** Yields `started` only when the request has a slot and its prompt fits. `signal` belongs to this request. */
   generate(

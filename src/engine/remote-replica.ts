@@ -6,7 +6,7 @@ import type { Secret } from '../secret.ts';
 import type { EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
 import { DIALECT_TRAITS, type HealthCheck } from './dialects.ts';
 import { type Gauges, HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
-import { ReplicaClient } from './replica-client.ts';
+import { HttpReplicaClient } from './replica-client.ts';
 
 interface RemoteReplicaContext {
   /** Secrets by the name of their environment variable. */
@@ -28,7 +28,7 @@ export function createRemoteReplica(
     const value = secrets.get(variable);
     if (value !== undefined) headers.set(header, value);
   }
-  const engine = new ReplicaClient({
+  const engine = new HttpReplicaClient({
     name: replica.name,
     dialect,
     url,
@@ -53,7 +53,7 @@ const GAUGES_RETRY_MS = 30_000;
 
 /** A replica on another server. Checks its health periodically, so that failures are detected before a request is sent. */
 export class RemoteReplica implements AsyncDisposable {
-  readonly engine: ReplicaClient;
+  readonly engine: HttpReplicaClient;
   readonly maxInFlight: number | undefined;
   readonly address: string;
   readonly #log: Log;
@@ -69,7 +69,7 @@ export class RemoteReplica implements AsyncDisposable {
   #nextGauges: NodeJS.Timeout | undefined;
   readonly #stop = new AbortController();
 
-  constructor(engine: ReplicaClient, { url, maxInFlight }: ReplicaConfig, log: Log) {
+  constructor(engine: HttpReplicaClient, { url, maxInFlight }: ReplicaConfig, log: Log) {
     this.engine = engine;
     this.address = url;
     this.maxInFlight = maxInFlight;

@@ -16,7 +16,7 @@ import { asTextRequest, withOutput } from './continuation.ts';
 import { DIALECT_TRAITS, readHealth, replicaAddress, type ReplicaAddress } from './dialects.ts';
 import {
   ReplicaRefused,
-  type Engine,
+  type ReplicaClient,
   type EngineDescription,
   type EngineHealth,
   type ReplicaEvent,
@@ -65,7 +65,7 @@ const METADATA_TIMEOUT_MS = 5000;
 const MAX_METADATA_CHARACTERS = 8 * 1024 * 1024;
 
 /** The client of one replica. It connects at the first request; dispose it to close its connections. */
-export class ReplicaClient implements Engine {
+export class HttpReplicaClient implements ReplicaClient {
   readonly name: string;
   readonly dialect: Dialect;
   readonly model: string;

@@ -4,7 +4,7 @@ import {
   ConnectionLost,
   EngineCrashed,
   ReplicaRefused,
-  type Engine,
+  type ReplicaClient,
   type ReplicaEvent,
 } from '../engine/engine.ts';
 import { ServiceError } from '../errors.ts';
@@ -98,7 +98,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   readonly #stop: AbortController;
   readonly #record: GenerationRecord;
   /** The replicas at which the request has failed, with the errors. */
-  readonly #failures = new Map<Engine, ServiceError>();
+  readonly #failures = new Map<ReplicaClient, ServiceError>();
   /** Failures other than refusals. */
   #failedAttempts = 0;
   /** Failures in which the replica closed the connection. */
@@ -204,7 +204,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
       signal: this.#stop.signal,
     };
     if (interruption === null) return this.#model.acquire(routed);
-    const suits = (engine: Engine): boolean => this.#recovery.suits(engine, interruption.failed);
+    const suits = (engine: ReplicaClient): boolean => this.#recovery.suits(engine, interruption.failed);
     return interruption.acquire(
       (failures, signal) => this.#model.acquire({ ...routed, failures, signal, suits }),
       this.#stop.signal,
@@ -293,7 +293,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   };
 
   /** Continues a response after a failure, or ends it with the error. */
-  #recover(error: ServiceError, failed: Engine): Promise<EventResult> {
+  #recover(error: ServiceError, failed: ReplicaClient): Promise<EventResult> {
     const { usage, finishReason } = this.#record;
     const missing = this.#recovery.missingEvents(usage, finishReason);
     if (missing !== null) {

@@ -6,7 +6,7 @@ import {
   type OutputPosition,
 } from '../engine/continuation.ts';
 import { DIALECT_TRAITS } from '../engine/dialects.ts';
-import type { Engine } from '../engine/engine.ts';
+import type { ReplicaClient } from '../engine/engine.ts';
 import { Deadline } from '../deadline.ts';
 import { ServiceError } from '../errors.ts';
 import {
@@ -36,11 +36,11 @@ const MAX_KEPT = 4_194_304;
 export class Interruption {
   /** The error that the caller gets if no replica can continue. */
   readonly error: ServiceError;
-  readonly failed: Engine;
+  readonly failed: ReplicaClient;
   readonly #untilMs: number;
   #tries = 0;
 
-  constructor(error: ServiceError, failed: Engine, maxWaitMs: number) {
+  constructor(error: ServiceError, failed: ReplicaClient, maxWaitMs: number) {
     this.error = error;
     this.failed = failed;
     this.#untilMs = performance.now() + maxWaitMs;
@@ -52,7 +52,10 @@ export class Interruption {
    * reason of the signal.
    */
   async acquire<Lease>(
-    acquire: (failures: ReadonlyMap<Engine, ServiceError>, signal: AbortSignal) => Lease | Promise<Lease>,
+    acquire: (
+      failures: ReadonlyMap<ReplicaClient, ServiceError>,
+      signal: AbortSignal,
+    ) => Lease | Promise<Lease>,
     signal: AbortSignal,
   ): Promise<Lease> {
     const waited = new AbortController();
@@ -105,7 +108,7 @@ export class Recovery {
   }
 
   /** The request to send to this replica. */
-  requestFor({ dialect }: Engine): GenerationRequest {
+  requestFor({ dialect }: ReplicaClient): GenerationRequest {
     const isContinued = this.#limits.maxAttempts > 0 && canContinue(this.#request, dialect);
     const tokenIds = isContinued && continuesFromTokenIds(dialect);
     this.#keepsText = isContinued && !tokenIds;
@@ -150,7 +153,7 @@ export class Recovery {
    * Returns whether the response can be continued. This requires a remaining attempt, and the IDs of all tokens of the
    * response unless replicas continue it from its text. A response without output is generated again by any replica.
    */
-  begin({ dialect }: Engine, usage: Usage): boolean {
+  begin({ dialect }: ReplicaClient, usage: Usage): boolean {
     if (this.#attempts >= this.#limits.maxAttempts) return false;
     if (this.#position !== null) {
       if (this.#isTooLong) return false;
@@ -172,7 +175,7 @@ export class Recovery {
    * Whether a replica can take over. Any replica can generate a response again, but only one with the same dialect and
    * model name can continue it.
    */
-  suits(engine: Engine, failed: Engine): boolean {
+  suits(engine: ReplicaClient, failed: ReplicaClient): boolean {
     return (
       this.#continuation === null || (engine.dialect === failed.dialect && engine.model === failed.model)
     );

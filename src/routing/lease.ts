@@ -1,4 +1,4 @@
-import { AccessDenied, ReplicaRefused, type Engine } from '../engine/engine.ts';
+import { AccessDenied, ReplicaRefused, type ReplicaClient } from '../engine/engine.ts';
 import type { Usage } from '../generation.ts';
 import type { RequestResult } from './breaker.ts';
 import type { AccountShare, AccountShares } from './fair-queue.ts';
@@ -64,7 +64,7 @@ export class Lease {
     return this.#charged;
   }
 
-  get engine(): Engine {
+  get engine(): ReplicaClient {
     return this.replica.engine;
   }
 

@@ -1,4 +1,4 @@
-import type { Engine } from '../engine/engine.ts';
+import type { ReplicaClient } from '../engine/engine.ts';
 import type { ServiceError } from '../errors.ts';
 import type { GenerationRequest } from '../generation.ts';
 import { Assignment } from './lease.ts';
@@ -12,12 +12,12 @@ export interface RoutedRequest {
   /** Weight of the account's plan. */
   readonly weight: number;
   /** Errors of earlier attempts, by replica. */
-  readonly failures: ReadonlyMap<Engine, ServiceError>;
+  readonly failures: ReadonlyMap<ReplicaClient, ServiceError>;
   /** Work already charged to the account for earlier attempts, in prompt tokens. */
   readonly charged: number;
   readonly signal: AbortSignal;
   /** Whether the replica can continue the response. Set only while a response is being continued. */
-  readonly suits?: (engine: Engine) => boolean;
+  readonly suits?: (engine: ReplicaClient) => boolean;
 }
 
 /** Whether a replica has already failed on the request. */

@@ -1,4 +1,4 @@
-import type { AccessDenied, Engine, EngineState, ReplicaCapacity } from '../engine/engine.ts';
+import type { AccessDenied, ReplicaClient, EngineState, ReplicaCapacity } from '../engine/engine.ts';
 import type { ReplicaReport } from '../engine/replica-report.ts';
 import { ServiceError } from '../errors.ts';
 import type { Dialect, Usage } from '../generation.ts';
@@ -8,7 +8,7 @@ import { PrefixIndex } from './prefix-index.ts';
 
 /** The client and the state of one server of a model. */
 export interface ReplicaEntry {
-  engine: Engine;
+  engine: ReplicaClient;
   /** Called for every request, so it must be fast. */
   state(): EngineState;
   /** Null if it is unknown. A new object after each health check that reports it. */
@@ -70,7 +70,7 @@ const FIRST_SHARE = 0.1;
 
 /** A replica with its load and its circuit breaker. */
 export class RoutedReplica {
-  readonly engine: Engine;
+  readonly engine: ReplicaClient;
   readonly breaker: CircuitBreaker;
   /** Requests from this instance that are running on the replica or waiting for it. */
   assigned = 0;

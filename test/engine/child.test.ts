@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ReplicaClient } from '../../src/engine/replica-client.ts';
+import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { until } from '../harness.ts';
 import { REPLICA } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED, textOf } from './requests.ts';
@@ -83,6 +83,6 @@ describe('an engine process', () => {
   });
 });
 
-function openChild(child: ScriptedProcess): ReplicaClient {
-  return new ReplicaClient({ ...REPLICA, socketPath: child.socketPath });
+function openChild(child: ScriptedProcess): HttpReplicaClient {
+  return new HttpReplicaClient({ ...REPLICA, socketPath: child.socketPath });
 }

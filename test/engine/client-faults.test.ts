@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { describe, it } from 'node:test';
-import { ReplicaClient } from '../../src/engine/replica-client.ts';
+import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { ConnectionLost, ReplicaRefused } from '../../src/engine/engine.ts';
 import { assertFails, openScripted, HttpReplica, REPLICA, isUnavailable, respondHello } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED, settled } from './requests.ts';
@@ -14,7 +14,7 @@ describe('a request that a replica does not accept', () => {
     await closed[Symbol.asyncDispose]();
     await using plain = await HttpReplica.listen(() => {});
     for (const url of [closed.url, 'http://replica.invalid', plain.url.replace('http:', 'https:')]) {
-      await using engine = new ReplicaClient({ ...REPLICA, url });
+      await using engine = new HttpReplicaClient({ ...REPLICA, url });
       await assert.rejects(collect(engine.generate(chat(), NEVER_ABORTED)), ReplicaRefused);
     }
   });
@@ -147,7 +147,7 @@ describe('a request whose replica fails', () => {
 
   it('returns the events so far and then fails with engine_unavailable when the process is killed', async () => {
     await using child = await ScriptedProcess.start();
-    await using engine = new ReplicaClient({ ...REPLICA, socketPath: child.socketPath });
+    await using engine = new HttpReplicaClient({ ...REPLICA, socketPath: child.socketPath });
     const seen: string[] = [];
     await assert.rejects(async () => {
       for await (const event of engine.generate(chat({ dieAfter: 2 }), NEVER_ABORTED)) seen.push(event.type);
@@ -211,7 +211,7 @@ describe('a request whose replica fails', () => {
 
   it('fails with engine_unavailable when the event loop of the replica is blocked', async () => {
     await using child = await ScriptedProcess.start();
-    await using engine = new ReplicaClient({ ...REPLICA, socketPath: child.socketPath, silenceMs: 100 });
+    await using engine = new HttpReplicaClient({ ...REPLICA, socketPath: child.socketPath, silenceMs: 100 });
     await assertFails(engine, { freezeAfter: 1 }, 'engine_unavailable');
   });
 });

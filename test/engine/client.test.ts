@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { ReplicaClient } from '../../src/engine/replica-client.ts';
+import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { ReplicaRefused } from '../../src/engine/engine.ts';
 import { DIALECTS, NO_USAGE } from '../../src/generation.ts';
 import { Secret } from '../../src/secret.ts';
@@ -194,7 +194,7 @@ describe('a replica client', () => {
   it('rejects with ReplicaRefused if the server is unreachable or its status is wrong', async () => {
     await using replica = await HttpReplica.listen((response) => response.writeHead(500).end());
     await assert.rejects(replica.engine.health(NEVER_ABORTED), ReplicaRefused);
-    await using unreachable = new ReplicaClient({ ...REPLICA, url: 'http://replica.invalid' });
+    await using unreachable = new HttpReplicaClient({ ...REPLICA, url: 'http://replica.invalid' });
     await assert.rejects(unreachable.health(NEVER_ABORTED), ReplicaRefused);
     await assert.rejects(unreachable.describe(NEVER_ABORTED), ReplicaRefused);
   });

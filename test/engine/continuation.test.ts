@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { canContinue, canContinueAt } from '../../src/engine/continuation.ts';
-import type { Engine } from '../../src/engine/engine.ts';
+import type { ReplicaClient } from '../../src/engine/engine.ts';
 import {
   DIALECTS,
   NO_USAGE,
@@ -82,13 +82,13 @@ function outputOf(events: readonly GenerationEvent[]): Output {
 
 const isOutput = ({ type }: GenerationEvent): boolean => type === 'token' || type === 'reasoning';
 
-async function generate(engine: Engine, request: GenerationRequest): Promise<GenerationEvent[]> {
+async function generate(engine: ReplicaClient, request: GenerationRequest): Promise<GenerationEvent[]> {
   const events = await collect(engine.generate(request, NEVER_ABORTED));
   return events.filter((event) => event.type !== 'sent');
 }
 
 /** Continues the request after each event of its text and reasoning, and compares the output with the unbroken one. */
-async function assertContinued(engine: Engine, request: GenerationRequest): Promise<void> {
+async function assertContinued(engine: ReplicaClient, request: GenerationRequest): Promise<void> {
   const unbroken = await generate(engine, { ...request, tokenIds: true });
   const cuts = unbroken.flatMap((event, index) => (isOutput(event) ? [index + 1] : []));
   assert.ok(cuts.length > 2);

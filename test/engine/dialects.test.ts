@@ -4,7 +4,7 @@ import { DIALECT_TRAITS, readHealth, replicaAddress } from '../../src/engine/dia
 import { ENGINE_PROTOCOL } from '../../src/engine/engine-protocol.ts';
 import { DIALECTS, type Dialect } from '../../src/generation.ts';
 import { SILENT, type Log } from '../../src/log.ts';
-import { ReplicaClient } from '../../src/engine/replica-client.ts';
+import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { HttpReplica, REPLICA } from './replicas.ts';
 import { chat, collect, MODEL, NEVER_ABORTED } from './requests.ts';
 
@@ -108,7 +108,7 @@ describe('a dialect', () => {
     assert.equal(replica.bodies[0]?.['cache_prompt'], undefined);
     const warnings: string[] = [];
     const log: Log = { ...SILENT, warn: (message) => void warnings.push(message) };
-    await using quiet = new ReplicaClient({ ...REPLICA, dialect: 'tgi', sharedPrefixCache: true, log });
+    await using quiet = new HttpReplicaClient({ ...REPLICA, dialect: 'tgi', sharedPrefixCache: true, log });
     assert.deepEqual([quiet.dialect, warnings], ['tgi', []]);
   });
 });

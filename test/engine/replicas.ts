@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { ReplicaClient, type ReplicaOptions } from '../../src/engine/replica-client.ts';
-import { ReplicaRefused, type Engine } from '../../src/engine/engine.ts';
+import { HttpReplicaClient, type ReplicaOptions } from '../../src/engine/replica-client.ts';
+import { ReplicaRefused, type ReplicaClient } from '../../src/engine/engine.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import type { Directive, ScriptedOptions } from '../../src/engine/scripted/options.ts';
 import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
@@ -28,14 +28,14 @@ export const REPLICA: ReplicaOptions = {
 export async function openScripted(
   scripted: Partial<ScriptedOptions> = {},
   more: Partial<ReplicaOptions> = {},
-): Promise<Engine & AsyncDisposable> {
+): Promise<ReplicaClient & AsyncDisposable> {
   const server = await serveEngine(
     new ScriptedEngine(scripted),
     more.socketPath === undefined ? { host: '127.0.0.1', port: 0 } : { socketPath: more.socketPath },
     { maxChoices: 4, modelId: MODEL, log: SILENT, beforeResponse: injectFaults },
   );
   const url = server.port === null ? REPLICA.url : server.address;
-  const engine = new ReplicaClient({ ...REPLICA, url, ...more });
+  const engine = new HttpReplicaClient({ ...REPLICA, url, ...more });
   return {
     name: engine.name,
     dialect: engine.dialect,
@@ -51,7 +51,11 @@ export async function openScripted(
 }
 
 /** Asserts that the generation fails with one of these codes, and not with `ReplicaRefused`. */
-export async function assertFails(engine: Engine, directive: Directive, ...codes: string[]): Promise<void> {
+export async function assertFails(
+  engine: ReplicaClient,
+  directive: Directive,
+  ...codes: string[]
+): Promise<void> {
   await assert.rejects(collect(engine.generate(chat(directive), NEVER_ABORTED)), (error) => {
     assert(error instanceof ServiceError);
     assert(!(error instanceof ReplicaRefused));
@@ -102,7 +106,7 @@ type Handler = (response: ServerResponse, request: IncomingMessage, body: Record
 
 /** A replica with a custom HTTP handler, and its client. */
 export class HttpReplica implements AsyncDisposable {
-  readonly engine: Engine;
+  readonly engine: ReplicaClient;
   readonly url: string;
   /** Paths of the generation requests. */
   readonly paths: (string | undefined)[] = [];
@@ -116,7 +120,7 @@ export class HttpReplica implements AsyncDisposable {
     // A TCP server has an `AddressInfo`.
     this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     this.#server = server;
-    this.engine = new ReplicaClient({ ...REPLICA, dialect: 'vllm', url: this.url, ...more });
+    this.engine = new HttpReplicaClient({ ...REPLICA, dialect: 'vllm', url: this.url, ...more });
     server.on('connection', (socket) => {
       this.connections++;
       this.#sockets.add(socket);

@@ -6,8 +6,8 @@ import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
-import { ReplicaClient } from '../../src/engine/replica-client.ts';
-import { ReplicaRefused, type Engine } from '../../src/engine/engine.ts';
+import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
+import { ReplicaRefused, type ReplicaClient } from '../../src/engine/engine.ts';
 import type { Directive } from '../../src/engine/scripted/options.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
@@ -38,12 +38,12 @@ const accounting = await openAccounting();
 after(() => accounting[Symbol.asyncDispose]());
 
 /** A replica without a server. */
-const gone = new ReplicaClient({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
+const gone = new HttpReplicaClient({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
 after(() => gone[Symbol.asyncDispose]());
 
 /** `maxInFlight` applies to each replica. */
 function routerTo(
-  engines: readonly Engine[],
+  engines: readonly ReplicaClient[],
   queue: Partial<QueueLimits> = {},
   {
     log = SILENT,
@@ -213,7 +213,7 @@ for (const [name, fails] of Object.entries(FAILURES)) {
 test('a request that fails at three replicas is not sent to a fourth, and ends with the last error', async () => {
   const received: number[] = [];
   await using owned = new AsyncDisposableStack();
-  const engines: Engine[] = [];
+  const engines: ReplicaClient[] = [];
   for (let index = 0; index < 4; index++) {
     const replica = owned.use(
       await HttpReplica.listen((response) => {

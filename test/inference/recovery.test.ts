@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUIDv7 } from 'node:crypto';
 import { after, test } from 'node:test';
-import { EngineCrashed, type Engine, type EngineState } from '../../src/engine/engine.ts';
+import { EngineCrashed, type ReplicaClient, type EngineState } from '../../src/engine/engine.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import type { Directive } from '../../src/engine/scripted/options.ts';
 import { ServiceError } from '../../src/errors.ts';
@@ -36,7 +36,7 @@ interface Run {
 const READY: EngineState = { state: 'ready' };
 
 interface Options {
-  engines?: readonly Engine[];
+  engines?: readonly ReplicaClient[];
   state?: () => EngineState;
   maxAttempts?: number;
   maxWaitMs?: number;
@@ -221,7 +221,7 @@ for (const [name, request] of [
 }
 
 /** A replica of another type, or with another model. */
-const otherReplica = (engine: Engine, more: { dialect?: Dialect; model?: string }): Engine => ({
+const otherReplica = (engine: ReplicaClient, more: { dialect?: Dialect; model?: string }): ReplicaClient => ({
   name: 'other',
   dialect: engine.dialect,
   model: engine.model,
@@ -233,7 +233,7 @@ const otherReplica = (engine: Engine, more: { dialect?: Dialect; model?: string 
 });
 
 test('a response that has no text yet is generated again, regardless of the request', async () => {
-  const failing: Engine = {
+  const failing: ReplicaClient = {
     ...otherReplica(first, { dialect: 'tgi' }),
     async *generate() {
       yield { type: 'started', promptTokens: 999, cachedTokens: 0 };
@@ -290,7 +290,7 @@ test('a response is complete if the connection is lost after all text, before th
 test('a request that was running during two crashes is not sent a third time', async () => {
   const crashSuspects = new CrashSuspects(SILENT);
   let starts = 0;
-  const crashing: Engine = {
+  const crashing: ReplicaClient = {
     ...otherReplica(first, {}),
     async *generate() {
       const start = ++starts;
@@ -307,7 +307,7 @@ test('a request that was running during two crashes is not sent a third time', a
 test('a request that crashes the engine before its first output is remembered too', async () => {
   const crashSuspects = new CrashSuspects(SILENT);
   let starts = 0;
-  const crashing: Engine = {
+  const crashing: ReplicaClient = {
     ...otherReplica(first, {}),
     // eslint-disable-next-line require-yield
     async *generate() {

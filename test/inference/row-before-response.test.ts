@@ -3,9 +3,9 @@ import { randomUUIDv7 } from 'node:crypto';
 import { after, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { ledgerUnavailable, type Ledger } from '../../src/accounts/ledger/ledger.ts';
-import { ReplicaClient } from '../../src/engine/replica-client.ts';
+import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
-import type { Engine } from '../../src/engine/engine.ts';
+import type { ReplicaClient } from '../../src/engine/engine.ts';
 import type { GenerationEvent } from '../../src/generation.ts';
 import { complete } from '../../src/inference/complete.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
@@ -25,14 +25,14 @@ const accounting = await openAccounting();
 after(() => accounting[Symbol.asyncDispose]());
 
 /** A replica without a server. */
-const gone = new ReplicaClient({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
+const gone = new HttpReplicaClient({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
 after(() => gone[Symbol.asyncDispose]());
 
 /** Longer than any test. */
 const FOREVER = 1_000_000;
 
 /** Runs a request with a ledger in which these methods are replaced. */
-function run(replica: Engine, ledger: Partial<Ledger>, directive: object, stream: boolean) {
+function run(replica: ReplicaClient, ledger: Partial<Ledger>, directive: object, stream: boolean) {
   const router = new Router({
     queue: { maxRequests: 10, maxWaitMs: FOREVER },
     routing: { policy: 'cost' },

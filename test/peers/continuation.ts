@@ -1,5 +1,5 @@
 import { continuesFromTokenIds } from '../../src/engine/continuation.ts';
-import type { Engine, ReplicaEvent } from '../../src/engine/engine.ts';
+import type { ReplicaClient, ReplicaEvent } from '../../src/engine/engine.ts';
 import { NO_USAGE, type Continuation, type GenerationRequest, type Message } from '../../src/generation.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from '../engine/requests.ts';
 
@@ -12,7 +12,7 @@ const REQUESTS: readonly GenerationRequest[] = [
 
 /** Continues greedy responses of a server after each of their tokens, and compares the text with the unbroken one. */
 export async function compareContinuations(
-  engine: Engine,
+  engine: ReplicaClient,
 ): Promise<{ agreed: number; differences: string[] }> {
   const tokenIds = continuesFromTokenIds(engine.dialect);
   const differences: string[] = [];

@@ -3,7 +3,7 @@
  * and checks that the servers enforce the schemas in `schemas.ts` that the service accepts. `SLUICE_TEST_VLLM` and
  * `SLUICE_TEST_LLAMA_SERVER` are the URLs of the servers. Not part of `npm test`.
  */
-import { ReplicaClient } from '../../src/engine/replica-client.ts';
+import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { satisfies } from '../engine/llama/json-schema.ts';
 import { REPLICA } from '../engine/replicas.ts';
 import { startService, type TestService } from '../harness.ts';
@@ -59,7 +59,7 @@ process.exitCode = total.differences > 0 ? 1 : 0;
 async function compareWith(server: Server): Promise<void> {
   const url = (ADDRESSES[server] ?? '').replace(/\/(?:v1\/?)?$/, '');
   const model = await modelOf(url);
-  await using replica = new ReplicaClient({ ...REPLICA, dialect: server, url, model });
+  await using replica = new HttpReplicaClient({ ...REPLICA, dialect: server, url, model });
   const { contextTokens } = await replica.describe(new AbortController().signal);
   if (contextTokens === null) throw new Error(`${server} at ${url} does not report its context length`);
   const replicas = [{ url, dialect: server, model }];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
 import { ReplicaRefused, type EngineState } from '../../src/engine/engine.ts';
-import { ReplicaClient } from '../../src/engine/replica-client.ts';
+import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SILENT } from '../../src/log.ts';
@@ -15,7 +15,7 @@ import { chat } from '../engine/requests.ts';
 
 const READY: EngineState = { state: 'ready' };
 
-const engines = ['a', 'b', 'c'].map((name) => new ReplicaClient({ ...REPLICA, name }));
+const engines = ['a', 'b', 'c'].map((name) => new HttpReplicaClient({ ...REPLICA, name }));
 after(() => Promise.all(engines.map((engine) => engine[Symbol.asyncDispose]())));
 
 const BROKEN = new ServiceError('internal_error', 'The engine failed to answer the request.');
@@ -46,7 +46,7 @@ function bed(
     (_, index) =>
       new RoutedReplica(
         {
-          engine: engines[index] as ReplicaClient,
+          engine: engines[index] as HttpReplicaClient,
           state: () => states[index] as EngineState,
           capacity: () => null,
           report: () => EMPTY_REPORT,
@@ -253,7 +253,11 @@ test('requests that are waiting for a replica when it fails are sent to another'
   const first = sent(dispatcher.acquire(routed('x', { text })));
   first.responseStarted();
   const next = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
-  states[engines.indexOf(first.engine as ReplicaClient)] = { state: 'down', reason: 'gone', retryInMs: null };
+  states[engines.indexOf(first.engine as HttpReplicaClient)] = {
+    state: 'down',
+    reason: 'gone',
+    retryInMs: null,
+  };
   dispatcher.tick();
   assert.notEqual((await next).engine.name, first.engine.name);
 });
@@ -306,7 +310,7 @@ test('a retry goes before the other requests of its account', async () => {
   const { dispatcher } = bed(2, { policy: 'least-requests' });
   const running = [sent(dispatcher.acquire(routed('x'))), sent(dispatcher.acquire(routed('x')))];
   const first = dispatcher.acquire(routed('x'));
-  const failures = new Map([[engines[0] as ReplicaClient, BROKEN]]);
+  const failures = new Map([[engines[0] as HttpReplicaClient, BROKEN]]);
   const retry = dispatcher.acquire(routed('x', { failures }));
   const order = recordOrder([
     ['first', first],

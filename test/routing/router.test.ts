@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as fc from 'fast-check';
-import { ReplicaClient } from '../../src/engine/replica-client.ts';
+import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
-import { ReplicaRefused, type Engine, type EngineState } from '../../src/engine/engine.ts';
+import { ReplicaRefused, type ReplicaClient, type EngineState } from '../../src/engine/engine.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SILENT } from '../../src/log.ts';
 import type { QueueEntry } from '../../src/routing/queue.ts';
@@ -17,7 +17,9 @@ const ID = 'test/model';
 const READY: EngineState = { state: 'ready' };
 
 /** Clients that are never called: a router only counts requests. */
-const engines: Engine[] = ['a', 'b', 'c', 'd'].map((name) => new ReplicaClient({ ...REPLICA, name }));
+const engines: ReplicaClient[] = ['a', 'b', 'c', 'd'].map(
+  (name) => new HttpReplicaClient({ ...REPLICA, name }),
+);
 after(() => Promise.all(engines.map((engine) => engine[Symbol.asyncDispose]())));
 
 /** A clock that tests set; pauses have their full length. */
@@ -50,14 +52,17 @@ function modelOf(
   return router.model(ID);
 }
 
-function engineAt(index: number): Engine {
+function engineAt(index: number): ReplicaClient {
   const engine = engines[index];
   assert.ok(engine);
   return engine;
 }
 
 /** Acquires a replica that has room. */
-function acquire(model: ServedModel, failed: readonly (readonly [Engine, ServiceError])[] = []): Lease {
+function acquire(
+  model: ServedModel,
+  failed: readonly (readonly [ReplicaClient, ServiceError])[] = [],
+): Lease {
   const lease = model.acquire({
     request: chat(),
     accountId: 'account',

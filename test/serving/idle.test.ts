@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EngineState } from '../../src/engine/engine.ts';
-import { ReplicaClient } from '../../src/engine/replica-client.ts';
+import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import { SILENT } from '../../src/log.ts';
 import { Dispatcher } from '../../src/routing/dispatcher.ts';
@@ -97,7 +97,7 @@ function timesReady(service: TestService): number {
 
 /** A dispatcher for one idle replica, whose loading the test controls. */
 function idleBed(maxWaitMs = 600_000) {
-  const engine = new ReplicaClient({ ...REPLICA, name: 'a' });
+  const engine = new HttpReplicaClient({ ...REPLICA, name: 'a' });
   const bed = { state: { state: 'idle' } as EngineState, wakes: 0 };
   const clock = { now: () => 60_000, random: () => 0 };
   const replica = new RoutedReplica(
