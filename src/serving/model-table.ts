@@ -87,7 +87,11 @@ export class ModelTable {
 
   async insert({ config, node, loaded }: StoredModel, by: Actor, note: AuditNote): Promise<void> {
     await this.#change(by, note, async (database) => {
-      const row = { id: config.id, node, definition: JSON.stringify(config), loaded: Number(loaded) };
+      const { id } = config;
+      const same = await database.selectFrom('models').select('id').where('id', '=', id).executeTakeFirst();
+      // Replicas of a removed model with this ID may have been drained.
+      if (!same) await database.deleteFrom('drained_replicas').where('model', '=', id).execute();
+      const row = { id, node, definition: JSON.stringify(config), loaded: Number(loaded) };
       await database
         .insertInto('models')
         .values({ ...row, created_at: Date.now() })
@@ -95,8 +99,19 @@ export class ModelTable {
     });
   }
 
-  async update({ config, node, loaded }: StoredModel, by: Actor, note: AuditNote): Promise<void> {
+  /** Changes a model. The replica with the URL `added`, which may have been drained and removed before, is not drained. */
+  async update(
+    { config, node, loaded }: StoredModel,
+    by: Actor,
+    note: AuditNote,
+    added: string | null = null,
+  ): Promise<void> {
     await this.#change(by, note, async (database) => {
+      await database
+        .deleteFrom('drained_replicas')
+        .where('model', '=', config.id)
+        .where('server', '=', added)
+        .execute();
       await database
         .updateTable('models')
         .set({ definition: JSON.stringify(config), loaded: Number(loaded) })

@@ -202,7 +202,8 @@ export class Models implements AsyncDisposable {
       const name = nextReplicaName(id, replicas);
       const config = validModel({ ...stored.config, replicas: [...replicas, { ...replica, name }] });
       this.#checkVariables(config);
-      await this.#table.update({ ...stored, config }, by, note('replica.add', id, { url: replica.url }));
+      const { url } = replica;
+      await this.#table.update({ ...stored, config }, by, note('replica.add', id, { url }), url);
     });
   }
 

@@ -194,6 +194,32 @@ for (const kind of testDatabases()) {
       await management.call('POST', '/api/models/remove', { model: SECOND });
     });
 
+    test('a replica or model that is added again is not drained', async () => {
+      await using other = await startService();
+      const replica = { url: other.url, dialect: 'openai', model: MODEL };
+      const away = { url: 'http://127.0.0.1:9', dialect: 'vllm' };
+      const drained = async () => {
+        const { data } = await management.call('GET', '/api/engines');
+        const engines = (data as Contract['listEngines']['response']['data']).filter(
+          ({ model }) => model === SECOND,
+        );
+        return engines.flatMap((engine) => (engine.drained ? engine.name : []));
+      };
+      const drain = (name: string) =>
+        management.call('POST', '/api/engines/drain', { model: SECOND, name: `${SECOND}${name}` });
+      await management.call('POST', '/api/models', { id: SECOND, replicas: [away, replica] });
+      await drain('#1');
+      await management.call('POST', '/api/replicas/remove', { model: SECOND, name: `${SECOND}#1` });
+      await management.call('POST', '/api/replicas', { model: SECOND, replica });
+      await drain('#0');
+      assert.deepEqual(await drained(), [`${SECOND}#0`]);
+      await management.call('POST', '/api/models/remove', { model: SECOND });
+      await management.call('POST', '/api/models', { id: SECOND, replicas: [away, replica] });
+      await drain('#1');
+      assert.deepEqual(await drained(), [`${SECOND}#1`]);
+      await management.call('POST', '/api/models/remove', { model: SECOND });
+    });
+
     test('the default ID of an address is its file name, even with an invalid percent-encoding', async () => {
       const source = 'https://127.0.0.1:1/a%20b%.gguf';
       const { id } = await management.call('POST', '/api/models', { source });
