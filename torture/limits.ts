@@ -58,28 +58,21 @@ function differenceOf(
   nowMs: number,
 ): string | null {
   const own = billed(rows, account).filter((row) => scope === 'account' || row.key_id === keyId);
-  const today = own.filter((row) => dayOf(row) === Math.floor(nowMs / DAY_MS));
-  const month = own.filter((row) => monthOf(row.started_at) === monthOf(nowMs));
   const reported = `reports ${used} for ${limit} (${scope}, ${plan}), not`;
-  switch (limit) {
-    case 'requests_in_flight':
-      return used === 0 ? null : `${reported} 0`;
-    case 'tokens_per_day':
-      return used === tokensOf(today) ? null : `${reported} ${tokensOf(today)}`;
-    case 'tokens_per_month':
-      return used === tokensOf(month) ? null : `${reported} ${tokensOf(month)}`;
-    case 'usd_per_month': {
-      const pico = month.reduce((sum, { cost_pico: cost }) => sum + cost, 0n);
-      const least = Number((pico + PICO_PER_MICRO - 1n) / PICO_PER_MICRO);
-      // Each request may be rounded up by a thousandth of a micro-dollar.
-      const most = least + 1 + month.length / 1000;
-      const micros = Math.round(Number(used) * MICROS_PER_USD);
-      return micros >= least && micros <= most ? null : `${reported} ${least} micro-dollars`;
-    }
-    default:
-      // Token buckets refill continuously.
-      return null;
-  }
+  if (limit === 'requests_in_flight') return used === 0 ? null : `${reported} 0`;
+  const [, unit, window] = /^(tokens|usd)_per_(day|month)$/.exec(limit) ?? [];
+  // Token buckets refill continuously.
+  if (unit === undefined) return null;
+  const counted = own.filter((row) =>
+    window === 'day' ? dayOf(row) === Math.floor(nowMs / DAY_MS) : monthOf(row.started_at) === monthOf(nowMs),
+  );
+  if (unit === 'tokens') return used === tokensOf(counted) ? null : `${reported} ${tokensOf(counted)}`;
+  const pico = counted.reduce((sum, { cost_pico: cost }) => sum + cost, 0n);
+  const least = Number((pico + PICO_PER_MICRO - 1n) / PICO_PER_MICRO);
+  // Each request may be rounded up by a thousandth of a micro-dollar.
+  const most = least + 1 + counted.length / 1000;
+  const micros = Math.round(Number(used) * MICROS_PER_USD);
+  return micros >= least && micros <= most ? null : `${reported} ${least} micro-dollars`;
 }
 
 function billed(rows: readonly LedgerRow[], account: string): LedgerRow[] {

@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from 'commander';
-import { limitsSchema, modelId, type PlanLimits } from '../config/plan.ts';
+import { KINDS } from '../accounts/limits/kinds.ts';
+import { limitFields, limitsSchema, modelId, type PlanLimits } from '../config/plan.ts';
 
 /** A change of one limit, from `--limit` or `--budget`. */
 export interface LimitEdit {
@@ -10,10 +11,9 @@ export interface LimitEdit {
 }
 
 /** The names that `--limit` accepts. */
-export const LIMIT_NAMES: readonly string[] = Object.keys(limitsSchema.shape).flatMap((name) => {
-  if (name === 'models') return [];
-  return name === 'burst' ? ['burst.requests', 'burst.tokens'] : [name];
-});
+export const LIMIT_OPTIONS: readonly string[] = Object.keys(limitFields).flatMap((name) =>
+  name === 'burst' ? ['burst.requests', 'burst.tokens'] : [name],
+);
 
 /**
  * Parses `name=value` or `name@model=value`, where the value `none` removes the limit. Returns `before` with the new
@@ -21,8 +21,8 @@ export const LIMIT_NAMES: readonly string[] = Object.keys(limitsSchema.shape).fl
  */
 export function parseLimit(text: string, before: readonly LimitEdit[] = []): LimitEdit[] {
   const [, name = '', model, value = ''] = /^([a-zA-Z.]+)(?:@([^=]+))?=(.*)$/.exec(text) ?? [];
-  if (!LIMIT_NAMES.includes(name)) {
-    throw new InvalidArgumentError(`Expected name=value, where name is one of ${LIMIT_NAMES.join(', ')}.`);
+  if (!LIMIT_OPTIONS.includes(name)) {
+    throw new InvalidArgumentError(`Expected name=value, where name is one of ${LIMIT_OPTIONS.join(', ')}.`);
   }
   const path = [...(model === undefined ? [] : ['models', model]), ...name.split('.')];
   return [...before, checked({ path, value: valueOf(name, value) })];
@@ -58,7 +58,8 @@ function setAt(tree: Tree, [name = '', ...rest]: readonly string[], value: strin
 
 function valueOf(name: string, text: string): string | number | null {
   if (text === 'none') return null;
-  return name !== 'usdPerMonth' && /^\d{1,15}$/.test(text) ? Number(text) : text;
+  const isMoney = KINDS.some((kind) => kind.name === name && kind.unit === 'usd');
+  return !isMoney && /^\d{1,15}$/.test(text) ? Number(text) : text;
 }
 
 /** Checks the limit against the schema of plans. Throws commander's error. */

@@ -7,7 +7,7 @@ import { DEFAULT_ACCOUNT_ID } from '../database/schema.ts';
 import { iso } from '../http/api/json.ts';
 import {
   editLimits,
-  LIMIT_NAMES,
+  LIMIT_OPTIONS,
   parseBudget,
   parseDuration,
   parseExpiry,
@@ -83,7 +83,7 @@ function addRestrictions(command: Command, models: string): Command {
 
 const LIMITS_HELP = `
 The limits of a key apply in addition to those of its account's plan. Limit names:
-  ${LIMIT_NAMES.join('\n  ')}
+  ${LIMIT_OPTIONS.join('\n  ')}
 Use name@model=value to limit one model, and name=none to remove a limit.
 `;
 

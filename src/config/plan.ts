@@ -17,7 +17,8 @@ const usd = z
   .string()
   .regex(/^\d{1,6}(\.\d{1,6})?$/, 'expected a decimal string with at most 6 decimals, such as "25.00"');
 
-const limitFields = {
+/** The limits. `accounts/limits/kinds.ts` says what each counts. */
+const limits = {
   requestsPerMinute: rate.optional().describe('Requests per minute (token bucket).'),
   tokensPerMinute: rate.optional().describe('Prompt and completion tokens per minute (token bucket).'),
   requestsInFlight: z.int().min(1).max(1_000_000).optional().describe('Concurrent requests.'),
@@ -26,6 +27,11 @@ const limitFields = {
   usdPerMonth: usd
     .optional()
     .describe('USD per UTC calendar month, a decimal string with at most 6 decimals.'),
+};
+
+/** The limits of a plan or a key, for all models or one. */
+export const limitFields = {
+  ...limits,
   burst: z
     .strictObject({
       requests: rate.optional().describe('Bucket size in requests. Default: the per-minute limit.'),
@@ -47,7 +53,10 @@ export const limitsSchema = z.strictObject({
 export type PlanLimits = z.output<typeof limitsSchema>;
 
 /** The name of a limit in the configuration. */
-export type LimitName = Exclude<keyof PlanLimits, 'burst' | 'models'>;
+export type LimitName = keyof typeof limits;
+
+// `Object.keys` returns strings.
+export const LIMIT_NAMES = Object.keys(limits) as LimitName[];
 
 export const planSchema = limitsSchema.extend({
   weight: z

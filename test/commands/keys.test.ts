@@ -8,7 +8,7 @@ import * as fc from 'fast-check';
 import { KeyStore } from '../../src/accounts/keys.ts';
 import {
   editLimits,
-  LIMIT_NAMES,
+  LIMIT_OPTIONS,
   parseBudget,
   parseDuration,
   parseLimit,
@@ -215,7 +215,7 @@ test('invalid options exit with 2, unknown keys and accounts with 1', async (t) 
 });
 
 test('the last edit of each limit applies, and the result is null instead of an empty object if no limits remain', () => {
-  const names = LIMIT_NAMES.filter((name) => name !== 'usdPerMonth');
+  const names = LIMIT_OPTIONS.filter((name) => name !== 'usdPerMonth');
   const name = fc
     .tuple(fc.constantFrom(...names), fc.constantFrom('', '@a/b', '@c/d'))
     .map((parts) => parts.join(''));

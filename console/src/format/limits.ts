@@ -7,22 +7,36 @@ type LimitStatus = ItemOf<'readLimits'>;
 /** A limit by its API name. */
 export type LimitName = LimitStatus['limit'];
 
-/** Label and unit of each limit, in display order. */
-const LIMITS: Readonly<Record<LimitName, { label: string; unit: string }>> = {
-  requests_per_minute: { label: 'Requests per minute', unit: 'requests per minute' },
-  tokens_per_minute: { label: 'Tokens per minute', unit: 'tokens per minute' },
-  requests_in_flight: { label: 'Concurrent requests', unit: 'concurrent requests' },
-  tokens_per_day: { label: 'Tokens per day', unit: 'tokens per day (UTC)' },
-  tokens_per_month: { label: 'Tokens per month', unit: 'tokens per month (UTC)' },
-  usd_per_month: { label: 'Spend per month', unit: 'per month (UTC)' },
+/** The limits, in display order: their label, their unit after a bound, and the unit of an input. */
+const LIMITS: Readonly<Record<LimitName, { label: string; unit: string; input: string }>> = {
+  requests_per_minute: {
+    label: 'Requests per minute',
+    unit: 'requests per minute',
+    input: 'requests',
+  },
+  tokens_per_minute: { label: 'Tokens per minute', unit: 'tokens per minute', input: 'tokens' },
+  requests_in_flight: { label: 'Concurrent requests', unit: 'concurrent requests', input: 'requests' },
+  tokens_per_day: { label: 'Tokens per day', unit: 'tokens per day (UTC)', input: 'tokens, UTC' },
+  tokens_per_month: { label: 'Tokens per month', unit: 'tokens per month (UTC)', input: 'tokens, UTC' },
+  usd_per_month: { label: 'Spend per month', unit: 'per month (UTC)', input: 'USD, optional' },
 };
+
+/** The names of the limits, in display order. */
+export const LIMIT_NAMES = Object.keys(LIMITS) as LimitName[]; // `Object.keys` returns strings.
+
+/** Whether a limit is in USD. */
+export const isMoney = (limit: LimitName): limit is Extract<LimitName, `usd_${string}`> =>
+  limit.startsWith('usd_');
+
+/** Returns the unit of an input for a limit, such as "requests". */
+export const limitInput = (limit: LimitName): string => LIMITS[limit].input;
 
 /** Returns the label of a limit, such as "Requests per minute". */
 export const limitLabel = (limit: LimitName): string => LIMITS[limit].label;
 
 /** Formats an amount of a limit. `amount`: requests, tokens, or USD as a decimal string. */
 export const limitAmount = (limit: LimitName, amount: LimitStatus['bound']): string =>
-  limit === 'usd_per_month' ? money(String(amount)) : whole(Number(amount));
+  isMoney(limit) ? money(String(amount)) : whole(Number(amount));
 
 /** Formats a limit, such as "600 requests per minute". */
 export const limitText = (limit: LimitName, bound: LimitStatus['bound']): string =>
@@ -32,8 +46,7 @@ export const limitText = (limit: LimitName, bound: LimitStatus['bound']): string
 export function limitsSet(
   limits: Readonly<Partial<Record<LimitName, LimitStatus['bound'] | undefined>>>,
 ): { limit: LimitName; bound: LimitStatus['bound'] }[] {
-  // `Object.keys` returns strings.
-  return (Object.keys(LIMITS) as LimitName[]).flatMap((limit) => {
+  return LIMIT_NAMES.flatMap((limit) => {
     const bound = limits[limit];
     return bound === undefined ? [] : [{ limit, bound }];
   });
@@ -44,7 +57,7 @@ export function limitLeft({ limit, bound, used }: Pick<LimitStatus, 'limit' | 'b
   const left = pico(bound) - pico(used);
   const digits = (left > 0n ? left : 0n).toString().padStart(13, '0');
   const decimal = `${digits.slice(0, -12)}.${digits.slice(-12)}`;
-  return limit === 'usd_per_month' ? money(decimal) : whole(Number(decimal));
+  return isMoney(limit) ? money(decimal) : whole(Number(decimal));
 }
 
 /** Converts to units of 10^-12, exactly. */

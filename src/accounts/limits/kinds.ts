@@ -1,4 +1,5 @@
 import type { LimitName } from '../../config/plan.ts';
+import type { ErrorCode } from '../../errors.ts';
 
 /**
  * What a limit counts: requests, prompt and completion tokens, or cost. Over which window: `minute` is a token bucket,
@@ -10,11 +11,9 @@ type Counted =
   | { readonly unit: 'requests'; readonly window: 'running' }
   | { readonly unit: 'tokens' | 'usd'; readonly window: 'day' | 'month' };
 
-type DenialCode = 'requests_per_minute' | 'tokens_per_minute' | 'concurrent_requests' | 'insufficient_quota';
-
 type Row = Counted & {
   /** The error code of requests over the limit. */
-  readonly code: DenialCode;
+  readonly code: ErrorCode;
   /**
    * The letter of its fields in Valkey. Never change it or use it again: during an update, instances of two versions
    * share the fields. Those of the earlier version do not count a kind that they do not know.

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
-import type { PlanLimits } from '../../config/plan.ts';
-import type { limits } from './contract/limits.ts';
+import { limitFields, type PlanLimits } from '../../config/plan.ts';
+import { apiName, type limits } from './contract/limits.ts';
 
 type LimitsJson = z.output<typeof limits>;
 type LimitFieldsJson = Omit<LimitsJson, 'models'>;
@@ -14,28 +14,18 @@ export function limitsFromJson({ models, ...all }: LimitsJson): PlanLimits {
   return { ...fieldsFromJson(all), ...(models && { models: mapValues(models, fieldsFromJson) }) };
 }
 
+/** The names of the fields in the configuration and in the API. */
+// `Object.keys` returns strings.
+const NAMES = (Object.keys(limitFields) as (keyof LimitFields)[]).map(
+  (name) => [name, apiName(name)] as const,
+);
+
 function fieldsJson(fields: LimitFields): LimitFieldsJson {
-  return {
-    requests_per_minute: fields.requestsPerMinute,
-    tokens_per_minute: fields.tokensPerMinute,
-    requests_in_flight: fields.requestsInFlight,
-    tokens_per_day: fields.tokensPerDay,
-    tokens_per_month: fields.tokensPerMonth,
-    usd_per_month: fields.usdPerMonth,
-    burst: fields.burst,
-  };
+  return Object.fromEntries(NAMES.map(([name, named]) => [named, fields[name]]));
 }
 
 function fieldsFromJson(fields: LimitFieldsJson): LimitFields {
-  return {
-    requestsPerMinute: fields.requests_per_minute,
-    tokensPerMinute: fields.tokens_per_minute,
-    requestsInFlight: fields.requests_in_flight,
-    tokensPerDay: fields.tokens_per_day,
-    tokensPerMonth: fields.tokens_per_month,
-    usdPerMonth: fields.usd_per_month,
-    burst: fields.burst,
-  };
+  return Object.fromEntries(NAMES.map(([name, named]) => [name, fields[named]]));
 }
 
 function mapValues<T, U>(values: Readonly<Record<string, T>>, map: (value: T) => U): Record<string, U> {

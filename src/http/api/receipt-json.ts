@@ -3,7 +3,7 @@ import { costLines, perMillionText, usdText } from '../../accounts/ledger/cost.t
 import { requestJson, type RequestRow } from '../../accounts/ledger/request-json.ts';
 import { readAppliedLimits } from '../../accounts/limits/limit-status.ts';
 import type { receipt } from './contract/ledger.ts';
-import { LIMIT_NAMES } from './contract/limits.ts';
+import { apiName } from './contract/limits.ts';
 
 export type ReceiptJson = z.input<typeof receipt>;
 
@@ -22,7 +22,7 @@ export function receiptJson(row: RequestRow): ReceiptJson {
     })),
     limits: readAppliedLimits(row.limits).map((applied) => ({
       ...applied,
-      limit: LIMIT_NAMES[applied.limit],
+      limit: apiName(applied.limit),
     })),
     stages: {
       queue_ms: between(row.started_at, row.slot_at),

@@ -9,7 +9,7 @@ import { unitOf } from '../../accounts/limits/kinds.ts';
 import type { LimitStatus } from '../../accounts/limits/limits.ts';
 import { parseUsageQuery } from '../../accounts/usage-query.ts';
 import { ServiceError } from '../../errors.ts';
-import { LIMIT_NAMES } from './contract/limits.ts';
+import { apiName } from './contract/limits.ts';
 import { usageOperations, type limitStatus } from './contract/usage.ts';
 import { accountInQuery, endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
@@ -82,7 +82,7 @@ function limitStatusJson(
   return {
     scope,
     model,
-    limit: LIMIT_NAMES[limit],
+    limit: apiName(limit),
     bound: amount(bound),
     used: amount(used),
     resets_at: iso(resetsAt),

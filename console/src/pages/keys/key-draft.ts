@@ -1,6 +1,6 @@
 import type { Arguments, ItemOf } from '../../api/client.ts';
 import type { FieldErrors } from '../../components/field-errors.ts';
-import type { LimitName } from '../../format/limits.ts';
+import { isMoney, LIMIT_NAMES, type LimitName } from '../../format/limits.ts';
 import { typedAmount, typedWhole } from '../../format/typed-number.ts';
 
 type Key = ItemOf<'listKeys'>;
@@ -22,14 +22,8 @@ export interface KeyDraft {
   limits: Readonly<Record<LimitName, string>>;
 }
 
-const NO_LIMITS: KeyDraft['limits'] = {
-  requests_per_minute: '',
-  tokens_per_minute: '',
-  requests_in_flight: '',
-  tokens_per_day: '',
-  tokens_per_month: '',
-  usd_per_month: '',
-};
+// `Object.fromEntries` loses the names.
+const NO_LIMITS = Object.fromEntries(LIMIT_NAMES.map((name) => [name, ''])) as KeyDraft['limits'];
 
 /** Initial input for a new key. */
 export const NEW_KEY: KeyDraft = {
@@ -44,7 +38,7 @@ export const NEW_KEY: KeyDraft = {
 /** Returns the initial input for an existing key. */
 export function draftOf(key: Key): KeyDraft {
   const limits = { ...NO_LIMITS };
-  for (const name of namesOf(limits)) limits[name] = String(key.limits?.[name] ?? '');
+  for (const name of LIMIT_NAMES) limits[name] = String(key.limits?.[name] ?? '');
   return {
     name: key.name,
     admin: key.kind === 'admin',
@@ -69,10 +63,10 @@ export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = 
   if (draft.name.trim() === '') errors['name'] = 'Enter a name.';
   const { burst, models } = before?.limits ?? {};
   const limits: Limits = { ...(burst && { burst }), ...(models && { models }) };
-  for (const name of namesOf(draft.limits)) {
+  for (const name of LIMIT_NAMES) {
     const text = draft.limits[name];
     if (text.trim() === '') continue;
-    if (name === 'usd_per_month') {
+    if (isMoney(name)) {
       const amount = typedAmount(text);
       if (amount !== null && /^\d{1,6}(\.\d{1,6})?$/.test(amount)) limits[name] = amount;
       else errors[`limits.${name}`] = 'Enter an amount in USD with a decimal point, such as 25 or 2.50.';
@@ -114,8 +108,4 @@ export function dayOfField(ms: number): string {
   const at = new Date(ms);
   const two = (value: number) => String(value).padStart(2, '0');
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-}
-
-function namesOf(limits: KeyDraft['limits']): LimitName[] {
-  return Object.keys(limits) as LimitName[]; // `Object.keys` returns strings.
 }

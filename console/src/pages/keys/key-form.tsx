@@ -5,7 +5,7 @@ import { Checkbox } from '../../components/choices.tsx';
 import { TextField } from '../../components/field.tsx';
 import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
 import { FormError } from '../../components/form-error.tsx';
-import { limitLabel, type LimitName } from '../../format/limits.ts';
+import { isMoney, LIMIT_NAMES, limitInput, limitLabel } from '../../format/limits.ts';
 import { useSession } from '../../state/session.tsx';
 import { ExpiryField } from './expiry-field.tsx';
 import { settingsOf, type KeyDraft } from './key-draft.ts';
@@ -25,22 +25,17 @@ interface KeyFormProps {
   onSubmit: (settings: Settings, draft: KeyDraft) => void;
 }
 
-/** The limits except the budget, with their units. */
-const LIMITS: readonly { name: LimitName; unit: string }[] = [
-  { name: 'requests_per_minute', unit: 'requests' },
-  { name: 'tokens_per_minute', unit: 'tokens' },
-  { name: 'requests_in_flight', unit: 'requests' },
-  { name: 'tokens_per_day', unit: 'tokens, UTC' },
-  { name: 'tokens_per_month', unit: 'tokens, UTC' },
-];
+const BUDGET = 'usd_per_month';
+
+/** The limits except the budget. */
+const OTHER_LIMITS = LIMIT_NAMES.filter((name) => name !== BUDGET);
 
 /** Fields that show their own errors. */
 const FIELDS_WITH_ERRORS = [
   'name',
   'expires_at',
   'allowed_models',
-  'limits.usd_per_month',
-  ...LIMITS.map(({ name }) => `limits.${name}`),
+  ...LIMIT_NAMES.map((name) => `limits.${name}`),
 ];
 
 /** The form of a key, with rarely used settings collapsed. Keeps the input if the service refuses it. */
@@ -83,14 +78,14 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
       />
       <TextField
         label="Monthly budget"
-        aside="USD, optional"
+        aside={limitInput(BUDGET)}
         hint="Per calendar month in UTC. Once it is spent, requests are refused until the next month."
         inputMode="decimal"
         autoComplete="off"
         placeholder="No budget"
-        value={draft.limits.usd_per_month}
-        error={errorAt('limits.usd_per_month', draft.limits.usd_per_month)}
-        onChange={(event) => change({ limits: { ...draft.limits, usd_per_month: event.target.value } })}
+        value={draft.limits[BUDGET]}
+        error={errorAt(`limits.${BUDGET}`, draft.limits[BUDGET])}
+        onChange={(event) => change({ limits: { ...draft.limits, [BUDGET]: event.target.value } })}
       />
       <Collapsible summary="Models and limits" open={more || hasErrors(errors, error)} onToggle={setMore}>
         <ModelsField
@@ -130,12 +125,12 @@ function LimitFields({
 }) {
   return (
     <div className="grid gap-4 sm:grid-cols-2">
-      {LIMITS.map(({ name, unit }) => (
+      {OTHER_LIMITS.map((name) => (
         <TextField
           key={name}
           label={limitLabel(name)}
-          aside={unit}
-          inputMode="numeric"
+          aside={limitInput(name)}
+          inputMode={isMoney(name) ? 'decimal' : 'numeric'}
           autoComplete="off"
           placeholder="No limit"
           value={limits[name]}
@@ -148,12 +143,12 @@ function LimitFields({
 }
 
 function hasLimits({ limits }: KeyDraft): boolean {
-  return Object.entries(limits).some(([name, text]) => name !== 'usd_per_month' && text !== '');
+  return OTHER_LIMITS.some((name) => limits[name] !== '');
 }
 
 function hasErrors(errors: FieldErrors, error: ApiError | null): boolean {
   const params = [...Object.keys(errors), error?.param ?? ''];
-  return params.some((param) => /^(?:limits\.(?!usd_per_month)|allowed_models)/.test(param));
+  return params.some((param) => /^(?:limits\.|allowed_models)/.test(param) && param !== `limits.${BUDGET}`);
 }
 
 /** A collapsible section. */

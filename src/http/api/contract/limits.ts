@@ -1,20 +1,25 @@
 import { z } from 'zod';
 import { MAX_MODELS } from '../../../accounts/bounds.ts';
-import { limitsSchema, modelId, type PlanLimits } from '../../../config/plan.ts';
+import { LIMIT_NAMES, limitFields, modelId } from '../../../config/plan.ts';
 import { component } from './schemas.ts';
 
-const { shape } = limitsSchema;
+type SnakeCase<Name extends string> = Name extends `${infer First}${infer Rest}`
+  ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${SnakeCase<Rest>}`
+  : Name;
 
-/** The limit fields of the configuration, in snake case. */
-const fields = {
-  requests_per_minute: shape.requestsPerMinute,
-  tokens_per_minute: shape.tokensPerMinute,
-  requests_in_flight: shape.requestsInFlight,
-  tokens_per_day: shape.tokensPerDay,
-  tokens_per_month: shape.tokensPerMonth,
-  usd_per_month: shape.usdPerMonth,
-  burst: shape.burst,
-};
+/** Returns the name of a limit in the management API: `requestsPerMinute` is `requests_per_minute`. */
+export function apiName<Name extends string>(name: Name): SnakeCase<Name> {
+  // TypeScript does not know the result of `replaceAll`.
+  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`) as SnakeCase<Name>;
+}
+
+type Fields = typeof limitFields;
+
+/** The limit fields of the configuration. */
+// `Object.entries` loses the names.
+const fields = Object.fromEntries(
+  Object.entries(limitFields).map(([name, schema]) => [apiName(name), schema]),
+) as { [Name in keyof Fields as SnakeCase<Name>]: Fields[Name] };
 
 /** Limits of a plan or a key. */
 export const limits = component(
@@ -30,26 +35,16 @@ export const limits = component(
   }),
 );
 
-/** The names of limits in the management API. */
-export const LIMIT_NAMES = {
-  requestsPerMinute: 'requests_per_minute',
-  tokensPerMinute: 'tokens_per_minute',
-  requestsInFlight: 'requests_in_flight',
-  tokensPerDay: 'tokens_per_day',
-  tokensPerMonth: 'tokens_per_month',
-  usdPerMonth: 'usd_per_month',
-} as const satisfies Record<Exclude<keyof PlanLimits, 'burst' | 'models'>, keyof typeof fields>;
-
 const amount = z
   .union([z.int(), z.string()])
   .describe('Requests or tokens; USD as a decimal string for `usd_per_month`.');
 
-export const limitFields = {
+export const statusFields = {
   scope: z.enum(['account', 'key']).describe("Whether the limit is set by the account's plan or by the key."),
   model: z.string().nullable().describe('Null: all models together.'),
-  limit: z.enum(Object.values(LIMIT_NAMES)),
+  limit: z.enum(LIMIT_NAMES.map(apiName)),
   bound: amount,
 };
 
 /** A limit that applied to a request. */
-export const appliedLimit = component('AppliedLimit', z.object({ ...limitFields, left: amount }));
+export const appliedLimit = component('AppliedLimit', z.object({ ...statusFields, left: amount }));

@@ -2,15 +2,15 @@ import { z } from 'zod';
 import { DAY_CURSOR, MAX_HOURLY_DAYS } from '../../../accounts/bounds.ts';
 import { USAGE_DIMENSIONS } from '../../../accounts/ledger/roll-ups.ts';
 import { usageRow } from './ledger.ts';
-import { limitFields } from './limits.ts';
+import { statusFields } from './limits.ts';
 import { operations } from './operation.ts';
 import { component, filterText, id, pageCursor, pageOf, time } from './schemas.ts';
 
 export const limitStatus = component(
   'LimitStatus',
   z.object({
-    ...limitFields,
-    used: limitFields.bound,
+    ...statusFields,
+    used: statusFields.bound,
     resets_at: time
       .nullable()
       .describe('When the limit is fully available again; null for concurrent requests.'),
