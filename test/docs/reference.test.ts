@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { KINDS } from '../../src/accounts/limits/kinds.ts';
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import { ERRORS, errorType } from '../../src/errors.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
@@ -50,6 +51,21 @@ test('docs/errors.md has exactly the error codes, with status, type and meaning'
   ]);
   assert.deepEqual(documented, expected);
   for (const [code = '', , , , advice = ''] of rows) assert.match(advice, /\.$/, code);
+});
+
+test('docs/limits.md has every kind of limit with its error code, and how far it can be exceeded', () => {
+  const rows = rowsOf(readPage('docs/limits.md'));
+  const kinds = rows.filter((row) => row.length === 4 && /^`\w+Per|^`\w+In/.test(row[0] ?? ''));
+  assert.deepEqual(
+    kinds.map(([name, , , code]) => [name, code]),
+    KINDS.map(({ name, code }) => [`\`${name}\``, `\`${code}\``]),
+  );
+  const exceeded = rows.filter((row) => row.length === 2).map(([names]) => names);
+  for (const { name } of KINDS)
+    assert.ok(
+      exceeded.some((names) => names?.includes(`\`${name}\``)),
+      name,
+    );
 });
 
 test('docs/api.md has every endpoint with its methods, and no other', () => {
