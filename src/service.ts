@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify';
 import { AuditRetention } from './accounts/audit-retention.ts';
 import { KeyStore, type KeyClock } from './accounts/keys.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
-import { openLimits } from './accounts/limits/open-limits.ts';
+import { openLimiter } from './accounts/limits/open-limiter.ts';
 import { hasOperator } from './accounts/operators.ts';
 import { Plans, warnAboutMissingPlans } from './accounts/plans.ts';
 import { recordPlans } from './accounts/plan-history.ts';
@@ -108,7 +108,7 @@ export class Service implements AsyncDisposable {
     );
     const router = new Router({ ...config.file, log, clock: SYSTEM_CLOCK });
     const models = owned.use(await openModels({ config, secrets, env, log }, database, router));
-    const limits = owned.use(await openLimits(config, database, log, clock));
+    const limiter = owned.use(await openLimiter(config, database, log, clock));
     const plans = new Plans(config.file);
     await recordPlans(database, plans);
     await warnAboutMissingPlans(database, plans, log);
@@ -119,7 +119,7 @@ export class Service implements AsyncDisposable {
         settings: config.file.ledger,
         log,
         onFenced: () => generations.abort(fenced()),
-        onReaped: () => limits.invalidate(),
+        onReaped: () => limiter.invalidate(),
       }),
     );
     const idempotency = owned.use(await openIdempotency({ config, generations, ledger, log }));
@@ -130,7 +130,7 @@ export class Service implements AsyncDisposable {
     // Computed once, so that the console and the startup message recommend the same model.
     const hasAdded = router.overview().length > config.file.models.length;
     const recommended = hasAdded ? null : recommendedModel(config.file.models);
-    const accounting = { plans, limits, ledger };
+    const accounting = { plans, limiter, ledger };
     const metrics = owned.use(new ServiceMetrics(() => exposeGauges(router, accounting)));
     const app = buildServer({
       router,

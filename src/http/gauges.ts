@@ -78,7 +78,7 @@ function replicas(reports: readonly ReplicaOverview[]): string {
   ].join('');
 }
 
-function storage({ ledger, limits }: Accounting): string {
+function storage({ ledger, limiter }: Accounting): string {
   const { count, failures, rows, totalMs, currentSinceMs } = ledger.writes;
   const { health } = ledger;
   const writingMs = currentSinceMs === null ? 0 : performance.now() - currentSinceMs;
@@ -89,7 +89,7 @@ function storage({ ledger, limits }: Accounting): string {
     exposeSamples(METRICS.ledgerFailures, [[[], failures]]),
     exposeSamples(METRICS.ledgerLag, [[[], lagMs / 1000]]),
     exposeSamples(METRICS.ledgerWritable, [[[], Number(health.writable)]]),
-    exposeSamples(METRICS.limitsReachable, [[[], Number(limits.reachable)]]),
+    exposeSamples(METRICS.limitsReachable, [[[], Number(limiter.reachable)]]),
   ].join('');
 }
 

@@ -1,4 +1,4 @@
-import type { RateLimitHeaders } from '../accounts/limits/limits.ts';
+import type { RateLimitHeaders } from '../accounts/limits/limiter.ts';
 import type { LimitName } from '../config/plan.ts';
 import type { RunningCounts } from '../accounts/ledger/ledger.ts';
 import {

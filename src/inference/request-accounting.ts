@@ -6,7 +6,7 @@ import {
   type OpenedRow,
   type Settlement,
 } from '../accounts/ledger/ledger.ts';
-import type { ActualUsage, LimitQuery, Limits, Reservation } from '../accounts/limits/limits.ts';
+import type { ActualUsage, LimitQuery, Limiter, Reservation } from '../accounts/limits/limiter.ts';
 import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../errors.ts';
 import {
@@ -23,7 +23,7 @@ import type { GenerationRecord } from './record.ts';
 /** Applies plans to requests and records their usage. */
 export interface Accounting {
   plans: Plans;
-  limits: Limits;
+  limiter: Limiter;
   ledger: Ledger;
 }
 
@@ -86,7 +86,7 @@ export class RequestAccounting {
    * `ServiceError` of an exceeded limit, or with `storage_unavailable`; nothing is reserved then.
    */
   async open(request: GenerationRequest): Promise<void> {
-    const { limits, ledger, plans } = this.#accounting;
+    const { limiter, ledger, plans } = this.#accounting;
     const { caller, requestId, clientRequestId, protocol } = this.#identity;
     const { price } = this.#model;
     // Without this check, the replica would generate until the ledger refuses the row.
@@ -100,7 +100,7 @@ export class RequestAccounting {
       );
     }
     this.weight = plan.weight;
-    const decision = await limits.admit({
+    const decision = await limiter.admit({
       ...limitQuery(caller, plan, request.model),
       requestId,
       worstTokens: worst.tokens,
@@ -165,7 +165,7 @@ export class RequestAccounting {
    * row cannot be written in time, or belongs to another instance; the request then costs nothing.
    */
   async settle(outcome: SettlementOutcome): Promise<void> {
-    const { limits, ledger } = this.#accounting;
+    const { limiter, ledger } = this.#accounting;
     const record = this.#record;
     let actual = NOTHING;
     try {
@@ -196,7 +196,7 @@ export class RequestAccounting {
         actual = { tokens, pico: record.costPico, request: true };
       }
     } finally {
-      if (this.#reservation) limits.settle(this.#reservation, actual);
+      if (this.#reservation) limiter.settle(this.#reservation, actual);
     }
   }
 }
@@ -206,12 +206,12 @@ const NOTHING: ActualUsage = { tokens: 0, pico: 0n, request: false };
 
 /** Returns the rate limit headers for a request that was refused before admission. */
 export async function currentHeaders(
-  { limits, plans }: Accounting,
+  { limiter, plans }: Accounting,
   caller: AuthenticatedKey,
   model: string | null,
 ): Promise<readonly string[]> {
   const plan = plans.of(caller.plan);
-  return plan === null ? [] : await limits.currentHeaders(limitQuery(caller, plan, model ?? ''));
+  return plan === null ? [] : await limiter.currentHeaders(limitQuery(caller, plan, model ?? ''));
 }
 
 function limitQuery(caller: AuthenticatedKey, plan: Plan, model: string): LimitQuery {

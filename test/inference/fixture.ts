@@ -1,7 +1,7 @@
 import type { AuthenticatedKey } from '../../src/accounts/keys.ts';
 import { openUsageHistory } from '../../src/accounts/ledger/history.ts';
 import { openLedger } from '../../src/accounts/ledger/open-ledger.ts';
-import { MemoryLimits } from '../../src/accounts/limits/memory.ts';
+import { MemoryLimiter } from '../../src/accounts/limits/memory.ts';
 import { Plans } from '../../src/accounts/plans.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import type { PlanLimits } from '../../src/config/plan.ts';
@@ -15,7 +15,7 @@ export interface TestAccounting extends Accounting, AsyncDisposable {
   caller: AuthenticatedKey;
   /** Reads the row of a request, with its cost as a bigint; undefined: none. */
   row(id: string): Promise<Row | undefined>;
-  /** The requests in flight, as counted by the limits. */
+  /** The requests in flight, as counted by the limiter. */
   inFlight(): Promise<number>;
 }
 
@@ -45,8 +45,8 @@ export async function openAccounting(
   const { path: home } = owned.use(await temporaryFolder());
   const database = owned.use(await openDatabase({ home, url: null }));
   const { ledger: settings } = configSchema.parse({});
-  const limitStore = owned.use(
-    new MemoryLimits({
+  const limiter = owned.use(
+    new MemoryLimiter({
       history: openUsageHistory(database),
       reservedShare: 0.05,
       clock: new ManualClock(),
@@ -59,12 +59,12 @@ export async function openAccounting(
   const resources = owned.move();
   return {
     plans,
-    limits: limitStore,
+    limiter,
     ledger,
     caller: CALLER,
     row: (id) => findRow(database, id),
     async inFlight() {
-      const statuses = await limitStore.status({
+      const statuses = await limiter.status({
         accountId: CALLER.accountId,
         keyId: CALLER.id,
         keyLimits: null,

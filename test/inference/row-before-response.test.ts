@@ -44,7 +44,7 @@ function run(replica: ReplicaClient, ledger: Partial<Ledger>, directive: object,
   router.serve({ id: MODEL, required: false, price, card: () => null }, [
     { engine: replica, state: () => ({ state: 'ready' }), report: () => EMPTY_REPORT, capacity: () => null },
   ]);
-  const { plans, limits, ledger: real, caller } = accounting;
+  const { plans, limiter, ledger: real, caller } = accounting;
   const changed: Ledger = {
     open: (row, counts) => real.open(row, counts),
     checkpoint: (id) => real.checkpoint(id),
@@ -56,7 +56,7 @@ function run(replica: ReplicaClient, ledger: Partial<Ledger>, directive: object,
     ...ledger,
   };
   const inference = {
-    accounting: { plans, limits, ledger: changed },
+    accounting: { plans, limiter, ledger: changed },
     crashSuspects: new CrashSuspects(SILENT),
     checkpointTokens: 256,
     recovery: NO_RECOVERY,

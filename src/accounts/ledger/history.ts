@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
-import type { HistoryEntry, UsageHistory } from '../limits/limits.ts';
+import type { HistoryEntry, UsageHistory } from '../limits/limiter.ts';
 import { halfSums, wholeSum } from './cost.ts';
 import { dayOf } from './days.ts';
 import { COUNTS } from './roll-ups.ts';

@@ -1,6 +1,6 @@
 import type { Periods } from './calendar.ts';
 import type { RequestAmounts } from './counts.ts';
-import type { Demand, Reservation } from './limits.ts';
+import type { Demand, Reservation } from './limiter.ts';
 import { scopeId, type ScopeLimits } from './scope-limits.ts';
 
 /** A scope in which a request is counted. */

@@ -1,6 +1,6 @@
 import { endOf } from './calendar.ts';
 import type { LimitKind, Unit } from './kinds.ts';
-import type { ActualUsage, Demand } from './limits.ts';
+import type { ActualUsage, Demand } from './limiter.ts';
 import { nanoOfPico } from './money.ts';
 import { PARTS, type Limit, type ScopeLimits } from './scope-limits.ts';
 

@@ -9,7 +9,7 @@ import {
   type Wait,
 } from './counts.ts';
 import type { Unit } from './kinds.ts';
-import type { Denial } from './limits.ts';
+import type { Denial } from './limiter.ts';
 import { usdOfNano } from './money.ts';
 import type { Limit, ScopeLimits } from './scope-limits.ts';
 

@@ -1,7 +1,7 @@
 import { ServiceError } from '../../errors.ts';
 import { Count } from './counts.ts';
 import { KINDS, type LimitKind } from './kinds.ts';
-import type { HistoryEntry, UsageHistory } from './limits.ts';
+import type { HistoryEntry, UsageHistory } from './limiter.ts';
 import { nanoOfPico } from './money.ts';
 
 /**

@@ -2,7 +2,7 @@ import type { LimitName } from '../../config/plan.ts';
 import { endOf, formatDuration } from './calendar.ts';
 import { leftOf, refillMs, type Count, type ScopeCounts } from './counts.ts';
 import { BUCKETS } from './kinds.ts';
-import type { LimitStatus, RateLimitHeaders } from './limits.ts';
+import type { LimitStatus, RateLimitHeaders } from './limiter.ts';
 import { usdOfNano } from './money.ts';
 import type { Limit, ScopeLimits } from './scope-limits.ts';
 

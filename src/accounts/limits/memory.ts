@@ -9,24 +9,24 @@ import type {
   Decision,
   Demand,
   LimitQuery,
-  Limits,
+  Limiter,
   LimitStatus,
   RateLimitHeaders,
   Reservation,
   UsageHistory,
-} from './limits.ts';
+} from './limiter.ts';
 import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
 import { ScopeCounters, type Moment } from './scope.ts';
 import { headersOf, appliedLimits, limitStatuses } from './limit-status.ts';
 
-export interface MemoryLimitsOptions {
+export interface MemoryLimiterOptions {
   history: UsageHistory;
   /** Largest share of a bucket's tokens that one request reserves, above 0 and at most 1. */
   reservedShare: number;
-  clock?: LimitsClock;
+  clock?: LimiterClock;
 }
 
-export interface LimitsClock {
+export interface LimiterClock {
   /** Unix milliseconds. */
   now(): number;
   /** Milliseconds on a monotonic clock. */
@@ -34,15 +34,15 @@ export interface LimitsClock {
 }
 
 /**
- * Limits counted in memory, for a single instance. Synchronous, except for the first request of an account, which
+ * Counts limits in memory, for a single instance. Synchronous, except for the first request of an account, which
  * reads its usage from the ledger. Removes idle accounts with full buckets from memory.
  */
-export class MemoryLimits implements Limits {
+export class MemoryLimiter implements Limiter {
   readonly store = 'memory';
   readonly reachable = true;
   readonly #history: UsageHistory;
   readonly #reservedShare: number;
-  readonly #clock: LimitsClock;
+  readonly #clock: LimiterClock;
   readonly #accounts = new Map<string, AccountState>();
   #now = { day: -Infinity, month: -Infinity };
   /** The last day that was counted before the wall clock was set back. */
@@ -51,7 +51,7 @@ export class MemoryLimits implements Limits {
   #scopes = 0;
   #sweepAt = SWEEP_AT;
 
-  constructor({ history, reservedShare, clock = SYSTEM_CLOCK }: MemoryLimitsOptions) {
+  constructor({ history, reservedShare, clock = SYSTEM_CLOCK }: MemoryLimiterOptions) {
     this.#history = history;
     this.#reservedShare = reservedShare;
     this.#clock = clock;
@@ -263,4 +263,4 @@ interface AccountState {
 /** Number of scopes at which the first sweep runs. */
 const SWEEP_AT = 4096;
 
-const SYSTEM_CLOCK: LimitsClock = { now: () => Date.now(), elapsed: () => performance.now() };
+const SYSTEM_CLOCK: LimiterClock = { now: () => Date.now(), elapsed: () => performance.now() };

@@ -1,6 +1,6 @@
 import type { PlanLimits } from '../../config/plan.ts';
 import { KINDS, type LimitKind } from './kinds.ts';
-import type { Demand } from './limits.ts';
+import type { Demand } from './limiter.ts';
 import { nanoOfUsd } from './money.ts';
 
 /**

@@ -3,7 +3,7 @@ import type { Periods } from './calendar.ts';
 import { Count, largestShare, type Amounts, type ScopeCounts } from './counts.ts';
 import { sumHistory } from './history.ts';
 import { KINDS } from './kinds.ts';
-import type { HistoryEntry } from './limits.ts';
+import type { HistoryEntry } from './limiter.ts';
 import { PARTS, type ScopeLimits } from './scope-limits.ts';
 
 /** The ID of a reservation in the store and the instance that owns it. */

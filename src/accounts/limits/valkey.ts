@@ -10,13 +10,13 @@ import type {
   Decision,
   Demand,
   LimitQuery,
-  Limits,
+  Limiter,
   LimitStatus,
   RateLimitHeaders,
   Reservation,
   UsageHistory,
-} from './limits.ts';
-import { MemoryLimits } from './memory.ts';
+} from './limiter.ts';
+import { MemoryLimiter } from './memory.ts';
 import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
 import { headersOf, appliedLimits, limitStatuses } from './limit-status.ts';
 import {
@@ -34,7 +34,7 @@ import {
 import { StoreUnavailableError, ValkeyConnection, type ValkeyTiming } from './valkey-connection.ts';
 import { limitScripts, type Scripts } from './valkey-scripts.ts';
 
-export interface ValkeyLimitsOptions {
+export interface ValkeyLimiterOptions {
   /** `redis://` or `rediss://`. */
   url: Secret;
   history: UsageHistory;
@@ -49,13 +49,13 @@ export interface ValkeyLimitsOptions {
 }
 
 /**
- * Limits that all instances share in Valkey or Redis, on its clock. Resolves after the first connection attempt,
+ * Opens limits that all instances share in Valkey or Redis, on its clock. Resolves after the first connection attempt,
  * even if it failed. Throws a `TypeError` for an invalid URL.
  */
-export async function openValkeyLimits(options: ValkeyLimitsOptions): Promise<Limits> {
-  const limits = new ValkeyLimits(options);
-  await limits.tried;
-  return limits;
+export async function openValkeyLimiter(options: ValkeyLimiterOptions): Promise<Limiter> {
+  const limiter = new ValkeyLimiter(options);
+  await limiter.tried;
+  return limiter;
 }
 
 const TIMING: ValkeyTiming = { heartbeatMs: 1000, responseMs: 1000, leaseMs: 15_000, retryMs: 500 };
@@ -67,19 +67,19 @@ const MAX_READINGS = 8;
 const RESTORE_BATCH = 500;
 
 /**
- * Counts requests in the shared store. `MemoryLimits` tracks the running requests of this instance. While the store is
- * unreachable, `MemoryLimits` decides, and counts each request as many times as there are instances.
+ * Counts requests in the shared store. `MemoryLimiter` tracks the running requests of this instance. While the store is
+ * unreachable, `MemoryLimiter` decides, and counts each request as many times as there are instances.
  *
  * After each disconnect the instance takes a new ID. Reservations under the old ID are released when the instance has
  * stored them under the new one, or when the lease expires, so the outcome of commands without a response does not
  * matter. The instance also raises the generation, so that usage settled during the outage is read from the ledger.
  */
-class ValkeyLimits implements Limits {
+class ValkeyLimiter implements Limiter {
   readonly store = 'valkey';
-  readonly #options: ValkeyLimitsOptions;
+  readonly #options: ValkeyLimiterOptions;
   readonly #timing: ValkeyTiming;
   readonly #scripts: Scripts;
-  readonly #local: MemoryLimits;
+  readonly #local: MemoryLimiter;
   readonly #connection: ValkeyConnection;
   readonly #packedLimits = new WeakMap<ScopeLimits, string>();
   readonly #readings = new Map<string, Promise<void>>();
@@ -93,12 +93,12 @@ class ValkeyLimits implements Limits {
   #instances = 1;
   #restoredAt = 0;
 
-  constructor(options: ValkeyLimitsOptions) {
+  constructor(options: ValkeyLimiterOptions) {
     this.#options = options;
     this.#instanceId = options.instanceId;
     this.#timing = options.timing ?? TIMING;
     this.#scripts = options.scripts ?? limitScripts();
-    this.#local = new MemoryLimits(options);
+    this.#local = new MemoryLimiter(options);
     this.#connection = new ValkeyConnection({
       url: options.url,
       log: options.log,

@@ -3,7 +3,7 @@ import { noSuchAccount } from '../../accounts/accounts.ts';
 import type { Actor } from '../../accounts/audit.ts';
 import type { Plans } from '../../accounts/plans.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
-import type { Limits } from '../../accounts/limits/limits.ts';
+import type { Limiter } from '../../accounts/limits/limiter.ts';
 import { ServiceError, type ErrorCode } from '../../errors.ts';
 import type { BrowserRequest } from '../../identity/browser-request.ts';
 import type { HttpContext } from '../context.ts';
@@ -17,7 +17,7 @@ type AccountAccess = 'account' | 'member' | 'owner';
 interface CallContext {
   database: AccountDatabase;
   plans: Plans;
-  limits: Limits;
+  limiter: Limiter;
   context: HttpContext;
   request: BrowserRequest;
   /** Aborts when the client disconnects. */

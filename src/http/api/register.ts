@@ -94,7 +94,7 @@ async function respond(
   // A body can take minutes to arrive, and the key or session may have been revoked meanwhile.
   if (request.bodyMemory !== null) await authorize(context, endpoint, request);
   const { principal } = request;
-  const { plans, limits } = context.inference.accounting;
+  const { plans, limiter } = context.inference.accounting;
   const bytes = request.body instanceof Uint8Array ? request.body : EMPTY;
   const parts = {
     params: pathParameters(request),
@@ -116,7 +116,7 @@ async function respond(
       ...parts,
       database,
       plans,
-      limits,
+      limiter,
       context,
       request: { headers: request.headers, ip: request.ip },
       signal: disconnected.signal,

@@ -69,7 +69,7 @@ export const serviceEndpoints = endpoints(serviceOperations, {
       })),
     };
   },
-  readHealth: async ({ database, limits, context }) => {
+  readHealth: async ({ database, limiter, context }) => {
     const { installation, version } = context;
     const [instances, disk] = await Promise.all([
       nullIfUnavailable(countInstances(database)),
@@ -91,7 +91,7 @@ export const serviceEndpoints = endpoints(serviceOperations, {
         crashes: suspect.crashes,
         refused_until: iso(suspect.expiresAt),
       })),
-      limits_store: { kind: limits.store, reachable: limits.reachable },
+      limits_store: { kind: limiter.store, reachable: limiter.reachable },
       disk: {
         free_bytes: disk && disk.bavail * disk.bsize,
         total_bytes: disk && disk.blocks * disk.bsize,

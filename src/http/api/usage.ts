@@ -6,7 +6,7 @@ import { usdText } from '../../accounts/ledger/cost.ts';
 import { readRecentUsage, type RecentUsage } from '../../accounts/ledger/history.ts';
 import { readUsagePage } from '../../accounts/ledger/usage.ts';
 import { unitOf } from '../../accounts/limits/kinds.ts';
-import type { LimitStatus } from '../../accounts/limits/limits.ts';
+import type { LimitStatus } from '../../accounts/limits/limiter.ts';
 import { parseUsageQuery } from '../../accounts/usage-query.ts';
 import { ServiceError } from '../../errors.ts';
 import { apiName } from './contract/limits.ts';
@@ -27,7 +27,7 @@ export const usageEndpoints = endpoints(usageOperations, {
   },
   readLimits: {
     account: accountInQuery,
-    handle: async ({ database, plans, limits, query }) => {
+    handle: async ({ database, plans, limiter, query }) => {
       const account = await getAccount(database, query.account_id);
       const key = query.key_id === undefined ? null : await getKey(database, query.key_id);
       if (key !== null && key.account_id !== account.id) throw noSuchKey();
@@ -37,7 +37,7 @@ export const usageEndpoints = endpoints(usageOperations, {
           param: 'account_id',
         });
       }
-      const items = await limits.status({
+      const items = await limiter.status({
         accountId: account.id,
         keyId: key?.id ?? '',
         model: query.model ?? '',

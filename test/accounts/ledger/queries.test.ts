@@ -13,7 +13,7 @@ import {
   readRequestsOf,
 } from '../../../src/accounts/ledger/requests.ts';
 import { receiptJson } from '../../../src/http/api/receipt-json.ts';
-import type { HistoryEntry } from '../../../src/accounts/limits/limits.ts';
+import type { HistoryEntry } from '../../../src/accounts/limits/limiter.ts';
 import { firstIdAt } from '../../../src/database/partitions.ts';
 import { readUsagePage } from '../../../src/accounts/ledger/usage.ts';
 import type { Ledger, OpenedRow, Settlement } from '../../../src/accounts/ledger/ledger.ts';

@@ -7,15 +7,15 @@ import type {
   Demand,
   Denial,
   HistoryEntry,
-  Limits,
+  Limiter,
   RateLimitHeaders,
   Reservation,
   UsageHistory,
-} from '../../../src/accounts/limits/limits.ts';
-import { MemoryLimits } from '../../../src/accounts/limits/memory.ts';
+} from '../../../src/accounts/limits/limiter.ts';
+import { MemoryLimiter } from '../../../src/accounts/limits/memory.ts';
 import type { ValkeyTiming } from '../../../src/accounts/limits/valkey-connection.ts';
 import { limitScripts } from '../../../src/accounts/limits/valkey-scripts.ts';
-import { openValkeyLimits, type ValkeyLimitsOptions } from '../../../src/accounts/limits/valkey.ts';
+import { openValkeyLimiter, type ValkeyLimiterOptions } from '../../../src/accounts/limits/valkey.ts';
 import { SILENT } from '../../../src/log.ts';
 import { Secret } from '../../../src/secret.ts';
 import { until } from '../../harness.ts';
@@ -31,9 +31,9 @@ export interface Kind {
 /** Instances that share limits, and their common ledger. */
 export class Fleet implements AsyncDisposable {
   readonly ledger: FakeLedger;
-  readonly instances: readonly Limits[];
+  readonly instances: readonly Limiter[];
 
-  constructor(ledger: FakeLedger, instances: readonly Limits[]) {
+  constructor(ledger: FakeLedger, instances: readonly Limiter[]) {
     this.ledger = ledger;
     this.instances = instances;
   }
@@ -74,10 +74,10 @@ export class Fleet implements AsyncDisposable {
 /** An admitted request. Settles in the ledger first, as the service does. */
 export class Request {
   readonly reservation: Reservation;
-  readonly #limits: Limits;
+  readonly #limits: Limiter;
   readonly #row: Row;
 
-  constructor(limits: Limits, reservation: Reservation, row: Row) {
+  constructor(limits: Limiter, reservation: Reservation, row: Row) {
     this.#limits = limits;
     this.reservation = reservation;
     this.#row = row;
@@ -185,9 +185,9 @@ export const TIMING: ValkeyTiming = { heartbeatMs: 100, responseMs: 5000, leaseM
 export function openInstance(
   url: string,
   history: UsageHistory,
-  options: Partial<ValkeyLimitsOptions> = {},
-): Promise<Limits> {
-  return openValkeyLimits({
+  options: Partial<ValkeyLimiterOptions> = {},
+): Promise<Limiter> {
+  return openValkeyLimiter({
     url: new Secret(url),
     history,
     log: SILENT,
@@ -206,7 +206,7 @@ export const MEMORY: Kind = {
     const now = Date.now();
     const ledger = new FakeLedger(() => now);
     const clock = { now: () => now, elapsed: () => 0 };
-    return new Fleet(ledger, [new MemoryLimits({ history: ledger, reservedShare, clock })]);
+    return new Fleet(ledger, [new MemoryLimiter({ history: ledger, reservedShare, clock })]);
   },
 };
 

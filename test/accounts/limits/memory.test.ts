@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import type { PlanLimits } from '../../../src/config/plan.ts';
-import type { UsageHistory } from '../../../src/accounts/limits/limits.ts';
-import { MemoryLimits } from '../../../src/accounts/limits/memory.ts';
+import type { UsageHistory } from '../../../src/accounts/limits/limiter.ts';
+import { MemoryLimiter } from '../../../src/accounts/limits/memory.ts';
 import { demand, FakeLedger, Fleet, headersOf, type Request } from './fleet.ts';
 
 const DAY_MS = 86_400_000;
@@ -17,7 +17,7 @@ class Clock {
     this.ms = startMs;
     const ledger = new FakeLedger(() => this.ms);
     const clock = { now: () => this.ms, elapsed: () => this.ms - startMs + 0.7 };
-    this.fleet = new Fleet(ledger, [new MemoryLimits({ history: ledger, reservedShare, clock })]);
+    this.fleet = new Fleet(ledger, [new MemoryLimiter({ history: ledger, reservedShare, clock })]);
   }
 }
 
@@ -207,7 +207,7 @@ describe('limits after a restart', () => {
     const limits = { requestsPerMinute: 3, tokensPerMinute: 300, tokensPerDay: 1000 };
     const ask = demand(limits, { worstTokens: 100 });
     for (const tokens of [100, 100]) await (await clock.fleet.run(ask)).end(tokens);
-    const again = new MemoryLimits({
+    const again = new MemoryLimiter({
       history: clock.fleet.ledger,
       reservedShare: 1,
       clock: { now: () => clock.ms, elapsed: () => 0 },
@@ -248,7 +248,7 @@ describe('limits after a restart', () => {
 
   test('resetting the counters keeps running requests and removes accounts without any', async () => {
     const ledger = new FakeLedger();
-    const limits = new MemoryLimits({ history: ledger, reservedShare: 1 });
+    const limits = new MemoryLimiter({ history: ledger, reservedShare: 1 });
     const fleet = new Fleet(ledger, [limits]);
     const ask = demand({ requestsInFlight: 1 });
     const running = await fleet.run(ask);
@@ -293,7 +293,7 @@ describe('limits after a restart', () => {
               return entries;
             },
           };
-          const limits = new MemoryLimits({ history, reservedShare: 1 });
+          const limits = new MemoryLimiter({ history, reservedShare: 1 });
           const fleet = new Fleet(ledger, [limits]);
           const ask = demand({ tokensPerDay: 1000 }, { worstTokens: 30 });
           const running = await scheduler.waitFor(Promise.all(uses.map(() => fleet.run(ask))));

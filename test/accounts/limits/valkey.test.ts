@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import { RedisClient } from '@redis/client';
 import * as fc from 'fast-check';
 import { utcMonth } from '../../../src/accounts/limits/calendar.ts';
-import type { Limits } from '../../../src/accounts/limits/limits.ts';
+import type { Limiter } from '../../../src/accounts/limits/limiter.ts';
 import { limitScripts } from '../../../src/accounts/limits/valkey-scripts.ts';
 import { SILENT } from '../../../src/log.ts';
 import { run, until } from '../../harness.ts';
@@ -49,8 +49,8 @@ async function usesStore(fleet: Fleet, instance: number): Promise<boolean> {
 }
 
 async function used(
-  limits: Limits | undefined,
-  ask: Parameters<Limits['status']>[0],
+  limits: Limiter | undefined,
+  ask: Parameters<Limiter['status']>[0],
 ): Promise<number | undefined> {
   return (await limits?.status(ask))?.[0]?.used;
 }

@@ -57,7 +57,7 @@ export interface ActualUsage {
 }
 
 /** Counts each request against all of its limits, or against none. */
-export interface Limits extends AsyncDisposable {
+export interface Limiter extends AsyncDisposable {
   /**
    * Returns a promise if the counters are in Valkey or must first be read from the ledger. Rejects with a
    * `ServiceError` `storage_unavailable` if the ledger cannot be read, or the store is unreachable and
