@@ -7,8 +7,7 @@ import { openDatabase, sqlitePath } from '../database/database.ts';
 import { restoreDatabase } from '../database/restore.ts';
 import { noteMigrationWait } from './open.ts';
 import { note } from './output.ts';
-import { bar } from './progress-bar.ts';
-import { Terminal } from './terminal.ts';
+import { bar, Terminal } from './progress-bar.ts';
 import { PROGRAM } from '../program-name.ts';
 
 /** `sluice database …`: migrates, copies or restores the database. Only `restore` needs the service to be stopped. */

@@ -3,8 +3,7 @@ import { SILENT } from '../log.ts';
 import { PullError } from '../models/errors.ts';
 import { ModelStore, type LocalModel } from '../models/store.ts';
 import { note } from './output.ts';
-import { describeProgress, ProgressBar } from './progress-bar.ts';
-import { Terminal } from './terminal.ts';
+import { describeProgress, ProgressBar, Terminal } from './progress-bar.ts';
 
 /** Help text: the names that commands accept for a model. */
 export const MODEL_NAMES = `

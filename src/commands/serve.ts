@@ -1,9 +1,12 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, unwatchFile, watchFile as pollFile } from 'node:fs';
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { ConfigError } from '../config/errors.ts';
 import { HomeError, prepareHome } from '../config/home.ts';
 import { loadConfig, loadSecrets } from '../config/load.ts';
 import type { Config, ConfigFile } from '../config/schema.ts';
-import { watchFile } from '../config/watch.ts';
 import { DatabaseError } from '../database/errors.ts';
 import { SocketDirectoryError } from '../engine/socket-directory.ts';
 import { MetricsListenError } from '../http/metrics-endpoint.ts';
@@ -12,12 +15,12 @@ import { PROGRAM } from '../program-name.ts';
 import { isReady } from '../routing/readiness.ts';
 import { Service } from '../service.ts';
 import { VERSION } from '../version.ts';
-import { buildConsoleIfMissing } from './console-build.ts';
+import type { ReplicaState } from '../routing/replica.ts';
+import { consoleIsBuilt } from '../http/console.ts';
 import { isSluice, urlOf } from './port.ts';
 import { addSettings } from './settings.ts';
-import { StartDisplay } from './start-display.ts';
 import { TerminalLog } from './terminal-log.ts';
-import { Terminal } from './terminal.ts';
+import { Terminal, ProgressBar } from './progress-bar.ts';
 import { welcome } from './welcome.ts';
 
 /** Interval at which the progress of loading models is redrawn, in milliseconds. */
@@ -247,4 +250,118 @@ function aborted(signal: AbortSignal): Promise<void> {
 
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+interface StartOutput {
+  /** Null if standard output is not a terminal. */
+  terminal: Terminal | null;
+  /** Prints a line to standard output. */
+  print(line: string): void;
+  log: Log;
+}
+
+/**
+ * Shows the progress of the models of a starting service. On a terminal, it shows a progress bar for downloads, and the
+ * log shows the other states. Otherwise it logs downloads and prints each change of state to standard output.
+ */
+export class StartDisplay implements Disposable {
+  readonly #output: StartOutput;
+  readonly #bar: ProgressBar;
+  readonly #printed = new Map<string, string>();
+
+  constructor(output: StartOutput) {
+    this.#output = output;
+    this.#bar = new ProgressBar({
+      terminal: output.terminal,
+      onMilestone: ({ file, source, phase, receivedBytes, totalBytes }) =>
+        output.log.info('downloading the model', { file, source, phase, receivedBytes, totalBytes }),
+    });
+  }
+
+  draw(replicas: readonly { id: string; state: ReplicaState }[]): void {
+    // Only one download is shown at a time.
+    const pull = replicas.flatMap(({ state }) =>
+      state.state === 'downloading' && state.pull ? [state.pull] : [],
+    )[0];
+    if (pull) this.#bar.update(pull);
+    else this.#bar[Symbol.dispose]();
+    if (this.#output.terminal === null) for (const { id, state } of replicas) this.#printState(id, state);
+  }
+
+  [Symbol.dispose](): void {
+    this.#bar[Symbol.dispose]();
+  }
+
+  #printState(id: string, state: ReplicaState): void {
+    const text = describeState(state);
+    if (text === null || this.#printed.get(id) === text) return;
+    this.#printed.set(id, text);
+    this.#output.print(`${text} ${id}`);
+  }
+}
+
+function describeState(state: ReplicaState): string | null {
+  switch (state.state) {
+    case 'downloading':
+    case 'unloaded':
+    case 'idle':
+      return null;
+    case 'loading':
+      return 'Loading';
+    case 'ready':
+    case 'paused':
+      return 'Ready:';
+    case 'drained':
+      return 'Drained:';
+    case 'down':
+      return state.retryInMs === null ? 'Cannot serve' : `Retrying (${state.reason}):`;
+  }
+}
+
+const ROOT = join(import.meta.dirname, '..', '..');
+const VITE = join(ROOT, 'node_modules', 'vite', 'bin', 'vite.js');
+
+/**
+ * Builds the console if it is missing, as in a clone that was installed with `--ignore-scripts`. If the build
+ * fails, prints the reason; the service then runs without the console.
+ */
+export async function buildConsoleIfMissing(print: (line: string) => void): Promise<void> {
+  if (consoleIsBuilt()) return;
+  if (!existsSync(VITE)) {
+    print(
+      'The console is not available, because the packages that build it are not installed. Run `npm ci --omit=dev` to install them. The API works without it.',
+    );
+    return;
+  }
+  print('Building the console (first start only)');
+  const args = [
+    VITE,
+    'build',
+    'console',
+    '--config',
+    join('console', 'vite.config.ts'),
+    '--logLevel',
+    'error',
+  ];
+  const builder = spawn(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 'ignore', 'pipe'] });
+  let errors = '';
+  builder.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
+  // Node documents these arguments; the code is null after a signal.
+  const [code] = (await once(builder, 'close')) as [number | null];
+  if (code !== 0) print(`The console could not be built. The API works without it.\n${errors.trim()}`);
+}
+
+/** Interval at which the file is checked, in milliseconds. */
+const INTERVAL_MS = 1000;
+
+/**
+ * Calls `onChange` when a file is changed, replaced, recreated or deleted, until disposed. Polls, because notifications of
+ * the operating system do not follow symbolic links, such as those of a Kubernetes ConfigMap, can run out, and do not
+ * exist on some file systems.
+ */
+export function watchFile(path: string, onChange: () => void): Disposable {
+  // A function of its own, because `unwatchFile` removes every listener that is the same function.
+  const listener = () => onChange();
+  pollFile(path, { persistent: false, interval: INTERVAL_MS }, listener);
+  return { [Symbol.dispose]: () => unwatchFile(path, listener) };
 }

@@ -6,9 +6,15 @@ import { createServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import type { Finding } from '../../src/commands/doctor/finding.ts';
-import { cpuQuota, memoryLimit, physicalCores, type ReadLimit } from '../../src/commands/doctor/machine.ts';
-import { checkHome, checkPort } from '../../src/commands/doctor/environment.ts';
+import {
+  type Finding,
+  cpuQuota,
+  memoryLimit,
+  physicalCores,
+  type ReadLimit,
+  checkHome,
+  checkPort,
+} from '../../src/commands/doctor.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { testDatabases, valkeyUrl, withoutValkey } from '../servers.ts';
 import { folder, run } from './program.ts';

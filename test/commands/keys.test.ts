@@ -13,7 +13,7 @@ import {
   parseDuration,
   parseLimit,
   type LimitEdit,
-} from '../../src/commands/key-options.ts';
+} from '../../src/commands/keys.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { SILENT } from '../../src/log.ts';
 import { collectOutput } from '../harness.ts';

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
-import { Terminal } from '../../src/commands/terminal.ts';
+import { Terminal } from '../../src/commands/progress-bar.ts';
 
 /** A terminal that appends to `written`. */
 export function terminal(written: string[], columns = 120): Terminal {

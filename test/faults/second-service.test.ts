@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { Finding } from '../../src/commands/doctor/finding.ts';
+import type { Finding } from '../../src/commands/doctor.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
 import {
   openService,
