@@ -1,5 +1,10 @@
-import type { ConfigFile } from '../../config/schema.ts';
+import { randomUUID } from 'node:crypto';
+import type { ConfigFile, Config } from '../../config/schema.ts';
 import { ServiceError } from '../../errors.ts';
+import type { Ledger } from '../../accounts/ledger/ledger.ts';
+import type { Log } from '../../log.ts';
+import type { Secret } from '../../secret.ts';
+import type { RunningGenerations } from '../running-generations.ts';
 import { KeyedGeneration, type ResponseMemory } from './keyed-generation.ts';
 import type { IdempotencyClaims } from './valkey-claims.ts';
 
@@ -214,4 +219,29 @@ function inFlightElsewhere(running: boolean): ServiceError {
         'idempotency_in_flight',
         'The request with this `Idempotency-Key` has ended on another instance of the service, and only that instance can send its response again.',
       );
+}
+
+interface Dependencies {
+  config: Config;
+  generations: RunningGenerations;
+  ledger: Ledger;
+  log: Log;
+}
+
+/** Opens the store of generations with an idempotency key, with claims in Valkey or Redis if it is configured. */
+export async function openIdempotency(dependencies: Dependencies): Promise<IdempotencyStore> {
+  const { config, generations, ledger, log } = dependencies;
+  const store = new IdempotencyStore({
+    settings: config.file.idempotency,
+    claims: config.valkeyUrl === null ? null : await openClaims(config.valkeyUrl, log),
+    onWaiting: (requestId) => log.info('client disconnected, waiting for a repeated request', { requestId }),
+    onUndelivered: (requestId) => ledger.undelivered(requestId),
+  });
+  generations.onDraining = () => store.stop();
+  return store;
+}
+
+async function openClaims(url: Secret, log: Log): Promise<IdempotencyClaims> {
+  const { ValkeyClaims } = await import('./valkey-claims.ts');
+  return await ValkeyClaims.open({ url, log, instanceId: randomUUID() });
 }
