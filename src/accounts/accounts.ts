@@ -5,7 +5,7 @@ import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { appendAudit, type Actor, type AuditAction } from './audit.ts';
-import { checkedName } from './name.ts';
+import { checkedName } from './bounds.ts';
 import { readPage, type Page, type PageQuery } from './page.ts';
 import type { Plan, Plans } from './plans.ts';
 

@@ -1,3 +1,5 @@
+import { ServiceError } from '../errors.ts';
+
 /** Default number of items on a page. */
 export const DEFAULT_PAGE = 50;
 
@@ -55,3 +57,16 @@ export function hasLength(text: string, min: number, max: number): boolean {
 
 /** Maximum models in the `allowed_models` or the `limits` of a key. */
 export const MAX_MODELS = 100;
+
+/**
+ * Trims and checks a name. Refuses control characters, because names are printed in terminals and logs. Throws a
+ * `ServiceError` `invalid_value` (param `name`).
+ */
+export function checkedName(name: string, owner: 'account' | 'key' | 'user'): string {
+  if (hasLength(name, 1, MAX_NAME) && NAME.test(name) && name.isWellFormed()) return name.trim();
+  throw new ServiceError(
+    'invalid_value',
+    `The name of ${owner === 'account' ? 'an' : 'a'} ${owner} must be 1 to ${MAX_NAME} characters long and must not contain control characters.`,
+    { param: 'name' },
+  );
+}

@@ -9,8 +9,16 @@ import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
 import { hashKey, isWellFormed, KEY_LENGTH } from './key-format.ts';
-import { readLimits, readModels, type KeyKind, type KeyRow } from './key-row.ts';
-import { createKey, deleteExpiredPlaygroundKeys, revokeKey, type NewKey } from './key-table.ts';
+import {
+  readLimits,
+  readModels,
+  type KeyKind,
+  type KeyRow,
+  createKey,
+  deleteExpiredPlaygroundKeys,
+  revokeKey,
+  type NewKey,
+} from './key-table.ts';
 
 /** The key of a request and what it may use. */
 export interface AuthenticatedKey {

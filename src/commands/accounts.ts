@@ -8,8 +8,7 @@ import {
   type AccountChange,
   type AccountRow,
 } from '../accounts/accounts.ts';
-import { keyStatus } from '../accounts/key-row.ts';
-import { listKeyPage } from '../accounts/key-table.ts';
+import { keyStatus, listKeyPage } from '../accounts/key-table.ts';
 import { everyItem } from '../accounts/page.ts';
 import { listMembers } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';

@@ -1,7 +1,16 @@
 import { Option, type Command, InvalidArgumentError } from 'commander';
-import type { KeyChange } from '../accounts/key-fields.ts';
-import { keyStatus, readLimits, readModels, type KeyKind, type KeyRow } from '../accounts/key-row.ts';
-import { changeKey, createKey, listKeyPage, revokeKey } from '../accounts/key-table.ts';
+import {
+  type KeyChange,
+  keyStatus,
+  readLimits,
+  readModels,
+  type KeyKind,
+  type KeyRow,
+  changeKey,
+  createKey,
+  listKeyPage,
+  revokeKey,
+} from '../accounts/key-table.ts';
 import { everyItem } from '../accounts/page.ts';
 import { DEFAULT_ACCOUNT_ID } from '../database/schema.ts';
 import { iso } from '../http/api/json.ts';

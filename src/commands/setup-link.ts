@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { hasOperator } from '../accounts/operators.ts';
+import { hasOperator } from '../accounts/users.ts';
 import { createSetupLink } from '../identity/setup.ts';
 import { addUrlOption, loadPublicUrl, openConfiguredDatabase } from './open.ts';
 import { note, print } from './output.ts';

@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
-import { setOperator } from '../accounts/operators.ts';
+import { setOperator, findUser, listUsers } from '../accounts/users.ts';
 import { everyItem } from '../accounts/page.ts';
-import { findUser, listUsers } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import { userJson } from '../http/api/json.ts';
 import { Identity } from '../identity/identity.ts';

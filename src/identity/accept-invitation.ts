@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Transaction } from 'kysely';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
-import { checkedName } from '../accounts/name.ts';
+import { checkedName } from '../accounts/bounds.ts';
 import type { Database } from '../database/database.ts';
 import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';

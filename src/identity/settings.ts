@@ -1,5 +1,5 @@
 import { appendAudit, type Actor, type AuditAction } from '../accounts/audit.ts';
-import { checkedName } from '../accounts/name.ts';
+import { checkedName } from '../accounts/bounds.ts';
 import { deleteUser } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';

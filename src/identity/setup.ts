@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { appendAudit } from '../accounts/audit.ts';
-import { checkedName } from '../accounts/name.ts';
-import { hasOperator } from '../accounts/operators.ts';
-import { checkedEmail } from '../accounts/users.ts';
+import { checkedName } from '../accounts/bounds.ts';
+import { hasOperator, checkedEmail } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, SETUP_TOKEN } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';

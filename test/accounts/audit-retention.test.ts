@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { AuditRetention } from '../../src/accounts/audit-retention.ts';
-import { listAudit, recordAudit, SERVICE } from '../../src/accounts/audit.ts';
+import { AuditRetention, listAudit, recordAudit, SERVICE } from '../../src/accounts/audit.ts';
 import type { Database } from '../../src/database/database.ts';
 import { firstIdAt } from '../../src/database/partitions.ts';
 import { SILENT } from '../../src/log.ts';

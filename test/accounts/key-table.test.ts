@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { changeAccount, createAccount } from '../../src/accounts/accounts.ts';
 import { listAudit, type Actor } from '../../src/accounts/audit.ts';
-import { readLimits, readModels } from '../../src/accounts/key-row.ts';
 import {
+  readLimits,
+  readModels,
   changeKey,
   createKey,
   deleteExpiredPlaygroundKeys,
@@ -13,9 +14,8 @@ import {
   type KeyBounds,
 } from '../../src/accounts/key-table.ts';
 import { KeyStore } from '../../src/accounts/keys.ts';
-import { setOperator } from '../../src/accounts/operators.ts';
+import { setOperator, createUser, deleteUser, removeMember, setMember } from '../../src/accounts/users.ts';
 import { everyItem } from '../../src/accounts/page.ts';
-import { createUser, deleteUser, removeMember, setMember } from '../../src/accounts/users.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SILENT } from '../../src/log.ts';
 import { testDatabases } from '../servers.ts';

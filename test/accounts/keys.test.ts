@@ -17,8 +17,7 @@ import type {
 import { changeAccount } from '../../src/accounts/accounts.ts';
 import { SERVICE } from '../../src/accounts/audit.ts';
 import { createKeyText, hashKey } from '../../src/accounts/key-format.ts';
-import { keyStatus } from '../../src/accounts/key-row.ts';
-import { createKey, getKey, listKeyPage, revokeKey } from '../../src/accounts/key-table.ts';
+import { keyStatus, createKey, getKey, listKeyPage, revokeKey } from '../../src/accounts/key-table.ts';
 import { KeyStore, type AuthenticatedKey, type KeyClock } from '../../src/accounts/keys.ts';
 import { openDatabase, type Database } from '../../src/database/database.ts';
 import { DatabaseError } from '../../src/database/errors.ts';

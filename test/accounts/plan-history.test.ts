@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { listAudit } from '../../src/accounts/audit.ts';
-import { recordPlans } from '../../src/accounts/plan-history.ts';
-import { Plans } from '../../src/accounts/plans.ts';
+import { recordPlans, Plans } from '../../src/accounts/plans.ts';
 import type { Database } from '../../src/database/database.ts';
 import { testDatabases } from '../servers.ts';
 

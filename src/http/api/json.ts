@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { AccountRow } from '../../accounts/accounts.ts';
 import type { AuditRow } from '../../accounts/audit.ts';
-import { keyStatus, readLimits, readModels, type KeyRow } from '../../accounts/key-row.ts';
+import { keyStatus, readLimits, readModels, type KeyRow } from '../../accounts/key-table.ts';
 import type { Page } from '../../accounts/page.ts';
 import type { MemberRow, UserRow } from '../../accounts/users.ts';
 import type { InvitationRow } from '../../identity/invitations.ts';

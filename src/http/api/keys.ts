@@ -1,5 +1,12 @@
-import type { KeyRow } from '../../accounts/key-row.ts';
-import { changeKey, createKey, getKey, listKeyPage, noSuchKey, revokeKey } from '../../accounts/key-table.ts';
+import {
+  type KeyRow,
+  changeKey,
+  createKey,
+  getKey,
+  listKeyPage,
+  noSuchKey,
+  revokeKey,
+} from '../../accounts/key-table.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import type { Principal } from '../principal.ts';
 import { operatorRequired } from './access.ts';

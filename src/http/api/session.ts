@@ -1,6 +1,5 @@
 import type { z } from 'zod';
-import { hasOperator } from '../../accounts/operators.ts';
-import { accountsOf, getUser } from '../../accounts/users.ts';
+import { hasOperator, accountsOf, getUser } from '../../accounts/users.ts';
 import { credentialsOf } from '../../identity/password.ts';
 import {
   finishProviderSignIn,

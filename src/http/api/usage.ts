@@ -1,7 +1,6 @@
 import type { z } from 'zod';
 import { getAccount } from '../../accounts/accounts.ts';
-import { readLimits } from '../../accounts/key-row.ts';
-import { getKey, noSuchKey } from '../../accounts/key-table.ts';
+import { readLimits, getKey, noSuchKey } from '../../accounts/key-table.ts';
 import { usdText } from '../../accounts/ledger/cost.ts';
 import { readRecentUsage, type RecentUsage } from '../../accounts/ledger/history.ts';
 import { readUsagePage } from '../../accounts/ledger/usage.ts';

@@ -1,5 +1,5 @@
-import { setOperator } from '../../accounts/operators.ts';
 import {
+  setOperator,
   createUser,
   deleteUser,
   getUser,
