@@ -437,14 +437,16 @@ export async function checkServers({ home, databaseUrl, valkeyUrl }: Config): Pr
   const checks: Promise<Finding>[] = [];
   const path = sqlitePath(home);
   if (databaseUrl !== null) checks.push(checkPostgres(databaseUrl));
-  else if (existsSync(path)) checks.push(Promise.resolve(checkFile(path)));
+  else if (existsSync(path)) checks.push(Promise.resolve(checkFile(home, path)));
   if (valkeyUrl !== null) checks.push(checkValkey(valkeyUrl));
   return await Promise.all(checks);
 }
 
-function checkFile(path: string): Finding {
+function checkFile(home: string, path: string): Finding {
   const subject = 'database';
   try {
+    // Opening the database of a running service would create files that were deleted or moved.
+    assertInPlace(runningService(home)?.files ?? []);
     checkSqlite(path);
     return { subject, status: 'good', found: `SQLite: ${path}`, advice: null };
   } catch (error) {
