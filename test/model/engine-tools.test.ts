@@ -7,7 +7,7 @@ import { GrammarCache } from '../../src/engine/llama/grammar.ts';
 import { Job } from '../../src/engine/llama/job.ts';
 import { loadModel, type LoadedModel } from '../../src/engine/llama/load-model.ts';
 import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
-import { HERMES } from '../../src/engine/llama/tool-calls/hermes.ts';
+import { HERMES } from '../../src/engine/llama/tool-calls/json-formats.ts';
 import { SILENT } from '../../src/log.ts';
 import { chat, complete, file, SKIP } from './embedded-engine.ts';
 import { assertReplayed, chatChoice } from './replay.ts';

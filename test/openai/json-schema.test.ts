@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { COMBINING_KEYWORDS, KEYWORDS_OF_TYPE } from '../../src/engine/llama/grammar-keywords.ts';
+import { COMBINING_KEYWORDS, KEYWORDS_OF_TYPE } from '../../src/engine/llama/grammar-rules.ts';
 import {
   checkJsonSchema,
   MAX_SCHEMA_CHARACTERS,

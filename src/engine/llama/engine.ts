@@ -21,7 +21,7 @@ import { PromptTokenizer } from './prompt-tokenizer.ts';
 import { checkLogitBias, samplerConfig } from './sampling.ts';
 import { Scheduler } from './scheduler.ts';
 import { offeredTools } from './template-messages.ts';
-import { GENERIC } from './tool-calls/generic.ts';
+import { GENERIC } from './tool-calls/json-formats.ts';
 import type { PromptReasoning } from './tool-calls/reasoning.ts';
 
 /**

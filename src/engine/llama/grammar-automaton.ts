@@ -1,5 +1,4 @@
-import { schemaError } from './grammar-keywords.ts';
-import { type GrammarRules, inClass, literal } from './grammar-rules.ts';
+import { type GrammarRules, inClass, literal, schemaError } from './grammar-rules.ts';
 import type { CodePoints, PatternNode } from './pattern-parser.ts';
 
 /** A deterministic automaton for JSON text. The first state is the start. */

@@ -1,26 +1,25 @@
 import type { JsonSchema } from '../../generation.ts';
-import { automatonRule, determinize } from './grammar-automaton.ts';
-import { arrayRule, objectRule } from './grammar-container.ts';
 import { JSON_TYPES, type JsonType, KNOWN_KEYWORDS, parseReference } from '../../openai/json-schema.ts';
+import { automatonRule, determinize } from './grammar-automaton.ts';
+import { literalNode, numberExpression, regexNode, stringForm } from './grammar-scalar.ts';
 import {
   COMBINING_KEYWORDS,
+  type GrammarRules,
+  inClass,
   KEYWORDS_OF_TYPE,
+  literal,
   MAX_BRANCHES,
-  unsatisfiable,
   schemaError,
   type SchemaObject,
-} from './grammar-keywords.ts';
-import { numberExpression } from './grammar-number.ts';
-import { literalNode, regexNode } from './grammar-pattern.ts';
-import type { GrammarRules } from './grammar-rules.ts';
-import { stringForm } from './grammar-string.ts';
+  unsatisfiable,
+} from './grammar-rules.ts';
 import {
   automatonWork,
+  checkWork,
   type Container,
   MAX_WORK,
-  type SchemaPosition,
-  checkWork,
   SCALAR_WORK,
+  type SchemaPosition,
   STRING_WORK,
   type TokenSample,
   VALUE_WORK,
@@ -385,4 +384,289 @@ function typesOf(schema: SchemaObject, path: string): Alternative[] {
 
 function declaredTypes({ type }: SchemaObject): readonly JsonType[] | null {
   return type === undefined ? null : [...new Set([type as JsonType | JsonType[]].flat())];
+}
+
+/** Creates the rules of a container's members. */
+interface MemberRules {
+  readonly rules: GrammarRules;
+  /** Returns the name of the rule for a schema, or null if no value can match. */
+  rule(schema: JsonSchema, path: string): string | null;
+}
+
+interface ContainerRule {
+  expression: string;
+  /** See `Container`. */
+  width: number;
+}
+
+/** Returns the rule of an object: its properties in the order of `memberList`, then additional ones. */
+function objectRule(schema: SchemaObject, path: string, grammar: MemberRules): ContainerRule {
+  const members = membersOf(schema, path, grammar);
+  const extra = extraMember(schema, path, members, grammar);
+  const rest = extra === null ? null : grammar.rules.share(`${extra} ("," ws ${extra})*`);
+  const rules = members.map(({ name, rule, required }) => ({
+    expression: grammar.rules.share(`${literal(JSON.stringify(name))} ":" sp ${rule}`),
+    required,
+  }));
+  const list = memberList(grammar.rules, rules, '"," ws', rest);
+  if (list === null) return { expression: '"{}"', width: 1 };
+  const mayBeEmpty = members.every(({ required }) => !required);
+  const expression = `"{" ws ${list} ws "}"${mayBeEmpty ? ' | "{}"' : ''}`;
+  return { expression, width: objectWidth(members, extra !== null) };
+}
+
+/**
+ * Returns the maximum number of ways in which an object can continue: the properties that can come next, white space
+ * and the end.
+ */
+function objectWidth(members: readonly Member[], extra: boolean): number {
+  const optional = members.filter(({ required }) => !required).length;
+  const others = Math.min(1, members.length - optional) + (extra ? 1 : 0);
+  return optional + others + 3;
+}
+
+/** Returns the rule of an array: the `prefixItems`, then `items`, with `minItems` to `maxItems` in total. */
+function arrayRule(schema: SchemaObject, path: string, grammar: MemberRules): ContainerRule {
+  return { expression: arrayExpression(schema, path, grammar), width: ARRAY_WIDTH };
+}
+
+/** The ways in which an array can continue: two forms of white space, a value and the end. */
+const ARRAY_WIDTH = 4;
+
+function arrayExpression(schema: SchemaObject, path: string, grammar: MemberRules): string {
+  const prefix = prefixRules(schema, path, grammar);
+  const {
+    items = schema['prefixItems'] === undefined,
+    minItems: min = 0,
+    maxItems = null,
+  } = schema as { items?: JsonSchema; minItems?: number; maxItems?: number };
+  const item = grammar.rule(items, `${path}.items`);
+  const max = item === null ? Math.min(maxItems ?? prefix.length, prefix.length) : maxItems;
+  if (max !== null && max < min) throw unsatisfiable(path);
+
+  // Without `prefixItems`, the first item is treated like one of them, because it has no comma before it.
+  const single = prefix.length === 0 && item !== null ? [item] : prefix;
+  const leading = max === null ? single : single.slice(0, max);
+  let rest = '';
+  if (item !== null && (max === null || max > leading.length)) {
+    const more = grammar.rules.share(`"," ws ${item}`);
+    const minRest = Math.max(0, min - leading.length);
+    rest = grammar.rules.repeat(more, minRest, max === null ? null : max - leading.length);
+  }
+  for (const [index, rule] of [...leading.entries()].toReversed()) {
+    if (index === 0) return `"[" ws ${rule} ${rest} ws "]"${min === 0 ? ' | "[]"' : ''}`;
+    const element = grammar.rules.share(`"," ws ${rule} ${rest}`);
+    rest = index < min ? element : `${element}?`;
+  }
+  return '"[]"';
+}
+
+/** In UTF-16 code units. */
+const MAX_NAME_LENGTH = 256;
+
+interface Member {
+  name: string;
+  rule: string;
+  required: boolean;
+}
+
+function membersOf(schema: SchemaObject, path: string, grammar: MemberRules): Member[] {
+  const properties = propertiesOf(schema);
+  const required = new Set(schema['required'] as readonly string[] | undefined);
+  const allowed = allowedNames(schema);
+  const declared = Object.entries(properties).map(([name, value]) => ({
+    name,
+    schema: value,
+    at: `${path}.properties.${name}`,
+  }));
+  // Names in `required` or `propertyNames` that are not in `properties` are additional properties.
+  const extras = [...new Set([...(allowed ?? []), ...required])]
+    .filter((name) => !Object.hasOwn(properties, name))
+    .map((name) => ({
+      name,
+      schema: extraSchema(schema, required.has(name)),
+      at: `${path}.required`,
+    }));
+  const all = [...declared, ...extras];
+  if (all.length > MAX_BRANCHES) {
+    const message = `An object can have at most ${MAX_BRANCHES} properties here.`;
+    throw schemaError('invalid_value', `${path}.properties`, message);
+  }
+  return all.flatMap(({ name, schema, at }) => {
+    if (name.length > MAX_NAME_LENGTH) {
+      throw schemaError(
+        'invalid_value',
+        at,
+        `A property name can have at most ${MAX_NAME_LENGTH} characters here.`,
+      );
+    }
+    const rule = allowed !== null && !allowed.has(name) ? null : grammar.rule(schema, at);
+    if (rule !== null) return [{ name, rule, required: required.has(name) }];
+    if (required.has(name)) throw unsatisfiable(at);
+    return [];
+  });
+}
+
+/** Returns the rule of additional properties, or null if none are allowed. */
+function extraMember(
+  schema: SchemaObject,
+  path: string,
+  members: readonly Member[],
+  grammar: MemberRules,
+): string | null {
+  // `membersOf` has added all names that `propertyNames` lists.
+  if (allowedNames(schema) !== null) return null;
+  const rule = grammar.rule(extraSchema(schema), `${path}.additionalProperties`);
+  if (rule === null) return null;
+  const names = new Set([...Object.keys(propertiesOf(schema)), ...members.map(({ name }) => name)]);
+  const key = names.size === 0 ? 'string' : nameOtherThan([...names], grammar);
+  return grammar.rules.share(`${key} ":" sp ${rule}`);
+}
+
+/**
+ * Returns the rule of a string that is none of `names`, so that additional properties cannot overwrite others. The
+ * string has no escapes, because a name could be spelled differently with them.
+ */
+function nameOtherThan(names: readonly string[], grammar: MemberRules): string {
+  const otherThan = (rests: readonly string[]): string => {
+    const byFirst = Map.groupBy(
+      rests.filter((rest) => rest !== ''),
+      (rest) => String.fromCodePoint(rest.codePointAt(0) ?? 0),
+    );
+    const alternatives = [
+      `[^"\\\\\\x00-\\x1F${[...byFirst.keys()].map((first) => inClass(first.codePointAt(0) ?? 0)).join('')}] plain*`,
+    ];
+    for (const [first, group] of byFirst) {
+      // The string has no escapes, so it cannot be a name that needs one.
+      if (JSON.stringify(first) !== `"${first}"`) continue;
+      alternatives.push(`${literal(first)} ${otherThan(group.map((rest) => rest.slice(first.length)))}`);
+    }
+    const name = grammar.rules.share(alternatives.join(' | '));
+    return rests.includes('') ? name : `${name}?`;
+  };
+  return grammar.rules.share(`"\\"" ${otherThan(names)} "\\""`);
+}
+
+function prefixRules(schema: SchemaObject, path: string, grammar: MemberRules): string[] {
+  const members = (schema['prefixItems'] ?? []) as readonly JsonSchema[];
+  return members.map((member, index) => {
+    const at = `${path}.prefixItems[${index}]`;
+    const rule = grammar.rule(member, at);
+    if (rule === null) throw unsatisfiable(at);
+    return rule;
+  });
+}
+
+function propertiesOf(schema: SchemaObject): Readonly<Record<string, JsonSchema>> {
+  return (schema['properties'] ?? {}) as Readonly<Record<string, JsonSchema>>;
+}
+
+/**
+ * Returns the schema of additional properties. Without `additionalProperties`, they are allowed only if the schema has
+ * no `properties`, or if its `required` lists them (then the argument `required` is true).
+ */
+function extraSchema(schema: SchemaObject, required = false): JsonSchema {
+  const extra = schema['additionalProperties'] as JsonSchema | undefined;
+  return extra ?? (required || schema['properties'] === undefined);
+}
+
+/** Returns the allowed names of properties, or null if any name is allowed. */
+function allowedNames({ propertyNames }: SchemaObject): Set<string> | null {
+  const names = (propertyNames as { enum?: readonly string[] } | true | undefined) ?? true;
+  return names === true || names.enum === undefined ? null : new Set(names.enum);
+}
+
+/** A member of an object in the notation of a format. */
+interface MemberRule {
+  /** The GBNF expression of the name and the value. */
+  expression: string;
+  required: boolean;
+}
+
+/**
+ * Maximum number of rules for the members of one object in any order. Each is for one set of the optional members that
+ * can follow, so the number doubles with each of them.
+ */
+const MAX_STATES = 32;
+
+/**
+ * Whether optional members can be in any order: otherwise, a model that starts with a later one could not write the
+ * earlier ones. If there are too many, they are in the order of the list.
+ */
+export function isAnyOrder(members: readonly Pick<MemberRule, 'required'>[]): boolean {
+  const { optional, required } = parts(members);
+  return (required.length + 1) * 2 ** optional.length <= MAX_STATES;
+}
+
+/**
+ * Returns the rule of a list of at least one member, each at most once, or null if there are none. The required ones are
+ * in the order of the list, and those before the first optional one come first. `rest` is the rule of what can follow
+ * the members, or replace them if none is required; null: nothing.
+ */
+export function memberList(
+  rules: GrammarRules,
+  members: readonly MemberRule[],
+  separator: string,
+  rest: string | null = null,
+): string | null {
+  const { leading, optional, required } = parts(members);
+  const list = isAnyOrder(members)
+    ? anyOrder(rules, required, optional, separator, rest)
+    : inOrder(rules, members.slice(leading.length), separator, { list: rest, mayBeEmpty: true });
+  return inOrder(rules, leading, separator, list).list;
+}
+
+/** A rule of at least one member, and whether there may be none instead. */
+interface MemberList {
+  list: string | null;
+  mayBeEmpty: boolean;
+}
+
+function parts<Member extends Pick<MemberRule, 'required'>>(members: readonly Member[]) {
+  const first = members.findIndex(({ required }) => !required);
+  const leading = first === -1 ? members : members.slice(0, first);
+  const others = members.slice(leading.length);
+  return {
+    /** The required members before the first optional one. */
+    leading,
+    required: others.filter(({ required }) => required),
+    optional: others.filter(({ required }) => !required),
+  };
+}
+
+function anyOrder(
+  rules: GrammarRules,
+  required: readonly MemberRule[],
+  optional: readonly MemberRule[],
+  separator: string,
+  rest: string | null,
+): MemberList {
+  const mayBeEmpty = required.length === 0;
+  const alternatives = optional.map((member, index) => {
+    const list = anyOrder(rules, required, optional.toSpliced(index, 1), separator, rest);
+    return followedBy(member, list, separator);
+  });
+  const [next, ...later] = required;
+  if (next !== undefined)
+    alternatives.push(followedBy(next, anyOrder(rules, later, optional, separator, rest), separator));
+  else if (rest !== null) alternatives.push(rest);
+  return { list: alternatives.length === 0 ? null : rules.share(alternatives.join(' | ')), mayBeEmpty };
+}
+
+function inOrder(
+  rules: GrammarRules,
+  members: readonly MemberRule[],
+  separator: string,
+  last: MemberList,
+): MemberList {
+  return members.toReversed().reduce((following, member) => {
+    const one = followedBy(member, following, separator);
+    const skipped = member.required || following.list === null ? '' : ` | ${following.list}`;
+    return { list: rules.share(one + skipped), mayBeEmpty: following.mayBeEmpty && !member.required };
+  }, last);
+}
+
+function followedBy({ expression }: MemberRule, { list, mayBeEmpty }: MemberList, separator: string): string {
+  if (list === null) return expression;
+  return `${expression} ${mayBeEmpty ? `(${separator} ${list})?` : `${separator} ${list}`}`;
 }

@@ -1,6 +1,5 @@
 import { type Automaton, contains } from './grammar-automaton.ts';
-import { schemaError, type SchemaObject } from './grammar-keywords.ts';
-import type { GrammarRules } from './grammar-rules.ts';
+import { type GrammarRules, schemaError, type SchemaObject } from './grammar-rules.ts';
 
 /**
  * Maximum estimated work of llama.cpp to sample one token with a grammar. One unit is about a microsecond on one core.

@@ -114,7 +114,7 @@ export class JobChoice {
   readonly first: boolean;
   /**
    * `leader`: a slot that is computing a prefix of this prompt. `choice`: the choice for which it does so. `until`: the
-   * number of tokens to wait for (see `prefix-cache.ts`).
+   * number of tokens to wait for (see `slots.ts`).
    */
   prefixWait: {
     leader: { choice: JobChoice | null; computed: number };

@@ -12,7 +12,7 @@ import {
   type MemoryPlan,
 } from './memory.ts';
 import { ChatTemplate, ChatTemplateError } from './template.ts';
-import { GENERIC } from './tool-calls/generic.ts';
+import { GENERIC } from './tool-calls/json-formats.ts';
 import { Vocabulary } from './vocabulary.ts';
 
 export interface LlamaOptions {

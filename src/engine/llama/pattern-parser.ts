@@ -1,4 +1,4 @@
-import { schemaError } from './grammar-keywords.ts';
+import { schemaError } from './grammar-rules.ts';
 
 /** Code points as sorted, disjoint ranges, both ends inclusive. */
 export type CodePoints = readonly (readonly [from: number, to: number])[];

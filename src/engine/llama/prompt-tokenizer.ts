@@ -11,7 +11,7 @@ import type { PromptReasoning } from './tool-calls/reasoning.ts';
 import { BYTE_PAIR } from './text-cuts.ts';
 import { anyOf, type Vocabulary } from './vocabulary.ts';
 
-export interface TokenizedPrompts {
+interface TokenizedPrompts {
   /** The tokens of each prompt. No prompt is empty. */
   prompts: Uint32Array[];
   /** See `RenderedPrompt`. */

@@ -1,8 +1,6 @@
 import type { ChatRequest, Message, Tool, ToolCall } from '../../generation.ts';
 import type { MarkedTexts } from './template-markers.ts';
-import { parsedArguments } from './template-simplify.ts';
-import { toolInstruction } from './tool-calls/generic.ts';
-import { callText, resultText } from './tool-fallback.ts';
+import { toolInstruction } from './tool-calls/json-formats.ts';
 
 /** The form of messages that a template renders. Templates differ, so `ChatTemplate` tries all forms at load. */
 export interface TemplateForm {
@@ -316,3 +314,90 @@ function markedArguments(call: ToolCall, form: TemplateForm, texts: MarkedTexts,
   const value = texts.value(parsedArguments(call.arguments), path);
   return form.textArguments && typeof value === 'object' ? JSON.stringify(value) : value;
 }
+
+/**
+ * Replaces null arguments with the text `null`, for templates that fail with null because they handle each value as
+ * text.
+ */
+export function withoutNullArguments(message: Message): Message {
+  if (message.role !== 'assistant') return message;
+  const toolCalls = message.toolCalls.map((call) => {
+    const values = parsedArguments(call.arguments);
+    if (!isObject(values)) return call;
+    const entries = Object.entries(values).map(([name, value]) => [name, value === null ? 'null' : value]);
+    return { ...call, arguments: JSON.stringify(Object.fromEntries(entries)) };
+  });
+  return { ...message, toolCalls };
+}
+
+/** Parses the arguments of a call. Returns the text itself if it is not a JSON object. */
+function parsedArguments(text: string): unknown {
+  if (text.trim() === '') return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : text;
+  } catch {
+    return text;
+  }
+}
+
+/** Simplifies the schema of a tool's arguments. */
+export function withSimpleSchema(tool: Tool): Tool {
+  return { ...tool, parameters: simplifiedSchema(tool.parameters) };
+}
+
+/**
+ * Returns a schema for templates that fail with the original one: each property has exactly one type, and null values
+ * such as `default: null` are removed. Only changes the prompt, not the grammar of the arguments.
+ */
+function simplifiedSchema(schema: unknown): Record<string, unknown> {
+  const keywords = isObject(schema) ? schema : {};
+  const entries = Object.entries(keywords).flatMap(([name, value]): [string, unknown][] => {
+    if (value === null) return [];
+    if (name === 'properties' && isObject(value)) {
+      const properties = Object.entries(value).map(([key, item]) => [key, simplifiedSchema(item)]);
+      return [[name, Object.fromEntries(properties)]];
+    }
+    return [[name, name === 'items' ? simplifiedSchema(value) : value]];
+  });
+  return { ...Object.fromEntries(entries), type: typeOf(keywords) ?? 'string' };
+}
+
+/** Returns the first type other than `null`, or null if none is known. */
+function typeOf({
+  type,
+  enum: values,
+  anyOf,
+  oneOf,
+  properties,
+  items,
+}: Record<string, unknown>): string | null {
+  const types: unknown[] = Array.isArray(type) ? type : [type];
+  for (const alternatives of [anyOf, oneOf]) {
+    if (Array.isArray(alternatives))
+      types.push(...alternatives.map((item) => isObject(item) && typeOf(item)));
+  }
+  const found = types.find((name) => typeof name === 'string' && name !== 'null');
+  if (typeof found === 'string') return found;
+  if (properties !== undefined) return 'object';
+  if (items !== undefined) return 'array';
+  const example: unknown = Array.isArray(values) ? values.find((value) => value !== null) : undefined;
+  return typeof example === 'number' || typeof example === 'boolean' ? typeof example : null;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Returns the text of a call, for templates that do not render calls. `args` is a JSON value with markers. */
+function callText(name: string, args: unknown): string {
+  return `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${JSON.stringify(args)}}\n</tool_call>`;
+}
+
+/** Returns the text of a call's result, for templates that do not render results. */
+function resultText(content: string): string {
+  return `<tool_response>\n${content}\n</tool_response>`;
+}
+
+/** The tags in these texts and in `toolInstruction` (`tool-calls/json-formats.ts`). */
+export const FALLBACK_TAGS = '<tools></tools><tool_call></tool_call><tool_response></tool_response>';

@@ -1,9 +1,16 @@
 import { Environment, Template } from '@huggingface/jinja';
 import { ServiceError } from '../../errors.ts';
 import { REASONING_EFFORTS, type ReasoningEffort } from '../../generation.ts';
-import { dateOf, rendererNames, RenderingWork, TemplateRefusal } from './template-environment.ts';
+import {
+  dateOf,
+  rendererNames,
+  RenderingWork,
+  rewriteSyntax,
+  TemplateRefusal,
+} from './template-environment.ts';
 import { MarkedTexts, searchedLiterals, type TemplateSegment } from './template-markers.ts';
 import {
+  FALLBACK_TAGS,
   fallbackMessages,
   offeredTools,
   type TemplateForm,
@@ -11,20 +18,19 @@ import {
   templateMessages,
   templateTools,
   type Turns,
+  withoutNullArguments,
+  withSimpleSchema,
 } from './template-messages.ts';
 import { CALLS, isComplete, type RenderedRequest, userSays } from './template-probe.ts';
-import { withoutNullArguments, withSimpleSchema } from './template-simplify.ts';
-import { rewriteSyntax } from './template-syntax.ts';
 import { detectFormat } from './tool-calls/formats.ts';
-import { GENERIC } from './tool-calls/generic.ts';
+import { GENERIC } from './tool-calls/json-formats.ts';
 import {
   detectReasoning,
   type PromptReasoning,
   type ReasoningFormat,
   reasoningOf,
 } from './tool-calls/reasoning.ts';
-import type { ToolFormat } from './tool-calls/tool-format.ts';
-import { FALLBACK_TAGS } from './tool-fallback.ts';
+import type { ToolFormat } from './tool-calls/output-parser.ts';
 
 export interface RenderedPrompt {
   /** Whether the template starts with BOS, which is not in `segments`. */

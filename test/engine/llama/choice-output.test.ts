@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { CharacterAssembler, withAnchor } from '../../../src/engine/llama/character-assembler.ts';
 import { ChoiceOutput, type ChoicePart } from '../../../src/engine/llama/choice-output.ts';
-import { GENERIC } from '../../../src/engine/llama/tool-calls/generic.ts';
+import { CharacterAssembler, withAnchor } from '../../../src/engine/llama/character-assembler.ts';
+import { GENERIC } from '../../../src/engine/llama/tool-calls/json-formats.ts';
 
 /** Creates the output of a choice without tools and reasoning. The tokens of its vocabulary are these pieces. */
 function outputOf(pieces: readonly Uint8Array[], stop: readonly string[]): ChoiceOutput {

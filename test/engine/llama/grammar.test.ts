@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { hostileSchemas } from '../../../bench/grammar/schemas.ts';
 import { loadBackend } from '../../../src/engine/llama/backend.ts';
 import type { Addon } from '../../../src/engine/llama/addon.ts';
-import { MAX_BRANCHES } from '../../../src/engine/llama/grammar-keywords.ts';
+import { MAX_BRANCHES } from '../../../src/engine/llama/grammar-rules.ts';
 import { TokenSample } from '../../../src/engine/llama/grammar-work.ts';
 import { toGbnf } from '../../../src/engine/llama/grammar.ts';
 import { ServiceError } from '../../../src/errors.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { HeldLogprobs } from '../../../src/engine/llama/held-logprobs.ts';
+import { HeldLogprobs } from '../../../src/engine/llama/choice-output.ts';
 import type { TokenLogprob } from '../../../src/generation.ts';
 
 const logprob = (token: string): TokenLogprob => ({ token, logprob: -1, bytes: null, top: [] });

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { CacheScope, JobChoice } from '../../../src/engine/llama/job.ts';
-import { commonPrefix, choosePlacement } from '../../../src/engine/llama/prefix-cache.ts';
-import { Slot } from '../../../src/engine/llama/slot.ts';
+import { choosePlacement, commonPrefix, Slot } from '../../../src/engine/llama/slots.ts';
 
 const TOKENS = 256;
 

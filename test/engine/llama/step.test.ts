@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { JobChoice } from '../../../src/engine/llama/job.ts';
-import { Slot } from '../../../src/engine/llama/slot.ts';
-import { ChunkSize, hasMorePrompts, planBatch, StepClock } from '../../../src/engine/llama/step.ts';
+import { Slot } from '../../../src/engine/llama/slots.ts';
+import { ChunkSize, hasMorePrompts, planBatch, StepClock } from '../../../src/engine/llama/scheduler.ts';
 
 function slots(pending: readonly number[]): Slot[] {
   return pending.map((count, id) => {

@@ -7,12 +7,12 @@ import {
   templateForms,
   templateMessages,
   templateTools,
+  withoutNullArguments,
 } from '../../../src/engine/llama/template-messages.ts';
 import { dateOf } from '../../../src/engine/llama/template-environment.ts';
 import { CALLS, isComplete, type RenderedRequest } from '../../../src/engine/llama/template-probe.ts';
-import { withoutNullArguments } from '../../../src/engine/llama/template-simplify.ts';
 import { ChatTemplate } from '../../../src/engine/llama/template.ts';
-import { GENERIC } from '../../../src/engine/llama/tool-calls/generic.ts';
+import { GENERIC } from '../../../src/engine/llama/tool-calls/json-formats.ts';
 import { GEMMA, PUBLISHED, QWEN3, SMOLLM2 } from './templates.ts';
 
 const SPECIAL = { bos: '<s>', eos: '</s>' };

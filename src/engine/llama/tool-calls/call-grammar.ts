@@ -1,9 +1,8 @@
 import type { Tool } from '../../../generation.ts';
-import { memberList } from '../grammar-members.ts';
 import { type GrammarRules, inClass, literal } from '../grammar-rules.ts';
+import { memberList, type RawRules } from '../grammar-schema.ts';
 import { fallbackTable } from '../sequence-matcher.ts';
 import { ArgumentTypes } from './argument-types.ts';
-import type { RawRules } from '../grammar-schema.ts';
 
 /** Names of the rules for arguments in JSON. */
 export interface ArgumentRules {

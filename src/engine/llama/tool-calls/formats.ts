@@ -1,18 +1,19 @@
-import { DEEPSEEK, DEEPSEEK_R1 } from './deepseek.ts';
-import { GEMMA } from './gemma.ts';
-import { GENERIC } from './generic.ts';
-import { GLM } from './glm.ts';
-import { HARMONY } from './harmony.ts';
-import { HERMES } from './hermes.ts';
-import { DEEPSEEK_V32, DEEPSEEK_V4, MINIMAX } from './invoke.ts';
-import { COHERE, NEMOTRON } from './json-list.ts';
-import { KIMI } from './kimi.ts';
-import { LLAMA3 } from './llama3.ts';
-import { MISTRAL, MISTRAL_NEMO } from './mistral.ts';
-import { PHI } from './phi.ts';
-import { LFM2, LLAMA4 } from './pythonic.ts';
-import { QWEN_XML } from './qwen-xml.ts';
-import type { ToolFormat } from './tool-format.ts';
+import {
+  DEEPSEEK,
+  DEEPSEEK_R1,
+  GENERIC,
+  HARMONY,
+  HERMES,
+  KIMI,
+  LLAMA3,
+  MISTRAL,
+  MISTRAL_NEMO,
+  PHI,
+} from './json-formats.ts';
+import { GEMMA, LFM2, LLAMA4 } from './literal-formats.ts';
+import { DEEPSEEK_V32, DEEPSEEK_V4, GLM, MINIMAX, QWEN_XML } from './tag-formats.ts';
+import { COHERE, NEMOTRON } from './json-call.ts';
+import type { ToolFormat } from './output-parser.ts';
 
 /** A template uses the first format whose `signs` it contains. */
 const FORMATS: readonly { format: ToolFormat; signs: readonly string[] }[] = [

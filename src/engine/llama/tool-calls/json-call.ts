@@ -1,7 +1,13 @@
+import { JsonScanner } from '../../../openai/json-scanner.ts';
+import { literal } from '../grammar-rules.ts';
 import type { CallKeys } from './call-grammar.ts';
-import { jsonName, jsonObject, jsonValue } from './json-text.ts';
-import { MalformedCall, type Parsing } from './piece-reader.ts';
-import type { CallParsing } from './tool-format.ts';
+import {
+  type CallParsing,
+  MalformedCall,
+  type Parsing,
+  type PieceReader,
+  type ToolFormat,
+} from './output-parser.ts';
 
 export const CALL_KEYS: CallKeys = { name: 'name', arguments: 'arguments' };
 
@@ -62,4 +68,109 @@ export function* callList(call: CallParsing, element: (call: CallParsing) => Par
 function* separator({ reader }: CallParsing): Parsing<',' | '}'> {
   yield* reader.space();
   return yield* reader.oneOf([',', '}']);
+}
+
+/** Nemotron Nano 2: `<TOOLCALL>[{"name": "f", "arguments": {}}]</TOOLCALL>`. */
+export const NEMOTRON = jsonList({
+  name: 'nemotron',
+  open: '<TOOLCALL>',
+  close: '</TOOLCALL>',
+  keys: CALL_KEYS,
+});
+
+/** Command R7B and A: `<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {}}]<|END_ACTION|>`. */
+export const COHERE = jsonList({
+  name: 'cohere',
+  open: '<|START_ACTION|>',
+  close: '<|END_ACTION|>',
+  keys: { name: 'tool_name', arguments: 'parameters' },
+  before: String.raw`("\"tool_call_id\":" sp "\"" [0-9]{1,3} "\"," sp)?`,
+});
+
+interface JsonListOptions {
+  name: string;
+  open: string;
+  close: string;
+  keys: CallKeys;
+  /** GBNF expression for the members before the name. Default: none. */
+  before?: string;
+}
+
+/** Returns a format that has a JSON list of calls between two texts. */
+function jsonList({ name, open, close, keys, before = '' }: JsonListOptions): ToolFormat {
+  return {
+    name,
+    openings: [open],
+    repeats: false,
+    separator: '""',
+    *parse(call) {
+      yield* call.reader.space();
+      yield* call.reader.literal('[');
+      yield* callList(call, (each) => callObject(each, keys));
+      yield* call.reader.space();
+      yield* call.reader.literal(close);
+    },
+    grammar: (grammar) => {
+      const list = grammar.list(grammar.jsonCall(keys, { before }), '"," ws');
+      return `${literal(open)} "[" ws ${list} ws "]" ${literal(close)}`;
+    },
+  };
+}
+
+/**
+ * Reads a JSON value and passes its text to `sink` as it arrives. Only finds the end of the value and checks the
+ * characters outside of strings, so the value may be invalid JSON.
+ */
+function* jsonValue(reader: PieceReader, sink: (text: string) => void): Parsing<void> {
+  yield* scan(reader, new JsonScanner(), sink);
+}
+
+function* scan(reader: PieceReader, scanner: JsonScanner, sink: (text: string) => void): Parsing<void> {
+  while (yield* reader.more()) {
+    const { rest } = reader;
+    const end = scanner.scan(rest);
+    reader.skip(end);
+    if (end > 0) sink(rest.slice(0, end));
+    if (scanner.ended) return;
+    if (end < rest.length) throw new MalformedCall();
+  }
+  throw new MalformedCall();
+}
+
+/** Reads a JSON object and passes its text to `sink` as it arrives. */
+export function* jsonObject(reader: PieceReader, sink: (text: string) => void): Parsing<void> {
+  yield* reader.expect('{');
+  yield* jsonValue(reader, sink);
+}
+
+/** Maximum length of a name as a JSON string, in UTF-16 code units. */
+const MAX_NAME = 1024;
+
+/** Reads a JSON string and returns its value. Throws `MalformedCall` if it is too long for a name. */
+function* jsonName(reader: PieceReader): Parsing<string> {
+  yield* reader.literal('"');
+  return yield* jsonNameAfterQuote(reader);
+}
+
+/** Reads a JSON string whose first quote was already read. */
+export function* jsonNameAfterQuote(reader: PieceReader): Parsing<string> {
+  let json = '"';
+  const scanner = new JsonScanner();
+  scanner.scan('"');
+  yield* scan(reader, scanner, (text) => {
+    json += text;
+    if (json.length > MAX_NAME) throw new MalformedCall();
+  });
+  const value = parseJson(json);
+  if (typeof value !== 'string') throw new MalformedCall();
+  return value;
+}
+
+/** Parses JSON. Returns undefined if it is invalid. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,10 +1,42 @@
 import type { Tool } from '../../../generation.ts';
 import { SequenceMatcher } from '../sequence-matcher.ts';
-import { CallWriter } from './call-writer.ts';
-import { type OutputPart, PartCollector } from './part-collector.ts';
-import { isSpace, MalformedCall, type Parsing, PieceReader } from './piece-reader.ts';
+import { ArgumentTypes, type ValueTypes } from './argument-types.ts';
+import type { CallGrammar } from './call-grammar.ts';
 import { HARMONY_CHANNELS, type ReasoningFormat } from './reasoning.ts';
-import type { ToolFormat } from './tool-format.ts';
+
+/** How a family of models writes calls. */
+export interface ToolFormat {
+  readonly name: string;
+  /** Texts that begin a call, or a list of calls, anywhere in the output. They can include control tokens. */
+  readonly openings: readonly string[];
+  /** Additional openings, which are recognized only at the start of the answer. */
+  readonly leadingOpenings?: (tools: readonly Tool[]) => readonly string[];
+  /**
+   * Whether another opening can follow a call. Otherwise, the output has one call, or one list of calls that `parse`
+   * parses.
+   */
+  readonly repeats: boolean;
+  /**
+   * Parses the call, or the list of calls, after an opening. Throws `MalformedCall` if the output is not a call. The
+   * output then becomes text, unless the arguments have begun.
+   */
+  readonly parse: (call: CallParsing) => Parsing<void>;
+  /** Returns a GBNF expression for what `parse` parses, including the opening. */
+  readonly grammar: (grammar: CallGrammar) => string;
+  /** Like `grammar`, for leading openings that `grammar` does not allow. Absent if `grammar` allows all of them. */
+  readonly leadingGrammar?: (grammar: CallGrammar) => string;
+  /** GBNF expression for the text between a call and the next opening. */
+  readonly separator: string;
+  /** GBNF expression for the text before the first call if a grammar constrains the whole output. Absent: none. */
+  readonly preamble?: string;
+}
+
+export interface CallParsing {
+  reader: PieceReader;
+  writer: CallWriter;
+  /** The opening that was found. */
+  opening: string;
+}
 
 export interface OutputParserOptions {
   /** Null if calls are not parsed. */
@@ -200,3 +232,299 @@ const START = '<|start|>assistant';
 const CHANNEL = '<|channel|>';
 const BODY_ENDS = ['<|end|>', '<|return|>', '<|call|>', START];
 const MAX_CHANNEL = 256;
+
+/** A part of the output of a model. `arguments` belong to the last `call`; joined, they are a JSON object. */
+export type OutputPart =
+  | { type: 'text'; text: string }
+  | { type: 'reasoning'; text: string }
+  | { type: 'arguments'; text: string }
+  | { type: 'call'; name: string };
+
+/** Maximum white space that is held back, in UTF-16 code units. */
+const MAX_SPACE = 256;
+
+/**
+ * Collects the parts of an output and joins adjacent ones. Omits white space at both ends of the reasoning, at the start
+ * of the text that follows it, before and between calls, and between the last call and the end.
+ */
+class PartCollector {
+  #parts: OutputPart[] = [];
+  #last: OutputPart['type'] | null = null;
+  /** White space at the end of the text or reasoning so far, which may be omitted. */
+  #space = '';
+  /** Whether white space at the start of the next text or reasoning is omitted. */
+  #trimsStart = false;
+
+  /** Returns the parts that were collected since the last `take`. */
+  take(): OutputPart[] {
+    const parts = this.#parts;
+    this.#parts = [];
+    return parts;
+  }
+
+  text(text: string): void {
+    this.#spaced('text', text);
+  }
+
+  beginReasoning(): void {
+    this.#space = '';
+    this.#trimsStart = true;
+  }
+
+  reasoning(text: string): void {
+    this.#spaced('reasoning', text);
+  }
+
+  endReasoning(): void {
+    this.#space = '';
+    this.#trimsStart = true;
+  }
+
+  /** Starts a call. */
+  call(name: string): void {
+    this.#space = '';
+    this.#trimsStart = false;
+    this.#last = 'call';
+    this.#parts.push({ type: 'call', name });
+  }
+
+  arguments(text: string): void {
+    this.#add('arguments', text);
+  }
+
+  /** Ends the output. */
+  end(): void {
+    if (this.#last === 'text' || this.#last === null) this.#add('text', this.#space);
+    this.#space = '';
+  }
+
+  #spaced(type: 'text' | 'reasoning', text: string): void {
+    const whole = this.#space + (this.#trimsStart ? text.trimStart() : text);
+    if (whole !== '') this.#trimsStart = false;
+    const trimmed = whole.trimEnd();
+    const keep = whole.length - trimmed.length > MAX_SPACE ? whole.length : trimmed.length;
+    this.#space = whole.slice(keep);
+    this.#add(type, whole.slice(0, keep));
+  }
+
+  #add(type: 'text' | 'reasoning' | 'arguments', text: string): void {
+    if (text === '') return;
+    this.#last = type;
+    const last = this.#parts.at(-1);
+    if (last !== undefined && last.type !== 'call' && last.type === type) last.text += text;
+    else this.#parts.push({ type, text });
+  }
+}
+
+/** A parser of text that arrives in pieces. It yields when it needs more text. */
+export type Parsing<T> = Generator<undefined, T, undefined>;
+
+/** The text is not a call, or ends inside of one. */
+export class MalformedCall extends Error {}
+
+/** Maximum length of the text of a call before its arguments, in UTF-16 code units. */
+const MAX_MARKED = 8192;
+
+/** Maximum length of the name of a function or an argument, in UTF-16 code units. */
+const MAX_NAME = 256;
+
+/** Reads text that arrives in pieces. Methods that need text throw `MalformedCall` at the end of the text. */
+export class PieceReader {
+  #text = '';
+  #at = 0;
+  #mark: number | null = null;
+  #ended = false;
+
+  push(text: string): void {
+    const from = this.#mark ?? this.#at;
+    this.#text = this.#text.slice(from) + text;
+    this.#at -= from;
+    if (this.#mark !== null) this.#mark = 0;
+  }
+
+  end(): void {
+    this.#ended = true;
+  }
+
+  /** The text that arrived and was not read. */
+  get rest(): string {
+    return this.#text.slice(this.#at);
+  }
+
+  skip(units: number): void {
+    this.#at += units;
+  }
+
+  /** Keeps the text from here on, for `unmark`. */
+  mark(): void {
+    this.#mark = this.#at;
+  }
+
+  /** Returns the text since the mark and removes the mark. */
+  unmark(): string {
+    const text = this.#mark === null ? '' : this.#text.slice(this.#mark, this.#at);
+    this.#mark = null;
+    return text;
+  }
+
+  /** Waits for at least one code unit. Returns false at the end of the text. */
+  *more(): Parsing<boolean> {
+    if (this.#mark !== null && this.#at - this.#mark > MAX_MARKED) throw new MalformedCall();
+    while (this.#at === this.#text.length) {
+      if (this.#ended) return false;
+      yield;
+    }
+    return true;
+  }
+
+  /** Returns the next code unit without reading it. */
+  *peek(): Parsing<string> {
+    if (!(yield* this.more())) throw new MalformedCall();
+    return this.#text.charAt(this.#at);
+  }
+
+  /** Throws `MalformedCall` if the next code unit is not `character`. Does not read it. */
+  *expect(character: string): Parsing<void> {
+    if ((yield* this.peek()) !== character) throw new MalformedCall();
+  }
+
+  /** Reads white space. */
+  *space(): Parsing<void> {
+    while (isSpace(yield* this.peek())) this.#at += 1;
+  }
+
+  /** Reads `text` if it is next. */
+  *optional(text: string): Parsing<boolean> {
+    return (yield* this.firstOf([text])) !== null;
+  }
+
+  /** Reads `text`. Throws `MalformedCall` if other text is next. */
+  *literal(text: string): Parsing<void> {
+    if (!(yield* this.optional(text))) throw new MalformedCall();
+  }
+
+  /** Reads the longest of these texts that is next. Throws `MalformedCall` if none is. */
+  *oneOf<T extends string>(texts: readonly T[]): Parsing<T> {
+    const found = yield* this.firstOf(texts);
+    if (found === null) throw new MalformedCall();
+    return found;
+  }
+
+  /** Reads the longest of these texts that is next. Returns null if none is, or if there is no more text. */
+  *firstOf<T extends string>(texts: readonly T[]): Parsing<T | null> {
+    for (;;) {
+      const rest = this.#text.slice(this.#at, this.#at + longest(texts));
+      const waits = texts.some((text) => text.length > rest.length && text.startsWith(rest));
+      if (waits && !this.#ended) {
+        yield;
+        continue;
+      }
+      const found = texts.filter((text) => rest.startsWith(text));
+      if (found.length === 0) return null;
+      const best = found.reduce((a, b) => (b.length > a.length ? b : a));
+      this.#at += best.length;
+      return best;
+    }
+  }
+
+  /** Reads a name that ends before one of these characters. Trims white space. */
+  *name(ends: string): Parsing<string> {
+    let name = '';
+    for (let next = yield* this.peek(); !ends.includes(next); next = yield* this.peek()) {
+      name += next;
+      this.#at += 1;
+      if (name.length > MAX_NAME) throw new MalformedCall();
+    }
+    name = name.trim();
+    if (name === '') throw new MalformedCall();
+    return name;
+  }
+
+  /** Reads until one of these sequences ends. Passes the text before it to `sink` and returns the sequence. */
+  *until<T extends string>(sequences: readonly T[], sink: (text: string) => void): Parsing<T> {
+    const matcher = new SequenceMatcher(sequences);
+    while (yield* this.more()) {
+      const { text, match, end } = matcher.push(this.rest);
+      this.skip(end);
+      if (text !== '') sink(text);
+      if (match !== null) return match as T;
+    }
+    const rest = matcher.flush();
+    if (rest !== '') sink(rest);
+    throw new MalformedCall();
+  }
+}
+
+export function isSpace(character: string): boolean {
+  return character === ' ' || character === '\n' || character === '\t' || character === '\r';
+}
+
+function longest(texts: readonly string[]): number {
+  return texts.reduce((length, text) => Math.max(length, text.length), 0);
+}
+
+/** Receives the calls of a parser. */
+export class CallWriter {
+  /** Calls that have ended. */
+  completed = 0;
+  readonly #parts: PartCollector;
+  readonly #reader: PieceReader;
+  readonly #types: ArgumentTypes;
+  #name: string | null = null;
+  #members = 0;
+
+  constructor(parts: PartCollector, reader: PieceReader, tools: readonly Tool[]) {
+    this.#parts = parts;
+    this.#reader = reader;
+    this.#types = new ArgumentTypes(tools);
+  }
+
+  /** Whether a call has begun and not ended. */
+  get isOpen(): boolean {
+    return this.#name !== null;
+  }
+
+  /**
+   * Starts a call. From here on, the text read so far is not returned as text, even if the call turns out to be
+   * malformed.
+   */
+  begin(name: string): void {
+    this.#reader.unmark();
+    this.#name = name;
+    this.#members = 0;
+    this.#parts.call(name);
+  }
+
+  /** Adds JSON text to the arguments. */
+  json(text: string): void {
+    this.#parts.arguments(text);
+  }
+
+  /** Adds a member to the arguments. Its value must follow. */
+  key(name: string): void {
+    this.json(`${this.#members === 0 ? '{' : ', '}${JSON.stringify(name)}: `);
+    this.#members += 1;
+  }
+
+  /** Returns the types of an argument of the current call, by the tool's schema. */
+  typesOf(argument: string): ValueTypes {
+    return this.#types.of(this.#name ?? '', argument);
+  }
+
+  /** Ends arguments that were added with `key`. */
+  closeArguments(): void {
+    this.json(this.#members === 0 ? '{}' : '}');
+  }
+
+  /** Ends the call. The output after it is returned as text unless it is another call. */
+  end(): void {
+    this.#name = null;
+    this.completed += 1;
+    this.#reader.mark();
+  }
+
+  /** Ends the call if it is open. The call can be complete, malformed or cut off. */
+  abandon(): void {
+    if (this.isOpen) this.end();
+  }
+}

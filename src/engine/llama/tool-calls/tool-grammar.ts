@@ -1,13 +1,11 @@
-import type { JsonSchema, Tool } from '../../../generation.ts';
 import { ServiceError } from '../../../errors.ts';
+import type { JsonSchema, Tool } from '../../../generation.ts';
 import { checkJsonSchema } from '../../../openai/json-schema.ts';
-import { isAnyOrder } from '../grammar-members.ts';
-import { GrammarRules, literal } from '../grammar-rules.ts';
-import { schemaError, unsatisfiable } from '../grammar-keywords.ts';
-import { type RawRules, SchemaGrammar } from '../grammar-schema.ts';
+import { GrammarRules, literal, schemaError, unsatisfiable } from '../grammar-rules.ts';
+import { isAnyOrder, type RawRules, SchemaGrammar } from '../grammar-schema.ts';
 import type { TokenSample } from '../grammar-work.ts';
 import { CallGrammar } from './call-grammar.ts';
-import type { ToolFormat } from './tool-format.ts';
+import type { ToolFormat } from './output-parser.ts';
 
 export interface ToolGrammarOptions {
   format: ToolFormat;

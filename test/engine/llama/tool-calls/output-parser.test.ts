@@ -1,14 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { GEMMA } from '../../../../src/engine/llama/tool-calls/gemma.ts';
-import { GLM } from '../../../../src/engine/llama/tool-calls/glm.ts';
-import { HARMONY } from '../../../../src/engine/llama/tool-calls/harmony.ts';
-import { HERMES } from '../../../../src/engine/llama/tool-calls/hermes.ts';
-import { LLAMA3 } from '../../../../src/engine/llama/tool-calls/llama3.ts';
-import { MISTRAL } from '../../../../src/engine/llama/tool-calls/mistral.ts';
-import { LFM2, LLAMA4 } from '../../../../src/engine/llama/tool-calls/pythonic.ts';
-import { QWEN_XML } from '../../../../src/engine/llama/tool-calls/qwen-xml.ts';
+import { GEMMA, LFM2, LLAMA4 } from '../../../../src/engine/llama/tool-calls/literal-formats.ts';
+import { GLM, QWEN_XML } from '../../../../src/engine/llama/tool-calls/tag-formats.ts';
+import { HARMONY, HERMES, LLAMA3, MISTRAL } from '../../../../src/engine/llama/tool-calls/json-formats.ts';
 import {
   detectReasoning,
   HARMONY_CHANNELS,

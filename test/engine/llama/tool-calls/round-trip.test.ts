@@ -5,8 +5,7 @@ import { describe, it } from 'node:test';
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
 import * as fc from 'fast-check';
 import { detectFormat } from '../../../../src/engine/llama/tool-calls/formats.ts';
-import { HARMONY } from '../../../../src/engine/llama/tool-calls/harmony.ts';
-import { LLAMA3 } from '../../../../src/engine/llama/tool-calls/llama3.ts';
+import { HARMONY, LLAMA3 } from '../../../../src/engine/llama/tool-calls/json-formats.ts';
 import { detectReasoning, reasoningOf } from '../../../../src/engine/llama/tool-calls/reasoning.ts';
 import { parse, split, tool } from './parsing.ts';
 

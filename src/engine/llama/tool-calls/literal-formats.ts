@@ -1,9 +1,164 @@
-import { isSpace, MalformedCall, type Parsing, type PieceReader } from './piece-reader.ts';
-import { escaped, PYTHON_CONSTANTS } from './raw-value.ts';
-import { parseJson } from './json-text.ts';
+import type { Tool } from '../../../generation.ts';
+import { literal } from '../grammar-rules.ts';
+import type { CallGrammar } from './call-grammar.ts';
+import { callList, parseJson } from './json-call.ts';
+import {
+  type CallParsing,
+  isSpace,
+  MalformedCall,
+  type Parsing,
+  type PieceReader,
+  type ToolFormat,
+} from './output-parser.ts';
+import { escaped, PYTHON_CONSTANTS } from './tag-formats.ts';
+
+const PYTHON_SYNTAX: LiteralSyntax = { quotes: ["'", '"'], rawQuote: null };
+
+/** LFM 2: `<|tool_call_start|>[f(a='x', b=1)]<|tool_call_end|>`. */
+export const LFM2: ToolFormat = {
+  name: 'lfm2',
+  openings: ['<|tool_call_start|>'],
+  repeats: false,
+  separator: '""',
+  *parse(call) {
+    yield* call.reader.space();
+    yield* call.reader.literal('[');
+    yield* callList(call, pythonCall);
+    yield* call.reader.space();
+    yield* call.reader.literal('<|tool_call_end|>');
+  },
+  grammar: (grammar) =>
+    `"<|tool_call_start|>[" ${grammar.list(pythonCallRule(grammar), '"," sp')} "]<|tool_call_end|>"`,
+};
+
+const PYTHON_START = '<|python_start|>';
+
+/** Llama 4: the entire output is `[f(a='x', b=1)]`, sometimes after `<|python_start|>`. */
+export const LLAMA4: ToolFormat = {
+  name: 'llama4',
+  openings: [PYTHON_START],
+  leadingOpenings: (tools) => tools.map((tool) => `[${tool.name}(`),
+  repeats: false,
+  separator: '""',
+  *parse(call) {
+    const { reader, writer, opening } = call;
+    if (opening === PYTHON_START) {
+      yield* reader.space();
+      yield* reader.literal('[');
+      yield* callList(call, pythonCall);
+      yield* reader.optional('<|python_end|>');
+      return;
+    }
+    yield* pythonArguments(call, opening.slice(1, -1));
+    writer.end();
+    yield* reader.space();
+    if ((yield* reader.oneOf([',', ']'])) === ',') yield* callList(call, pythonCall);
+  },
+  grammar: (grammar) => `"${PYTHON_START}"? "[" ${grammar.list(pythonCallRule(grammar), '"," sp')} "]"`,
+};
+
+function* pythonCall(call: CallParsing): Parsing<void> {
+  const name = yield* call.reader.name('()[]<');
+  yield* call.reader.literal('(');
+  yield* pythonArguments(call, name);
+}
+
+/** Reads arguments after their `(`, up to and including the `)`. */
+function* pythonArguments({ reader, writer }: CallParsing, name: string): Parsing<void> {
+  writer.begin(name);
+  yield* members(reader, PYTHON_SYNTAX, 0, ')', '=', (key) => {
+    writer.key(key);
+    return (json) => writer.json(json);
+  });
+  writer.closeArguments();
+}
+
+function pythonCallRule(grammar: CallGrammar): string {
+  const syntax = {
+    any: pythonValue(grammar),
+    string: pythonString(grammar),
+    rawQuote: null,
+  };
+  return grammar.anyTool((tool: Tool) => {
+    const member = (argument: string): string =>
+      `${literal(`${argument}=`)} ${grammar.literalValue(tool, argument, syntax)}`;
+    return `${literal(`${tool.name}(`)} ${grammar.members(tool, member, '"," sp')} ")"`;
+  });
+}
+
+function pythonString({ rules }: CallGrammar): string {
+  const escape = String.raw`"\\" [^\x00-\x1F]`;
+  return rules.share(String.raw`"'" ([^'\\] | ${escape})* "'" | "\"" ([^"\\] | ${escape})* "\""`);
+}
+
+function pythonValue(grammar: CallGrammar): string {
+  const { rules } = grammar;
+  const value = rules.reserve();
+  const text = pythonString(grammar);
+  const member = rules.share(`${text} ":" sp ${value}`);
+  const object = rules.share(`"{" (${member} ("," sp ${member})*)? "}"`);
+  const list = rules.share(`"[" (${value} ("," sp ${value})*)? "]"`);
+  const constant = rules.share('boolean | null | "True" | "False" | "None"');
+  rules.define(value, `${object} | ${list} | ${text} | number | ${constant}`);
+  return value;
+}
+
+const OPENING = '<|tool_call>call:';
+const QUOTE = '<|"|>';
+const END = '<tool_call|>';
+
+const GEMMA_SYNTAX: LiteralSyntax = { quotes: ['"'], rawQuote: QUOTE };
+
+/** Gemma 4: `<|tool_call>call:f{a:<|"|>x<|"|>,b:{c:[1,true]}}<tool_call|>`. */
+export const GEMMA: ToolFormat = {
+  name: 'gemma',
+  openings: [OPENING],
+  repeats: true,
+  separator: '""',
+  *parse({ reader, writer }) {
+    const name = yield* reader.name('{<');
+    yield* reader.literal('{');
+    writer.begin(name);
+    yield* members(reader, GEMMA_SYNTAX, 0, '}', ':', (key) => {
+      writer.key(key);
+      return (json) => writer.json(json);
+    });
+    writer.closeArguments();
+    yield* reader.space();
+    yield* reader.literal(END);
+  },
+  grammar: (grammar) => {
+    const syntax = {
+      any: gemmaValue(grammar),
+      string: gemmaString(grammar),
+      rawQuote: QUOTE,
+    };
+    const call = grammar.anyTool((tool) => {
+      const member = (argument: string): string =>
+        `${literal(`${argument}:`)} ${grammar.literalValue(tool, argument, syntax)}`;
+      return `${literal(`${tool.name}{`)} ${grammar.members(tool, member, '","')} "}"`;
+    });
+    return `${literal(OPENING)} ${call} ${literal(END)}`;
+  },
+};
+
+function gemmaString(grammar: CallGrammar): string {
+  return grammar.rules.share(`${literal(QUOTE)} ${grammar.textUntil(QUOTE)}`);
+}
+
+function gemmaValue(grammar: CallGrammar): string {
+  const { rules } = grammar;
+  const value = rules.reserve();
+  const text = gemmaString(grammar);
+  const member = rules.share(`[a-zA-Z0-9_.-]+ ":" ${value}`);
+  const object = rules.share(`"{" (${member} ("," ${member})*)? "}"`);
+  const list = rules.share(`"[" (${value} ("," ${value})*)? "]"`);
+  rules.define(value, `${object} | ${list} | ${text} | number | boolean | null`);
+  return value;
+}
 
 /** The syntax of values that are converted to JSON. */
-export interface LiteralSyntax {
+interface LiteralSyntax {
   /** Texts that begin and end a string with escape sequences as in Python. */
   quotes: readonly string[];
   /** A text that begins and ends a string without escape sequences. Null if the syntax has none. */
@@ -59,7 +214,7 @@ function* object(
  * Reads members, separated by commas, up to and including `end`. A member is a key, `assign` and a value. `begin` is
  * called with each key and returns the sink for its value.
  */
-export function* members(
+function* members(
   reader: PieceReader,
   syntax: LiteralSyntax,
   depth: number,
