@@ -3,13 +3,13 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { limitLeft, limitsSet, limitText } from '../../console/src/format/limits.ts';
-import { changesOf } from '../../console/src/pages/operator/audit-detail.ts';
 import {
+  changesOf,
   ACTION_LABELS,
   actionLabel,
   partsOf,
   standaloneLabel,
-} from '../../console/src/pages/operator/action-labels.ts';
+} from '../../console/src/pages/operator/audit-texts.ts';
 import { checksOf } from '../../console/src/pages/operator/health-checks.ts';
 import { recent, smooth } from '../../console/src/pages/operator/load-figures.ts';
 import type { AuditAction } from '../../src/accounts/audit.ts';

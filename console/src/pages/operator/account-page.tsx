@@ -1,22 +1,28 @@
 import { UserPlus } from 'lucide-react';
+import { lazy, Suspense, useMemo } from 'react';
 import { useParams } from 'wouter';
-import { useRead } from '../../api/queries.ts';
-import { Button } from '../../components/button.tsx';
+import type { ResponseOf, ItemOf } from '../../api/client.ts';
+import { useRead, type QueryState, both } from '../../api/queries.ts';
+import { COLORS } from '../../charts/colors.ts';
+import { Button, ButtonLink } from '../../components/button.tsx';
+import { Card, Figure } from '../../components/card.tsx';
+import { LimitMeter } from '../../components/limit-meter.tsx';
+import { TextLink, Link } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
-import { Notice } from '../../components/states.tsx';
+import { Notice, Skeleton, SkeletonRows } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
+import { exactMoney, money } from '../../format/money.ts';
+import { compact, percent, whole } from '../../format/number.ts';
+import { utcSpan, utcTick } from '../../format/time.ts';
 import { InvitationsCard } from '../../members/invitations-card.tsx';
 import { InviteDialog } from '../../members/invite-dialog.tsx';
 import { MembersCard } from '../../members/members-card.tsx';
-import { TextLink } from '../../components/link.tsx';
-import { useQueryState } from '../../state/url-query.ts';
-import { AccountActions } from './account-actions.tsx';
-import { AccountAudit } from './account-audit.tsx';
-import { AccountKeys } from './account-keys.tsx';
-import { AccountLimits } from './account-limits.tsx';
-import { AccountUsage } from './account-usage.tsx';
+import { AccountActions } from './account-changes.tsx';
 import { AccountState, PlanName, type Account } from './account-labels.tsx';
+import { actionLabel } from './audit-texts.ts';
+import { ActorName, SubjectName, useNames } from './audit-names.tsx';
+import { useQueryState } from '../../state/url-query.ts';
 
 const PARENT = { label: 'Accounts', to: '/operator/accounts' };
 
@@ -115,5 +121,287 @@ function State({ account: { status, plan }, lost }: { account: Account; lost: bo
       All requests of this account are refused. Add the plan {plan} to the configuration file, or choose
       another <TextLink to="/operator/plans">plan</TextLink> for the account.
     </Notice>
+  );
+}
+
+const EVERY_MS = 5000;
+
+interface AccountLimitsProps {
+  account: Account;
+  plans: QueryState<ResponseOf<'listPlans'>>;
+}
+
+/** Usage of the limits of an account's plan. */
+function AccountLimits({ account, plans }: AccountLimitsProps) {
+  return (
+    <Card
+      title="Limits"
+      hint={
+        <>
+          Set by the <TextLink to="/operator/plans">plan</TextLink> and shared by all keys of the account
+        </>
+      }
+    >
+      <Loaded query={plans} loading={<Skeleton className="h-24 w-full" />}>
+        {({ data }) => {
+          const plan = data.find((one) => (account.plan === null ? one.default : one.name === account.plan));
+          if (plan === undefined)
+            return <p className="text-sm text-ink-3">This account has no plan, so it has no limits.</p>;
+          const { limits } = plan;
+          return limits === null ? (
+            <p className="text-sm text-ink-3">
+              All requests are refused because the plan is not in the configuration.
+            </p>
+          ) : (
+            <div className="space-y-5">
+              <LimitMeters accountId={account.id} model={null} />
+              {Object.keys(limits.models ?? {}).map((model) => (
+                <section key={model}>
+                  <h3 className="mb-3 truncate text-xs font-medium text-ink-2" title={model}>
+                    {model}
+                  </h3>
+                  <LimitMeters accountId={account.id} model={model} />
+                </section>
+              ))}
+            </div>
+          );
+        }}
+      </Loaded>
+    </Card>
+  );
+}
+
+/** Usage of the limits for one model. If `model` is null: of the limits for all models together. */
+function LimitMeters({ accountId, model }: { accountId: string; model: string | null }) {
+  const query = { account_id: accountId, ...(model !== null && { model }) };
+  const limits = useRead('readLimits', { query }, { everyMs: EVERY_MS });
+  return (
+    <Loaded query={limits} loading={<Skeleton className="h-24 w-full" />}>
+      {({ data }) => {
+        const own = data.filter((limitStatus) => limitStatus.model === model);
+        if (own.length === 0) return <p className="text-sm text-ink-3">No overall limits</p>;
+        return (
+          <ul className="space-y-4">
+            {own.map((limitStatus) => (
+              <li key={limitStatus.limit}>
+                <LimitMeter limitStatus={limitStatus} />
+              </li>
+            ))}
+          </ul>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+const Chart = lazy(() => import('../../charts/chart.tsx'));
+
+type Usage = ItemOf<'readUsage'>;
+
+const HEIGHT = 140;
+
+/** Usage of an account this month. */
+function AccountUsage({ accountId }: { accountId: string }) {
+  const all = useRead('readUsage', { query: { account_id: accountId } }, { everyMs: 60_000 });
+  const days = useRead('readUsage', { query: { account_id: accountId, by: 'day' } }, { everyMs: 60_000 });
+  return (
+    <Card
+      title="Usage this month"
+      hint="Calendar month in UTC"
+      actions={
+        <div className="flex flex-wrap gap-2">
+          <ButtonLink size="small" to={`/usage?account=${accountId}`}>
+            Usage
+          </ButtonLink>
+          <ButtonLink size="small" to={`/requests?account=${accountId}`}>
+            Requests
+          </ButtonLink>
+        </div>
+      }
+    >
+      <Loaded query={both(all, days)} loading={<Skeleton className="h-40 w-full" />}>
+        {([sums, byDay]) => (
+          <div className="grid gap-6 lg:grid-cols-[18rem_minmax(0,1fr)]">
+            <Sums usage={sums.data[0]} />
+            <Days days={byDay.data} readAt={days.dataUpdatedAt} />
+          </div>
+        )}
+      </Loaded>
+    </Card>
+  );
+}
+
+function Sums({ usage }: { usage: Usage | undefined }) {
+  const {
+    requests = 0,
+    errors = 0,
+    prompt_tokens: prompt = 0,
+    completion_tokens: completion = 0,
+    cost_usd: cost = '0',
+  } = usage ?? {};
+  return (
+    <dl className="grid grid-cols-2 content-start gap-x-4 gap-y-5">
+      <Figure label="Cost" value={<span title={exactMoney(cost)}>{money(cost)}</span>} />
+      <Figure label="Requests" value={whole(requests)} />
+      <Figure
+        label="Tokens"
+        value={compact(prompt + completion)}
+        note={`${compact(prompt)} in, ${compact(completion)} out`}
+      />
+      <Figure
+        label="Errors"
+        value={requests === 0 ? '—' : percent(errors / requests)}
+        note={`${whole(errors)} of ${whole(requests)}`}
+      />
+    </dl>
+  );
+}
+
+/** `readAt` in Unix milliseconds. */
+function Days({ days, readAt }: { days: readonly Usage[]; readAt: number }) {
+  const { times, series } = useMemo(() => {
+    const byDay = new Map(days.map((row) => [row.day, row]));
+    const month = daysOfMonth(new Date(readAt));
+    return {
+      times: month.map((day) => Date.parse(day) / 1000),
+      series: [
+        {
+          label: 'Prompt tokens',
+          color: COLORS.prompt,
+          shape: 'bar' as const,
+          values: month.map((day) => byDay.get(day)?.prompt_tokens ?? 0),
+        },
+        {
+          label: 'Completion tokens',
+          color: COLORS.completion,
+          shape: 'bar' as const,
+          values: month.map((day) => byDay.get(day)?.completion_tokens ?? 0),
+        },
+      ],
+    };
+  }, [days, readAt]);
+  return (
+    <Suspense fallback={<Skeleton className="h-[168px] w-full" />}>
+      <Chart
+        label="Tokens per day"
+        times={times}
+        series={series}
+        unit="count"
+        partial={times.length - 1}
+        formatTime={utcSpan('day')}
+        formatTick={utcTick('day')}
+        height={HEIGHT}
+      />
+    </Suspense>
+  );
+}
+
+/** Returns the UTC days of the month up to `now`, such as `2026-11-21`. */
+function daysOfMonth(now: Date): string[] {
+  const month = now.toISOString().slice(0, 8);
+  return Array.from({ length: now.getUTCDate() }, (_, index) => month + String(index + 1).padStart(2, '0'));
+}
+
+type Key = ItemOf<'listKeys'>;
+
+/** Maximum page size of the API. */
+const PAGE = 1000;
+/** Number of keys listed here. */
+const KEYS_SHOWN = 5;
+
+/** Counts the keys of an account and lists those used last. */
+function AccountKeys({ accountId }: { accountId: string }) {
+  const keys = useRead('listKeys', { query: { account_id: accountId, limit: PAGE } });
+  return (
+    <Card
+      title="API keys"
+      hint={keys.data && countsOf(keys.data.data, keys.data.next_cursor !== null)}
+      actions={
+        <ButtonLink size="small" to={`/keys?account=${accountId}`}>
+          View all keys
+        </ButtonLink>
+      }
+    >
+      <Loaded query={keys} loading={<Skeleton className="h-24 w-full" />}>
+        {({ data }) => <LastUsed accountId={accountId} keys={data} />}
+      </Loaded>
+    </Card>
+  );
+}
+
+function countsOf(keys: readonly Key[], more: boolean): string {
+  const count = (status: Key['status']) => keys.filter((key) => key.status === status).length;
+  const counts = (['live', 'revoked', 'expired'] as const)
+    .map((status) => ({ status, number: count(status) }))
+    .filter(({ status, number }) => status === 'live' || number > 0)
+    .map(({ status, number }) => `${whole(number)} ${status === 'live' ? 'active' : status}`);
+  return `${counts.join(', ')}${more ? ' (first 1,000 keys)' : ''}`;
+}
+
+function LastUsed({ accountId, keys }: { accountId: string; keys: readonly Key[] }) {
+  const used = keys
+    .filter(({ status }) => status === 'live')
+    .toSorted((a, b) => (b.last_used_at ?? '').localeCompare(a.last_used_at ?? ''))
+    .slice(0, KEYS_SHOWN);
+  if (used.length === 0) return <p className="text-sm text-ink-3">No active keys</p>;
+  return (
+    <ul className="divide-y divide-line text-sm">
+      {used.map(({ id, name, last_four: lastFour, last_used_at: at }) => (
+        <li key={id} className="flex items-baseline justify-between gap-4 py-2 first:pt-0 last:pb-0">
+          <Link
+            to={`/keys?account=${accountId}&key=${id}`}
+            className="min-w-0 truncate font-medium hover:underline"
+          >
+            {name} <span className="font-mono text-xs font-normal text-ink-3">…{lastFour}</span>
+          </Link>
+          <span className="shrink-0 text-xs text-ink-3">
+            {at === null ? 'Never used' : <Time at={at} relative />}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const CHANGES_SHOWN = 8;
+
+/** The latest audit log entries of an account. */
+function AccountAudit({ accountId }: { accountId: string }) {
+  const audit = useRead('listAudit', { query: { account_id: accountId, limit: CHANGES_SHOWN } });
+  const names = useNames();
+  return (
+    <Card
+      title="Recent changes"
+      actions={
+        <ButtonLink size="small" to={`/operator/audit?of=${accountId}`}>
+          View audit log
+        </ButtonLink>
+      }
+      flush
+    >
+      <Loaded
+        query={audit}
+        loading={<SkeletonRows rows={3} />}
+        empty={<p className="px-4 pb-5 text-sm text-ink-3 sm:px-5">No changes yet</p>}
+      >
+        {({ data }) => (
+          <ul className="divide-y divide-line text-sm">
+            {data.map((entry) => (
+              <li
+                key={entry.id}
+                className="flex flex-wrap items-baseline gap-x-4 gap-y-0.5 px-4 py-2.5 sm:px-5"
+              >
+                <span className="min-w-0 flex-1 basis-60">
+                  {actionLabel(entry.action)} <SubjectName entry={entry} names={names} />
+                </span>
+                <span className="text-xs text-ink-3">
+                  <ActorName actor={entry.actor} names={names} />, <Time at={entry.at} relative />
+                </span>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Loaded>
+    </Card>
   );
 }

@@ -1,12 +1,30 @@
-import { Plus } from 'lucide-react';
-import { useState } from 'react';
+import { Plus, Layers, SearchX } from 'lucide-react';
+import { useState, useEffect, type ReactNode, useId, type SubmitEvent } from 'react';
+import { useLocation } from 'wouter';
+import type { ItemOf, ApiError } from '../../api/client.ts';
+import { useList, useRead, useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
+import { Card } from '../../components/card.tsx';
+import { Dialog, FormActions } from '../../components/dialog.tsx';
+import { useFieldErrors } from '../../components/field-errors.ts';
+import { Field, TextField } from '../../components/field.tsx';
+import { FormError } from '../../components/form-error.tsx';
+import { Link } from '../../components/link.tsx';
+import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
+import { SearchField } from '../../components/search-field.tsx';
+import { Select } from '../../components/select.tsx';
+import { EmptyState, Skeleton } from '../../components/states.tsx';
+import { ListFooter, Table, type Column } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
-import { useQueryState } from '../../state/url-query.ts';
-import { AccountsList } from './accounts-list.tsx';
-import { NewAccount } from './new-account.tsx';
+import { Time } from '../../components/time.tsx';
+import { exactMoney, moneyColumn } from '../../format/money.ts';
+import { compact, whole } from '../../format/number.ts';
+import { STATUS_LABELS, type Account, AccountState, PlanName } from './account-labels.tsx';
+import { chosenPlan, planChoice, planChoices } from './plan-choices.ts';
 import { UsersList } from './users-list.tsx';
+import { useHrefWithAccount } from '../../state/account.ts';
+import { useQueryState } from '../../state/url-query.ts';
 
 type View = 'accounts' | 'users';
 
@@ -42,5 +60,273 @@ export default function AccountsPage() {
       />
       <NewAccount open={creating} onClose={() => setCreating(false)} />
     </Page>
+  );
+}
+
+/** Maximum page size of the API. Search runs in the browser. */
+const PAGE = 1000;
+const ANY = 'any';
+
+/** All accounts with their usage this month. */
+function AccountsList({ onNew }: { onNew: () => void }) {
+  const accounts = useList('listAccounts', { query: { limit: PAGE } });
+  const usage = useRead('readUsage', { query: { by: 'account' } });
+  const plans = useRead('listPlans', undefined);
+  const [query, change] = useQueryState();
+  const [, navigate] = useLocation();
+  const hrefOf = useHrefWithAccount();
+  const defaultPlan = plans.data?.data.find((plan) => plan.default)?.name;
+  const wanted = { text: query.get('q') ?? '', status: query.get('status'), plan: query.get('plan') };
+  const narrowed = wanted.text !== '' || wanted.status !== null || wanted.plan !== null;
+  const { hasMore, isReadingMore, more } = accounts;
+  useEffect(() => {
+    // Filters apply to all accounts, so all of them are loaded.
+    if (narrowed && hasMore && !isReadingMore) more();
+  });
+  const used = new Map(usage.data?.data.map((row) => [row.account_id, row]));
+  const clear = () => change({ q: null, status: null, plan: null });
+  return (
+    <Card flush className="mt-4">
+      <Filters plans={plans.data?.data.map(({ name }) => name) ?? []} />
+      <Loaded
+        query={accounts}
+        empty={
+          <EmptyState
+            icon={Layers}
+            title="No accounts yet"
+            action={<Button onClick={onNew}>Create account</Button>}
+          >
+            An account owns API keys. Its plan limits their combined usage.
+          </EmptyState>
+        }
+      >
+        {(loaded) => {
+          const shown = loaded.filter((account) => matches(account, wanted, defaultPlan));
+          if (shown.length === 0 && !hasMore) {
+            return (
+              <EmptyState
+                icon={SearchX}
+                title="No matching accounts"
+                action={<Button onClick={clear}>Clear filters</Button>}
+              />
+            );
+          }
+          return (
+            <>
+              <Table
+                label="Accounts"
+                columns={accountColumns({ used, defaultPlan, isLoaded: usage.data !== undefined })}
+                rows={shown}
+                keyOf={({ id }) => id}
+                onOpen={({ id }) => navigate(hrefOf(`/operator/accounts/${id}`))}
+              />
+              <ListFooter
+                shown={shown.length}
+                what={shown.length === 1 ? 'account' : 'accounts'}
+                hasMore={hasMore}
+                busy={isReadingMore}
+                onMore={more}
+              />
+            </>
+          );
+        }}
+      </Loaded>
+    </Card>
+  );
+}
+
+interface Wanted {
+  text: string;
+  status: string | null;
+  plan: string | null;
+}
+
+function matches(account: Account, { text, status, plan }: Wanted, defaultPlan: string | undefined): boolean {
+  if (status !== null && account.status !== status) return false;
+  if (plan !== null && (account.plan ?? defaultPlan) !== plan) return false;
+  const words = text.trim().toLowerCase();
+  return account.name.toLowerCase().includes(words) || account.id.includes(words);
+}
+
+function Filters({ plans }: { plans: readonly string[] }) {
+  const [query, change] = useQueryState();
+  const plan = query.get('plan');
+  const names = plan === null || plans.includes(plan) ? plans : [plan, ...plans];
+  return (
+    <div className="flex flex-wrap items-center gap-2 border-b border-line p-3 sm:px-5">
+      <SearchField
+        label="Search by name or ID"
+        className="w-full sm:w-64"
+        value={query.get('q') ?? ''}
+        onChange={(q) => change({ q }, { replace: true })}
+      />
+      <Select
+        small
+        label="Status"
+        value={query.get('status') ?? ANY}
+        choices={[
+          { value: ANY, label: 'Any status' },
+          ...Object.entries(STATUS_LABELS).map(([value, label]) => ({ value, label })),
+        ]}
+        onChange={(status) => change({ status: status === ANY ? null : status })}
+      />
+      <Select
+        small
+        label="Plan"
+        value={plan ?? ''}
+        choices={[{ value: '', label: 'Any plan' }, ...names.map((name) => ({ value: name, label: name }))]}
+        onChange={(name) => change({ plan: name })}
+      />
+    </div>
+  );
+}
+
+type Usage = ItemOf<'readUsage'>;
+
+interface ColumnData {
+  /** Usage of each account this month; accounts without usage are missing. */
+  used: ReadonlyMap<string | null, Usage>;
+  isLoaded: boolean;
+  /** Name of the default plan. */
+  defaultPlan: string | undefined;
+}
+
+/** The columns of the list of accounts. */
+function accountColumns({ used, isLoaded, defaultPlan }: ColumnData): Column<Account>[] {
+  const amount = moneyColumn([...used.values()].map((usage) => usage.cost_usd));
+  const cost = (usd: string) => <span title={exactMoney(usd)}>{amount(usd)}</span>;
+  const figure = (account: Account, write: (usage: Usage | undefined) => ReactNode): ReactNode =>
+    isLoaded ? write(used.get(account.id)) : <Skeleton className="ml-auto h-4 w-12" />;
+  return [
+    { name: 'account', heading: 'Account', grow: true, cell: (account) => <Name account={account} /> },
+    { name: 'status', heading: 'Status', from: 'sm', cell: ({ status }) => <AccountState status={status} /> },
+    {
+      name: 'plan',
+      heading: 'Plan',
+      from: 'md',
+      cell: ({ plan }) => <PlanName plan={plan} defaultPlan={defaultPlan} />,
+    },
+    {
+      name: 'created',
+      heading: 'Created',
+      from: 'lg',
+      cell: ({ created_at: at }) => <Time at={at} relative />,
+    },
+    {
+      name: 'requests',
+      heading: 'Requests',
+      numeric: true,
+      from: 'lg',
+      cell: (account) => figure(account, (usage) => whole(usage?.requests ?? 0)),
+    },
+    {
+      name: 'tokens',
+      heading: 'Tokens',
+      numeric: true,
+      from: 'md',
+      cell: (account) => figure(account, tokens),
+    },
+    {
+      name: 'cost',
+      heading: 'Cost this month',
+      numeric: true,
+      cell: (account) => figure(account, (usage) => cost(usage?.cost_usd ?? '0')),
+    },
+  ];
+}
+
+function tokens(usage: Usage | undefined): ReactNode {
+  const count = usage === undefined ? 0 : usage.prompt_tokens + usage.completion_tokens;
+  return <span title={whole(count)}>{compact(count)}</span>;
+}
+
+function Name({ account: { id, name, status } }: { account: Account }) {
+  return (
+    <>
+      <Link to={`/operator/accounts/${id}`} className="block max-w-full truncate font-medium hover:underline">
+        {name}
+      </Link>
+      <span className="flex items-center gap-2 text-xs">
+        <span className="sm:hidden">
+          <AccountState status={status} />
+        </span>
+        <span className="truncate font-mono text-2xs text-ink-3">{id}</span>
+      </span>
+    </>
+  );
+}
+
+/** Creates an account, then invites its first owner. */
+function NewAccount({ open, onClose }: { open: boolean; onClose: () => void }) {
+  const form = useId();
+  const [, navigate] = useLocation();
+  const create = useAction('createAccount', {
+    changes: ['listAccounts', 'listPlans'],
+    done: ({ name }) => `Account ${name} created`,
+    quiet: true,
+  });
+  const { reset } = create;
+  useEffect(() => {
+    if (open) reset();
+  }, [open, reset]);
+  return (
+    <Dialog
+      modal
+      open={open}
+      onClose={onClose}
+      title="Create account"
+      hint="An account owns API keys. You can invite its owner in the next step."
+      actions={<FormActions form={form} action="Create account" busy={create.isPending} onCancel={onClose} />}
+    >
+      <AccountForm
+        id={form}
+        error={create.error}
+        onSubmit={(body) =>
+          create.mutate(
+            { body },
+            { onSuccess: ({ id }) => navigate(`/operator/accounts/${id}?invite=owner`) },
+          )
+        }
+      />
+    </Dialog>
+  );
+}
+
+interface AccountFormProps {
+  id: string;
+  error: ApiError | null;
+  onSubmit: (account: { name: string; plan: string | null }) => void;
+}
+
+function AccountForm({ id, error, onSubmit }: AccountFormProps) {
+  const plans = useRead('listPlans', undefined);
+  const [name, setName] = useState('');
+  const [plan, setPlan] = useState(planChoice(null));
+  const errorAt = useFieldErrors(error);
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    onSubmit({ name, plan: chosenPlan(plan) });
+  };
+  return (
+    <form id={id} onSubmit={submit} className="space-y-4">
+      <TextField
+        label="Name"
+        required
+        maxLength={100}
+        autoComplete="off"
+        value={name}
+        onChange={({ target }) => setName(target.value)}
+        hint="For example, the name of a company or team"
+        error={errorAt('name', name)}
+      />
+      <Field
+        label="Plan"
+        hint="Limits the combined usage of all keys of the account"
+        error={errorAt('plan', plan)}
+      >
+        <Select value={plan} choices={planChoices(plans.data?.data ?? [])} onChange={setPlan} />
+      </Field>
+      <FormError error={error} fields={['name', 'plan']} />
+    </form>
   );
 }

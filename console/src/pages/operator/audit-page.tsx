@@ -1,17 +1,28 @@
 import { ScrollText, SearchX } from 'lucide-react';
-import { useEffect } from 'react';
+import { useEffect, type ReactNode } from 'react';
 import { useList } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { Page } from '../../components/page.tsx';
+import { DetailList } from '../../components/detail-list.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import { TextLink } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
+import { Page } from '../../components/page.tsx';
+import { SearchSelect } from '../../components/search-select.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { ListFooter, Table } from '../../components/table.tsx';
+import { ListFooter, Table, type Column } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
+import { exactTime } from '../../format/time.ts';
+import {
+  type Entry,
+  actionLabel,
+  ACTION_LABELS,
+  partsOf,
+  standaloneLabel,
+  changesOf,
+} from './audit-texts.ts';
+import { ActorName, SubjectName, useNames, type Named } from './audit-names.tsx';
 import { useQueryState } from '../../state/url-query.ts';
-import { auditColumns } from './audit-columns.tsx';
-import { AuditDialog } from './audit-dialog.tsx';
-import { AuditFilters } from './audit-filters.tsx';
-import type { Entry } from './action-labels.ts';
-import { useNames } from './names.ts';
 
 const PAGE = 50;
 
@@ -88,4 +99,229 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
 /** Returns a filter parameter, if it is set. */
 function given<Name extends string>(name: Name, value: string | null): Partial<Record<Name, string>> {
   return value === null ? {} : ({ [name]: value } as Record<Name, string>); // A computed key has the type `string`.
+}
+
+type Names = ReadonlyMap<string, Named>;
+
+/** The columns of the audit log; `onOpen` shows the details of an entry. */
+function auditColumns(names: Names, onOpen: (entry: Entry) => void): Column<Entry>[] {
+  return [
+    {
+      name: 'what',
+      heading: 'Event',
+      grow: true,
+      cell: (entry) => <EventCell entry={entry} names={names} onOpen={onOpen} />,
+    },
+    {
+      name: 'who',
+      heading: 'Actor',
+      from: 'md',
+      cell: ({ actor }) => (
+        <Truncated>
+          <ActorName actor={actor} names={names} />
+        </Truncated>
+      ),
+    },
+    {
+      name: 'account',
+      heading: 'Account',
+      from: 'lg',
+      cell: ({ account_id: id }) =>
+        id === null ? <span className="text-ink-3">—</span> : <Truncated>{nameOf(id, names)}</Truncated>,
+    },
+    { name: 'ip', heading: 'IP address', from: 'xl', cell: ({ ip }) => <IpAddress ip={ip} /> },
+    { name: 'at', heading: 'Time', numeric: true, from: 'sm', cell: ({ at }) => <Time at={at} /> },
+  ];
+}
+
+const nameOf = (accountId: string, names: Names): string =>
+  names.get(`account:${accountId}`)?.name ?? accountId;
+
+/** One truncated line; the details show the full text. */
+function Truncated({ children }: { children: ReactNode }) {
+  return <span className="block max-w-48 truncate">{children}</span>;
+}
+
+interface EventCellProps {
+  entry: Entry;
+  names: Names;
+  onOpen: (entry: Entry) => void;
+}
+
+function EventCell({ entry, names, onOpen }: EventCellProps) {
+  return (
+    <span className="block truncate">
+      <button type="button" className="text-left hover:underline" onClick={() => onOpen(entry)}>
+        {actionLabel(entry.action)}
+      </button>{' '}
+      <SubjectName entry={entry} names={names} />
+      <span className="block truncate text-xs text-ink-3 md:hidden">
+        <ActorName actor={entry.actor} names={names} />
+        <span className="sm:hidden">
+          , <Time at={entry.at} />
+        </span>
+      </span>
+    </span>
+  );
+}
+
+/** The IP address of the actor; null: the command line or the service. */
+function IpAddress({ ip }: { ip: string | null }) {
+  if (ip === null) return <span className="text-ink-3">Local</span>;
+  return <span className="font-mono text-xs">{ip}</span>;
+}
+
+/** Filters the audit log by actor, event, subject and account. */
+function AuditFilters({ names }: { names: Names }) {
+  const [query, change] = useQueryState();
+  const narrowed = ['actor', 'action', 'subject', 'of'].some((name) => query.has(name));
+  const choices = (...kinds: readonly string[]) =>
+    [...names].flatMap(([value, { name, hint }]) =>
+      kinds.includes(partsOf(value).kind) ? [{ value, label: name, hint }] : [],
+    );
+  const accounts = choices('account').map((choice) => ({ ...choice, value: partsOf(choice.value).id }));
+  return (
+    <div className="grid grid-cols-2 items-center gap-2 border-b border-line p-3 sm:px-5 lg:flex lg:flex-wrap">
+      <SearchSelect
+        label="Actor"
+        any="Any actor"
+        value={query.get('actor')}
+        choices={[
+          { value: 'service', label: 'Service' },
+          { value: 'visitor', label: 'Visitor', hint: 'not signed in' },
+          ...choices('user', 'key'),
+        ]}
+        typed={typedName}
+        onChange={(actor) => change({ actor })}
+        className="lg:w-44"
+      />
+      <SearchSelect
+        label="Event"
+        any="Any event"
+        value={query.get('action')}
+        choices={Object.keys(ACTION_LABELS).map((action) => ({
+          value: action,
+          label: standaloneLabel(action),
+          hint: action,
+        }))}
+        onChange={(action) => change({ action })}
+        className="lg:w-44"
+      />
+      <SearchSelect
+        label="Subject"
+        any="Any subject"
+        value={query.get('subject')}
+        choices={choices('account', 'user', 'key')}
+        typed={typedName}
+        onChange={(subject) => change({ subject })}
+        className="lg:w-44"
+      />
+      <SearchSelect
+        label="Account"
+        any="Any account"
+        value={query.get('of')}
+        choices={accounts}
+        onChange={(of) => change({ of })}
+        className="lg:w-44"
+      />
+      {narrowed && (
+        <Button
+          size="small"
+          kind="quiet"
+          onClick={() => change({ actor: null, action: null, subject: null, of: null })}
+        >
+          Clear filters
+        </Button>
+      )}
+    </div>
+  );
+}
+
+/** Accepts names that no list contains: `cli:ops`, `plan:free`, deleted users. */
+const typedName = (text: string): string | null => (/^[a-z]+:\S+$/.test(text) ? text : null);
+
+interface AuditDialogProps {
+  /** Null: closed. */
+  entry: Entry | null;
+  names: ReadonlyMap<string, Named>;
+  onClose: () => void;
+}
+
+/** The details of an audit log entry. */
+function AuditDialog({ entry, names, onClose }: AuditDialogProps) {
+  return (
+    <Dialog
+      side
+      open={entry !== null}
+      onClose={onClose}
+      title={
+        entry && (
+          <>
+            {actionLabel(entry.action)} <SubjectName entry={entry} names={names} />
+          </>
+        )
+      }
+      hint={entry === null ? undefined : exactTime(entry.at)}
+    >
+      {entry && <Details entry={entry} names={names} />}
+    </Dialog>
+  );
+}
+
+function Details({ entry, names }: { entry: Entry; names: ReadonlyMap<string, Named> }) {
+  const { actor, ip, action, subject, account_id: accountId, id, at } = entry;
+  const changes = changesOf(entry);
+  return (
+    <div className="space-y-6">
+      {changes.length > 0 && (
+        <section>
+          <h3 className="mb-2 text-xs font-medium text-ink-3">Details</h3>
+          <ul className="divide-y divide-line rounded-lg border border-line text-sm">
+            {changes.map(({ field, from, to }) => (
+              <li key={field} className="px-4 py-3">
+                <span className="block text-xs text-ink-3">{field}</span>
+                {from !== null && <del className="block break-words text-ink-3">{from}</del>}
+                <span className="block break-words">{to}</span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      <DetailList
+        details={[
+          { label: 'Time', value: <Time at={at} /> },
+          { label: 'Actor', value: <ActorName actor={actor} names={names} /> },
+          { label: 'IP address', value: <IpAddress ip={ip} /> },
+          ...(accountId === null
+            ? []
+            : [
+                {
+                  label: 'Account',
+                  value: (
+                    <TextLink to={`/operator/accounts/${accountId}`}>
+                      {names.get(`account:${accountId}`)?.name ?? accountId}
+                    </TextLink>
+                  ),
+                },
+              ]),
+          { label: 'Event type', value: <Mono>{action}</Mono> },
+          { label: 'Actor ID', value: <Mono>{actor}</Mono> },
+          { label: 'Subject ID', value: <Mono>{subject}</Mono> },
+          { label: 'Event ID', value: <Mono>{id}</Mono> },
+        ]}
+      />
+      <p className="flex flex-wrap gap-x-4 gap-y-1 text-sm">
+        <TextLink to={`/operator/audit?actor=${encodeURIComponent(actor)}`}>
+          All events by this actor
+        </TextLink>
+        <TextLink to={`/operator/audit?subject=${encodeURIComponent(subject)}`}>
+          All events for this subject
+        </TextLink>
+      </p>
+    </div>
+  );
+}
+
+function Mono({ children }: { children: string }) {
+  return <span className="font-mono text-xs break-all">{children}</span>;
 }

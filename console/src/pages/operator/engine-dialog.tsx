@@ -1,9 +1,12 @@
 import { CircleSlash, Play, RotateCw } from 'lucide-react';
 import { useState } from 'react';
-import { useAction } from '../../api/queries.ts';
+import { useAction, useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { Dialog } from '../../components/dialog.tsx';
+import { Confirm } from '../../components/confirm.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import { EngineStatus } from '../../components/engine-status.tsx';
+import { TextLink } from '../../components/link.tsx';
 import { Meter } from '../../components/meter.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { Notice } from '../../components/states.tsx';
@@ -11,10 +14,6 @@ import { Time } from '../../components/time.tsx';
 import { bytes, counted, oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration, wait } from '../../format/time.ts';
 import { cacheShare, orUnknown, locationOf, uptimeMs, type Engine } from './engine-columns.tsx';
-import { EngineStatus } from '../../components/engine-status.tsx';
-import { DrainReplica } from './drain-replica.tsx';
-import { RestartEngine } from './restart-engine.tsx';
-import { TextLink } from '../../components/link.tsx';
 
 /** The details of one replica; null: closed. */
 export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClose: () => void }) {
@@ -185,4 +184,80 @@ function Readiness({ engine }: { engine: Engine }) {
         </Notice>
       );
   }
+}
+
+interface DrainReplicaProps {
+  engine: Engine;
+  open: boolean;
+  onClose: () => void;
+}
+
+/** Asks whether to drain a replica, and drains it. */
+function DrainReplica({ engine, open, onClose }: DrainReplicaProps) {
+  const { model, name, in_flight: running } = engine;
+  const engines = useRead('listEngines', undefined, { enabled: open });
+  const others = engines.data?.data.filter((other) => other.model === model && other.name !== name);
+  const isLast = others?.every(({ drained }) => drained) ?? false;
+  const drain = useAction('drainReplica', {
+    changes: ['listEngines', 'listServedModels'],
+    done: `${name} gets no new requests`,
+  });
+  return (
+    <Confirm
+      open={open}
+      onClose={onClose}
+      title={`Drain this replica of ${model}?`}
+      action="Drain replica"
+      busy={drain.isPending}
+      onConfirm={() => drain.mutate({ body: { model, name } }, { onSuccess: onClose })}
+    >
+      <p>
+        It gets no new requests from any instance, even after a restart, until you resume it.{' '}
+        {running === 0
+          ? 'No requests are running on it now.'
+          : `${counted(running, 'running request')} can still finish.`}
+      </p>
+      {isLast && (
+        <Notice tone="warn">
+          This is the only replica of the model that gets requests. Once it is drained, requests for the model
+          are refused with 503 until you resume a replica.
+        </Notice>
+      )}
+    </Confirm>
+  );
+}
+
+interface RestartEngineProps {
+  engine: Engine;
+  open: boolean;
+  onClose: () => void;
+}
+
+/** Asks whether to restart an engine process, and restarts it. */
+function RestartEngine({ engine, open, onClose }: RestartEngineProps) {
+  const { model, name, in_flight: running } = engine;
+  const restart = useAction('restartEngine', {
+    changes: ['listEngines'],
+    done: `Engine of ${model} is restarting`,
+  });
+  return (
+    <Confirm
+      open={open}
+      onClose={onClose}
+      title={`Restart the engine of ${model}?`}
+      action="Restart engine"
+      busy={restart.isPending}
+      onConfirm={() => restart.mutate({ body: { model, name } }, { onSuccess: onClose })}
+    >
+      <p>
+        {running === 0
+          ? 'No requests are running on it now.'
+          : `${counted(running, 'running request')} ${running === 1 ? 'has' : 'have'} 10 seconds to finish. Unfinished responses are then continued if possible; otherwise, they fail.`}
+      </p>
+      <p>
+        Until the engine is ready again, new requests go to other replicas of the model, or are refused if it
+        has none.
+      </p>
+    </Confirm>
+  );
 }

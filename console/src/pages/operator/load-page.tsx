@@ -1,17 +1,20 @@
-import type { ReactNode } from 'react';
-import type { ResponseOf } from '../../api/client.ts';
-import { useRead } from '../../api/queries.ts';
+import { Users, Boxes } from 'lucide-react';
+import { type ReactNode, lazy, Suspense, useMemo } from 'react';
+import type { ResponseOf, ItemOf } from '../../api/client.ts';
+import { useRead, useList } from '../../api/queries.ts';
+import { COLORS } from '../../charts/colors.ts';
+import type { Series } from '../../charts/series.ts';
 import { Card, Figure } from '../../components/card.tsx';
-import { Page } from '../../components/page.tsx';
+import { EngineStatus } from '../../components/engine-status.tsx';
+import { TextLink } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
-import { Notice, Skeleton } from '../../components/states.tsx';
+import { Page } from '../../components/page.tsx';
+import { Notice, Skeleton, EmptyState, SkeletonRows } from '../../components/states.tsx';
+import { Table, type Column } from '../../components/table.tsx';
 import { oneDecimal, percent, whole } from '../../format/number.ts';
-import { duration } from '../../format/time.ts';
+import { duration, clock } from '../../format/time.ts';
 import { Live } from './live.tsx';
-import { ChartSpace, LoadCharts } from './load-charts.tsx';
-import { recent } from './load-figures.ts';
-import { LoadAccounts } from './load-accounts.tsx';
-import { LoadModels } from './load-models.tsx';
+import { recent, smooth } from './load-figures.ts';
 
 const EVERY_MS = 1000;
 
@@ -113,5 +116,210 @@ function Waiting() {
         <ChartSpace />
       </Card>
     </div>
+  );
+}
+
+const Chart = lazy(() => import('../../charts/chart.tsx'));
+
+type Second = ResponseOf<'readLoad'>['seconds'][number];
+
+/** Seconds over which rates are averaged. */
+const SPAN = 5;
+const HEIGHT = 180;
+
+/** Charts of the last five minutes. */
+function LoadCharts({ seconds }: { seconds: readonly Second[] }) {
+  const { times, requests, tokens, ttft } = useMemo(() => seriesOf(seconds), [seconds]);
+  const shared = { times, formatTime: (unixSeconds: number) => clock(unixSeconds * 1000), height: HEIGHT };
+  return (
+    <div className="grid gap-4 lg:grid-cols-2">
+      <Card title="Requests per second" hint="Finished requests and errors" className="lg:col-span-2">
+        <Suspense fallback={<ChartSpace />}>
+          <Chart {...shared} label="Requests and errors per second" series={requests} unit="rate" />
+        </Suspense>
+      </Card>
+      <Card title="Tokens per second" hint="Counted when a request finishes">
+        <Suspense fallback={<ChartSpace />}>
+          <Chart {...shared} label="Prompt and completion tokens per second" series={tokens} unit="rate" />
+        </Suspense>
+      </Card>
+      <Card title="Time to first token" hint="p50 and p95 over 10 seconds">
+        <Suspense fallback={<ChartSpace />}>
+          <Chart {...shared} label="Time to first token, p50 and p95" series={ttft} unit="ms" />
+        </Suspense>
+      </Card>
+    </div>
+  );
+}
+
+function seriesOf(
+  seconds: readonly Second[],
+): { times: number[] } & Record<'requests' | 'tokens' | 'ttft', Series[]> {
+  const rate = (of: (second: Second) => number) => smooth(seconds.map(of), SPAN);
+  const ttft = (share: 'p50' | 'p95') =>
+    seconds.map(({ ttft_ms: percentiles }) => percentiles?.[share] ?? null);
+  return {
+    times: seconds.map(({ at }) => Date.parse(at) / 1000),
+    requests: [
+      { label: 'Requests', color: COLORS.requests, shape: 'area', values: rate(({ requests }) => requests) },
+      // Hidden at zero, because a constant red line would look like errors.
+      {
+        label: 'Errors',
+        color: COLORS.errors,
+        shape: 'line',
+        sparse: true,
+        values: rate(({ errors }) => errors),
+      },
+    ],
+    tokens: [
+      {
+        label: 'Prompt',
+        color: COLORS.prompt,
+        shape: 'line',
+        values: rate((second) => second.prompt_tokens),
+      },
+      {
+        label: 'Completion',
+        color: COLORS.completion,
+        shape: 'area',
+        values: rate((second) => second.completion_tokens),
+      },
+    ],
+    ttft: [
+      { label: 'p50', color: COLORS.ttft, shape: 'line', values: ttft('p50') },
+      { label: 'p95', color: COLORS.ttft, shape: 'line', tail: true, values: ttft('p95') },
+    ],
+  };
+}
+
+/** A placeholder with the height of a chart and its legend. */
+function ChartSpace() {
+  return <Skeleton className="h-[208px] w-full" />;
+}
+
+type AccountLoad = ResponseOf<'readLoad'>['accounts'][number];
+
+const ACCOUNT_COLUMNS: readonly Column<AccountLoad>[] = [
+  {
+    name: 'account',
+    heading: 'Account',
+    grow: true,
+    cell: ({ account_id: id, account_name: name, model }) => (
+      <>
+        <span className="block truncate">
+          <TextLink to={`/operator/accounts/${id}`}>{name ?? id}</TextLink>
+        </span>
+        <span className="block truncate text-xs text-ink-3 md:hidden" title={model}>
+          {model}
+        </span>
+      </>
+    ),
+  },
+  {
+    name: 'model',
+    heading: 'Model',
+    from: 'md',
+    cell: ({ model }) => (
+      <span className="block truncate" title={model}>
+        {model}
+      </span>
+    ),
+  },
+  {
+    name: 'weight',
+    heading: 'Weight',
+    numeric: true,
+    from: 'md',
+    cell: ({ weight }) => (Number.isInteger(weight) ? whole(weight) : oneDecimal(weight)),
+  },
+  { name: 'running', heading: 'Running', numeric: true, cell: ({ running }) => whole(running) },
+  { name: 'waiting', heading: 'Waiting', numeric: true, cell: ({ waiting }) => whole(waiting) },
+];
+
+/** The accounts that use the models now. */
+function LoadAccounts({ accounts }: { accounts: readonly AccountLoad[] }) {
+  return (
+    <Card
+      title="Accounts"
+      hint="Accounts with running or waiting requests. When a model is busy, accounts share it in proportion to the weights of their plans."
+      flush
+    >
+      {accounts.length === 0 ? (
+        <EmptyState icon={Users} title="No requests">
+          No account has running or waiting requests.
+        </EmptyState>
+      ) : (
+        <Table
+          label="Accounts"
+          columns={ACCOUNT_COLUMNS}
+          rows={accounts}
+          keyOf={({ model, account_id: id }) => `${model} ${id}`}
+        />
+      )}
+    </Card>
+  );
+}
+
+type Model = ItemOf<'listServedModels'>;
+
+const MODEL_COLUMNS: readonly Column<Model>[] = [
+  {
+    name: 'model',
+    heading: 'Model',
+    grow: true,
+    cell: (model) => (
+      <>
+        <span className="block truncate font-medium" title={model.id}>
+          {model.id}
+        </span>
+        <span className="block text-xs sm:hidden">
+          <EngineStatus engine={model} />
+        </span>
+      </>
+    ),
+  },
+  { name: 'state', heading: 'State', from: 'sm', cell: (model) => <EngineStatus engine={model} /> },
+  {
+    name: 'replicas',
+    heading: 'Replicas ready',
+    numeric: true,
+    from: 'md',
+    cell: ({ replicas, replicas_ready: ready }) => `${ready} of ${replicas}`,
+  },
+  {
+    name: 'in-flight',
+    heading: 'In flight',
+    numeric: true,
+    cell: ({ in_flight: inFlight }) => whole(inFlight),
+  },
+  { name: 'waiting', heading: 'Waiting', numeric: true, cell: ({ waiting }) => whole(waiting) },
+];
+
+/** Current load of each model. */
+function LoadModels({ everyMs }: { everyMs: number }) {
+  const models = useList('listServedModels', undefined, { everyMs });
+  return (
+    <Card
+      title="Models"
+      hint={
+        <>
+          Requests running on replicas, and requests waiting until a replica has room. See{' '}
+          <TextLink to="/operator/engines">Engines</TextLink> for each replica.
+        </>
+      }
+      flush
+    >
+      <Loaded
+        query={models}
+        loading={<SkeletonRows rows={3} />}
+        empty={
+          <EmptyState icon={Boxes} title="No models configured">
+            Add a model on the <TextLink to="/models">Models</TextLink> page.
+          </EmptyState>
+        }
+      >
+        {(loaded) => <Table label="Models" columns={MODEL_COLUMNS} rows={loaded} keyOf={({ id }) => id} />}
+      </Loaded>
+    </Card>
   );
 }

@@ -1,16 +1,20 @@
-import { SearchX, Users } from 'lucide-react';
-import { useEffect, useState } from 'react';
+import { SearchX, Users, Ellipsis, ScrollText, ShieldMinus, ShieldPlus, Trash2 } from 'lucide-react';
+import { useEffect, useState, type ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
-import { useList } from '../../api/queries.ts';
+import { useList, useAction } from '../../api/queries.ts';
+import { Badge } from '../../components/badge.tsx';
+import { IconButton } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { SearchField } from '../../components/search-field.tsx';
+import { Confirm } from '../../components/confirm.tsx';
+import { Link } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
+import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
+import { SearchField } from '../../components/search-field.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { ListFooter, Table } from '../../components/table.tsx';
-import { useQueryState } from '../../state/url-query.ts';
+import { ListFooter, Table, type Column } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
 import { useSession } from '../../state/session.tsx';
-import { UserChange, type Change } from './user-change.tsx';
-import { userColumns } from './users-columns.tsx';
+import { useQueryState } from '../../state/url-query.ts';
 
 const PAGE = 1000;
 
@@ -74,4 +78,218 @@ export function UsersList() {
 function matches({ name, email, id }: ItemOf<'listUsers'>, text: string): boolean {
   const words = text.trim().toLowerCase();
   return name.toLowerCase().includes(words) || email.includes(words) || id.includes(words);
+}
+
+type User = ItemOf<'listUsers'>;
+
+interface ColumnData {
+  selfId: string;
+  /** Number of operators; null: not all users are loaded yet. */
+  operators: number | null;
+  onChange: (change: Change) => void;
+}
+
+/** The columns of the list of users. */
+function userColumns(data: ColumnData): Column<User>[] {
+  return [
+    {
+      name: 'user',
+      heading: 'User',
+      grow: true,
+      cell: (user) => <Name user={user} self={user.id === data.selfId} />,
+    },
+    {
+      name: 'part',
+      heading: 'Role',
+      from: 'sm',
+      cell: ({ operator }) =>
+        operator ? <Badge tone="accent">Operator</Badge> : <span className="text-ink-3">User</span>,
+    },
+    {
+      name: 'two-factor',
+      heading: 'Two-factor',
+      from: 'md',
+      cell: ({ two_factor: hasTwo }) => (hasTwo ? 'On' : <span className="text-ink-3">Off</span>),
+    },
+    {
+      name: 'since',
+      heading: 'Created',
+      from: 'md',
+      cell: ({ created_at: at }) => <Time at={at} relative />,
+    },
+    {
+      name: 'actions',
+      heading: <span className="sr-only">Actions</span>,
+      cell: (user) => <Actions user={user} {...data} />,
+    },
+  ];
+}
+
+function Name({
+  user: { name, email, email_verified: verified, operator },
+  self,
+}: {
+  user: User;
+  self: boolean;
+}) {
+  return (
+    <>
+      <span className="flex items-center gap-2">
+        <span className="truncate font-medium">{name}</span>
+        {self && <Badge>You</Badge>}
+        {operator && (
+          <span className="sm:hidden">
+            <Badge tone="accent">Operator</Badge>
+          </span>
+        )}
+      </span>
+      <span className="flex items-center gap-2 text-xs text-ink-3">
+        <span className="truncate">{email}</span>
+        {!verified && <Badge tone="warn">Unverified</Badge>}
+      </span>
+    </>
+  );
+}
+
+function Actions({ user, selfId, operators, onChange }: ColumnData & { user: User }) {
+  const last = user.operator && operators === 1;
+  return (
+    <span className="flex justify-end">
+      <Menu
+        trigger={
+          <IconButton label={`Actions for ${user.name}`}>
+            <Ellipsis className="size-4" aria-hidden="true" />
+          </IconButton>
+        }
+      >
+        <MenuItem icon={<ScrollText />} render={<Link to={`/operator/audit?actor=user:${user.id}`} />}>
+          View audit log
+        </MenuItem>
+        {user.operator ? (
+          <MenuItem
+            icon={<ShieldMinus />}
+            disabled={last}
+            onClick={() => onChange({ kind: 'unmake_operator', user })}
+          >
+            {last ? 'Cannot remove the last operator' : 'Remove operator role'}
+          </MenuItem>
+        ) : (
+          <MenuItem icon={<ShieldPlus />} onClick={() => onChange({ kind: 'make_operator', user })}>
+            Make operator
+          </MenuItem>
+        )}
+        <MenuSeparator />
+        {user.id === selfId ? (
+          <MenuItem icon={<Trash2 />} render={<Link to="/settings" />}>
+            Delete in settings
+          </MenuItem>
+        ) : (
+          <MenuItem
+            danger
+            icon={<Trash2 />}
+            disabled={last}
+            onClick={() => onChange({ kind: 'delete', user })}
+          >
+            Delete
+          </MenuItem>
+        )}
+      </Menu>
+    </span>
+  );
+}
+
+/** A change to a user that needs confirmation. */
+interface Change {
+  kind: 'make_operator' | 'unmake_operator' | 'delete';
+  user: User;
+}
+
+/** Confirms a change to a user; null: closed. */
+function UserChange({ change, onClose }: { change: Change | null; onClose: () => void }) {
+  const { user: self } = useSession();
+  const changeUser = useAction('changeUser', {
+    changes: ['listUsers', 'getSession'],
+    done: ({ name, operator }) => `${name} is ${operator ? 'now' : 'no longer'} an operator`,
+  });
+  const deleteUser = useAction('deleteUser', {
+    changes: ['listUsers', 'listMembers'],
+    done: `Deleted ${change?.user.name ?? 'user'}`,
+  });
+  const run = ({ kind, user: { id, email_verified: verified } }: Change) => {
+    if (kind === 'delete') deleteUser.mutate({ params: { id } }, { onSettled: onClose });
+    else {
+      const operator = kind === 'make_operator';
+      // The dialog has warned about an unverified address.
+      const body = operator && !verified ? { operator, allow_unverified: true } : { operator };
+      changeUser.mutate({ params: { id }, body }, { onSettled: onClose });
+    }
+  };
+  return (
+    <Confirm
+      open={change !== null}
+      onClose={onClose}
+      title={change === null ? '' : titleOf(change)}
+      action={change === null ? '' : ACTIONS[change.kind]}
+      danger={change?.kind !== 'make_operator' || !change.user.email_verified}
+      busy={changeUser.isPending || deleteUser.isPending}
+      onConfirm={() => change !== null && run(change)}
+    >
+      {change !== null && meaningOf(change, change.user.id === self.id)}
+    </Confirm>
+  );
+}
+
+const ACTIONS: Readonly<Record<Change['kind'], string>> = {
+  make_operator: 'Make operator',
+  unmake_operator: 'Remove operator role',
+  delete: 'Delete user',
+};
+
+function titleOf({ kind, user: { name } }: Change): string {
+  switch (kind) {
+    case 'make_operator':
+      return `Make ${name} an operator?`;
+    case 'unmake_operator':
+      return `Remove the operator role from ${name}?`;
+    case 'delete':
+      return `Delete ${name}?`;
+  }
+}
+
+function meaningOf({ kind, user }: Change, self: boolean): ReactNode {
+  switch (kind) {
+    case 'make_operator':
+      return (
+        <>
+          <p>Operators manage the whole service: every account, key and user, and all usage.</p>
+          {!user.email_verified && (
+            <p>
+              The address {user.email} is not verified: someone else may have accepted the invitation and
+              chosen the password. Ask the user to reset their password or to sign in with a provider first.
+            </p>
+          )}
+          {!user.two_factor && (
+            <p>This user has not enabled two-factor authentication. Ask them to do so first.</p>
+          )}
+        </>
+      );
+    case 'unmake_operator':
+      return self ? (
+        <p>You lose access to the operator pages immediately. Another operator can restore it.</p>
+      ) : (
+        <p>They lose access to the operator pages immediately, and stay a member of their accounts.</p>
+      );
+    case 'delete':
+      return (
+        <>
+          <p>
+            {user.email} is signed out and removed from every account, and can no longer sign in. To return,
+            they need a new invitation.
+          </p>
+          <p>
+            Accounts, keys and usage are kept. The audit log keeps the user's ID but not their name and email.
+          </p>
+        </>
+      );
+  }
 }
