@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { prepareHome } from '../config/home.ts';
 import { databaseOf } from '../config/load.ts';
 import { backupPostgres, backupSqlite } from '../database/backup.ts';
-import { openDatabase, sqlitePath } from '../database/database.ts';
+import { assertNotMoved, openDatabase, sqlitePath } from '../database/database.ts';
 import { restoreDatabase } from '../database/restore.ts';
 import { noteMigrationWait } from './open.ts';
 import { note } from './output.ts';
@@ -73,8 +73,10 @@ async function backup(file: string): Promise<void> {
   try {
     const options = { signal: stop.signal, onProgress: progress.update };
     // Does not migrate the database first: this may be the backup before an upgrade to this version.
-    if (url === null) await backupSqlite(sqlitePath(home), target, options);
-    else await backupPostgres(url, target, options);
+    if (url === null) {
+      assertNotMoved(home);
+      await backupSqlite(sqlitePath(home), target, options);
+    } else await backupPostgres(url, target, options);
   } catch (error) {
     if (!stop.signal.aborted) throw error;
     progress.stop();

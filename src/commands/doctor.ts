@@ -29,7 +29,7 @@ import { ModelStore } from '../models/store.ts';
 import { DatabaseError, asPostgresError } from '../database/errors.ts';
 import { assertInPlace } from '../database/sqlite-files.ts';
 import { describeService, runningService } from '../database/service-lock.ts';
-import { sqlitePath } from '../database/database.ts';
+import { assertNotMoved, sqlitePath } from '../database/database.ts';
 import { checkSqlite } from '../database/sqlite.ts';
 import type { Secret } from '../secret.ts';
 import { note, print, printJson } from './output.ts';
@@ -445,8 +445,7 @@ export async function checkServers({ home, databaseUrl, valkeyUrl }: Config): Pr
 function checkFile(home: string, path: string): Finding {
   const subject = 'database';
   try {
-    // Opening the database of a running service would create files that were deleted or moved.
-    assertInPlace(runningService(home)?.files ?? []);
+    assertNotMoved(home);
     checkSqlite(path);
     return { subject, status: 'good', found: `SQLite: ${path}`, advice: null };
   } catch (error) {

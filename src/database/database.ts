@@ -56,13 +56,20 @@ export async function openDatabase({
   ...migration
 }: DatabaseOptions): Promise<Database> {
   if (url === null) {
-    // If the database of a running service was deleted or moved, a command must not create a new one in its place.
-    assertInPlace(runningService(home)?.files ?? []);
+    assertNotMoved(home);
     return await openSqlite(sqlitePath(home), { threads, onMigration: migration.onMigration });
   }
   // Loaded on demand, so that a service on SQLite starts without loading it.
   const { openPostgres } = await import('./postgres.ts');
   return await openPostgres(url, migration);
+}
+
+/**
+ * Throws a `DatabaseError` `replaced` if a running service uses an SQLite database in `home` that was deleted, moved or
+ * replaced. Call it before opening that database, which would create files in their place.
+ */
+export function assertNotMoved(home: string): void {
+  assertInPlace(runningService(home)?.files ?? []);
 }
 
 /** Returns the path of the SQLite database in a data directory. */

@@ -4,6 +4,7 @@ import type { BackupConfig, Config } from '../config/schema.ts';
 import type { Log } from '../log.ts';
 import { backupPostgres, backupSqlite } from './backup.ts';
 import type { Database } from './database.ts';
+import { assertInPlace } from './sqlite-files.ts';
 
 /** Names of backups, with the time at which they were started. */
 const NAME = /^sluice-(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})-(\d{2})Z\.db$/;
@@ -107,8 +108,10 @@ export class ScheduledBackups implements AsyncDisposable {
   async #backup(file: string): Promise<void> {
     const { location } = this.#options;
     const { signal } = this.#stop;
-    if (location.kind === 'sqlite') await backupSqlite(location.path, file, { signal });
-    else await backupPostgres(location.url, file, { signal });
+    if (location.kind === 'sqlite') {
+      assertInPlace(location.files);
+      await backupSqlite(location.path, file, { signal });
+    } else await backupPostgres(location.url, file, { signal });
   }
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { ScheduledBackups } from '../../src/database/scheduled-backups.ts';
@@ -92,6 +92,24 @@ for (const kind of testDatabases()) {
     });
   });
 }
+
+test('a database whose write-ahead log was moved away is not opened, which would create another log', async () => {
+  const [sqlite] = testDatabases();
+  assert.ok(sqlite);
+  await using database = await sqlite.open();
+  const { location } = database;
+  assert.ok(location.kind === 'sqlite');
+  await using folder = await temporaryFolder();
+  await using here = scheduled(database, join(folder.path, 'backups'));
+  const [log, moved] = [`${location.path}-wal`, join(folder.path, 'moved')];
+  renameSync(log, moved);
+  await here.backups.runIfDue();
+  assert.match(here.backups.status.reason ?? '', /was deleted or moved while it was in use/);
+  assert.equal(existsSync(log), false);
+  renameSync(moved, log);
+  await here.backups.runIfDue();
+  assert.equal(here.backups.status.reason, null);
+});
 
 function scheduled({ location }: TestDatabase, directory: string) {
   const lines: string[] = [];

@@ -56,6 +56,9 @@ for (const files of [FILES, FILES.slice(0, 1), FILES.slice(0, 2), ['sluice.db-wa
     const doctor = await runCli(['doctor', '--json'], service.env);
     assert.equal(doctor.code, 1);
     assert.match(doctor.stdout, /"found": ?"The file .* was deleted or moved/);
+    const copy = await runCli(['database', 'backup', join(location.home, 'copy.db')], service.env);
+    assert.equal(copy.code, 1);
+    assert.match(copy.stderr, /was deleted or moved while it was in use/);
     const command = await runCli(['keys', 'create', '--name', 'lost'], service.env);
     assert.equal(command.code, 1, 'no second database is created');
     assert.match(command.stderr, /was deleted or moved while it was in use/);
