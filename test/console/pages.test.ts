@@ -1,6 +1,8 @@
 /** Every page, including while the window is resized: no axe or Content-Security-Policy violations, no horizontal scrolling. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { openDatabase } from '../../src/database/database.ts';
 import type { OpenedService } from '../harness.ts';
 import {
   axe,
@@ -46,11 +48,32 @@ testPages('pages of an operator', 'operator', async (browser, owned) => {
   return { service, cookies: service.cookies };
 });
 
-/** Tests every page of this visitor. */
+/** Pages that show the names of accounts, keys, users and models outside of tables. */
+const NAMING = ['overview', 'usage', 'members', 'operator-account', 'settings'];
+
+testPages(
+  'pages with the longest names',
+  'operator',
+  async (browser, owned) => {
+    const service = owned.use(await openSeededService(browser, 500));
+    await using database = await openDatabase({ home: service.home, url: null });
+    const name = 'W'.repeat(100);
+    for (const table of ['accounts', 'users', 'keys'] as const)
+      await database.kysely.updateTable(table).set({ name }).execute();
+    const model = `${'w'.repeat(99)}/${'w'.repeat(100)}`;
+    for (const table of ['usage_days', 'latency_days'])
+      await sql`update or ignore ${sql.table(table)} set model = ${model}`.execute(database.kysely);
+    return { service, cookies: service.cookies };
+  },
+  NAMING,
+);
+
+/** Tests every page of this visitor, or those with these names. */
 function testPages(
   title: string,
   by: VisitorKind,
   openTarget: (browser: TestBrowser, owned: AsyncDisposableStack) => Promise<Target>,
+  names = PAGES.map(({ name }) => name),
 ): void {
   describe(title, WITH_BROWSER, () => {
     const owned = new AsyncDisposableStack();
@@ -63,7 +86,7 @@ function testPages(
     });
     after(() => owned.disposeAsync());
 
-    for (const page of PAGES.filter((one) => one.by === by)) {
+    for (const page of PAGES.filter((one) => one.by === by && names.includes(one.name))) {
       test(`${page.name} has no horizontal scrolling, policy violations or axe violations`, async () => {
         for (const [index, view] of VIEWS.entries()) {
           await setView(visitor.page, view);

@@ -16,7 +16,7 @@ interface CardProps {
 /** A section of a page. */
 export function Card({ title, hint, actions, flush = false, className, children }: CardProps) {
   return (
-    <section className={classNames('rounded-xl border border-line bg-surface', className)}>
+    <section className={classNames('min-w-0 rounded-xl border border-line bg-surface', className)}>
       {(title ?? actions) !== undefined && (
         <header className="flex flex-wrap items-start justify-between gap-3 px-4 pt-4 sm:px-5">
           <div className={classNames('min-w-0 grow', hint !== undefined && 'basis-52')}>

@@ -394,7 +394,7 @@ function AccountAudit({ accountId }: { accountId: string }) {
                 <span className="min-w-0 flex-1 basis-60">
                   {actionLabel(entry.action)} <SubjectName entry={entry} names={names} />
                 </span>
-                <span className="text-xs text-ink-3">
+                <span className="min-w-0 text-xs text-ink-3">
                   <ActorName actor={entry.actor} names={names} />, <Time at={entry.at} relative />
                 </span>
               </li>
