@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { holdResponse, WITH_BROWSER, type Visitor } from './browser.ts';
+import { post } from './service.ts';
 import { openStage, type Stage } from './stage.ts';
 
 const MIA = { name: 'Mia Larsen', email: 'mia@acme.example', password: 'a password of mias own' };
@@ -100,6 +101,28 @@ describe('members', WITH_BROWSER, () => {
     await page.getByText('Mia Larsen is now an owner').waitFor();
     await mia.page.reload();
     await mia.page.getByRole('button', { name: 'Invite member' }).waitFor();
+  });
+
+  test('an owner sees which email addresses are not verified', async () => {
+    const { url } = stage.service;
+    // Mia's own invitation came from an operator.
+    const invitation = { account_id: 'default', email: 'noor@acme.example', role: 'member' };
+    const { link: noors } = await post(mia.context, url, '/api/invitations', invitation);
+    await using noor = await stage.stranger();
+    const token = new URL(String(noors)).hash.slice(1);
+    const named = { name: 'Noor Haddad', password: 'a password of noors own' };
+    await post(noor.context, url, '/api/invitations/accept', { token, ...named });
+    await mia.page.reload();
+    const row = (name: RegExp) => mia.page.getByRole('row', { name });
+    await row(/Noor Haddad/)
+      .getByText('Unverified', { exact: true })
+      .waitFor();
+    assert.equal(
+      await row(/Mia Larsen/)
+        .getByText('Unverified')
+        .count(),
+      0,
+    );
   });
 
   test('an error of the service disappears once its field is corrected', async () => {

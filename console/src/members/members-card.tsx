@@ -11,6 +11,7 @@ import { Loaded } from '../components/loaded.tsx';
 import { EmptyState, SkeletonRows } from '../components/states.tsx';
 import { ListFooter, Table, type Column } from '../components/table.tsx';
 import { Time } from '../components/time.tsx';
+import { UserEmail } from '../components/user-email.tsx';
 import { useSession } from '../state/session.tsx';
 import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
 
@@ -20,7 +21,7 @@ const USER: Column<Member> = {
   name: 'user',
   heading: 'User',
   grow: true,
-  cell: (member) => <User {...member.user} />,
+  cell: ({ user }) => <User user={user} />,
 };
 
 const ROLE: Column<Member> = { name: 'role', heading: 'Role', cell: ({ role }) => ROLES[role].label };
@@ -61,15 +62,15 @@ function removeColumn(onRemove: (member: Member) => void): Column<Member> {
   };
 }
 
-function User({ id, name, email }: Member['user']) {
-  const { user } = useSession();
+function User({ user }: { user: Member['user'] }) {
+  const { user: self } = useSession();
   return (
     <>
       <span className="flex items-center gap-2">
-        <span className="truncate font-medium">{name}</span>
-        {id === user.id && <Badge tone="accent">You</Badge>}
+        <span className="truncate font-medium">{user.name}</span>
+        {user.id === self.id && <Badge tone="accent">You</Badge>}
       </span>
-      <span className="block truncate text-xs text-ink-3">{email}</span>
+      <UserEmail user={user} />
     </>
   );
 }

@@ -13,6 +13,7 @@ import { SearchField } from '../../components/search-field.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { ListFooter, Table, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
+import { UserEmail } from '../../components/user-email.tsx';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
@@ -125,28 +126,19 @@ function userColumns(data: ColumnData): Column<User>[] {
   ];
 }
 
-function Name({
-  user: { name, email, email_verified: verified, operator },
-  self,
-}: {
-  user: User;
-  self: boolean;
-}) {
+function Name({ user, self }: { user: User; self: boolean }) {
   return (
     <>
       <span className="flex items-center gap-2">
-        <span className="truncate font-medium">{name}</span>
+        <span className="truncate font-medium">{user.name}</span>
         {self && <Badge>You</Badge>}
-        {operator && (
+        {user.operator && (
           <span className="sm:hidden">
             <Badge tone="accent">Operator</Badge>
           </span>
         )}
       </span>
-      <span className="flex items-center gap-2 text-xs text-ink-3">
-        <span className="truncate">{email}</span>
-        {!verified && <Badge tone="warn">Unverified</Badge>}
-      </span>
+      <UserEmail user={user} />
     </>
   );
 }
