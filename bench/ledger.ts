@@ -29,7 +29,7 @@ const databases = testDatabases().find((kind) => kind.name === name);
 if (databases === undefined) throw new Error(`${name} is not available.`);
 
 {
-  await using database = await databases.open();
+  await using database = await databases.open({ threads: true });
   console.log(`${name}: CPU of this process to open and settle a request, median waits`);
   // The first is a warm-up.
   for (const [inFlight, requests] of [
@@ -44,7 +44,7 @@ if (databases === undefined) throw new Error(`${name} is not available.`);
   }
 }
 {
-  await using database = await databases.open();
+  await using database = await databases.open({ threads: true });
   const startedAt = performance.now();
   let reported = 0;
   await fill(database, rows, (done) => {

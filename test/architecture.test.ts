@@ -170,8 +170,8 @@ test('the contract of the management API depends neither on Node nor on other pa
   }
 });
 
-test('the threads for SQLite load no packages, because loading Kysely would be most of the cost of starting them', () => {
-  const reached = new Set(['accounts/ledger/sqlite-writer.ts', 'database/sqlite-reader-thread.ts']);
+test('the thread for SQLite loads no packages, because loading Kysely would be most of the cost of starting it', () => {
+  const reached = new Set(['database/sqlite-thread.ts']);
   // The loop also visits files that it adds.
   for (const file of reached) {
     const text = readFileSync(join(source, file), 'utf8');

@@ -19,8 +19,8 @@ export interface TestDatabase extends Database, TestLocation {
 
 export interface TestDatabases {
   name: 'SQLite' | 'PostgreSQL';
-  /** Creates a migrated database. */
-  open(): Promise<TestDatabase>;
+  /** Creates a migrated database. `threads`: see `DatabaseOptions`. */
+  open(options?: { threads?: boolean }): Promise<TestDatabase>;
   /** Creates the location of a new database. On PostgreSQL, it has the tables already. */
   location(): Promise<TestLocation>;
   /** Creates the location of a database without tables. */
@@ -39,7 +39,7 @@ export interface TestLocation extends AsyncDisposable {
 export function testDatabases(): TestDatabases[] {
   const sqlite: TestDatabases = {
     name: 'SQLite',
-    open: () => open(sqlite.location()),
+    open: (options) => open(sqlite.location(), options),
     location: sqliteLocation,
     emptyLocation: sqliteLocation,
   };
@@ -49,19 +49,19 @@ export function testDatabases(): TestDatabases[] {
   }
   const postgres: TestDatabases = {
     name: 'PostgreSQL',
-    open: () => open(postgres.location()),
+    open: (options) => open(postgres.location(), options),
     location: () => postgresLocation('template1'),
     emptyLocation: () => postgresLocation('template0'),
   };
   return [sqlite, postgres];
 }
 
-async function open(location: Promise<TestLocation>): Promise<TestDatabase> {
+async function open(location: Promise<TestLocation>, { threads = false } = {}): Promise<TestDatabase> {
   await using owned = new AsyncDisposableStack();
   const { home, url, env } = owned.use(await location);
   // Clients are loaded on first use, because few test files need all of them.
   const { openDatabase } = await import('../src/database/database.ts');
-  const again = () => openDatabase({ home, url });
+  const again = () => openDatabase({ home, url, threads });
   const database = owned.use(await again());
   const kept = owned.move();
   return {

@@ -5,11 +5,12 @@ import type { MigrationOptions } from './migrations.ts';
 import type { Schema } from './schema.ts';
 import { runningService } from './service-lock.ts';
 import { openSqlite } from './sqlite.ts';
+import type { SqliteClient } from './sqlite-client.ts';
 import { assertInPlace, type OpenFile } from './sqlite-files.ts';
 
-/** The location of a database, for opening more connections. */
+/** The location of a database: for opening more connections on PostgreSQL, or for sharing the one of SQLite. */
 type DatabaseLocation =
-  | { kind: 'sqlite'; path: string; files: readonly OpenFile[] }
+  | { kind: 'sqlite'; path: string; files: readonly OpenFile[]; client: SqliteClient }
   | { kind: 'postgres'; url: Secret };
 
 /** The open database of one process. All failures are `DatabaseError`s. */
@@ -17,20 +18,20 @@ export interface Database extends AsyncDisposable {
   readonly location: DatabaseLocation;
   readonly kysely: Kysely<Schema>;
   /**
-   * For background work. Uses separate connections, which fail soon with `busy` if the database is locked: on SQLite,
-   * after a quarter of a second of attempts that do not block the event loop.
+   * For background work, which fails soon with `busy` if the database is locked. On PostgreSQL, it uses separate
+   * connections.
    */
   readonly background: Kysely<Schema>;
   /**
-   * For long queries, which must be read-only. On PostgreSQL, it uses separate connections. On SQLite with the option
-   * `threads`, it uses a thread, so that the event loop is not blocked.
+   * For long queries, which must be read-only. On PostgreSQL and on SQLite with the option `threads`, it uses separate
+   * connections.
    */
   readonly reports: Kysely<Schema>;
   /**
    * Returns a number that increases with every commit that changes access rights (keys and accounts, but not a
-   * key's last use). For polling: takes 2 µs on SQLite, and one query on a separate connection on PostgreSQL.
+   * key's last use). For polling: on PostgreSQL, it uses a separate connection.
    */
-  accessRevision(): number | Promise<number>;
+  accessRevision(): Promise<number>;
 }
 
 export interface DatabaseOptions extends MigrationOptions {
@@ -39,8 +40,8 @@ export interface DatabaseOptions extends MigrationOptions {
   /** URL of the PostgreSQL database. If null, SQLite in `home` is used. */
   url: Secret | null;
   /**
-   * Whether `reports` uses a thread on SQLite. The service sets it; commands do not, because they would start more
-   * slowly. Default: false.
+   * Whether SQLite runs in threads, one that reads reports and one for everything else, so that it does not block the
+   * event loop. The service sets it; commands do not, because they would start more slowly. Default: false.
    */
   threads?: boolean;
 }

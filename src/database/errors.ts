@@ -85,6 +85,12 @@ export function asDatabaseError(error: unknown, path: string): unknown {
   return new DatabaseError(fault, `The database ${path} ${words}.`, { cause: error });
 }
 
+/** Returns the result code of SQLite in the cause of a `DatabaseError`; null: there is none. */
+export function sqliteCode({ cause }: DatabaseError): number | null {
+  const code = typeof cause === 'object' && cause !== null && 'errcode' in cause ? cause.errcode : null;
+  return typeof code === 'number' ? code : null;
+}
+
 /** Runs SQLite calls and converts their errors with `asDatabaseError`. */
 export function convertingErrors<T>(path: string, run: () => T): T {
   try {

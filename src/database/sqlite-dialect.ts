@@ -1,93 +1,116 @@
-import type { DatabaseSync } from 'node:sqlite';
-import { setTimeout as pause } from 'node:timers/promises';
 import {
-  CompiledQuery,
   SqliteAdapter,
-  SqliteDialect,
-  SqliteDriver,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
+  type CompiledQuery,
   type DatabaseConnection,
-  type SqliteDatabase,
-  type SqliteDialectConfig,
+  type Dialect,
+  type Driver,
+  type Kysely,
+  type QueryResult,
 } from 'kysely';
-import { DatabaseError } from './errors.ts';
-import { withStatements } from './sqlite-statements.ts';
+import type { SqliteClient, SqliteTransaction } from './sqlite-client.ts';
+import type { SqliteQuery, SqliteResult } from './sqlite-connection.ts';
 
-/**
- * A Kysely dialect over one connection of `node:sqlite`, for which Kysely has no driver. Kysely runs one query or
- * transaction at a time on it. Errors are `DatabaseError`s.
- */
-export class NodeSqliteDialect extends SqliteDialect {
-  readonly #database: SqliteDatabase;
-  readonly #attempts: number;
-
-  /**
-   * `beforeWrite` is called before each statement that may write, and may throw. A statement is tried up to `attempts`
-   * times while another connection has the write lock, with pauses that do not block the event loop.
-   */
-  constructor(connection: DatabaseSync, path: string, beforeWrite: () => void, attempts = 1) {
-    const database = withStatements(connection, path, beforeWrite);
-    super({ database });
-    this.#database = database;
-    this.#attempts = attempts;
-  }
-
-  override createDriver(): SqliteDriver {
-    return this.#attempts === 1
-      ? new ImmediateDriver({ database: this.#database })
-      : new PatientDriver({ database: this.#database }, this.#attempts);
-  }
-
-  override createAdapter(): SqliteAdapter {
-    return new TransactionalAdapter();
-  }
+interface SqliteDialectOptions {
+  /** How long statements wait for the transaction of another user or process, in milliseconds. Default: 5 s. */
+  patienceMs?: number;
+  /** Whether reads fail too if a file of the database was replaced. Default: false. */
+  checksReads?: boolean;
 }
 
-/**
- * Takes the write lock when a transaction begins. A deferred transaction fails at once, regardless of the busy
- * timeout, if it starts to write after another process has written.
- */
-class ImmediateDriver extends SqliteDriver {
-  override async beginTransaction(connection: DatabaseConnection): Promise<void> {
-    await connection.executeQuery(CompiledQuery.raw('begin immediate'));
-  }
-}
+/** A Kysely dialect over a `SqliteClient`, which the caller disposes of. */
+export class NodeSqliteDialect implements Dialect {
+  readonly #client: SqliteClient;
+  readonly #options: SqliteDialectOptions;
 
-/** Pause between the attempts of a statement, in milliseconds. */
-const PAUSE_MS = 5;
-
-/** Tries statements again while the database is busy. */
-class PatientDriver extends ImmediateDriver {
-  readonly #attempts: number;
-
-  constructor(config: SqliteDialectConfig, attempts: number) {
-    super(config);
-    this.#attempts = attempts;
+  constructor(client: SqliteClient, options: SqliteDialectOptions = {}) {
+    this.#client = client;
+    this.#options = options;
   }
 
-  override async acquireConnection(): Promise<DatabaseConnection> {
-    const connection = await super.acquireConnection();
+  createDriver(): Driver {
     return {
-      executeQuery: (query) => this.#execute(() => connection.executeQuery(query)),
-      streamQuery: (query, chunkSize) => connection.streamQuery(query, chunkSize),
+      init: async () => {},
+      acquireConnection: async () => new ClientConnection(this.#client, this.#options),
+      // Kysely passes the connections of `acquireConnection`.
+      beginTransaction: (connection: ClientConnection) => connection.begin(),
+      commitTransaction: (connection: ClientConnection) => connection.finish('commit'),
+      rollbackTransaction: (connection: ClientConnection) => connection.finish('rollback'),
+      releaseConnection: async (connection: ClientConnection) => connection.release(),
+      destroy: async () => {},
     };
   }
 
-  async #execute<T>(run: () => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await run();
-      } catch (error) {
-        const isBusy = error instanceof DatabaseError && error.fault === 'busy';
-        if (!isBusy || attempt === this.#attempts) throw error;
-        await pause(PAUSE_MS);
-      }
-    }
+  createQueryCompiler(): SqliteQueryCompiler {
+    return new SqliteQueryCompiler();
+  }
+
+  createAdapter(): SqliteAdapter {
+    return new ClientAdapter();
+  }
+
+  createIntrospector(kysely: Kysely<unknown>): SqliteIntrospector {
+    return new SqliteIntrospector(kysely);
   }
 }
 
-/** SQLite can roll back DDL; Kysely's adapter assumes that it cannot. */
-class TransactionalAdapter extends SqliteAdapter {
+/** The use of a client for one query or one transaction. */
+class ClientConnection implements DatabaseConnection {
+  readonly #client: SqliteClient;
+  readonly #options: SqliteDialectOptions;
+  #transaction: SqliteTransaction | null = null;
+
+  constructor(client: SqliteClient, options: SqliteDialectOptions) {
+    this.#client = client;
+    this.#options = options;
+  }
+
+  async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+    const { rows, changes } = await this.#query(sql, parameters);
+    return {
+      // The author of the query declares the type of its rows.
+      rows: rows as R[],
+      ...(changes !== undefined && { numAffectedRows: BigInt(changes) }),
+    };
+  }
+
+  streamQuery(): never {
+    throw new Error('Streaming is not supported; read the results in pages.');
+  }
+
+  async begin(): Promise<void> {
+    this.#transaction = await this.#client.begin(this.#options.patienceMs);
+  }
+
+  async #query(sql: string, parameters: readonly unknown[]): Promise<SqliteResult> {
+    const checksFiles = this.#options.checksReads === true || !/^\s*(select|rollback)\b/i.test(sql);
+    const query: SqliteQuery = { sql, parameters, inTransaction: this.#transaction !== null, checksFiles };
+    return this.#transaction === null
+      ? await this.#client.run(query, this.#options.patienceMs)
+      : await this.#transaction.run(query);
+  }
+
+  async finish(statement: 'commit' | 'rollback'): Promise<void> {
+    await this.#query(statement, []);
+  }
+
+  release(): void {
+    this.#transaction?.end();
+    this.#transaction = null;
+  }
+}
+
+/**
+ * Kysely's adapter assumes that SQLite cannot roll back DDL. `SqliteClient` runs one transaction at a time, so Kysely
+ * need not.
+ */
+class ClientAdapter extends SqliteAdapter {
   override get supportsTransactionalDdl(): boolean {
+    return true;
+  }
+
+  override get supportsMultipleConnections(): boolean {
     return true;
   }
 }

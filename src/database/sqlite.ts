@@ -1,37 +1,70 @@
 import { accessSync, closeSync, constants, fchmodSync, openSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
-import { setTimeout as pause } from 'node:timers/promises';
 import { Kysely } from 'kysely';
-import { asDatabaseError, convertingErrors, DatabaseError } from './errors.ts';
+import { convertingErrors, DatabaseError } from './errors.ts';
 import { assertKnownMigrations, migrate } from './migrations.ts';
 import { ACCESS_REVISION, type Schema } from './schema.ts';
+import { SqliteClient } from './sqlite-client.ts';
+import type { SqliteQuery } from './sqlite-connection.ts';
 import { NodeSqliteDialect } from './sqlite-dialect.ts';
-import { assertInPlace, openFiles, type OpenFile } from './sqlite-files.ts';
-import { SqliteReaderDialect } from './sqlite-reader.ts';
+import { openFiles, type OpenFile } from './sqlite-files.ts';
 
-/** How long a statement waits for the lock of another process, in milliseconds. */
-const BUSY_MS = 5000;
+/** How long a background statement waits for the lock of another process, in milliseconds. */
+const BACKGROUND_MS = 250;
 
-/**
- * Maximum attempts of a background statement, which do not wait for the lock, because that would block the event loop.
- * Under load, the gaps between ledger writes are shorter than a millisecond, so one attempt rarely succeeds.
- */
-const BACKGROUND_ATTEMPTS = 50;
+/** How long a check waits for the lock of another process, in milliseconds. */
+const CHECK_BUSY_MS = 5000;
 
 interface SqliteOptions {
-  /** Whether `reports` uses a thread. */
+  /** Whether statements run in threads. */
   threads: boolean;
   onMigration: ((name: string) => void) | undefined;
 }
 
 /** Opens a `Database` in a file, created with mode 0600 if necessary. Rejects with a `DatabaseError`. */
-export async function openSqlite(path: string, options: SqliteOptions) {
-  try {
-    protect(path);
-    return await open(path, options);
-  } catch (error) {
-    throw asDatabaseError(error, path);
-  }
+export async function openSqlite(path: string, { threads, onMigration }: SqliteOptions) {
+  protect(path);
+  const files: OpenFile[] = [];
+  const options = { path, files, readOnly: false };
+  await using owned = new AsyncDisposableStack();
+  // With threads, it is idle after the migrations. It keeps the database open if a thread dies: the last connection
+  // that is closed deletes the write-ahead log, which would then have been replaced.
+  const local = owned.use(SqliteClient.inProcess(options));
+  await migrate(kyselyOf(local), 'sqlite', path, onMigration);
+  // All files exist after the first read.
+  files.push(...openFiles(path));
+  const client = threads ? owned.use(SqliteClient.inThread(options)) : local;
+  const reader = threads ? owned.use(SqliteClient.inThread({ ...options, readOnly: true })) : null;
+  const kysely = kyselyOf(client);
+  const background = kyselyOf(client, { patienceMs: BACKGROUND_MS });
+  const reports = reader === null ? kysely : kyselyOf(reader, { checksReads: true });
+  const revision: SqliteQuery = {
+    sql: 'select value from settings where name = ?',
+    parameters: [ACCESS_REVISION],
+    inTransaction: false,
+    checksFiles: true,
+  };
+  const resources = owned.move();
+  return {
+    location: { kind: 'sqlite' as const, path, files, client },
+    kysely,
+    background,
+    reports,
+    accessRevision: async () => {
+      const { rows } = await client.run(revision);
+      // The column of the query.
+      const [row] = rows as { value: string }[];
+      return Number(row?.value);
+    },
+    async [Symbol.asyncDispose]() {
+      for (const one of [reports, background, kysely]) await one.destroy();
+      await resources.disposeAsync();
+    },
+  };
+}
+
+function kyselyOf(...dialect: ConstructorParameters<typeof NodeSqliteDialect>): Kysely<Schema> {
+  return new Kysely<Schema>({ dialect: new NodeSqliteDialect(...dialect) });
 }
 
 /**
@@ -56,7 +89,7 @@ export function checkSqlite(path: string): void {
   accessSync(path, constants.R_OK | constants.W_OK);
   convertingErrors(path, () => {
     // A read-only connection would leave files behind.
-    using connection = new DatabaseSync(path, { timeout: BUSY_MS });
+    using connection = new DatabaseSync(path, { timeout: CHECK_BUSY_MS });
     migrationsIn(connection, path);
   });
 }
@@ -68,69 +101,4 @@ export function migrationsIn(connection: DatabaseSync, path: string): string[] {
   const names = rows.map(({ name }) => String(name));
   assertKnownMigrations(names, path);
   return names;
-}
-
-async function open(path: string, { threads, onMigration }: SqliteOptions) {
-  const main = await connect(path, BUSY_MS);
-  const files: OpenFile[] = [];
-  const beforeWrite = () => assertInPlace(files);
-  const kysely = new Kysely<Schema>({ dialect: new NodeSqliteDialect(main, path, beforeWrite) });
-  try {
-    await migrate(kysely, 'sqlite', path, onMigration);
-    // All files exist after the first read.
-    files.push(...openFiles(path));
-    const backgroundConnection = await connect(path, 0);
-    const background = new Kysely<Schema>({
-      dialect: new NodeSqliteDialect(backgroundConnection, path, beforeWrite, BACKGROUND_ATTEMPTS),
-    });
-    const reports = threads ? new Kysely<Schema>({ dialect: new SqliteReaderDialect(path) }) : kysely;
-    const revision = backgroundConnection.prepare('select value from settings where name = ?');
-    return {
-      location: { kind: 'sqlite' as const, path, files },
-      kysely,
-      background,
-      reports,
-      accessRevision: () => {
-        assertInPlace(files);
-        try {
-          return Number(revision.get(ACCESS_REVISION)?.value);
-        } catch (error) {
-          throw asDatabaseError(error, path);
-        }
-      },
-      async [Symbol.asyncDispose]() {
-        await reports.destroy();
-        await background.destroy();
-        await kysely.destroy();
-        // Kysely closes only connections that it has used.
-        for (const connection of [backgroundConnection, main]) if (connection.isOpen) connection.close();
-      },
-    };
-  } catch (error) {
-    main.close();
-    throw error;
-  }
-}
-
-/**
- * Opens a connection in WAL mode. Retries if the database is busy, because enabling WAL needs exclusive access for a
- * moment and ignores the busy timeout.
- */
-async function connect(path: string, timeout: number): Promise<DatabaseSync> {
-  const connection = new DatabaseSync(path, { timeout, enableForeignKeyConstraints: true });
-  const deadline = performance.now() + BUSY_MS;
-  for (;;) {
-    try {
-      connection.exec('pragma journal_mode = wal; pragma synchronous = full');
-      return connection;
-    } catch (error) {
-      const translated = asDatabaseError(error, path);
-      const busy = translated instanceof DatabaseError && translated.fault === 'busy';
-      if (!busy || performance.now() > deadline) {
-        connection.close();
-        throw translated;
-      }
-      await pause(20);
-    }
-  }
 }

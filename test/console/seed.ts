@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto';
 import type { Insertable } from 'kysely';
 import { DAY_MS } from '../../src/accounts/ledger/days.ts';
-import { SqliteStore } from '../../src/accounts/ledger/sqlite-store.ts';
+import { openStore } from '../../src/accounts/ledger/open-ledger.ts';
 import type { LedgerStore } from '../../src/accounts/ledger/store.ts';
 import {
   checkpointValues,
@@ -46,7 +46,7 @@ export async function seed(
   await seedKeys(database, random.fork('keys'), now);
   await seedAudit(database, random.fork('audit'), operatorId, now);
   await seedRefusals(database, now);
-  await using store = new SqliteStore(database.location.path);
+  await using store = await openStore(database);
   return await seedLedger(store, random.fork('traffic'), requests, now);
 }
 

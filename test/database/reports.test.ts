@@ -7,7 +7,6 @@ import { promisify } from 'node:util';
 import { Kysely, sql } from 'kysely';
 import { openDatabase } from '../../src/database/database.ts';
 import type { Schema } from '../../src/database/schema.ts';
-import { SqliteReaderDialect } from '../../src/database/sqlite-reader.ts';
 import { testDatabases, type TestDatabases } from '../servers.ts';
 import { fault, plain } from './faults.ts';
 
@@ -131,32 +130,6 @@ test('a value without a SQLite type is refused by the thread too', async () => {
   await assert.rejects(sql`select ${new Date()}`.execute(database.reports), /SQLite has no type for a Date/);
   await assert.rejects(sql`select ${Symbol('a')}`.execute(database.reports), /could not be cloned/);
   await sql`select 1`.execute(database.reports);
-});
-
-test('a moved file is reported as a fault, and read again once it is moved back', async () => {
-  await using location = await sqlite.location();
-  const reports = new Kysely<Schema>({ dialect: new SqliteReaderDialect(join(location.home, 'sluice.db')) });
-  const names = () => reports.selectFrom('accounts').select('name').execute();
-  await assert.rejects(names(), fault('unwritable', /cannot be opened/));
-  await using _database = await openDatabase(location);
-  assert.equal((await names()).length, 1);
-  await reports.destroy();
-});
-
-test('a thread that dies fails its query, and the next query starts a new thread', async () => {
-  await using database = await open(sqlite);
-  const thread = pathToFileURL(join(import.meta.dirname, 'dying-reader.ts'));
-  const path = join(database.home, 'sluice.db');
-  const reports = new Kysely<Schema>({ dialect: new SqliteReaderDialect(path, thread) });
-  const ask = (name: string) => sql<{ name: string }>`select 1 as ${sql.id(name)}`.execute(reports);
-  const results = await Promise.allSettled([ask('one'), ask('die'), ask('two')]);
-  assert.deepEqual(
-    results.map(({ status }) => status),
-    ['fulfilled', 'rejected', 'fulfilled'],
-  );
-  await assert.rejects(ask('die'), fault('failed', /thread that reads .* has stopped/));
-  await ask('three');
-  await reports.destroy();
 });
 
 test('closing waits for the running query', async () => {

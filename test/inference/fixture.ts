@@ -43,7 +43,7 @@ export async function openAccounting(
 ): Promise<TestAccounting> {
   await using owned = new AsyncDisposableStack();
   const { path: home } = owned.use(await temporaryFolder());
-  const database = owned.use(await openDatabase({ home, url: null }));
+  const database = owned.use(await openDatabase({ home, url: null, threads: true }));
   const { ledger: settings } = configSchema.parse({});
   const limiter = owned.use(
     new MemoryLimiter({

@@ -10,7 +10,7 @@ import { SqliteStore } from './sqlite-store.ts';
 import type { LedgerStore } from './store.ts';
 
 export interface LedgerOptions {
-  /** The caller keeps ownership; the ledger writes through its own connections. */
+  /** The caller keeps ownership. */
   database: Database;
   /** Whether this process holds the service lock, so that all other instances have ended. Default: false. */
   exclusive?: boolean;
@@ -88,8 +88,9 @@ export async function startLedger(
 
 /** Opens the store for the type of this database. */
 export async function openStore(database: Database, exclusive = false): Promise<LedgerStore> {
-  if (database.location.kind === 'sqlite') return new SqliteStore(database.location.path, { exclusive });
+  const { kysely, location } = database;
+  if (location.kind === 'sqlite') return new SqliteStore(kysely, location.client, exclusive);
   // Loaded on demand: a service on SQLite starts without it.
   const { PostgresStore } = await import('./postgres-store.ts');
-  return new PostgresStore(database, database.location.url);
+  return new PostgresStore(database, location.url);
 }

@@ -98,50 +98,59 @@ export type LatencyCount = [...DayKey, measure: 'ttft' | 'speed', bucket: number
 
 const counts = Object.values(COUNTS).map(({ of }) => of);
 
+interface Day {
+  key: DayKey;
+  counts: number[];
+  cost: bigint;
+  /** Counts by bucket. */
+  ttft: Map<number, number>;
+  speed: Map<number, number>;
+}
+
 /** Sums what a batch adds to the roll-ups. Rows are sorted by key, to avoid deadlocks between transactions. */
 export class RollUps {
-  readonly #days = new Map<string, { key: DayKey; counts: number[]; cost: bigint }>();
-  readonly #latencies = new Map<string, LatencyCount>();
+  readonly #days = new Map<string, Day>();
 
   /** Adds an ended row and its buckets in `latency_days`; null: none. */
   add(row: EndedRow, ttft: number | null, speed: number | null): void {
-    this.#sum(row, [ttft, speed], 1);
+    this.#sum(row, ttft, speed, 1);
   }
 
   /** Replaces a row that was added before by the waived one, which has no latencies. */
   waive(row: EndedRow, ttft: number | null, speed: number | null): void {
-    this.#sum(row, [ttft, speed], -1);
-    this.#sum({ ...row, ...WAIVED }, [null, null], 1);
+    this.#sum(row, ttft, speed, -1);
+    this.#sum({ ...row, ...WAIVED }, null, null, 1);
   }
 
   get days(): UsageSums[] {
-    return sorted(this.#days).map(({ key, counts: sums, cost }) => [...key, ...sums, cost]);
+    return sorted(this.#days).map(([, { key, counts: sums, cost }]) => [...key, ...sums, cost]);
   }
 
   get latencies(): LatencyCount[] {
-    return sorted(this.#latencies);
+    return sorted(this.#days).flatMap(([, { key, ttft, speed }]) => [
+      ...sorted(speed).map(([bucket, count]): LatencyCount => [...key, 'speed', bucket, count]),
+      ...sorted(ttft).map(([bucket, count]): LatencyCount => [...key, 'ttft', bucket, count]),
+    ]);
   }
 
-  #sum(row: EndedRow, [ttft, speed]: [ttft: number | null, speed: number | null], times: 1 | -1): void {
-    const key: DayKey = [row.account_id, dayOf(row.started_at), row.model, row.key_id];
-    const name = key.join('\n');
+  #sum(row: EndedRow, ttft: number | null, speed: number | null, times: 1 | -1): void {
+    const name = `${row.account_id}\n${dayOf(row.started_at)}\n${row.model}\n${row.key_id}`;
     let day = this.#days.get(name);
-    if (day === undefined) this.#days.set(name, (day = { key, counts: counts.map(() => 0), cost: 0n }));
-    for (const [index, of] of counts.entries())
-      day.counts[index] = (day.counts[index] ?? 0) + times * of(row);
+    if (day === undefined) this.#days.set(name, (day = emptyDay(row)));
+    // The iterator of an array would allocate memory for each element.
+    for (let index = 0; index < counts.length; index++)
+      day.counts[index] = (day.counts[index] ?? 0) + times * (counts[index]?.(row) ?? 0);
     day.cost += times === 1 ? row.cost_pico : -row.cost_pico;
-    if (ttft !== null) this.#count(name, key, 'ttft', ttft, times);
-    if (speed !== null) this.#count(name, key, 'speed', speed, times);
-  }
-
-  #count(name: string, key: DayKey, measure: 'ttft' | 'speed', bucket: number, times: number): void {
-    const latencyKey = `${name}\n${measure}\n${bucket}`;
-    const known = this.#latencies.get(latencyKey);
-    if (known === undefined) this.#latencies.set(latencyKey, [...key, measure, bucket, times]);
-    else known[6] += times;
+    if (ttft !== null) day.ttft.set(ttft, (day.ttft.get(ttft) ?? 0) + times);
+    if (speed !== null) day.speed.set(speed, (day.speed.get(speed) ?? 0) + times);
   }
 }
 
-function sorted<T>(rows: ReadonlyMap<string, T>): T[] {
-  return [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+function emptyDay(row: EndedRow): Day {
+  const key: DayKey = [row.account_id, dayOf(row.started_at), row.model, row.key_id];
+  return { key, counts: counts.map(() => 0), cost: 0n, ttft: new Map(), speed: new Map() };
+}
+
+function sorted<K extends string | number, T>(rows: ReadonlyMap<K, T>): [K, T][] {
+  return [...rows].sort(([a], [b]) => (a < b ? -1 : 1));
 }

@@ -90,6 +90,9 @@ export function settledValues(id: string, opened: RowStart, ended: Settlement): 
   return [id, ttft, speed, ...valuesOf(SETTLED, settled, ended.usage, ended)];
 }
 
+/** Index of the first value of `SETTLED` in `SettledValues`. */
+export const SETTLED_AT = 3;
+
 /** Returns the index of a column in the values of `SETTLED`. */
 export function settledIndex(name: string): number {
   return SETTLED.findIndex((column) => column.name === name);

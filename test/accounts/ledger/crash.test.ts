@@ -67,7 +67,7 @@ function idsOf(lines: readonly string[], word: string): string[] {
 for (const databases of testDatabases()) {
   describe(`crashes on ${databases.name}`, () => {
     test(`every acknowledged write is stored once after ${KILLS} kills, and no row stays open`, async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       const opened: string[] = [];
       const settled = new Map<string, number>();
       for (let kill = 0; kill < KILLS; kill++) {
@@ -116,7 +116,7 @@ for (const databases of testDatabases()) {
     });
 
     test('an instance paused past its lease cannot settle its old rows, and continues with a new epoch', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using writer = write(database, 'hold');
       await until(() => writer.lines.includes('holding'));
       await stop(writer, database);
@@ -139,7 +139,7 @@ for (const databases of testDatabases()) {
     });
 
     test('an instance that was declared dead calls `onFenced` once, and settling its old rows returns `lost`', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       let fences = 0;
       await using paused = await open(database, { leaseMs: 3_600_000 }, { onFenced: () => (fences += 1) });
       const before = newRow();
@@ -165,7 +165,7 @@ for (const databases of testDatabases()) {
     });
 
     test('the rows of a live instance are left alone', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using first = await open(database);
       const running = newRow();
       await first.open(running, counts());
@@ -177,7 +177,7 @@ for (const databases of testDatabases()) {
     });
 
     test('an interrupted row has the counts of its last checkpoint and costs nothing', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       const running = newRow();
       await using first = await open(database, { leaseMs: 3_600_000, checkpointMs: 86_400_000 });
       const moving = counts(7, 3);

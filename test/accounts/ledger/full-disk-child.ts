@@ -19,7 +19,7 @@ async function codeOf(promise: Promise<unknown>): Promise<string> {
   );
 }
 
-await using database = await openDatabase({ home, url: null });
+await using database = await openDatabase({ home, url: null, threads: true });
 await using ledger = await open(database, { settleWaitMs: 100, leaseMs: 86_400_000 });
 const running = newRow();
 await ledger.open(running, counts());

@@ -85,7 +85,7 @@ for (const databases of testDatabases()) {
       }));
 
     test('of a non-streaming request is inserted as settled', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using faults = await faulty(database);
       const { store, ledger } = faults;
       const row = newRow({ streamed: false });
@@ -105,7 +105,7 @@ for (const databases of testDatabases()) {
     });
 
     test('of a non-streaming request that does not end is inserted as open', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using faults = await faulty(database);
       const row = newRow({ streamed: false });
       await faults.ledger.open(row, counts());
@@ -113,7 +113,7 @@ for (const databases of testDatabases()) {
     });
 
     test('is followed by its settlement if the request ends while the row is being written', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using faults = await faulty(database);
       const { store, ledger } = faults;
       const row = newRow();
@@ -129,7 +129,7 @@ for (const databases of testDatabases()) {
     });
 
     test('costs nothing if the response to the batch with its settlement is lost', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using faults = await faulty(database);
       const { store, ledger } = faults;
       const row = newRow({ streamed: false });
@@ -144,7 +144,7 @@ for (const databases of testDatabases()) {
 
   describe(`a ledger on ${databases.name} that fails and then refuses a row`, () => {
     test('rejects only that row, and accepts requests again', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using faults = await faulty(database);
       const { store, ledger } = faults;
       const [refused, valid, alone] = [newRow(), newRow(), newRow()];
@@ -166,7 +166,7 @@ for (const databases of testDatabases()) {
 
     for (const refused of [0, 1, 2]) {
       test(`cancels the cost of the other rows when row ${refused} of three is refused`, async () => {
-        await using database = await databases.open();
+        await using database = await databases.open({ threads: true });
         await using faults = await faulty(database, 1);
         const { store, ledger } = faults;
         const rows = [newRow(), newRow(), newRow()];
@@ -189,7 +189,7 @@ for (const databases of testDatabases()) {
 
     for (const settleWaitMs of [1, 60_000]) {
       test(`settles every valid row once, no matter what fails, with a wait of ${settleWaitMs} ms`, async () => {
-        await using database = await databases.open();
+        await using database = await databases.open({ threads: true });
         await using faults = await faulty(database, settleWaitMs);
         const { store, ledger } = faults;
         await fc.assert(

@@ -8,7 +8,7 @@ import { counts, open, newRow, settlement, readRow, countByState, readUsageDays 
 for (const databases of testDatabases()) {
   describe(`the ledger on ${databases.name}`, () => {
     test('a request is opened before it runs and settled once, with its cost and its daily usage', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using ledger = await open(database);
       const opened = newRow({ clientRequestId: 'mine', limits: '[["account",null,"tokensPerDay",5,2]]' });
       await ledger.open(opened, counts());
@@ -52,7 +52,7 @@ for (const databases of testDatabases()) {
     });
 
     test('text with any characters is stored exactly', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using ledger = await open(database);
       const signs = ['"', '\\', '\\"', '{a,b}', 'NULL', "'", ' ', '', 'é\n\t🙂', ','];
       const rows = signs.map((sign) => newRow({ clientRequestId: sign, limits: JSON.stringify([sign]) }));
@@ -65,7 +65,7 @@ for (const databases of testDatabases()) {
     });
 
     test('a second settlement of a row returns `lost` and is not counted', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using ledger = await open(database);
       const opened = newRow();
       await ledger.open(opened, counts());
@@ -79,7 +79,7 @@ for (const databases of testDatabases()) {
     });
 
     test('each of many concurrent requests is settled once', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using ledger = await open(database);
       const rows = Array.from({ length: 2500 }, (_, index) => newRow({ keyId: `key_${index % 7}` }));
       await Promise.all(rows.map((one) => ledger.open(one, counts())));
@@ -95,7 +95,7 @@ for (const databases of testDatabases()) {
     });
 
     test('a fault of the service records tokens without cost; a disconnected client pays', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using ledger = await open(database);
       const [failed, left] = [newRow(), newRow()];
       await Promise.all([failed, left].map((one) => ledger.open(one, counts())));
@@ -112,7 +112,7 @@ for (const databases of testDatabases()) {
     });
 
     test('the counts of a running request are written as they change', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using ledger = await open(database, { checkpointMs: 10 });
       const [running, unknown] = [newRow(), newRow()];
       const moving = counts();
@@ -130,7 +130,7 @@ for (const databases of testDatabases()) {
     });
 
     test('a requested checkpoint does not wait for the timer', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using ledger = await open(database, { checkpointMs: 86_400_000 });
       const opened = newRow();
       const moving = counts();
@@ -141,7 +141,7 @@ for (const databases of testDatabases()) {
     });
 
     test('a settled request is marked when its response could not be delivered', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using ledger = await open(database);
       const opened = newRow();
       await ledger.open(opened, counts());
@@ -151,7 +151,7 @@ for (const databases of testDatabases()) {
     });
 
     test('closing the ledger interrupts open requests, with their last counts and no cost', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       const opened = newRow();
       {
         await using ledger = await open(database, { checkpointMs: 86_400_000 });
@@ -178,7 +178,7 @@ for (const databases of testDatabases()) {
     });
 
     test('a row that the database refuses does not affect the others', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using ledger = await open(database);
       const taken = newRow();
       await ledger.open(taken, counts());
@@ -193,7 +193,7 @@ for (const databases of testDatabases()) {
     });
 
     test('usage or cost that cannot be written ends the request with an error and without cost', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await using ledger = await open(database);
       const dear = { pricePrompt: 2_000_000, priceCompletion: 2_000_000 };
       const absurd = [
@@ -231,7 +231,7 @@ for (const databases of testDatabases()) {
     });
 
     test('a running request with impossible usage is interrupted without counts', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       const opened = newRow();
       {
         await using ledger = await open(database);

@@ -28,7 +28,7 @@ const request = fc.record({
 for (const databases of testDatabases()) {
   describe(`roll-ups on ${databases.name}`, () => {
     test('a waived request is counted as one error, even if it was an error before', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await ensurePartitions(database, Date.now());
       await using store = await openStore(database);
       const epoch = await store.register(10_000);
@@ -52,7 +52,7 @@ for (const databases of testDatabases()) {
     });
 
     test('equal the sums of the rows, regardless of outcome', async () => {
-      await using database = await databases.open();
+      await using database = await databases.open({ threads: true });
       await fc.assert(
         fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 40 }), async (requests) => {
           await using first = await open(database, { checkpointMs: 86_400_000, leaseMs: 3_600_000 });

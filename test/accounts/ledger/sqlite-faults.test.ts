@@ -4,9 +4,8 @@ import { copyFile, rename as move } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { DatabaseSync } from 'node:sqlite';
-import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { SqliteStore } from '../../../src/accounts/ledger/sqlite-store.ts';
+import { openStore } from '../../../src/accounts/ledger/open-ledger.ts';
 import { temporaryFolder, until } from '../../harness.ts';
 import { testDatabases } from '../../servers.ts';
 import { openedValues, usageKeyOf, settledValues } from '../../../src/accounts/ledger/write.ts';
@@ -49,7 +48,7 @@ function noSmallDisk(): string | false {
 }
 
 test('a lock that another process holds too long does not block the event loop', async () => {
-  await using database = await databases.open();
+  await using database = await databases.open({ threads: true });
   await using ledger = await open(database, { settleWaitMs: 50 });
   const running = newRow();
   await ledger.open(running, counts());
@@ -74,7 +73,7 @@ async function rename(from: string, to: string): Promise<void> {
 }
 
 test('no row is opened while the files of the database are moved away, and none is lost', async () => {
-  await using database = await databases.open();
+  await using database = await databases.open({ threads: true });
   await using ledger = await open(database, { leaseMs: 150 });
   const path = join(database.home, 'sluice.db');
   const running = newRow();
@@ -94,7 +93,7 @@ test('no row is opened while the files of the database are moved away, and none 
 
 for (const suffix of ['', '-wal']) {
   test(`no row is opened after sluice.db${suffix} was replaced, until a restart`, async () => {
-    await using database = await databases.open();
+    await using database = await databases.open({ threads: true });
     await using ledger = await open(database, { leaseMs: 150, settleWaitMs: 50 });
     const path = join(database.home, `sluice.db${suffix}`);
     await copyFile(path, `${path}.copy`);
@@ -105,22 +104,33 @@ for (const suffix of ['', '-wal']) {
   });
 }
 
-test('a settlement whose request was rejected is waived once', async () => {
-  await using database = await databases.open();
-  await using store = new SqliteStore(join(database.home, 'sluice.db'));
-  const epoch = await store.register(10_000);
-  const opened = newRow();
+/** Returns the writes of a request: its opening, and its settlement. */
+function writesOf(opened = newRow()) {
   const price = { prompt: opened.pricePrompt, completion: opened.priceCompletion };
   const ended = settlement({ firstTokenAt: opened.startedAt + 10, endedAt: opened.startedAt + 500 });
   const values = settledValues(opened.id, { startedAt: opened.startedAt, price }, ended);
-  const nothing = { opens: [], ended: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
-  await store.write(epoch, { ...nothing, opens: [openedValues(opened)] });
+  return {
+    id: opened.id,
+    values,
+    open: { ...NOTHING, opens: [openedValues(opened)] },
+    settle: { ...NOTHING, settles: [values], usageKeys: [usageKeyOf(opened)] },
+  };
+}
+
+const NOTHING = { opens: [], ended: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
+
+test('a settlement whose request was rejected is waived once', async () => {
+  await using database = await databases.open({ threads: true });
+  await using store = await openStore(database);
+  const epoch = await store.register(10_000);
+  const { id, values, open, settle } = writesOf();
+  await store.write(epoch, open);
   await store.waive([values]);
-  assert.equal((await readRow(database, opened.id))?.state, 'open');
-  await store.write(epoch, { ...nothing, settles: [values], usageKeys: [usageKeyOf(opened)] });
+  assert.equal((await readRow(database, id))?.state, 'open');
+  await store.write(epoch, settle);
   await store.waive([values]);
   await store.waive([values]);
-  const after = await readRow(database, opened.id);
+  const after = await readRow(database, id);
   assert.deepEqual([after?.billed, after?.cost, after?.error_code], [0, '0', 'storage_unavailable']);
   const [day] = await readUsageDays(database);
   assert.deepEqual([day?.requests, day?.errors, day?.billed_tokens, day?.cost], [1, 1, 0, '0']);
@@ -131,17 +141,38 @@ test('a settlement whose request was rejected is waived once', async () => {
   );
 });
 
-test('a writer thread that dies is started again', async () => {
-  await using database = await databases.open();
-  const thread = pathToFileURL(join(import.meta.dirname, 'dying-thread.ts'));
-  await using store = new SqliteStore(join(database.home, 'sluice.db'), { thread });
-  const epoch = await store.register(1000);
-  await assert.rejects(store.heartbeat(epoch, 1000), /has stopped/);
-  assert.equal(await store.register(1000), epoch + 1);
+test('only settlements of open rows are written and counted, and those of unknown rows are lost', async () => {
+  await using database = await databases.open({ threads: true });
+  await using store = await openStore(database);
+  const epoch = await store.register(10_000);
+  const [running, other, unknown, settled] = [writesOf(), writesOf(), writesOf(), writesOf()];
+  const opened = { ...NOTHING, opens: [running, other, settled].flatMap(({ open }) => open.opens) };
+  assert.deepEqual(await store.write(epoch, opened), { lost: [] });
+  assert.deepEqual(await store.write(epoch, settled.settle), { lost: [] });
+  const all = [unknown, running, settled, other].map(({ settle }) => settle);
+  const batch = {
+    ...NOTHING,
+    settles: all.flatMap(({ settles }) => settles),
+    usageKeys: all.flatMap(({ usageKeys }) => usageKeys),
+    undelivered: [running.id],
+  };
+  assert.deepEqual(await store.write(epoch, batch), { lost: [unknown.id] });
+  assert.deepEqual(await countByState(database), { settled: 3 });
+  assert.equal((await readRow(database, running.id))?.delivered, 0);
+  const [day] = await readUsageDays(database);
+  assert.equal(day?.requests, 3);
+  // The rows of another instance are not settled, and a dead instance writes nothing.
+  const mine = writesOf();
+  await store.write(epoch, mine.open);
+  const another = await store.register(10_000);
+  assert.deepEqual(await store.write(another, mine.settle), { lost: [mine.id] });
+  await store.retire(epoch);
+  assert.equal(await store.write(epoch, writesOf().open), null);
+  assert.deepEqual(await countByState(database), { settled: 3, interrupted: 1 });
 });
 
 test('rows older than the retention period are deleted, but their sums are kept', async (t) => {
-  await using database = await databases.open();
+  await using database = await databases.open({ threads: true });
   const old = newRow({ id: '0194f000-0000-7000-8000-000000000001', startedAt: Date.UTC(2025, 1, 10) });
   const recent = newRow();
   {

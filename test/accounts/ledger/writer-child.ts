@@ -63,7 +63,7 @@ async function hold(ledger: Ledger): Promise<void> {
 }
 
 let fenced = false;
-const database = await openDatabase({ home, url: url === undefined ? null : new Secret(url) });
+const database = await openDatabase({ home, url: url === undefined ? null : new Secret(url), threads: true });
 const ledger = await open(
   database,
   { leaseMs: Number(leaseMs), checkpointMs: 10 },
