@@ -323,7 +323,7 @@ export function chat(content: string, fields: object = {}): object {
 export function engineHealth({ service }: TestService): Promise<EngineHealth> {
   const [model] = service.embeddedReplicas;
   if (!model) throw new Error('no model is embedded');
-  return model.engine.health(AbortSignal.timeout(5000));
+  return model.client.health(AbortSignal.timeout(5000));
 }
 
 /** Waits until this number of requests waits for a replica of the first model. */
@@ -335,7 +335,7 @@ export async function untilWaiting({ service }: TestService, count: number): Pro
 export async function untilIdle({ service }: TestService): Promise<void> {
   await until(async () => {
     const engines = await Promise.all(
-      service.embeddedReplicas.map(({ engine }) => engine.health(AbortSignal.timeout(5000))),
+      service.embeddedReplicas.map(({ client }) => client.health(AbortSignal.timeout(5000))),
     );
     return (
       engines.every(({ slotsInUse, queued }) => slotsInUse === 0 && queued === 0) &&

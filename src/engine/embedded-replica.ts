@@ -32,7 +32,7 @@ const EXTENSION = extname(import.meta.filename);
 
 /** A replica in a child process: downloads the model's file, then starts and supervises its engine. */
 export class EmbeddedReplica implements AsyncDisposable {
-  readonly engine: ReplicaClient;
+  readonly client: ReplicaClient;
   /**
    * Modification time of the model's file, in Unix seconds. Until the file is downloaded, the time when this object was
    * created.
@@ -57,7 +57,7 @@ export class EmbeddedReplica implements AsyncDisposable {
   constructor(options: EmbeddedOptions) {
     this.#options = options;
     this.#engineConfig = options.engine;
-    this.engine = new HttpReplicaClient({
+    this.client = new HttpReplicaClient({
       name: embeddedName(options.modelId),
       dialect: 'sluice',
       url: 'http://engine',
@@ -174,7 +174,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     await this.#starting;
     await this.#supervisor?.[Symbol.asyncDispose]();
     await this.#exited;
-    await this.engine[Symbol.asyncDispose]();
+    await this.client[Symbol.asyncDispose]();
   }
 
   async #run(signal: AbortSignal): Promise<void> {

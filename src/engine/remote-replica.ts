@@ -28,7 +28,7 @@ export function createRemoteReplica(
     const value = secrets.get(variable);
     if (value !== undefined) headers.set(header, value);
   }
-  const engine = new HttpReplicaClient({
+  const client = new HttpReplicaClient({
     name: replica.name,
     dialect,
     url,
@@ -44,7 +44,7 @@ export function createRemoteReplica(
     silenceMs,
     log,
   });
-  return new RemoteReplica(engine, replica, log);
+  return new RemoteReplica(client, replica, log);
 }
 
 /** Interval at which the load of a replica is read, and the interval after a failure, in milliseconds. */
@@ -53,7 +53,7 @@ const GAUGES_RETRY_MS = 30_000;
 
 /** A replica on another server. Checks its health periodically, so that failures are detected before a request is sent. */
 export class RemoteReplica implements AsyncDisposable {
-  readonly engine: HttpReplicaClient;
+  readonly client: HttpReplicaClient;
   readonly maxInFlight: number | undefined;
   readonly address: string;
   readonly #log: Log;
@@ -69,12 +69,12 @@ export class RemoteReplica implements AsyncDisposable {
   #nextGauges: NodeJS.Timeout | undefined;
   readonly #stop = new AbortController();
 
-  constructor(engine: HttpReplicaClient, { url, maxInFlight }: ReplicaConfig, log: Log) {
-    this.engine = engine;
+  constructor(client: HttpReplicaClient, { url, maxInFlight }: ReplicaConfig, log: Log) {
+    this.client = client;
     this.address = url;
     this.maxInFlight = maxInFlight;
-    this.#log = log.with({ replica: engine.name });
-    this.#healthCheck = DIALECT_TRAITS[engine.dialect].healthCheck;
+    this.#log = log.with({ replica: client.name });
+    this.#healthCheck = DIALECT_TRAITS[client.dialect].healthCheck;
   }
 
   state(): EngineState {
@@ -104,7 +104,7 @@ export class RemoteReplica implements AsyncDisposable {
     this.#stop.abort();
     clearTimeout(this.#nextCheck);
     clearTimeout(this.#nextGauges);
-    await this.engine[Symbol.asyncDispose]();
+    await this.client[Symbol.asyncDispose]();
   }
 
   /** Calls `run` with a signal that aborts after the timeout of a check, or when the replica is disposed. */
@@ -119,13 +119,13 @@ export class RemoteReplica implements AsyncDisposable {
     const { intervalMs, retryMs } = this.#healthCheck;
     try {
       await this.#withTimeout(async (signal) => {
-        const health = await this.engine.health(signal);
+        const health = await this.client.health(signal);
         const wasReady = this.#state.state === 'ready';
         if (!wasReady) {
           // A server that was down may have been started with other settings.
-          this.#description = await this.engine.describe(signal);
+          this.#description = await this.client.describe(signal);
           // Read the load before requests are sent: without it, their number would not be limited.
-          this.#gauges = await this.engine.gauges(signal).catch(() => null);
+          this.#gauges = await this.client.gauges(signal).catch(() => null);
         }
         this.#health.add({ ...health, ...this.#gauges });
         if (!wasReady || this.#gauges === null) this.#updateCapacity();
@@ -157,7 +157,7 @@ export class RemoteReplica implements AsyncDisposable {
     let delayMs = GAUGES_MS;
     if (this.#state.state === 'ready') {
       try {
-        const gauges = await this.#withTimeout((signal) => this.engine.gauges(signal));
+        const gauges = await this.#withTimeout((signal) => this.client.gauges(signal));
         if (gauges === null) return;
         this.#addGauges(gauges);
         this.#reportsLoad = true;

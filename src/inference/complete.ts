@@ -187,10 +187,10 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     const lease = await this.#acquire();
     this.#lease = lease;
     this.#queueEntry?.leave();
-    if (this.#recovery.hasOutput) this.#record.continueOn(lease.engine.name);
-    else this.#record.attempt(lease.engine.name);
-    const request = this.#recovery.requestFor(lease.engine);
-    return lease.engine.generate(request, this.#stop.signal)[Symbol.asyncIterator]();
+    if (this.#recovery.hasOutput) this.#record.continueOn(lease.client.name);
+    else this.#record.attempt(lease.client.name);
+    const request = this.#recovery.requestFor(lease.client);
+    return lease.client.generate(request, this.#stop.signal)[Symbol.asyncIterator]();
   }
 
   #acquire(): Lease | Promise<Lease> {
@@ -204,7 +204,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
       signal: this.#stop.signal,
     };
     if (interruption === null) return this.#model.acquire(routed);
-    const suits = (engine: ReplicaClient): boolean => this.#recovery.suits(engine, interruption.failed);
+    const suits = (client: ReplicaClient): boolean => this.#recovery.suits(client, interruption.failed);
     return interruption.acquire(
       (failures, signal) => this.#model.acquire({ ...routed, failures, signal, suits }),
       this.#stop.signal,
@@ -270,13 +270,13 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     if (this.#stop.signal.aborted || !this.#lease) return this.#end(error);
     // Another replica may refuse to continue, which is not the caller's fault.
     if (!isReplicaFailure(error)) return this.#end(this.#interruption?.error ?? error);
-    const { engine, replica } = this.#lease;
+    const { client, replica } = this.#lease;
     // A response that is continued was recorded when it was interrupted.
     if (error instanceof EngineCrashed && this.#interruption === null)
-      this.#crashSuspects.record(this.#request, this.#identity, `${engine.name} start ${error.starts}`);
+      this.#crashSuspects.record(this.#request, this.#identity, `${client.name} start ${error.starts}`);
     const refused = error instanceof ReplicaRefused;
     this.#lease.release(refused && error.rateLimited ? 'inconclusive' : 'failed', error);
-    if (this.#hasEmitted) return this.#recover(error, engine);
+    if (this.#hasEmitted) return this.#recover(error, client);
     if (!refused) {
       this.#failedAttempts++;
       if (error instanceof ConnectionLost || error instanceof EngineCrashed) this.#lostConnections++;
@@ -286,7 +286,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
       }
       if (this.#failedAttempts >= MAX_FAILED_ATTEMPTS || !this.#model.takeRetry()) return this.#end(error);
     }
-    this.#failures.set(engine, error);
+    this.#failures.set(client, error);
     this.#record.attemptFailed();
     this.#events = null;
     return this.next();

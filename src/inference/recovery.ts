@@ -175,9 +175,9 @@ export class Recovery {
    * Whether a replica can take over. Any replica can generate a response again, but only one with the same dialect and
    * model name can continue it.
    */
-  suits(engine: ReplicaClient, failed: ReplicaClient): boolean {
+  suits(client: ReplicaClient, failed: ReplicaClient): boolean {
     return (
-      this.#continuation === null || (engine.dialect === failed.dialect && engine.model === failed.model)
+      this.#continuation === null || (client.dialect === failed.dialect && client.model === failed.model)
     );
   }
 

@@ -64,8 +64,8 @@ export class Lease {
     return this.#charged;
   }
 
-  get engine(): ReplicaClient {
-    return this.replica.engine;
+  get client(): ReplicaClient {
+    return this.replica.client;
   }
 
   /** Records that the replica started to respond. */

@@ -17,7 +17,7 @@ export interface RoutedRequest {
   readonly charged: number;
   readonly signal: AbortSignal;
   /** Whether the replica can continue the response. Set only while a response is being continued. */
-  readonly suits?: (engine: ReplicaClient) => boolean;
+  readonly suits?: (client: ReplicaClient) => boolean;
 }
 
 /** Whether a replica has already failed on the request. */
@@ -79,7 +79,7 @@ export class Placement {
 
   /** How many choices of requests that have not failed on these replicas can be sent now. */
   free(failures: RoutedRequest['failures']): number {
-    const ready = this.#replicas.filter(({ ready, engine }) => ready && !failures.has(engine));
+    const ready = this.#replicas.filter(({ ready, client }) => ready && !failures.has(client));
     const open = ready.filter((replica) => isOpen(replica, false));
     // A paused replica gets requests only if there is no other.
     return (open.length > 0 ? open : ready).reduce((sum, { free }) => sum + Math.max(0, free), 0);
@@ -105,7 +105,7 @@ export class Placement {
 /** Whether the replica is ready, or its model is being loaded, and the request may be sent to it. */
 export function canTake(replica: RoutedReplica, { failures, suits }: RoutedRequest): boolean {
   return (
-    (replica.ready || replica.waking) && !failures.has(replica.engine) && suits?.(replica.engine) !== false
+    (replica.ready || replica.waking) && !failures.has(replica.client) && suits?.(replica.client) !== false
   );
 }
 

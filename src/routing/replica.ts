@@ -8,7 +8,7 @@ import { PrefixIndex } from './prefix-index.ts';
 
 /** The client and the state of one server of a model. */
 export interface ReplicaEntry {
-  engine: ReplicaClient;
+  client: ReplicaClient;
   /** Called for every request, so it must be fast. */
   state(): EngineState;
   /** Null if it is unknown. A new object after each health check that reports it. */
@@ -70,7 +70,7 @@ const FIRST_SHARE = 0.1;
 
 /** A replica with its load and its circuit breaker. */
 export class RoutedReplica {
-  readonly engine: ReplicaClient;
+  readonly client: ReplicaClient;
   readonly breaker: CircuitBreaker;
   /** Requests from this instance that are running on the replica or waiting for it. */
   assigned = 0;
@@ -102,9 +102,9 @@ export class RoutedReplica {
   readonly #warnings = new Map<string, number>();
 
   constructor(entry: ReplicaEntry, log: Log, clock: BreakerClock) {
-    this.engine = entry.engine;
+    this.client = entry.client;
     this.#entry = entry;
-    this.#log = log.with({ replica: entry.engine.name });
+    this.#log = log.with({ replica: entry.client.name });
     this.#clock = clock;
     this.breaker = new CircuitBreaker(this.#log, clock);
     this.#room = new Room(entry.maxInFlight);
@@ -151,7 +151,7 @@ export class RoutedReplica {
    * Identifies the server, even if its replica is renamed: its URL, or the name of an engine process of this service.
    */
   get server(): string {
-    return this.#entry.address ?? this.engine.name;
+    return this.#entry.address ?? this.client.name;
   }
 
   /** Adds the speed of a completed request to the moving average. */
@@ -242,7 +242,7 @@ export class RoutedReplica {
   }
 
   summary(): ReplicaSummary {
-    const { name, dialect } = this.engine;
+    const { name, dialect } = this.client;
     const restartable = this.#entry.restart !== undefined;
     const { inFlight, state, drained, waking, breaker } = this;
     return { name, dialect, inFlight, state, drained, waking, pauses: breaker.pauses, restartable };

@@ -122,7 +122,7 @@ export class ServedModel implements ConfiguredModel {
   }
 
   #updateDialects(): void {
-    this.dialects = [...new Set(this.#replicas.map(({ engine }) => engine.dialect))];
+    this.dialects = [...new Set(this.#replicas.map(({ client }) => client.dialect))];
   }
 
   card(): ModelCard | null {
@@ -199,7 +199,7 @@ export class ServedModel implements ConfiguredModel {
 
   /** Returns a replica by its name. Throws 404 `not_found`. */
   replica(name: string): RoutedReplica {
-    const found = this.#replicas.find(({ engine }) => engine.name === name);
+    const found = this.#replicas.find(({ client }) => client.name === name);
     if (found) return found;
     throw new ServiceError('not_found', 'The model has no replica with this name.', { param: 'name' });
   }

@@ -152,7 +152,7 @@ class RemoteEntry {
   /** Applies a changed definition. Resolves when the connections to removed replicas are closed. */
   async apply(config: ModelConfig): Promise<void> {
     this.#config = withCatalog(config);
-    for (const { engine } of this.#replicas) engine.setContextTokens(this.#config.contextTokens);
+    for (const { client } of this.#replicas) client.setContextTokens(this.#config.contextTokens);
     const next = namedReplicas(config);
     const isIn = (list: readonly NamedReplica[], replica: NamedReplica): boolean =>
       list.some((each) => isDeepStrictEqual(each, replica));
@@ -195,12 +195,12 @@ class RemoteEntry {
       timeouts: config.file.engine,
       log,
     });
-    this.#settings.set(replica.engine.name, settings);
+    this.#settings.set(replica.client.name, settings);
     return replica;
   }
 
   async #remove(name: string): Promise<void> {
-    const index = this.#replicas.findIndex(({ engine }) => engine.name === name);
+    const index = this.#replicas.findIndex(({ client }) => client.name === name);
     const [replica] = this.#replicas.splice(index, 1);
     this.#settings.delete(name);
     const routed = this.#served.removeReplica(name);

@@ -25,8 +25,8 @@ describe('an engine process', () => {
 
   it('exits when its standard input closes, even during a stream', async () => {
     await using child = await ScriptedProcess.start();
-    await using engine = openChild(child);
-    const events = engine.generate(chat({ tokenMs: 60_000 }), NEVER_ABORTED)[Symbol.asyncIterator]();
+    await using client = openChild(child);
+    const events = client.generate(chat({ tokenMs: 60_000 }), NEVER_ABORTED)[Symbol.asyncIterator]();
     await events.next();
     await events.next();
     child.process.stdin?.end();
@@ -36,10 +36,10 @@ describe('an engine process', () => {
 
   it('exits when its standard input closes, even if its event loop is blocked', async () => {
     await using child = await ScriptedProcess.start();
-    await using engine = openChild(child);
-    const events = engine.generate(chat({ freezeAfter: 1 }), NEVER_ABORTED)[Symbol.asyncIterator]();
+    await using client = openChild(child);
+    const events = client.generate(chat({ freezeAfter: 1 }), NEVER_ABORTED)[Symbol.asyncIterator]();
     await events.next();
-    const checkHealth = () => engine.health(AbortSignal.timeout(1000));
+    const checkHealth = () => client.health(AbortSignal.timeout(1000));
     await until(() =>
       checkHealth().then(
         () => false,
@@ -52,8 +52,8 @@ describe('an engine process', () => {
 
   it('completes running requests on SIGTERM, then exits with code 0', async () => {
     await using child = await ScriptedProcess.start();
-    await using engine = openChild(child);
-    const events = engine.generate(chat({ tokens: 20, tokenMs: 10 }), NEVER_ABORTED)[Symbol.asyncIterator]();
+    await using client = openChild(child);
+    const events = client.generate(chat({ tokens: 20, tokenMs: 10 }), NEVER_ABORTED)[Symbol.asyncIterator]();
     const first = [await events.next(), await events.next()];
     assert(first.every(({ done }) => !done));
     child.process.kill('SIGTERM');
@@ -65,8 +65,8 @@ describe('an engine process', () => {
 
   it('continues after SIGINT, which a terminal sends to the service and its engines', async () => {
     await using child = await ScriptedProcess.start();
-    await using engine = openChild(child);
-    const events = engine.generate(chat({ tokens: 20, tokenMs: 10 }), NEVER_ABORTED)[Symbol.asyncIterator]();
+    await using client = openChild(child);
+    const events = client.generate(chat({ tokens: 20, tokenMs: 10 }), NEVER_ABORTED)[Symbol.asyncIterator]();
     const first = [await events.next(), await events.next()];
     assert(first.every(({ done }) => !done));
     child.process.kill('SIGINT');

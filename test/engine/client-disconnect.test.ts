@@ -8,14 +8,14 @@ describe('a request with an abort signal', () => {
   it('is not sent if the signal is already aborted', async () => {
     await using replica = await HttpReplica.listen(() => {});
     const reason = new Error('gone');
-    await assert.rejects(collect(replica.engine.generate(chat(), AbortSignal.abort(reason))), reason);
+    await assert.rejects(collect(replica.client.generate(chat(), AbortSignal.abort(reason))), reason);
     assert.equal(replica.bodies.length, 0);
   });
 
   it('rejects with the reason of the signal and closes the connection', async () => {
     await using replica = await HttpReplica.listen(respondFirstChunkOnly);
     const disconnect = new AbortController();
-    const events = replica.engine.generate(chat(), disconnect.signal)[Symbol.asyncIterator]();
+    const events = replica.client.generate(chat(), disconnect.signal)[Symbol.asyncIterator]();
     await events.next();
     const waiting = events.next();
     const reason = new Error('the client disconnected');
@@ -29,7 +29,7 @@ describe('a request with an abort signal', () => {
   it('closes its connection when the consumer stops reading its events', async () => {
     await using replica = await HttpReplica.listen(respondFirstChunkOnly);
     const { signal } = new AbortController();
-    for await (const event of replica.engine.generate(chat(), signal)) {
+    for await (const event of replica.client.generate(chat(), signal)) {
       assert.equal(event.type, 'sent');
       break;
     }
@@ -38,18 +38,18 @@ describe('a request with an abort signal', () => {
   });
 
   it('removes its listeners from the signal after success and failure', async () => {
-    await using engine = await openScripted();
+    await using client = await openScripted();
     const { signal } = new AbortController();
-    await collect(engine.generate(chat(), signal));
-    await assert.rejects(collect(engine.generate(chat({ cutAfter: 2 }), signal)));
-    await assert.rejects(collect(engine.generate(chat({ error: 'queue_full' }), signal)));
+    await collect(client.generate(chat(), signal));
+    await assert.rejects(collect(client.generate(chat({ cutAfter: 2 }), signal)));
+    await assert.rejects(collect(client.generate(chat({ error: 'queue_full' }), signal)));
     assert.equal(getEventListeners(signal, 'abort').length, 0);
   });
 
   it('is not sent if the signal is aborted while connecting', async () => {
     await using replica = await HttpReplica.listen(() => {});
     const disconnect = new AbortController();
-    const next = replica.engine.generate(chat(), disconnect.signal)[Symbol.asyncIterator]().next();
+    const next = replica.client.generate(chat(), disconnect.signal)[Symbol.asyncIterator]().next();
     disconnect.abort(new Error('gone'));
     await assert.rejects(next, /gone/);
     assert.equal(replica.bodies.length, 0);
@@ -70,7 +70,7 @@ describe('a consumer that reads slowly', () => {
       }
       response.end('data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n');
     });
-    const events = replica.engine.generate(chat(), NEVER_ABORTED)[Symbol.asyncIterator]();
+    const events = replica.client.generate(chat(), NEVER_ABORTED)[Symbol.asyncIterator]();
     await events.next();
     await settled(() => written);
     // The socket buffers of both sides and the client's buffer of 256 KiB fill up first.

@@ -14,8 +14,8 @@ describe('a request that a replica does not accept', () => {
     await closed[Symbol.asyncDispose]();
     await using plain = await HttpReplica.listen(() => {});
     for (const url of [closed.url, 'http://replica.invalid', plain.url.replace('http:', 'https:')]) {
-      await using engine = new HttpReplicaClient({ ...REPLICA, url });
-      await assert.rejects(collect(engine.generate(chat(), NEVER_ABORTED)), ReplicaRefused);
+      await using client = new HttpReplicaClient({ ...REPLICA, url });
+      await assert.rejects(collect(client.generate(chat(), NEVER_ABORTED)), ReplicaRefused);
     }
   });
 
@@ -35,7 +35,7 @@ describe('a request that a replica does not accept', () => {
       );
       for (const stream of [true, false]) {
         await assert.rejects(
-          collect(replica.engine.generate(chat({}, { stream }), NEVER_ABORTED)),
+          collect(replica.client.generate(chat({}, { stream }), NEVER_ABORTED)),
           (error) => {
             assert(error instanceof ReplicaRefused);
             assert.equal(error.retryAfterMs, waitMs);
@@ -48,7 +48,7 @@ describe('a request that a replica does not accept', () => {
 
   it('does not fail with ReplicaRefused if the connection is lost after it was sent', async () => {
     await using replica = await HttpReplica.listen((response) => response.destroy());
-    await assertFails(replica.engine, {}, 'engine_unavailable');
+    await assertFails(replica.client, {}, 'engine_unavailable');
     assert.equal(replica.bodies.length, 1);
   });
 
@@ -69,8 +69,8 @@ describe('a request that a replica does not accept', () => {
     for (const isHealthCheck of [false, true]) {
       lost = 0;
       for (let call = 0; call < 16; call++) {
-        if (isHealthCheck) await replica.engine.health(NEVER_ABORTED);
-        else await collect(replica.engine.generate(chat({}, { stream: false }), NEVER_ABORTED));
+        if (isHealthCheck) await replica.client.health(NEVER_ABORTED);
+        else await collect(replica.client.generate(chat({}, { stream: false }), NEVER_ABORTED));
         // The connection becomes idle shortly after the response.
         await settled(() => replica.connections);
       }
@@ -88,9 +88,9 @@ describe('a request that a replica does not accept', () => {
         },
         { dialect: 'vllm' },
       );
-      await collect(replica.engine.generate(chat({}, { stream: false }), NEVER_ABORTED));
+      await collect(replica.client.generate(chat({}, { stream: false }), NEVER_ABORTED));
       await settled(() => replica.connections);
-      await assertFails(replica.engine, {}, 'engine_unavailable');
+      await assertFails(replica.client, {}, 'engine_unavailable');
       assert.equal(replica.bodies.length, closes ? 2 : 3);
     }
   });
@@ -105,24 +105,24 @@ describe('a request that a replica does not accept', () => {
       { dialect: 'vllm', firstByteMs: 200 },
     );
     const whole = chat({}, { stream: false });
-    await collect(replica.engine.generate(whole, NEVER_ABORTED));
+    await collect(replica.client.generate(whole, NEVER_ABORTED));
     await settled(() => replica.connections);
-    const lost = assert.rejects(collect(replica.engine.generate(whole, NEVER_ABORTED)), ConnectionLost);
+    const lost = assert.rejects(collect(replica.client.generate(whole, NEVER_ABORTED)), ConnectionLost);
     await until(() => held.length === 1);
     assert.equal(replica.connections, 1);
     // Takes as long as the first byte of a stream may take.
-    await assertFails(replica.engine, {}, 'engine_unavailable');
+    await assertFails(replica.client, {}, 'engine_unavailable');
     held[0]?.();
     await lost;
     assert.equal(replica.bodies.length, 3);
   });
 
   it('does not fail with ReplicaRefused if the replica responds with another error', async () => {
-    await using engine = await openScripted();
-    await assertFails(engine, { error: 'context_length_exceeded' }, 'context_length_exceeded');
-    await assertFails(engine, { error: 'internal_error' }, 'engine_unavailable', 'internal_error');
-    await assertFails(engine, { status: 500, body: 'no JSON' }, 'engine_unavailable', 'internal_error');
-    await assertFails(engine, { status: 404, body: '{}' }, 'engine_unavailable', 'internal_error');
+    await using client = await openScripted();
+    await assertFails(client, { error: 'context_length_exceeded' }, 'context_length_exceeded');
+    await assertFails(client, { error: 'internal_error' }, 'engine_unavailable', 'internal_error');
+    await assertFails(client, { status: 500, body: 'no JSON' }, 'engine_unavailable', 'internal_error');
+    await assertFails(client, { status: 404, body: '{}' }, 'engine_unavailable', 'internal_error');
   });
 });
 
@@ -140,21 +140,21 @@ describe('a request whose replica fails', () => {
         },
         { dialect: 'vllm', exactCounts },
       );
-      const events = collect(replica.engine.generate(chat({}, { stream: false }), NEVER_ABORTED));
+      const events = collect(replica.client.generate(chat({}, { stream: false }), NEVER_ABORTED));
       await assert.rejects(events, isUnavailable);
     }
   });
 
   it('returns the events so far and then fails with engine_unavailable when the process is killed', async () => {
     await using child = await ScriptedProcess.start();
-    await using engine = new HttpReplicaClient({ ...REPLICA, socketPath: child.socketPath });
+    await using client = new HttpReplicaClient({ ...REPLICA, socketPath: child.socketPath });
     const seen: string[] = [];
     await assert.rejects(async () => {
-      for await (const event of engine.generate(chat({ dieAfter: 2 }), NEVER_ABORTED)) seen.push(event.type);
+      for await (const event of client.generate(chat({ dieAfter: 2 }), NEVER_ABORTED)) seen.push(event.type);
     }, isUnavailable);
     assert.deepEqual(seen, ['started', 'token', 'token']);
     assert.deepEqual(await child.exited(), [null, 'SIGKILL']);
-    await assert.rejects(collect(engine.generate(chat(), NEVER_ABORTED)), ReplicaRefused);
+    await assert.rejects(collect(client.generate(chat(), NEVER_ABORTED)), ReplicaRefused);
   });
 
   for (const [name, directive] of [
@@ -165,10 +165,10 @@ describe('a request whose replica fails', () => {
     ['responds with an empty body', { status: 200, body: '' }],
   ] as const) {
     it(`fails with engine_unavailable when the replica ${name}`, async () => {
-      await using engine = await openScripted();
-      await assertFails(engine, directive, 'engine_unavailable');
+      await using client = await openScripted();
+      await assertFails(client, directive, 'engine_unavailable');
       // The client still works.
-      assert.equal((await collect(engine.generate(chat(), NEVER_ABORTED))).at(-1)?.type, 'end');
+      assert.equal((await collect(client.generate(chat(), NEVER_ABORTED))).at(-1)?.type, 'end');
     });
   }
 
@@ -183,7 +183,7 @@ describe('a request whose replica fails', () => {
         silenceMs: 200,
       });
       for (const stream of [true, false]) {
-        const events = collect(replica.engine.generate(chat({}, { stream }), NEVER_ABORTED));
+        const events = collect(replica.client.generate(chat({}, { stream }), NEVER_ABORTED));
         await assert.rejects(events, { code: 'internal_error' });
         await replica.closed();
       }
@@ -193,26 +193,26 @@ describe('a request whose replica fails', () => {
   for (const body of ['<html>', '{}', '{"choices":[', '']) {
     it(`fails with engine_unavailable when its non-streaming response is ${JSON.stringify(body)}`, async () => {
       await using replica = await HttpReplica.listen((response) => response.end(body), { dialect: 'vllm' });
-      const events = replica.engine.generate(chat({}, { stream: false }), NEVER_ABORTED);
+      const events = replica.client.generate(chat({}, { stream: false }), NEVER_ABORTED);
       await assert.rejects(collect(events), isUnavailable);
     });
   }
 
   it('fails with the error event of the replica', async () => {
-    await using engine = await openScripted();
-    await assertFails(engine, { errorAfter: 2 }, 'engine_unavailable', 'internal_error');
+    await using client = await openScripted();
+    await assertFails(client, { errorAfter: 2 }, 'engine_unavailable', 'internal_error');
   });
 
   it('fails with engine_unavailable when the replica sends nothing, before or after the first byte', async () => {
-    await using engine = await openScripted({}, { firstByteMs: 200, silenceMs: 100 });
-    await assertFails(engine, { startMs: 600_000 }, 'engine_unavailable');
-    await assertFails(engine, { hangAfter: 2 }, 'engine_unavailable');
+    await using client = await openScripted({}, { firstByteMs: 200, silenceMs: 100 });
+    await assertFails(client, { startMs: 600_000 }, 'engine_unavailable');
+    await assertFails(client, { hangAfter: 2 }, 'engine_unavailable');
   });
 
   it('fails with engine_unavailable when the event loop of the replica is blocked', async () => {
     await using child = await ScriptedProcess.start();
-    await using engine = new HttpReplicaClient({ ...REPLICA, socketPath: child.socketPath, silenceMs: 100 });
-    await assertFails(engine, { freezeAfter: 1 }, 'engine_unavailable');
+    await using client = new HttpReplicaClient({ ...REPLICA, socketPath: child.socketPath, silenceMs: 100 });
+    await assertFails(client, { freezeAfter: 1 }, 'engine_unavailable');
   });
 });
 
@@ -243,7 +243,7 @@ describe('a stream whose choices are finished', () => {
         (response) => response.write(finished, () => after(response)),
         { silenceMs: 200 },
       );
-      const events = await collect(replica.engine.generate(chat(), NEVER_ABORTED));
+      const events = await collect(replica.client.generate(chat(), NEVER_ABORTED));
       assert.deepEqual(events.at(-1), end);
       await replica.closed();
     });
@@ -254,7 +254,7 @@ describe('a stream whose choices are finished', () => {
       response.write(finished, () => response.destroy()),
     );
     const request = chat({}, { choices: 2 });
-    await assert.rejects(collect(replica.engine.generate(request, NEVER_ABORTED)), ConnectionLost);
+    await assert.rejects(collect(replica.client.generate(request, NEVER_ABORTED)), ConnectionLost);
   });
 });
 
@@ -271,7 +271,7 @@ it('a response with a choice that was not requested is invalid', async () => {
   });
   for (const stream of [true, false]) {
     const of = (choices: number) =>
-      collect(replica.engine.generate(chat({}, { stream, choices }), NEVER_ABORTED));
+      collect(replica.client.generate(chat({}, { stream, choices }), NEVER_ABORTED));
     await assert.rejects(of(1), isUnavailable);
     assert.equal((await of(2)).filter(({ type }) => type === 'finish').length, 2);
   }

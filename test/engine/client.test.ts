@@ -17,7 +17,7 @@ describe('the client of a replica', () => {
       await using replica = await HttpReplica.listen(respondHello, { dialect });
       for (const create of [chat, text]) {
         for (const stream of [true, false]) {
-          const events = await collect(replica.engine.generate(create({}, { stream }), NEVER_ABORTED));
+          const events = await collect(replica.client.generate(create({}, { stream }), NEVER_ABORTED));
           assert.equal(textOf(events), 'hé 東京');
           assert.equal(events.filter(({ type }) => type === 'started').length, 1);
           assert.deepEqual(
@@ -36,9 +36,9 @@ describe('the client of a replica', () => {
   }
 
   it('reports the prompt tokens at the start if the first chunk has them', async () => {
-    await using engine = await openScripted();
+    await using client = await openScripted();
     const request = chat({ cachedTokens: 2 });
-    const [started] = await collect(engine.generate(request, NEVER_ABORTED));
+    const [started] = await collect(client.generate(request, NEVER_ABORTED));
     assert.deepEqual(started, { type: 'started', promptTokens: 7, cachedTokens: 2 });
   });
 
@@ -57,7 +57,7 @@ describe('the client of a replica', () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: bytes.length - 1 }), async (at) => {
         cuts = [at];
-        assert.equal(textOf(await collect(replica.engine.generate(chat(), NEVER_ABORTED))), content);
+        assert.equal(textOf(await collect(replica.client.generate(chat(), NEVER_ABORTED))), content);
       }),
       { numRuns: 50 },
     );
@@ -73,7 +73,7 @@ describe('the client of a replica', () => {
       },
       { dialect: 'openai' },
     );
-    const events = await collect(replica.engine.generate(chat(), NEVER_ABORTED));
+    const events = await collect(replica.client.generate(chat(), NEVER_ABORTED));
     const end = events.at(-1);
     assert(end?.type === 'end');
     assert.deepEqual([end.usageSource, end.usage.completionTokens], ['estimated', 5]);
@@ -85,10 +85,10 @@ describe('long events', () => {
     await using folder = await temporaryFolder();
     const prompt = `${'Lorem "ipsum" 東京 😀\n'.repeat(60_000)}${scripted({ text: ' end' })}`;
     for (const more of [{ socketPath: join(folder.path, 'engine.sock') }, {}]) {
-      await using engine = await openScripted({ contextTokens: 1_000_000 }, more);
+      await using client = await openScripted({ contextTokens: 1_000_000 }, more);
       for (const stream of [true, false]) {
         const request = text({}, { prompts: [prompt], echo: true, stream });
-        const events = await collect(engine.generate(request, NEVER_ABORTED));
+        const events = await collect(client.generate(request, NEVER_ABORTED));
         assert.ok(textOf(events) === `${prompt} end`, 'the text is complete');
         const parts = events.flatMap((event) => (event.type === 'token' ? event.text.length : []));
         assert.ok(Math.max(...parts) < 100_000, 'the prompt is split');
@@ -118,14 +118,14 @@ describe('long events', () => {
       { dialect: 'vllm' },
     );
     const request = text({}, { prompts: [prompt], tokenIds: true });
-    const [, started] = await collect(replica.engine.generate(request, NEVER_ABORTED));
+    const [, started] = await collect(replica.client.generate(request, NEVER_ABORTED));
     assert.ok(started?.type === 'started' && started.promptTokenIds?.length === ids.length);
     const echo = text({}, { prompts: [prompt], echo: true, logprobs: 1 });
-    assert.ok(textOf(await collect(replica.engine.generate(echo, NEVER_ABORTED))) === `${prompt}!`);
+    assert.ok(textOf(await collect(replica.client.generate(echo, NEVER_ABORTED))) === `${prompt}!`);
     // The same events are not possible after a short prompt.
     const refused = async (fields: Parameters<typeof text>[1], error: assert.AssertPredicate) => {
       const short = text({}, { prompts: ['short'], ...fields });
-      await assert.rejects(collect(replica.engine.generate(short, NEVER_ABORTED)), error);
+      await assert.rejects(collect(replica.client.generate(short, NEVER_ABORTED)), error);
     };
     await refused({ tokenIds: true }, isUnavailable);
     // Log probabilities of tokens that were not read in time can be this large.
@@ -138,7 +138,7 @@ describe('connections', () => {
     await using replica = await HttpReplica.listen((response) => {
       response.end('data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n');
     });
-    const run = async () => void (await collect(replica.engine.generate(chat(), NEVER_ABORTED)));
+    const run = async () => void (await collect(replica.client.generate(chat(), NEVER_ABORTED)));
     await run();
     // A connection becomes free in the next turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
@@ -153,7 +153,7 @@ describe('a connection that the replica closed while idle', () => {
   it('does not affect the next request', async () => {
     await using replica = await HttpReplica.listen(respondHello);
     for (let round = 0; round < 3; round++) {
-      assert.equal((await collect(replica.engine.generate(chat(), NEVER_ABORTED))).at(-1)?.type, 'end');
+      assert.equal((await collect(replica.client.generate(chat(), NEVER_ABORTED))).at(-1)?.type, 'end');
       replica.closeIdle();
       await replica.closed();
     }
@@ -170,7 +170,7 @@ describe('the event `sent`', () => {
           dialect: 'vllm',
         },
       );
-      const events = replica.engine.generate(chat({}, { stream }), NEVER_ABORTED)[Symbol.asyncIterator]();
+      const events = replica.client.generate(chat({}, { stream }), NEVER_ABORTED)[Symbol.asyncIterator]();
       assert.deepEqual((await events.next()).value, { type: 'sent', whole: !stream });
       const respond = await received.promise;
       respond();
@@ -183,17 +183,17 @@ describe('the event `sent`', () => {
 
 describe('a replica client', () => {
   it('reads the health and the description of a Sluice engine', async () => {
-    await using engine = await openScripted({ slots: 3, contextTokens: 77 });
+    await using client = await openScripted({ slots: 3, contextTokens: 77 });
     const tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
-    const { memoryBytes, ...health } = await engine.health(NEVER_ABORTED);
+    const { memoryBytes, ...health } = await client.health(NEVER_ABORTED);
     assert.deepEqual(health, { slots: 3, slotsInUse: 0, queued: 0, lastStepAgeMs: null, ...tokens });
     assert.ok((memoryBytes ?? 0) > 1_000_000, String(memoryBytes));
-    assert.equal((await engine.describe(NEVER_ABORTED)).contextTokens, 77);
+    assert.equal((await client.describe(NEVER_ABORTED)).contextTokens, 77);
   });
 
   it('rejects with ReplicaRefused if the server is unreachable or its status is wrong', async () => {
     await using replica = await HttpReplica.listen((response) => response.writeHead(500).end());
-    await assert.rejects(replica.engine.health(NEVER_ABORTED), ReplicaRefused);
+    await assert.rejects(replica.client.health(NEVER_ABORTED), ReplicaRefused);
     await using unreachable = new HttpReplicaClient({ ...REPLICA, url: 'http://replica.invalid' });
     await assert.rejects(unreachable.health(NEVER_ABORTED), ReplicaRefused);
     await assert.rejects(unreachable.describe(NEVER_ABORTED), ReplicaRefused);
@@ -202,7 +202,7 @@ describe('a replica client', () => {
   it('rejects with ReplicaRefused if the replica makes no steps', async () => {
     const stuck = { slots: 1, slotsInUse: 1, queued: 0, lastStepAgeMs: 60_000 };
     await using replica = await HttpReplica.listen((response) => response.end(JSON.stringify(stuck)));
-    await assert.rejects(replica.engine.health(NEVER_ABORTED), ReplicaRefused);
+    await assert.rejects(replica.client.health(NEVER_ABORTED), ReplicaRefused);
   });
 
   it('sends the API key with every request', async () => {
@@ -214,8 +214,8 @@ describe('a replica client', () => {
       },
       { apiKey: new Secret('k') },
     );
-    await assert.rejects(collect(replica.engine.generate(chat(), NEVER_ABORTED)));
-    await assert.rejects(replica.engine.health(NEVER_ABORTED));
+    await assert.rejects(collect(replica.client.generate(chat(), NEVER_ABORTED)));
+    await assert.rejects(replica.client.health(NEVER_ABORTED));
     assert.deepEqual(keys, ['Bearer k', 'Bearer k']);
   });
 
@@ -233,8 +233,8 @@ describe('a replica client', () => {
         ]),
       },
     );
-    await assert.rejects(collect(replica.engine.generate(chat(), NEVER_ABORTED)));
-    await assert.rejects(replica.engine.health(NEVER_ABORTED));
+    await assert.rejects(collect(replica.client.generate(chat(), NEVER_ABORTED)));
+    await assert.rejects(replica.client.health(NEVER_ABORTED));
     assert.deepEqual(received, [
       ['a b', 'k'],
       ['a b', 'k'],

@@ -82,21 +82,21 @@ function outputOf(events: readonly GenerationEvent[]): Output {
 
 const isOutput = ({ type }: GenerationEvent): boolean => type === 'token' || type === 'reasoning';
 
-async function generate(engine: ReplicaClient, request: GenerationRequest): Promise<GenerationEvent[]> {
-  const events = await collect(engine.generate(request, NEVER_ABORTED));
+async function generate(client: ReplicaClient, request: GenerationRequest): Promise<GenerationEvent[]> {
+  const events = await collect(client.generate(request, NEVER_ABORTED));
   return events.filter((event) => event.type !== 'sent');
 }
 
 /** Continues the request after each event of its text and reasoning, and compares the output with the unbroken one. */
-async function assertContinued(engine: ReplicaClient, request: GenerationRequest): Promise<void> {
-  const unbroken = await generate(engine, { ...request, tokenIds: true });
+async function assertContinued(client: ReplicaClient, request: GenerationRequest): Promise<void> {
+  const unbroken = await generate(client, { ...request, tokenIds: true });
   const cuts = unbroken.flatMap((event, index) => (isOutput(event) ? [index + 1] : []));
   assert.ok(cuts.length > 2);
   for (const cut of cuts) {
     const before = unbroken.slice(0, cut);
     const tokenIds = before.flatMap((event) => ('tokenIds' in event ? (event.tokenIds ?? []) : []));
     const continuation: Continuation = { promptTokenIds: null, tokenIds, text: '', usage: NO_USAGE };
-    const rest = await generate(engine, { ...request, tokenIds: true, continuation });
+    const rest = await generate(client, { ...request, tokenIds: true, continuation });
     assert.deepEqual(
       outputOf([...before, ...rest.filter(({ type }) => type !== 'started')]),
       outputOf(unbroken),
@@ -107,18 +107,18 @@ async function assertContinued(engine: ReplicaClient, request: GenerationRequest
 
 describe('the scripted engine', () => {
   test('continues text and reasoning after any token', async () => {
-    await using engine = await openScripted();
-    await assertContinued(engine, chat({ tokens: 8 }));
-    await assertContinued(engine, text({ tokens: 8 }, { maxTokens: 6 }));
-    await assertContinued(engine, chat({ reasoning: 'a b c', text: 'one two three' }));
+    await using client = await openScripted();
+    await assertContinued(client, chat({ tokens: 8 }));
+    await assertContinued(client, text({ tokens: 8 }, { maxTokens: 6 }));
+    await assertContinued(client, chat({ reasoning: 'a b c', text: 'one two three' }));
     const call = { name: 'f', arguments: { city: 'Berlin' } };
-    await assertContinued(engine, chat({ text: 'one two three', calls: [call] }, { tools: [TOOL] }));
+    await assertContinued(client, chat({ text: 'one two three', calls: [call] }, { tools: [TOOL] }));
   });
 
   test('refuses tokens that it would not generate', async () => {
-    await using engine = await openScripted();
+    await using client = await openScripted();
     const continuation: Continuation = { promptTokenIds: null, tokenIds: [1], text: '', usage: NO_USAGE };
-    await assert.rejects(generate(engine, chat({}, { continuation })), {
+    await assert.rejects(generate(client, chat({}, { continuation })), {
       code: 'invalid_value',
       param: 'continuation.tokenIds[0]',
     });

@@ -68,8 +68,8 @@ describe('a dialect', () => {
         },
         { dialect },
       );
-      assert.equal((await replica.engine.describe(NEVER_ABORTED)).contextTokens, 2048);
-      await replica.engine.health(NEVER_ABORTED);
+      assert.equal((await replica.client.describe(NEVER_ABORTED)).contextTokens, 2048);
+      await replica.client.health(NEVER_ABORTED);
     });
 
     it(`ignores unusable model information of a ${dialect} replica`, () => {
@@ -94,7 +94,7 @@ describe('a dialect', () => {
         log,
       });
       await assert.rejects(
-        collect(replica.engine.generate(chat({}, { cacheScope: 'scope' }), NEVER_ABORTED)),
+        collect(replica.client.generate(chat({}, { cacheScope: 'scope' }), NEVER_ABORTED)),
       );
       const [{ cache_salt: salt, cache_prompt: cache, cacheScope } = {}] = replica.bodies;
       assert((salt ?? cacheScope) === 'scope' || cache === false || warnings.length === 1);
@@ -104,7 +104,7 @@ describe('a dialect', () => {
   it('leaves the cache on with sharedPrefixCache', async () => {
     const shared = { dialect: 'llama-server', sharedPrefixCache: true } as const;
     await using replica = await HttpReplica.listen((response) => response.writeHead(503).end(), shared);
-    await assert.rejects(collect(replica.engine.generate(chat(), NEVER_ABORTED)));
+    await assert.rejects(collect(replica.client.generate(chat(), NEVER_ABORTED)));
     assert.equal(replica.bodies[0]?.['cache_prompt'], undefined);
     const warnings: string[] = [];
     const log: Log = { ...SILENT, warn: (message) => void warnings.push(message) };

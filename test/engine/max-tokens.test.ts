@@ -85,7 +85,7 @@ async function listen(server: string, dialect: Dialect): Promise<HttpReplica> {
     },
     { dialect },
   );
-  await replica.engine.describe(NEVER_ABORTED);
+  await replica.client.describe(NEVER_ABORTED);
   return replica;
 }
 
@@ -117,7 +117,7 @@ describe('the `max_tokens` sent to a replica', () => {
   ] as const) {
     it(`lets a completion use the rest of the context by default: ${server}, ${create(1).kind}`, async () => {
       await using replica = await listen(server, dialect);
-      const events = await collect(replica.engine.generate(create(100), NEVER_ABORTED));
+      const events = await collect(replica.client.generate(create(100), NEVER_ABORTED));
       assert.equal(textOf(events), 'hé 東京');
       assert.deepEqual(
         replica.bodies.map((body) => body['max_tokens']),
@@ -139,7 +139,7 @@ describe('the `max_tokens` sent to a replica', () => {
     it(`does not cause a refusal if it exceeds the rest of the context: ${server}`, async () => {
       await using replica = await listen(server, dialect);
       const events = await collect(
-        replica.engine.generate(chatWith(100, { maxTokens: 1000 }), NEVER_ABORTED),
+        replica.client.generate(chatWith(100, { maxTokens: 1000 }), NEVER_ABORTED),
       );
       assert.equal(textOf(events), 'hé 東京');
       assert.deepEqual(
@@ -151,14 +151,14 @@ describe('the `max_tokens` sent to a replica', () => {
 
   it('is at most the context length', async () => {
     await using replica = await listen('vLLM 0.32', 'vllm');
-    await collect(replica.engine.generate(chatWith(1, { maxTokens: 1_000_000 }), NEVER_ABORTED));
+    await collect(replica.client.generate(chatWith(1, { maxTokens: 1_000_000 }), NEVER_ABORTED));
     assert.deepEqual([replica.bodies.length, replica.bodies[0]?.['max_tokens']], [1, 1024]);
   });
 
   it('is reduced to fit the longest of several prompts', async () => {
     await using replica = await listen('vLLM 0.9', 'vllm');
     const request = text({}, { prompts: [prompt(1), prompt(30), prompt(20)] });
-    await collect(replica.engine.generate(request, NEVER_ABORTED));
+    await collect(replica.client.generate(request, NEVER_ABORTED));
     assert.deepEqual(
       replica.bodies.map((body) => body['max_tokens']),
       [1024, 994],
@@ -181,7 +181,7 @@ describe('a prompt that leaves no room for a completion', () => {
       for (const count of [CONTEXT, CONTEXT + 1, 3 * CONTEXT]) {
         for (const maxTokens of [null, 5, 2000]) {
           await assert.rejects(
-            collect(replica.engine.generate(chatWith(count, { maxTokens }), NEVER_ABORTED)),
+            collect(replica.client.generate(chatWith(count, { maxTokens }), NEVER_ABORTED)),
             (error: Error & { code?: string; param?: string | null }) => {
               assert.equal(error.code, 'context_length_exceeded', error.message);
               // The caller did not send these fields.

@@ -16,8 +16,8 @@ async function describeWith(body: unknown, status = 200, contextTokens?: number)
     (response) => response.writeHead(status).end(typeof body === 'string' ? body : JSON.stringify(body)),
     { ...OPENAI, log, sharedPrefixCache: true, contextTokens },
   );
-  await replica.engine.health(NEVER_ABORTED);
-  const { contextTokens: context, maxCompletionTokens } = await replica.engine.describe(NEVER_ABORTED);
+  await replica.client.health(NEVER_ABORTED);
+  const { contextTokens: context, maxCompletionTokens } = await replica.client.describe(NEVER_ABORTED);
   return { context, maxCompletionTokens, warnings };
 }
 
@@ -104,7 +104,7 @@ describe('a field that a provider refuses by its name', () => {
     await using replica = await refusing('max_tokens', NO_MAX_TOKENS, 400);
     for (const stream of [true, false, true]) {
       const events = await collect(
-        replica.engine.generate(chat({}, { maxTokens: 5, stream }), NEVER_ABORTED),
+        replica.client.generate(chat({}, { maxTokens: 5, stream }), NEVER_ABORTED),
       );
       assert.equal(textOf(events), 'hé 東京');
       assert.equal(events.filter(({ type }) => type === 'sent').length, 1);
@@ -123,7 +123,7 @@ describe('a field that a provider refuses by its name', () => {
   it('is left out if it is stream_options, and the usage is read without it', async () => {
     await using replica = await refusing('stream_options', extra('stream_options', 'include_usage'), 422);
     for (let turn = 0; turn < 2; turn++) {
-      const end = (await collect(replica.engine.generate(chat(), NEVER_ABORTED))).at(-1);
+      const end = (await collect(replica.client.generate(chat(), NEVER_ABORTED))).at(-1);
       assert.ok(end?.type === 'end');
       assert.deepEqual([end.usageSource, end.usage.completionTokens], ['engine', 2]);
     }
@@ -139,7 +139,7 @@ describe('a field that a provider refuses by its name', () => {
         (response) => response.writeHead(400).end(JSON.stringify(refusal)),
         OPENAI,
       );
-      await assert.rejects(collect(replica.engine.generate(chat({}, { maxTokens: 5 }), NEVER_ABORTED)), {
+      await assert.rejects(collect(replica.client.generate(chat({}, { maxTokens: 5 }), NEVER_ABORTED)), {
         status: 400,
       });
       assert.ok(replica.bodies.length <= 2);
@@ -151,7 +151,7 @@ describe('a field that a provider refuses by its name', () => {
       (response) => response.writeHead(400).end(JSON.stringify(NO_MAX_TOKENS)),
       { dialect: 'vllm' },
     );
-    await assert.rejects(collect(replica.engine.generate(chat({}, { maxTokens: 5 }), NEVER_ABORTED)));
+    await assert.rejects(collect(replica.client.generate(chat({}, { maxTokens: 5 }), NEVER_ABORTED)));
     assert.equal(replica.bodies.length, 1);
   });
 });
@@ -167,9 +167,9 @@ describe('the tokens of a provider', () => {
       },
       { ...OPENAI, contextTokens: 2048 },
     );
-    await collect(replica.engine.generate(text(), NEVER_ABORTED));
-    await collect(replica.engine.generate(chat(), NEVER_ABORTED));
-    await collect(replica.engine.generate(chat({}, { maxTokens: 9000 }), NEVER_ABORTED));
+    await collect(replica.client.generate(text(), NEVER_ABORTED));
+    await collect(replica.client.generate(chat(), NEVER_ABORTED));
+    await collect(replica.client.generate(chat({}, { maxTokens: 9000 }), NEVER_ABORTED));
     assert.deepEqual(
       replica.bodies.map((body) => body['max_tokens']),
       [2048, 1948, undefined, 2048, 1948],
@@ -183,7 +183,7 @@ const chunk = (delta: object, finish_reason: string | null = null, more: object 
 /** Collects the events of a stream of this text, after `sent`. */
 async function streamOf(wire: string) {
   await using replica = await HttpReplica.listen((response) => response.end(wire), OPENAI);
-  return (await collect(replica.engine.generate(chat(), NEVER_ABORTED))).slice(1);
+  return (await collect(replica.client.generate(chat(), NEVER_ABORTED))).slice(1);
 }
 
 describe('a stream of a provider', () => {
@@ -278,7 +278,7 @@ describe('a provider that denies access', () => {
     it(`with ${status} causes AccessDenied, and not an error of the caller`, async () => {
       await using replica = await HttpReplica.listen(respond(status, code), OPENAI);
       for (const stream of [true, false]) {
-        const events = collect(replica.engine.generate(chat({}, { stream }), NEVER_ABORTED));
+        const events = collect(replica.client.generate(chat({}, { stream }), NEVER_ABORTED));
         await assert.rejects(events, (error) => {
           assert.ok(error instanceof AccessDenied);
           assert.deepEqual([error.status, error.code], [503, 'engine_unavailable']);
@@ -294,7 +294,7 @@ describe('a provider that denies access', () => {
       (response) => response.writeHead(429, { 'retry-after': '3' }).end('{"error":{"message":"slow down"}}'),
       OPENAI,
     );
-    await assert.rejects(collect(replica.engine.generate(chat(), NEVER_ABORTED)), (error) => {
+    await assert.rejects(collect(replica.client.generate(chat(), NEVER_ABORTED)), (error) => {
       assert.ok(error instanceof ReplicaRefused && error.rateLimited);
       assert.equal(error.retryAfterMs, 3000);
       return true;

@@ -35,16 +35,16 @@ export async function openScripted(
     { maxChoices: 4, modelId: MODEL, log: SILENT, beforeResponse: injectFaults },
   );
   const url = server.port === null ? REPLICA.url : server.address;
-  const engine = new HttpReplicaClient({ ...REPLICA, url, ...more });
+  const client = new HttpReplicaClient({ ...REPLICA, url, ...more });
   return {
-    name: engine.name,
-    dialect: engine.dialect,
-    model: engine.model,
-    generate: (request, signal) => engine.generate(request, signal),
-    health: (signal) => engine.health(signal),
-    describe: (signal) => engine.describe(signal),
+    name: client.name,
+    dialect: client.dialect,
+    model: client.model,
+    generate: (request, signal) => client.generate(request, signal),
+    health: (signal) => client.health(signal),
+    describe: (signal) => client.describe(signal),
     async [Symbol.asyncDispose]() {
-      await engine[Symbol.asyncDispose]();
+      await client[Symbol.asyncDispose]();
       await server.close();
     },
   };
@@ -52,11 +52,11 @@ export async function openScripted(
 
 /** Asserts that the generation fails with one of these codes, and not with `ReplicaRefused`. */
 export async function assertFails(
-  engine: ReplicaClient,
+  client: ReplicaClient,
   directive: Directive,
   ...codes: string[]
 ): Promise<void> {
-  await assert.rejects(collect(engine.generate(chat(directive), NEVER_ABORTED)), (error) => {
+  await assert.rejects(collect(client.generate(chat(directive), NEVER_ABORTED)), (error) => {
     assert(error instanceof ServiceError);
     assert(!(error instanceof ReplicaRefused));
     assert(codes.includes(error.code), `the code is ${error.code}`);
@@ -106,7 +106,7 @@ type Handler = (response: ServerResponse, request: IncomingMessage, body: Record
 
 /** A replica with a custom HTTP handler, and its client. */
 export class HttpReplica implements AsyncDisposable {
-  readonly engine: ReplicaClient;
+  readonly client: ReplicaClient;
   readonly url: string;
   /** Paths of the generation requests. */
   readonly paths: (string | undefined)[] = [];
@@ -120,7 +120,7 @@ export class HttpReplica implements AsyncDisposable {
     // A TCP server has an `AddressInfo`.
     this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     this.#server = server;
-    this.engine = new HttpReplicaClient({ ...REPLICA, dialect: 'vllm', url: this.url, ...more });
+    this.client = new HttpReplicaClient({ ...REPLICA, dialect: 'vllm', url: this.url, ...more });
     server.on('connection', (socket) => {
       this.connections++;
       this.#sockets.add(socket);
@@ -166,7 +166,7 @@ export class HttpReplica implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.engine[Symbol.asyncDispose]();
+    await this.client[Symbol.asyncDispose]();
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
   }

@@ -83,7 +83,7 @@ const listen = (chunks?: readonly number[]) =>
   });
 
 const generate = (replica: HttpReplica, request: GenerationRequest) =>
-  collect(replica.engine.generate(request, NEVER_ABORTED));
+  collect(replica.client.generate(request, NEVER_ABORTED));
 
 for (const kind of ['chat', 'text'] as const) {
   const request: GenerationRequest =

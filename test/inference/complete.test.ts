@@ -30,8 +30,8 @@ const PRICE = { prompt: 1, completion: 2 };
 /** Longer than any test. */
 const FOREVER = 1_000_000;
 
-const engine = await openScripted({ slots: 2 });
-after(() => engine[Symbol.asyncDispose]());
+const client = await openScripted({ slots: 2 });
+after(() => client[Symbol.asyncDispose]());
 
 /** The real ledger on SQLite and limits in memory. */
 const accounting = await openAccounting();
@@ -43,7 +43,7 @@ after(() => gone[Symbol.asyncDispose]());
 
 /** `maxInFlight` applies to each replica. */
 function routerTo(
-  engines: readonly ReplicaClient[],
+  clients: readonly ReplicaClient[],
   queue: Partial<QueueLimits> = {},
   {
     log = SILENT,
@@ -65,8 +65,8 @@ function routerTo(
       price: PRICE,
       card: () => null,
     },
-    engines.map((engine) => ({
-      engine,
+    clients.map((client) => ({
+      client,
       state: () => ({ state: 'ready' }),
       report: () => EMPTY_REPORT,
       capacity: () => null,
@@ -110,7 +110,7 @@ function assertReleased(router: Router): void {
 
 async function slotsAreFree(): Promise<void> {
   await until(async () => {
-    const { slotsInUse, queued } = await engine.health(AbortSignal.timeout(5000));
+    const { slotsInUse, queued } = await client.health(AbortSignal.timeout(5000));
     return slotsInUse === 0 && queued === 0;
   });
 }
@@ -126,7 +126,7 @@ async function failsWith(events: AsyncIterable<GenerationEvent>, code: string): 
 }
 
 test('a generation yields its events, and records its replica, times and usage', async () => {
-  const router = routerTo([engine]);
+  const router = routerTo([client]);
   const generation = run(router, chat({ text: 'one two three', cachedTokens: 4 }));
   const events = await collect(generation);
   assert.equal(textOf(events), 'one two three');
@@ -148,7 +148,7 @@ test('a generation yields its events, and records its replica, times and usage',
 });
 
 test('a refused connection moves the request to the next replica, invisibly to the caller', async () => {
-  const router = routerTo([gone, engine]);
+  const router = routerTo([gone, client]);
   for (let turn = 0; turn < 3; turn++) {
     const generation = run(router, chat({ text: 'fine' }));
     assert.equal(textOf(await collect(generation)), 'fine');
@@ -164,11 +164,11 @@ test("a request tries each busy replica once, and returns the last one's retry-a
   await using full = await HttpReplica.listen((response) =>
     response.writeHead(429, { 'retry-after': '7' }).end(),
   );
-  const free = routerTo([busy.engine, gone, full.engine, engine]);
+  const free = routerTo([busy.client, gone, full.client, client]);
   assert.equal(textOf(await collect(run(free, chat({ text: 'fine' })))), 'fine');
   assert.deepEqual([busy.bodies.length, full.bodies.length], [1, 1]);
 
-  const none = routerTo([busy.engine, gone, full.engine]);
+  const none = routerTo([busy.client, gone, full.client]);
   const refused = await failsWith(run(none, chat()), 'engine_unavailable');
   assert.ok(refused instanceof ReplicaRefused);
   assert.equal(refused.retryAfterMs, 7000);
@@ -181,7 +181,7 @@ test('a replica that responds with 429 gets one request until its retry-after ha
   await using limited = await HttpReplica.listen((response) =>
     response.writeHead(429, { 'retry-after': '30' }).end(),
   );
-  const router = routerTo([limited.engine, engine]);
+  const router = routerTo([limited.client, client]);
   for (let turn = 0; turn < 30; turn++) {
     assert.equal(textOf(await collect(run(router, chat({ text: 'fine' })))), 'fine');
   }
@@ -201,7 +201,7 @@ for (const [name, fails] of Object.entries(FAILURES)) {
     await using broken = await HttpReplica.listen(fails, { name: 'broken' });
     await using healthy = await HttpReplica.listen(respondHello, { name: 'healthy' });
     for (const stream of [true, false]) {
-      const router = routerTo([broken.engine, healthy.engine]);
+      const router = routerTo([broken.client, healthy.client]);
       const generation = run(router, chat({}, { stream }));
       assert.equal(textOf(await collect(generation)), 'hé 東京');
       assert.deepEqual([generation.record.replica, generation.record.attempts], ['healthy', 2]);
@@ -213,7 +213,7 @@ for (const [name, fails] of Object.entries(FAILURES)) {
 test('a request that fails at three replicas is not sent to a fourth, and ends with the last error', async () => {
   const received: number[] = [];
   await using owned = new AsyncDisposableStack();
-  const engines: ReplicaClient[] = [];
+  const clients: ReplicaClient[] = [];
   for (let index = 0; index < 4; index++) {
     const replica = owned.use(
       await HttpReplica.listen((response) => {
@@ -221,9 +221,9 @@ test('a request that fails at three replicas is not sent to a fourth, and ends w
         response.writeHead(index === 2 ? 500 : 504).end();
       }),
     );
-    engines.push(replica.engine);
+    clients.push(replica.client);
   }
-  const router = routerTo(engines);
+  const router = routerTo(clients);
   await failsWith(run(router, chat()), 'internal_error');
   assert.deepEqual(received, [0, 1, 2]);
   assertReleased(router);
@@ -231,7 +231,7 @@ test('a request that fails at three replicas is not sent to a fourth, and ends w
 
 test('a request whose caller has received events is not sent to another replica', async () => {
   await using second = await HttpReplica.listen(respondHello);
-  const router = routerTo([engine, second.engine]);
+  const router = routerTo([client, second.client]);
   await failsWith(run(router, chat({ tokens: 4, cutAfter: 2 })), 'engine_unavailable');
   assert.equal(second.bodies.length, 0);
   assertReleased(router);
@@ -251,7 +251,7 @@ test('a slow non-streaming response is neither retried nor a failure of the repl
       ),
     ),
   );
-  const router = routerTo(replicas.map(({ engine: replica }) => replica));
+  const router = routerTo(replicas.map(({ client }) => client));
   const slow = run(router, chat({}, { stream: false }));
   const collected = collect(slow);
   await until(() => requests.length === 1);
@@ -279,7 +279,7 @@ test('a non-streaming response that is too long because of log probabilities is 
   };
   await using first = await HttpReplica.listen(fill, { dialect: 'vllm' });
   await using second = await HttpReplica.listen(fill, { dialect: 'vllm' });
-  const router = routerTo([first.engine, second.engine]);
+  const router = routerTo([first.client, second.client]);
   const tooLarge = await failsWith(
     run(router, chat({}, { stream: false, logprobs: 20 })),
     'response_too_large',
@@ -297,7 +297,7 @@ test('an event that is too long because of log probabilities is not a failure of
   const choices = [{ index: 0, delta: { content: 'a'.repeat(2000) }, logprobs: { content } }];
   const frame = `data: ${JSON.stringify({ choices })}\n\n`;
   await using joining = await HttpReplica.listen((response) => response.end(frame), { dialect: 'vllm' });
-  const router = routerTo([joining.engine]);
+  const router = routerTo([joining.client]);
   for (let turn = 0; turn < 5; turn++) {
     await failsWith(run(router, chat({}, { logprobs: 20 })), 'response_too_large');
   }
@@ -310,7 +310,7 @@ test('an error of the request itself is returned at once, and is not a failure o
     response.writeHead(400).end('{"message":"no"}'),
   );
   await using second = await HttpReplica.listen(respondHello);
-  const router = routerTo([strict.engine, second.engine], {}, { policy: 'round-robin' });
+  const router = routerTo([strict.client, second.client], {}, { policy: 'round-robin' });
   for (let turn = 0; turn < 12; turn++) {
     const events = collect(run(router, chat()));
     if (turn % 2 === 0) await assert.rejects(events, { code: 'invalid_value' });
@@ -321,7 +321,7 @@ test('an error of the request itself is returned at once, and is not a failure o
 
 test('a replica that fails fast is paused, and no caller notices', async () => {
   await using broken = await HttpReplica.listen((response) => response.writeHead(500).end());
-  const router = routerTo([broken.engine, engine]);
+  const router = routerTo([broken.client, client]);
   for (let batch = 0; batch < 20; batch++) {
     const events = Array.from({ length: 10 }, () => collect(run(router, chat({ text: 'fine' }))));
     for (const each of await Promise.all(events)) assert.equal(textOf(each), 'fine');
@@ -335,7 +335,7 @@ test('a request whose client disconnects before a replica responds is not sent t
   const received = Promise.withResolvers<void>();
   await using slow = await HttpReplica.listen(() => received.resolve());
   await using second = await HttpReplica.listen(respondHello);
-  const router = routerTo([slow.engine, second.engine]);
+  const router = routerTo([slow.client, second.client]);
   const generation = run(router, chat());
   const collected = collect(generation);
   await received.promise;
@@ -347,7 +347,7 @@ test('a request whose client disconnects before a replica responds is not sent t
 });
 
 test('a request waits in the queue until the replica has room', async () => {
-  const router = routerTo([engine], {}, { maxInFlight: 2 });
+  const router = routerTo([client], {}, { maxInFlight: 2 });
   const waiting = () => router.overview()[0]?.waiting;
   const running = await Promise.all(
     [0, 1].map(async () => {
@@ -361,7 +361,7 @@ test('a request waits in the queue until the replica has room', async () => {
   const third = run(router, chat({ text: 'late' }));
   const collected = collect(third);
   await until(() => waiting() === 1);
-  assert.equal((await engine.health(AbortSignal.timeout(5000))).queued, 0);
+  assert.equal((await client.health(AbortSignal.timeout(5000))).queued, 0);
   for (const { generation, events } of running) {
     const next = events.next().then(() => events.next());
     generation.stop.abort(new Error('enough'));
@@ -377,7 +377,7 @@ test('requests that wait again after their replica has failed do not exceed the 
   const busy: [ServerResponse, IncomingMessage, Record<string, unknown>][] = [];
   await using first = await HttpReplica.listen((response) => broken.push(response));
   await using second = await HttpReplica.listen((...request) => busy.push(request));
-  const router = routerTo([first.engine, second.engine], { maxRequests: 2 }, { maxInFlight: 5 });
+  const router = routerTo([first.client, second.client], { maxRequests: 2 }, { maxInFlight: 5 });
   const codes: string[] = [];
   const ends = Array.from({ length: 10 }, async () => {
     await collect(run(router, chat())).catch((error: ServiceError) => codes.push(error.code));
@@ -395,7 +395,7 @@ test('requests that wait again after their replica has failed do not exceed the 
 });
 
 test('a request that waits longer than maxWaitMs is queue_full with a retry-after', async () => {
-  const router = routerTo([engine], { maxWaitMs: 100 }, { maxInFlight: 1 });
+  const router = routerTo([client], { maxWaitMs: 100 }, { maxInFlight: 1 });
   const endless = run(router, chat({ tokens: 9, tokenMs: FOREVER }));
   const events = endless[Symbol.asyncIterator]();
   await events.next();
@@ -413,7 +413,7 @@ test('a request that waits longer than maxWaitMs is queue_full with a retry-afte
 
 for (const moment of ['waits', 'is admitted']) {
   test(`a request that ${moment} and loses its place in the queue to another account costs nothing`, async () => {
-    const router = routerTo([engine], { maxRequests: 2 }, { maxInFlight: 1 });
+    const router = routerTo([client], { maxRequests: 2 }, { maxInFlight: 1 });
     const waiting = () => router.overview()[0]?.waiting;
     const endless = run(router, chat({ tokens: 9, tokenMs: FOREVER }));
     const events = endless[Symbol.asyncIterator]();
@@ -448,7 +448,7 @@ for (const moment of ['waits', 'is admitted']) {
 }
 
 test('a request whose client disconnects while it waits leaves the queue', async () => {
-  const router = routerTo([engine], {}, { maxInFlight: 1 });
+  const router = routerTo([client], {}, { maxInFlight: 1 });
   const endless = run(router, chat({ tokens: 9, tokenMs: FOREVER }));
   const events = endless[Symbol.asyncIterator]();
   await events.next();
@@ -475,7 +475,7 @@ test('a request leaves the queue when it is sent to a server that does not repor
         dialect: 'vllm',
       },
     );
-    const router = routerTo([slow.engine], { maxRequests: 2 });
+    const router = routerTo([slow.client], { maxRequests: 2 });
     const running: Promise<GenerationEvent[]>[] = [];
     for (let request = 1; request <= 6; request++) {
       running.push(collect(run(router, chat({}, { stream }))));
@@ -489,7 +489,7 @@ test('a request leaves the queue when it is sent to a server that does not repor
 
 test('maxWaitMs does not limit the generation itself', async (context) => {
   context.mock.timers.enable({ apis: ['setTimeout'] });
-  const router = routerTo([engine], { maxWaitMs: 100 });
+  const router = routerTo([client], { maxWaitMs: 100 });
   const events = run(router, chat({ tokens: 5, prefillMs: 1000 }))[Symbol.asyncIterator]();
   assert.equal((await events.next()).value?.type, 'started');
   const clock = setInterval(() => context.mock.timers.tick(100), 1);
@@ -523,7 +523,7 @@ test('the queue entry, the lease and the slot are released however a request end
   await fc.assert(
     fc.asyncProperty(consumers, async ({ after: count, does, stream, ending }) => {
       const endless = 'startMs' in ending || 'tokenMs' in ending;
-      const router = routerTo([gone, engine], { maxWaitMs: 'startMs' in ending ? 20 : 600_000 });
+      const router = routerTo([gone, client], { maxWaitMs: 'startMs' in ending ? 20 : 600_000 });
       const generation = run(router, chat(ending, { stream }));
       const { stop, record } = generation;
       let seenAll = false;
@@ -558,7 +558,7 @@ test('the queue entry, the lease and the slot are released however a request end
 });
 
 test('a complete response is in the ledger, with its cost, before its last event', async () => {
-  const generation = run(routerTo([gone, engine]), chat({ text: 'one two three' }));
+  const generation = run(routerTo([gone, client]), chat({ text: 'one two three' }));
   await collect(generation);
   const row = await accounting.row(generation.requestId);
   assert.deepEqual(
@@ -569,7 +569,7 @@ test('a complete response is in the ledger, with its cost, before its last event
 });
 
 test('a client that disconnects pays for what was generated, and a fault of the service costs nothing', async () => {
-  const left = run(routerTo([engine]), chat({ tokens: 1000, tokenMs: 1 }));
+  const left = run(routerTo([client]), chat({ tokens: 1000, tokenMs: 1 }));
   await assert.rejects(async () => {
     for await (const event of left) if (event.type === 'token') left.stop.abort(new ClientDisconnected());
   }, ClientDisconnected);
@@ -578,7 +578,7 @@ test('a client that disconnects pays for what was generated, and a fault of the 
   assert.ok((paid?.completion_tokens ?? 0) >= 1);
   assert.equal(paid?.cost, costOf(left.record.usage, PRICE));
 
-  const broken = run(routerTo([engine]), chat({ tokens: 4, errorAfter: 2 }));
+  const broken = run(routerTo([client]), chat({ tokens: 4, errorAfter: 2 }));
   await assert.rejects(collect(broken), ServiceError);
   const free = await accounting.row(broken.requestId);
   assert.deepEqual([free?.state, free?.billed, free?.cost], ['settled', 0, 0n]);
@@ -601,7 +601,7 @@ async function disconnected(
     },
     { dialect: 'vllm' },
   );
-  const router = routerTo([replica.engine]);
+  const router = routerTo([replica.client]);
   const generation = run(router, request);
   const collected = collect(generation);
   await sent.promise;
@@ -645,9 +645,9 @@ test('a client that disconnects in the middle of a tool call pays for the part t
 });
 
 test('the row of a request has its reasoning tokens, even if the client disconnects', async () => {
-  const finished = run(routerTo([engine]), chat({ reasoning: 'Let me see', text: 'Yes' }));
+  const finished = run(routerTo([client]), chat({ reasoning: 'Let me see', text: 'Yes' }));
   await collect(finished);
-  const left = run(routerTo([engine]), chat({ reasoning: 'Let me see', tokens: 1000, tokenMs: 1 }));
+  const left = run(routerTo([client]), chat({ reasoning: 'Let me see', tokens: 1000, tokenMs: 1 }));
   await assert.rejects(async () => {
     for await (const event of left) if (event.type === 'token') left.stop.abort(new ClientDisconnected());
   }, ClientDisconnected);
@@ -699,7 +699,7 @@ test('a replica that reports impossible usage charges no more than was reserved,
       with: () => log,
       warn: (message, fields) => warnings.push([message, fields]),
     };
-    const router = routerTo([liar.engine], {}, { log });
+    const router = routerTo([liar.client], {}, { log });
     for (const stream of [true, false]) {
       const generation = run(router, chat({}, { messages, stream, maxTokens: 5 }));
       const end = (await collect(generation)).at(-1);
@@ -741,7 +741,7 @@ async function leaveSecond(maxTokens: number | null, exactCounts: boolean) {
     (...exchange) => (received++ === 0 ? reporting(usage)(...exchange) : second.resolve()),
     { dialect: 'vllm', exactCounts },
   );
-  const router = routerTo([replica.engine]);
+  const router = routerTo([replica.client]);
   const request = chat({}, { ...LONG, stream: false, maxTokens });
   await collect(run(router, { ...request, maxTokens: null }));
   const left = run(router, request);
@@ -771,7 +771,7 @@ test('a client that disconnects after a replica has refused its request, while i
     { dialect: 'vllm' },
   );
   await using busy = await HttpReplica.listen(() => {}, { dialect: 'vllm' });
-  const router = routerTo([refusing.engine, busy.engine], {}, { maxInFlight: 1, policy: 'least-requests' });
+  const router = routerTo([refusing.client, busy.client], {}, { maxInFlight: 1, policy: 'least-requests' });
   // Measures the speed of the first replica, and occupies the second one.
   await collect(run(router, chat({}, { stream: false })));
   const occupying = run(router, chat());
@@ -816,7 +816,7 @@ test('usage that a replica omits, or reports as zeros, is estimated for prompt a
       [true, 1],
       [false, 2],
     ] as const) {
-      const generation = run(routerTo([replica.engine]), chat({}, { ...LONG, stream }));
+      const generation = run(routerTo([replica.client]), chat({}, { ...LONG, stream }));
       const events = await collect(generation);
       const expected = { promptTokens: 100, completionTokens, cachedTokens: 0, reasoningTokens: 0 };
       assert.deepEqual(events.at(-1), { type: 'end', usage: expected, usageSource: 'estimated' });
@@ -830,7 +830,7 @@ test('usage that a replica omits, or reports as zeros, is estimated for prompt a
 });
 
 test('a request denied by limits has no row, no slot and no queue entry', async () => {
-  const router = routerTo([engine]);
+  const router = routerTo([client]);
   await using poor = await openAccounting({ requestsPerMinute: 1 });
   const record = new GenerationRecord();
   const ask = async (requestId: string) => {

@@ -36,7 +36,7 @@ interface Run {
 const READY: EngineState = { state: 'ready' };
 
 interface Options {
-  engines?: readonly ReplicaClient[];
+  clients?: readonly ReplicaClient[];
   state?: () => EngineState;
   maxAttempts?: number;
   maxWaitMs?: number;
@@ -44,7 +44,7 @@ interface Options {
 }
 
 function run(request: GenerationRequest, options: Options = {}): Run {
-  const { engines = [first, second], state = () => READY, maxAttempts = 2, maxWaitMs = 60_000 } = options;
+  const { clients = [first, second], state = () => READY, maxAttempts = 2, maxWaitMs = 60_000 } = options;
   const router = new Router({
     queue: { maxRequests: 100, maxWaitMs: 600_000 },
     routing: { policy: 'cost' },
@@ -59,7 +59,7 @@ function run(request: GenerationRequest, options: Options = {}): Run {
       price: { prompt: 1, completion: 2 },
       card: () => null,
     },
-    engines.map((engine) => ({ engine, state, capacity: () => null, report: () => EMPTY_REPORT })),
+    clients.map((client) => ({ client, state, capacity: () => null, report: () => EMPTY_REPORT })),
   );
   const { crashSuspects = new CrashSuspects(SILENT) } = options;
   const inference = {
@@ -149,7 +149,7 @@ test('a response is continued several times, at most `maxAttempts`', async () =>
 test('a response waits until its engine has restarted', async () => {
   let state: EngineState = READY;
   const running = run(chat({ text: 'a b c', errorAfter: 2, once: true }), {
-    engines: [first],
+    clients: [first],
     state: () => state,
   });
   const received: GenerationEvent[] = [];
@@ -172,7 +172,7 @@ test('a response waits until its engine has restarted', async () => {
 test('a response ends with the error of its replica if none can continue it in time', async () => {
   let state: EngineState = READY;
   const running = run(chat({ text: 'a b c', cutAfter: 3, once: true }), {
-    engines: [first],
+    clients: [first],
     state: () => state,
     maxWaitMs: 0,
   });
@@ -187,7 +187,7 @@ test('a response ends with the error of its replica if none can continue it in t
 test('a client that disconnects while its response waits pays for the tokens so far', async () => {
   let state: EngineState = READY;
   const running = run(chat({ text: 'a b c', errorAfter: 2, once: true }), {
-    engines: [first],
+    clients: [first],
     state: () => state,
   });
   while (running.record.usage.completionTokens < 2) await running.events.next();
@@ -221,13 +221,13 @@ for (const [name, request] of [
 }
 
 /** A replica of another type, or with another model. */
-const otherReplica = (engine: ReplicaClient, more: { dialect?: Dialect; model?: string }): ReplicaClient => ({
+const otherReplica = (client: ReplicaClient, more: { dialect?: Dialect; model?: string }): ReplicaClient => ({
   name: 'other',
-  dialect: engine.dialect,
-  model: engine.model,
+  dialect: client.dialect,
+  model: client.model,
   generate: () => assert.fail('the replica was used'),
-  health: (signal) => engine.health(signal),
-  describe: (signal) => engine.describe(signal),
+  health: (signal) => client.health(signal),
+  describe: (signal) => client.describe(signal),
   [Symbol.asyncDispose]: async () => {},
   ...more,
 });
@@ -241,7 +241,7 @@ test('a response that has no text yet is generated again, regardless of the requ
     },
   };
   for (const more of [{ choices: 2 }, { logprobs: 0 }, { maxTokens: 2 }]) {
-    const running = run(chat({ text: 'a b c' }, more), { engines: [failing, first] });
+    const running = run(chat({ text: 'a b c' }, more), { clients: [failing, first] });
     const events = await collect(running.events);
     assert.equal(events.filter(({ type }) => type === 'started').length, 1);
     assert.equal(textOf(events), more.maxTokens === 2 ? 'a b' : 'a b c');
@@ -254,7 +254,7 @@ test('a response that has no text yet is generated again, regardless of the requ
 test('only a replica of the same type and model continues a response', async () => {
   for (const more of [{ dialect: 'vllm' }, { model: 'another' }] as const) {
     const running = run(chat({ text: 'a b c', errorAfter: 2, once: true }), {
-      engines: [first, otherReplica(first, more)],
+      clients: [first, otherReplica(first, more)],
     });
     assert.equal(textOf(await collect(running.events)), 'a b c');
     assert.equal(running.record.replica, 'first');
@@ -298,10 +298,10 @@ test('a request that was running during two crashes is not sent a third time', a
       throw new EngineCrashed(start, new Error('killed'));
     },
   };
-  const running = run(chat({}), { engines: [crashing], crashSuspects, maxAttempts: 5 });
+  const running = run(chat({}), { clients: [crashing], crashSuspects, maxAttempts: 5 });
   await failsWith(running, 'engine_unavailable');
   assert.equal(starts, 2);
-  await failsWith(run(chat({}), { engines: [crashing], crashSuspects }), 'request_crashed_engine');
+  await failsWith(run(chat({}), { clients: [crashing], crashSuspects }), 'request_crashed_engine');
 });
 
 test('a request that crashes the engine before its first output is remembered too', async () => {
@@ -315,7 +315,7 @@ test('a request that crashes the engine before its first output is remembered to
     },
   };
   for (const code of ['engine_unavailable', 'engine_unavailable', 'request_crashed_engine'])
-    await failsWith(run(chat({}), { engines: [crashing], crashSuspects }), code);
+    await failsWith(run(chat({}), { clients: [crashing], crashSuspects }), code);
   assert.equal(starts, 2);
 });
 
@@ -353,7 +353,7 @@ function openVllm(name: string, cutAfter: number | null, field = 'content'): Pro
 test('another vLLM server continues a text, but not reasoning', async () => {
   await using cut = await openVllm('cut', 3);
   await using whole = await openVllm('whole', null);
-  const running = run(chat({}, { maxTokens: 50 }), { engines: [cut.engine, whole.engine] });
+  const running = run(chat({}, { maxTokens: 50 }), { clients: [cut.client, whole.client] });
   const events = await collect(running.events);
   assert.equal(textOf(events), 'The sky is very blue');
   assert.deepEqual(whole.paths, ['/v1/completions']);
@@ -364,7 +364,7 @@ test('another vLLM server continues a text, but not reasoning', async () => {
   assert.deepEqual([usage.promptTokens, usage.completionTokens], [3, 5]);
 
   await using reasoning = await openVllm('reasoning', 3, 'reasoning');
-  await failsWith(run(chat(), { engines: [reasoning.engine, whole.engine] }), 'engine_unavailable');
+  await failsWith(run(chat(), { clients: [reasoning.client, whole.client] }), 'engine_unavailable');
   assert.equal(whole.paths.length, 1);
 });
 
@@ -416,7 +416,7 @@ test('another llama-server continues a chat from its rendered prompt and its tex
   await using whole = await openTextServer('llama-server');
   const variables = { enable_thinking: false };
   const request = chat({}, { maxTokens: 50, templateVariables: variables });
-  const running = run(request, { engines: [cut.engine, whole.engine] });
+  const running = run(request, { clients: [cut.client, whole.client] });
   assert.equal(textOf(await collect(running.events)), 'The sky is very blue');
   assert.deepEqual(whole.paths, ['/tokenize', '/apply-template', '/v1/completions']);
   const [, template, completion] = whole.bodies;
@@ -434,7 +434,7 @@ test('another llama-server continues a chat from its rendered prompt and its tex
 test('another SGLang server continues a chat from its text', async () => {
   await using cut = await openTextServer('sglang', { cutAfter: 3 });
   await using whole = await openTextServer('sglang');
-  const running = run(chat({}, { maxTokens: 50 }), { engines: [cut.engine, whole.engine] });
+  const running = run(chat({}, { maxTokens: 50 }), { clients: [cut.client, whole.client] });
   assert.equal(textOf(await collect(running.events)), 'The sky is very blue');
   assert.deepEqual(whole.paths, ['/v1/chat/completions']);
   const { messages, ...body } = whole.bodies[0] ?? {};
@@ -450,12 +450,12 @@ for (const dialect of ['llama-server', 'sglang'] as const) {
     await using first = await openTextServer(dialect, { cutAfter: 2 });
     await using second = await openTextServer(dialect, { cutAfter: 4 });
     const request = text({}, { prompts: ['Why? '], maxTokens: 50 });
-    const running = run(request, { engines: [first.engine, second.engine], maxAttempts: 1 });
+    const running = run(request, { clients: [first.client, second.client], maxAttempts: 1 });
     assert.equal(textOf(await failsWith(running, 'engine_unavailable')), 'The sky is very');
     const sent = () => [first, second].map(({ bodies }) => bodies.at(-1));
     assert.deepEqual([sent()[1]?.['prompt'], sent()[1]?.['max_tokens']], ['Why? The sky', 48]);
 
-    const again = run(request, { engines: [first.engine, second.engine] });
+    const again = run(request, { clients: [first.client, second.client] });
     assert.equal(textOf(await collect(again.events)), 'The sky is very blue');
     assert.deepEqual([sent()[0]?.['prompt'], sent()[0]?.['max_tokens']], ['Why? The sky is very', 46]);
   });
@@ -463,7 +463,7 @@ for (const dialect of ['llama-server', 'sglang'] as const) {
   test(`a ${dialect} server does not continue a response with reasoning`, async () => {
     await using cut = await openTextServer(dialect, { cutAfter: 2, reasoning: true });
     await using whole = await openTextServer(dialect);
-    const running = run(chat(), { engines: [cut.engine, whole.engine] });
+    const running = run(chat(), { clients: [cut.client, whole.client] });
     assert.equal(textOf(await failsWith(running, 'engine_unavailable')), 'The sky');
     assert.deepEqual(whole.paths, []);
   });
@@ -480,7 +480,7 @@ test('a text that llama-server continues is tokenized first, because a chunk may
     { dialect: 'llama-server', contextTokens: 100 },
   );
   await using whole = await openTextServer('llama-server');
-  const running = run(chat({}, { maxTokens: 50 }), { engines: [cut.engine, whole.engine] });
+  const running = run(chat({}, { maxTokens: 50 }), { clients: [cut.client, whole.client] });
   assert.equal(textOf(await collect(running.events)), 'The sky is very blue');
   assert.equal(whole.bodies.at(-1)?.['max_tokens'], 47);
   assert.equal((await accounting.row(running.requestId))?.completion_tokens, 5);
@@ -489,7 +489,7 @@ test('a text that llama-server continues is tokenized first, because a chunk may
 test('a llama-server whose template starts with reasoning does not continue a response', async () => {
   await using cut = await openTextServer('llama-server', { cutAfter: 2 });
   await using whole = await openTextServer('llama-server', { rendered: '<prompt><think>\n' });
-  const running = run(chat(), { engines: [cut.engine, whole.engine] });
+  const running = run(chat(), { clients: [cut.client, whole.client] });
   assert.equal(textOf(await failsWith(running, 'engine_unavailable')), 'The sky');
   assert.deepEqual(whole.paths, ['/tokenize', '/apply-template']);
   await assertReleased(running);
@@ -501,7 +501,7 @@ test('a llama-server that cannot render the chat does not continue a response', 
     (response) => response.writeHead(404).end('{"error":{"message":"not found"}}'),
     { dialect: 'llama-server' },
   );
-  const running = run(chat(), { engines: [cut.engine, old.engine] });
+  const running = run(chat(), { clients: [cut.client, old.client] });
   assert.equal(textOf(await failsWith(running, 'engine_unavailable')), 'The sky');
   await assertReleased(running);
 });

@@ -18,8 +18,8 @@ import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
 import { until } from '../harness.ts';
 import { openAccounting, NO_RECOVERY } from './fixture.ts';
 
-const engine = await openScripted({ slots: 2 });
-after(() => engine[Symbol.asyncDispose]());
+const client = await openScripted({ slots: 2 });
+after(() => client[Symbol.asyncDispose]());
 
 const accounting = await openAccounting();
 after(() => accounting[Symbol.asyncDispose]());
@@ -42,7 +42,7 @@ function run(replica: ReplicaClient, ledger: Partial<Ledger>, directive: object,
   });
   const price = { prompt: 1, completion: 2 };
   router.serve({ id: MODEL, required: false, price, card: () => null }, [
-    { engine: replica, state: () => ({ state: 'ready' }), report: () => EMPTY_REPORT, capacity: () => null },
+    { client: replica, state: () => ({ state: 'ready' }), report: () => EMPTY_REPORT, capacity: () => null },
   ]);
   const { plans, limiter, ledger: real, caller } = accounting;
   const changed: Ledger = {
@@ -74,7 +74,7 @@ async function assertReleased(router: Router): Promise<void> {
   assert.equal(model?.waiting, 0);
   assert.ok(model.replicas.every(({ inFlight }) => inFlight === 0));
   assert.equal(await accounting.inFlight(), 0);
-  await until(async () => (await engine.health(AbortSignal.timeout(5000))).slotsInUse === 0);
+  await until(async () => (await client.health(AbortSignal.timeout(5000))).slotsInUse === 0);
 }
 
 test('the first event of a stream is held back until its row is written', async () => {
@@ -83,7 +83,7 @@ test('the first event of a stream is held back until its row is written', async 
     await accounting.ledger.open(row, counts);
     await written.promise;
   };
-  const { events, record, router } = run(engine, { open }, { text: 'one two' }, true);
+  const { events, record, router } = run(client, { open }, { text: 'one two' }, true);
   const received: GenerationEvent[] = [];
   const all = (async () => {
     for await (const event of events) received.push(event);
@@ -104,13 +104,13 @@ for (const stream of [true, false]) {
   test(`a ${stream ? 'streamed' : 'non-streamed'} request is aborted if its row cannot be written`, async () => {
     const written = Promise.withResolvers<void>();
     const { events, requestId, router } = run(
-      engine,
+      client,
       { open: () => written.promise },
       { text: 'one two', tokenMs: FOREVER },
       stream,
     );
     const all = collect(events);
-    await until(async () => (await engine.health(AbortSignal.timeout(5000))).slotsInUse === 1);
+    await until(async () => (await client.health(AbortSignal.timeout(5000))).slotsInUse === 1);
     written.reject(ledgerUnavailable());
     await assert.rejects(all, { code: 'storage_unavailable' });
     assert.equal(await accounting.row(requestId), undefined);
@@ -130,7 +130,7 @@ test('an error is reported only if the row is on disk; otherwise, the caller get
 
 test('no request is sent to a replica while the ledger is not writable', async () => {
   const health = { writable: false, sinceMs: 1, waiting: 0, reason: 'a test' } as const;
-  const { events, record, router } = run(engine, { health }, {}, true);
+  const { events, record, router } = run(client, { health }, {}, true);
   await assert.rejects(collect(events), { code: 'storage_unavailable' });
   assert.equal(record.attempts, 0);
   await assertReleased(router);

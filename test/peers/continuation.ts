@@ -12,20 +12,20 @@ const REQUESTS: readonly GenerationRequest[] = [
 
 /** Continues greedy responses of a server after each of their tokens, and compares the text with the unbroken one. */
 export async function compareContinuations(
-  engine: ReplicaClient,
+  client: ReplicaClient,
 ): Promise<{ agreed: number; differences: string[] }> {
-  const tokenIds = continuesFromTokenIds(engine.dialect);
+  const tokenIds = continuesFromTokenIds(client.dialect);
   const differences: string[] = [];
   let agreed = 0;
   for (const request of REQUESTS) {
-    const unbroken = await collect(engine.generate({ ...request, tokenIds }, NEVER_ABORTED));
+    const unbroken = await collect(client.generate({ ...request, tokenIds }, NEVER_ABORTED));
     const whole = textOf(unbroken);
     for (let cut = 1; cut < unbroken.length; cut++) {
       // After the last token, the service completes the response itself.
       if (unbroken[cut - 1]?.type !== 'token' || unbroken[cut]?.type !== 'token') continue;
       const received = unbroken.slice(0, cut);
       const continuation = continuationOf(received);
-      const rest = await collect(engine.generate({ ...request, tokenIds, continuation }, NEVER_ABORTED));
+      const rest = await collect(client.generate({ ...request, tokenIds, continuation }, NEVER_ABORTED));
       const actual = continuation.text + textOf(rest);
       if (actual === whole) agreed++;
       else

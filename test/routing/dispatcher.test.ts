@@ -15,8 +15,8 @@ import { chat } from '../engine/requests.ts';
 
 const READY: EngineState = { state: 'ready' };
 
-const engines = ['a', 'b', 'c'].map((name) => new HttpReplicaClient({ ...REPLICA, name }));
-after(() => Promise.all(engines.map((engine) => engine[Symbol.asyncDispose]())));
+const clients = ['a', 'b', 'c'].map((name) => new HttpReplicaClient({ ...REPLICA, name }));
+after(() => Promise.all(clients.map((client) => client[Symbol.asyncDispose]())));
 
 const BROKEN = new ServiceError('internal_error', 'The engine failed to answer the request.');
 
@@ -41,12 +41,12 @@ function bed(
   }: { room?: number; policy?: PolicyName; maxWaitMs?: number } = {},
 ): Bed {
   const clock = { ms: 60_000, now: () => clock.ms, random: () => 0 };
-  const states = engines.slice(0, count).map(() => READY);
+  const states = clients.slice(0, count).map(() => READY);
   const replicas = states.map(
     (_, index) =>
       new RoutedReplica(
         {
-          engine: engines[index] as HttpReplicaClient,
+          client: clients[index] as HttpReplicaClient,
           state: () => states[index] as EngineState,
           capacity: () => null,
           report: () => EMPTY_REPORT,
@@ -114,7 +114,7 @@ test('a request waits while its replica has no room, and is sent when another re
   assert.equal(dispatcher.waiting, 1);
   first.release('succeeded');
   assert.equal(dispatcher.waiting, 0);
-  assert.equal((await second).engine.name, 'a');
+  assert.equal((await second).client.name, 'a');
 });
 
 test('while one account has many requests waiting, the request of another account is sent next', async () => {
@@ -161,9 +161,9 @@ test('a request waits for the replica that has its prompt cached, and others use
   const next = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
   assert.ok(next instanceof Promise, 'it waits although another replica is free');
   const other = sent(dispatcher.acquire(routed('y', { text: 'something else' })));
-  assert.notEqual(other.engine.name, first.engine.name);
+  assert.notEqual(other.client.name, first.client.name);
   first.release('succeeded');
-  assert.equal((await next).engine, first.engine);
+  assert.equal((await next).client, first.client);
 });
 
 test('a request that has waited for a second is sent to any replica with room', async () => {
@@ -177,7 +177,7 @@ test('a request that has waited for a second is sent to any replica with room', 
   assert.equal(dispatcher.waiting, 1);
   clock.ms += 1;
   dispatcher.tick();
-  assert.notEqual((await next).engine.name, first.engine.name);
+  assert.notEqual((await next).client.name, first.client.name);
 });
 
 test('a request that has waited for a second goes before requests of accounts with more work, at any replica', async () => {
@@ -196,7 +196,7 @@ test('a request that has waited for a second goes before requests of accounts wi
   running?.release('succeeded');
   await settled();
   assert.deepEqual(order, ['x']);
-  assert.notEqual((await next).engine, stuck.engine);
+  assert.notEqual((await next).client, stuck.client);
 });
 
 test('a request overtakes an earlier one of its account only if it arrived less than a second later', async () => {
@@ -253,13 +253,13 @@ test('requests that are waiting for a replica when it fails are sent to another'
   const first = sent(dispatcher.acquire(routed('x', { text })));
   first.responseStarted();
   const next = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
-  states[engines.indexOf(first.engine as HttpReplicaClient)] = {
+  states[clients.indexOf(first.client as HttpReplicaClient)] = {
     state: 'down',
     reason: 'gone',
     retryInMs: null,
   };
   dispatcher.tick();
-  assert.notEqual((await next).engine.name, first.engine.name);
+  assert.notEqual((await next).client.name, first.client.name);
 });
 
 test('waiting requests fail when no replica is left', async () => {
@@ -310,13 +310,13 @@ test('a retry goes before the other requests of its account', async () => {
   const { dispatcher } = bed(2, { policy: 'least-requests' });
   const running = [sent(dispatcher.acquire(routed('x'))), sent(dispatcher.acquire(routed('x')))];
   const first = dispatcher.acquire(routed('x'));
-  const failures = new Map([[engines[0] as HttpReplicaClient, BROKEN]]);
+  const failures = new Map([[clients[0] as HttpReplicaClient, BROKEN]]);
   const retry = dispatcher.acquire(routed('x', { failures }));
   const order = recordOrder([
     ['first', first],
     ['retry', retry],
   ]);
-  running.find(({ engine }) => engine.name === 'b')?.release('succeeded');
+  running.find(({ client }) => client.name === 'b')?.release('succeeded');
   await settled();
   assert.deepEqual(order, ['retry']);
 });
@@ -329,7 +329,7 @@ test('a retried request that was charged for its first attempt is not charged tw
   first.release('failed', BROKEN);
   const [share] = [dispatcher.shares.of('x', 1)];
   assert.equal(share.counter, 200);
-  const failures = new Map([[first.engine, BROKEN]]);
+  const failures = new Map([[first.client, BROKEN]]);
   const second = sent(dispatcher.acquire(routed('x', { failures, charged: first.charged })));
   second.charge(usage);
   assert.equal(share.counter, 200);
@@ -567,5 +567,5 @@ test('a request is refused if the retry-after of every replica exceeds its longe
   assert.equal(dispatcher.waiting, 1);
   clock.ms += 3000;
   dispatcher.tick();
-  assert.equal((await waiting).engine.name, 'a');
+  assert.equal((await waiting).client.name, 'a');
 });

@@ -17,10 +17,10 @@ const ID = 'test/model';
 const READY: EngineState = { state: 'ready' };
 
 /** Clients that are never called: a router only counts requests. */
-const engines: ReplicaClient[] = ['a', 'b', 'c', 'd'].map(
+const clients: ReplicaClient[] = ['a', 'b', 'c', 'd'].map(
   (name) => new HttpReplicaClient({ ...REPLICA, name }),
 );
-after(() => Promise.all(engines.map((engine) => engine[Symbol.asyncDispose]())));
+after(() => Promise.all(clients.map((client) => client[Symbol.asyncDispose]())));
 
 /** A clock that tests set; pauses have their full length. */
 const clock = { ms: 0, now: () => clock.ms, random: () => 0 };
@@ -42,7 +42,7 @@ function modelOf(
   router.serve(
     { id: ID, required: false, price: { prompt: 1, completion: 2 }, card: () => null },
     states.map((state, index) => ({
-      engine: engineAt(index),
+      client: clientAt(index),
       state: () => state,
       capacity: () => null,
       report: () => EMPTY_REPORT,
@@ -52,10 +52,10 @@ function modelOf(
   return router.model(ID);
 }
 
-function engineAt(index: number): ReplicaClient {
-  const engine = engines[index];
-  assert.ok(engine);
-  return engine;
+function clientAt(index: number): ReplicaClient {
+  const client = clients[index];
+  assert.ok(client);
+  return client;
 }
 
 /** Acquires a replica that has room. */
@@ -94,7 +94,7 @@ test('idle replicas take turns', () => {
   const names = Array.from({ length: 6 }, () => {
     const lease = acquire(model);
     lease.release('succeeded');
-    return lease.engine.name;
+    return lease.client.name;
   });
   assert.deepEqual(names, ['a', 'b', 'c', 'a', 'b', 'c']);
 });
@@ -105,7 +105,7 @@ test('a slower replica gets fewer requests', () => {
   const quick = Array.from({ length: 5 }, () => {
     const lease = acquire(model);
     lease.release('succeeded');
-    return lease.engine.name;
+    return lease.client.name;
   });
   assert.deepEqual(quick, ['b', 'b', 'b', 'b', 'b']);
 });
@@ -125,9 +125,9 @@ test('the counts equal the running requests, and the selected replica has the lo
       const left = new Set<QueueEntry>();
       const released = new Set<Lease>();
       const runningCounts = () =>
-        engines
+        clients
           .slice(0, 3)
-          .map((engine) => leases.filter((lease) => lease.engine === engine && !released.has(lease)).length);
+          .map((client) => leases.filter((lease) => lease.client === client && !released.has(lease)).length);
       for (const step of commands) {
         if (step === 'enter') {
           const running = leases.length - released.size;
@@ -137,7 +137,7 @@ test('the counts equal the running requests, and the selected replica has the lo
           if (leases.length - released.size === 30) continue;
           const least = Math.min(...runningCounts());
           const lease = acquire(model);
-          assert.equal(runningCounts()[engines.indexOf(lease.engine)], least);
+          assert.equal(runningCounts()[clients.indexOf(lease.client)], least);
           leases.push(lease);
         } else if ('leave' in step) {
           // Leaving twice has no effect.
@@ -173,14 +173,14 @@ test('a request that would exceed the queue is queue_full with a retry-after, un
 test('only ready replicas that have not refused the request are selected', () => {
   const down: EngineState = { state: 'down', reason: 'gone', retryInMs: null };
   const model = modelOf([down, READY, { state: 'loading', fraction: 0.5 }, READY]);
-  assert.equal(acquire(model).engine.name, 'b');
-  assert.equal(acquire(model).engine.name, 'd');
+  assert.equal(acquire(model).client.name, 'b');
+  assert.equal(acquire(model).client.name, 'd');
   const busy = new ReplicaRefused(new Error('busy'), { retryAfterMs: 7000 });
-  assert.equal(acquire(model, [[engineAt(1), busy]]).engine.name, 'd');
+  assert.equal(acquire(model, [[clientAt(1), busy]]).client.name, 'd');
   const refused = fault(() =>
     acquire(model, [
-      [engineAt(1), busy],
-      [engineAt(3), busy],
+      [clientAt(1), busy],
+      [clientAt(3), busy],
     ]),
   );
   assert.equal(refused, busy, 'the last refusal is the answer');
@@ -208,7 +208,7 @@ function routerOf(ids: readonly string[]): Router {
   const router = new Router(OPTIONS);
   for (const id of ids) {
     router.serve({ id, required: false, price: { prompt: 1, completion: 2 }, card: () => null }, [
-      { engine: engineAt(0), state: () => READY, capacity: () => null, report: () => EMPTY_REPORT },
+      { client: clientAt(0), state: () => READY, capacity: () => null, report: () => EMPTY_REPORT },
     ]);
   }
   return router;
@@ -261,7 +261,7 @@ const BROKEN = new ServiceError('internal_error', 'The engine failed to answer t
 function fail(model: ServedModel): string {
   const lease = acquire(model);
   lease.release('failed', BROKEN);
-  return lease.engine.name;
+  return lease.client.name;
 }
 
 /** A model with two replicas; `a` was just paused. */
@@ -269,7 +269,7 @@ function withPaused(): ServedModel {
   const model = modelOf([READY, READY]);
   for (let turn = 0; turn < 10; turn++) {
     const lease = acquire(model);
-    lease.release(lease.engine.name === 'a' ? 'failed' : 'succeeded', BROKEN);
+    lease.release(lease.client.name === 'a' ? 'failed' : 'succeeded', BROKEN);
   }
   return model;
 }
@@ -281,7 +281,7 @@ test('a replica is paused after 5 consecutive failures, and gets one request whe
     Array.from({ length: 4 }, () => {
       const lease = acquire(model);
       lease.release('succeeded');
-      return lease.engine.name;
+      return lease.client.name;
     });
   assert.deepEqual(names(), ['b', 'b', 'b', 'b']);
   assert.deepEqual(model.overview().replicas[0]?.state, {
@@ -291,13 +291,13 @@ test('a replica is paused after 5 consecutive failures, and gets one request whe
   });
   clock.ms = 50_000;
   const trial = acquire(model);
-  assert.equal(trial.engine.name, 'a');
-  assert.deepEqual([acquire(model).engine.name, acquire(model).engine.name], ['b', 'b']);
+  assert.equal(trial.client.name, 'a');
+  assert.deepEqual([acquire(model).client.name, acquire(model).client.name], ['b', 'b']);
   trial.responseStarted();
   assert.deepEqual(model.overview().replicas[0]?.state, READY);
-  assert.equal(acquire(model).engine.name, 'b', 'it gets few requests at first');
+  assert.equal(acquire(model).client.name, 'b', 'it gets few requests at first');
   clock.ms += 10_000;
-  assert.equal(acquire(model).engine.name, 'a', 'a trial that responds lets others in before it ends');
+  assert.equal(acquire(model).client.name, 'a', 'a trial that responds lets others in before it ends');
 });
 
 test('a paused replica with unlimited room does not lengthen the queue', () => {
@@ -305,8 +305,8 @@ test('a paused replica with unlimited room does not lengthen the queue', () => {
   const model = modelOf([READY, READY], [undefined, 1]);
   for (let failures = 0; failures < 5;) {
     const lease = acquire(model);
-    if (lease.engine.name === 'a') failures++;
-    lease.release(lease.engine.name === 'a' ? 'failed' : 'succeeded', BROKEN);
+    if (lease.client.name === 'a') failures++;
+    lease.release(lease.client.name === 'a' ? 'failed' : 'succeeded', BROKEN);
   }
   for (const ms of [0, 1000]) {
     clock.ms = ms;
@@ -320,16 +320,16 @@ test('a request that failed elsewhere is not the trial of a paused replica', () 
   clock.ms = 0;
   const model = withPaused();
   clock.ms = 1000;
-  const failed = [[engineAt(1), BROKEN]] as const;
+  const failed = [[clientAt(1), BROKEN]] as const;
   // No other replica is left, so the paused one gets the request.
-  assert.equal(acquire(model, failed).engine.name, 'a');
+  assert.equal(acquire(model, failed).client.name, 'a');
   const three = modelOf([READY, READY, READY]);
   while (three.overview().replicas[0]?.state.state !== 'paused') {
     const lease = acquire(three);
-    lease.release(lease.engine.name === 'a' ? 'failed' : 'succeeded', BROKEN);
+    lease.release(lease.client.name === 'a' ? 'failed' : 'succeeded', BROKEN);
   }
   clock.ms = 5000;
-  assert.equal(acquire(three, failed).engine.name, 'c');
+  assert.equal(acquire(three, failed).client.name, 'c');
 });
 
 test('if every replica is paused, the one whose pause ends first gets the requests', () => {

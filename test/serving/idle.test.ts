@@ -97,12 +97,12 @@ function timesReady(service: TestService): number {
 
 /** A dispatcher for one idle replica, whose loading the test controls. */
 function idleBed(maxWaitMs = 600_000) {
-  const engine = new HttpReplicaClient({ ...REPLICA, name: 'a' });
+  const client = new HttpReplicaClient({ ...REPLICA, name: 'a' });
   const bed = { state: { state: 'idle' } as EngineState, wakes: 0 };
   const clock = { now: () => 60_000, random: () => 0 };
   const replica = new RoutedReplica(
     {
-      engine,
+      client,
       state: () => bed.state,
       capacity: () => null,
       report: () => EMPTY_REPORT,
@@ -131,7 +131,7 @@ function idleBed(maxWaitMs = 600_000) {
       charged: 0,
       signal: new AbortController().signal,
     });
-  return { bed, dispatcher, replica, acquire, [Symbol.asyncDispose]: () => engine[Symbol.asyncDispose]() };
+  return { bed, dispatcher, replica, acquire, [Symbol.asyncDispose]: () => client[Symbol.asyncDispose]() };
 }
 
 test('requests for an idle model wait until it is ready, and load it once', async () => {
