@@ -2,9 +2,25 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { until } from '../harness.ts';
 import { WITH_BROWSER, type Visitor } from './browser.ts';
 import { signIn } from './service.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
+
+/** How often the console reads the session, in milliseconds. */
+const SESSION_EVERY_MS = 10_000;
+/** How long it waits for the response. */
+const SESSION_TIMEOUT_MS = 5000;
+
+/** Lets a test fast-forward a visitor's pages, including `AbortSignal.timeout`, which Playwright's clock leaves out. */
+async function installClock({ context }: Visitor): Promise<void> {
+  await context.clock.install();
+  await context.addInitScript(`AbortSignal.timeout = (ms) => {
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(new DOMException('The operation timed out.', 'TimeoutError')), ms);
+    return controller.signal;
+  };`);
+}
 
 describe('the connection of the console', WITH_BROWSER, () => {
   let stage: Stage;
@@ -14,6 +30,7 @@ describe('the connection of the console', WITH_BROWSER, () => {
     stage = await openStage();
     ({ page } = stage.operator);
     visitor = await stage.stranger();
+    for (const one of [stage.operator, visitor]) await installClock(one);
   });
   after(() => stage[Symbol.asyncDispose]());
 
@@ -30,7 +47,13 @@ describe('the connection of the console', WITH_BROWSER, () => {
     await main.getByText('All checks passed').waitFor();
     await main.getByText('Ready', { exact: true }).waitFor();
     // Requests get no response.
-    await page.route('**/api/**', () => {});
+    let asked = false;
+    await page.route('**/api/**', (route) => {
+      if (route.request().url().endsWith('/api/session')) asked = true;
+    });
+    await page.clock.fastForward(SESSION_EVERY_MS);
+    await until(() => asked);
+    await page.clock.fastForward(SESSION_TIMEOUT_MS);
     await banner('The service does not respond').waitFor();
     await main.getByText('Health unknown').waitFor();
     for (const path of ['Overview', 'Models']) {
@@ -40,6 +63,7 @@ describe('the connection of the console', WITH_BROWSER, () => {
     }
     await banner('The service does not respond').getByRole('button', { name: 'Try again' }).waitFor();
     await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await page.clock.fastForward(SESSION_EVERY_MS);
     await banner('The service does not respond').waitFor({ state: 'hidden' });
     await main.getByText('Ready', { exact: true }).waitFor();
   });
@@ -71,6 +95,7 @@ describe('the connection of the console', WITH_BROWSER, () => {
     await ended.waitFor();
     // As in another tab.
     await signIn(visitor.context, stage.service.url);
+    await visitor.page.clock.fastForward(SESSION_EVERY_MS);
     await ended.waitFor({ state: 'hidden' });
     assert.equal(await form.getByLabel('Name').inputValue(), 'kept input');
     await form.getByRole('button', { name: 'Create key' }).click();
@@ -81,6 +106,7 @@ describe('the connection of the console', WITH_BROWSER, () => {
     await visitor.page.goto('/usage?range=7d');
     await visitor.page.getByRole('heading', { name: 'Usage', level: 1 }).waitFor();
     await visitor.context.clearCookies();
+    await visitor.page.clock.fastForward(SESSION_EVERY_MS);
     await visitor.page.getByRole('alert').getByRole('link', { name: 'Sign in' }).click();
     await signInOn(visitor.page);
     await visitor.page.waitForURL('**/usage?range=7d');
