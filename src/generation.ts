@@ -330,6 +330,11 @@ export function echoedPrompts(request: GenerationRequest): readonly string[] {
   }
 }
 
+/**
+ * Context length assumed for a model that has not reported its own yet. Requests to such a model usually fail anyway.
+ */
+export const UNKNOWN_CONTEXT = 131_072;
+
 /** Average length of a token, for estimates. */
 export const CHARACTERS_PER_TOKEN = 4;
 

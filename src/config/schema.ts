@@ -118,13 +118,13 @@ const engineTimeoutsSchema = z
       'Time without requests after which an embedded model is unloaded, in milliseconds; 0: never. The next request waits until it is loaded again.',
     ),
     firstByteMs: milliseconds(300_000, 1000).describe(
-      'How long a replica may take to send the first byte of a stream, in milliseconds.',
+      'How long a replica may take to send the first chunk of a stream, in milliseconds. Comments do not count.',
     ),
     responseMs: milliseconds(3_600_000, 1000).describe(
-      'How long a replica may take for a response that it does not stream, in milliseconds; after that, 504 `response_timeout`.',
+      'How long a replica may take for a response that it does not stream, in milliseconds; after that, 504 `response_timeout`. Also how long an engine may send only keep-alives in a stream.',
     ),
     silenceMs: milliseconds(120_000, 1000).describe(
-      'How long a replica may pause in the middle of a response, in milliseconds.',
+      'How long a replica may pause in the middle of a response, in milliseconds. Comments and empty chunks do not end a pause.',
     ),
   })
   .prefault({})

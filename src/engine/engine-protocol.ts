@@ -131,6 +131,8 @@ export function formatErrorFrame(error: ServiceError): string {
 export class EventFrameReader {
   readonly #lines: LineSplitter;
   #ended = false;
+  /** Completion tokens so far. */
+  completionTokens = 0;
 
   /** `maxBytes`: maximum size of a frame. */
   constructor(maxBytes?: number) {
@@ -143,6 +145,7 @@ export class EventFrameReader {
       if (this.#ended) throw invalidResponse(new Error('an event follows the end'));
       const event = readFrame(line.toString());
       this.#ended = event.type === 'end';
+      if ('completionTokens' in event) this.completionTokens = event.completionTokens;
       events.push(event);
     }
   }

@@ -10,6 +10,7 @@ import {
   type GenerationRequest,
   echoedPrompts,
   toolsOf,
+  UNKNOWN_CONTEXT,
 } from '../generation.ts';
 import { LARGE_JSON, writeLargeJson } from '../openai/json-thread.ts';
 import { readResponse, StreamReader } from '../openai/response-reader.ts';
@@ -37,6 +38,16 @@ const MAX_ERROR_BYTES = 65_536;
 
 /** Maximum size of a non-streaming response that is requested as a stream, which is several times as long. */
 const MAX_COLLECTED_BYTES = 4 * MAX_RESPONSE_BYTES;
+
+/**
+ * Bounds of a stream, for each token that it may have. They only end streams that never stop: some servers split a token
+ * into several chunks, and a token can be a long run of spaces.
+ */
+const MAX_PARTS_PER_TOKEN = 8;
+const MAX_CHARACTERS_PER_TOKEN = 256;
+
+/** Added to the tokens that a stream may have, because a short one may consist of unusual tokens. */
+const EXTRA_TOKENS = 32;
 
 /** Ticks without a response after which a lost connection was not stale: the replica may have worked on the request. */
 const MAX_STALE_TICKS = 1;
@@ -75,8 +86,9 @@ export interface ReplicaStreamSettings extends ContextBound {
  *
  * Throws `ReplicaRefused` if it cannot connect and for the statuses 503 and 429, and `AccessDenied` for a refused key.
  * Throws `response_timeout` for a response that is not a stream and is not complete after `responseMs`, and
- * `response_too_large` for one, or an event, whose log probabilities exceed the maximum size. Throws `engine_unavailable` for other timeouts, invalid data, a response that ends early, and a connection that is lost
- * after the request was sent (the replica may be generating).
+ * `response_too_large` for one, or an event, whose log probabilities exceed the maximum size. Throws
+ * `engine_unavailable` for other timeouts, invalid data, a response that ends early or does not stop, and a connection
+ * that is lost after the request was sent (the replica may be generating).
  */
 export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, ConnectionUser {
   readonly #settings: ReplicaStreamSettings;
@@ -118,10 +130,21 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   #complete = false;
   #unreadBytes = 0;
 
-  /** Ticks since the request was sent, and since the last data. There are no ticks while this process is suspended. */
-  #ticks = 0;
+  /**
+   * Ticks since the request was sent or the last progress, and since it was sent or the last event. There are no ticks
+   * while this process is suspended.
+   */
   #silentTicks = 0;
+  #eventlessTicks = 0;
   #hasResponse = false;
+  /** Most completion tokens that a stream has reported. */
+  #tokens = 0;
+  /** Its events, with chunks that only report more tokens, and the characters of its text. */
+  #parts = 0;
+  #characters = 0;
+  /** Tokens that it may have. */
+  #mostTokens: number;
+  #hasReasoning = false;
 
   constructor(
     settings: ReplicaStreamSettings,
@@ -133,6 +156,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     this.#request = request;
     this.#streamed = streamed;
     this.#maxTokens = firstMaxTokens(request, settings);
+    this.#mostTokens = mostTokens(request, settings, request.maxTokens);
     this.#signal = signal;
   }
 
@@ -179,17 +203,22 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       this.#silentTicks = 0;
       return;
     }
-    const { firstByteMs, responseMs, silenceMs } = this.#settings;
+    const { firstByteMs, responseMs, silenceMs, frames } = this.#settings;
     const silentMs = ++this.#silentTicks * tickMs;
+    const eventlessMs = ++this.#eventlessTicks * tickMs;
     // A response that is not a stream arrives when it is complete, so its first byte may take as long as the generation.
     const longestMs = this.#hasResponse ? silenceMs : this.#streamed ? firstByteMs : Infinity;
     if (this.#complete) {
       if (silentMs > CLOSE_TIMEOUT_MS) this.#close(new Error('the replica did not end its response'));
     } else if (silentMs > longestMs) {
       const isError = this.#status !== 0 && this.#status !== 200;
-      this.#cutOff(isError ? this.#httpError() : unavailable(`the replica sent no data for ${silentMs} ms`));
-    } else if (!this.#streamed && ++this.#ticks * tickMs > responseMs) {
-      this.#fail(responseTimeout(responseMs));
+      this.#cutOff(
+        isError ? this.#httpError() : unavailable(`the replica sent no output for ${silentMs} ms`),
+      );
+    } else if (!this.#streamed) {
+      if (eventlessMs > responseMs) this.#fail(responseTimeout(responseMs));
+    } else if (frames && eventlessMs > Math.max(responseMs, firstByteMs)) {
+      this.#cutOff(unavailable(`the engine sent no event for ${eventlessMs} ms`));
     }
   }
 
@@ -199,7 +228,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    this.#ticks = this.#silentTicks = 0;
+    this.#silentTicks = this.#eventlessTicks = 0;
     if (this.#state === 'ended') controller.abort(new Error('the request was canceled before it was sent'));
   }
 
@@ -241,9 +270,6 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       if (this.#bodyBytes > MAX_ERROR_BYTES) this.#fail(this.#httpError());
       return;
     }
-    // After the last choice, only the usage may follow.
-    if (!this.#allFinished) this.#silentTicks = 0;
-    this.#hasResponse = true;
     if (this.#reader) {
       if (this.#complete) return;
       // Limit the size of a non-streaming response, whose events are collected in memory. The service's own engines end
@@ -254,6 +280,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       if (this.#unreadBytes > MAX_UNREAD_BYTES && this.#head < this.#queue.length) controller.pause();
       return;
     }
+    this.#silentTicks = 0;
+    this.#hasResponse = true;
     this.#limitBody(chunk, MAX_RESPONSE_BYTES);
     this.#bodyParts.push(chunk);
   }
@@ -397,10 +425,11 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
 
   /**
    * Parses a chunk, or the end of the response if `chunk` is null, and delivers the events. If parsing throws, the
-   * events before the error are still delivered.
+   * events before the error are still delivered. Throws if the response does not stop.
    */
   #read(reader: StreamReader | EventFrameReader, chunk: Buffer | null): void {
     const events: GenerationEvent[] = [];
+    const wasFinished = this.#allFinished;
     try {
       if (chunk) reader.push(chunk, events);
       else if (!this.#complete) reader.end(events);
@@ -408,6 +437,26 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       throw this.#request.logprobs !== null && isTooLong(error) ? eventTooLarge() : error;
     } finally {
       this.#deliver(events);
+    }
+    // After the last choice, only the usage may follow.
+    if (!wasFinished) this.#recordProgress(reader.completionTokens, events.length);
+  }
+
+  /**
+   * Comments and empty chunks are no progress: some servers send them forever. More tokens without an event are, because
+   * servers hold back parts of a call. The service's own engines send keep-alive frames only while they make steps.
+   */
+  #recordProgress(tokens: number, events: number): void {
+    if (events > 0) this.#eventlessTicks = 0;
+    const parts = Math.max(events, Number(tokens > this.#tokens));
+    if (parts === 0 && !this.#settings.frames) return;
+    this.#silentTicks = 0;
+    this.#hasResponse = true;
+    this.#tokens = Math.max(this.#tokens, tokens);
+    this.#parts += parts;
+    const most = this.#mostTokens;
+    if (this.#parts > MAX_PARTS_PER_TOKEN * most || this.#characters > MAX_CHARACTERS_PER_TOKEN * most) {
+      throw endless(`${this.#parts} parts with ${this.#characters} characters received`);
     }
   }
 
@@ -418,7 +467,15 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       if (this.#startedDelivered) from = 1;
       this.#startedDelivered = true;
     }
-    for (const { type } of events) if (type === 'finish') this.#finishedChoices++;
+    for (const event of events) {
+      if (event.type === 'finish') this.#finishedChoices++;
+      else if (event.type === 'reasoning' && !this.#hasReasoning) {
+        this.#hasReasoning = true;
+        // Some providers do not count reasoning against `max_tokens`.
+        this.#mostTokens = mostTokens(this.#request, this.#settings, null);
+      }
+      if ('text' in event) this.#characters += event.text.length;
+    }
     if (events.at(-1)?.type === 'end') {
       this.#complete = true;
       this.#signal.removeEventListener('abort', this);
@@ -482,6 +539,14 @@ function unavailable(reason: string, cause?: unknown): ServiceError {
     cause: new Error(reason, { cause }),
     retryAfterMs: 1000,
   });
+}
+
+function endless(reason: string): ServiceError {
+  return new ServiceError(
+    'engine_unavailable',
+    'The replica of this model did not stop at the maximum length of the response.',
+    { cause: new Error(reason), retryAfterMs: 1000 },
+  );
 }
 
 /** The request may need this long on any replica, so it is not retried. */
@@ -561,6 +626,18 @@ function usageMeter(request: GenerationRequest, dialect: Dialect): UsageMeter {
     perChoice: usagePerChoice,
     earlier: request.continuation?.usage ?? null,
   });
+}
+
+/** Returns how many tokens a response may have, over all choices, including repeated prompts and some more. */
+function mostTokens(
+  request: GenerationRequest,
+  { contextTokens }: Pick<ContextBound, 'contextTokens'>,
+  maxTokens: number | null,
+): number {
+  const context = contextTokens ?? UNKNOWN_CONTEXT;
+  const repeated = echoedPrompts(request).reduce((sum, prompt) => sum + prompt.length, 0);
+  const choices = Math.min(maxTokens ?? context, context) * totalChoices(request);
+  return choices + repeated * request.choices + EXTRA_TOKENS;
 }
 
 /** The properties of a replica that determine the `max_tokens` sent to it. */

@@ -13,6 +13,7 @@ import {
   type GenerationRequest,
   promptTexts,
   toolTexts,
+  UNKNOWN_CONTEXT,
   type ChatRequest,
   type Message,
   type Usage,
@@ -252,11 +253,6 @@ const TOKENS_PER_ARGUMENT = 16;
 
 /** Tokens that a template may add per chat, because some have a long system prompt or long instructions for tools. */
 const TOKENS_PER_CHAT = 2048;
-
-/**
- * Context length assumed for a model that has not reported its own yet. Requests to such a model usually fail anyway.
- */
-const UNKNOWN_CONTEXT = 131_072;
 
 /**
  * Computes the maximum without tokenizing the prompt. A token has at least one byte, prompt and completion share the

@@ -54,6 +54,11 @@ export class StreamReader {
     this.#template = new ChunkTemplate(kind);
   }
 
+  /** Completion tokens so far: reported by the replica, or counted. */
+  get completionTokens(): number {
+    return this.#meter.completionTokens;
+  }
+
   /**
    * Returns the events that this chunk completes. Adds them to `events`, so that the caller still receives the events
    * that precede an error.

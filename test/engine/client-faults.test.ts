@@ -3,8 +3,10 @@ import type { ServerResponse } from 'node:http';
 import { describe, it } from 'node:test';
 import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { ConnectionLost, ReplicaRefused } from '../../src/engine/engine.ts';
+import { formatFrame, KEEP_ALIVE_FRAME } from '../../src/engine/engine-protocol.ts';
+import { type GenerationEvent, NO_USAGE } from '../../src/generation.ts';
 import { assertFails, openScripted, HttpReplica, REPLICA, isUnavailable, respondHello } from './replicas.ts';
-import { chat, collect, NEVER_ABORTED, settled } from './requests.ts';
+import { chat, collect, NEVER_ABORTED, settled, textOf } from './requests.ts';
 import { until } from '../harness.ts';
 import { ScriptedProcess } from './scripted-process.ts';
 
@@ -216,8 +218,110 @@ describe('a request whose replica fails', () => {
   });
 });
 
+const chunk = (value: object) => `data: ${JSON.stringify(value)}\n\n`;
+const token = (content: string, more: object = {}) =>
+  chunk({ choices: [{ index: 0, delta: { content } }], ...more });
+
+/** Sends what `next` returns, every 10 ms, until it returns null. */
+function sendEvery10Ms(response: ServerResponse, next: () => string | null): void {
+  const timer = setInterval(() => {
+    const data = next();
+    if (data === null) clearInterval(timer);
+    else response.write(data);
+  }, 10);
+  response.on('close', () => clearInterval(timer));
+}
+
+describe('a stream without output', { timeout: 30_000 }, () => {
+  const limits = { firstByteMs: 200, silenceMs: 200 };
+
+  for (const [name, data] of [
+    ['comments', ': processing\n\n'],
+    ['chunks without choices', chunk({ choices: [] })],
+    ['chunks without text', token('')],
+  ] as const) {
+    for (const [when, first] of [
+      ['before the first token', data],
+      ['after a token', token('hi')],
+    ] as const) {
+      it(`fails with engine_unavailable if the server sends only ${name} ${when}`, async () => {
+        await using replica = await HttpReplica.listen((response) => {
+          response.write(first);
+          sendEvery10Ms(response, () => data);
+        }, limits);
+        await assertFails(replica.client, {}, 'engine_unavailable');
+        await replica.closed();
+      });
+    }
+  }
+
+  it('is accepted while the server reports more tokens, because it may send a tool call as a whole', async () => {
+    let tokens = 0;
+    await using replica = await HttpReplica.listen((response) => {
+      sendEvery10Ms(response, () => {
+        const usage = { prompt_tokens: 5, completion_tokens: ++tokens };
+        if (tokens < 60) return token('', { usage });
+        response.end(
+          chunk({ choices: [{ index: 0, delta: { content: 'hi' }, finish_reason: 'stop' }], usage }),
+        );
+        return null;
+      });
+    }, limits);
+    assert.equal(textOf(await collect(replica.client.generate(chat(), NEVER_ABORTED))), 'hi');
+  });
+
+  const frames = { ...limits, dialect: 'sluice' } as const;
+
+  it('is accepted while an engine sends keep-alive frames, because its prompt may be long', async () => {
+    let sent = 0;
+    const end: GenerationEvent = { type: 'end', usage: NO_USAGE, usageSource: 'engine' };
+    await using replica = await HttpReplica.listen((response) => {
+      sendEvery10Ms(response, () => {
+        if (++sent < 60) return KEEP_ALIVE_FRAME;
+        response.end(formatFrame(end));
+        return null;
+      });
+    }, frames);
+    assert.deepEqual(await collect(replica.client.generate(chat(), NEVER_ABORTED)), [end]);
+  });
+
+  it('fails with engine_unavailable if an engine sends only keep-alive frames for responseMs', async () => {
+    await using replica = await HttpReplica.listen(
+      (response) => sendEvery10Ms(response, () => KEEP_ALIVE_FRAME),
+      { ...frames, responseMs: 600 },
+    );
+    await assertFails(replica.client, {}, 'engine_unavailable');
+    await replica.closed();
+  });
+});
+
+describe('a stream that does not stop', { timeout: 30_000 }, () => {
+  const endless = (data: string) => (response: ServerResponse) => {
+    const write = (): void => {
+      while (!response.destroyed && response.write(data));
+      if (!response.destroyed) setImmediate(write);
+    };
+    write();
+  };
+
+  for (const [name, data, most] of [
+    ['tokens', token('hi'), 2000],
+    ['long texts', token('x'.repeat(1000)), 100],
+    ['reasoning', chunk({ choices: [{ index: 0, delta: { reasoning_content: 'hi' } }] }), 40_000],
+  ] as const) {
+    it(`fails with engine_unavailable after many more ${name} than max_tokens`, async () => {
+      await using replica = await HttpReplica.listen(endless(data), { contextTokens: 4096 });
+      let events = 0;
+      await assert.rejects(async () => {
+        for await (const _ of replica.client.generate(chat({}, { maxTokens: 16 }), NEVER_ABORTED)) events++;
+      }, isUnavailable);
+      assert(events < most, `${events} events`);
+      await replica.closed();
+    });
+  }
+});
+
 describe('a stream whose choices are finished', () => {
-  const chunk = (value: object) => `data: ${JSON.stringify(value)}\n\n`;
   const finished =
     chunk({ choices: [{ index: 0, delta: { content: 'hi' }, finish_reason: 'stop' }] }) +
     chunk({ choices: [], usage: { prompt_tokens: 5, completion_tokens: 2 } });
@@ -232,10 +336,7 @@ describe('a stream whose choices are finished', () => {
     ['the server sends nothing more', () => {}],
     [
       'the server sends empty chunks forever',
-      (response: ServerResponse) => {
-        const timer = setInterval(() => response.write(chunk({ choices: [] })), 10);
-        response.on('close', () => clearInterval(timer));
-      },
+      (response: ServerResponse) => sendEvery10Ms(response, () => chunk({ choices: [] })),
     ],
   ] as const) {
     it(`ends with the usage that the server has reported if ${fault}`, async () => {

@@ -287,6 +287,24 @@ test('a response is complete if the connection is lost after all text, before th
   ]);
 });
 
+test('a response whose replica ignores max_tokens ends with `length` and pays at most max_tokens', async () => {
+  await using endless = await HttpReplica.listen((response) => {
+    const data = 'data: {"choices":[{"index":0,"delta":{"content":"on and "}}]}\n\n';
+    const write = (): void => {
+      while (!response.destroyed && response.write(data));
+      if (!response.destroyed) setImmediate(write);
+    };
+    write();
+  });
+  const running = run(chat({}, { maxTokens: 8 }), { clients: [endless.client] });
+  const events = await collect(running.events);
+  assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'length' });
+  const row = await accounting.row(running.requestId);
+  assert.deepEqual([row?.completion_tokens, row?.error_code], [8, null]);
+  await endless.closed();
+  await assertReleased(running);
+});
+
 test('a request that was running during two crashes is not sent a third time', async () => {
   const crashSuspects = new CrashSuspects(SILENT);
   let starts = 0;
