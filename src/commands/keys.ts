@@ -28,6 +28,8 @@ export interface LimitEdit {
   value: string | number | null;
 }
 
+const MODEL_EXAMPLE = 'HuggingFaceTB/SmolLM2-135M-Instruct';
+
 /** The names that `--limit` accepts. */
 export const LIMIT_OPTIONS: readonly string[] = Object.keys(limitFields).flatMap((name) =>
   name === 'burst' ? ['burst.requests', 'burst.tokens'] : [name],
@@ -234,6 +236,9 @@ export function parseLimit(text: string, before: readonly LimitEdit[] = []): Lim
   if (!LIMIT_OPTIONS.includes(name)) {
     throw new InvalidArgumentError(`Expected name=value, where name is one of ${LIMIT_OPTIONS.join(', ')}.`);
   }
+  if (model !== undefined && !modelId.safeParse(model).success) {
+    throw new InvalidArgumentError(`Expected the ID of a model after \`@\`, such as ${MODEL_EXAMPLE}.`);
+  }
   const path = [...(model === undefined ? [] : ['models', model]), ...name.split('.')];
   return [...before, checked({ path, value: valueOf(name, value) })];
 }
@@ -318,5 +323,5 @@ export function parseModels(text: string): string[] {
   if (text === 'all') return [];
   const ids = text.split(',').map((id) => id.trim());
   if (ids.every((id) => modelId.safeParse(id).success)) return ids;
-  throw new InvalidArgumentError('Expected model IDs such as HuggingFaceTB/SmolLM2-135M-Instruct.');
+  throw new InvalidArgumentError(`Expected model IDs such as ${MODEL_EXAMPLE}.`);
 }

@@ -14,15 +14,21 @@ export function issuesOf(error: z.ZodError, file: YamlFile): ConfigIssue[] {
 }
 
 function invalidField(issue: z.core.$ZodIssue, file: YamlFile): ConfigIssue {
-  const own = issue.message.startsWith('expected ') ? issue.message.slice('expected '.length) : null;
-  const expected =
-    own ?? (issue.path.length === 0 ? 'a mapping' : (fieldAt(issue.path)?.type ?? issue.message));
-  const found = valueAt(file.value, issue.path);
+  const isName = issue.code === 'invalid_key';
+  const { message: reason } = isName ? (issue.issues[0] ?? issue) : issue;
+  const own = reason.startsWith('expected ') ? reason.slice('expected '.length) : null;
+  const expected = own ?? (issue.path.length === 0 ? 'a mapping' : (fieldAt(issue.path)?.type ?? reason));
+  const found = isName ? issue.path.at(-1) : valueAt(file.value, issue.path);
   const message =
     found === undefined
       ? `missing; expected ${expected}`
       : `expected ${expected}${describeFound(found, issue.path)}${needsQuotes(expected, found) ? '; put it in quotes' : ''}`;
-  return { path: formatPath(issue.path), ...file.locate(issue.path), expected, message };
+  return {
+    path: formatPath(issue.path),
+    ...file.locate(issue.path, isName ? 'key' : 'value'),
+    expected,
+    message,
+  };
 }
 
 /** YAML parses `0.15` as a number and `true` as a boolean, even if text was intended. */

@@ -30,7 +30,7 @@ const MAX_ALIASES = 100;
 
 /**
  * Parses one YAML 1.2 document. Throws a `ConfigError` with all syntax errors: invalid UTF-8, duplicate keys, unknown
- * tags and aliases, more than one document.
+ * tags and aliases, more than one document, the key `__proto__`.
  */
 export function parseYaml(bytes: Uint8Array, configPath: string): YamlFile {
   const lines = new LineCounter();
@@ -49,6 +49,11 @@ export function parseYaml(bytes: Uint8Array, configPath: string): YamlFile {
     syntaxIssue(MESSAGES.get(error.code) ?? error.message, positionOf(error.pos[0])),
   );
   visit(document, {
+    // Schemas ignore this name, which would be the prototype of an object.
+    Pair(_, { key }) {
+      if (!isScalar(key) || key.value !== '__proto__') return;
+      issues.push(syntaxIssue('`__proto__` is not allowed as a name', positionOf(key.range?.[0] ?? 0)));
+    },
     Alias(_, alias) {
       if (alias.resolve(document) !== undefined) return;
       const message = `there is no anchor &${alias.source} before this alias`;

@@ -191,6 +191,13 @@ test('invalid limits and budgets are refused', () => {
   for (const text of [...limits, ...others]) {
     assert.throws(() => parseLimit(text), InvalidArgumentError, text);
   }
+  for (const model of ['nobody', '__proto__', 'constructor', 'toString']) {
+    const expected = {
+      code: 'commander.invalidArgument',
+      message: /^Expected the ID of a model after `@`, such as /,
+    };
+    assert.throws(() => parseLimit(`requestsPerMinute@${model}=5`), expected, model);
+  }
   for (const text of ['1.0000001', 'much', '', '-1', '1e3']) {
     assert.throws(() => parseBudget(text), InvalidArgumentError, text);
   }

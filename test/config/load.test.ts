@@ -138,6 +138,29 @@ test('names of built-in properties are not names of plans or variables', async (
   assert.match(text, /apiKeyEnv: the environment variable .* is not set/);
 });
 
+test('invalid names in mappings are reported with the names that are accepted', async () => {
+  assert.deepEqual(await issueTexts('plans: {standard: {}, a b: {}}\n'), [
+    '1:23 plans.a b: expected a plan name of lowercase letters, digits, "_" and "-", got "a b"',
+  ]);
+  const id = 'expected <namespace>/<model_name>, of letters, digits, ".", "_", "-" and ":"';
+  assert.deepEqual(await issueTexts('plans: {standard: {models: {small: {tokensPerDay: 5}}}}\n'), [
+    `1:29 plans.standard.models.small: ${id}, got "small"`,
+  ]);
+});
+
+test('`__proto__` is refused as a name anywhere', async () => {
+  const replica = '{url: "http://127.0.0.1:9", dialect: vllm, headers: {__proto__: x}}';
+  for (const [content, column] of [
+    ['plans: {standard: {}, __proto__: {tokensPerDay: 5}}', 23],
+    ['plans: {standard: {models: {__proto__: {tokensPerDay: 5}}}}', 29],
+    ['aliases: {"__proto__": a/b}', 11],
+    [`models: [{id: a/b, replicas: [${replica}]}]`, 84],
+    ['__proto__: 1', 1],
+  ] as const) {
+    assert.deepEqual(await issueTexts(content), [`1:${column} : \`__proto__\` is not allowed as a name`]);
+  }
+});
+
 test('all issues are reported together, with positions and accepted values', async () => {
   const content = [
     'publicurl: x', // 1

@@ -16,6 +16,7 @@ export const BODY_VALUES = 2000;
  * `invalid_type`, `invalid_value`, or `unsupported_parameter` for an unknown field; `param` is the path of the field.
  */
 export function parse<T extends z.ZodType>(schema: T, value: unknown): z.output<T> {
+  refusePrototype(value, []);
   const { data, error } = schema.safeParse(value);
   if (error === undefined) return data;
   const [issue] = error.issues;
@@ -23,12 +24,25 @@ export function parse<T extends z.ZodType>(schema: T, value: unknown): z.output<
   throw errorOf(issue, schema, value);
 }
 
+/** Refuses the name `__proto__` in any object, because schemas ignore it. */
+function refusePrototype(value: unknown, path: readonly PropertyKey[]): void {
+  if (typeof value !== 'object' || value === null) return;
+  for (const [name, inner] of Object.entries(value)) {
+    const innerPath = [...path, Array.isArray(value) ? Number(name) : name];
+    if (name === '__proto__') throw unknownField(pathOf(innerPath));
+    refusePrototype(inner, innerPath);
+  }
+}
+
+function unknownField(param: string, advice = ''): ServiceError {
+  return new ServiceError('unsupported_parameter', `Unknown field: \`${param}\`.${advice}`, { param });
+}
+
 function errorOf(issue: z.core.$ZodIssue, schema: z.core.$ZodType, value: unknown): ServiceError {
   if (issue.code === 'unrecognized_keys') {
     const name = issue.keys[0] ?? '';
     const param = pathOf([...issue.path, name]);
-    const message = `Unknown field: \`${param}\`.${didYouMean(name, fieldsAt(schema, issue.path))}`;
-    return new ServiceError('unsupported_parameter', message, { param });
+    return unknownField(param, didYouMean(name, fieldsAt(schema, issue.path)));
   }
   const param = pathOf(issue.path);
   if (issue.code === 'invalid_type' && valueAt(value, issue.path) === undefined) {
@@ -36,9 +50,10 @@ function errorOf(issue: z.core.$ZodIssue, schema: z.core.$ZodType, value: unknow
   }
   const code = issue.code === 'invalid_type' ? 'invalid_type' : 'invalid_value';
   // Zod's messages start with the kind of problem: `Too small: expected number to be >=1`.
-  const detail = issue.message.replace(/^[A-Z][a-z ]*: /, '');
-  const message = issue.message.startsWith('expected ')
-    ? `\`${param}\` must be ${issue.message.slice('expected '.length)}.`
+  const { message: reason } = issue.code === 'invalid_key' ? (issue.issues[0] ?? issue) : issue;
+  const detail = reason.replace(/^[A-Z][a-z ]*: /, '');
+  const message = reason.startsWith('expected ')
+    ? `\`${param}\` must be ${reason.slice('expected '.length)}.`
     : `Invalid value for \`${param}\`: ${detail}.`;
   return new ServiceError(code, message, { param });
 }

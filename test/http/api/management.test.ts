@@ -447,7 +447,7 @@ for (const kind of testDatabases()) {
       assert.equal(next_cursor, '7');
     });
 
-    test('an unknown field of a query or a body suggests the nearest', async () => {
+    test('an unknown field of a query or a body suggests the nearest, or the names that are accepted', async () => {
       const limits = { models: { 'a/b': { request_per_minute: 1 } } };
       for (const [method, path, body, message] of [
         ['POST', '/api/accounts', { name: 'a', plans: 'x' }, 'Unknown field: `plans`. Did you mean `plan`?'],
@@ -457,6 +457,12 @@ for (const kind of testDatabases()) {
           '/api/keys',
           { name: 'a', limits },
           'Unknown field: `limits.models.a/b.request_per_minute`. Did you mean `requests_per_minute`?',
+        ],
+        [
+          'POST',
+          '/api/keys',
+          { name: 'a', limits: { models: { small: {} } } },
+          '`limits.models.small` must be <namespace>/<model_name>, of letters, digits, ".", "_", "-" and ":".',
         ],
       ] as const) {
         const refused = await managed.call(method, path, { body });
@@ -526,6 +532,15 @@ for (const kind of testDatabases()) {
           'invalid_value',
           'limits.models.a/b.tokens_per_day',
         ],
+        [
+          'POST',
+          '/api/keys',
+          { name: 'a', limits: { models: { ['__proto__']: { tokens_per_day: 5 } } } },
+          400,
+          'unsupported_parameter',
+          'limits.models.__proto__',
+        ],
+        ['GET', '/api/accounts?__proto__=x', undefined, 400, 'unsupported_parameter', '__proto__'],
         ['PATCH', `/api/keys/${keyId}`, { kind: 'admin' }, 400, 'unsupported_parameter', 'kind'],
         ['PATCH', '/api/keys/key_0', { name: 'a' }, 404, 'not_found', 'id'],
         ['PATCH', `/api/keys/${managed.test.key}`, { name: 'a' }, 404, 'not_found', 'id'],
