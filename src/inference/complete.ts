@@ -201,12 +201,14 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
       weight: this.#accounting.weight,
       failures: this.#failures,
       charged: this.#lease?.charged ?? 0,
+      waitedMs: this.#lease?.waitedMs ?? 0,
       signal: this.#stop.signal,
     };
     if (interruption === null) return this.#model.acquire(routed);
     const suits = (client: ReplicaClient): boolean => this.#recovery.suits(client, interruption.failed);
+    // The wait of an interrupted response has its own limit.
     return interruption.acquire(
-      (failures, signal) => this.#model.acquire({ ...routed, failures, signal, suits }),
+      (failures, signal) => this.#model.acquire({ ...routed, waitedMs: 0, failures, signal, suits }),
       this.#stop.signal,
     );
   }

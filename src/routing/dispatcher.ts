@@ -97,9 +97,9 @@ export class Dispatcher {
    * another one.
    *
    * Throws or rejects with: 503 `engine_unavailable` if no replica is ready or can be loaded, or if all respond with 429
-   * for longer than `maxWaitMs`; the last error in
-   * `failures` if the request has failed on every replica; after `maxWaitMs`, 503 `queue_full`, or 503
-   * `engine_unavailable` if the model is still being loaded; the reason of the signal.
+   * for longer than `maxWaitMs`; the last error in `failures` if the request has failed on every replica; after it has
+   * waited for `maxWaitMs` in all attempts, 503 `queue_full`, or 503 `engine_unavailable` if the model is still being
+   * loaded; the reason of the signal.
    */
   acquire(routed: RoutedRequest): Lease | Promise<Lease> {
     const prompt = this.#placement.prompt(routed);
@@ -146,7 +146,7 @@ export class Dispatcher {
     this.#queue(assignment.replica).add(waiter);
     signal.addEventListener('abort', onAbort);
     if (signal.aborted) onAbort();
-    using _ = new Deadline(this.#maxWaitMs, () =>
+    using _ = new Deadline(Math.max(0, this.#maxWaitMs - routed.waitedMs), () =>
       leave(waitedTooLong(this.#maxWaitMs, waiter.assignment.replica.waking)),
     );
     this.#ticks ??= tickEvery(TICK_MS, () => this.tick());
@@ -185,7 +185,8 @@ export class Dispatcher {
       const waiter = this.#takeOver(replica) ?? this.#queue(replica).take();
       if (!waiter) return;
       const { routed, share, assignment, lease } = waiter;
-      lease.resolve(this.#lease(routed, share, assignment, estimatedWork(waiter)));
+      const waitedMs = routed.waitedMs + this.#clock.now() - waiter.sinceMs;
+      lease.resolve(this.#lease({ ...routed, waitedMs }, share, assignment, estimatedWork(waiter)));
     }
   }
 
@@ -212,7 +213,8 @@ export class Dispatcher {
   }
 
   #lease(routed: RoutedRequest, share: AccountShare, assignment: Assignment, work = 0): Lease {
-    return new Lease(this, assignment, share, totalChoices(routed.request), routed.charged, work);
+    const { request, charged, waitedMs } = routed;
+    return new Lease(this, assignment, share, totalChoices(request), charged, work, waitedMs);
   }
 
   /** Moves requests away from replicas that have failed, and sends requests to replicas that have room. */

@@ -21,6 +21,8 @@ const CHARGED_TOKENS = 32;
 
 /** One request on one replica, counted as load until released. */
 export class Lease {
+  /** How long the request has waited for this and earlier replicas, in milliseconds. */
+  readonly waitedMs: number;
   readonly #dispatcher: Dispatcher;
   readonly #assignment: Assignment;
   readonly #share: AccountShare;
@@ -40,7 +42,9 @@ export class Lease {
     choices: number,
     charged: number,
     work: number,
+    waitedMs: number,
   ) {
+    this.waitedMs = waitedMs;
     const { replica } = assignment;
     this.#dispatcher = dispatcher;
     this.#assignment = assignment;

@@ -15,6 +15,8 @@ export interface RoutedRequest {
   readonly failures: ReadonlyMap<ReplicaClient, ServiceError>;
   /** Work already charged to the account for earlier attempts, in prompt tokens. */
   readonly charged: number;
+  /** How long it has waited for the replicas of earlier attempts, in milliseconds. */
+  readonly waitedMs: number;
   readonly signal: AbortSignal;
   /** Whether the replica can continue the response. Set only while a response is being continued. */
   readonly suits?: (client: ReplicaClient) => boolean;
@@ -98,7 +100,8 @@ export class Placement {
   }
 
   #canWaitFor(replica: RoutedReplica, routed: RoutedRequest): boolean {
-    return canTake(replica, routed) && replica.limitedMs <= this.#maxWaitMs;
+    const remainingMs = Math.max(0, this.#maxWaitMs - routed.waitedMs);
+    return canTake(replica, routed) && replica.limitedMs <= remainingMs;
   }
 }
 

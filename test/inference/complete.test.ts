@@ -15,7 +15,7 @@ import { SILENT, type Log } from '../../src/log.ts';
 import { complete, ClientDisconnected } from '../../src/inference/complete.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
-import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
+import { type BreakerClock, SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
 import type { QueueLimits } from '../../src/routing/queue.ts';
 import type { PolicyName } from '../../src/routing/placement.ts';
 import { Router } from '../../src/routing/router.ts';
@@ -49,14 +49,15 @@ function routerTo(
     log = SILENT,
     maxInFlight,
     policy = 'cost',
-  }: { log?: Log; maxInFlight?: number; policy?: PolicyName } = {},
+    clock = SYSTEM_CLOCK,
+  }: { log?: Log; maxInFlight?: number; policy?: PolicyName; clock?: BreakerClock } = {},
 ): Router {
   const router = new Router({
     queue: { maxRequests: 100, maxWaitMs: 600_000, ...queue },
     routing: { policy },
     retry: { share: 1, minPerMinute: 1000 },
     log,
-    clock: SYSTEM_CLOCK,
+    clock,
   });
   router.serve(
     {
@@ -410,6 +411,35 @@ test('a request that waits longer than maxWaitMs is queue_full with a retry-afte
   assertReleased(router);
   await slotsAreFree();
 });
+
+test(
+  'the waits of a request for several replicas are together at most maxWaitMs',
+  { timeout: 30_000 },
+  async () => {
+    const open: ServerResponse[] = [];
+    const hold = (response: ServerResponse) => open.push(response);
+    await using first = await HttpReplica.listen(hold);
+    await using second = await HttpReplica.listen(hold);
+    let nowMs = 0;
+    const clock = { ...SYSTEM_CLOCK, now: () => nowMs };
+    const router = routerTo([first.client, second.client], { maxWaitMs: 600_000 }, { maxInFlight: 1, clock });
+    const running = [run(router, chat()), run(router, chat())];
+    const ended = Promise.allSettled(running.map(collect));
+    await until(() => open.length === 2);
+    const waiting = run(router, chat());
+    const refused = failsWith(waiting, 'queue_full');
+    await until(() => router.overview()[0]?.waiting === 1);
+    nowMs += 599_900;
+    running[0]?.stop.abort(new Error('enough'));
+    await until(() => open.length === 3);
+    open[2]?.destroy();
+    await refused;
+    assert.equal(waiting.record.attempts, 1);
+    running[1]?.stop.abort(new Error('enough'));
+    await ended;
+    assertReleased(router);
+  },
+);
 
 for (const moment of ['waits', 'is admitted']) {
   test(`a request that ${moment} and loses its place in the queue to another account costs nothing`, async () => {

@@ -78,6 +78,7 @@ function routed(accountId: string, more: Partial<RoutedRequest> & { text?: strin
     weight: 1,
     failures: new Map(),
     charged: 0,
+    waitedMs: 0,
     signal: ended.signal,
     ...rest,
   };

@@ -69,6 +69,7 @@ function acquire(
     weight: 1,
     failures: new Map(failed),
     charged: 0,
+    waitedMs: 0,
     signal: NEVER_ABORTED,
   });
   assert.ok(lease instanceof Lease);

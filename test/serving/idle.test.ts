@@ -129,6 +129,7 @@ function idleBed(maxWaitMs = 600_000) {
       weight: 1,
       failures: new Map(),
       charged: 0,
+      waitedMs: 0,
       signal: new AbortController().signal,
     });
   return { bed, dispatcher, replica, acquire, [Symbol.asyncDispose]: () => client[Symbol.asyncDispose]() };
