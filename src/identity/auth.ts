@@ -57,9 +57,9 @@ export function openAuth(options: AuthOptions) {
     rateLimit: { enabled: false },
     logger: {
       level: 'warn',
-      log: (level, message) =>
+      log: (level, message, detail: unknown) =>
         level === 'error'
-          ? log.warn('the sign-in library reported an error', { detail: message })
+          ? log.warn('the sign-in library reported an error', { detail: message, error: errorIn(detail) })
           : log.debug('the sign-in library reported a warning', { detail: message }),
     },
     emailAndPassword: {
@@ -138,6 +138,13 @@ export function openAuth(options: AuthOptions) {
       },
     },
   });
+}
+
+/** Returns the error that better-auth logs with a message, alone or in an object. */
+function errorIn(detail: unknown): Error | undefined {
+  if (detail instanceof Error) return detail;
+  const isObject = typeof detail === 'object' && detail !== null;
+  return isObject && 'error' in detail && detail.error instanceof Error ? detail.error : undefined;
 }
 
 /** Makes a provider's user name valid by the rules of `checkedName`. */

@@ -45,7 +45,9 @@ export function providerAuth({ database, providers, secretOf, allowUnknownUsers 
           clientSecret: secretOf(clientSecretEnv).reveal(),
           scopes: ['openid', 'profile', 'email'],
           pkce: true,
+          // better-auth verifies an ID token, but also accepts a response without one.
           requireIdTokenVerification: true,
+          accountSubject: ({ tokens }) => subjectOf(tokens.idToken, clientId),
         })),
       ),
     ],
@@ -84,6 +86,20 @@ export function providerAuth({ database, providers, secretOf, allowUnknownUsers 
     validate: NonNullable<BetterAuthOptions['user']>['validateUserInfo'];
     onCreated: (user: { id: string; name: string; email: string }) => Promise<void>;
   };
+}
+
+/**
+ * Returns the user's ID at the provider from a verified ID token. Throws, which fails the sign-in, if there is no ID
+ * token, or if it is for several clients and was not issued to this one (OpenID Connect Core, 3.1.3.7).
+ */
+function subjectOf(idToken: string | undefined, clientId: string): string {
+  if (idToken === undefined) throw new TypeError('the provider returned no ID token');
+  const payload = Buffer.from(idToken.split('.')[1] ?? '', 'base64url').toString();
+  const { sub, aud, azp } = JSON.parse(payload) as { sub: string; aud: string | string[]; azp?: string };
+  if (Array.isArray(aud) && aud.length > 1 && azp !== clientId) {
+    throw new TypeError('the ID token was issued to another client');
+  }
+  return sub;
 }
 
 /**

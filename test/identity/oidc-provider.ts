@@ -1,5 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import { once } from 'node:events';
+import { generateKeyPairSync, sign } from 'node:crypto';
 import { Provider, type Configuration } from 'oidc-provider';
 import type { Browser } from './fixture.ts';
 
@@ -12,6 +13,8 @@ export interface OidcServer extends AsyncDisposable {
   user: { sub: string; email: string; email_verified: boolean; name: string };
   /** Whether the user declines. */
   refuses: boolean;
+  /** Claims that replace those of the ID token; null: the provider returns no ID token. */
+  idTokenClaims: Readonly<Record<string, unknown>> | null;
   /** Follows the redirect to the provider, signs in, and returns where the service redirects next. */
   visit(browser: Browser, url: string): Promise<string>;
   /** Starts the provider for a service with this callback URL. */
@@ -34,6 +37,7 @@ ${rest}`,
     env: { COMPANY_SECRET: 'company secret' },
     user: { sub: 'zoe-1', email: 'zoe@example.com', email_verified: true, name: 'Zoe' },
     refuses: false,
+    idTokenClaims: {},
     serve: (redirectUri) => serve(server, state, redirectUri),
     async visit(browser, url) {
       const callbackUrl = await followRedirects(url, issuer);
@@ -48,6 +52,9 @@ ${rest}`,
   };
   return state;
 }
+
+/** Signs the ID tokens. */
+const KEY = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
 
 function serve(server: Server, state: OidcServer, redirectUri: string): void {
   const configuration: Configuration = {
@@ -64,11 +71,21 @@ function serve(server: Server, state: OidcServer, redirectUri: string): void {
     conformIdTokenClaims: false,
     claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name'] },
     cookies: { keys: ['a key of tests'] },
+    jwks: { keys: [{ ...KEY.export({ format: 'jwk' }), use: 'sig', alg: 'RS256' }] },
     features: { devInteractions: { enabled: false } },
     interactions: { url: (_context, interaction) => `/interaction/${interaction.uid}` },
     findAccount: (_context, id) => ({ accountId: id, claims: () => ({ ...state.user, sub: id }) }),
   };
   const provider = new Provider(state.issuer, configuration);
+  provider.use(async (context, next) => {
+    await next();
+    if (context.oidc?.route !== 'token' || context.status !== 200) return;
+    const { id_token: idToken, ...tokens } = context.body as { id_token: string }; // With the scope `openid`.
+    context.body = {
+      ...tokens,
+      ...(state.idTokenClaims && { id_token: withClaims(idToken, state.idTokenClaims) }),
+    };
+  });
   const callback = provider.callback();
   server.on('request', (request, response) => {
     if (!request.url?.startsWith('/interaction/')) return void callback(request, response);
@@ -84,6 +101,14 @@ function serve(server: Server, state: OidcServer, redirectUri: string): void {
       await provider.interactionFinished(request, response, { login: { accountId }, consent: { grantId } });
     });
   });
+}
+
+/** Replaces claims of an ID token, and signs it again. */
+function withClaims(idToken: string, claims: object): string {
+  const [head = '', payload = ''] = idToken.split('.');
+  const before = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object;
+  const content = `${head}.${Buffer.from(JSON.stringify({ ...before, ...claims })).toString('base64url')}`;
+  return `${content}.${sign('sha256', Buffer.from(content), KEY).toString('base64url')}`;
 }
 
 /** Follows redirects within the provider, with its cookies, and returns the first URL elsewhere. */

@@ -164,6 +164,26 @@ for (const kind of testDatabases()) {
       company.refuses = false;
     });
 
+    test('the provider must return an ID token that was issued to this service', async () => {
+      for (const claims of [
+        null,
+        { aud: 'other' },
+        { aud: ['sluice', 'other'] },
+        { aud: ['sluice', 'other'], azp: 'other' },
+      ]) {
+        company.idTokenClaims = claims;
+        const browser = fixture.browser();
+        assert.equal(await signIn(browser), '/sign-in?error=provider_failed', JSON.stringify(claims));
+        assert.equal((await browser.ok('getSession')).user, null);
+      }
+      const log = fixture.test.log();
+      assert.match(log, /the provider returned no ID token/);
+      assert.match(log, /the ID token was issued to another client/);
+      company.idTokenClaims = { aud: ['sluice', 'other'], azp: 'sluice' };
+      assert.equal(await signIn(fixture.browser()), '/');
+      company.idTokenClaims = {};
+    });
+
     test('a callback is accepted once, and only from the browser that started the sign-in', async () => {
       const browser = fixture.browser();
       const { url } = await browser.ok('signInWithProvider', { body: { provider: 'company' } });
