@@ -81,6 +81,9 @@ export interface Sampling {
   explicit: ReadonlySet<OptionalSampling>;
 }
 
+/** Sampling parameters that are numbers. */
+export type SamplingNumber = Exclude<keyof Sampling, 'logitBias' | 'explicit'>;
+
 /** Sampling parameters of OpenAI's API that have a default. */
 export type OptionalSampling = 'temperature' | 'topP' | 'presencePenalty' | 'frequencyPenalty';
 

@@ -3,6 +3,7 @@ import {
   type GenerationEvent,
   type GenerationRequest,
   type Sampling,
+  type SamplingNumber,
   type TextEvent,
   REASONING_EFFORTS,
   type ChatRequest,
@@ -19,6 +20,8 @@ import {
   type Usage,
 } from '../generation.ts';
 import { errorBody, readErrorFrame } from '../openai/error-body.ts';
+import { accepts, type ScalarField } from '../openai/field.ts';
+import { BIAS, SAMPLING_FIELDS } from '../openai/fields.ts';
 import { incompleteResponse, invalidResponse, parseObject } from '../openai/invalid-response.ts';
 import { LineSplitter, SseParseError } from '../openai/sse.ts';
 import type { JsonObject } from '../openai/values.ts';
@@ -215,7 +218,6 @@ const is =
 const anything: Check = () => null;
 const string = is((value) => typeof value === 'string');
 const boolean = is((value) => typeof value === 'boolean');
-const number = is((value) => typeof value === 'number');
 const object = is((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
 
 function integer(least: number, most = Number.MAX_SAFE_INTEGER): Check {
@@ -295,16 +297,26 @@ const responseFormat = variantOf('type', {
   }),
 } satisfies Record<ResponseFormat['type'], Check>);
 
-/** All but the biases are numbers, or null if they are not set. */
-const sampling: Check = (value) => {
-  if (object(value) !== null) return '';
-  const { logitBias, ...numbers } = value as Record<string, unknown>;
-  const unset = Object.entries(numbers).find(([, each]) => each !== null && typeof each !== 'number');
-  if (unset) return `.${unset[0]}`;
-  const invalid = listOf(bias)(logitBias);
-  return invalid === null ? null : `.logitBias${invalid}`;
-};
-const bias: Check = (value) => listOf(number, 2)(value) ?? integer(0)((value as unknown[])[0]);
+/** Checks a sampling parameter against the bounds of its field. */
+function parameter({ schema, fallback }: ScalarField<number | null>): Check {
+  const check = is((value) => accepts(schema, value));
+  return fallback === null ? orNull(check) : check;
+}
+
+const parameters = Object.fromEntries(
+  Object.entries(SAMPLING_FIELDS).map(([name, field]) => [name, parameter(field)]),
+) as Checks<Pick<Sampling, SamplingNumber>>;
+const token = integer(0);
+const bias = is(
+  (value) =>
+    Array.isArray(value) && value.length === 2 && token(value[0]) === null && accepts(BIAS, value[1]),
+);
+const sampling = fieldsOf<EngineSampling>({
+  ...parameters,
+  // The service sends only 32 bits.
+  seed: orNull(integer(0, 0xffff_ffff)),
+  logitBias: listOf(bias),
+});
 
 const count = integer(0);
 const continuation = fieldsOf<Continuation>({

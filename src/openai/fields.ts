@@ -1,4 +1,4 @@
-import { REASONING_EFFORTS } from '../generation.ts';
+import { REASONING_EFFORTS, type SamplingNumber } from '../generation.ts';
 import {
   boolean,
   number,
@@ -6,6 +6,8 @@ import {
   structured,
   type Field,
   type FieldOptions,
+  type FieldSchema,
+  type ScalarField,
   choice,
   hint,
   refused,
@@ -69,17 +71,17 @@ export const topP = number('top_p', { type: 'number', exclusiveMinimum: 0, maxim
     'Nucleus sampling: samples from the smallest set of tokens whose probabilities add up to this value.',
 });
 
-export const topK = number('top_k', { type: 'integer', minimum: 0, maximum: MAX_INT32 }, null, {
+const topK = number('top_k', { type: 'integer', minimum: 0, maximum: MAX_INT32 }, null, {
   feature: 'topK',
   description: 'Samples from this number of most likely tokens; 0 means all.',
 });
 
-export const minP = number('min_p', { type: 'number', minimum: 0, maximum: 1 }, 0, {
+const minP = number('min_p', { type: 'number', minimum: 0, maximum: 1 }, 0, {
   feature: 'minP',
   description: 'Excludes tokens whose probability is below this fraction of the highest probability.',
 });
 
-export const seed = number('seed', { type: 'integer', minimum: -(2 ** 63), maximum: 2 ** 63 }, null, {
+const seed = number('seed', { type: 'integer', minimum: -(2 ** 63), maximum: 2 ** 63 }, null, {
   bounds: 'signed 64-bit',
   feature: 'seed',
   description:
@@ -96,7 +98,7 @@ export const frequencyPenalty = number('frequency_penalty', { type: 'number', mi
   description: 'Values above 0 make tokens less likely each time they occur.',
 });
 
-export const repetitionPenalty = number(
+const repetitionPenalty = number(
   'repetition_penalty',
   { type: 'number', exclusiveMinimum: 0, maximum: 2 },
   1,
@@ -107,6 +109,20 @@ export const repetitionPenalty = number(
   },
 );
 
+/** The sampling parameters that are numbers. A parameter whose fallback is null has no default. */
+export const SAMPLING_FIELDS = {
+  temperature,
+  topP,
+  topK,
+  minP,
+  seed,
+  presencePenalty,
+  frequencyPenalty,
+  repetitionPenalty,
+} satisfies Record<SamplingNumber, ScalarField<number | null>>;
+
+export const BIAS = { type: 'number', minimum: -100, maximum: 100 } as const satisfies FieldSchema;
+
 export const logitBias = structured(
   'logit_bias',
   'object',
@@ -114,7 +130,7 @@ export const logitBias = structured(
     type: 'object',
     maxProperties: MAX_BIASED_TOKENS,
     propertyNames: { pattern: TOKEN_ID.source },
-    additionalProperties: { type: 'number', minimum: -100, maximum: 100 },
+    additionalProperties: BIAS,
   },
   {
     feature: 'logitBias',
@@ -500,14 +516,7 @@ export const FIELDS: readonly Field[] = [
   includeUsage,
   maxTokens,
   maxCompletionTokens,
-  temperature,
-  topP,
-  topK,
-  minP,
-  seed,
-  presencePenalty,
-  frequencyPenalty,
-  repetitionPenalty,
+  ...Object.values(SAMPLING_FIELDS),
   logitBias,
   stop,
   choices,

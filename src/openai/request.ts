@@ -6,6 +6,7 @@ import type {
   OptionalSampling,
   ResponseFormat,
   Sampling,
+  SamplingNumber,
 } from '../generation.ts';
 import type { ParseOptions } from '../protocol.ts';
 import * as fields from './fields.ts';
@@ -24,7 +25,7 @@ import {
   missing,
   refuseUnknown,
 } from './values.ts';
-import type { Field } from './field.ts';
+import type { Field, ScalarField } from './field.ts';
 import { checkJsonSchema } from './json-schema.ts';
 
 /** Parses the body of a request. Throws `ServiceError` with the field. */
@@ -153,16 +154,13 @@ function clampTokens(tokens: number | null): number | null {
 }
 
 function parseSampling(body: RequestBody): Sampling {
-  const seed = body.read(fields.seed);
+  const entries = Object.entries<ScalarField<number | null>>(fields.SAMPLING_FIELDS);
+  const numbers = Object.fromEntries(entries.map(([name, field]) => [name, body.read(field)]));
+  const read = numbers as Pick<Sampling, SamplingNumber>; // Each field has the type of its parameter.
+  const { seed } = read;
   return {
-    temperature: body.read(fields.temperature),
-    topP: body.read(fields.topP),
-    topK: body.read(fields.topK),
-    minP: body.read(fields.minP),
+    ...read,
     seed: seed === null ? null : Number(BigInt.asUintN(32, BigInt(seed))),
-    presencePenalty: body.read(fields.presencePenalty),
-    frequencyPenalty: body.read(fields.frequencyPenalty),
-    repetitionPenalty: body.read(fields.repetitionPenalty),
     logitBias: parseLogitBias(body),
     explicit: new Set(OPTIONAL_SAMPLING.flatMap(([name, field]) => (body.has(field) ? [name] : []))),
   };

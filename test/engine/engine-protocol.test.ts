@@ -19,7 +19,7 @@ import {
   NO_USAGE,
   REASONING_EFFORTS,
 } from '../../src/generation.ts';
-import type { JsonObject } from '../../src/openai/values.ts';
+import { jsonObject, type JsonObject } from '../../src/openai/values.ts';
 import { chat, text } from '../openai/samples.ts';
 
 const record = <T>(fields: { [K in keyof T]: fc.Arbitrary<T[K]> }) =>
@@ -232,9 +232,6 @@ test('a request that no service sends is refused with the path of its first inva
     ['stop[1]', { stop: ['a', ''] }],
     ['logprobs', { logprobs: 21 }],
     ['sampling', { sampling: null }],
-    ['sampling.logitBias', { sampling: {} }],
-    ['sampling.seed', { sampling: { seed: 'x', logitBias: [] } }],
-    ['sampling.logitBias[0]', { sampling: { logitBias: [[-1, 5]] } }],
     ['responseFormat.type', { responseFormat: null }],
     ['responseFormat.schema', { responseFormat: { type: 'json_schema', schema: null } }],
     [
@@ -257,6 +254,35 @@ test('a request that no service sends is refused with the path of its first inva
   for (const [param, changed] of wrong)
     assert.throws(() => readEngineRequest(sent(chat().request, changed)), { code: 'invalid_value', param });
   assert.throws(() => readEngineRequest(sent(text().request, { prompts: [] })), { param: 'prompts' });
+});
+
+test('a request with a sampling parameter that is missing, or out of its bounds, is refused with its path', () => {
+  const valid = jsonObject(sent(chat().request)['sampling']);
+  const wrong = [
+    ...Object.keys(valid).map((name) => [name, undefined] as const),
+    ...Object.keys(valid).map((name) => [name, 'x'] as const),
+    ['temperature', null],
+    ['temperature', 2.5],
+    ['topP', 0],
+    ['topK', 1.5],
+    ['minP', -0.1],
+    ['seed', 2 ** 32],
+    ['seed', -1],
+    ['presencePenalty', 3],
+    ['frequencyPenalty', Infinity],
+    ['repetitionPenalty', 0],
+    ['logitBias[0]', [[-1, 5]]],
+    ['logitBias[0]', [[1, Infinity]]],
+    ['logitBias[1]', [[1, 5], [2]]],
+  ] as const;
+  for (const [path, value] of wrong) {
+    const sampling = { ...valid, [path.replace(/\[.*/, '')]: value };
+    assert.throws(() => readEngineRequest(sent(chat().request, { sampling })), {
+      code: 'invalid_value',
+      param: `sampling.${path}`,
+      message: `\`sampling.${path}\` is not a value that a service sends.`,
+    });
+  }
 });
 
 test('a request with any wrong value is read or refused', () => {

@@ -97,6 +97,7 @@ describe('the server of an engine', () => {
     ['an invalid JSON body', GENERATE_PATH, '{"version":', 400, 'invalid_json'],
     ['another version', GENERATE_PATH, { version: 0 }, 400, 'invalid_value'],
     ['what no service sends', GENERATE_PATH, { version: ENGINE_PROTOCOL }, 400, 'invalid_value'],
+    ['a missing temperature', GENERATE_PATH, { ...body('x'), sampling: {} }, 400, 'invalid_value'],
     ['a client that is not a service', '/completion', { prompt: 'x' }, 404, 'unknown_url'],
     // After the second 503, this service reports the engine as down.
     ['a service without the protocol', '/v1/chat/completions', { model: MODEL }, 503, 'engine_unavailable'],

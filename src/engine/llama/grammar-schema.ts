@@ -1,5 +1,11 @@
 import type { JsonSchema } from '../../generation.ts';
-import { JSON_TYPES, type JsonType, KNOWN_KEYWORDS, parseReference } from '../../openai/json-schema.ts';
+import {
+  checkJsonSchema,
+  JSON_TYPES,
+  type JsonType,
+  KNOWN_KEYWORDS,
+  parseReference,
+} from '../../openai/json-schema.ts';
 import { automatonRule, determinize } from './grammar-automaton.ts';
 import { literalNode, numberExpression, regexNode, stringForm } from './grammar-scalar.ts';
 import {
@@ -51,8 +57,9 @@ export class SchemaGrammar {
   /** Rules of the automata, by the joined keys of their `RegexForm`s. */
   readonly #regexRules = new Map<string, { name: string; work: number }>();
 
+  /** Throws like `checkJsonSchema`: clients other than the service may send any schema to an engine. */
   constructor(schema: JsonSchema, path: string, rules: GrammarRules, tokens: TokenSample) {
-    this.#schema = schema;
+    this.#schema = checkJsonSchema(schema, path);
     this.#path = path;
     this.rules = rules;
     this.#tokens = tokens;
