@@ -28,30 +28,38 @@ export function findPlan(plans: Plans, name: string | null): Plan | null {
   );
 }
 
+interface NewAccount {
+  name: string;
+  plan?: Plan | null | undefined;
+}
+
 /** Creates an account. Rejects with a `ServiceError` `invalid_value` (param `name`), or a `DatabaseError`. */
-export async function createAccount(
-  database: Database,
-  values: { name: string; plan?: Plan | null | undefined },
+export async function createAccount(database: Database, values: NewAccount, by: Actor): Promise<AccountRow> {
+  return await database.kysely.transaction().execute((transaction) => insertAccount(transaction, values, by));
+}
+
+/** Like `createAccount`, in a transaction of the caller. */
+export async function insertAccount(
+  transaction: Transaction<Schema>,
+  values: NewAccount,
   by: Actor,
 ): Promise<AccountRow> {
   const name = checkedName(values.name, 'account');
   const plan = values.plan?.name ?? null;
   const id = `acct_${randomBytes(12).toString('hex')}`;
-  return await database.kysely.transaction().execute(async (transaction) => {
-    const row = await transaction
-      .insertInto('accounts')
-      .values({ id, name, plan, status: 'active', created_at: Date.now() })
-      .returning(COLUMNS)
-      .executeTakeFirstOrThrow();
-    const detail = { name, plan };
-    await appendAudit(transaction, by, {
-      action: 'account.create',
-      subject: `account:${id}`,
-      accountId: id,
-      detail,
-    });
-    return row;
+  const row = await transaction
+    .insertInto('accounts')
+    .values({ id, name, plan, status: 'active', created_at: Date.now() })
+    .returning(COLUMNS)
+    .executeTakeFirstOrThrow();
+  const detail = { name, plan };
+  await appendAudit(transaction, by, {
+    action: 'account.create',
+    subject: `account:${id}`,
+    accountId: id,
+    detail,
   });
+  return row;
 }
 
 /** Returns an account. Rejects with a `ServiceError` `not_found`. */

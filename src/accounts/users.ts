@@ -135,20 +135,30 @@ export async function setMember(
     if (!mayAdd && !(await isMember(transaction, accountId, userId))) throw notInAccount();
     if (user === undefined) throw noSuchUser();
     if (role !== 'owner') await refuseLastOwner(transaction, accountId, userId);
-    const { created_at: since } = await transaction
-      .insertInto('memberships')
-      .values({ account_id: accountId, user_id: userId, role, created_at: Date.now() })
-      .onConflict((conflict) => conflict.columns(['account_id', 'user_id']).doUpdateSet({ role }))
-      .returning('created_at')
-      .executeTakeFirstOrThrow();
-    await appendAudit(transaction, by, {
-      action: 'member.set',
-      subject: `user:${userId}`,
-      accountId,
-      detail: { role },
-    });
+    const since = await putMember(transaction, { accountId, userId, role }, by);
     return { ...user, account_id: accountId, role, since };
   });
+}
+
+/** Like `setMember`, in a transaction of the caller and without its checks. Returns when the user became a member. */
+export async function putMember(
+  transaction: Transaction<Schema>,
+  { accountId, userId, role }: Omit<NewMember, 'mayAdd'>,
+  by: Actor,
+): Promise<number> {
+  const { created_at: since } = await transaction
+    .insertInto('memberships')
+    .values({ account_id: accountId, user_id: userId, role, created_at: Date.now() })
+    .onConflict((conflict) => conflict.columns(['account_id', 'user_id']).doUpdateSet({ role }))
+    .returning('created_at')
+    .executeTakeFirstOrThrow();
+  await appendAudit(transaction, by, {
+    action: 'member.set',
+    subject: `user:${userId}`,
+    accountId,
+    detail: { role },
+  });
+  return since;
 }
 
 /** Removes a user from an account. Rejects with a `ServiceError` `not_found` if they are not a member, or `last_owner`. */

@@ -4,7 +4,15 @@ import { createAuthEndpoint } from 'better-auth/api';
 import { setSessionCookie } from 'better-auth/cookies';
 import { z } from 'zod';
 import { createAdapterFactory } from 'better-auth/adapters';
-import { expressionBuilder, sql, type Expression, type Kysely, type RawBuilder, type SqlBool } from 'kysely';
+import {
+  expressionBuilder,
+  sql,
+  type Expression,
+  type Kysely,
+  type RawBuilder,
+  type SqlBool,
+  type Transaction,
+} from 'kysely';
 import { MAX_NAME } from '../accounts/bounds.ts';
 import type { Database } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
@@ -12,7 +20,7 @@ import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
 import type { Schema } from '../database/schema.ts';
 import type { PasswordHasher } from './password.ts';
-import type { ProviderAuth } from './providers.ts';
+import type { NewUser, ProviderAuth } from './providers.ts';
 import { ADDRESS_HEADER } from './browser-request.ts';
 import { PENDING_MS, RESET_MS, SESSION_MS, hashToken } from './token.ts';
 
@@ -29,10 +37,8 @@ export interface AuthOptions {
   passwords: PasswordHasher;
   /** Sends a password reset link in the background. */
   sendResetToken(user: { email: string; name: string }, token: string): void;
-  /** Called before `onCredential`, before the credential is stored. */
-  beforeCredential(userId: string, provider: string): Promise<void>;
-  /** Called when a user first signs in with a provider, or gets a password (`credential`). */
-  onCredential(userId: string, provider: string): Promise<void>;
+  /** Called in the transaction that adds a provider or a password (`credential`) to a user. */
+  onCredential(transaction: Transaction<Schema>, userId: string, provider: string): Promise<void>;
   /** Called when a user has set a new password with a reset link. */
   onPasswordReset(userId: string): Promise<void>;
   log: Log;
@@ -51,7 +57,7 @@ export function openAuth(options: AuthOptions) {
     baseURL: options.origin,
     basePath: '/api/auth',
     secret: options.secret.reveal(),
-    database: authAdapter(database),
+    database: authAdapter(options),
     telemetry: { enabled: false },
     // `attempts.ts` counts by IP address and by user, for all instances.
     rateLimit: { enabled: false },
@@ -88,7 +94,7 @@ export function openAuth(options: AuthOptions) {
     account: {
       updateAccountOnSignIn: false,
       storeStateStrategy: 'cookie',
-      // `beforeCredential` removes what another person could sign in with.
+      // `onCredential` removes what another person could sign in with.
       accountLinking: { requireLocalEmailVerified: false },
     },
     onAPIError: { errorURL: '/sign-in' },
@@ -99,13 +105,6 @@ export function openAuth(options: AuthOptions) {
       user: {
         create: {
           before: async (user) => ({ data: { ...user, name: nameOf(user) } }),
-          after: (user) => providers.onCreated(user),
-        },
-      },
-      account: {
-        create: {
-          before: (account) => options.beforeCredential(account.userId, account.providerId),
-          after: (account) => options.onCredential(account.userId, account.providerId),
         },
       },
       session: {
@@ -245,9 +244,11 @@ type Row = Record<string, unknown>;
 
 /**
  * Returns the database adapter for better-auth. It does not support transactions: better-auth would keep one open
- * while it hashes a password, which blocks all other writes on SQLite.
+ * while it hashes a password, which blocks all other writes on SQLite. Only what belongs to a new row is stored in the
+ * same transaction, which better-auth's own hooks would not be.
  */
-function authAdapter({ kysely }: Database) {
+function authAdapter(options: AuthOptions) {
+  const { kysely } = options.database;
   // Table and column names are dynamic; `TABLES` contains only existing ones. better-auth chooses `T` based on the
   // model name, hence `as T` below.
   const database = kysely as unknown as Kysely<Record<string, Row>>;
@@ -255,8 +256,16 @@ function authAdapter({ kysely }: Database) {
     config: { adapterId: 'sluice', supportsBooleans: true, supportsDates: true, transaction: false },
     adapter: () => ({
       async create<T extends Row>({ model, data }: { model: string; data: T }): Promise<T> {
-        const table = tableOf(model);
-        await database.insertInto(table.name).values(toRow(model, data)).execute();
+        await kysely.transaction().execute(async (transaction) => {
+          const tables = transaction as unknown as typeof database;
+          await tables.insertInto(tableOf(model).name).values(toRow(model, data)).execute();
+          // better-auth's fields of these models.
+          if (model === 'user') await options.providers.onCreated(transaction, data as unknown as NewUser);
+          if (model === 'account') {
+            const { userId, providerId } = data as unknown as { userId: string; providerId: string };
+            await options.onCredential(transaction, userId, providerId);
+          }
+        });
         return data;
       },
       async findOne<T>({ model, where }: { model: string; where: Where[] }): Promise<T | null> {

@@ -1,8 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
-import { appendAudit, recordAudit } from '../accounts/audit.ts';
+import type { Transaction } from 'kysely';
+import { appendAudit } from '../accounts/audit.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
-import { AUTH_SECRET } from '../database/schema.ts';
+import { AUTH_SECRET, type Schema } from '../database/schema.ts';
 import type { SecretKeys } from '../database/secret-keys.ts';
 import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
@@ -134,8 +135,7 @@ export class Identity implements AsyncDisposable {
       }),
       sendResetToken: ({ email, name }, token) =>
         this.mailer?.send(resetEmail({ email, name }, `${this.publicUrl()}/reset-password#${token}`)),
-      beforeCredential: (userId, provider) => confirmByProvider(database, userId, provider),
-      onCredential: (userId, provider) => recordProvider(database, userId, provider),
+      onCredential: recordProvider,
       onPasswordReset: (userId) => recordPasswordReset(database, userId),
       log,
     });
@@ -148,19 +148,19 @@ export class Identity implements AsyncDisposable {
   }
 }
 
-/** Records that the user signs in with a provider for the first time, which has verified their address. */
-async function confirmByProvider({ kysely }: Database, userId: string, provider: string): Promise<void> {
+/**
+ * Records that the user signs in with a provider for the first time, which has verified their address. New passwords are
+ * recorded by the code that sets them.
+ */
+async function recordProvider(
+  transaction: Transaction<Schema>,
+  userId: string,
+  provider: string,
+): Promise<void> {
   if (provider === PASSWORD) return;
   const by = { id: `user:${userId}`, ip: null };
-  await kysely.transaction().execute((transaction) => confirmAddress(transaction, userId, provider, by));
-}
-
-/** Records that the user can sign in with a provider. New passwords are recorded by the code that sets them. */
-async function recordProvider(database: Database, userId: string, provider: string): Promise<void> {
-  if (provider === PASSWORD) return;
-  const subject = `user:${userId}`;
-  const note = { action: 'user.add_provider', subject, detail: { provider } } as const;
-  await recordAudit(database, { id: subject, ip: null }, note);
+  await confirmAddress(transaction, userId, provider, by);
+  await appendAudit(transaction, by, { action: 'user.add_provider', subject: by.id, detail: { provider } });
 }
 
 /** Records that the user has set a password by a reset link, which verifies the email address. */

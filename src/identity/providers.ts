@@ -1,10 +1,13 @@
 import { genericOAuth, type GenericOAuthConfig } from 'better-auth/plugins/generic-oauth';
+import { APIError } from 'better-auth/api';
 import type { BetterAuthOptions } from 'better-auth/types';
-import { createAccount } from '../accounts/accounts.ts';
+import type { Transaction } from 'kysely';
+import { insertAccount } from '../accounts/accounts.ts';
 import { appendAudit } from '../accounts/audit.ts';
-import { isEmail, setMember } from '../accounts/users.ts';
+import { isEmail, putMember } from '../accounts/users.ts';
 import type { ProviderConfig } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
+import type { Schema } from '../database/schema.ts';
 import type { Secret } from '../secret.ts';
 import { acceptAllInvitations } from './invitations.ts';
 
@@ -17,6 +20,13 @@ export interface ProviderOptions {
   secretOf: (variable: string) => Secret;
   /** Whether users without an invitation can sign in, and get an account. */
   allowUnknownUsers: boolean;
+}
+
+/** A user whom better-auth creates. */
+export interface NewUser {
+  id: string;
+  name: string;
+  email: string;
 }
 
 /**
@@ -68,23 +78,23 @@ export function providerAuth({ database, providers, secretOf, allowUnknownUsers 
         .executeTakeFirst();
       return invitation === undefined ? { error: 'not_invited' } : undefined;
     },
-    /** Adds a new user to the accounts of their invitations, or creates an account. */
-    async onCreated({ id, name, email }) {
+    /**
+     * Adds a new user to the accounts of their invitations, or creates an account. Rejects with an `APIError`
+     * `not_invited` if the invitations were withdrawn since `validate`.
+     */
+    async onCreated(transaction, { id, name, email }) {
       const by = { id: `user:${id}`, ip: null };
-      const joined = await database.kysely.transaction().execute(async (transaction) => {
-        const note = { action: 'user.create', subject: `user:${id}` } as const;
-        await appendAudit(transaction, by, note);
-        return await acceptAllInvitations(transaction, { id, email }, by);
-      });
-      if (joined) return;
-      const account = await createAccount(database, { name }, by);
-      await setMember(database, { accountId: account.id, userId: id, role: 'owner' }, by);
+      await appendAudit(transaction, by, { action: 'user.create', subject: by.id });
+      if (await acceptAllInvitations(transaction, { id, email }, by)) return;
+      if (!allowUnknownUsers) throw new APIError('FORBIDDEN', { code: 'not_invited' });
+      const account = await insertAccount(transaction, { name }, by);
+      await putMember(transaction, { accountId: account.id, userId: id, role: 'owner' }, by);
     },
   } satisfies {
     social: BetterAuthOptions['socialProviders'];
     plugins: BetterAuthOptions['plugins'];
     validate: NonNullable<BetterAuthOptions['user']>['validateUserInfo'];
-    onCreated: (user: { id: string; name: string; email: string }) => Promise<void>;
+    onCreated: (transaction: Transaction<Schema>, user: NewUser) => Promise<void>;
   };
 }
 

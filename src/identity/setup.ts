@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { appendAudit } from '../accounts/audit.ts';
 import { checkedName } from '../accounts/bounds.ts';
-import { hasOperator, checkedEmail } from '../accounts/users.ts';
+import { hasOperator, checkedEmail, putMember } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, SETUP_TOKEN } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
@@ -70,23 +70,9 @@ export async function setUp(
     const by = { id: `user:${id}`, ip: request.ip };
     await confirmAddress(transaction, id, PASSWORD, by);
     await setPassword(transaction, id, passwordHash);
-    await transaction
-      .insertInto('memberships')
-      .values({ account_id: DEFAULT_ACCOUNT_ID, user_id: id, role: 'owner', created_at: now })
-      .onConflict((conflict) => conflict.columns(['account_id', 'user_id']).doUpdateSet({ role: 'owner' }))
-      .execute();
-    const subject = by.id;
-    await appendAudit(transaction, by, {
-      action: 'user.make_operator',
-      subject,
-      detail: { by_link: true },
-    });
-    await appendAudit(transaction, by, {
-      action: 'member.set',
-      subject,
-      accountId: DEFAULT_ACCOUNT_ID,
-      detail: { role: 'owner' },
-    });
+    const detail = { by_link: true };
+    await appendAudit(transaction, by, { action: 'user.make_operator', subject: by.id, detail });
+    await putMember(transaction, { accountId: DEFAULT_ACCOUNT_ID, userId: id, role: 'owner' }, by);
     return id;
   });
   return await identity.startSession(request, userId);

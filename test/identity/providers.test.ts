@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { sql } from 'kysely';
 import type { Identity } from '../../src/identity/identity.ts';
 import { finishProviderSignIn } from '../../src/identity/sign-in.ts';
 import { SILENT } from '../../src/log.ts';
@@ -8,6 +9,14 @@ import { appCode, OPERATOR, startIdentityFixture, type Browser, type IdentityFix
 import { startOidcProvider, type OidcServer } from './oidc-provider.ts';
 
 const { password } = OPERATOR;
+
+/** Signs in with the provider, and returns the final redirect. */
+async function signInWith(company: OidcServer, browser: Browser, returnTo?: string): Promise<string> {
+  const body = { provider: 'company', ...(returnTo !== undefined && { return_to: returnTo }) };
+  const { url } = await browser.ok('signInWithProvider', { body });
+  assert.ok(url.startsWith(company.issuer));
+  return await company.visit(browser, url);
+}
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
@@ -25,13 +34,7 @@ for (const kind of testDatabases()) {
       await company[Symbol.asyncDispose]();
     });
 
-    /** Signs in with the provider, and returns the final redirect. */
-    async function signIn(browser: Browser, returnTo?: string): Promise<string> {
-      const body = { provider: 'company', ...(returnTo !== undefined && { return_to: returnTo }) };
-      const { url } = await browser.ok('signInWithProvider', { body });
-      assert.ok(url.startsWith(company.issuer));
-      return await company.visit(browser, url);
-    }
+    const signIn = (browser: Browser, returnTo?: string) => signInWith(company, browser, returnTo);
 
     test('the session lists the providers', async () => {
       const { sign_in } = await fixture.browser().ok('getSession');
@@ -244,13 +247,63 @@ test('allowUnknownUsers gives each new user an account', async () => {
   company.serve(`${fixture.test.url}/api/auth/callback/company`);
   company.user.name = 'Zo\u0000e';
   const browser = fixture.browser();
-  const { url } = await browser.ok('signInWithProvider', { body: { provider: 'company' } });
-  assert.equal(await company.visit(browser, url), '/');
+  assert.equal(await signInWith(company, browser), '/');
   const { user, accounts } = await browser.ok('getSession');
   assert.deepEqual([user?.name, user?.operator], ['Zoe', false]);
   assert.deepEqual(
     accounts.map(({ name, role, plan }) => [name, role, plan]),
     [['Zoe', 'owner', null]],
+  );
+});
+
+test('a sign-in that fails while a new user is stored can be repeated, and gives the user their account', async () => {
+  const [sqlite] = testDatabases();
+  assert.ok(sqlite);
+  await using company = await startOidcProvider();
+  await using fixture = await startIdentityFixture(sqlite, {
+    yaml: company.yaml('  allowUnknownUsers: true\n'),
+    env: company.env,
+  });
+  company.serve(`${fixture.test.url}/api/auth/callback/company`);
+  const { kysely } = fixture.database;
+  for (const table of ['users', 'accounts', 'memberships', 'credentials', 'sessions']) {
+    company.user = { sub: table, email: `${table}@example.com`, email_verified: true, name: table };
+    await sql`create trigger fault before insert on ${sql.table(table)} begin select raise(abort, 'fault'); end`.execute(
+      kysely,
+    );
+    const browser = fixture.browser();
+    assert.equal(await signInWith(company, browser), '/sign-in?error=provider_failed', table);
+    await sql`drop trigger fault`.execute(kysely);
+    assert.equal(await signInWith(company, browser), '/', table);
+    const { user, accounts } = await browser.ok('getSession');
+    assert.deepEqual(
+      [user?.providers, accounts.map(({ name, role }) => [name, role])],
+      [['company'], [[table, 'owner']]],
+      table,
+    );
+  }
+  const { length } = await kysely.selectFrom('accounts').select('id').where('id', '<>', 'default').execute();
+  assert.equal(length, 5);
+});
+
+test('an invitation that is withdrawn during the sign-in does not create a user', async () => {
+  const [sqlite] = testDatabases();
+  assert.ok(sqlite);
+  await using company = await startOidcProvider();
+  await using fixture = await startIdentityFixture(sqlite, { yaml: company.yaml(), env: company.env });
+  company.serve(`${fixture.test.url}/api/auth/callback/company`);
+  const operator = await fixture.operator();
+  const body = { account_id: 'default', email: company.user.email, role: 'member' };
+  await operator.ok('createInvitation', { body });
+  const { kysely } = fixture.database;
+  await sql`create trigger withdrawal after insert on users begin delete from invitations; end`.execute(
+    kysely,
+  );
+  assert.equal(await signInWith(company, fixture.browser()), '/sign-in?error=not_invited');
+  const users = await kysely.selectFrom('users').select('email').execute();
+  assert.deepEqual(
+    users.map(({ email }) => email),
+    [OPERATOR.email],
   );
 });
 
@@ -263,10 +316,6 @@ test('a provider cannot create a user whose address or name is not valid', async
     env: company.env,
   });
   company.serve(`${fixture.test.url}/api/auth/callback/company`);
-  const signIn = async (browser: Browser) => {
-    const { url } = await browser.ok('signInWithProvider', { body: { provider: 'company' } });
-    return await company.visit(browser, url);
-  };
   for (const email of [
     ' zoe@example.com',
     'zoe@exa\u001b[31mmple.com',
@@ -274,7 +323,7 @@ test('a provider cannot create a user whose address or name is not valid', async
     `${'z'.repeat(300)}@example.com`,
   ]) {
     company.user = { sub: email, email, email_verified: true, name: 'Zoe' };
-    assert.equal(await signIn(fixture.browser()), '/sign-in?error=provider_failed', email);
+    assert.equal(await signInWith(company, fixture.browser()), '/sign-in?error=provider_failed', email);
   }
   assert.deepEqual(await fixture.database.kysely.selectFrom('users').selectAll().execute(), []);
   // Cutting it after 100 code units would cut a character in half.
@@ -285,7 +334,7 @@ test('a provider cannot create a user whose address or name is not valid', async
     name: `z${'😀'.repeat(100)}`,
   };
   const browser = fixture.browser();
-  assert.equal(await signIn(browser), '/');
+  assert.equal(await signInWith(company, browser), '/');
   const { user, accounts } = await browser.ok('getSession');
   assert.equal(user?.name, `z${'😀'.repeat(99)}`);
   assert.deepEqual(
