@@ -2,6 +2,7 @@ import { InvalidArgumentError, type Command } from 'commander';
 import { isPort, PORT_FORM } from '../config/address.ts';
 import type { LocalEngine } from '../engine/engine.ts';
 import type { ScriptedOptions } from '../engine/scripted/options.ts';
+import { becomeEngineProcess } from '../engine/engine-process.ts';
 import { serveEngine, type EngineServerOptions } from '../engine/server.ts';
 import { openLog } from '../log.ts';
 import { Secret } from '../secret.ts';
@@ -91,9 +92,7 @@ function registerLlama(parent: Command): void {
     .option('--threads <count>', 'CPU threads (default: physical cores within the cgroup quota)', wholeNumber)
     .option('--gpu-layers <count>', 'number of layers on the GPU, or "auto"', layers, 'auto');
   withServeOptions(command).action(async (flags: ServeFlags & LlamaFlags) => {
-    // libuv reads this when it first uses its pool. With one thread, each decode runs on the same thread and keeps its
-    // CPU cache.
-    process.env.UV_THREADPOOL_SIZE ??= '1';
+    becomeEngineProcess();
     const { LlamaEngine } = await import('../engine/llama/engine.ts');
     const { file, slots = null, contextTokens = null, threads = null, gpuLayers } = flags;
     const engine = await LlamaEngine.load(

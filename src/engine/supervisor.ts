@@ -10,6 +10,7 @@ import type {
   EngineHealthBody,
   ReplicaCapacity,
 } from './engine.ts';
+import { engineCommand } from './engine-process.ts';
 import { HealthHistory, type ReplicaReport } from './replica-report.ts';
 
 // Importing a built-in module reads all of its properties, which would load Node's `fetch`.
@@ -46,12 +47,6 @@ const EXIT_TIMEOUT_MS = 2000;
 
 /** Time between SIGTERM and SIGKILL if running requests may finish, in milliseconds. */
 const RESTART_TIMEOUT_MS = 10_000;
-
-/**
- * Raises the stack's limit to 64 MiB, if the system allows it, and then becomes the engine's process. llama.cpp's
- * tokenizers can use 2 KiB of stack per character. Node itself keeps its own, lower limit.
- */
-const WITH_STACK = 'ulimit -S -s 65520 2>/dev/null; exec "$0" "$@"';
 
 /** Maximum length of a line of engine output in the log, in characters. */
 const MAX_LINE_LENGTH = 2000;
@@ -184,20 +179,8 @@ export class Supervisor implements AsyncDisposable {
     this.#state = { state: 'loading', fraction: 0 };
     // A killed engine leaves its socket file, and the next one could not listen on it.
     rmSync(argument.socketPath, { force: true });
-    const command = [process.execPath, program, JSON.stringify(argument)] as const;
-    const [file, ...args] =
-      process.platform === 'win32' ? command : ['/bin/sh', '-c', WITH_STACK, ...command];
-    const child = spawn(file, args, {
-      stdio: ['pipe', 'pipe', 'pipe'],
-      // With one thread in libuv's pool, each decode runs on the same thread and keeps its CPU cache. With the settings
-      // for glibc, memory that is freed after loading is returned to the system: about 27 MB.
-      env: {
-        ...process.env,
-        UV_THREADPOOL_SIZE: '1',
-        MALLOC_ARENA_MAX: '1',
-        MALLOC_TRIM_THRESHOLD_: '65536',
-      },
-    });
+    const { file, args, env } = engineCommand([program, JSON.stringify(argument)]);
+    const child = spawn(file, args, { stdio: ['pipe', 'pipe', 'pipe'], env });
     this.#child = child;
     this.#killReason = null;
     this.#loadStalledMs = 0;

@@ -11,7 +11,7 @@ import { writeRandomModel } from '../model/random-models.ts';
 import { folder } from './program.ts';
 
 describe('sluice engine llama', () => {
-  it('serves a model, and computes it on one thread of libuv', async (context) => {
+  it('serves a model, and computes it on one thread of libuv, with the stack that tokenizers need', async (context) => {
     const file = join(folder(context), 'random.gguf');
     writeRandomModel('mamba', file);
     const args = [
@@ -47,6 +47,10 @@ describe('sluice engine llama', () => {
         names.filter((name) => name.startsWith('libuv')),
         ['libuv-worker'],
       );
+      const limits = readFileSync(`/proc/${child.pid}/limits`, 'utf8');
+      // The system may not allow it.
+      if (/^Max stack size +\S+ +unlimited/m.test(limits))
+        assert.match(limits, /^Max stack size +67092480 /m);
     }
     child.kill('SIGTERM');
     assert.deepEqual(await once(child, 'exit'), [0, null]);

@@ -239,7 +239,7 @@ const STACK_BYTES_PER_CHARACTER = 1024;
 /** The stack that every system gives a program. */
 const MIN_STACK_BYTES = 1024 * 1024;
 
-/** The stack of an engine that the service starts. */
+/** The stack of the process of an engine. */
 const MAX_STACK_BYTES = 64 * 1024 * 1024;
 
 /** Returns the size to which the stack of this process may grow. It is at most the one that the tests use. */

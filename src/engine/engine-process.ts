@@ -1,0 +1,36 @@
+/** How the process of an embedded engine is started, by the supervisor and by `sluice engine llama`. */
+
+/**
+ * With one thread in libuv's pool, each decode runs on the same thread and keeps its CPU cache. With the settings for
+ * glibc, memory that is freed after loading is returned to the system: about 27 MB.
+ */
+const ENVIRONMENT = { UV_THREADPOOL_SIZE: '1', MALLOC_ARENA_MAX: '1', MALLOC_TRIM_THRESHOLD_: '65536' };
+
+/**
+ * Raises the stack's limit to 64 MiB, if the system allows it, and then becomes the engine's process. llama.cpp's
+ * tokenizers can use 2 KiB of stack per character. Node itself keeps its own, lower limit.
+ */
+const WITH_STACK = 'ulimit -S -s 65520 2>/dev/null; exec "$0" "$@"';
+
+export interface EngineCommand {
+  file: string;
+  args: readonly string[];
+  env: NodeJS.ProcessEnv;
+}
+
+/** Returns the command that runs Node with these arguments as the process of an engine. */
+export function engineCommand(nodeArgs: readonly string[]): EngineCommand {
+  const env = { ...process.env, ...ENVIRONMENT };
+  return process.platform === 'win32'
+    ? { file: process.execPath, args: nodeArgs, env }
+    : { file: '/bin/sh', args: ['-c', WITH_STACK, process.execPath, ...nodeArgs], env };
+}
+
+/** Starts this program again as the process of an engine, with the same process ID, unless it is one already. */
+export function becomeEngineProcess(): void {
+  if (Object.entries(ENVIRONMENT).every(([name, value]) => process.env[name] === value)) return;
+  const { file, args, env } = engineCommand([...process.execArgv, ...process.argv.slice(1)]);
+  // Windows cannot replace a process. libuv reads its variable when it first uses its pool.
+  if (process.execve) process.execve(file, [file, ...args], env);
+  else Object.assign(process.env, ENVIRONMENT);
+}
