@@ -106,6 +106,7 @@ export class RequestAccounting {
       requestId,
       worstTokens: worst.tokens,
       worstPico: worst.pico,
+      shortest: worst.shortest,
     });
     this.#record.limitHeaders = decision.headers;
     if (!decision.admitted) {
@@ -236,6 +237,8 @@ export interface WorstCase {
   tokens: number;
   /** Pico-dollars. */
   pico: bigint;
+  /** The maximum with a `max_tokens` of 1. */
+  shortest: { tokens: number; pico: bigint };
 }
 
 /** Tokens that a template may add per message and per tool call. */
@@ -264,13 +267,17 @@ export function worstCase(request: GenerationRequest, model: ConfiguredModel): W
   const context = card?.context_length ?? UNKNOWN_CONTEXT;
   const longest = Math.min(request.maxTokens ?? Infinity, card?.max_completion_tokens ?? context, context);
   const { choices } = request;
-  const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n };
+  const shortest = { tokens: 0, pico: 0n };
+  const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n, shortest };
   for (const tokens of maxPromptTokens(request, context)) {
     const one = maximumOf(tokens, choices, longest, context, model);
     all.promptTokens += one.promptTokens;
     all.completionTokens += one.completionTokens;
     all.tokens += one.tokens;
     all.pico += one.pico;
+    const short = maximumOf(tokens, choices, 1, context, model);
+    shortest.tokens += short.tokens;
+    shortest.pico += short.pico;
   }
   return all;
 }
@@ -306,7 +313,7 @@ function maximumOf(
   longest: number,
   context: number,
   { price }: ConfiguredModel,
-): WorstCase {
+): Omit<WorstCase, 'shortest'> {
   const promptTokens = Math.min(prompt, context);
   const short = usageOf(promptTokens, Math.min(longest, context - promptTokens) * choices, price);
   const long = usageOf(Math.min(promptTokens, context - longest), longest * choices, price);

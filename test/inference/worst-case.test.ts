@@ -54,6 +54,19 @@ test('no possible usage of a request exceeds its worst case', () => {
   );
 });
 
+test('the shortest case of a request is its worst case with a max_tokens of 1', () => {
+  fc.assert(
+    fc.property(cases, ({ text: prompt, maxTokens, choices, context, most, ...prices }) => {
+      const price = { prompt: prices.prompt, completion: prices.completion };
+      const model = modelOf(context, Math.min(most, context), price);
+      const request = { ...text(), prompts: ['x', prompt.toWellFormed()], maxTokens, choices };
+      const { shortest } = worstCase(request, model);
+      const { tokens, pico } = worstCase({ ...request, maxTokens: 1 }, model);
+      assert.deepEqual(shortest, { tokens, pico });
+    }),
+  );
+});
+
 test(
   'no chat template adds more tokens than the worst case includes',
   { skip: PUBLISHED.length === 0 },

@@ -37,6 +37,8 @@ export type Amounts = Readonly<Record<Unit, number>>;
 
 /** The most that a request can use, and how it counts. */
 export interface RequestAmounts extends Amounts {
+  /** The most that it could use with a `max_tokens` of 1. */
+  readonly shortest: Amounts;
   /** Largest share of a bucket that one request reserves. */
   readonly reservedShare: number;
   /**
@@ -47,9 +49,19 @@ export interface RequestAmounts extends Amounts {
 }
 
 /** Returns the most that a request can use. */
-export function amountsOf(demand: Demand, reservedShare: number, weight: number): RequestAmounts {
-  const usd = nanoOfPico(demand.worstPico);
-  return { requests: 1, tokens: demand.worstTokens, usd, reservedShare, weight };
+export function amountsOf(
+  { worstTokens, worstPico, shortest }: Demand,
+  reservedShare: number,
+  weight: number,
+): RequestAmounts {
+  return {
+    requests: 1,
+    tokens: worstTokens,
+    usd: nanoOfPico(worstPico),
+    shortest: { requests: 1, tokens: shortest.tokens, usd: nanoOfPico(shortest.pico) },
+    reservedShare,
+    weight,
+  };
 }
 
 /** Returns what a request has used. */

@@ -75,10 +75,18 @@ function explanation(
   const of = (amount: number) => text(kind.unit, amount);
   const allowed = `${of(bound)} per UTC ${kind.window}`;
   const requested = `this request may use up to ${of(amounts[kind.unit])}.`;
-  if (wait.until === 'never') return `${allowed}, and ${requested} Lower \`max_tokens\`.`;
+  const shortest = amounts.shortest[kind.unit];
+  if (wait.until === 'never') {
+    const advice =
+      shortest <= bound
+        ? 'Lower `max_tokens`.'
+        : `Even with a \`max_tokens\` of 1, it may use up to ${of(shortest)}. Shorten the prompt, or ask for a higher limit.`;
+    return `${allowed}, and ${requested} ${advice}`;
+  }
+  const fitsIfShorter = settled + (reserved + shortest) * amounts.weight <= bound;
   const remedy =
     wait.until === 'request ends'
-      ? 'Lower `max_tokens`, or try again when a running request has ended.'
+      ? `${fitsIfShorter ? 'Lower `max_tokens`, or try' : 'Try'} again when a running request has ended.`
       : `The limit resets at ${new Date(endOf(kind.window, nowMs)).toISOString()}.`;
   return `${allowed}: ${of(settled)} used, ${of(reserved)} reserved for running requests, and ${requested} ${remedy}`;
 }

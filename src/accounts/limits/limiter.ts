@@ -17,10 +17,12 @@ export interface Demand {
   worstTokens: number;
   /** The cost of these tokens, in pico-dollars. */
   worstPico: bigint;
+  /** The same with a `max_tokens` of 1, for the message of a denial. */
+  shortest: { tokens: number; pico: bigint };
 }
 
 /** Identifies the limits to read. */
-export type LimitQuery = Omit<Demand, 'requestId' | 'worstTokens' | 'worstPico'>;
+export type LimitQuery = Omit<Demand, 'requestId' | 'worstTokens' | 'worstPico' | 'shortest'>;
 
 /** The reservation of an admitted request. Must be settled once. */
 export interface Reservation {

@@ -141,6 +141,26 @@ for (const kind of KINDS) {
       );
     });
 
+    test('a denial does not suggest a lower max_tokens if that would not help', async () => {
+      await using fleet = await kind.open();
+      const long = { worstTokens: 150, shortest: { tokens: 120, pico: 0n } };
+      assert.equal(
+        (await fleet.denied(demand({ tokensPerDay: 100 }, long))).message,
+        'The plan "standard" allows 100 tokens per UTC day, and this request may use up to 150 tokens. Even with a `max_tokens` of 1, it may use up to 120 tokens. Shorten the prompt, or ask for a higher limit.',
+      );
+      const costly = { worstPico: USD, shortest: { tokens: 1, pico: USD / 2n } };
+      assert.match(
+        (await fleet.denied(demand({ usdPerMonth: '0.25' }, costly))).message,
+        /up to \$1\. Even with a `max_tokens` of 1, it may use up to \$0\.5\. Shorten the prompt, or ask for a higher limit\.$/,
+      );
+      const ask = demand({ tokensPerDay: 100 }, { worstTokens: 60, shortest: { tokens: 50, pico: 0n } });
+      await fleet.run(ask);
+      assert.match(
+        (await fleet.denied(ask)).message,
+        /may use up to 60 tokens\. Try again when a running request has ended\.$/,
+      );
+    });
+
     test('a denial by several limits names the one with the longest wait', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsPerMinute: 1, tokensPerDay: 100 }, { worstTokens: 60 });
