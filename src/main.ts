@@ -80,10 +80,11 @@ function reportError(error: unknown): void {
 }
 
 /**
- * Returns whether the class of the error is built into the language or Node. Expected errors have their own classes.
+ * Returns whether the class of the error is built into the language or Node. Expected errors have their own classes, and
+ * the message of a system error, such as a missing permission, names the path or the address.
  */
 function isBug(error: Error): boolean {
-  return error.name in globalThis || error.name === 'AssertionError';
+  return !('syscall' in error) && (error.name in globalThis || error.name === 'AssertionError');
 }
 
 /**

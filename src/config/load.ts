@@ -221,6 +221,7 @@ async function readBounded(path: string, issues: ConfigIssue[]): Promise<Uint8Ar
 const REASONS: ReadonlyMap<string, string> = new Map([
   ['ENOENT', 'the file does not exist'],
   ['EISDIR', 'it is a directory'],
+  ['ENOTDIR', 'part of the path is a file'],
   ['EACCES', 'the current user has no permission to read the file'],
 ]);
 

@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import type { Secret } from '../secret.ts';
 import { asDatabaseError, convertingErrors, DatabaseError } from './errors.ts';
+import { refuseDirectory } from './sqlite-files.ts';
 
 /** Pages copied per step. At the default page size of SQLite, this is 16 MiB. */
 const PAGES_PER_STEP = 4096;
@@ -24,6 +25,7 @@ export interface BackupOptions {
  */
 export async function backupSqlite(path: string, file: string, options: BackupOptions = {}): Promise<void> {
   if (!existsSync(path)) throw new DatabaseError('unwritable', `No database found at ${path}.`);
+  refuseDirectory(path, 'database');
   await writeBackup(file, options, (partial) => copy(path, partial, options));
 }
 
@@ -57,7 +59,10 @@ async function writeBackup(
     await rename(partial, file);
     await syncPath(dirname(file));
   } catch (error) {
-    for (const suffix of ['', '-journal', '-wal', '-shm']) await rm(`${partial}${suffix}`, { force: true });
+    for (const suffix of ['', '-journal', '-wal', '-shm']) {
+      // `error` is the reason if these cannot be deleted either.
+      await rm(`${partial}${suffix}`, { force: true }).catch(() => {});
+    }
     options.signal?.throwIfAborted();
     throw asBackupError(error, file);
   }

@@ -6,9 +6,9 @@ import type { Secret } from '../secret.ts';
 import { backupSqlite, syncPath } from './backup.ts';
 import { openDatabase, sqlitePath } from './database.ts';
 import { asDatabaseError, DatabaseError } from './errors.ts';
-
 import { ServiceLock } from './service-lock.ts';
 import { migrationsIn } from './sqlite.ts';
+import { refuseDirectory } from './sqlite-files.ts';
 
 export interface RestoreOptions {
   /** The data directory. */
@@ -23,7 +23,7 @@ export interface RestoreOptions {
  * Replaces the database with a backup, after checking it and migrating a copy of it. Changes nothing if it rejects.
  * Rejects with a `DatabaseError`: `not_a_database` if the backup is damaged or belongs to another program,
  * `newer_schema`, `in_use` if a service uses the database, or `unwritable` if there is a database and `overwrite` is
- * false.
+ * false, or a directory in place of a file.
  */
 export async function restoreDatabase(backup: string, options: RestoreOptions): Promise<void> {
   const { home, url, overwrite } = options;
@@ -31,6 +31,7 @@ export async function restoreDatabase(backup: string, options: RestoreOptions): 
   // No service can start on the data directory while the lock is held.
   using _lock = url === null ? await ServiceLock.take(home) : null;
   const path = sqlitePath(home);
+  if (url === null) refuseDirectory(path, 'database');
   if (url === null && !overwrite && existsSync(path)) {
     throw new DatabaseError(
       'unwritable',
@@ -54,6 +55,7 @@ export async function restoreDatabase(backup: string, options: RestoreOptions): 
 /** Throws a `DatabaseError` if the file is not an intact backup of this or an earlier version. */
 function checkBackup(path: string): void {
   if (!existsSync(path)) throw new DatabaseError('unwritable', `The backup ${path} does not exist.`);
+  refuseDirectory(path, 'backup');
   try {
     using database = new DatabaseSync(path, { readOnly: true });
     const result = database.prepare('pragma integrity_check(1)').get()?.integrity_check;

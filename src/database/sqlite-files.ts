@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { DatabaseError } from './errors.ts';
 
 /** An open file. A deleted file keeps its device and inode while it is open. */
@@ -31,6 +31,12 @@ export function assertInPlace(files: readonly OpenFile[]): void {
         : `The file ${path} was replaced while it was in use. Restart the service to use the new file, or move the original back.`,
     );
   }
+}
+
+/** Throws a `DatabaseError` `unwritable` if the path is a directory, which SQLite reports as a failure of the disk. */
+export function refuseDirectory(path: string, what: 'database' | 'backup'): void {
+  if (!existsSync(path) || !statSync(path).isDirectory()) return;
+  throw new DatabaseError('unwritable', `The ${what} ${path} is a directory, not a file.`);
 }
 
 function identityOf(path: string): string | null {

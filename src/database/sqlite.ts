@@ -7,7 +7,7 @@ import { ACCESS_REVISION, type Schema } from './schema.ts';
 import { SqliteClient } from './sqlite-client.ts';
 import type { SqliteQuery } from './sqlite-connection.ts';
 import { NodeSqliteDialect } from './sqlite-dialect.ts';
-import { openFiles, type OpenFile } from './sqlite-files.ts';
+import { openFiles, refuseDirectory, type OpenFile } from './sqlite-files.ts';
 
 /** How long a background statement waits for the lock of another process, in milliseconds. */
 const BACKGROUND_MS = 250;
@@ -71,6 +71,7 @@ function kyselyOf(...dialect: ConstructorParameters<typeof NodeSqliteDialect>): 
  * Sets the mode of the database file before SQLite opens it, because SQLite creates its other files with the same mode.
  */
 function protect(path: string): void {
+  refuseDirectory(path, 'database');
   try {
     const file = openSync(path, 'a', 0o600);
     fchmodSync(file, 0o600);
@@ -86,6 +87,7 @@ function protect(path: string): void {
 
 /** Throws an error if `openSqlite` would refuse the existing file at `path`. Does not change its data. */
 export function checkSqlite(path: string): void {
+  refuseDirectory(path, 'database');
   accessSync(path, constants.R_OK | constants.W_OK);
   convertingErrors(path, () => {
     // A read-only connection would leave files behind.

@@ -72,11 +72,18 @@ async function openModel(path: string): Promise<FileHandle> {
     stack.move();
     return file;
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : error;
-    const reason = code === 'ENOENT' ? 'no such file' : `cannot open the file (${String(code)})`;
+    const code = String(error instanceof Error && 'code' in error ? error.code : error);
+    const reason = REASONS.get(code) ?? `cannot open the file (${code})`;
     throw new ModelFileError('missing', path, reason, { cause: error });
   }
 }
+
+const REASONS: ReadonlyMap<string, string> = new Map([
+  ['ENOENT', 'no such file'],
+  ['ENOTDIR', 'no such file'],
+  ['EISDIR', 'it is a directory'],
+  ['EACCES', 'permission denied'],
+]);
 
 async function readVersion(cursor: GgufCursor, path: string, size: number): Promise<number> {
   if (size < 4) throw new ModelFileError('not_a_gguf', path, `not a GGUF file: it has ${size} bytes`);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
@@ -52,4 +52,46 @@ test('database backup copies a database of an older version without migrating it
     tables.map(({ name }) => name),
     ['settings'],
   );
+});
+
+test('a directory instead of a database or a backup is named in one line, and is left alone', async (t) => {
+  const home = folder(t);
+  const intact = folder(t);
+  const env = { SLUICE_HOME: home };
+  {
+    await using _database = await openDatabase({ home: intact, url: null });
+  }
+  const file = join(folder(t), 'backup.db');
+  assert.equal((await run(['database', 'backup', file], { SLUICE_HOME: intact })).code, 0);
+  const path = join(home, 'sluice.db');
+  mkdirSync(path);
+  writeFileSync(join(home, 'sluice.db-wal'), 'kept');
+  const stderr = `The database ${path} is a directory, not a file.\n`;
+  for (const args of [
+    ['restore', file],
+    ['restore', file, '--overwrite'],
+    ['backup', `${file}.2`],
+  ]) {
+    assert.deepEqual(await run(['database', ...args], env), { code: 1, stdout: '', stderr }, args.join(' '));
+  }
+  const doctor = await run(['doctor'], { ...env, SLUICE_PORT: '0' });
+  assert.match(doctor.stdout, /^FAIL {2}database +The database .* is a directory, not a file\.$/m);
+  assert.deepEqual(await run(['database', 'restore', home, '--overwrite'], { SLUICE_HOME: intact }), {
+    code: 1,
+    stdout: '',
+    stderr: `The backup ${home} is a directory, not a file.\n`,
+  });
+  assert.deepEqual(
+    readdirSync(home).filter((name) => name.startsWith('sluice.db')),
+    ['sluice.db', 'sluice.db-wal'],
+  );
+});
+
+test('a backup whose path leads through a file is refused in one line', async (t) => {
+  const home = folder(t);
+  await using _database = await openDatabase({ home, url: null });
+  const file = join(home, 'sluice.db', 'backup.db');
+  const { code, stderr } = await run(['database', 'backup', file], { SLUICE_HOME: home });
+  assert.equal(code, 1);
+  assert.match(stderr, /^Cannot write the backup \S+ \(ENOTDIR: .*\)\.\n$/);
 });

@@ -109,6 +109,17 @@ test('output that cannot be written, such as to a full disk, is one line on stan
   }
 });
 
+test('a file or directory that cannot be read is one line on standard error and exit code 1', async (t) => {
+  const home = folder(t);
+  const models = join(home, 'models');
+  writeFileSync(models, 'not a directory');
+  assert.deepEqual(await run(['models', 'list'], { SLUICE_HOME: home }), {
+    code: 1,
+    stdout: '',
+    stderr: `ENOTDIR: not a directory, scandir '${models}'\n`,
+  });
+});
+
 test('--home and --config override their variables, before and after the name of a command', async (t) => {
   const at = folder(t);
   const [file, other] = [join(at, 'sluice.yaml'), join(at, 'other.yaml')];

@@ -333,6 +333,7 @@ test('a file that is not UTF-8, too large, a directory or missing is refused', a
     ['large.yaml', /at most 1048576 bytes.* has 1048577 bytes$/],
     ['d', /^The configuration .*\/d is invalid:\n {2}expected a readable file; it is a directory$/],
     ['none.yaml', /none\.yaml is invalid:\n {2}expected a readable file; the file does not exist$/],
+    ['large.yaml/x', /x is invalid:\n {2}expected a readable file; part of the path is a file$/],
   ] as const) {
     const file = join(folder, name);
     await assert.rejects(loadConfig({ SLUICE_CONFIG: file }), (error) => {

@@ -86,7 +86,7 @@ test('a missing folder, or a folder instead of the file, is an unwritable databa
     fault('unwritable', /ENOENT/),
   );
   mkdirSync(join(home, 'sluice.db'));
-  await assert.rejects(openDatabase({ home, url: null }), fault('unwritable', /EISDIR/));
+  await assert.rejects(openDatabase({ home, url: null }), fault('unwritable', /is a directory/));
 });
 
 test('a full disk is reported, and the database works again when there is space', async (t) => {

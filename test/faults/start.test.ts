@@ -77,7 +77,7 @@ const failures: Record<string, StartFailure> = {
   },
   'the database cannot be opened': {
     env: { SLUICE_HOME: at('no-database') },
-    message: /^The database .*\/no-database\/sluice\.db cannot be opened for writing/,
+    message: /^The database .*\/no-database\/sluice\.db is a directory, not a file\.\n$/,
   },
   'the model is not downloaded and there is no network': {
     yaml: '{}\n',

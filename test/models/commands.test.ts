@@ -73,7 +73,7 @@ describe('sluice models', () => {
   it('exits with 1, without a stack trace, for a directory', async () => {
     await using fixture = await Fixture.open();
     const { code, stderr } = await run(fixture, 'pull', fixture.home);
-    assert.deepEqual([code, stderr], [1, `${fixture.home}: cannot open the file (EISDIR)\n`]);
+    assert.deepEqual([code, stderr], [1, `${fixture.home}: it is a directory\n`]);
   });
 
   it('exits with 130 on Ctrl-C and resumes later', async () => {
