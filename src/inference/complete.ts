@@ -60,6 +60,12 @@ export class ClientDisconnected extends Error {
  */
 const MAX_FAILED_ATTEMPTS = 3;
 
+/**
+ * Maximum number of times that a replica may respond with 429 to one request, because the request itself may exceed the
+ * limits of a provider.
+ */
+const MAX_RATE_LIMITS = 3;
+
 /** Maximum number of replicas that may close the connection to one request, because the request may crash them. */
 const MAX_LOST_CONNECTIONS = 2;
 
@@ -99,6 +105,8 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   readonly #record: GenerationRecord;
   /** The replicas at which the request has failed, with the errors. */
   readonly #failures = new Map<ReplicaClient, ServiceError>();
+  /** How often each replica has responded with 429. */
+  readonly #rateLimits = new Map<ReplicaClient, number>();
   /** Failures other than refusals. */
   #failedAttempts = 0;
   /** Failures in which the replica closed the connection. */
@@ -199,6 +207,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
       request: this.#request,
       accountId: this.#identity.caller.accountId,
       weight: this.#accounting.weight,
+      isRetry: this.#record.attempts > 0,
       failures: this.#failures,
       charged: this.#lease?.charged ?? 0,
       waitedMs: this.#lease?.waitedMs ?? 0,
@@ -277,7 +286,8 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     if (error instanceof EngineCrashed && this.#interruption === null)
       this.#crashSuspects.record(this.#request, this.#identity, `${client.name} start ${error.starts}`);
     const refused = error instanceof ReplicaRefused;
-    this.#lease.release(refused && error.rateLimited ? 'inconclusive' : 'failed', error);
+    const rateLimited = refused && error.rateLimited;
+    this.#lease.release(rateLimited ? 'inconclusive' : 'failed', error);
     if (this.#hasEmitted) return this.#recover(error, client);
     if (!refused) {
       this.#failedAttempts++;
@@ -288,11 +298,17 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
       }
       if (this.#failedAttempts >= MAX_FAILED_ATTEMPTS || !this.#model.takeRetry()) return this.#end(error);
     }
-    this.#failures.set(client, error);
+    if (!rateLimited || this.#countRateLimit(client) >= MAX_RATE_LIMITS) this.#failures.set(client, error);
     this.#record.attemptFailed();
     this.#events = null;
     return this.next();
   };
+
+  #countRateLimit(client: ReplicaClient): number {
+    const count = (this.#rateLimits.get(client) ?? 0) + 1;
+    this.#rateLimits.set(client, count);
+    return count;
+  }
 
   /** Continues a response after a failure, or ends it with the error. */
   #recover(error: ServiceError, failed: ReplicaClient): Promise<EventResult> {

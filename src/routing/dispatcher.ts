@@ -4,7 +4,7 @@ import { estimatedPromptTokens, totalChoices } from '../generation.ts';
 import { AccountShares, type AccountShare, FairQueue } from './fair-queue.ts';
 import { type Assignment, Lease } from './lease.ts';
 import type { BreakerClock } from './breaker.ts';
-import { canTake, Placement, type PolicyName, isRetry, type RoutedRequest } from './placement.ts';
+import { canTake, Placement, type PolicyName, type RoutedRequest } from './placement.ts';
 import type { PromptBlocks } from './prefix-index.ts';
 import type { ReplicaState, RoutedReplica } from './replica.ts';
 
@@ -132,7 +132,7 @@ export class Dispatcher {
       prompt,
       share,
       assignment,
-      isRetry: isRetry(routed),
+      isRetry: routed.isRetry,
       sinceMs: this.#clock.now(),
       lease: Promise.withResolvers<Lease>(),
     };

@@ -11,7 +11,9 @@ export interface RoutedRequest {
   readonly accountId: string;
   /** Weight of the account's plan. */
   readonly weight: number;
-  /** Errors of earlier attempts, by replica. */
+  /** Whether it was sent to a replica before. It then goes before the other requests of its account. */
+  readonly isRetry: boolean;
+  /** The replicas that it must not be sent to again, with their errors. */
   readonly failures: ReadonlyMap<ReplicaClient, ServiceError>;
   /** Work already charged to the account for earlier attempts, in prompt tokens. */
   readonly charged: number;
@@ -20,11 +22,6 @@ export interface RoutedRequest {
   readonly signal: AbortSignal;
   /** Whether the replica can continue the response. Set only while a response is being continued. */
   readonly suits?: (client: ReplicaClient) => boolean;
-}
-
-/** Whether a replica has already failed on the request. */
-export function isRetry({ failures, suits }: RoutedRequest): boolean {
-  return failures.size > 0 || suits !== undefined;
 }
 
 /** Chooses replicas for the requests of one model. */

@@ -5,7 +5,7 @@ import type { Log } from '../log.ts';
 import { type BreakerClock, WindowCount } from './breaker.ts';
 import { Dispatcher } from './dispatcher.ts';
 import type { Lease } from './lease.ts';
-import { type PolicyName, isRetry, type RoutedRequest } from './placement.ts';
+import type { PolicyName, RoutedRequest } from './placement.ts';
 import { Queue, type QueueEntry, type QueueLimits } from './queue.ts';
 import { RoutedReplica, type ReplicaEntry, type ReplicaSummary } from './replica.ts';
 
@@ -142,7 +142,7 @@ export class ServedModel implements ConfiguredModel {
   /** Sends a request to a replica, when one has room; see `Dispatcher.acquire`. */
   acquire(routed: RoutedRequest): Lease | Promise<Lease> {
     this.#lastUsedMs = this.#clock.now();
-    if (!isRetry(routed)) this.#retries.countRequest(this.#lastUsedMs);
+    if (!routed.isRetry) this.#retries.countRequest(this.#lastUsedMs);
     return this.#dispatcher.acquire(routed);
   }
 

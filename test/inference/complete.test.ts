@@ -163,7 +163,7 @@ test("a request tries each busy replica once, and returns the last one's retry-a
     response.writeHead(503, { 'retry-after': '3' }).end(),
   );
   await using full = await HttpReplica.listen((response) =>
-    response.writeHead(429, { 'retry-after': '7' }).end(),
+    response.writeHead(503, { 'retry-after': '7' }).end(),
   );
   const free = routerTo([busy.client, gone, full.client, client]);
   assert.equal(textOf(await collect(run(free, chat({ text: 'fine' })))), 'fine');
@@ -187,6 +187,34 @@ test('a replica that responds with 429 gets one request until its retry-after ha
     assert.equal(textOf(await collect(run(router, chat({ text: 'fine' })))), 'fine');
   }
   assert.equal(limited.bodies.length, 1);
+});
+
+test('requests that are refused when their only replica begins to limit the rate wait until it accepts them', async () => {
+  const accepted: [ServerResponse, IncomingMessage, Record<string, unknown>][] = [];
+  let refused = 0;
+  await using limited = await HttpReplica.listen((...request) => {
+    if (limited.bodies.length <= 4) return accepted.push(request);
+    if (limited.bodies.length > 24) return respondHello(...request);
+    refused++;
+    return request[0].writeHead(429, { 'retry-after-ms': '20' }).end();
+  });
+  const router = routerTo([limited.client]);
+  const ends = Promise.all(Array.from({ length: 24 }, () => collect(run(router, chat()))));
+  await until(() => refused === 20);
+  for (const request of accepted) respondHello(...request);
+  for (const events of await ends) assert.equal(textOf(events), 'hé 東京');
+  assert.equal(limited.bodies.length, 44);
+  assertReleased(router);
+});
+
+test('a request that gets a 429 from a replica three times is not sent to it again', async () => {
+  await using limited = await HttpReplica.listen((response) =>
+    response.writeHead(429, { 'retry-after-ms': '1' }).end(),
+  );
+  const router = routerTo([limited.client]);
+  assert.ok((await failsWith(run(router, chat()), 'engine_unavailable')) instanceof ReplicaRefused);
+  assert.equal(limited.bodies.length, 3);
+  assertReleased(router);
 });
 
 /** Ways in which a replica fails a request before its first event. */

@@ -68,6 +68,7 @@ function acquire(
     accountId: 'account',
     weight: 1,
     failures: new Map(failed),
+    isRetry: failed.length > 0,
     charged: 0,
     waitedMs: 0,
     signal: NEVER_ABORTED,

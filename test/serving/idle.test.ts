@@ -128,6 +128,7 @@ function idleBed(maxWaitMs = 600_000) {
       accountId: 'x',
       weight: 1,
       failures: new Map(),
+      isRetry: false,
       charged: 0,
       waitedMs: 0,
       signal: new AbortController().signal,
