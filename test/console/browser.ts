@@ -97,10 +97,11 @@ export async function forgetSession({ context, page }: Visitor): Promise<void> {
   await context.clearCookies();
 }
 
-/** Holds back the next response to a POST request to this URL pattern, after the service has sent it. */
+/** Holds back the responses to changes by this method at this URL pattern, after the service has sent them. */
 export async function holdResponse(
   page: Page,
   url: string,
+  method = 'POST',
 ): Promise<{
   /** Resolves when the service has responded. */
   arrived: Promise<void>;
@@ -111,7 +112,7 @@ export async function holdResponse(
   const released = Promise.withResolvers<void>();
   const passed = Promise.withResolvers<void>();
   await page.route(url, async (route) => {
-    if (route.request().method() !== 'POST') return route.continue();
+    if (route.request().method() !== method) return route.continue();
     const response = await route.fetch();
     arrived.resolve();
     await released.promise;

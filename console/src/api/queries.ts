@@ -1,6 +1,7 @@
 import {
   keepPreviousData,
   MutationCache,
+  notifyManager,
   QueryCache,
   QueryClient,
   useInfiniteQuery,
@@ -13,6 +14,9 @@ import {
 } from '@tanstack/react-query';
 import { notify } from '../notify.ts';
 import { ApiError, call, isSessionEnd, type ResponseOf, type Arguments, type Operation } from './client.ts';
+
+// Not in a timer, which the second click of a double click can precede: a button must be disabled by then.
+notifyManager.setScheduler(queueMicrotask);
 
 /** Checks the session after an error that it may explain. */
 function checkSession(error: Error): void {

@@ -12,7 +12,8 @@ interface ConfirmProps {
   /** The verb on the button, never "OK". */
   action: string;
   danger?: boolean;
-  busy?: boolean;
+  /** The request that the action sends. If the question is closed before the response, the request goes on without it. */
+  request?: { isPending: boolean; reset: () => void };
   onConfirm: () => void;
 }
 
@@ -24,11 +25,16 @@ export function Confirm({
   children,
   action,
   danger = true,
-  busy = false,
+  request,
   onConfirm,
 }: ConfirmProps) {
+  const close = () => {
+    // The response must not close another question, which may be open by then.
+    request?.reset();
+    onClose();
+  };
   return (
-    <AlertDialog.Root open={open} onOpenChange={(isOpen) => !isOpen && onClose()}>
+    <AlertDialog.Root open={open} onOpenChange={(isOpen) => !isOpen && close()}>
       <AlertDialog.Portal>
         <AlertDialog.Backdrop className="fixed inset-0 z-40 bg-backdrop" />
         <AlertDialog.Popup className="fixed inset-x-4 top-1/2 z-40 mx-auto max-w-md -translate-y-1/2 rounded-2xl border border-line bg-raised p-5 shadow-popup outline-none sm:p-6">
@@ -39,8 +45,12 @@ export function Confirm({
             {children}
           </AlertDialog.Description>
           <footer className="mt-6 flex flex-wrap justify-end gap-2">
-            <Button onClick={onClose}>Cancel</Button>
-            <Button kind={danger ? 'danger' : 'primary'} busy={busy} onClick={onConfirm}>
+            <Button onClick={close}>Cancel</Button>
+            <Button
+              kind={danger ? 'danger' : 'primary'}
+              busy={request?.isPending ?? false}
+              onClick={onConfirm}
+            >
               {action}
             </Button>
           </footer>

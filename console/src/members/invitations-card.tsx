@@ -100,7 +100,7 @@ export function InvitationsCard({ accountId }: { accountId: string }) {
         onClose={() => setWithdrawn(null)}
         title="Withdraw this invitation?"
         action="Withdraw invitation"
-        busy={withdraw.isPending}
+        request={withdraw}
         onConfirm={() => {
           if (withdrawn !== null)
             withdraw.mutate({ params: { id: withdrawn.id } }, { onSuccess: () => setWithdrawn(null) });

@@ -151,7 +151,7 @@ function ChangeRole({ account, change, onClose }: ChangeRoleProps) {
       title={`Make ${self ? 'yourself' : (member?.user.name ?? '')} ${role === undefined ? '' : ROLES[role].noun}?`}
       action="Change role"
       danger={self}
-      busy={setMember.isPending}
+      request={setMember}
       onConfirm={() => {
         if (change === null) return;
         const params = { id: account.id, user_id: change.member.user.id };
@@ -190,7 +190,7 @@ function RemoveMember({ account, member, onClose }: RemoveMemberProps) {
       onClose={onClose}
       title={self ? `Leave ${account.name}?` : `Remove ${member?.user.name ?? ''}?`}
       action={self ? 'Leave account' : 'Remove member'}
-      busy={remove.isPending}
+      request={remove}
       onConfirm={() => {
         if (member === null) return;
         remove.mutate({ params: { id: account.id, user_id: member.user.id } }, { onSuccess: onClose });

@@ -10,6 +10,7 @@ import { useAccount, type CurrentAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useSession } from '../../state/session.tsx';
+import { useOpening } from '../../components/opening.ts';
 import { useWasTrue } from '../../components/was-true.ts';
 import { KeysCard } from './keys-card.tsx';
 
@@ -40,6 +41,7 @@ function Keys({ account }: { account: CurrentAccount }) {
   const isCreating = query.get('create') !== null;
   const wasCreating = useWasTrue(isCreating);
   const wasOpened = useWasTrue(opened !== null);
+  const opening = useOpening(opened);
   return (
     <Page
       title="API keys"
@@ -82,6 +84,7 @@ function Keys({ account }: { account: CurrentAccount }) {
         )}
         {wasOpened && (
           <KeyDialog
+            key={opening}
             account={account}
             id={opened}
             listed={keys?.find(({ id }) => id === opened)}

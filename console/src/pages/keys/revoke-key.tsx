@@ -26,7 +26,7 @@ export function RevokeKey({ target, onClose }: RevokeKeyProps) {
       onClose={onClose}
       title={`Revoke ${target?.name ?? 'the key'}?`}
       action="Revoke key"
-      busy={revoke.isPending}
+      request={revoke}
       onConfirm={() => {
         if (target !== null) revoke.mutate({ params: { id: target.id } }, { onSuccess: onClose });
       }}

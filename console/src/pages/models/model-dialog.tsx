@@ -109,7 +109,7 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
             model={model}
             open={asking === 'remove'}
             onClose={() => setAsking(null)}
-            busy={remove.isPending}
+            request={remove}
             onRemove={(keepFile) =>
               remove.mutate(
                 { body: { model: id, keep_file: keepFile } },

@@ -83,7 +83,7 @@ function RemoveReplica({ replica, onClose }: { replica: Replica | null; onClose:
       onClose={onClose}
       title={`Remove this replica of ${replica?.model ?? 'the model'}?`}
       action="Remove replica"
-      busy={remove.isPending}
+      request={remove}
       onConfirm={() => {
         if (replica === null) return;
         const { model, name } = replica;

@@ -11,6 +11,7 @@ import { EmptyState, Skeleton } from '../../components/states.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { useSession } from '../../state/session.tsx';
+import { useOpening } from '../../components/opening.ts';
 import { useWasTrue } from '../../components/was-true.ts';
 import { ModelCard } from './model-card.tsx';
 import { ModelCode } from './model-code.tsx';
@@ -41,6 +42,7 @@ export default function ModelsPage() {
   const managed = query.get('model');
   const adding = query.get('add');
   const wasManaged = useWasTrue(user.operator && managed !== null);
+  const opening = useOpening(managed);
   const wasAdding = useWasTrue(user.operator && adding !== null);
   const add = user.operator && (
     <Button
@@ -114,6 +116,7 @@ export default function ModelsPage() {
         )}
         {wasManaged && (
           <ModelDialog
+            key={opening}
             model={models?.find(({ id }) => id === managed) ?? null}
             models={models ?? []}
             atMs={read.dataUpdatedAt}

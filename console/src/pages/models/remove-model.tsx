@@ -1,4 +1,4 @@
-import { useState } from 'react';
+import { useState, type ComponentProps } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Checkbox } from '../../components/choices.tsx';
@@ -18,9 +18,10 @@ export function RemoveModel({
   model,
   open,
   onClose,
-  busy,
+  request,
   onRemove,
-}: ConfirmProps & { busy: boolean; onRemove: (keepFile: boolean) => void }) {
+}: ConfirmProps &
+  Pick<ComponentProps<typeof Confirm>, 'request'> & { onRemove: (keepFile: boolean) => void }) {
   const [keepFile, setKeepFile] = useState(false);
   const { id, deletes_file: deletesFile, size_bytes: size, embedded } = model;
   return (
@@ -29,7 +30,7 @@ export function RemoveModel({
       onClose={onClose}
       title={`Remove ${id}?`}
       action="Remove model"
-      busy={busy}
+      request={request}
       onConfirm={() => onRemove(keepFile)}
     >
       <p>
@@ -66,7 +67,7 @@ export function UnloadModel({ model, open, onClose }: ConfirmProps) {
       title={`Unload ${id}?`}
       action="Unload model"
       danger={false}
-      busy={unload.isPending}
+      request={unload}
       onConfirm={() => unload.mutate({ body: { model: id } }, { onSuccess: onClose })}
     >
       <p>

@@ -1,5 +1,5 @@
 import { Ban, CirclePause, CirclePlay, Ellipsis, Gauge, Pencil } from 'lucide-react';
-import { useState, useEffect, useId, type SubmitEvent } from 'react';
+import { useState, useId, type SubmitEvent } from 'react';
 import type { ApiError } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
@@ -69,22 +69,22 @@ interface ChangeProps {
 /** Renames an account. */
 function RenameAccount({ account, open, onClose }: ChangeProps) {
   const form = useId();
-  const change = useChange(open, ({ name }) => `Account renamed to ${name}`);
+  const { change, close } = useChange(onClose, ({ name }) => `Account renamed to ${name}`);
   return (
     <Dialog
       modal
       open={open}
-      onClose={onClose}
+      onClose={close}
       title={`Rename ${account.name}`}
       hint="The account ID does not change."
-      actions={<FormActions form={form} action="Rename" busy={change.isPending} onCancel={onClose} />}
+      actions={<FormActions form={form} action="Rename" busy={change.isPending} onCancel={close} />}
     >
       <NameForm
         id={form}
         name={account.name}
         error={change.error}
         onSubmit={(name) =>
-          change.mutate({ params: { id: account.id }, body: { name } }, { onSuccess: onClose })
+          change.mutate({ params: { id: account.id }, body: { name } }, { onSuccess: close })
         }
       />
     </Dialog>
@@ -94,42 +94,43 @@ function RenameAccount({ account, open, onClose }: ChangeProps) {
 /** Changes the plan of an account. */
 function ChangePlan({ account, open, onClose }: ChangeProps) {
   const form = useId();
-  const change = useChange(
-    open,
+  const { change, close } = useChange(
+    onClose,
     ({ name, plan }) => `${name} is now on ${plan === null ? 'the default plan' : `plan ${plan}`}`,
   );
   return (
     <Dialog
       modal
       open={open}
-      onClose={onClose}
+      onClose={close}
       title={`Change plan of ${account.name}`}
       hint="Takes effect with the next request. Usage so far counts toward the new limits."
-      actions={<FormActions form={form} action="Change plan" busy={change.isPending} onCancel={onClose} />}
+      actions={<FormActions form={form} action="Change plan" busy={change.isPending} onCancel={close} />}
     >
       <PlanForm
         id={form}
         plan={account.plan}
         error={change.error}
         onSubmit={(plan) =>
-          change.mutate({ params: { id: account.id }, body: { plan } }, { onSuccess: onClose })
+          change.mutate({ params: { id: account.id }, body: { plan } }, { onSuccess: close })
         }
       />
     </Dialog>
   );
 }
 
-function useChange(open: boolean, done: (account: Account) => string) {
+/** `close` also drops the response, which must not close another dialog. */
+function useChange(onClose: () => void, done: (account: Account) => string) {
   const change = useAction('changeAccount', {
     changes: ['getAccount', 'listAccounts', 'listPlans', 'listAudit', 'readLimits', 'getSession'],
     done,
     quiet: true,
   });
-  const { reset } = change;
-  useEffect(() => {
-    if (open) reset();
-  }, [open, reset]);
-  return change;
+  const close = () => {
+    change.reset();
+    onClose();
+  };
+  return { change, close };
 }
 
 interface FormProps {
@@ -221,7 +222,7 @@ function ChangeStatus({ account, to, onClose }: ChangeStatusProps) {
       title={to === null ? '' : QUESTIONS[to](account.name)}
       action={to === null ? '' : ACTIONS[to]}
       danger={to !== 'active'}
-      busy={change.isPending}
+      request={change}
       onConfirm={() => {
         if (to === null) return;
         change.mutate({ params: { id: account.id }, body: { status: to } }, { onSettled: onClose });

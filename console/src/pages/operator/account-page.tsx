@@ -30,7 +30,7 @@ const PARENT = { label: 'Accounts', to: '/operator/accounts' };
 export default function AccountPage() {
   const { id } = useParams<{ id: string }>();
   const account = useRead('getAccount', { params: { id } });
-  if (account.data !== undefined) return <Account account={account.data} />;
+  if (account.data !== undefined) return <Account key={id} account={account.data} />;
   return (
     <Page title="Account" parent={PARENT}>
       <Loaded card query={account}>

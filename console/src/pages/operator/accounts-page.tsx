@@ -265,18 +265,19 @@ function NewAccount({ open, onClose }: { open: boolean; onClose: () => void }) {
     done: ({ name }) => `Account ${name} created`,
     quiet: true,
   });
-  const { reset } = create;
-  useEffect(() => {
-    if (open) reset();
-  }, [open, reset]);
+  const close = () => {
+    // The response must not open the account later.
+    create.reset();
+    onClose();
+  };
   return (
     <Dialog
       modal
       open={open}
-      onClose={onClose}
+      onClose={close}
       title="Create account"
       hint="An account owns API keys. You can invite its owner in the next step."
-      actions={<FormActions form={form} action="Create account" busy={create.isPending} onCancel={onClose} />}
+      actions={<FormActions form={form} action="Create account" busy={create.isPending} onCancel={close} />}
     >
       <AccountForm
         id={form}

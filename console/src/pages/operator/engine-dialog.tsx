@@ -208,7 +208,7 @@ function DrainReplica({ engine, open, onClose }: DrainReplicaProps) {
       onClose={onClose}
       title={`Drain this replica of ${model}?`}
       action="Drain replica"
-      busy={drain.isPending}
+      request={drain}
       onConfirm={() => drain.mutate({ body: { model, name } }, { onSuccess: onClose })}
     >
       <p>
@@ -246,7 +246,7 @@ function RestartEngine({ engine, open, onClose }: RestartEngineProps) {
       onClose={onClose}
       title={`Restart the engine of ${model}?`}
       action="Restart engine"
-      busy={restart.isPending}
+      request={restart}
       onConfirm={() => restart.mutate({ body: { model, name } }, { onSuccess: onClose })}
     >
       <p>

@@ -1,6 +1,7 @@
 import { Cpu } from 'lucide-react';
 import { useRead } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
+import { useOpening } from '../../components/opening.ts';
 import { Page } from '../../components/page.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState } from '../../components/states.tsx';
@@ -18,6 +19,7 @@ export default function EnginesPage() {
   const engines = useRead('listEngines', undefined, { everyMs: EVERY_MS });
   const [query, change] = useQueryState();
   const open = query.get('engine');
+  const opening = useOpening(open);
   const show = (engine: Engine) => change({ engine: keyOfEngine(engine) });
   return (
     <Page wide title="Engines" hint="Status and load of every replica" actions={<Live query={engines} />}>
@@ -44,6 +46,7 @@ export default function EnginesPage() {
         </Loaded>
       </Card>
       <EngineDialog
+        key={opening}
         engine={engines.data?.data.find((engine) => keyOfEngine(engine) === open) ?? null}
         onClose={() => change({ engine: null })}
       />

@@ -223,7 +223,7 @@ function UserChange({ change, onClose }: { change: Change | null; onClose: () =>
       title={change === null ? '' : titleOf(change)}
       action={change === null ? '' : ACTIONS[change.kind]}
       danger={change?.kind !== 'make_operator' || !change.user.email_verified}
-      busy={changeUser.isPending || deleteUser.isPending}
+      request={change?.kind === 'delete' ? deleteUser : changeUser}
       onConfirm={() => change !== null && run(change)}
     >
       {change !== null && meaningOf(change, change.user.id === self.id)}

@@ -82,7 +82,13 @@ export function SendOrStop({
   const isRunning = useIsRunning();
   if (isRunning) {
     return (
-      <Button icon={<Square className="size-3.5 fill-current" aria-hidden="true" />} onClick={stop}>
+      <Button
+        icon={<Square className="size-3.5 fill-current" aria-hidden="true" />}
+        onClick={(event) => {
+          // The second click of a double click on Send, which was in the same place.
+          if (event.detail !== 2) stop();
+        }}
+      >
         Stop
         <Keys>Esc</Keys>
       </Button>

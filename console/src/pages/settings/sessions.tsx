@@ -47,7 +47,7 @@ export function Sessions() {
         onClose={() => setAsking(false)}
         title={others === 1 ? 'Sign out the other session?' : `Sign out ${others} other sessions?`}
         action="Sign out"
-        busy={endOthers.isPending}
+        request={endOthers}
         onConfirm={() => endOthers.mutate(undefined, { onSuccess: () => setAsking(false) })}
       >
         <p>You stay signed in on this device only.</p>
@@ -110,7 +110,7 @@ function Line({ session }: { session: Session }) {
         onClose={() => setAsking(false)}
         title={`Sign out ${device.label}?`}
         action="Sign out"
-        busy={end.isPending}
+        request={end}
         onConfirm={() => end.mutate({ params: { id } }, { onSuccess: () => setAsking(false) })}
       >
         <p>You have to sign in again on that device.</p>
