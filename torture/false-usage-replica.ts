@@ -3,7 +3,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import { FALSE_USAGE_MODEL, RETRY_AFTER_MS } from './configuration.ts';
 import { FALSE_USAGES, parseScript, type FalseUsage, type ReplicaScript } from './false-usage.ts';
 
-const CONTEXT_TOKENS = 4096;
+const CONTEXT_TOKENS = 65_536;
 
 /** The fields of requests that the replica reads. */
 interface RequestBody {

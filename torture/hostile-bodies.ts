@@ -9,8 +9,8 @@ const LONGEST_REFUSAL_MS = 10_000;
 const SLOW = 8;
 const MANY = 12;
 
-/** A response larger than the socket buffers. */
-const UNREAD = { words: 300, wordBytes: 32_768 };
+/** A response larger than the socket buffers. The service ends streams with more than 256 characters per token. */
+const UNREAD = { words: 60_000, wordBytes: 160 };
 
 const MODEL = JSON.stringify(FALSE_USAGE_MODEL);
 
