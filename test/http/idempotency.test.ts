@@ -538,7 +538,7 @@ ${rest}
   }
 
   body(fields: object = {}): object {
-    return { model: MODEL, messages: [{ role: 'user', content: 'Count.' }], max_tokens: 100, ...fields };
+    return { model: MODEL, messages: [{ role: 'user', content: 'Count.' }], max_tokens: 100_000, ...fields };
   }
 
   async open(idempotencyKey: string, sent: Sent = {}): Promise<Wire> {
