@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import type { KeyClock } from '../src/accounts/keys.ts';
-import type { EngineHealth } from '../src/engine/engine.ts';
+import type { ReplicaHealth } from '../src/engine/engine.ts';
 import type { PasswordHasher } from '../src/identity/password.ts';
 import { isReady } from '../src/routing/readiness.ts';
 import type { Service } from '../src/service.ts';
@@ -320,7 +320,7 @@ export function chat(content: string, fields: object = {}): object {
 }
 
 /** Returns the health of the first embedded engine. */
-export function engineHealth({ service }: TestService): Promise<EngineHealth> {
+export function engineHealth({ service }: TestService): Promise<ReplicaHealth> {
   const [model] = service.embeddedReplicas;
   if (!model) throw new Error('no model is embedded');
   return model.client.health(AbortSignal.timeout(5000));

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { LocalEngineHealth } from '../../src/engine/engine.ts';
+import type { EngineHealth } from '../../src/engine/engine.ts';
 import { freePort } from '../../test/server-process.ts';
 import { startPeer, type Server } from '../servers.ts';
 
@@ -34,7 +34,7 @@ export class EnginePool implements AsyncDisposable {
   /** Returns the share of all prompt tokens that were cached. */
   async cachedShare(): Promise<number> {
     const all = await this.#health();
-    const sum = (read: (health: LocalEngineHealth) => number | null) =>
+    const sum = (read: (health: EngineHealth) => number | null) =>
       all.reduce((total, health) => total + (read(health) ?? 0), 0);
     return sum((health) => health.cachedTokens) / sum((health) => health.promptTokens);
   }
@@ -61,11 +61,11 @@ export class EnginePool implements AsyncDisposable {
     if (mean >= 1) this.#imbalances.push(Math.max(...loads) / mean);
   }
 
-  #health(): Promise<LocalEngineHealth[]> {
+  #health(): Promise<EngineHealth[]> {
     return Promise.all(
       this.urls.map(async (url) => {
         const response = await fetch(`${url}/counts`);
-        return (await response.json()) as LocalEngineHealth; // From `engines.ts`.
+        return (await response.json()) as EngineHealth; // From `engines.ts`.
       }),
     );
   }

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import { isPort, PORT_FORM } from '../config/address.ts';
-import type { LocalEngine } from '../engine/engine.ts';
+import type { Engine } from '../engine/engine.ts';
 import type { ScriptedOptions } from '../engine/scripted/options.ts';
 import { becomeEngineProcess } from '../engine/engine-process.ts';
 import { serveEngine, type EngineServerOptions } from '../engine/server.ts';
@@ -123,7 +123,7 @@ function withServeOptions(command: Command): Command {
  * Starts the server and prints its address. After SIGTERM or SIGINT, lets running requests finish, then exits with 0.
  */
 async function serve(
-  engine: LocalEngine,
+  engine: Engine,
   flags: ServeFlags,
   more: Pick<EngineServerOptions, 'beforeResponse'>,
 ): Promise<void> {

@@ -3,7 +3,7 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { GenerationRequest } from '../generation.ts';
 import { openLog, type Log, type LogLevel } from '../log.ts';
-import type { EngineReport, LocalEngine } from './engine.ts';
+import type { EngineReport, Engine } from './engine.ts';
 import { serveEngine } from './server.ts';
 
 /** The only argument of an engine's program, in JSON. */
@@ -17,7 +17,7 @@ export interface ChildSettings<EngineOptions> {
 
 /** An engine that is loaded and warmed up. */
 export interface LoadedEngine extends AsyncDisposable {
-  engine: LocalEngine;
+  engine: Engine;
   slots: number;
   /** The hardware that the engine uses, for the log. */
   backend: string;

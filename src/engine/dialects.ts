@@ -1,7 +1,7 @@
 import type { Dialect, GenerationRequest } from '../generation.ts';
 import { asList, jsonObject, type JsonObject } from '../openai/values.ts';
 import { readCount } from '../openai/usage.ts';
-import type { EngineDescription, EngineHealth } from './engine.ts';
+import type { ModelDescription, ReplicaHealth } from './engine.ts';
 import type { GaugeSource } from './replica-report.ts';
 
 /** The properties of a replica type, except request fields (`openai/fields.ts`). */
@@ -44,7 +44,7 @@ export interface DialectTraits {
   gauges: GaugeSource | null;
   /** Paths to request in order until one reports the context length. */
   describePaths: readonly string[];
-  readDescription(body: JsonObject, model: string): Partial<EngineDescription>;
+  readDescription(body: JsonObject, model: string): Partial<ModelDescription>;
 }
 
 /** Times in milliseconds. */
@@ -234,7 +234,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
 };
 
 /** Reads the response of `GET /health`. Only Sluice reports more than the status there. */
-export function readHealth(body: JsonObject): EngineHealth {
+export function readHealth(body: JsonObject): ReplicaHealth {
   return {
     slots: readCount(body['slots']),
     slotsInUse: readCount(body['slotsInUse']),

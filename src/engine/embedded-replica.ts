@@ -7,7 +7,7 @@ import { scriptedOptions } from '../models/source.ts';
 import type { ChildSettings } from './child.ts';
 import { embeddedName } from '../config/model.ts';
 import { HttpReplicaClient } from './replica-client.ts';
-import type { ReplicaClient, EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
+import type { ReplicaClient, ModelDescription, EngineState, ReplicaCapacity } from './engine.ts';
 import type { LlamaOptions } from './llama/load-model.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './scripted/options.ts';
 import { EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
@@ -50,7 +50,7 @@ export class EmbeddedReplica implements AsyncDisposable {
   /** Resolves when the engine of the previous run has exited. */
   #exited = Promise.resolve();
   /** The description that `sleep` has kept, for use until the engine is ready again; null if there is none. */
-  #idleDescription: EngineDescription | null = null;
+  #idleDescription: ModelDescription | null = null;
   /** Number of engine starts in previous runs. */
   #earlierStarts = 0;
 
@@ -85,7 +85,7 @@ export class EmbeddedReplica implements AsyncDisposable {
   }
 
   /** The engine's model; null until the engine has been ready once, and while the model is unloaded. */
-  get description(): EngineDescription | null {
+  get description(): ModelDescription | null {
     return this.#supervisor?.description ?? this.#idleDescription;
   }
 

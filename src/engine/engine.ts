@@ -3,21 +3,21 @@ import type { Dialect, GenerationEvent, GenerationRequest, RecommendedSampling }
 import { ServiceError } from '../errors.ts';
 
 /** A replica's description of its model. Fields are null if they are not reported. */
-export interface EngineDescription {
+export interface ModelDescription {
   /** Maximum tokens of a request, prompt and completion together. */
   contextTokens: number | null;
   maxCompletionTokens: number | null;
   quantization: string | null;
   tokenizer: string | null;
   instructType: string | null;
-  /** Number of requests that the server can process at the same time. Absent if `EngineHealth.slots` has it instead. */
+  /** Number of requests that the server can process at the same time. Absent if `ReplicaHealth.slots` has it instead. */
   slots?: number | null;
   /** Absent if the engine cannot report it. */
   recommendedSampling?: RecommendedSampling | null;
 }
 
 /** A replica's health. Fields are null if they are not reported. */
-export interface EngineHealth {
+export interface ReplicaHealth {
   slots: number | null;
   slotsInUse: number | null;
   /** Requests that wait for a slot in the engine. */
@@ -34,8 +34,8 @@ export interface EngineHealth {
   memoryBytes: number | null;
 }
 
-/** The values that limit how many requests a replica can take; see `EngineHealth`. */
-export type ReplicaCapacity = Pick<EngineHealth, 'slots' | 'slotsInUse' | 'queued'>;
+/** The values that limit how many requests a replica can take; see `ReplicaHealth`. */
+export type ReplicaCapacity = Pick<ReplicaHealth, 'slots' | 'slotsInUse' | 'queued'>;
 
 /**
  * `sent` is the first event of servers that do not report when a request gets a slot. It means that the request was
@@ -57,30 +57,30 @@ export interface ReplicaClient {
   readonly model: string;
   generate(request: GenerationRequest, signal: AbortSignal): AsyncIterable<ReplicaEvent>;
   /** Rejects if the replica is unhealthy. */
-  health(signal: AbortSignal): Promise<EngineHealth>;
-  describe(signal: AbortSignal): Promise<EngineDescription>;
+  health(signal: AbortSignal): Promise<ReplicaHealth>;
+  describe(signal: AbortSignal): Promise<ModelDescription>;
   [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** An engine inside its own process, served by `server.ts`. Events, errors and signals are as in `ReplicaClient`. */
-export interface LocalEngine {
+export interface Engine {
   /** Yields `started` only when the request has a slot and its prompt fits. `signal` belongs to this request. */
   generate(
     request: GenerationRequest,
     signal: AbortSignal,
   ): AsyncIterable<GenerationEvent> | Promise<AsyncIterable<GenerationEvent>>;
-  health(): LocalEngineHealth;
-  describe(): EngineDescription;
+  health(): EngineHealth;
+  describe(): ModelDescription;
 }
 
 /** The health of an engine, as it reports it itself. */
-export interface LocalEngineHealth extends Omit<EngineHealth, 'memoryBytes'> {
+export interface EngineHealth extends Omit<ReplicaHealth, 'memoryBytes'> {
   /** Median duration of the last 100 steps, in milliseconds; 0 before the first. */
   medianStepMs: number;
 }
 
 /** The response body of an engine's `GET /health`. */
-export interface EngineHealthBody extends LocalEngineHealth {
+export interface EngineHealthBody extends EngineHealth {
   /** The version of the engine protocol. */
   protocol: number;
   memoryBytes: number;
@@ -90,7 +90,7 @@ export interface EngineHealthBody extends LocalEngineHealth {
 export type EngineReport =
   | { event: 'loading'; fraction: number }
   /** Loaded, warmed up, and listening. */
-  | { event: 'ready'; description: EngineDescription; slots: number; backend: string }
+  | { event: 'ready'; description: ModelDescription; slots: number; backend: string }
   /** The process exits after this line. `retry`: whether a restart could help. */
   | { event: 'failed'; reason: string; retry: boolean };
 

@@ -3,7 +3,7 @@ import type { NamedReplica, ReplicaConfig } from '../config/model.ts';
 import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
-import type { EngineDescription, EngineState, ReplicaCapacity } from './engine.ts';
+import type { ModelDescription, EngineState, ReplicaCapacity } from './engine.ts';
 import { DIALECT_TRAITS, type HealthCheck } from './dialects.ts';
 import { type Gauges, HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 import { HttpReplicaClient } from './replica-client.ts';
@@ -59,7 +59,7 @@ export class RemoteReplica implements AsyncDisposable {
   readonly #log: Log;
   readonly #healthCheck: HealthCheck;
   #state: EngineState = { state: 'loading', fraction: 0 };
-  #description: EngineDescription | null = null;
+  #description: ModelDescription | null = null;
   readonly #health = new HealthHistory();
   /** Null: not reported. */
   #gauges: Gauges | null = null;
@@ -90,7 +90,7 @@ export class RemoteReplica implements AsyncDisposable {
   }
 
   /** The replica's model; null until the replica is healthy for the first time. */
-  get description(): EngineDescription | null {
+  get description(): ModelDescription | null {
     return this.#description;
   }
 

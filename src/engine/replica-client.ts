@@ -17,8 +17,8 @@ import { DIALECT_TRAITS, readHealth, replicaAddress, type ReplicaAddress } from 
 import {
   ReplicaRefused,
   type ReplicaClient,
-  type EngineDescription,
-  type EngineHealth,
+  type ModelDescription,
+  type ReplicaHealth,
   type ReplicaEvent,
 } from './engine.ts';
 import { checkEngineVersion, engineRequest, EVENT_FRAMES, GENERATE_PATH } from './engine-protocol.ts';
@@ -193,7 +193,7 @@ export class HttpReplicaClient implements ReplicaClient {
     throw noResponse(new Error(`${path} returned status ${response.status}`));
   }
 
-  async health(signal: AbortSignal): Promise<EngineHealth> {
+  async health(signal: AbortSignal): Promise<ReplicaHealth> {
     const { path } = this.#streams.traits.healthCheck;
     if (path === '/v1/models') return await this.#checkModels(path, signal);
     const { status, body } = await this.#fetchObject(path, signal);
@@ -221,7 +221,7 @@ export class HttpReplicaClient implements ReplicaClient {
    * Checks a server without `/health`. Accepts responses such as 403 and 404, because the list of models may be missing
    * or not allowed for this key.
    */
-  async #checkModels(path: string, signal: AbortSignal): Promise<EngineHealth> {
+  async #checkModels(path: string, signal: AbortSignal): Promise<ReplicaHealth> {
     const { statusCode: status, body } = await this.#request(path, signal);
     await body.dump({ limit: MAX_METADATA_CHARACTERS, signal });
     if (status === 401) throw new ReplicaRefused(new Error('the server refused the API key with status 401'));
@@ -247,10 +247,10 @@ export class HttpReplicaClient implements ReplicaClient {
   }
 
   /** Rejects if the server cannot be asked for the context length now, and it is not configured. */
-  async describe(signal: AbortSignal): Promise<EngineDescription> {
+  async describe(signal: AbortSignal): Promise<ModelDescription> {
     const { traits } = this.#streams;
     let failure: ReplicaRefused | null = null;
-    let description: EngineDescription = {
+    let description: ModelDescription = {
       contextTokens: null,
       maxCompletionTokens: null,
       quantization: null,

@@ -1,8 +1,8 @@
-import type { EngineHealth } from './engine.ts';
+import type { ReplicaHealth } from './engine.ts';
 
 /** Details of a replica for operators. Fields are null if they are not reported or if the replica is not ready. */
 export interface ReplicaReport {
-  health: EngineHealth | null;
+  health: ReplicaHealth | null;
   /** Generation speed in the last seconds. */
   tokensPerSecond: number | null;
   /** Restarts of an embedded engine's process; null for a remote replica, or if the process was never started. */
@@ -27,18 +27,18 @@ const WINDOW_MS = 5000;
 interface Sample {
   /** Milliseconds on the monotonic clock. */
   atMs: number;
-  health: EngineHealth;
+  health: ReplicaHealth;
 }
 
 /** The health of a replica in the last seconds. */
 export class HealthHistory {
   #samples: Sample[] = [];
 
-  get last(): EngineHealth | null {
+  get last(): ReplicaHealth | null {
     return this.#samples.at(-1)?.health ?? null;
   }
 
-  add(health: EngineHealth, atMs = performance.now()): void {
+  add(health: ReplicaHealth, atMs = performance.now()): void {
     // The window starts at the newest sample that is old enough.
     const start = this.#samples.findLastIndex((sample) => atMs - sample.atMs >= WINDOW_MS);
     this.#samples = [...this.#samples.slice(Math.max(0, start)), { atMs, health }];
@@ -63,7 +63,7 @@ export class HealthHistory {
 
 /** The load that a server reports in Prometheus' text format. */
 export type Gauges = Pick<
-  EngineHealth,
+  ReplicaHealth,
   'slotsInUse' | 'queued' | 'cacheUsage' | 'promptTokens' | 'completionTokens'
 >;
 

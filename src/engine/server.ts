@@ -8,7 +8,7 @@ import { jsonBody } from '../openai/json-thread.ts';
 import type { Secret } from '../secret.ts';
 import { EventStream, WriteQueue, type EventStreamOptions } from '../event-stream.ts';
 import { errorBody } from '../openai/error-body.ts';
-import type { EngineHealthBody, LocalEngine } from './engine.ts';
+import type { EngineHealthBody, Engine } from './engine.ts';
 import {
   ENGINE_PROTOCOL,
   GENERATE_PATH,
@@ -49,7 +49,7 @@ export interface EngineServer {
 
 /** Serves an engine to services over HTTP: generations, the model, health. Rejects if it cannot listen. */
 export async function serveEngine(
-  engine: LocalEngine,
+  engine: Engine,
   listen: ListenAddress,
   options: EngineServerOptions,
 ): Promise<EngineServer> {
@@ -76,14 +76,14 @@ const CONNECTION_LIMITS = { requestMs: 60_000, stallMs: 60_000, idleMs: 75_000 }
 const DEFAULT_MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 class RequestHandler {
-  readonly #engine: LocalEngine;
+  readonly #engine: Engine;
   readonly #options: EngineServerOptions;
   readonly #keyHash: Buffer | null;
   readonly #maxBodyBytes: number;
   readonly #responder: Responder;
   #closing: Server | null = null;
 
-  constructor(engine: LocalEngine, listen: ListenAddress, options: EngineServerOptions) {
+  constructor(engine: Engine, listen: ListenAddress, options: EngineServerOptions) {
     const apiKey = 'apiKey' in listen ? listen.apiKey : undefined;
     this.#engine = engine;
     this.#options = options;
@@ -216,7 +216,7 @@ const MAX_TEXT = 65_536;
 
 /** Writes the responses to generation requests. */
 class Responder {
-  readonly #engine: LocalEngine;
+  readonly #engine: Engine;
   readonly #log: Log;
   readonly #writes = new WriteQueue();
   /** With the keep-alive frames, a service can distinguish a long prefill from a stuck engine. */
@@ -228,7 +228,7 @@ class Responder {
     keepAlive: KEEP_ALIVE_FRAME,
   };
 
-  constructor(engine: LocalEngine, log: Log) {
+  constructor(engine: Engine, log: Log) {
     this.#engine = engine;
     this.#log = log;
   }

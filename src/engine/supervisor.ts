@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { logLineOf, type Log } from '../log.ts';
 import type {
-  EngineDescription,
+  ModelDescription,
   EngineReport,
   EngineState,
   EngineHealthBody,
@@ -59,7 +59,7 @@ export class Supervisor implements AsyncDisposable {
   readonly #options: SupervisorOptions;
   readonly #log: Log;
   #state: EngineState = { state: 'loading', fraction: 0 };
-  #description: EngineDescription | null = null;
+  #description: ModelDescription | null = null;
   #child: ChildProcess | null = null;
   /** Crashes since the last recovery. */
   #crashes = 0;
@@ -89,7 +89,7 @@ export class Supervisor implements AsyncDisposable {
   }
 
   /** The engine's model; null until the engine has been ready once. */
-  get description(): EngineDescription | null {
+  get description(): ModelDescription | null {
     return this.#description;
   }
 

@@ -1,5 +1,5 @@
 import type { ModelConfig } from '../config/schema.ts';
-import type { EngineDescription } from '../engine/engine.ts';
+import type { ModelDescription } from '../engine/engine.ts';
 import type { ModelCard } from '../generation.ts';
 
 /**
@@ -11,7 +11,7 @@ import type { ModelCard } from '../generation.ts';
  */
 function cardOf(
   config: ModelConfig,
-  descriptions: readonly EngineDescription[],
+  descriptions: readonly ModelDescription[],
   created: number,
 ): ModelCard | null {
   const contextTokens = smallest([config.contextTokens, ...descriptions.map((each) => each.contextTokens)]);
@@ -21,7 +21,7 @@ function cardOf(
     contextTokens,
     ...descriptions.map((each) => each.maxCompletionTokens),
   ]);
-  const first = <Key extends keyof EngineDescription>(key: Key) =>
+  const first = <Key extends keyof ModelDescription>(key: Key) =>
     descriptions.find((each) => each[key] !== null)?.[key] ?? null;
   return {
     id: config.id,
@@ -48,10 +48,10 @@ function cardOf(
 /** Returns a function that returns the current card. Cached, because every request reads it. */
 export function cardSource(
   config: ModelConfig,
-  replicas: readonly { readonly description: EngineDescription | null }[],
+  replicas: readonly { readonly description: ModelDescription | null }[],
   created: () => number,
 ): () => ModelCard | null {
-  let known: (EngineDescription | null)[] | null = null;
+  let known: (ModelDescription | null)[] | null = null;
   let card: ModelCard | null = null;
   return () => {
     if (

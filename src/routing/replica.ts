@@ -6,7 +6,7 @@ import type { Log } from '../log.ts';
 import { CircuitBreaker, type BreakerClock, type BreakerPause } from './breaker.ts';
 import { PrefixIndex } from './prefix-index.ts';
 
-/** The client and the state of one server of a model. */
+/** The client and the state of a replica. */
 export interface ReplicaEntry {
   client: ReplicaClient;
   /** Called for every request, so it must be fast. */

@@ -8,7 +8,7 @@ import { scriptedOptions } from '../models/source.ts';
 import type { ModelStore } from '../models/store.ts';
 
 /** A loaded model, which could be unloaded. */
-export interface LoadedEngine {
+export interface LoadedModel {
   id: string;
   memoryBytes: number;
 }
@@ -22,7 +22,7 @@ export async function checkFit(
   id: string,
   engine: EngineConfig,
   store: ModelStore,
-  loaded: readonly LoadedEngine[],
+  loaded: readonly LoadedModel[],
 ): Promise<void> {
   if (hasGpuPackage() && engine.gpuLayers !== 0) return;
   const model = await plannedOf(id, engine, store);
@@ -88,10 +88,10 @@ function doesNotFit(
   id: string,
   needed: number,
   available: number,
-  loaded: readonly LoadedEngine[],
+  loaded: readonly LoadedModel[],
 ): ServiceError {
   const others = loaded
-    .filter((engine) => available + engine.memoryBytes >= needed)
+    .filter((model) => available + model.memoryBytes >= needed)
     .toSorted((a, b) => a.memoryBytes - b.memoryBytes)
     .slice(0, MAX_SUGGESTED);
   const smaller = CATALOG.filter((model) => catalogMemory(model, available) <= available)
@@ -115,6 +115,6 @@ function doesNotFit(
   );
 }
 
-const nameWithMemory = ({ id, memoryBytes }: LoadedEngine): string => `\`${id}\` (${megabytes(memoryBytes)})`;
+const nameWithMemory = ({ id, memoryBytes }: LoadedModel): string => `\`${id}\` (${megabytes(memoryBytes)})`;
 
 const megabytes = (bytes: number): string => `${Math.round(bytes / 1e6).toLocaleString('en-US')} MB`;

@@ -16,7 +16,7 @@ import {
   ModelTable,
   type StoredModel,
 } from './model-table.ts';
-import { checkFit, readCatalog, type CatalogState, type LoadedEngine } from './memory-fit.ts';
+import { checkFit, readCatalog, type CatalogState, type LoadedModel } from './memory-fit.ts';
 import {
   managedPath,
   ModelDetailsReader,
@@ -354,7 +354,7 @@ export class Models implements AsyncDisposable {
   async #checkFit({ id, engine }: ModelConfig): Promise<void> {
     // An engine that is stopping still has its memory.
     await this.#closed();
-    const loaded = [...this.#served].flatMap(([other, { entry }]): LoadedEngine[] => {
+    const loaded = [...this.#served].flatMap(([other, { entry }]): LoadedModel[] => {
       const memoryBytes = entry.kind === 'embedded' ? entry.replica.report().health?.memoryBytes : null;
       return memoryBytes && other !== id ? [{ id: other, memoryBytes }] : [];
     });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { EngineHealth } from '../../src/engine/engine.ts';
+import type { ReplicaHealth } from '../../src/engine/engine.ts';
 import { HealthHistory } from '../../src/engine/replica-report.ts';
 
-const health = (completionTokens: number | null): EngineHealth => ({
+const health = (completionTokens: number | null): ReplicaHealth => ({
   slots: 1,
   slotsInUse: 1,
   queued: 0,

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { Agent } from 'undici';
 import { NO_USAGE, type GenerationEvent, type GenerationRequest } from '../../src/generation.ts';
-import type { LocalEngine } from '../../src/engine/engine.ts';
+import type { Engine } from '../../src/engine/engine.ts';
 import {
   ENGINE_PROTOCOL,
   engineRequest,
@@ -276,7 +276,7 @@ describe('the server of an engine', () => {
 });
 
 async function serve(
-  local: LocalEngine,
+  local: Engine,
   more: Partial<typeof options & { bodyBytes: number }> = {},
   apiKey?: Secret,
 ): Promise<EngineServer & AsyncDisposable> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ModelConfig } from '../../src/config/schema.ts';
-import type { EngineDescription } from '../../src/engine/engine.ts';
+import type { ModelDescription } from '../../src/engine/engine.ts';
 import { cardSource } from '../../src/routing/card.ts';
 
 const CONFIG = {
@@ -10,7 +10,7 @@ const CONFIG = {
   pricing: { prompt: '0.10', completion: '0.20' },
 } as ModelConfig;
 
-function describing(fields: Partial<EngineDescription>): EngineDescription {
+function describing(fields: Partial<ModelDescription>): ModelDescription {
   return {
     contextTokens: null,
     maxCompletionTokens: null,
@@ -22,7 +22,7 @@ function describing(fields: Partial<EngineDescription>): EngineDescription {
 }
 
 test('a model is not listed until its context is known', () => {
-  const replica: { description: EngineDescription | null } = { description: null };
+  const replica: { description: ModelDescription | null } = { description: null };
   const card = cardSource(CONFIG, [replica], () => 0);
   assert.equal(card(), null);
   replica.description = describing({ quantization: 'Q4_K_M' });

@@ -200,10 +200,10 @@ for (const kind of testDatabases()) {
       const away = { url: 'http://127.0.0.1:9', dialect: 'vllm' };
       const drained = async () => {
         const { data } = await management.call('GET', '/api/engines');
-        const engines = (data as Contract['listEngines']['response']['data']).filter(
+        const replicas = (data as Contract['listEngines']['response']['data']).filter(
           ({ model }) => model === SECOND,
         );
-        return engines.flatMap((engine) => (engine.drained ? engine.name : []));
+        return replicas.flatMap((replica) => (replica.drained ? replica.name : []));
       };
       const drain = (name: string) =>
         management.call('POST', '/api/engines/drain', { model: SECOND, name: `${SECOND}${name}` });

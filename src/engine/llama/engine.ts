@@ -10,7 +10,7 @@ import {
   echoedPrompts,
 } from '../../generation.ts';
 import type { Log } from '../../log.ts';
-import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
+import type { ModelDescription, Engine, EngineHealth } from '../engine.ts';
 import { ChoiceOutput, type ChoiceOutputOptions } from './choice-output.ts';
 import { type GrammarField, Job, JobChoice, type JobChoiceOptions } from './job.ts';
 import { GrammarCache } from './grammar.ts';
@@ -28,7 +28,7 @@ import type { PromptReasoning } from './tool-calls/reasoning.ts';
  * llama.cpp in this process: one model, one context, one slot per running choice. Set `UV_THREADPOOL_SIZE` to 1:
  * decodes are a quarter faster if they all run on the same thread.
  */
-export class LlamaEngine implements LocalEngine, AsyncDisposable {
+export class LlamaEngine implements Engine, AsyncDisposable {
   /** For the log: `cuda`, `metal`, `vulkan` or `cpu`, with the number of threads or of layers on the GPU. */
   readonly backend: string;
   readonly slots: number;
@@ -90,11 +90,11 @@ export class LlamaEngine implements LocalEngine, AsyncDisposable {
     return job.outbox;
   }
 
-  health(): LocalEngineHealth {
+  health(): EngineHealth {
     return this.#scheduler.health();
   }
 
-  describe(): EngineDescription {
+  describe(): ModelDescription {
     const { context, info, template } = this.#loaded;
     return {
       contextTokens: context.slotTokens,

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
-import type { LocalEngineHealth } from '../engine.ts';
+import type { EngineHealth } from '../engine.ts';
 import type { NativeContext, NativeModel } from './binding.ts';
 import type { GrammarField, Job, JobChoice } from './job.ts';
 import { LogprobReader } from './logprobs.ts';
@@ -77,7 +77,7 @@ export class Scheduler {
     return this.#queue.length;
   }
 
-  health(): LocalEngineHealth {
+  health(): EngineHealth {
     const waiting = new Set(this.#queue.map((choice) => choice.job).filter((job) => !job.started));
     return {
       slots: this.#slots.length,

@@ -11,7 +11,7 @@ import {
   type GenerationKind,
   promptTexts,
 } from '../../generation.ts';
-import type { EngineDescription, LocalEngine, LocalEngineHealth } from '../engine.ts';
+import type { ModelDescription, Engine, EngineHealth } from '../engine.ts';
 import {
   planCompletions,
   tokenId,
@@ -31,7 +31,7 @@ const MAX_BURST_TOKENS = 16;
  * probabilities, JSON formats, tool calls and reasoning, and the faults that a directive in the request asks for
  * (`scripted:{…}`, see `Directive`).
  */
-export class ScriptedEngine implements LocalEngine {
+export class ScriptedEngine implements Engine {
   readonly #options: ScriptedOptions;
   readonly #slots: SlotQueue;
   /** Limits prompt processing to one request at a time. */
@@ -90,7 +90,7 @@ export class ScriptedEngine implements LocalEngine {
     return this.#heldTokens === 0 ? 0 : Math.min(1, this.#heldTokens / this.#options.cacheTokens);
   }
 
-  health(): LocalEngineHealth {
+  health(): EngineHealth {
     const { slots, tokenMs } = this.#options;
     const { inUse, queued } = this.#slots;
     const stuckMs = this.#stuckSinceMs === null ? 0 : performance.now() - this.#stuckSinceMs;
@@ -104,7 +104,7 @@ export class ScriptedEngine implements LocalEngine {
     };
   }
 
-  describe(): EngineDescription {
+  describe(): ModelDescription {
     return {
       contextTokens: this.#options.contextTokens,
       maxCompletionTokens: this.#options.contextTokens,

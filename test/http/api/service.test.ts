@@ -44,7 +44,7 @@ for (const kind of testDatabases()) {
     after(() => disposal.disposeAsync());
 
     // The other tests of the API compare responses with their schemas.
-    const engines = async () =>
+    const replicas = async () =>
       (await management.call('GET', '/api/engines')) as unknown as ResponseOf<'listEngines'>;
     const models = async (key: string) => {
       const headers = { authorization: `Bearer ${key}` };
@@ -107,7 +107,7 @@ for (const kind of testDatabases()) {
     });
 
     test('an engine reports its load and totals', async () => {
-      const [idle, remote] = (await engines()).data;
+      const [idle, remote] = (await replicas()).data;
       assert.deepEqual(
         [idle?.model, idle?.dialect, idle?.restarts, idle?.backend, idle?.in_flight],
         [MODEL, 'sluice', 0, 'scripted', 0],
@@ -125,8 +125,8 @@ for (const kind of testDatabases()) {
         signal: stop.signal,
       });
       assert.equal(response.status, 200);
-      await until(async () => ((await engines()).data[0]?.tokens_per_second ?? 0) > 0);
-      const [busy] = (await engines()).data;
+      await until(async () => ((await replicas()).data[0]?.tokens_per_second ?? 0) > 0);
+      const [busy] = (await replicas()).data;
       assert.deepEqual([busy?.in_flight, busy?.slots, busy?.slots_in_use, busy?.queued], [1, 2, 1, 0]);
       assert.ok((busy?.completion_tokens ?? 0) > 0 && (busy?.prompt_tokens ?? 0) > 0);
       assert.equal(busy?.cached_tokens, 0);
@@ -139,23 +139,23 @@ for (const kind of testDatabases()) {
 
     test('an engine reports its restarts, and its totals start at 0 again', async () => {
       const [embedded] = service.service.embeddedReplicas;
-      const before = (await engines()).data[0];
+      const before = (await replicas()).data[0];
       assert.ok(embedded?.pid);
       process.kill(embedded.pid, 'SIGKILL');
-      await until(async () => (await engines()).data[0]?.state !== 'ready');
-      const down = (await engines()).data[0];
+      await until(async () => (await replicas()).data[0]?.state !== 'ready');
+      const down = (await replicas()).data[0];
       assert.deepEqual([down?.slots, down?.started_at, down?.tokens_per_second], [null, null, null]);
       await until(async () => {
-        const [engine] = (await engines()).data;
-        return engine?.state === 'ready' && engine.completion_tokens !== null;
+        const [replica] = (await replicas()).data;
+        return replica?.state === 'ready' && replica.completion_tokens !== null;
       });
-      const again = (await engines()).data[0];
+      const again = (await replicas()).data[0];
       assert.deepEqual([again?.restarts, again?.completion_tokens], [1, 0]);
       assert.ok(Date.parse(again?.started_at ?? '') >= Date.parse(before?.started_at ?? ''));
     });
 
     test('an engine process is restarted after its requests have ended, and the audit log records the restart', async () => {
-      const [before, remote] = (await engines()).data;
+      const [before, remote] = (await replicas()).data;
       assert.deepEqual([before?.restartable, remote?.restartable], [true, false]);
       const restart = (model = '', name = '') =>
         management.call('POST', '/api/engines/restart', { model, name });
@@ -167,8 +167,8 @@ for (const kind of testDatabases()) {
       assert.equal((await management.call('GET', `/api/accounts/${accountId}`)).name, 'Default');
       assert.equal((await restart(before?.model, before?.name)).state, 'loading');
       assert.equal((await running).status, 200);
-      await until(async () => (await engines()).data[0]?.state === 'ready');
-      assert.equal((await engines()).data[0]?.restarts, (before?.restarts ?? 0) + 1);
+      await until(async () => (await replicas()).data[0]?.state === 'ready');
+      assert.equal((await replicas()).data[0]?.restarts, (before?.restarts ?? 0) + 1);
       const audit = await management.call('GET', '/api/audit?action=engine.restart');
       const [entry] = (audit as unknown as ResponseOf<'listAudit'>).data;
       assert.deepEqual([entry?.subject, entry?.detail], [`engine:${MODEL}`, { replica: before?.name }]);
@@ -210,10 +210,10 @@ for (const kind of testDatabases()) {
       const replica = { model: MODEL, server: `embedded:${MODEL}` };
       await using database = await openDatabase({ home: service.home, url: databaseUrl });
       await drainReplica(database, replica, SERVICE);
-      await until(async () => (await engines()).data[0]?.state === 'drained');
+      await until(async () => (await replicas()).data[0]?.state === 'drained');
       assert.equal(await resumeReplica(database, replica, SERVICE), true);
       assert.equal(await resumeReplica(database, replica, SERVICE), false);
-      await until(async () => (await engines()).data[0]?.state === 'ready');
+      await until(async () => (await replicas()).data[0]?.state === 'ready');
     });
 
     test('the load contains each request in the second in which it ended', async () => {

@@ -4,7 +4,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CopyButton } from '../../components/copy.tsx';
-import { EngineStatus } from '../../components/engine-status.tsx';
+import { StateBadge } from '../../components/state-badge.tsx';
 import { money } from '../../format/money.ts';
 import { bytes, whole } from '../../format/number.ts';
 import { useSession } from '../../state/session.tsx';
@@ -44,7 +44,7 @@ export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardPr
         </div>
         <span className="flex shrink-0 flex-wrap items-center justify-end gap-2 text-xs leading-5">
           {model.is_default && models.length > 1 && <Badge tone="accent">Default</Badge>}
-          <EngineStatus engine={model} />
+          <StateBadge of={model} />
         </span>
       </header>
       {model.state !== 'ready' && (

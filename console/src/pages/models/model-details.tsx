@@ -1,7 +1,7 @@
 import type { ItemOf } from '../../api/client.ts';
 import { Badge } from '../../components/badge.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
-import { EngineStatus } from '../../components/engine-status.tsx';
+import { StateBadge } from '../../components/state-badge.tsx';
 import { money } from '../../format/money.ts';
 import { bytes, whole } from '../../format/number.ts';
 
@@ -15,7 +15,7 @@ export function ModelDetails({ model }: { model: Model }) {
 function detailsOf(model: Model) {
   const { pricing, context_length: context, context_tokens: configured } = model;
   return [
-    { label: 'State', value: <EngineStatus engine={model} /> },
+    { label: 'State', value: <StateBadge of={model} /> },
     { label: 'Default model', value: model.is_default ? <Badge tone="accent">Default</Badge> : 'No' },
     { label: 'Defined in', value: model.origin === 'file' ? 'Configuration file' : 'Database (added)' },
     {

@@ -4,7 +4,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button, IconButton } from '../../components/button.tsx';
 import { Confirm } from '../../components/confirm.tsx';
-import { EngineStatus } from '../../components/engine-status.tsx';
+import { StateBadge } from '../../components/state-badge.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { SkeletonRows } from '../../components/states.tsx';
 import { TextLink } from '../../components/link.tsx';
@@ -16,7 +16,7 @@ const EVERY_MS = 2000;
 
 /** The servers of a model. If the model was added at run time, servers can be added and removed. */
 export function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => void }) {
-  const engines = useRead('listEngines', undefined, { everyMs: EVERY_MS });
+  const query = useRead('listEngines', undefined, { everyMs: EVERY_MS });
   const [removing, setRemoving] = useState<Replica | null>(null);
   const isAdded = model.origin === 'added';
   return (
@@ -29,7 +29,7 @@ export function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => voi
           </Button>
         )}
       </header>
-      <Loaded query={engines} loading={<SkeletonRows rows={1} />}>
+      <Loaded query={query} loading={<SkeletonRows rows={1} />}>
         {({ data }) => {
           const replicas = data.filter((replica) => replica.model === model.id);
           return (
@@ -49,7 +49,7 @@ export function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => voi
                     </span>
                   </span>
                   <span className="flex shrink-0 items-center gap-1 text-xs">
-                    <EngineStatus engine={replica} />
+                    <StateBadge of={replica} />
                     {isAdded && replicas.length > 1 && (
                       <IconButton
                         label={`Remove ${replica.url ?? replica.name}`}

@@ -8,24 +8,24 @@ import { EmptyState } from '../../components/states.tsx';
 import { Table } from '../../components/table.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { useQueryState } from '../../state/url-query.ts';
-import { engineColumns, keyOfEngine, type Engine } from './engine-columns.tsx';
-import { EngineDialog } from './engine-dialog.tsx';
+import { replicaColumns, keyOfReplica, type Replica } from './replica-columns.tsx';
+import { ReplicaDialog } from './replica-dialog.tsx';
 import { Live } from './live.tsx';
 
 const EVERY_MS = 2000;
 
 /** Live status and load of every replica. */
 export default function EnginesPage() {
-  const engines = useRead('listEngines', undefined, { everyMs: EVERY_MS });
+  const replicas = useRead('listEngines', undefined, { everyMs: EVERY_MS });
   const [query, change] = useQueryState();
   const open = query.get('engine');
   const opening = useOpening(open);
-  const show = (engine: Engine) => change({ engine: keyOfEngine(engine) });
+  const show = (replica: Replica) => change({ engine: keyOfReplica(replica) });
   return (
-    <Page wide title="Engines" hint="Status and load of every replica" actions={<Live query={engines} />}>
+    <Page wide title="Engines" hint="Status and load of every replica" actions={<Live query={replicas} />}>
       <Card flush>
         <Loaded
-          query={engines}
+          query={replicas}
           empty={
             <EmptyState icon={Cpu} title="No models">
               Add a model or a server on the <TextLink to="/models">Models</TextLink> page. See also{' '}
@@ -36,18 +36,18 @@ export default function EnginesPage() {
           {({ data }) => (
             <Table
               label="Engines"
-              columns={engineColumns(show)}
+              columns={replicaColumns(show)}
               rows={data}
-              keyOf={keyOfEngine}
+              keyOf={keyOfReplica}
               onOpen={show}
-              isOpen={(engine) => keyOfEngine(engine) === open}
+              isOpen={(replica) => keyOfReplica(replica) === open}
             />
           )}
         </Loaded>
       </Card>
-      <EngineDialog
+      <ReplicaDialog
         key={opening}
-        engine={engines.data?.data.find((engine) => keyOfEngine(engine) === open) ?? null}
+        replica={replicas.data?.data.find((replica) => keyOfReplica(replica) === open) ?? null}
         onClose={() => change({ engine: null })}
       />
     </Page>

@@ -5,7 +5,7 @@ import { useRead, useList } from '../../api/queries.ts';
 import { COLORS } from '../../charts/colors.ts';
 import type { Series } from '../../charts/series.ts';
 import { Card, Figure } from '../../components/card.tsx';
-import { EngineStatus } from '../../components/engine-status.tsx';
+import { StateBadge } from '../../components/state-badge.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
@@ -273,12 +273,12 @@ const MODEL_COLUMNS: readonly Column<Model>[] = [
           {model.id}
         </span>
         <span className="block text-xs sm:hidden">
-          <EngineStatus engine={model} />
+          <StateBadge of={model} />
         </span>
       </>
     ),
   },
-  { name: 'state', heading: 'State', from: 'sm', cell: (model) => <EngineStatus engine={model} /> },
+  { name: 'state', heading: 'State', from: 'sm', cell: (model) => <StateBadge of={model} /> },
   {
     name: 'replicas',
     heading: 'Replicas ready',

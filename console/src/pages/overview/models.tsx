@@ -1,7 +1,7 @@
 import { Boxes } from 'lucide-react';
 import type { ItemOf, ResponseOf } from '../../api/client.ts';
 import type { QueryState } from '../../api/queries.ts';
-import { EngineStatus } from '../../components/engine-status.tsx';
+import { StateBadge } from '../../components/state-badge.tsx';
 import { ModelName } from '../../components/model-name.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, SkeletonRows } from '../../components/states.tsx';
@@ -50,7 +50,7 @@ function ModelList({ models }: { models: readonly ItemOf<'listServedModels'>[] }
             </span>
           </span>
           <span className="shrink-0 text-xs">
-            <EngineStatus engine={model} />
+            <StateBadge of={model} />
           </span>
         </li>
       ))}

@@ -4,12 +4,12 @@ import type { Column } from '../../components/table.tsx';
 import { bytes, counted, fixed, percentColumn, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { ModelName } from '../../components/model-name.tsx';
-import { EngineStatus } from '../../components/engine-status.tsx';
+import { StateBadge } from '../../components/state-badge.tsx';
 
-export type Engine = ItemOf<'listEngines'>;
+export type Replica = ItemOf<'listEngines'>;
 
 /** Returns a unique key: replicas of two models may have the same name. */
-export const keyOfEngine = ({ model, name }: Engine): string => `${model} ${name}`;
+export const keyOfReplica = ({ model, name }: Replica): string => `${model} ${name}`;
 
 /** Formats a value; null, which means that the engine does not report it, becomes a dash. */
 export function orUnknown<Value>(value: Value | null, write: (value: Value) => ReactNode): ReactNode {
@@ -17,33 +17,33 @@ export function orUnknown<Value>(value: Value | null, write: (value: Value) => R
 }
 
 /** Returns the share of prompt tokens found in the prefix cache, 0 to 1; null: not reported, or no prompt yet. */
-export function cacheShare({ prompt_tokens: prompt, cached_tokens: cached }: Engine): number | null {
+export function cacheShare({ prompt_tokens: prompt, cached_tokens: cached }: Replica): number | null {
   return prompt === null || cached === null || prompt === 0 ? null : cached / prompt;
 }
 
 /** Returns the counts behind the share of `cacheShare`. */
-function cacheCounts({ prompt_tokens: prompt, cached_tokens: cached }: Engine): string | undefined {
+function cacheCounts({ prompt_tokens: prompt, cached_tokens: cached }: Replica): string | undefined {
   return prompt === null || cached === null
     ? undefined
     : `${whole(cached)} of ${whole(prompt)} prompt tokens`;
 }
 
 /** Returns the time since the replica became ready, in milliseconds; null: not reported. */
-export function uptimeMs({ started_at: startedAt }: Engine): number | null {
+export function uptimeMs({ started_at: startedAt }: Replica): number | null {
   return startedAt === null ? null : Math.max(0, Date.now() - Date.parse(startedAt));
 }
 
 /** The columns of the list of replicas; `onOpen` shows the details of one. */
-export function engineColumns(onOpen: (engine: Engine) => void): Column<Engine>[] {
+export function replicaColumns(onOpen: (replica: Replica) => void): Column<Replica>[] {
   return [
     {
       name: 'replica',
       heading: 'Replica',
       grow: true,
-      cell: (engine) => <Replica engine={engine} onOpen={onOpen} />,
+      cell: (replica) => <Name replica={replica} onOpen={onOpen} />,
     },
-    { name: 'state', heading: 'State', from: 'sm', cell: (engine) => <State engine={engine} /> },
-    { name: 'slots', heading: 'Slots in use', cell: (engine) => <Slots engine={engine} /> },
+    { name: 'state', heading: 'State', from: 'sm', cell: (replica) => <State replica={replica} /> },
+    { name: 'slots', heading: 'Slots in use', cell: (replica) => <Slots replica={replica} /> },
     {
       name: 'queue',
       heading: 'Queue',
@@ -70,39 +70,40 @@ export function engineColumns(onOpen: (engine: Engine) => void): Column<Engine>[
       heading: 'Cache hit rate',
       numeric: true,
       from: 'lg',
-      cell: (engine) => (
-        <span title={cacheCounts(engine)}>{orUnknown(cacheShare(engine), percentColumn)}</span>
+      cell: (replica) => (
+        <span title={cacheCounts(replica)}>{orUnknown(cacheShare(replica), percentColumn)}</span>
       ),
     },
-    { name: 'uptime', heading: 'Uptime', from: 'xl', cell: (engine) => <Uptime engine={engine} /> },
-    { name: 'backend', heading: 'Backend', from: 'xl', cell: (engine) => <Backend engine={engine} /> },
+    { name: 'uptime', heading: 'Uptime', from: 'xl', cell: (replica) => <Uptime replica={replica} /> },
+    { name: 'backend', heading: 'Backend', from: 'xl', cell: (replica) => <Backend replica={replica} /> },
   ];
 }
 
-function Replica({ engine, onOpen }: { engine: Engine; onOpen: (engine: Engine) => void }) {
+function Name({ replica, onOpen }: { replica: Replica; onOpen: (replica: Replica) => void }) {
   return (
     <>
       <button
         type="button"
-        aria-label={engine.model}
+        aria-label={replica.model}
         className="block max-w-full text-left font-medium hover:underline"
-        onClick={() => onOpen(engine)}
+        onClick={() => onOpen(replica)}
       >
-        <ModelName short id={engine.model} />
+        <ModelName short id={replica.model} />
       </button>
-      <span className="hidden truncate text-xs text-ink-3 sm:block" title={engine.name}>
-        {locationOf(engine)}
+      <span className="hidden truncate text-xs text-ink-3 sm:block" title={replica.name}>
+        {locationOf(replica)}
       </span>
       <span className="block text-xs sm:hidden">
-        <EngineStatus engine={engine} />
+        <StateBadge of={replica} />
       </span>
-      <Narrow engine={engine} />
+      <Narrow replica={replica} />
     </>
   );
 }
 
 /** Load and memory below the name, for narrow windows, where their columns are hidden. */
-function Narrow({ engine: { queued, tokens_per_second: speed, memory_bytes: memory } }: { engine: Engine }) {
+function Narrow({ replica }: { replica: Replica }) {
+  const { queued, tokens_per_second: speed, memory_bytes: memory } = replica;
   const values = [
     { name: 'Queue', value: orUnknown(queued, whole) },
     { name: 'Tokens/s', value: orUnknown(speed, (value) => fixed(value, 1)) },
@@ -120,11 +121,11 @@ function Narrow({ engine: { queued, tokens_per_second: speed, memory_bytes: memo
   );
 }
 
-function State({ engine }: { engine: Engine }) {
-  const { state, reason, received_bytes: received, total_bytes: total } = engine;
+function State({ replica }: { replica: Replica }) {
+  const { state, reason, received_bytes: received, total_bytes: total } = replica;
   return (
     <>
-      <EngineStatus engine={engine} />
+      <StateBadge of={replica} />
       {(state === 'down' || state === 'paused') && reason !== null && (
         <span className="block max-w-40 truncate text-xs text-ink-3 first-letter:uppercase" title={reason}>
           {reason}
@@ -141,7 +142,7 @@ function State({ engine }: { engine: Engine }) {
 }
 
 /** The slots in use, as a bar and as numbers, or only a number if the server does not report how many it has. */
-function Slots({ engine: { slots, slots_in_use: used } }: { engine: Engine }) {
+function Slots({ replica: { slots, slots_in_use: used } }: { replica: Replica }) {
   if (slots === null || used === null) return orUnknown(used, whole);
   return (
     <span className="flex items-center gap-2.5 whitespace-nowrap">
@@ -158,15 +159,15 @@ function Slots({ engine: { slots, slots_in_use: used } }: { engine: Engine }) {
   );
 }
 
-/** Returns the location of a replica: the URL of an engine server, or this machine. */
-export const locationOf = ({ model, name }: Engine): string =>
+/** Returns the location of a replica: the URL of its server, or this machine. */
+export const locationOf = ({ model, name }: Replica): string =>
   name === `embedded:${model}` ? 'Embedded (this machine)' : name;
 
-function Uptime({ engine }: { engine: Engine }) {
-  const { restarts } = engine;
+function Uptime({ replica }: { replica: Replica }) {
+  const { restarts } = replica;
   return (
     <>
-      <span className="block whitespace-nowrap tabular-nums">{orUnknown(uptimeMs(engine), duration)}</span>
+      <span className="block whitespace-nowrap tabular-nums">{orUnknown(uptimeMs(replica), duration)}</span>
       {restarts !== null && (
         <span className={`block text-xs whitespace-nowrap ${restarts > 0 ? 'text-warn' : 'text-ink-3'}`}>
           {counted(restarts, 'restart')}
@@ -176,7 +177,7 @@ function Uptime({ engine }: { engine: Engine }) {
   );
 }
 
-function Backend({ engine: { backend, dialect } }: { engine: Engine }) {
+function Backend({ replica: { backend, dialect } }: { replica: Replica }) {
   return (
     <>
       <span className="block whitespace-nowrap">{orUnknown(backend, String)}</span>

@@ -5,7 +5,7 @@ import { Button, ButtonLink } from '../../components/button.tsx';
 import { Confirm } from '../../components/confirm.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
-import { EngineStatus } from '../../components/engine-status.tsx';
+import { StateBadge } from '../../components/state-badge.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { Meter } from '../../components/meter.tsx';
 import { Progress } from '../../components/progress.tsx';
@@ -13,10 +13,10 @@ import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, counted, oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration, wait } from '../../format/time.ts';
-import { cacheShare, orUnknown, locationOf, uptimeMs, type Engine } from './engine-columns.tsx';
+import { cacheShare, orUnknown, locationOf, uptimeMs, type Replica } from './replica-columns.tsx';
 
 /** The details of one replica; null: closed. */
-export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClose: () => void }) {
+export function ReplicaDialog({ replica, onClose }: { replica: Replica | null; onClose: () => void }) {
   const [asking, setAsking] = useState<'restart' | 'drain' | null>(null);
   const resume = useAction('resumeReplica', {
     changes: ['listEngines', 'listServedModels'],
@@ -25,30 +25,30 @@ export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClo
   return (
     <Dialog
       side
-      open={engine !== null}
+      open={replica !== null}
       onClose={onClose}
-      title={engine?.model ?? ''}
-      hint={engine ? locationOf(engine) : undefined}
+      title={replica?.model ?? ''}
+      hint={replica ? locationOf(replica) : undefined}
       actions={
-        engine && (
+        replica && (
           <>
-            <ButtonLink to={`/requests?model=${encodeURIComponent(engine.model)}`}>
+            <ButtonLink to={`/requests?model=${encodeURIComponent(replica.model)}`}>
               View requests of this model
             </ButtonLink>
-            {engine.restartable && (
+            {replica.restartable && (
               <Button
                 icon={<RotateCw className="size-4" aria-hidden="true" />}
-                disabled={['downloading', 'unloaded', 'idle'].includes(engine.state)}
+                disabled={['downloading', 'unloaded', 'idle'].includes(replica.state)}
                 onClick={() => setAsking('restart')}
               >
                 Restart
               </Button>
             )}
-            {engine.drained ? (
+            {replica.drained ? (
               <Button
                 icon={<Play className="size-4" aria-hidden="true" />}
                 busy={resume.isPending}
-                onClick={() => resume.mutate({ body: { model: engine.model, name: engine.name } })}
+                onClick={() => resume.mutate({ body: { model: replica.model, name: replica.name } })}
               >
                 Resume
               </Button>
@@ -64,48 +64,48 @@ export function EngineDialog({ engine, onClose }: { engine: Engine | null; onClo
         )
       }
     >
-      {engine && <Details engine={engine} />}
-      {engine && (
+      {replica && <Details replica={replica} />}
+      {replica && (
         <>
-          <RestartEngine engine={engine} open={asking === 'restart'} onClose={() => setAsking(null)} />
-          <DrainReplica engine={engine} open={asking === 'drain'} onClose={() => setAsking(null)} />
+          <RestartEngine replica={replica} open={asking === 'restart'} onClose={() => setAsking(null)} />
+          <DrainReplica replica={replica} open={asking === 'drain'} onClose={() => setAsking(null)} />
         </>
       )}
     </Dialog>
   );
 }
 
-function Details({ engine }: { engine: Engine }) {
-  const { slots, slots_in_use: used } = engine;
+function Details({ replica }: { replica: Replica }) {
+  const { slots, slots_in_use: used } = replica;
   return (
     <div className="space-y-5">
-      <Readiness engine={engine} />
+      <Readiness replica={replica} />
       {slots !== null && used !== null && (
         <Meter label="Slots in use" used={used} bound={slots} text={`${used} of ${slots}`} />
       )}
       <DetailList
         details={[
-          { label: 'State', value: <EngineStatus engine={engine} /> },
-          { label: 'In-flight requests (this instance)', value: whole(engine.in_flight) },
+          { label: 'State', value: <StateBadge of={replica} /> },
+          { label: 'In-flight requests (this instance)', value: whole(replica.in_flight) },
           { label: 'Slots', value: orUnknown(slots, whole) },
           { label: 'Slots in use', value: orUnknown(used, whole) },
-          { label: 'Queue', value: orUnknown(engine.queued, whole) },
-          { label: 'KV cache in use', value: orUnknown(engine.cache_usage, percent) },
+          { label: 'Queue', value: orUnknown(replica.queued, whole) },
+          { label: 'KV cache in use', value: orUnknown(replica.cache_usage, percent) },
           {
             label: 'Throughput',
-            value: orUnknown(engine.tokens_per_second, (speed) => `${oneDecimal(speed)} tokens/s`),
+            value: orUnknown(replica.tokens_per_second, (speed) => `${oneDecimal(speed)} tokens/s`),
           },
-          { label: 'Prompt tokens since start', value: orUnknown(engine.prompt_tokens, whole) },
-          { label: 'Cached prompt tokens since start', value: orUnknown(engine.cached_tokens, whole) },
-          { label: 'Cache hit rate', value: orUnknown(cacheShare(engine), percent) },
-          { label: 'Completion tokens since start', value: orUnknown(engine.completion_tokens, whole) },
-          { label: 'Process memory', value: orUnknown(engine.memory_bytes, bytes) },
-          { label: 'Restarts', value: orUnknown(engine.restarts, whole) },
-          { label: 'Ready since', value: <Time at={engine.started_at} never="—" /> },
-          { label: 'Uptime', value: orUnknown(uptimeMs(engine), duration) },
-          { label: 'Backend', value: orUnknown(engine.backend, String) },
-          { label: 'Dialect', value: engine.dialect },
-          { label: 'Name', value: <span className="font-mono text-xs break-all">{engine.name}</span> },
+          { label: 'Prompt tokens since start', value: orUnknown(replica.prompt_tokens, whole) },
+          { label: 'Cached prompt tokens since start', value: orUnknown(replica.cached_tokens, whole) },
+          { label: 'Cache hit rate', value: orUnknown(cacheShare(replica), percent) },
+          { label: 'Completion tokens since start', value: orUnknown(replica.completion_tokens, whole) },
+          { label: 'Process memory', value: orUnknown(replica.memory_bytes, bytes) },
+          { label: 'Restarts', value: orUnknown(replica.restarts, whole) },
+          { label: 'Ready since', value: <Time at={replica.started_at} never="—" /> },
+          { label: 'Uptime', value: orUnknown(uptimeMs(replica), duration) },
+          { label: 'Backend', value: orUnknown(replica.backend, String) },
+          { label: 'Dialect', value: replica.dialect },
+          { label: 'Name', value: <span className="font-mono text-xs break-all">{replica.name}</span> },
         ]}
       />
     </div>
@@ -113,7 +113,7 @@ function Details({ engine }: { engine: Engine }) {
 }
 
 /** Progress of a replica that is not ready, or the reason why it is down. */
-function Readiness({ engine }: { engine: Engine }) {
+function Readiness({ replica }: { replica: Replica }) {
   const {
     state,
     fraction,
@@ -121,7 +121,7 @@ function Readiness({ engine }: { engine: Engine }) {
     total_bytes: total,
     reason,
     retry_in_ms: retry,
-  } = engine;
+  } = replica;
   switch (state) {
     case 'ready':
     case 'unloaded':
@@ -133,9 +133,9 @@ function Readiness({ engine }: { engine: Engine }) {
     case 'drained':
       return (
         <Notice title="No new requests are sent to this replica">
-          {engine.in_flight === 0
+          {replica.in_flight === 0
             ? 'No requests are running on it.'
-            : `${counted(engine.in_flight, 'request')} of this instance ${engine.in_flight === 1 ? 'is' : 'are'} still running on it.`}
+            : `${counted(replica.in_flight, 'request')} of this instance ${replica.in_flight === 1 ? 'is' : 'are'} still running on it.`}
         </Notice>
       );
     case 'loading':
@@ -187,16 +187,16 @@ function Readiness({ engine }: { engine: Engine }) {
 }
 
 interface DrainReplicaProps {
-  engine: Engine;
+  replica: Replica;
   open: boolean;
   onClose: () => void;
 }
 
 /** Asks whether to drain a replica, and drains it. */
-function DrainReplica({ engine, open, onClose }: DrainReplicaProps) {
-  const { model, name, in_flight: running } = engine;
-  const engines = useRead('listEngines', undefined, { enabled: open });
-  const others = engines.data?.data.filter((other) => other.model === model && other.name !== name);
+function DrainReplica({ replica, open, onClose }: DrainReplicaProps) {
+  const { model, name, in_flight: running } = replica;
+  const replicas = useRead('listEngines', undefined, { enabled: open });
+  const others = replicas.data?.data.filter((other) => other.model === model && other.name !== name);
   const isLast = others?.every(({ drained }) => drained) ?? false;
   const drain = useAction('drainReplica', {
     changes: ['listEngines', 'listServedModels'],
@@ -228,14 +228,14 @@ function DrainReplica({ engine, open, onClose }: DrainReplicaProps) {
 }
 
 interface RestartEngineProps {
-  engine: Engine;
+  replica: Replica;
   open: boolean;
   onClose: () => void;
 }
 
 /** Asks whether to restart an engine process, and restarts it. */
-function RestartEngine({ engine, open, onClose }: RestartEngineProps) {
-  const { model, name, in_flight: running } = engine;
+function RestartEngine({ replica, open, onClose }: RestartEngineProps) {
+  const { model, name, in_flight: running } = replica;
   const restart = useAction('restartEngine', {
     changes: ['listEngines'],
     done: `Engine of ${model} is restarting`,
