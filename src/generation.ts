@@ -275,7 +275,13 @@ export type GenerationEvent =
   | ({ type: 'reasoning' } & TextDelta)
   | ({ type: 'tool-call'; id: string; name: string } & ToolCallDelta)
   | ({ type: 'tool-arguments'; text: string } & ToolCallDelta)
-  | { type: 'finish'; choice: number; reason: FinishReason }
+  | {
+      type: 'finish';
+      choice: number;
+      reason: FinishReason;
+      /** The stop sequence of the request that ended the choice; null if none did, or the replica did not report it. */
+      stopSequence: string | null;
+    }
   | {
       type: 'end';
       usage: Usage;

@@ -37,7 +37,7 @@ import type { JsonObject } from '../openai/values.ts';
  * The version, which `GET /health` of an engine reports. The service uses only engines of its own version. Increment it
  * when `GenerationRequest`, `GenerationEvent` or their formats change.
  */
-export const ENGINE_PROTOCOL = 2;
+export const ENGINE_PROTOCOL = 3;
 
 export const GENERATE_PATH = '/generate';
 

@@ -468,8 +468,12 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       this.#startedDelivered = true;
     }
     for (const event of events) {
-      if (event.type === 'finish') this.#finishedChoices++;
-      else if (event.type === 'reasoning' && !this.#hasReasoning) {
+      if (event.type === 'finish') {
+        this.#finishedChoices++;
+        // Servers also report sequences of their own settings here.
+        if (!this.#request.stop.some((sequence) => sequence === event.stopSequence))
+          event.stopSequence = null;
+      } else if (event.type === 'reasoning' && !this.#hasReasoning) {
         this.#hasReasoning = true;
         // Some providers do not count reasoning against `max_tokens`.
         this.#mostTokens = mostTokens(this.#request, this.#settings, null);

@@ -190,6 +190,6 @@ export class Recovery {
     const end: GenerationEvent = { type: 'end', usage, usageSource: 'estimated' };
     if (finishReason !== null) return [end];
     if (usage.completionTokens < (this.#request.maxTokens ?? Infinity)) return null;
-    return [{ type: 'finish', choice: 0, reason: 'length' }, end];
+    return [{ type: 'finish', choice: 0, reason: 'length', stopSequence: null }, end];
   }
 }

@@ -223,6 +223,8 @@ export interface ReplicaChoice {
   calls: readonly ReplicaCall[];
   logprobs: readonly TokenLogprob[] | null;
   reason: FinishReason | null;
+  /** The stop sequence that ended the choice, as vLLM and SGLang report it; null for other ends and servers. */
+  stopSequence: string | null;
   /** IDs of the tokens of this part; null if the replica sends none. */
   tokenIds: readonly number[] | null;
 }
@@ -254,6 +256,10 @@ interface WireChoice {
   message?: WireMessage | null;
   logprobs?: unknown;
   finish_reason?: unknown;
+  /** vLLM: a stop sequence, or the ID of a token. */
+  stop_reason?: unknown;
+  /** The same of SGLang. */
+  matched_stop?: unknown;
   token_ids?: unknown;
 }
 
@@ -271,6 +277,7 @@ function readChoice(kind: GenerationKind, value: unknown, count: number): Replic
     ...readOutput(kind, choice),
     logprobs: logprobs !== null && logprobs.length > 0 ? logprobs : null,
     reason: readFinishReason(choice.finish_reason),
+    stopSequence: asText(choice.stop_reason ?? choice.matched_stop) || null,
     tokenIds: readTokenIds(choice.token_ids),
   };
 }
@@ -399,7 +406,9 @@ export class ChoiceReader {
     if (part.reason === null) return;
     this.#finished = true;
     this.#calls.end(completionTokens, events, isCutOff(part.reason));
-    events.push({ type: 'finish', choice: this.#choice, reason: this.#reasonOf(part.reason) });
+    const reason = this.#reasonOf(part.reason);
+    const stopSequence = reason === 'stop' ? part.stopSequence : null;
+    events.push({ type: 'finish', choice: this.#choice, reason, stopSequence });
   }
 
   /** Adds the pending `#tokenIds` to this event, before its own ID. The event is a single token. */

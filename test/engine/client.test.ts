@@ -24,7 +24,7 @@ describe('the client of a replica', () => {
             events.slice(0, 2).map(({ type }) => type),
             ['sent', 'started'],
           );
-          assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'stop' });
+          assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'stop', stopSequence: null });
           const usage = { ...NO_USAGE, promptTokens: 7, completionTokens: 2 };
           assert.deepEqual(events.at(-1), { type: 'end', usage, usageSource: 'engine' });
         }

@@ -63,6 +63,7 @@ function anyEvent(): fc.Arbitrary<GenerationEvent> {
       type: fc.constant('finish' as const),
       choice: COUNT,
       reason: fc.constantFrom(...FINISH_REASONS),
+      stopSequence: fc.option(TEXT),
     }),
   );
 }
@@ -130,7 +131,7 @@ for (const [name, text] of [
 }
 
 test('a response without an end is incomplete', () => {
-  const finish: GenerationEvent = { type: 'finish', choice: 0, reason: 'stop' };
+  const finish: GenerationEvent = { type: 'finish', choice: 0, reason: 'stop', stopSequence: null };
   for (const bytes of [Buffer.alloc(0), frames([finish]), frames([END]).subarray(0, -1)]) {
     assert.throws(() => read(bytes), {
       code: 'engine_unavailable',

@@ -223,12 +223,20 @@ describe('a stream of a provider', () => {
       ['PROHIBITED_CONTENT', 'content_filter'],
     ] as const) {
       const events = await streamOf(chunk({ content: 'a' }) + chunk({}, reason));
-      assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: expected }, reason);
+      assert.deepEqual(
+        events.at(-2),
+        { type: 'finish', choice: 0, reason: expected, stopSequence: null },
+        reason,
+      );
     }
     const call = { index: 0, id: 'call_1', function: { name: 'f', arguments: '{}' } };
     for (const reason of ['tool_calls', 'function_call', 'tool_use', 'stop', 'unheard_of']) {
       const events = await streamOf(chunk({ tool_calls: [call] }) + chunk({}, reason));
-      assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'tool_calls' }, reason);
+      assert.deepEqual(
+        events.at(-2),
+        { type: 'finish', choice: 0, reason: 'tool_calls', stopSequence: null },
+        reason,
+      );
     }
     for (const reason of ['insufficient_system_resource', 'network_error', 'abort']) {
       await assert.rejects(streamOf(chunk({ content: 'a' }) + chunk({}, reason)), isUnavailable);

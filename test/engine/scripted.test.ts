@@ -130,7 +130,7 @@ describe('the scripted engine', () => {
     assert.equal(reasoningOf(events), 'Let me see');
     assert.deepEqual(callsOf(events), calls);
     assert.ok(events.filter(({ type }) => type === 'tool-arguments').length > 2);
-    assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'tool_calls' });
+    assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'tool_calls', stopSequence: null });
     const end = events.at(-1);
     assert(end?.type === 'end');
     assert.equal(end.usage.completionTokens, events.length - 3);
@@ -149,7 +149,7 @@ describe('the scripted engine', () => {
         whole.slice(0, maxTokens + 1).map(({ type }) => type),
       );
       const reason = maxTokens < total ? 'length' : 'tool_calls';
-      assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason });
+      assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason, stopSequence: null });
     }
   });
 
@@ -157,7 +157,7 @@ describe('the scripted engine', () => {
     const stopped = { reasoning: 'a STOP b', text: 'c STOP d', calls };
     const events = await collect(engine.generate(chat(stopped, { stop: [' STOP'] }), NEVER_ABORTED));
     assert.deepEqual([reasoningOf(events), textOf(events), callsOf(events)], ['a STOP b', 'c', []]);
-    assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'stop' });
+    assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'stop', stopSequence: ' STOP' });
     const called = await collect(engine.generate(chat({ calls }, { stop: ['"a"'] }), NEVER_ABORTED));
     assert.deepEqual(callsOf(called), calls);
   });
@@ -205,7 +205,12 @@ describe('the scripted engine', () => {
       const events = await collect(replica.generate(request, NEVER_ABORTED));
       assert.deepEqual([reasoningOf(events), textOf(events)], ['Let me see', 'Hm']);
       assert.deepEqual(callsOf(events), calls);
-      assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'tool_calls' });
+      assert.deepEqual(events.at(-2), {
+        type: 'finish',
+        choice: 0,
+        reason: 'tool_calls',
+        stopSequence: null,
+      });
       const end = events.at(-1);
       assert(end?.type === 'end');
       assert.deepEqual([end.usage.reasoningTokens, end.usageSource], [3, 'engine']);

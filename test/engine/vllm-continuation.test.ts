@@ -101,7 +101,7 @@ for (const kind of ['chat', 'text'] as const) {
       const rest = await generate(replica, { ...request, continuation });
       assert.equal(continuation.text + textOf(rest), 'The sky 🙂 is blue');
       assert.deepEqual(rest.at(-1), unbroken.at(-1), 'the usage covers the whole generation');
-      assert.deepEqual(rest.at(-2), { type: 'finish', choice: 0, reason: 'stop' });
+      assert.deepEqual(rest.at(-2), { type: 'finish', choice: 0, reason: 'stop', stopSequence: null });
       assert.equal(replica.paths.at(-1), '/v1/completions');
       const { prompt, max_tokens: maxTokens, messages } = replica.bodies.at(-1) ?? {};
       assert.deepEqual(prompt, [...PROMPT, ...continuation.tokenIds]);

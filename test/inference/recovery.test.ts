@@ -114,7 +114,7 @@ for (const fault of FAULTS) {
       assert.deepEqual(partsOf(events), partsOf(unbroken));
       assert.equal(events.filter(({ type }) => type === 'started').length, 1);
       assert.deepEqual(events.slice(-2), [
-        { type: 'finish', choice: 0, reason: 'stop' },
+        { type: 'finish', choice: 0, reason: 'stop', stopSequence: null },
         { ...unbroken.at(-1), usage: running.record.usage },
       ]);
       assert.equal(running.record.attempts, 2);
@@ -283,7 +283,7 @@ test('a response is complete if the connection is lost after all text, before th
   assert.deepEqual(events.at(-1), { type: 'end', usage: whole.record.usage, usageSource: 'estimated' });
   const limited = run(chat({ text: 'a b c', cutAfter: 3 }, { maxTokens: 2 }));
   assert.deepEqual((await collect(limited.events)).slice(-2, -1), [
-    { type: 'finish', choice: 0, reason: 'length' },
+    { type: 'finish', choice: 0, reason: 'length', stopSequence: null },
   ]);
 });
 
@@ -298,7 +298,7 @@ test('a response whose replica ignores max_tokens ends with `length` and pays at
   });
   const running = run(chat({}, { maxTokens: 8 }), { clients: [endless.client] });
   const events = await collect(running.events);
-  assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'length' });
+  assert.deepEqual(events.at(-2), { type: 'finish', choice: 0, reason: 'length', stopSequence: null });
   const row = await accounting.row(running.requestId);
   assert.deepEqual([row?.completion_tokens, row?.error_code], [8, null]);
   await endless.closed();

@@ -21,6 +21,15 @@ export const file = process.env.SLUICE_TEST_MODEL;
 /** Options of `describe` that skip tests without a model. */
 export const SKIP = { skip: file === undefined && 'SLUICE_TEST_MODEL is not set' };
 
+/** The models of tests that concern different vocabularies and templates. `options` are for `describe`. */
+export const MODELS = [
+  { name: 'the default model', variable: 'SLUICE_TEST_MODEL' },
+  { name: 'Gemma 3', variable: 'SLUICE_TEST_GEMMA' },
+].map(({ name, variable }) => {
+  const path = process.env[variable];
+  return { name, file: path ?? '', options: { skip: path === undefined && `${variable} is not set` } };
+});
+
 export const SLOTS = 4;
 export const SLOT_TOKENS = 256;
 
@@ -56,6 +65,7 @@ export function text(prompt: string, changed: Partial<TextRequest> = {}): TextRe
 export interface Completion {
   texts: string[];
   reasons: (FinishReason | undefined)[];
+  stopSequences: (string | null)[];
   logprobs: TokenLogprob[];
   usage: Usage;
   events: GenerationEvent[];
@@ -92,7 +102,8 @@ export async function complete(
 ): Promise<Completion> {
   const events: GenerationEvent[] = [];
   for await (const event of await engine.generate(request, signal)) events.push(event);
-  const result: Completion = { texts: [], reasons: [], logprobs: [], usage: usageOf(events), events };
+  const usage = usageOf(events);
+  const result: Completion = { texts: [], reasons: [], stopSequences: [], logprobs: [], usage, events };
   assert.equal(events[0]?.type, 'started');
   for (const event of events) {
     if (event.type === 'token') {
@@ -100,7 +111,10 @@ export async function complete(
       result.texts[event.choice] = (result.texts[event.choice] ?? '') + event.text;
       result.logprobs.push(...(event.logprobs ?? []));
     }
-    if (event.type === 'finish') result.reasons[event.choice] = event.reason;
+    if (event.type === 'finish') {
+      result.reasons[event.choice] = event.reason;
+      result.stopSequences[event.choice] = event.stopSequence;
+    }
   }
   return result;
 }

@@ -51,8 +51,8 @@ describe('a generation that continues another', SKIP, () => {
   }
 
   /**
-   * Continues the request after each of its tokens, and asserts that the text, the usage and the finish reason are the
-   * same as without an interruption. Returns the text before each interruption, indexed by the number of tokens;
+   * Continues the request after each of its tokens, and asserts that the text, the usage, the finish reason and the stop
+   * sequence are the same as without an interruption. Returns the text before each interruption, indexed by the number of tokens;
    * `undefined` if the interruption is inside a character.
    */
   async function assertContinued(request: GenerationRequest): Promise<(string | undefined)[]> {
@@ -75,6 +75,7 @@ describe('a generation that continues another', SKIP, () => {
       const rest = await generate(request, continuationOf(tokenIds.slice(0, count)));
       assert.equal(last + (rest.texts[0] ?? ''), whole, `after ${count} tokens`);
       assert.deepEqual(rest.reasons, unbroken.reasons);
+      assert.deepEqual(rest.stopSequences, unbroken.stopSequences);
       assert.deepEqual(rest.usage, unbroken.usage);
     }
     return texts;
@@ -89,6 +90,7 @@ describe('a generation that continues another', SKIP, () => {
   test('finds a stop sequence that began before the interruption', async () => {
     const responseFormat = exactly('one two three');
     const request = chat('Count.', { maxTokens: 100, responseFormat, stop: ['wo th'] });
+    assert.deepEqual((await generate(request, null)).stopSequences, ['wo th']);
     const texts = await assertContinued(request);
     assert.ok(texts.includes('"one t'), 'no interruption is inside the stop sequence');
   });

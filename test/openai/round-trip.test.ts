@@ -105,7 +105,8 @@ const generations: fc.Arbitrary<Generation> = fc
     }
     const finishes = Array.from({ length: choices }, (_, choice): GenerationEvent => {
       const called = parts.some((part) => part.choice === choice && part.type === 'tool-call');
-      return { type: 'finish', choice, reason: called && reason === 'stop' ? 'tool_calls' : reason };
+      const own = called && reason === 'stop' ? 'tool_calls' : reason;
+      return { type: 'finish', choice, reason: own, stopSequence: null };
     });
     const usage = { ...used, promptTokens, cachedTokens };
     const events: GenerationEvent[] = [

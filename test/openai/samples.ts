@@ -96,6 +96,7 @@ export const finish = (reason: FinishReason, choice = 0): GenerationEvent => ({
   type: 'finish',
   choice,
   reason,
+  stopSequence: null,
 });
 
 export const end: GenerationEvent = { type: 'end', usage: USAGE, usageSource: 'engine' };

@@ -30,7 +30,7 @@ export class ChoiceOutput {
   readonly #stop: SequenceMatcher;
   readonly #logprobs = new HeldLogprobs();
   readonly #oneCall: boolean;
-  #stopped = false;
+  #stopSequence: string | null = null;
   #calls = 0;
 
   constructor({ vocabulary, stop, oneCall, ...options }: ChoiceOutputOptions) {
@@ -61,15 +61,15 @@ export class ChoiceOutput {
 
   /** The finish reason if the output must end now; null if it may continue. */
   get finishReason(): FinishReason | null {
-    if (this.#stopped) return 'stop';
+    if (this.#stopSequence !== null) return 'stop';
     // Requests cannot contain a message with more calls.
     const maxCalls = this.#oneCall ? 1 : MAX_TOOL_CALLS;
     return (this.#parser?.completedCalls ?? 0) >= maxCalls ? 'tool_calls' : null;
   }
 
-  /** Whether a stop sequence has matched. No more parts are returned after that. */
-  get stopped(): boolean {
-    return this.#stopped;
+  /** The stop sequence that has matched; null if none has. No more parts are returned after a match. */
+  get stopSequence(): string | null {
+    return this.#stopSequence;
   }
 
   /** Number of calls that have begun. */
@@ -96,7 +96,7 @@ export class ChoiceOutput {
   flush(): ChoicePart[] {
     const rest = this.#parse(this.#characters.flush(), false);
     const parts = this.#search([...rest, ...(this.#parser?.flush() ?? [])]);
-    if (!this.#stopped) this.#addText(parts, this.#stop.flush());
+    if (this.#stopSequence === null) this.#addText(parts, this.#stop.flush());
     return parts;
   }
 
@@ -110,11 +110,11 @@ export class ChoiceOutput {
   #search(parts: readonly OutputPart[]): ChoicePart[] {
     const ready: ChoicePart[] = [];
     for (const part of parts) {
-      if (this.#stopped) break;
+      if (this.#stopSequence !== null) break;
       if (part.type === 'text') {
         const { text, match } = this.#stop.push(part.text);
         this.#addText(ready, text);
-        this.#stopped = match !== null;
+        this.#stopSequence = match;
         continue;
       }
       // A stop sequence cannot span a call.

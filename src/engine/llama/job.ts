@@ -61,10 +61,10 @@ export class Job {
     this.outbox.push({ type: 'started', promptTokens, cachedTokens });
   }
 
-  finish(choice: number, reason: FinishReason): void {
+  finish(choice: number, reason: FinishReason, stopSequence: string | null): void {
     // A continued generation that had already ended never gets a slot.
     this.start();
-    this.outbox.push({ type: 'finish', choice, reason });
+    this.outbox.push({ type: 'finish', choice, reason, stopSequence });
     if (--this.#unfinished > 0) return;
     const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = this;
     this.outbox.push({
@@ -199,7 +199,7 @@ export class JobChoice {
     if (!this.#isReplaying) this.#tokenIds?.push(token);
     if (vocabulary.ends(token)) {
       this.#emit(output.flush());
-      return this.#finish(output.stopped || output.calls === 0 ? 'stop' : 'tool_calls');
+      return this.#finish(output.stopSequence !== null || output.calls === 0 ? 'stop' : 'tool_calls');
     }
     const before = output.state;
     const parts = output.push(token, logprob);
@@ -208,7 +208,7 @@ export class JobChoice {
     let reason = output.finishReason;
     if (reason === null && this.#sampled >= limit) {
       parts.push(...output.flush());
-      reason = output.stopped ? 'stop' : 'length';
+      reason = output.stopSequence === null ? 'length' : 'stop';
     }
     this.#emit(parts);
     if (reason !== null) return this.#finish(reason);
@@ -222,7 +222,8 @@ export class JobChoice {
   }
 
   #finish(reason: FinishReason): FinishReason {
-    this.job.finish(this.#options.index, reason);
+    const { index, output } = this.#options;
+    this.job.finish(index, reason, output.stopSequence);
     return reason;
   }
 

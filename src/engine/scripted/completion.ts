@@ -10,6 +10,7 @@ import {
   type TokenLogprob,
 } from '../../generation.ts';
 import { createToolCallId } from '../../openai/tool-call-reader.ts';
+import { SequenceMatcher } from '../llama/sequence-matcher.ts';
 import type { Directive, ScriptedCall, ScriptedOptions } from './options.ts';
 
 /** One token of a completion. The start of a call is one token. */
@@ -28,6 +29,7 @@ export interface Completion {
   choice: number;
   tokens: readonly PlannedToken[];
   reason: FinishReason;
+  stopSequence: string | null;
 }
 
 /**
@@ -54,10 +56,13 @@ export function planCompletions(
         ? []
         : uncutTokens(request, directive, options, choice, textLimit + 1);
     const stopped = cutAtStop(uncut.slice(0, textLimit), request.stop);
-    const text = (stopped ?? uncut).map((token): PlannedToken => ({ type: 'token', text: token }));
+    const text = (stopped?.tokens ?? uncut).map((token): PlannedToken => ({ type: 'token', text: token }));
     const tokens = [...reasoning, ...text, ...(stopped ? [] : calls.flatMap(callTokens))];
-    if (tokens.length > limit) return { choice, tokens: tokens.slice(0, limit), reason: 'length' };
-    return { choice, tokens, reason: calls.length > 0 && !stopped ? 'tool_calls' : 'stop' };
+    const stopSequence = stopped?.sequence ?? null;
+    if (tokens.length > limit) {
+      return { choice, tokens: tokens.slice(0, limit), reason: 'length', stopSequence };
+    }
+    return { choice, tokens, reason: calls.length > 0 && !stopped ? 'tool_calls' : 'stop', stopSequence };
   });
 }
 
@@ -114,12 +119,14 @@ function uncutTokens(
   return randomTokens(textSeed(request, choice), Math.min(directive.tokens ?? options.tokens, maxTokens));
 }
 
-/** Returns the tokens before the first stop sequence, or null if there is none in the text. */
-function cutAtStop(tokens: readonly string[], stop: readonly string[]): string[] | null {
+/** Returns the tokens before the first stop sequence, and this sequence. Null if there is none in the text. */
+function cutAtStop(
+  tokens: readonly string[],
+  stop: readonly string[],
+): { tokens: string[]; sequence: string } | null {
   if (stop.length === 0) return null;
-  const text = tokens.join('');
-  const found = stop.map((sequence) => text.indexOf(sequence)).filter((at) => at !== -1);
-  return found.length === 0 ? null : splitTokens(text.slice(0, Math.min(...found)));
+  const { text, match } = new SequenceMatcher(stop).push(tokens.join(''));
+  return match === null ? null : { tokens: splitTokens(text), sequence: match };
 }
 
 /** The vocabulary. Some words have multi-byte characters, so that tests catch split characters. */

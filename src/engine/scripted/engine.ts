@@ -143,7 +143,7 @@ export class ScriptedEngine implements Engine {
       const tokenMs = this.#tokenMs(directive);
       if (step > from && tokenMs > 0) await pause.forMs(tokenMs);
       else if (step % MAX_BURST_TOKENS === MAX_BURST_TOKENS - 1) await pause.yieldToEventLoop();
-      for (const { choice, tokens, reason } of completions) {
+      for (const { choice, tokens, reason, stopSequence } of completions) {
         const token = tokens[step];
         if (token !== undefined) {
           await this.#injectFault(directive, usage.completionTokens, pause);
@@ -153,7 +153,9 @@ export class ScriptedEngine implements Engine {
           countTokens(usage, event);
           yield event;
         }
-        if (step === Math.max(from, tokens.length - 1)) yield { type: 'finish', choice, reason };
+        if (step === Math.max(from, tokens.length - 1)) {
+          yield { type: 'finish', choice, reason, stopSequence };
+        }
       }
     }
     await this.#injectFault(directive, usage.completionTokens, pause);

@@ -22,12 +22,16 @@ function decode(pieces: readonly Uint8Array[]): string {
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(Buffer.concat(pieces));
 }
 
-function cutAtFirstStop(text: string, stops: readonly string[]): { text: string; stopped: boolean } {
+function cutAtFirstStop(
+  text: string,
+  stops: readonly string[],
+): { text: string; stopSequence: string | null } {
   for (let end = 1; end <= text.length; end += 1) {
-    const complete = stops.filter((stop) => text.slice(0, end).endsWith(stop)).map((stop) => stop.length);
-    if (complete.length > 0) return { text: text.slice(0, end - Math.max(...complete)), stopped: true };
+    const complete = stops.filter((stop) => text.slice(0, end).endsWith(stop));
+    const [longest] = complete.toSorted((a, b) => b.length - a.length);
+    if (longest !== undefined) return { text: text.slice(0, end - longest.length), stopSequence: longest };
   }
-  return { text, stopped: false };
+  return { text, stopSequence: null };
 }
 
 /** Returns the length of the longest suffix of `text` that starts a stop sequence. */
@@ -66,14 +70,14 @@ function splitRandomly(whole: Uint8Array): fc.Arbitrary<Uint8Array[]> {
 const pieces = text.chain((whole) => splitRandomly(Buffer.from(whole)));
 
 describe('the output of a choice without tools and reasoning', () => {
-  it('returns the text before the first complete stop sequence, for any tokens', () => {
+  it('returns the text before the first complete stop sequence and this sequence, for any tokens', () => {
     fc.assert(
       fc.property(pieces, stops, (tokens, stop) => {
         const output = outputOf(tokens, stop);
         const parts = tokens.flatMap((_, token) => output.push(token, null));
         const text = textOf([...parts, ...output.flush()]);
         const expected = cutAtFirstStop(decode(tokens), stop);
-        assert.deepEqual({ text, stopped: output.stopped }, expected);
+        assert.deepEqual({ text, stopSequence: output.stopSequence }, expected);
       }),
       { numRuns: 2000 },
     );
@@ -86,7 +90,7 @@ describe('the output of a choice without tools and reasoning', () => {
         let out = '';
         for (const token of tokens.keys()) {
           out += textOf(output.push(token, null));
-          if (output.stopped) return;
+          if (output.stopSequence !== null) return;
           const decoded = decode(tokens.slice(0, token + 1)).replace(/\uFFFD$/, '');
           assert.equal(out, decoded.slice(0, decoded.length - heldBackLength(decoded, stop)));
         }

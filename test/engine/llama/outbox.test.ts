@@ -127,7 +127,7 @@ test('unread tokens of several choices are joined into one event per choice, in 
   const outbox = new Outbox();
   const logprob = { token: 'x', logprob: -1, bytes: [120], top: [] };
   for (let i = 1; i <= 9999; i++) outbox.push(token(i % 3, 'x', i, [logprob]));
-  outbox.push({ type: 'finish', choice: 1, reason: 'stop' });
+  outbox.push({ type: 'finish', choice: 1, reason: 'stop', stopSequence: null });
   outbox.push(token(0, 'y', 10_000));
   outbox.close();
   const events: string[] = [];
@@ -143,7 +143,7 @@ test('unread tokens of several choices are joined into one event per choice, in 
   assert.deepEqual(events, [
     '1: 3333 characters, 3333 log probabilities, 9997 tokens',
     '2: 3333 characters, 3333 log probabilities, 9998 tokens',
-    'finish {"choice":1,"reason":"stop"}',
+    'finish {"choice":1,"reason":"stop","stopSequence":null}',
     '0: 3334 characters, 3333 log probabilities, 10000 tokens',
   ]);
 });
