@@ -11,18 +11,30 @@ export interface UsageParameters {
   from?: string | undefined;
   /** The day after the last one; omitted: tomorrow. If this day is not after `from`, the range is empty. */
   to?: string | undefined;
+  /** The number of groups with the most tokens to read; omitted: all. Not with `hour`, `day` or `cursor`. */
+  top?: number | undefined;
+  cursor?: string | undefined;
 }
 
-/** Parses a usage query. Throws a `ServiceError` `invalid_value` (param `by`, `from` or `to`). */
+/** Parses a usage query. Throws a `ServiceError` `invalid_value` (param `by`, `from`, `to` or `top`). */
 export function parseUsageQuery(
-  { by, from, to }: UsageParameters,
+  { by: dimensions, from, to, top, cursor }: UsageParameters,
   nowMs: number,
-): Pick<UsageQuery, 'by' | 'fromDay' | 'toDay'> {
+): Pick<UsageQuery, 'by' | 'fromDay' | 'toDay' | 'top' | 'cursor'> {
   const now = new Date(nowMs);
   const fromDay =
     from === undefined ? dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth())) : parseDay(from, 'from');
   const toDay = to === undefined ? dayOf(nowMs) + 1 : parseDay(to, 'to');
-  return { by: parseDimensions(by), fromDay, toDay };
+  const by = parseDimensions(dimensions);
+  const isRanked = top !== undefined;
+  if (isRanked && (by.length === 0 || by.includes('hour') || by.includes('day') || cursor !== undefined)) {
+    throw new ServiceError(
+      'invalid_value',
+      '`top` requires `by` with `model`, `key` or `account`, without `hour` and `day`, and no `cursor`.',
+      { param: 'top' },
+    );
+  }
+  return { by, fromDay, toDay, top, cursor };
 }
 
 function parseDimensions(text: string | undefined): UsageDimension[] {

@@ -37,12 +37,17 @@ async function usage(flags: UsageFlags): Promise<void> {
   const query = parseUsageQuery(flags, Date.now());
   await using database = await openConfiguredDatabase();
   const rows: UsageJson[] = [];
-  for (let fromDay: number | null = query.fromDay; fromDay !== null;) {
-    const page = await readUsagePage(database, { ...query, fromDay, accountId: flags.account });
+  let cursor: string | null = null;
+  do {
+    const part = { ...query, cursor, accountId: flags.account };
+    // Large pages, because each one reads the roll-ups again.
+    const page: Awaited<ReturnType<typeof readUsagePage>> = await readUsagePage(database, part, {
+      maxRows: Infinity,
+    });
     // Not `push(...rows)`, whose arguments would be too many for the stack.
     for (const row of page.rows) rows.push(row);
-    fromDay = page.nextDay;
-  }
+    cursor = page.nextCursor;
+  } while (cursor !== null);
   if (flags.json) return printJson(rows);
   if (flags.csv) return printCsv(rows);
   if (rows.length === 0) return note('No usage in this period.');

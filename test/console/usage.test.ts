@@ -3,6 +3,9 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { sql } from 'kysely';
+import { dayOf } from '../../src/accounts/ledger/days.ts';
+import { openDatabase } from '../../src/database/database.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
 import { WITH_BROWSER } from './browser.ts';
@@ -169,6 +172,24 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
       await page.getByRole('button', { name: 'Refresh' }).click();
       return (await page.getByText('model_not_found').count()) > 0;
     });
+  });
+
+  test('the breakdown shows the keys with the most tokens, and more of them on request', async () => {
+    await using database = await openDatabase({ home: stage.service.home, url: null });
+    const today = dayOf(Date.now());
+    await sql`
+      insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted, prompt_tokens,
+        cached_tokens, completion_tokens, reasoning_tokens, billed_tokens, cost_pico)
+      with recursive numbers (number) as (select 1 union all select number + 1 from numbers where number < 1500)
+      select (select account_id from keys limit 1), ${today}, 'a/b', 'key_' || number, 1, 0, 0, 0, 1000000 + number, 0, 0, 0, 0, 0
+      from numbers`.execute(database.kysely);
+    await page.goto('/usage?breakdown=key&range=today');
+    const table = page.getByRole('table', { name: 'Usage by key' });
+    await table.getByRole('row').nth(1).getByText('key_1500', { exact: true }).waitFor();
+    assert.equal(await table.getByRole('row').count(), 101);
+    await page.getByText('100 keys loaded').waitFor();
+    await page.getByRole('button', { name: 'Load more' }).click();
+    await page.getByText('1000 keys with the most tokens').waitFor();
   });
 
   test('no page shows prompts', async () => {

@@ -91,6 +91,44 @@ export async function call<Op extends Operation>(
   }
 }
 
+export interface PageOf<T> {
+  data: T[];
+  next_cursor: string | null;
+}
+
+/** The endpoints that return a list in pages. */
+export type Paged = { [Op in Operation]: ResponseOf<Op> extends PageOf<unknown> ? Op : never }[Operation];
+
+/** Calls an endpoint for one page of its list. `cursor` null: the first page. */
+export async function callPage<Op extends Paged>(
+  operation: Op,
+  given: Arguments<Op> | undefined,
+  cursor: string | null,
+  signal?: AbortSignal,
+): Promise<PageOf<ItemOf<Op>>> {
+  const { query, ...rest } = (given ?? {}) as Parts;
+  const page = { ...rest, query: { ...query, cursor } };
+  // `Paged` has only lists.
+  return (await call(operation, page as unknown as Arguments<Op>, signal)) as unknown as PageOf<ItemOf<Op>>;
+}
+
+/** Calls an endpoint for all pages of its list. Rejects like `call`. */
+export async function callAll<Op extends Paged>(
+  operation: Op,
+  given: Arguments<Op> | undefined,
+  signal?: AbortSignal,
+): Promise<ItemOf<Op>[]> {
+  const items: ItemOf<Op>[] = [];
+  let cursor: string | null = null;
+  do {
+    const page: PageOf<ItemOf<Op>> = await callPage(operation, given, cursor, signal);
+    // Not `push(...data)`, whose arguments would be too many for the stack.
+    for (const item of page.data) items.push(item);
+    cursor = page.next_cursor;
+  } while (cursor !== null);
+  return items;
+}
+
 /** Whether the service refused a request because it had no valid session. */
 export const isSessionEnd = ({ status, code }: ApiError): boolean =>
   status === 401 && (code === 'invalid_api_key' || code === 'sign_in_required');

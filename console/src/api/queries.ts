@@ -13,7 +13,19 @@ import {
   type UseQueryOptions,
 } from '@tanstack/react-query';
 import { notify } from '../notify.ts';
-import { ApiError, call, isSessionEnd, type ResponseOf, type Arguments, type Operation } from './client.ts';
+import {
+  ApiError,
+  call,
+  callAll,
+  callPage,
+  isSessionEnd,
+  type Arguments,
+  type ItemOf,
+  type Operation,
+  type Paged,
+  type PageOf,
+  type ResponseOf,
+} from './client.ts';
 
 // Not in a timer, which the second click of a double click can precede: a button must be disabled by then.
 notifyManager.setScheduler(queueMicrotask);
@@ -130,13 +142,18 @@ export function useReads<Op extends Operation>(
   });
 }
 
-interface PageOf<T> {
-  data: T[];
-  next_cursor: string | null;
+/** Loads all pages of a list. */
+export function useAll<Op extends Paged>(
+  operation: Op,
+  given: Arguments<Op> | undefined,
+  options: ReadOptions<ItemOf<Op>[]> = {},
+) {
+  return useQuery<ItemOf<Op>[], ApiError>({
+    queryKey: [...keyOf(operation, given), 'all'],
+    queryFn: ({ signal }) => callAll(operation, given, signal),
+    ...optionsOf(options),
+  });
 }
-
-/** The endpoints that return a list in pages. */
-type Paged = { [Op in Operation]: ResponseOf<Op> extends PageOf<unknown> ? Op : never }[Operation];
 
 /** Loads a list page by page; `data` are the elements loaded so far, `more()` loads the next page. */
 export function useList<Op extends Paged>(
@@ -144,14 +161,10 @@ export function useList<Op extends Paged>(
   given: Arguments<Op> | undefined,
   options: Omit<ReadOptions, 'everyMs'> & { everyMs?: number } = {},
 ) {
-  type Item = ResponseOf<Op> extends PageOf<infer One> ? One : never;
+  type Item = ItemOf<Op>;
   const list = useInfiniteQuery<PageOf<Item>, ApiError, Item[], QueryKey, string | null>({
     queryKey: pagesKey(operation, given),
-    queryFn: async ({ pageParam, signal }) => {
-      const { query, ...rest } = (given ?? {}) as { query?: object };
-      const page = { ...rest, query: { ...query, ...(pageParam === null ? {} : { cursor: pageParam }) } };
-      return (await call(operation, page as unknown as Arguments<Op>, signal)) as PageOf<Item>; // `Paged` has only lists.
-    },
+    queryFn: ({ pageParam, signal }) => callPage(operation, given, pageParam, signal),
     initialPageParam: null,
     getNextPageParam: (last) => last.next_cursor,
     select: ({ pages }) => pages.flatMap(({ data }) => data),

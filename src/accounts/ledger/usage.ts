@@ -3,12 +3,14 @@ import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
 import { MAX_HOURLY_DAYS } from '../bounds.ts';
+import { invalidCursor } from '../page.ts';
 import { halfSums, usdText, wholeSum } from './cost.ts';
 import { DAY_MS } from './days.ts';
 import { LEAST, LOG_GAMMA, percentile } from './histogram.ts';
 import { COUNT_NAMES, OUTCOMES, USAGE_SUMS, type CountName, type UsageDimension } from './roll-ups.ts';
 
 const HOUR_MS = 3_600_000;
+const HOURS_PER_DAY = 24;
 
 export interface UsageQuery {
   /** Empty: a single row with the totals. */
@@ -22,6 +24,10 @@ export interface UsageQuery {
   accountId?: string | null;
   keyId?: string | null;
   model?: string | null;
+  /** `nextCursor` of the previous page; omitted or null: the first page. */
+  cursor?: string | null;
+  /** Reads only this many groups, those with the most tokens, sorted by them. Only without hour and day. */
+  top?: number | undefined;
 }
 
 /** Accurate to 2%. */
@@ -62,9 +68,11 @@ interface UsageWindow extends UsageQuery {
   /** In hours since 1970-01-01: from `fromHour`, before `toHour`. Only for hourly usage. */
   fromHour?: number;
   toHour?: number;
+  /** Conditions of the rows on the page. */
+  onPage: readonly RawBuilder<unknown>[];
 }
 
-/** A page of usage by hour or day ends after the day in which it reaches this many rows. */
+/** Maximum rows on a page of usage. */
 const MAX_USAGE_ROWS = 5000;
 
 /** Hours per query of hourly usage. A query also reads the hour before, in which requests may have arrived. */
@@ -75,43 +83,165 @@ const ROLL_UPS_PER_READ = 500;
 
 interface UsagePage {
   rows: UsageJson[];
-  /** The first day that was left out; null: none. */
-  nextDay: number | null;
+  /** Cursor of the next page; null on the last page. */
+  nextCursor: string | null;
 }
 
 /**
  * Sums usage from the daily roll-ups: exact, and fast with millions of requests. Hourly usage is read from the
- * requests themselves. Sorted by the dimensions in the order of `by`. A page by hour covers at most `MAX_HOURLY_DAYS`
- * days, and one by hour or day ends after about `MAX_USAGE_ROWS` rows; without them, there is one page. Reads a little
- * at a time, so that other reports need not wait, and stops when `signal` aborts. Rejects with a `DatabaseError` or the
- * signal's reason.
+ * requests themselves. A page has at most `maxRows` rows, sorted by the dimensions in the order of `by`; a page by hour
+ * covers at most `MAX_HOURLY_DAYS` days. A later page has later hours or days and, in the same hour or day, later
+ * groups. Reads a little at a time, so that other reports need not wait, and stops when `signal` aborts. Rejects with a
+ * `DatabaseError`, the signal's reason, or a `ServiceError` `invalid_value` (param `cursor`).
  */
 export async function readUsagePage(
   database: Database,
   query: UsageQuery,
   { signal, maxRows = MAX_USAGE_ROWS }: { signal?: AbortSignal; maxRows?: number } = {},
 ): Promise<UsagePage> {
-  const { by } = query;
-  // There are no requests before 1970.
-  const endDay = isHourly(query) ? Math.max(query.fromDay, 0) + MAX_HOURLY_DAYS : Infinity;
-  const toDay = Math.min(query.toDay, endDay);
-  let nextDay = toDay < query.toDay ? toDay : null;
-  const isPaged = isHourly(query) || by.includes('day');
+  const { by, top } = query;
+  const first = query.cursor == null ? null : parsePosition(query.cursor, by);
+  const page = windowFrom(query, first);
+  const isPagedByTime = isHourly(query) || by.includes('day');
+  let next: Position | null = page.toDay < query.toDay ? [page.toDay * HOURS_PER_DAY] : null;
+  let compare = orderOf(by);
+  if (top !== undefined) {
+    const largest = await inTurn(database, () => readLargest(database, page, top));
+    if (largest.length === 0) return { rows: [], nextCursor: null };
+    const ranks = new Map(largest.map((row, rank) => [rowName(row, by), rank]));
+    compare = (a, b) => (ranks.get(rowName(a, by)) ?? 0) - (ranks.get(rowName(b, by)) ?? 0);
+    page.onPage = [isOneOf(largest, by)];
+  } else if (!isPagedByTime && by.length > 0 && maxRows < Infinity) {
+    next = await inTurn(database, () => readNextPosition(database, page, maxRows));
+    if (next !== null) page.onPage = [...page.onPage, isBefore(next, by)];
+  }
   const sums = new Map<string, Sums>();
   const histograms = new Map<string, Histograms>();
-  let lastDay: number | null = null;
-  for await (const window of windowsOf(database, { ...query, toDay })) {
+  for await (const window of windowsOf(database, page)) {
     signal?.throwIfAborted();
-    if (isPaged && sums.size >= maxRows && window.fromDay !== lastDay) {
-      nextDay = window.fromDay;
-      break;
+    const left = isPagedByTime ? maxRows - sums.size : Infinity;
+    // The row after the last one on the page shows where the next page begins.
+    const found = await inTurn(database, () => readSums(database, window, left + 1));
+    const following = found[left];
+    if (following !== undefined) {
+      next = positionOf(following, by);
+      window.onPage = [...window.onPage, isBefore(next, by)];
     }
-    lastDay = window.fromDay;
-    for (const row of await inTurn(database, () => readSums(database, window))) addSums(sums, row, by);
+    for (const row of found.slice(0, left)) addSums(sums, row, by);
     signal?.throwIfAborted();
-    await inTurn(database, () => readHistograms(database, window, histograms));
+    if (left > 0) await inTurn(database, () => readHistograms(database, window, histograms));
+    if (following !== undefined) break;
   }
-  return { rows: await toRows([...sums.values()].toSorted(orderOf(by)), histograms, by), nextDay };
+  const rows = await toRows([...sums.values()].toSorted(compare), histograms, by);
+  return { rows, nextCursor: next && formatPosition(next) };
+}
+
+/** Returns the days of a page that begins at `first`. */
+function windowFrom(query: UsageQuery, first: Position | null): UsageWindow {
+  const { by } = query;
+  const [time] = pageOrder(by);
+  const [start = 0] = first ?? [];
+  const startDay =
+    time === 'hour' ? Math.floor(Number(start) / HOURS_PER_DAY) : time === 'day' ? Number(start) : 0;
+  const fromDay = first === null ? query.fromDay : Math.max(query.fromDay, startDay);
+  // There are no requests before 1970.
+  const endDay = isHourly(query) ? Math.max(fromDay, 0) + MAX_HOURLY_DAYS : Infinity;
+  return {
+    ...query,
+    fromDay,
+    toDay: Math.min(query.toDay, endDay),
+    onPage: first === null ? [] : [sql`${tupleOf(by, first)} >= (${sql.join(first)})`],
+  };
+}
+
+/**
+ * The first dimensions of a row, in the order of `pageOrder`, where a page begins. Without the last dimensions, it
+ * begins with the first row that has these.
+ */
+type Position = readonly (string | number)[];
+
+/** The order of rows across pages: by time first. */
+function pageOrder(by: UsageQuery['by']): UsageDimension[] {
+  return TIMES.filter((time) => by.includes(time)).concat(
+    by.filter((dimension) => !TIMES.includes(dimension)),
+  );
+}
+
+const TIMES: readonly UsageDimension[] = ['hour', 'day'];
+
+/** Selects as many dimensions as a position has. */
+function tupleOf(by: UsageQuery['by'], { length }: Position) {
+  const columns = pageOrder(by).slice(0, length);
+  return sql`(${sql.join(columns.map((dimension) => sql.ref(COLUMNS[dimension])))})`;
+}
+
+function isBefore(position: Position, by: UsageQuery['by']) {
+  return sql`${tupleOf(by, position)} < (${sql.join(position)})`;
+}
+
+function isOneOf(rows: readonly RowKey[], by: UsageQuery['by']) {
+  const positions = rows.map((row) => positionOf(row, by));
+  return sql`${tupleOf(by, pageOrder(by))} in (values ${sql.join(positions.map((position) => sql`(${sql.join(position)})`))})`;
+}
+
+function positionOf(row: RowKey, by: UsageQuery['by']): Position {
+  // Rows have the dimensions of the query.
+  return pageOrder(by).map((dimension) => row[COLUMNS[dimension]] as string | number);
+}
+
+function formatPosition(position: Position): string {
+  return Buffer.from(JSON.stringify(position)).toString('base64url');
+}
+
+/** Parses the cursor of a query with these dimensions. */
+function parsePosition(cursor: string, by: UsageQuery['by']): Position {
+  const order = pageOrder(by);
+  const position = jsonOf(Buffer.from(cursor, 'base64url').toString());
+  const isValid =
+    Array.isArray(position) &&
+    position.length > 0 &&
+    position.length <= order.length &&
+    position.every((value, index) =>
+      TIMES.includes(order[index] as UsageDimension)
+        ? Number.isInteger(value) && Math.abs(value as number) <= MAX_HOUR
+        : typeof value === 'string' && !value.includes('\0') && value.isWellFormed(),
+    );
+  if (!isValid) throw invalidCursor();
+  return position as (string | number)[];
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** The last hour of a day that a query can name: the year 9999 and a day. */
+const MAX_HOUR = 2_932_897 * HOURS_PER_DAY;
+
+/** Returns the position of the first row after `count` rows; null: there are no more. */
+async function readNextPosition(
+  database: Database,
+  page: UsageWindow,
+  count: number,
+): Promise<Position | null> {
+  const columns = sql.join(page.by.map((dimension) => sql.ref(COLUMNS[dimension])));
+  const { rows } = await sql<RowKey>`
+    select distinct ${columns} from usage_days where ${filtered(page)}
+    order by ${columns} limit 1 offset ${sql.lit(count)}`.execute(database.reports);
+  return rows[0] === undefined ? null : positionOf(rows[0], page.by);
+}
+
+/** Returns the groups with the most tokens, largest first. */
+async function readLargest(database: Database, page: UsageWindow, count: number): Promise<RowKey[]> {
+  const columns = sql.join(page.by.map((dimension) => sql.ref(COLUMNS[dimension])));
+  const { rows } = await sql<RowKey>`
+    select ${columns} from usage_days where ${filtered(page)} group by ${columns}
+    order by sum(prompt_tokens + completion_tokens) desc, sum(requests) desc, ${columns}
+    limit ${sql.lit(count)}`.execute(database.reports);
+  return rows;
 }
 
 /** The latest read of usage of each database. */
@@ -131,10 +261,10 @@ function inTurn<T>({ reports }: Database, read: () => Promise<T>): Promise<T> {
 }
 
 /** Yields the parts of the period in order. Yields at least one, because a total has a row even without requests. */
-async function* windowsOf(database: Database, query: UsageQuery): AsyncGenerator<UsageWindow, void> {
+async function* windowsOf(database: Database, query: UsageWindow): AsyncGenerator<UsageWindow, void> {
   if (isHourly(query)) {
     for (let day = Math.max(query.fromDay, 0); day < query.toDay; day++) {
-      for (let hour = day * 24; hour < (day + 1) * 24; hour += HOURS_PER_READ) {
+      for (let hour = day * HOURS_PER_DAY; hour < (day + 1) * HOURS_PER_DAY; hour += HOURS_PER_READ) {
         yield { ...query, fromDay: day, toDay: day + 1, fromHour: hour, toHour: hour + HOURS_PER_READ };
       }
     }
@@ -210,15 +340,17 @@ async function toRows(
   return rows;
 }
 
-async function readSums(database: Database, query: UsageWindow): Promise<SelectedSums[]> {
-  const by = query.by.map((dimension) => sql.ref(COLUMNS[dimension]));
+/** Sums up to `limit` rows, in the order of pages. */
+async function readSums(database: Database, query: UsageWindow, limit: number): Promise<SelectedSums[]> {
+  const by = pageOrder(query.by).map((dimension) => sql.ref(COLUMNS[dimension]));
   const grouped = by.length > 0 ? sql`group by ${sql.join(by)} order by ${sql.join(by)}` : sql``;
   const sum = (column: string) =>
     sql`cast(coalesce(sum(${sql.ref(column)}), 0) as bigint) as ${sql.ref(column)}`;
   const table = isHourly(query) ? hourlyUsage(query) : sql`usage_days`;
   const { rows } = await sql<SelectedSums>`
     select ${sql.join([...by, ...COUNT_NAMES.map(sum), sql.raw(halfSums('cost_pico'))])}
-    from ${table} where ${filtered(query)} ${grouped}`.execute(database.reports);
+    from ${table} where ${filtered(query)} ${grouped}
+    ${limit === Infinity ? sql`` : sql`limit ${sql.lit(limit)}`}`.execute(database.reports);
   return rows;
 }
 
@@ -326,8 +458,8 @@ function addBuckets(counts: Map<number, number>, text: string): void {
   }
 }
 
-function filtered({ fromDay, toDay, fromHour, toHour, accountId, keyId, model }: UsageWindow) {
-  const conditions = [sql`day >= ${fromDay}`, sql`day < ${toDay}`];
+function filtered({ fromDay, toDay, fromHour, toHour, accountId, keyId, model, onPage }: UsageWindow) {
+  const conditions = [sql`day >= ${fromDay}`, sql`day < ${toDay}`, ...onPage];
   if (fromHour !== undefined) conditions.push(sql`hour >= ${fromHour}`, sql`hour < ${toHour}`);
   if (accountId != null) conditions.push(sql`account_id = ${accountId}`);
   if (keyId != null) conditions.push(sql`key_id = ${keyId}`);

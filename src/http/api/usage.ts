@@ -18,10 +18,9 @@ export const usageEndpoints = endpoints(usageOperations, {
     account: accountInQuery,
     handle: async ({ database, signal, accountId, query }) => {
       const range = parseUsageQuery(query, Date.now());
-      const fromDay = query.cursor === undefined ? range.fromDay : Number(query.cursor);
       const filter = { accountId, keyId: query.key_id, model: query.model };
-      const { rows, nextDay } = await readUsagePage(database, { ...range, fromDay, ...filter }, { signal });
-      return { data: rows, next_cursor: nextDay === null ? null : String(nextDay) };
+      const { rows, nextCursor } = await readUsagePage(database, { ...range, ...filter }, { signal });
+      return { data: rows, next_cursor: nextCursor };
     },
   },
   readLimits: {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUIDv7 } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { sql } from 'kysely';
-import { dayOf } from '../../../src/accounts/ledger/days.ts';
+import { DAY_MS, dayOf } from '../../../src/accounts/ledger/days.ts';
 import { openUsageHistory } from '../../../src/accounts/ledger/history.ts';
 import { readHistory } from '../../../src/accounts/limits/history.ts';
 import { usdText } from '../../../src/accounts/ledger/cost.ts';
@@ -15,9 +15,9 @@ import {
 import { receiptJson } from '../../../src/http/api/receipt-json.ts';
 import type { HistoryEntry } from '../../../src/accounts/limits/limiter.ts';
 import { firstIdAt } from '../../../src/database/partitions.ts';
-import { readUsagePage } from '../../../src/accounts/ledger/usage.ts';
+import { readUsagePage, type UsageJson, type UsageQuery } from '../../../src/accounts/ledger/usage.ts';
 import type { Ledger, OpenedRow, Settlement } from '../../../src/accounts/ledger/ledger.ts';
-import { testDatabases } from '../../servers.ts';
+import { testDatabases, type TestDatabase } from '../../servers.ts';
 import { counts, open, newRow, settlement } from './fixture.ts';
 
 async function settled(ledger: Ledger, opened: Partial<OpenedRow> = {}, ended: Partial<Settlement> = {}) {
@@ -29,6 +29,45 @@ async function settled(ledger: Ledger, opened: Partial<OpenedRow> = {}, ended: P
 
 async function readUsage(...[database, query]: Parameters<typeof readUsagePage>) {
   return (await readUsagePage(database, query)).rows;
+}
+
+/** Reads all pages of a usage query. */
+async function readPages(
+  database: TestDatabase,
+  query: UsageQuery,
+  maxRows?: number,
+): Promise<UsageJson[][]> {
+  const pages: UsageJson[][] = [];
+  let cursor: string | null = null;
+  do {
+    const page: Awaited<ReturnType<typeof readUsagePage>> = await readUsagePage(
+      database,
+      { ...query, cursor },
+      { maxRows },
+    );
+    pages.push(page.rows);
+    cursor = page.nextCursor;
+  } while (cursor !== null);
+  return pages;
+}
+
+/** The dimensions of a row as text. */
+const nameOf = ({ hour, day, model, key_id, account_id }: UsageJson) =>
+  [hour, day, model, key_id, account_id].join(' ');
+
+/** Adds a request of each of many keys of `acct_1` to the roll-ups of a day. */
+async function addUsage(
+  { kysely }: TestDatabase,
+  { day, keys, name = 'key_many', tokens = 1 }: { day: number; keys: number; name?: string; tokens?: number },
+): Promise<void> {
+  await sql`
+    insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted, prompt_tokens,
+      cached_tokens, completion_tokens, reasoning_tokens, billed_tokens, cost_pico)
+    with recursive numbers (number) as (
+      select 0 union all select number + 1 from numbers where number < ${sql.lit(keys - 1)}
+    )
+    select 'acct_1', ${sql.lit(day)}, 'm/0', ${sql.lit(`${name}_`)} || number, 1, 0, 0, 0, ${sql.lit(tokens)}, 0, 0, 0, 2, 3
+    from numbers`.execute(kysely);
 }
 
 /** Converts USD to pico-dollars. */
@@ -55,57 +94,104 @@ function usageIn(
 
 for (const databases of testDatabases()) {
   describe(`ledger queries on ${databases.name}`, () => {
-    test('usage by day is read in pages of whole days, and other usage is summed over all of them', async () => {
+    test('usage by any dimension is read in pages, whose rows add up to the total', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      const noon = Date.UTC(2026, 4, 31, 12);
+      // Next month always has a partition.
+      const now = new Date();
+      const noon = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 15, 12);
       const day = dayOf(noon);
       for (let index = 0; index < 12; index++) {
-        const startedAt = noon + Math.floor(index / 3) * 86_400_000;
+        const startedAt = noon + Math.floor(index / 3) * DAY_MS;
         const ended = { firstTokenAt: startedAt + 10, endedAt: startedAt + 500 };
-        await settled(ledger, { startedAt, model: `m/${index % 3}`, keyId: `key_${index}` }, ended);
+        const id = firstIdAt(startedAt + index);
+        await settled(ledger, { id, startedAt, model: `m/${index % 3}`, keyId: `key_${index}` }, ended);
       }
-      // Many roll-ups in a day, so that each day is a query of its own.
-      const more = Array.from({ length: 600 }, (_, index) => ({
-        account_id: 'acct_1',
-        day: day + Math.floor(index / 300),
-        model: 'm/0',
-        key_id: `key_many_${index}`,
-      }));
-      for (const row of more) {
-        await sql`
-          insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted, prompt_tokens,
-            cached_tokens, completion_tokens, reasoning_tokens, billed_tokens, cost_pico)
-          values (${row.account_id}, ${row.day}, ${row.model}, ${row.key_id}, 1, 0, 0, 0, 1, 0, 1, 0, 2, 3)`.execute(
-          database.kysely,
-        );
-      }
+      // Many roll-ups in a day, so that a day has several pages, and several days are one query.
+      await addUsage(database, { day, keys: 300 });
+      await addUsage(database, { day: day + 1, keys: 300 });
       const query = { fromDay: day, toDay: day + 4, accountId: 'acct_1' };
-      const pages: number[] = [];
-      const found: string[] = [];
-      for (let fromDay: number | null = day; fromDay !== null;) {
-        const page: Awaited<ReturnType<typeof readUsagePage>> = await readUsagePage(
-          database,
-          { ...query, fromDay, by: ['key', 'day'] },
-          { maxRows: 300 },
+      const [total] = await readUsage(database, { ...query, by: [] });
+      const groups: UsageQuery['by'][] = [
+        ['key'],
+        ['key', 'model'],
+        ['model'],
+        ['account', 'key'],
+        ['day'],
+        ['key', 'day'],
+        ['day', 'model', 'key'],
+        ['key', 'hour'],
+        ['hour', 'day', 'model'],
+      ];
+      for (const by of groups) {
+        // Usage by hour is read from requests, which the added roll-ups do not have.
+        const [expected, size] = by.includes('hour') ? [12, 2] : [total?.requests, 50];
+        const pages = await readPages(database, { ...query, by }, size);
+        const rows = pages.flat();
+        assert.ok(
+          pages.every(({ length }) => length <= size),
+          String(by),
         );
-        pages.push(page.rows.length);
-        found.push(...page.rows.map(({ key_id, day: one }) => `${one} ${key_id}`));
-        fromDay = page.nextDay;
+        assert.equal(new Set(rows.map((row) => nameOf(row))).size, rows.length, String(by));
+        assert.equal(
+          rows.reduce((sum, { requests }) => sum + requests, 0),
+          expected,
+          String(by),
+        );
+        const whole = await readUsagePage(database, { ...query, by }, { maxRows: 10_000 });
+        assert.equal(whole.nextCursor, null);
+        const ordered = (all: UsageJson[]) => all.toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+        assert.deepEqual(ordered(rows), ordered(whole.rows));
       }
-      assert.deepEqual(pages, [303, 309]);
-      assert.equal(new Set(found).size, 612);
-      const byKey = await readUsagePage(database, { ...query, by: ['key'] }, { maxRows: 300 });
-      assert.deepEqual([byKey.rows.length, byKey.nextDay], [612, null]);
-      const byModel = await readUsage(database, { ...query, by: ['model'] });
+    });
+
+    test('a page of usage has at most 5,000 of 12,000 keys', async () => {
+      await using database = await databases.open();
+      await addUsage(database, { day: 20_000, keys: 12_000 });
+      await addUsage(database, { day: 20_001, keys: 12_000 });
+      const query = { fromDay: 20_000, toDay: 20_002 };
+      const byKey = await readPages(database, { ...query, by: ['key'] });
       assert.deepEqual(
-        byModel.map(({ model, requests, ttft_ms }) => [model, requests, ttft_ms !== null]),
+        byKey.map(({ length }) => length),
+        [5000, 5000, 2000],
+      );
+      assert.ok(byKey.flat().every(({ requests }) => requests === 2));
+      const byDay = await readPages(database, { ...query, by: ['day', 'key'] });
+      assert.deepEqual(
+        byDay.map(({ length }) => length),
+        [5000, 5000, 5000, 5000, 4000],
+      );
+    });
+
+    test('the groups with the most tokens come first if only the largest are requested', async () => {
+      await using database = await databases.open();
+      await addUsage(database, { day: 20_000, keys: 3000 });
+      for (const [day, key, tokens] of [
+        [20_000, 'key_large', 30],
+        [20_001, 'key_large', 30],
+        [20_000, 'key_larger', 50],
+        [20_001, 'key_larger', 50],
+        [20_001, 'key_medium', 40],
+      ] as const) {
+        await addUsage(database, { day, keys: 1, name: key, tokens });
+      }
+      const query = { fromDay: 20_000, toDay: 20_002, by: ['key'] as const };
+      const { rows, nextCursor } = await readUsagePage(database, { ...query, top: 3 });
+      assert.deepEqual(
+        rows.map(({ key_id, requests, prompt_tokens }) => [key_id, requests, prompt_tokens]),
         [
-          ['m/0', 604, true],
-          ['m/1', 4, true],
-          ['m/2', 4, true],
+          ['key_larger_0', 2, 100],
+          ['key_large_0', 2, 60],
+          ['key_medium_0', 1, 40],
         ],
       );
+      assert.equal(nextCursor, null);
+      const pairs = await readUsagePage(database, { ...query, by: ['model', 'key'], top: 1 });
+      assert.deepEqual(
+        pairs.rows.map(({ key_id, model }) => [key_id, model]),
+        [['key_larger_0', 'm/0']],
+      );
+      assert.deepEqual((await readUsagePage(database, { ...query, accountId: 'acct_2', top: 3 })).rows, []);
     });
 
     test('reports of usage take turns, so that another query waits for one of them', async () => {

@@ -444,7 +444,7 @@ for (const kind of testDatabases()) {
       assert.ok((pages[1] ?? 0) > 0);
       assert.equal((await ok('GET', '/api/usage?by=day&from=0000-01-01&to=9999-12-31')).next_cursor, null);
       const { next_cursor } = await ok('GET', '/api/usage?by=hour&from=0000-01-01&to=9999-12-31');
-      assert.equal(next_cursor, '7');
+      assert.notEqual(next_cursor, null);
     });
 
     test('an unknown field of a query or a body suggests the nearest, or the names that are accepted', async () => {
@@ -553,6 +553,12 @@ for (const kind of testDatabases()) {
         ['GET', '/api/usage?by=colour', undefined, 400, 'invalid_value', 'by'],
         ['GET', '/api/usage?from=2026-02-30', undefined, 400, 'invalid_value', 'from'],
         ['GET', '/api/usage?cursor=2026-02-02', undefined, 400, 'invalid_value', 'cursor'],
+        ['GET', '/api/usage?by=key&cursor=WzFd', undefined, 400, 'invalid_value', 'cursor'],
+        ['GET', '/api/usage?by=day&cursor=WyJhIl0', undefined, 400, 'invalid_value', 'cursor'],
+        ['GET', '/api/usage?cursor=WzFd', undefined, 400, 'invalid_value', 'cursor'],
+        ['GET', '/api/usage?top=3', undefined, 400, 'invalid_value', 'top'],
+        ['GET', '/api/usage?by=day,key&top=3', undefined, 400, 'invalid_value', 'top'],
+        ['GET', '/api/usage?by=key&top=1001', undefined, 400, 'invalid_value', 'top'],
         ['GET', '/api/usage?model=a%00', undefined, 400, 'invalid_value', 'model'],
         ['GET', '/api/limits', undefined, 400, 'missing_required_parameter', 'account_id'],
         ['GET', '/api/limits?account_id=acct_0', undefined, 404, 'not_found', 'id'],

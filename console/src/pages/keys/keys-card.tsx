@@ -1,7 +1,7 @@
 import { KeyRound, SearchX } from 'lucide-react';
 import { useDeferredValue, useMemo, useState } from 'react';
 import type { ItemOf } from '../../api/client.ts';
-import { useRead } from '../../api/queries.ts';
+import { useAll } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Segmented } from '../../components/choices.tsx';
@@ -34,9 +34,9 @@ interface KeysCardProps {
 export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
   const [query, change] = useQueryState();
   const [revoking, setRevoking] = useState<Key | null>(null);
-  const usage = useRead('readUsage', { query: { account_id: account.id, by: 'key' } }, { everyMs: 60_000 });
+  const usage = useAll('readUsage', { query: { account_id: account.id, by: 'key' } }, { everyMs: 60_000 });
   const spend = useMemo(
-    () => usage.data && new Map(usage.data.data.map(({ key_id, cost_usd }) => [key_id ?? '', cost_usd])),
+    () => usage.data && new Map(usage.data.map(({ key_id, cost_usd }) => [key_id ?? '', cost_usd])),
     [usage.data],
   );
   const state = query.get('state') === 'ended' ? 'ended' : 'live';

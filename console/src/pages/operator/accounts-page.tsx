@@ -2,7 +2,7 @@ import { Plus, Layers, SearchX } from 'lucide-react';
 import { useState, useEffect, type ReactNode, useId, type SubmitEvent } from 'react';
 import { useLocation } from 'wouter';
 import type { ItemOf, ApiError } from '../../api/client.ts';
-import { useList, useRead, useAction } from '../../api/queries.ts';
+import { useAction, useAll, useList, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
@@ -70,7 +70,7 @@ const ANY = 'any';
 /** All accounts with their usage this month. */
 function AccountsList({ onNew }: { onNew: () => void }) {
   const accounts = useList('listAccounts', { query: { limit: PAGE } });
-  const usage = useRead('readUsage', { query: { by: 'account' } });
+  const usage = useAll('readUsage', { query: { by: 'account' } });
   const plans = useRead('listPlans', undefined);
   const [query, change] = useQueryState();
   const [, navigate] = useLocation();
@@ -83,7 +83,7 @@ function AccountsList({ onNew }: { onNew: () => void }) {
     // Filters apply to all accounts, so all of them are loaded.
     if (narrowed && hasMore && !isReadingMore) more();
   });
-  const used = new Map(usage.data?.data.map((row) => [row.account_id, row]));
+  const used = new Map(usage.data?.map((row) => [row.account_id, row]));
   const clear = () => change({ q: null, status: null, plan: null });
   return (
     <Card flush className="mt-4">

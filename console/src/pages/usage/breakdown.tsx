@@ -1,16 +1,17 @@
+import { useState } from 'react';
 import { useRead } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { Segmented } from '../../components/choices.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { SkeletonRows } from '../../components/states.tsx';
-import { Table, type Column } from '../../components/table.tsx';
+import { ListFooter, Table, type Column } from '../../components/table.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { compact, fixed, percentColumn, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { TextLink } from '../../components/link.tsx';
 import type { Scope } from '../../state/scope.ts';
 import type { Filters } from '../requests/filters.ts';
-import { MEASURES, ranked, type Measure, type Sums } from './buckets.ts';
+import { MEASURES, type Measure, type Sums } from './buckets.ts';
 import { SPLITS, splitsOf, type Selection, type Split } from './selection.ts';
 import { partOf, usageQuery, useNames } from './use-usage.ts';
 
@@ -44,7 +45,7 @@ export function Breakdown(props: BreakdownProps) {
       {selection.breakdown === 'status' ? (
         <ByStatus {...props} />
       ) : (
-        <ByPart {...props} by={selection.breakdown} />
+        <ByPart {...props} key={selection.breakdown} by={selection.breakdown} />
       )}
     </Card>
   );
@@ -91,10 +92,18 @@ function statusColumns(all: Sums, linkOf: BreakdownProps['linkOf']): Column<(typ
   ];
 }
 
+/** Rows of the table, and after "Load more". */
+const ROWS = 100;
+const MAX_ROWS = 1000;
+
 function ByPart({ scope, selection, all, by, linkOf }: BreakdownProps & { by: Exclude<Split, 'status'> }) {
-  const query = { ...usageQuery(scope, selection, selection.days), by };
-  const sums = useRead('readUsage', { query });
-  const rows = ranked(sums.data?.data ?? []);
+  const [top, setTop] = useState(ROWS);
+  // One more row shows that there are more.
+  const query = { ...usageQuery(scope, selection, selection.days), by, top: Math.min(top + 1, MAX_ROWS) };
+  const sums = useRead('readUsage', { query }, { keep: true });
+  const found = sums.data?.data ?? [];
+  const rows = found.slice(0, top);
+  const what = `${SPLITS[by].toLowerCase()}${rows.length === 1 ? '' : 's'}`;
   const nameOf = useNames(
     scope,
     by,
@@ -105,12 +114,23 @@ function ByPart({ scope, selection, all, by, linkOf }: BreakdownProps & { by: Ex
   return (
     <Loaded query={sums} loading={<SkeletonRows rows={4} />}>
       {() => (
-        <Table
-          label={`Usage by ${SPLITS[by].toLowerCase()}`}
-          columns={partColumns(all, by, rows, nameOf, link)}
-          rows={rows}
-          keyOf={(row) => partOf(row, by)}
-        />
+        <>
+          <Table
+            label={`Usage by ${SPLITS[by].toLowerCase()}`}
+            columns={partColumns(all, by, rows, nameOf, link)}
+            rows={rows}
+            keyOf={(row) => partOf(row, by)}
+          />
+          {found.length > ROWS && (
+            <ListFooter
+              shown={rows.length}
+              what={rows.length === MAX_ROWS ? `${what} with the most tokens` : what}
+              hasMore={top < MAX_ROWS}
+              busy={sums.isFetching}
+              onMore={() => setTop(MAX_ROWS)}
+            />
+          )}
+        </>
       )}
     </Loaded>
   );

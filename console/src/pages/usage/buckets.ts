@@ -83,7 +83,3 @@ export const ttftAt = (over: OverTime, share: 'p50' | 'p95'): (number | null)[] 
 /** Returns a percentile of the tokens per second in each hour or day; null: no data. */
 export const speedAt = (over: OverTime, share: 'p50' | 'p5'): (number | null)[] =>
   over.map((sums) => sums?.tokens_per_second?.[share] ?? null);
-
-/** Sorts by tokens, then requests, descending. */
-export const ranked = (rows: readonly Sums[]): Sums[] =>
-  rows.toSorted((a, b) => MEASURES.tokens(b) - MEASURES.tokens(a) || b.requests - a.requests);

@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { Download, FileSpreadsheet } from 'lucide-react';
-import { call, type Arguments, type ItemOf, type ResponseOf } from '../../api/client.ts';
+import { callAll, type Arguments } from '../../api/client.ts';
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { Button } from '../../components/button.tsx';
 import { Menu, MenuItem } from '../../components/menu.tsx';
@@ -13,7 +13,7 @@ import { usageQuery } from './use-usage.ts';
 /** Downloads usage as CSV, as shown or by day, model and key. */
 export function ExportMenu({ scope, selection }: { scope: Scope; selection: Selection }) {
   const read = useMutation({
-    mutationFn: readAllUsage,
+    mutationFn: (query: Arguments<'readUsage'>['query']) => callAll('readUsage', { query }),
     onSuccess: () => notify.success('CSV file downloaded'),
     onError: (error) => notify.error(error.message),
   });
@@ -48,20 +48,6 @@ export function ExportMenu({ scope, selection }: { scope: Scope; selection: Sele
       </MenuItem>
     </Menu>
   );
-}
-
-/** Reads all pages of a usage query. */
-async function readAllUsage(query: Arguments<'readUsage'>['query']): Promise<ItemOf<'readUsage'>[]> {
-  const rows: ItemOf<'readUsage'>[] = [];
-  let cursor: string | null = null;
-  do {
-    const page: ResponseOf<'readUsage'> = await call('readUsage', {
-      query: { ...query, ...(cursor !== null && { cursor }) },
-    });
-    for (const row of page.data) rows.push(row);
-    cursor = page.next_cursor;
-  } while (cursor !== null);
-  return rows;
 }
 
 /** Downloads text as a CSV file. */

@@ -2,7 +2,7 @@ import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { useRead, useReads, type QueryState } from '../../api/queries.ts';
 import type { Days } from '../../components/date-range-days.ts';
 import type { Scope } from '../../state/scope.ts';
-import { overTime, ranked, timesOf, type OverTime, type Sums } from './buckets.ts';
+import { overTime, timesOf, type OverTime, type Sums } from './buckets.ts';
 import type { Selection, Split } from './selection.ts';
 
 /** Maximum number of groups in a chart; the rest is combined. */
@@ -78,10 +78,10 @@ export function useParts(scope: Scope, selection: Selection, times: readonly num
   const base = usageQuery(scope, selection, days);
   const sums = useRead(
     'readUsage',
-    { query: { ...base, by: by ?? 'model' } },
+    { query: { ...base, by: by ?? 'model', top: MAX_PARTS } },
     { enabled: by !== null, everyMs: EVERY_MS },
   );
-  const most = by === null ? [] : ranked(sums.data?.data ?? []).slice(0, MAX_PARTS);
+  const most = sums.data?.data ?? [];
   const ids = by === null ? [] : most.map((row) => partOf(row, by));
   const reads = useReads(
     'readUsage',

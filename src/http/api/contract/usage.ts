@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DAY_CURSOR, MAX_HOURLY_DAYS } from '../../../accounts/bounds.ts';
+import { MAX_HOURLY_DAYS, MAX_PAGE, USAGE_CURSOR } from '../../../accounts/bounds.ts';
 import { USAGE_DIMENSIONS } from '../../../accounts/ledger/roll-ups.ts';
 import { usageRow } from './ledger.ts';
 import { statusFields } from './limits.ts';
@@ -43,7 +43,7 @@ export const usageOperations = operations({
         .regex(BY, `expected a comma-separated list of ${USAGE_DIMENSIONS.join(', ')}, each at most once`)
         .optional()
         .describe(
-          `Comma-separated list of ${USAGE_DIMENSIONS.join(', ')}. With \`hour\`, a page covers at most ${MAX_HOURLY_DAYS} days. With \`hour\` or \`day\`, a page ends after the day in which it reaches about 5,000 rows; without them, one page has all rows. Default: one total.`,
+          `Comma-separated list of ${USAGE_DIMENSIONS.join(', ')}. A page has at most 5,000 rows; with \`hour\`, it covers at most ${MAX_HOURLY_DAYS} days. Default: one total.`,
         ),
       from: day.optional().describe('First day. Default: the first of this month.'),
       to: day
@@ -54,7 +54,16 @@ export const usageOperations = operations({
       account_id: id.optional().describe('Default: all accounts, for operators only.'),
       key_id: id.optional(),
       model: filterText.optional(),
-      cursor: pageCursor(DAY_CURSOR),
+      top: z.coerce
+        .number<number>()
+        .int()
+        .min(1)
+        .max(MAX_PAGE)
+        .optional()
+        .describe(
+          'Get only this many models, keys or accounts, those with the most tokens. Not with `hour`, `day` or `cursor`.',
+        ),
+      cursor: pageCursor(USAGE_CURSOR),
     }),
     response: pageOf('UsagePage', usageRow),
     errors: ['missing_required_parameter', 'not_found'],
