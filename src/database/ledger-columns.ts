@@ -125,6 +125,13 @@ const LEDGER = {
     description: 'Prices when the request started.',
   },
   priceCompletion: { kind: 'price', written: 'open', json: 'price.completion' },
+  priceInputCacheRead: {
+    kind: 'price',
+    written: 'open',
+    nullable: true,
+    json: 'price.input_cache_read',
+    description: 'Price of cached prompt tokens. Null: they cost as much as other prompt tokens.',
+  },
   costPico: { kind: 'pico', written: 'settle', json: 'cost_usd' },
   finishReason: {
     kind: 'text',

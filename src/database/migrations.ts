@@ -18,6 +18,7 @@ import { addAccessRevisions } from './migrations/0014-access-revisions.ts';
 import { addAuditIndexes } from './migrations/0015-audit-indexes.ts';
 import { allowAuditRetention } from './migrations/0016-audit-retention.ts';
 import { allowProtocols } from './migrations/0017-protocols.ts';
+import { addCacheReadPrice } from './migrations/0018-cache-read-price.ts';
 import type { Schema } from './schema.ts';
 
 /** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
@@ -55,6 +56,7 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0015_audit_indexes', addAuditIndexes],
   ['0016_audit_retention', allowAuditRetention],
   ['0017_protocols', allowProtocols],
+  ['0018_cache_read_price', addCacheReadPrice],
 ]);
 
 /** ID of the advisory lock that instances take to migrate. On PostgreSQL, such a lock applies to one database. */

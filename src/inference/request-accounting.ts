@@ -132,6 +132,7 @@ export class RequestAccounting {
         reservedPico: reservation.pico,
         pricePrompt: price.prompt,
         priceCompletion: price.completion,
+        priceInputCacheRead: price.inputCacheRead,
       } satisfies Required<OpenedRow>,
       this.#record,
     );
@@ -260,7 +261,7 @@ const TOKENS_PER_CHAT = 2048;
 /**
  * Computes the maximum without tokenizing the prompt. A token has at least one byte, prompt and completion share the
  * context, and a completion is at most as long as requested and as the model allows. The prices determine whether a
- * longer prompt or a longer completion costs more.
+ * longer prompt or a longer completion costs more. Cached tokens are unknown, and never cost more than others.
  */
 export function worstCase(request: GenerationRequest, model: ConfiguredModel): WorstCase {
   const card = model.card();
@@ -290,15 +291,23 @@ export function clampUsage(usage: Usage, worst: WorstCase, price: ConfiguredMode
     worst.completionTokens,
     worst.tokens - promptTokens,
   );
-  const left = worst.pico - costOf({ promptTokens, completionTokens: 0 }, price);
+  const cachedTokens = Math.min(usage.cachedTokens, promptTokens);
+  // As if nothing were cached: cached tokens lower the cost, not the usage that was reserved.
+  const left = worst.pico - costOf({ promptTokens, cachedTokens: 0, completionTokens: 0 }, price);
   if (price.completion > 0) {
     completionTokens = Math.min(completionTokens, Number(left / BigInt(price.completion)));
   }
-  if (promptTokens === usage.promptTokens && completionTokens === usage.completionTokens) return null;
+  if (
+    promptTokens === usage.promptTokens &&
+    cachedTokens === usage.cachedTokens &&
+    completionTokens === usage.completionTokens
+  ) {
+    return null;
+  }
   return {
     promptTokens,
     completionTokens,
-    cachedTokens: Math.min(usage.cachedTokens, promptTokens),
+    cachedTokens,
     reasoningTokens: Math.min(usage.reasoningTokens, completionTokens),
   };
 }
@@ -328,7 +337,7 @@ function maximumOf(
 function usageOf(promptTokens: number, completionTokens: number, price: ConfiguredModel['price']) {
   return {
     tokens: promptTokens + completionTokens,
-    pico: costOf({ promptTokens, completionTokens }, price),
+    pico: costOf({ promptTokens, cachedTokens: 0, completionTokens }, price),
   };
 }
 

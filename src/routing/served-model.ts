@@ -13,8 +13,12 @@ import { RoutedReplica, type ReplicaEntry, type ReplicaSummary } from './replica
 export interface ConfiguredModel {
   readonly id: string;
   readonly required: boolean;
-  /** Pico-dollars per token. */
-  readonly price: { readonly prompt: number; readonly completion: number };
+  /** Pico-dollars per token. The price of cached prompt tokens is at most that of others; null: the same. */
+  readonly price: {
+    readonly prompt: number;
+    readonly completion: number;
+    readonly inputCacheRead: number | null;
+  };
   card(): ModelCard | null;
 }
 

@@ -237,5 +237,9 @@ function engineOf(config: ModelConfig) {
 }
 
 function priceOf({ pricing }: ModelConfig): TokenPrice {
-  return { prompt: picoPerToken(pricing.prompt), completion: picoPerToken(pricing.completion) };
+  return {
+    prompt: picoPerToken(pricing.prompt),
+    completion: picoPerToken(pricing.completion),
+    inputCacheRead: null,
+  };
 }

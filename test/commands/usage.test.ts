@@ -104,7 +104,10 @@ for (const kind of testDatabases()) {
 
       const csv = await run(args, managed.env);
       const [head = '', first = '', second = ''] = csv.stdout.split('\n');
-      assert.match(head, /^id,client_request_id,.*,price_prompt,price_completion,cost_usd,/);
+      assert.match(
+        head,
+        /^id,client_request_id,.*,price_prompt,price_completion,price_input_cache_read,cost_usd,/,
+      );
       assert.ok(first.startsWith(`${ids[0]},one,${account},key_`), first);
       assert.ok(second.startsWith(`${ids[1]},"two, ""quoted""",${account},`), second);
       assert.equal(first.split(',').length, head.split(',').length);

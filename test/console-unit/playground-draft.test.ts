@@ -113,7 +113,11 @@ test('the cost is exactly the same as the service computes', () => {
   fc.assert(
     fc.property(fc.nat(), fc.nat(), price, price, (promptTokens, completionTokens, prompt, completion) => {
       const usage = { promptTokens, completionTokens, reasoningTokens: 0, cachedTokens: 0 };
-      const pico = { prompt: picoPerToken(prompt), completion: picoPerToken(completion) };
+      const pico = {
+        prompt: picoPerToken(prompt),
+        completion: picoPerToken(completion),
+        inputCacheRead: null,
+      };
       assert.equal(costOf(usage, { prompt, completion }), usdText(serviceCost(usage, pico)));
     }),
   );

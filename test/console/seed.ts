@@ -10,6 +10,7 @@ import type { LedgerStore } from '../../src/accounts/ledger/store.ts';
 import {
   checkpointValues,
   openedValues,
+  rowStartOf,
   usageKeyOf,
   settledValues,
   type Batch,
@@ -320,10 +321,9 @@ function settled(requests: readonly SeedRequest[]): Batch {
   return {
     ...NOTHING,
     ended: requests.map(({ row, ended }) => {
-      const price = { prompt: row.pricePrompt, completion: row.priceCompletion };
       return {
         opened: openedValues(row),
-        settled: settledValues(row.id, { startedAt: row.startedAt, price }, ended),
+        settled: settledValues(row.id, rowStartOf(row), ended),
         usageKey: usageKeyOf(row),
       };
     }),

@@ -79,7 +79,11 @@ function activityAt(rhythm: Rhythm, atMs: number): number {
 function seedRequest(random: Random, source: Source, startedAt: number, toMs: number): SeedRequest {
   const known = SEED_MODELS.filter(({ id }) => source.models?.includes(id) ?? true);
   const model = random.weighted(known);
-  const price = { prompt: picoPerToken(model.prompt), completion: picoPerToken(model.completion) };
+  const price = {
+    prompt: picoPerToken(model.prompt),
+    completion: picoPerToken(model.completion),
+    inputCacheRead: null,
+  };
   const promptTokens = Math.min(Math.round(logNormal(random, 620, 0.9)), model.contextTokens / 2);
   const wanted = Math.round(logNormal(random, 210, 0.8)) + 1;
   const maxTokens = random.pick([256, 512, 1024, 2048]);
@@ -115,6 +119,7 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
       reservedPico: costOf(reserved, price),
       pricePrompt: price.prompt,
       priceCompletion: price.completion,
+      priceInputCacheRead: price.inputCacheRead,
     },
     ended: {
       usage,

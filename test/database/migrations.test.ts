@@ -242,6 +242,30 @@ for (const databases of testDatabases()) {
       await change(location, add.replaceAll(id, randomUUIDv7()).replaceAll('20000', '20001'));
     });
 
+    test('requests from before cached tokens had a price have none', async () => {
+      await using location = await databases.emptyLocation();
+      await createOldest(location);
+      await using old = await openDatabase(location);
+      await ensurePartitions(old, Date.now());
+      const add = () => `
+        insert into ledger (id, account_id, key_id, endpoint, model, streamed, epoch, state,
+          started_at, plan, limits, reserved_tokens, reserved_pico, price_prompt, price_completion, attempts,
+          prompt_tokens, cached_tokens, completion_tokens, billed, cost_pico)
+        values ('${randomUUIDv7()}', 'acme', 'key_2', 'chat', 'a/b', 0, 1, 'settled', 1, 'free', '{}', 1, 1, 3, 1, 1, 7, 6, 5, 1, 26);`;
+      await change(
+        location,
+        `alter table ledger drop column price_input_cache_read;
+         delete from migrations where name = '0018_cache_read_price';
+         ${add()}`,
+      );
+      await using database = await openDatabase(location);
+      // An instance of the older version may still write.
+      await change(location, add());
+      const rows = await database.kysely.selectFrom('ledger').select('price_input_cache_read').execute();
+      assert.deepEqual(plain(rows), [{ price_input_cache_read: null }, { price_input_cache_read: null }]);
+      await assert.rejects(sql`update ledger set price_input_cache_read = -1`.execute(database.kysely));
+    });
+
     test('playground keys that were made permanent expire an hour after they were created', async () => {
       await using location = await databases.emptyLocation();
       await createOldest(location);

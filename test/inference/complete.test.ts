@@ -25,7 +25,7 @@ import { until } from '../harness.ts';
 import { openAccounting, NO_RECOVERY } from './fixture.ts';
 
 /** Pico-dollars per token. */
-const PRICE = { prompt: 1, completion: 2 };
+const PRICE = { prompt: 3, completion: 2, inputCacheRead: 1 };
 
 /** Longer than any test. */
 const FOREVER = 1_000_000;
@@ -624,6 +624,15 @@ test('a complete response is in the ledger, with its cost, before its last event
     ['settled', 1, 3, 'stop', 2, 1],
   );
   assert.equal(row?.cost, costOf(generation.record.usage, PRICE));
+});
+
+test('cached prompt tokens are charged at their own price', async () => {
+  const generation = run(routerTo([client]), chat({ text: 'one two three', cachedTokens: 4 }));
+  await collect(generation);
+  const row = await accounting.row(generation.requestId);
+  assert.deepEqual([row?.prompt_tokens, row?.cached_tokens, row?.completion_tokens], [13, 4, 3]);
+  const cost = 9n * 3n + 4n * 1n + 3n * 2n;
+  assert.deepEqual([row?.cost, generation.record.costPico], [cost, cost]);
 });
 
 test('a client that disconnects pays for what was generated, and a fault of the service costs nothing', async () => {

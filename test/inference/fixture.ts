@@ -85,6 +85,7 @@ async function findRow({ kysely }: Awaited<ReturnType<typeof openDatabase>>, id:
       'state',
       'billed',
       'prompt_tokens',
+      'cached_tokens',
       'completion_tokens',
       'reasoning_tokens',
       'finish_reason',

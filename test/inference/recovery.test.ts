@@ -56,7 +56,7 @@ function run(request: GenerationRequest, options: Options = {}): Run {
     {
       id: MODEL,
       required: false,
-      price: { prompt: 1, completion: 2 },
+      price: { prompt: 1, completion: 2, inputCacheRead: null },
       card: () => null,
     },
     clients.map((client) => ({ client, state, capacity: () => null, report: () => EMPTY_REPORT })),

@@ -40,7 +40,7 @@ function run(replica: ReplicaClient, ledger: Partial<Ledger>, directive: object,
     log: SILENT,
     clock: SYSTEM_CLOCK,
   });
-  const price = { prompt: 1, completion: 2 };
+  const price = { prompt: 1, completion: 2, inputCacheRead: null };
   router.serve({ id: MODEL, required: false, price, card: () => null }, [
     { client: replica, state: () => ({ state: 'ready' }), report: () => EMPTY_REPORT, capacity: () => null },
   ]);

@@ -17,6 +17,17 @@ function modelOf(context: number, most: number, price: ConfiguredModel['price'])
   return { id: 'a/b', required: false, price, card: () => card };
 }
 
+interface GivenPrices {
+  prompt: number;
+  completion: number;
+  /** Null: no separate price. */
+  cached: number | null;
+}
+
+function priceOf({ prompt, completion, cached }: GivenPrices): ConfiguredModel['price'] {
+  return { prompt, completion, inputCacheRead: cached === null ? null : Math.min(cached, prompt) };
+}
+
 const cases = fc.record({
   text: fc.string({ maxLength: 300, unit: 'binary' }),
   maxTokens: fc.option(fc.integer({ min: 1, max: 600 })),
@@ -25,16 +36,18 @@ const cases = fc.record({
   most: fc.integer({ min: 1, max: 500 }),
   prompt: fc.nat(1000),
   completion: fc.nat(1000),
+  cached: fc.option(fc.nat(1000)),
   /** The real counts as a fraction of the maximum. */
   promptShare: fc.double({ min: 0, max: 1, noNaN: true }),
+  cachedShare: fc.double({ min: 0, max: 1, noNaN: true }),
   completionShare: fc.double({ min: 0, max: 1, noNaN: true }),
 });
 
 test('no possible usage of a request exceeds its worst case', () => {
   fc.assert(
     fc.property(cases, (given) => {
-      const { text, maxTokens, choices, context, most, prompt, completion } = given;
-      const price = { prompt, completion };
+      const { text, maxTokens, choices, context, most } = given;
+      const price = priceOf(given);
       const content = text.toWellFormed();
       const messages = [{ role: 'user' as const, content }];
       const request = { ...chat(), messages, maxTokens, choices };
@@ -46,7 +59,8 @@ test('no possible usage of a request exceeds its worst case', () => {
       const longest = Math.min(maxTokens ?? Infinity, most, context - promptTokens);
       const completionTokens = Math.floor(given.completionShare * longest) * choices;
       assert.ok(promptTokens + completionTokens <= worst.tokens);
-      const usage = { promptTokens, completionTokens, cachedTokens: 0, reasoningTokens: 0 };
+      const cachedTokens = Math.floor(given.cachedShare * promptTokens);
+      const usage = { promptTokens, completionTokens, cachedTokens, reasoningTokens: 0 };
       assert.ok(costOf(usage, price) <= worst.pico);
       assert.equal(clampUsage(usage, worst, price), null);
     }),
@@ -56,8 +70,8 @@ test('no possible usage of a request exceeds its worst case', () => {
 
 test('the shortest case of a request is its worst case with a max_tokens of 1', () => {
   fc.assert(
-    fc.property(cases, ({ text: prompt, maxTokens, choices, context, most, ...prices }) => {
-      const price = { prompt: prices.prompt, completion: prices.completion };
+    fc.property(cases, ({ text: prompt, maxTokens, choices, context, most, ...given }) => {
+      const price = priceOf(given);
       const model = modelOf(context, Math.min(most, context), price);
       const request = { ...text(), prompts: ['x', prompt.toWellFormed()], maxTokens, choices };
       const { shortest } = worstCase(request, model);
@@ -71,7 +85,7 @@ test(
   'no chat template adds more tokens than the worst case includes',
   { skip: PUBLISHED.length === 0 },
   () => {
-    const model = modelOf(1_000_000, 1, { prompt: 1, completion: 1 });
+    const model = modelOf(1_000_000, 1, { prompt: 1, completion: 1, inputCacheRead: null });
     const round = (calls: number, args = {}): Message[] => {
       const toolCalls = Array.from({ length: calls }, (_, index) => ({
         id: `call_${index}`,
@@ -125,7 +139,7 @@ test(
   'no chat template writes a text in more bytes than the worst case includes',
   { skip: PUBLISHED.length === 0 },
   () => {
-    const model = modelOf(10_000_000, 1, { prompt: 1, completion: 1 });
+    const model = modelOf(10_000_000, 1, { prompt: 1, completion: 1, inputCacheRead: null });
     const places = {
       user: (text: string) => chatWith({ user: text }),
       result: (text: string) => chatWith({ result: text }),
@@ -218,7 +232,7 @@ test('usage reported by a replica is limited to the reservation, in tokens and i
   fc.assert(
     fc.property(cases, reported, fc.boolean(), (given, usage, isText) => {
       const { maxTokens, choices, context, most } = given;
-      const price = { prompt: given.prompt, completion: given.completion };
+      const price = priceOf(given);
       const content = given.text.toWellFormed();
       const request = isText
         ? { ...text({}, { prompts: [content, 'second'] }), maxTokens, choices }
@@ -227,7 +241,9 @@ test('usage reported by a replica is limited to the reservation, in tokens and i
       const clamped = clampUsage(usage, worst, price) ?? usage;
       assert.ok(clamped.promptTokens + clamped.completionTokens <= worst.tokens);
       assert.ok(clamped.promptTokens >= 0 && clamped.completionTokens >= 0);
-      assert.ok(costOf(clamped, price) <= worst.pico);
+      assert.ok(clamped.cachedTokens <= clamped.promptTokens);
+      const cost = costOf(clamped, price);
+      assert.ok(cost >= 0n && cost <= worst.pico);
       assert.ok(clamped.promptTokens <= usage.promptTokens);
       assert.ok(clamped.completionTokens <= usage.completionTokens);
       assert.equal(clampUsage(clamped, worst, price), null);
@@ -237,13 +253,13 @@ test('usage reported by a replica is limited to the reservation, in tokens and i
 });
 
 test('one choice never reserves more than the context', () => {
-  const model = modelOf(200, 200, { prompt: 1, completion: 2 });
+  const model = modelOf(200, 200, { prompt: 1, completion: 2, inputCacheRead: null });
   const request = { ...chat({ text: 'x'.repeat(1000) }), maxTokens: null };
   assert.equal(worstCase(request, model).tokens, 200);
 });
 
 test('the escapes of results and arguments, the variables of the template and the schema of the response count', () => {
-  const model = modelOf(1_000_000, 1, { prompt: 1, completion: 1 });
+  const model = modelOf(1_000_000, 1, { prompt: 1, completion: 1, inputCacheRead: null });
   const worst = (fields: Partial<ChatRequest>): number => worstCase(chat({}, fields), model).promptTokens;
   const bare = worst({});
   const long = 'word '.repeat(10_000);
@@ -272,7 +288,7 @@ test('the escapes of a chat that fills the context are not counted', () => {
     ];
     const request = { ...chat(), messages };
     stringify.mock.resetCalls();
-    worstCase(request, modelOf(5000, 100, { prompt: 0, completion: 0 }));
+    worstCase(request, modelOf(5000, 100, { prompt: 0, completion: 0, inputCacheRead: null }));
     return stringify.mock.callCount() > 0;
   });
   stringify.mock.restore();

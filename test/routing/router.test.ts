@@ -40,7 +40,7 @@ function modelOf(
 ): ServedModel {
   const router = new Router(OPTIONS);
   router.serve(
-    { id: ID, required: false, price: { prompt: 1, completion: 2 }, card: () => null },
+    { id: ID, required: false, price: { prompt: 1, completion: 2, inputCacheRead: null }, card: () => null },
     states.map((state, index) => ({
       client: clientAt(index),
       state: () => state,
@@ -209,9 +209,10 @@ test('without a ready replica, retry-after is the time until the first may be re
 function routerOf(ids: readonly string[]): Router {
   const router = new Router(OPTIONS);
   for (const id of ids) {
-    router.serve({ id, required: false, price: { prompt: 1, completion: 2 }, card: () => null }, [
-      { client: clientAt(0), state: () => READY, capacity: () => null, report: () => EMPTY_REPORT },
-    ]);
+    router.serve(
+      { id, required: false, price: { prompt: 1, completion: 2, inputCacheRead: null }, card: () => null },
+      [{ client: clientAt(0), state: () => READY, capacity: () => null, report: () => EMPTY_REPORT }],
+    );
   }
   return router;
 }

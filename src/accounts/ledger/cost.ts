@@ -12,12 +12,14 @@ const PRICE_DECIMALS = 6;
 export interface TokenPrice {
   prompt: number;
   completion: number;
+  /** Of cached prompt tokens; at most `prompt`. Null: the same as `prompt`. */
+  inputCacheRead: number | null;
 }
 
 /** One line of a cost breakdown. The lines of a request add up to its cost. */
 export interface CostLine {
-  /** `waived` cancels the charge of a request that failed because of the service. */
-  what: 'prompt' | 'completion' | 'waived';
+  /** The name of its price. `waived` cancels the charge of a request that failed because of the service. */
+  what: 'prompt' | 'input_cache_read' | 'completion' | 'waived';
   tokens: number;
   /** Pico-dollars per token. */
   pricePico: number;
@@ -39,33 +41,37 @@ export function picoPerToken(usdPerMillion: string): number {
 }
 
 /** The counts that have a price. */
-type BilledTokens = Readonly<Pick<Usage, 'promptTokens' | 'completionTokens'>>;
+type BilledTokens = Readonly<Pick<Usage, 'promptTokens' | 'cachedTokens' | 'completionTokens'>>;
 
-/** Returns the cost of all prompt tokens, including cached ones, and all completion tokens, in pico-dollars. */
-export function costOf(usage: BilledTokens, price: TokenPrice): bigint {
-  return times(usage.promptTokens, price.prompt) + times(usage.completionTokens, price.completion);
+/** Returns the cost of a request in pico-dollars. */
+export function costOf(
+  { promptTokens, cachedTokens, completionTokens }: BilledTokens,
+  price: TokenPrice,
+): bigint {
+  const { prompt, inputCacheRead, completion } = price;
+  const cost = times(promptTokens, prompt) + times(completionTokens, completion);
+  return inputCacheRead === null ? cost : cost - times(cachedTokens, prompt - inputCacheRead);
 }
 
 /** Returns the cost breakdown of a request. If it is not `billed`, the last line cancels the cost. */
 export function costLines(usage: BilledTokens, price: TokenPrice, billed: boolean): CostLine[] {
-  const { promptTokens, completionTokens } = usage;
-  const lines: CostLine[] = [
-    {
-      what: 'prompt',
-      tokens: promptTokens,
-      pricePico: price.prompt,
-      pico: times(promptTokens, price.prompt),
-    },
-    {
-      what: 'completion',
-      tokens: completionTokens,
-      pricePico: price.completion,
-      pico: times(completionTokens, price.completion),
-    },
-  ];
+  const { promptTokens, cachedTokens, completionTokens } = usage;
+  const { prompt, inputCacheRead, completion } = price;
+  const lines =
+    inputCacheRead === null
+      ? [costLine('prompt', promptTokens, prompt)]
+      : [
+          costLine('prompt', promptTokens - cachedTokens, prompt),
+          costLine('input_cache_read', cachedTokens, inputCacheRead),
+        ];
+  lines.push(costLine('completion', completionTokens, completion));
   const tokens = promptTokens + completionTokens;
   if (!billed) lines.push({ what: 'waived', tokens, pricePico: 0, pico: -costOf(usage, price) });
   return lines;
+}
+
+function costLine(what: CostLine['what'], tokens: number, pricePico: number): CostLine {
+  return { what, tokens, pricePico, pico: times(tokens, pricePico) };
 }
 
 /** Formats pico-dollars in USD, exactly and without trailing zeros: `"0.00001215"`, `"3"`, `"-0.5"`. */

@@ -17,6 +17,7 @@ import {
   isCountable,
   neverRanValues,
   openedValues,
+  rowStartOf,
   settledValues,
   unwritableValues,
   usageKeyOf,
@@ -483,9 +484,7 @@ interface RunningRow extends RowStart {
 }
 
 function runningRow(row: OpenedRow, counts: RunningCounts, epoch: number): RunningRow {
-  const { id, startedAt, pricePrompt: prompt, priceCompletion: completion } = row;
-  const price = { prompt, completion };
-  return { id, usageKey: usageKeyOf(row), startedAt, counts, epoch, price, writtenProgress: 0 };
+  return { id: row.id, usageKey: usageKeyOf(row), ...rowStartOf(row), counts, epoch, writtenProgress: 0 };
 }
 
 /** A row that is not written yet, or is being written. */

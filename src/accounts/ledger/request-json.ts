@@ -33,7 +33,9 @@ export type RequestRow = LedgerRow;
 export type RequestJson = {
   [P in keyof Ledger as Exclude<FieldOf<P>, null | `price.${string}`>]: JsonOf<Ledger[P]>;
 } & {
-  price: { [P in keyof Ledger as FieldOf<P> extends `price.${infer Part}` ? Part : never]: string };
+  price: {
+    [P in keyof Ledger as FieldOf<P> extends `price.${infer Part}` ? Part : never]: JsonOf<Ledger[P]>;
+  };
 };
 
 /** A column that is part of the JSON, as `field` or as `part` of the object `field`. `csv`: its column in CSV. */

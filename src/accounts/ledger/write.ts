@@ -80,6 +80,15 @@ export interface RowStart {
   price: TokenPrice;
 }
 
+export function rowStartOf({
+  startedAt,
+  pricePrompt: prompt,
+  priceCompletion: completion,
+  priceInputCacheRead: inputCacheRead = null,
+}: OpenedRow): RowStart {
+  return { startedAt, price: { prompt, completion, inputCacheRead } };
+}
+
 /** The ID of a row, its buckets in `latency_days` (null: none), and the values of `SETTLED`. */
 export type SettledValues = readonly [id: string, ttft: number | null, speed: number | null, ...Value[]];
 

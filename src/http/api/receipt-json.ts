@@ -9,8 +9,16 @@ export type ReceiptJson = z.input<typeof receipt>;
 
 /** Returns the receipt of a request. */
 export function receiptJson(row: RequestRow): ReceiptJson {
-  const usage = { promptTokens: row.prompt_tokens, completionTokens: row.completion_tokens };
-  const price = { prompt: row.price_prompt, completion: row.price_completion };
+  const usage = {
+    promptTokens: row.prompt_tokens,
+    cachedTokens: row.cached_tokens,
+    completionTokens: row.completion_tokens,
+  };
+  const price = {
+    prompt: row.price_prompt,
+    completion: row.price_completion,
+    inputCacheRead: row.price_input_cache_read,
+  };
   const lines = row.state === 'open' ? [] : costLines(usage, price, row.billed === 1);
   return {
     request: requestJson(row),

@@ -4,8 +4,17 @@ import * as fc from 'fast-check';
 import { costLines, costOf, picoPerToken, usdText } from '../../../src/accounts/ledger/cost.ts';
 
 const price = fc.integer({ min: 0, max: 999_999_999_999_999 });
-const tokens = fc.integer({ min: 0, max: 10_000_000 });
-const usage = fc.record({ promptTokens: tokens, completionTokens: tokens, cachedTokens: tokens });
+const prices = fc.tuple(price, price, fc.option(price)).map(([prompt, completion, cached]) => ({
+  prompt,
+  completion,
+  inputCacheRead: cached === null ? null : cached % (prompt + 1),
+}));
+const tokens = fc.integer({ min: 0, max: 1_000_000_000 });
+const usage = fc.tuple(tokens, tokens, tokens).map(([promptTokens, cached, completionTokens]) => ({
+  promptTokens,
+  cachedTokens: cached % (promptTokens + 1),
+  completionTokens,
+}));
 
 test('a price in USD per million tokens is a whole number of pico-dollars per token', () => {
   assert.equal(picoPerToken('0.15'), 150_000);
@@ -30,25 +39,46 @@ test('a price that is not a decimal is refused', () => {
   }
 });
 
-test('a cost of any size is tokens times price', () => {
+test('a cost of any size is tokens times price, with cached tokens at their own price', () => {
   fc.assert(
-    fc.property(usage, price, price, (used, prompt, completion) => {
+    fc.property(usage, prices, ({ promptTokens, cachedTokens, completionTokens }, price) => {
+      const { prompt, completion, inputCacheRead } = price;
       assert.equal(
-        costOf(used, { prompt, completion }),
-        BigInt(used.promptTokens) * BigInt(prompt) + BigInt(used.completionTokens) * BigInt(completion),
+        costOf({ promptTokens, cachedTokens, completionTokens }, price),
+        BigInt(promptTokens - cachedTokens) * BigInt(prompt) +
+          BigInt(cachedTokens) * BigInt(inputCacheRead ?? prompt) +
+          BigInt(completionTokens) * BigInt(completion),
       );
+    }),
+  );
+});
+
+test('cached tokens never raise a cost, and never make it negative', () => {
+  fc.assert(
+    fc.property(usage, prices, (used, price) => {
+      const cost = costOf(used, price);
+      assert.ok(cost >= 0n && cost <= costOf({ ...used, cachedTokens: 0 }, price));
     }),
   );
 });
 
 test('the cost lines add up to the cost, or to zero if the request is not billed', () => {
   fc.assert(
-    fc.property(usage, price, price, fc.boolean(), (used, prompt, completion, billed) => {
-      const lines = costLines(used, { prompt, completion }, billed);
+    fc.property(usage, prices, fc.boolean(), (used, price, billed) => {
+      const lines = costLines(used, price, billed);
       const sum = lines.reduce((total, { pico }) => total + pico, 0n);
-      assert.equal(sum, billed ? costOf(used, { prompt, completion }) : 0n);
+      assert.equal(sum, billed ? costOf(used, price) : 0n);
     }),
   );
+});
+
+test('cached tokens have a cost line if they have a price of their own', () => {
+  const used = { promptTokens: 10, cachedTokens: 8, completionTokens: 5 };
+  const linesAt = (inputCacheRead: number | null) =>
+    costLines(used, { prompt: 3, completion: 2, inputCacheRead }, true).map((line) => Object.values(line));
+  const completion = ['completion', 5, 2, 10n];
+  assert.deepEqual(linesAt(null), [['prompt', 10, 3, 30n], completion]);
+  assert.deepEqual(linesAt(0), [['prompt', 2, 3, 6n], ['input_cache_read', 8, 0, 0n], completion]);
 });
 
 test('amounts are formatted without trailing zeros', () => {

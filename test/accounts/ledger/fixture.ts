@@ -42,6 +42,7 @@ export function newRow(with_: Partial<OpenedRow> = {}): OpenedRow {
     reservedPico: 1000n,
     pricePrompt: 150_000,
     priceCompletion: 600_000,
+    priceInputCacheRead: null,
     ...with_,
   };
 }

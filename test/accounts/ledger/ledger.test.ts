@@ -36,6 +36,35 @@ for (const databases of testDatabases()) {
       assert.deepEqual(latencies.map(({ measure }) => measure).sort(), ['speed', 'ttft']);
     });
 
+    test('cached tokens are charged at their own price, in rows and in daily usage', async () => {
+      await using database = await databases.open({ threads: true });
+      await using ledger = await open(database);
+      const usage = { promptTokens: 10, cachedTokens: 8, completionTokens: 5, reasoningTokens: 0 };
+      const cost = 2 * 150_000 + 8 * 15_000 + 5 * 600_000;
+      const [merged, opened, waived] = [15_000, 15_000, 15_000].map((priceInputCacheRead) =>
+        newRow({ priceInputCacheRead }),
+      );
+      assert.ok(merged && opened && waived);
+      const written = ledger.open(merged, counts());
+      assert.equal(await ledger.settle(merged.id, settlement({ usage })), 'settled');
+      await written;
+      await ledger.open(opened, counts());
+      await ledger.settle(opened.id, settlement({ usage }));
+      await ledger.open(waived, counts());
+      await ledger.settle(waived.id, settlement({ usage, billed: false, errorCode: 'internal_error' }));
+      const rows = await Promise.all([merged, opened, waived].map(({ id }) => readRow(database, id)));
+      assert.deepEqual(
+        rows.map((row) => [row?.price_input_cache_read, row?.cached_tokens, row?.cost]),
+        [
+          [15_000, 8, String(cost)],
+          [15_000, 8, String(cost)],
+          [15_000, 8, '0'],
+        ],
+      );
+      const [day] = await readUsageDays(database);
+      assert.deepEqual([day?.cached_tokens, day?.cost], [24, String(2 * cost)]);
+    });
+
     test('no row is deleted because the wall clock jumps ahead', async (t) => {
       await using database = await databases.open();
       const row = newRow();

@@ -4,7 +4,13 @@ import * as fc from 'fast-check';
 import { sql } from 'kysely';
 import { bucketOf } from '../../../src/accounts/ledger/histogram.ts';
 import { openStore } from '../../../src/accounts/ledger/open-ledger.ts';
-import { openedValues, settledValues, usageKeyOf, type Batch } from '../../../src/accounts/ledger/write.ts';
+import {
+  openedValues,
+  rowStartOf,
+  settledValues,
+  usageKeyOf,
+  type Batch,
+} from '../../../src/accounts/ledger/write.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { ensurePartitions } from '../../../src/database/partitions.ts';
 import { testDatabases } from '../../servers.ts';
@@ -37,11 +43,7 @@ for (const databases of testDatabases()) {
       const settles: Batch['settles'][number][] = [];
       for (const errorCode of codes) {
         const row = newRow();
-        const start = {
-          startedAt: row.startedAt,
-          price: { prompt: row.pricePrompt, completion: row.priceCompletion },
-        };
-        const settled = settledValues(row.id, start, settlement({ errorCode }));
+        const settled = settledValues(row.id, rowStartOf(row), settlement({ errorCode }));
         settles.push(settled);
         const ended = [{ opened: openedValues(row), settled, usageKey: usageKeyOf(row) }];
         await store.write(epoch, { ...batch, ended });

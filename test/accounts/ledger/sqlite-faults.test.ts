@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { openStore } from '../../../src/accounts/ledger/open-ledger.ts';
 import { temporaryFolder, until } from '../../harness.ts';
 import { testDatabases } from '../../servers.ts';
-import { openedValues, usageKeyOf, settledValues } from '../../../src/accounts/ledger/write.ts';
+import { openedValues, rowStartOf, usageKeyOf, settledValues } from '../../../src/accounts/ledger/write.ts';
 import { counts, open, newRow, settlement, readRow, countByState, readUsageDays } from './fixture.ts';
 
 const [databases] = testDatabases();
@@ -106,9 +106,8 @@ for (const suffix of ['', '-wal']) {
 
 /** Returns the writes of a request: its opening, and its settlement. */
 function writesOf(opened = newRow()) {
-  const price = { prompt: opened.pricePrompt, completion: opened.priceCompletion };
   const ended = settlement({ firstTokenAt: opened.startedAt + 10, endedAt: opened.startedAt + 500 });
-  const values = settledValues(opened.id, { startedAt: opened.startedAt, price }, ended);
+  const values = settledValues(opened.id, rowStartOf(opened), ended);
   return {
     id: opened.id,
     values,

@@ -208,7 +208,7 @@ for (const kind of testDatabases()) {
         [row.prompt_tokens, row.completion_tokens, row.http_status, row.finish_reason, row.billed],
         [usage.prompt_tokens, usage.completion_tokens, 200, 'length', true],
       );
-      assert.deepEqual(row.price, { prompt: '500000', completion: '1000000' });
+      assert.deepEqual(row.price, { prompt: '500000', completion: '1000000', input_cache_read: null });
       const cost = usage.prompt_tokens / 2 + usage.completion_tokens;
       assert.equal(row.cost_usd, String(cost));
 

@@ -22,7 +22,12 @@ export function Part({ title, aside, children }: { title: string; aside?: ReactN
   );
 }
 
-const WHAT = { prompt: 'Prompt', completion: 'Completion', waived: 'Waived due to error' } as const;
+const WHAT = {
+  prompt: 'Prompt',
+  input_cache_read: 'Prompt (cached)',
+  completion: 'Completion',
+  waived: 'Waived due to error',
+} as const;
 
 /** The cost breakdown, as computed by the service. */
 export function CostLines({ request, cost }: { request: Request; cost: Receipt['cost'] }) {
@@ -33,6 +38,7 @@ export function CostLines({ request, cost }: { request: Request; cost: Receipt['
       </Part>
     );
   }
+  const isCacheSeparate = cost.some(({ what }) => what === 'input_cache_read');
   const amount = exactMoneyColumn([...cost.map(({ usd }) => usd), request.cost_usd]);
   const price = exactMoneyColumn(cost.map(({ usd_per_million }) => usd_per_million));
   const cell = 'py-2 pl-3 text-right tabular-nums first:pl-0 first:text-left';
@@ -53,7 +59,7 @@ export function CostLines({ request, cost }: { request: Request; cost: Receipt['
           {cost.map((line) => (
             <tr key={line.what} className="border-b border-line">
               <th scope="row" className={`${cell} font-normal`}>
-                {WHAT[line.what]}
+                {isCacheSeparate && line.what === 'prompt' ? 'Prompt (uncached)' : WHAT[line.what]}
               </th>
               <td className={cell}>{whole(line.tokens)}</td>
               <td className={cell}>{line.what === 'waived' ? '' : price(line.usd_per_million)}</td>

@@ -24,7 +24,11 @@ function described(schema: z.ZodType, description: string | undefined): z.ZodTyp
 const requestFields = [...Map.groupBy(REQUEST_FIELDS, ({ field }) => field)].map(([field, parts]) => {
   const [first] = parts;
   if (first?.part === undefined) return [field, ...parts.map(fieldSchema)];
-  const schemas = parts.map(({ part, kind }) => [part, KINDS[kind]]);
+  // The description of the first part is that of the object.
+  const schemas = parts.map((each) => [
+    each.part,
+    fieldSchema(each === first ? { ...each, description: undefined } : each),
+  ]);
   return [field, described(z.object(Object.fromEntries(schemas)), first.description)];
 });
 
@@ -47,8 +51,10 @@ export const receipt = component(
       .array(
         z.object({
           what: z
-            .enum(['prompt', 'completion', 'waived'])
-            .describe('`waived` cancels the cost of a request that is not charged.'),
+            .enum(['prompt', 'input_cache_read', 'completion', 'waived'])
+            .describe(
+              '`input_cache_read`: cached prompt tokens, if they have a price of their own; `prompt` is then the rest of the prompt. `waived` cancels the cost of a request that is not charged.',
+            ),
           tokens: z.int(),
           usd_per_million: perMillion,
           usd,
