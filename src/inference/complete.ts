@@ -15,7 +15,7 @@ import {
   type GenerationRequest,
 } from '../generation.ts';
 import type { RequestResult } from '../routing/breaker.ts';
-import type { QueueEntry } from '../routing/queue.ts';
+import type { BacklogEntry } from '../routing/backlog.ts';
 import type { Lease } from '../routing/lease.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import { CrashSuspects } from './crash-suspects.ts';
@@ -122,7 +122,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   /** Completion tokens at which the next checkpoint is due. */
   #checkpointAt: number;
   /** Null before admission. */
-  #queueEntry: QueueEntry | null = null;
+  #backlogEntry: BacklogEntry | null = null;
   #lease: Lease | null = null;
   #events: AsyncIterator<ReplicaEvent, undefined> | null = null;
   #ended = false;
@@ -171,9 +171,9 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
 
   async #begin(): Promise<EventResult> {
     try {
-      if (this.#queueEntry === null) await this.#admit();
-      else if (this.#interruption === null) this.#model.enterAgain(this.#queueEntry, this.#failures);
-      else this.#queueEntry.waitToContinue();
+      if (this.#backlogEntry === null) await this.#admit();
+      else if (this.#interruption === null) this.#model.enterAgain(this.#backlogEntry, this.#failures);
+      else this.#backlogEntry.waitToContinue();
       this.#stop.signal.throwIfAborted();
       this.#events = await this.#sendToReplica();
     } catch (error) {
@@ -185,7 +185,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   /** Enters the queue, reserves limits and opens the row. */
   async #admit(): Promise<void> {
     this.#crashSuspects.check(this.#request, this.#identity.caller.accountId);
-    this.#queueEntry = this.#model.enter(this.#identity.caller.accountId, this.#stop);
+    this.#backlogEntry = this.#model.enter(this.#identity.caller.accountId, this.#stop);
     await this.#accounting.open(this.#request);
     this.#accounting.opened?.catch((error: unknown) => this.#stop.abort(error));
   }
@@ -194,7 +194,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   async #sendToReplica(): Promise<AsyncIterator<ReplicaEvent, undefined>> {
     const lease = await this.#acquire();
     this.#lease = lease;
-    this.#queueEntry?.leave();
+    this.#backlogEntry?.leave();
     if (this.#recovery.hasOutput) this.#record.continueOn(lease.client.name);
     else this.#record.attempt(lease.client.name);
     const request = this.#recovery.requestFor(lease.client);
@@ -393,7 +393,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
 
   #release(result: RequestResult): void {
     this.#ended = true;
-    this.#queueEntry?.leave();
+    this.#backlogEntry?.leave();
     this.#lease?.release(result);
     this.#record.endedAtMs = performance.now();
   }

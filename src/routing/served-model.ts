@@ -6,7 +6,7 @@ import { type BreakerClock, WindowCount } from './breaker.ts';
 import { Dispatcher } from './dispatcher.ts';
 import type { Lease } from './lease.ts';
 import type { PolicyName, RoutedRequest } from './placement.ts';
-import { Queue, type QueueEntry, type QueueLimits } from './queue.ts';
+import { Backlog, type BacklogEntry, type QueueLimits } from './backlog.ts';
 import { RoutedReplica, type ReplicaEntry, type ReplicaSummary } from './replica.ts';
 
 /** A configured model. Its card is null until its context is known. */
@@ -62,7 +62,7 @@ export class ServedModel implements ConfiguredModel {
   readonly required: boolean;
   /** The dialects of its replicas. */
   dialects: readonly Dialect[] = [];
-  readonly #queue: Queue;
+  readonly #backlog: Backlog;
   readonly #retries: RetryBudget;
   #model: ConfiguredModel;
   readonly #replicas: RoutedReplica[];
@@ -79,7 +79,7 @@ export class ServedModel implements ConfiguredModel {
   ) {
     this.id = model.id;
     this.required = model.required;
-    this.#queue = new Queue(queue);
+    this.#backlog = new Backlog(queue);
     this.#retries = new RetryBudget(retry);
     this.#model = model;
     this.#clock = clock;
@@ -133,13 +133,13 @@ export class ServedModel implements ConfiguredModel {
     return this.#model.card();
   }
 
-  /** Enters the queue, before anything is reserved for a request; see `Queue.enter`. Throws 503 `queue_full`. */
-  enter(accountId: string, stop: AbortController): QueueEntry {
-    return this.#queue.enter(this.#dispatcher.free(new Map()), accountId, stop);
+  /** Enters the backlog, before anything is reserved for a request; see `Backlog.enter`. Throws 503 `queue_full`. */
+  enter(accountId: string, stop: AbortController): BacklogEntry {
+    return this.#backlog.enter(this.#dispatcher.free(new Map()), accountId, stop);
   }
 
-  /** Enters the queue again after a failure of a replica; see `QueueEntry.waitAgain`. */
-  enterAgain(entry: QueueEntry, failures: RoutedRequest['failures']): void {
+  /** Enters the backlog again after a failure of a replica; see `BacklogEntry.waitAgain`. */
+  enterAgain(entry: BacklogEntry, failures: RoutedRequest['failures']): void {
     entry.waitAgain(this.#dispatcher.free(failures));
   }
 

@@ -16,7 +16,7 @@ import { complete, ClientDisconnected } from '../../src/inference/complete.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
 import { type BreakerClock, SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
-import type { QueueLimits } from '../../src/routing/queue.ts';
+import type { QueueLimits } from '../../src/routing/backlog.ts';
 import type { PolicyName } from '../../src/routing/placement.ts';
 import { Router } from '../../src/routing/router.ts';
 import { openScripted, HttpReplica, REPLICA, respondHello } from '../engine/replicas.ts';

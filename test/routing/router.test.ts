@@ -6,7 +6,7 @@ import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import { ReplicaRefused, type ReplicaClient, type EngineState } from '../../src/engine/engine.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SILENT } from '../../src/log.ts';
-import type { QueueEntry } from '../../src/routing/queue.ts';
+import type { BacklogEntry } from '../../src/routing/backlog.ts';
 import { Lease } from '../../src/routing/lease.ts';
 import { Router } from '../../src/routing/router.ts';
 import type { RoutingOptions, ServedModel } from '../../src/routing/served-model.ts';
@@ -122,9 +122,9 @@ test('the counts equal the running requests, and the selected replica has the lo
   fc.assert(
     fc.property(fc.array(command, { maxLength: 60 }), (commands) => {
       const model = modelOf([READY, READY, READY], [10, 10, 10]);
-      const entries: QueueEntry[] = [];
+      const entries: BacklogEntry[] = [];
       const leases: Lease[] = [];
-      const left = new Set<QueueEntry>();
+      const left = new Set<BacklogEntry>();
       const released = new Set<Lease>();
       const runningCounts = () =>
         clients

@@ -11,15 +11,15 @@ export interface QueueLimits {
  * replica has failed. A request that exceeds the bound takes the place of a request of the account with the most
  * ("longest queue drop"), so that no account can keep the others out.
  */
-export class Queue {
+export class Backlog {
   readonly limits: QueueLimits;
   /**
    * The waiting requests of each account, without those in `#continued`. Accounts are in the order in which they began
    * to wait. No set is empty.
    */
-  readonly #entries = new Map<string, Set<QueueEntry>>();
+  readonly #entries = new Map<string, Set<BacklogEntry>>();
   /** Responses that wait to be continued. They are not removed, because their callers have received a part. */
-  readonly #continued = new Set<QueueEntry>();
+  readonly #continued = new Set<BacklogEntry>();
   #size = 0;
   #arrivals = 0;
 
@@ -28,11 +28,11 @@ export class Queue {
   }
 
   /**
-   * Enters the queue. If `maxRequests` requests are already waiting, removes the latest request of the account with the
+   * Enters the backlog. If `maxRequests` requests are already waiting, removes the latest request of the account with the
    * most and aborts its `stop` with 503 `queue_full`. Throws this error instead if no account has at least two
    * more requests than `accountId`. `free`: how many requests could be sent to replicas now.
    */
-  enter(free: number, accountId: string, stop: AbortController): QueueEntry {
+  enter(free: number, accountId: string, stop: AbortController): BacklogEntry {
     if (this.#size >= this.limits.maxRequests + free) {
       const own = this.#entries.get(accountId)?.size ?? 0;
       const most = this.#most();
@@ -40,24 +40,24 @@ export class Queue {
       if (most.size <= own + 1) throw this.#full('Try again later.');
       this.#removeLatest(most);
     }
-    const entry = new QueueEntry(this, accountId, stop, this.#arrivals++);
+    const entry = new BacklogEntry(this, accountId, stop, this.#arrivals++);
     this.#add(entry);
     return entry;
   }
 
-  /** Called by `QueueEntry.waitAgain`. */
-  enterAgain(entry: QueueEntry, free: number): void {
+  /** Called by `BacklogEntry.waitAgain`. */
+  enterAgain(entry: BacklogEntry, free: number): void {
     this.#add(entry);
     if (this.#size > this.limits.maxRequests + free) this.#removeLatest(this.#most());
   }
 
-  /** Called by `QueueEntry.waitToContinue`. */
-  enterToContinue(entry: QueueEntry): void {
+  /** Called by `BacklogEntry.waitToContinue`. */
+  enterToContinue(entry: BacklogEntry): void {
     this.#continued.add(entry);
     this.#size++;
   }
 
-  #add(entry: QueueEntry): void {
+  #add(entry: BacklogEntry): void {
     const entries = this.#entries.get(entry.accountId);
     if (entries) entries.add(entry);
     else this.#entries.set(entry.accountId, new Set([entry]));
@@ -65,14 +65,14 @@ export class Queue {
   }
 
   /** The requests of the account with the most. */
-  #most(): ReadonlySet<QueueEntry> {
-    let most: ReadonlySet<QueueEntry> = new Set();
+  #most(): ReadonlySet<BacklogEntry> {
+    let most: ReadonlySet<BacklogEntry> = new Set();
     for (const entries of this.#entries.values()) if (entries.size > most.size) most = entries;
     return most;
   }
 
   /** `entries` must not be empty. */
-  #removeLatest(entries: ReadonlySet<QueueEntry>): void {
+  #removeLatest(entries: ReadonlySet<BacklogEntry>): void {
     const latest = [...entries].reduce((a, b) => (a.arrival > b.arrival ? a : b));
     latest.leave();
     latest.stop.abort(
@@ -90,8 +90,8 @@ export class Queue {
     );
   }
 
-  /** Removes an entry. Idempotent. Called by `QueueEntry`. */
-  remove(entry: QueueEntry): void {
+  /** Removes an entry. Idempotent. Called by `BacklogEntry`. */
+  remove(entry: BacklogEntry): void {
     const entries = this.#entries.get(entry.accountId);
     if (!this.#continued.delete(entry) && entries?.delete(entry) !== true) return;
     if (entries?.size === 0) this.#entries.delete(entry.accountId);
@@ -99,36 +99,36 @@ export class Queue {
   }
 }
 
-export class QueueEntry {
+export class BacklogEntry {
   readonly accountId: string;
   /** Aborted if the request is removed. */
   readonly stop: AbortController;
-  /** When the request first entered the queue, as a sequence number. */
+  /** When the request first entered the backlog, as a sequence number. */
   readonly arrival: number;
-  readonly #queue: Queue;
+  readonly #backlog: Backlog;
 
-  constructor(queue: Queue, accountId: string, stop: AbortController, arrival: number) {
-    this.#queue = queue;
+  constructor(backlog: Backlog, accountId: string, stop: AbortController, arrival: number) {
+    this.#backlog = backlog;
     this.accountId = accountId;
     this.stop = stop;
     this.arrival = arrival;
   }
 
-  /** Leaves the queue. Idempotent. */
+  /** Leaves the backlog. Idempotent. */
   leave(): void {
-    this.#queue.remove(this);
+    this.#backlog.remove(this);
   }
 
   /**
-   * Enters the queue again, as early as before. If there are too many requests now, removes the latest one of the
+   * Enters the backlog again, as early as before. If there are too many requests now, removes the latest one of the
    * account with the most, which can be this one. `free`: how many requests could be sent to replicas now.
    */
   waitAgain(free: number): void {
-    this.#queue.enterAgain(this, free);
+    this.#backlog.enterAgain(this, free);
   }
 
-  /** Enters the queue again to continue a response. The request is counted, but neither it nor another is removed. */
+  /** Enters the backlog again to continue a response. The request is counted, but neither it nor another is removed. */
   waitToContinue(): void {
-    this.#queue.enterToContinue(this);
+    this.#backlog.enterToContinue(this);
   }
 }
