@@ -36,7 +36,7 @@ import type { Log } from './log.ts';
 import { ModelStore } from './models/store.ts';
 import { SYSTEM_CLOCK } from './routing/breaker.ts';
 import { Router } from './routing/router.ts';
-import { Models } from './serving/models.ts';
+import { ModelRegistry } from './serving/model-registry.ts';
 import type { Tracer } from './tracing/tracer.ts';
 import { VERSION } from './version.ts';
 import { WriteQueue } from './event-stream.ts';
@@ -105,7 +105,7 @@ export class Service implements AsyncDisposable {
       }),
     );
     const router = new Router({ ...config.file, log, clock: SYSTEM_CLOCK });
-    const models = owned.use(await openModels({ config, secrets, env, log }, database, router));
+    const registry = owned.use(await openModels({ config, secrets, env, log }, database, router));
     const limiter = owned.use(await openLimiter(config, database, log, clock));
     const plans = new Plans(config.file);
     await recordPlans(database, plans);
@@ -132,7 +132,7 @@ export class Service implements AsyncDisposable {
     const metrics = owned.use(new ServiceMetrics(() => exposeGauges(router, accounting)));
     const app = buildServer({
       router,
-      models,
+      registry,
       drains: owned.use(await ReplicaDrains.open(database, router)),
       inference: openInference(accounting, config.file, log),
       keys,
@@ -168,14 +168,14 @@ export class Service implements AsyncDisposable {
     await app.listen({ host: config.host, port: config.port });
     const metricsServer = owned.use(await serveMetrics(config.file, metrics, log));
     if (database.location.kind === 'sqlite') lock?.listening(publicUrl(), database.location.files);
-    models.start();
+    registry.start();
     void backups?.runIfDue();
     const parts = { config, database, plans, log, router, keys, generations, app, metricsServer };
-    return new Service({ ...parts, models, recommended }, owned.move());
+    return new Service({ ...parts, registry, recommended }, owned.move());
   }
 
   get embeddedReplicas(): readonly EmbeddedReplica[] {
-    return this.#parts.models.embeddedReplicas;
+    return this.#parts.registry.embeddedReplicas;
   }
 
   /** The URL for callers, without `/v1`: `publicUrl`, or the listening address. */
@@ -244,7 +244,7 @@ export class Service implements AsyncDisposable {
 
   /** Kills the engines. Called when the process exits without disposing of the service. */
   killEngines(): void {
-    this.#parts.models.kill();
+    this.#parts.registry.kill();
   }
 
   /** Stops everything immediately. Call `drain()` first to let requests finish. */
@@ -284,8 +284,8 @@ async function openModels(
   { config, secrets, env, log }: ServiceOptions,
   database: Database,
   router: Router,
-): Promise<Models> {
-  return await Models.open(database, {
+): Promise<ModelRegistry> {
+  return await ModelRegistry.open(database, {
     config,
     secrets: new Map([...replicaSecrets(env), ...secrets]),
     store: new ModelStore({ home: config.home, log, env }),
@@ -302,7 +302,7 @@ interface ServiceParts {
   log: Log;
   router: Router;
   keys: KeyStore;
-  models: Models;
+  registry: ModelRegistry;
   recommended: RecommendedModel | null;
   generations: RunningGenerations;
   app: FastifyInstance;

@@ -7,7 +7,7 @@ import type { Log } from '../log.ts';
 import type { ReplicaDrains } from '../inference/replica-drains.ts';
 import type { Inference } from '../inference/complete.ts';
 import type { Router } from '../routing/router.ts';
-import type { Models } from '../serving/models.ts';
+import type { ModelRegistry } from '../serving/model-registry.ts';
 import type { WriteQueue } from '../event-stream.ts';
 import type { IdempotencyStore } from './idempotency/store.ts';
 import type { RunningGenerations } from './running-generations.ts';
@@ -46,7 +46,7 @@ interface BackupStatus {
 /** The dependencies of the routes, created once by the composition root. */
 export interface HttpContext {
   router: Router;
-  models: Models;
+  registry: ModelRegistry;
   drains: ReplicaDrains;
   inference: Inference;
   keys: KeyStore;

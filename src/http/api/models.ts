@@ -5,7 +5,7 @@ import { modelJson } from './service.ts';
 
 export const modelEndpoints = endpoints(modelOperations, {
   listCatalog: async ({ context }) => {
-    const { models, availableBytes } = await context.models.catalog();
+    const { models, availableBytes } = await context.registry.catalog();
     return {
       available_memory_bytes: availableBytes,
       data: models.map(({ model, memoryBytes, fits, downloaded }) => ({
@@ -26,35 +26,35 @@ export const modelEndpoints = endpoints(modelOperations, {
   addModel: async ({ context, actor, body }) => {
     const { id, source, replicas, pricing, context_tokens: contextTokens, slots } = body;
     const added = { id, source, replicas: replicas?.map(replicaOf), pricing, contextTokens, slots };
-    return served(context, await context.models.add(added, actor));
+    return served(context, await context.registry.add(added, actor));
   },
   updateModel: async ({ context, actor, body }) => {
     const { model, pricing, context_tokens: contextTokens } = body;
-    await context.models.update(model, { pricing, contextTokens }, actor);
+    await context.registry.update(model, { pricing, contextTokens }, actor);
     return served(context, model);
   },
   setDefaultModel: async ({ context, actor, body: { model } }) => {
-    await context.models.setDefault(model, actor);
+    await context.registry.setDefault(model, actor);
     return served(context, model);
   },
   loadModel: async ({ context, actor, body: { model } }) => {
-    await context.models.load(model, actor);
+    await context.registry.load(model, actor);
     return served(context, model);
   },
   unloadModel: async ({ context, actor, body: { model } }) => {
-    await context.models.unload(model, actor);
+    await context.registry.unload(model, actor);
     return served(context, model);
   },
   removeModel: async ({ context, actor, body }) => {
-    await context.models.remove(body.model, body.keep_file === true, actor);
+    await context.registry.remove(body.model, body.keep_file === true, actor);
     return { id: body.model, deleted: true };
   },
   addReplica: async ({ context, actor, body: { model, replica } }) => {
-    await context.models.addReplica(model, replicaOf(replica), actor);
+    await context.registry.addReplica(model, replicaOf(replica), actor);
     return served(context, model);
   },
   removeReplica: async ({ context, actor, body: { model, name } }) => {
-    await context.models.removeReplica(model, name, actor);
+    await context.registry.removeReplica(model, name, actor);
     return served(context, model);
   },
 });

@@ -198,15 +198,15 @@ function modelStateOf(state: ReplicaState): UnpausedState {
 const BY_PROGRESS = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'] as const;
 
 export async function modelJson(
-  { router, models }: HttpContext,
+  { router, registry }: HttpContext,
   overview: ModelOverview,
   operator: boolean,
 ): Promise<z.input<typeof servedModel>> {
   const model = router.model(overview.id);
   // Read before the details, because the model may be removed in the meantime.
-  const origin = models.origin(overview.id);
+  const origin = registry.origin(overview.id);
   const isDefault = router.defaultModel === overview.id;
-  const details = operator ? await models.details(overview.id) : null;
+  const details = operator ? await registry.details(overview.id) : null;
   const { price } = model;
   const card = model.card();
   const states = overview.replicas.map(({ state }) => modelStateOf(state));

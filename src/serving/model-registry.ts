@@ -40,7 +40,7 @@ interface Served {
  * time by any process on the same database. A model in the configuration wins over one in the database with the same
  * ID.
  */
-export class Models implements AsyncDisposable {
+export class ModelRegistry implements AsyncDisposable {
   readonly #context: EntryContext;
   readonly #table: ModelTable;
   readonly #details: ModelDetailsReader;
@@ -62,14 +62,14 @@ export class Models implements AsyncDisposable {
   }
 
   /** Creates the models, which are not started yet. Rejects with a `DatabaseError`. */
-  static async open(database: Database, context: EntryContext): Promise<Models> {
+  static async open(database: Database, context: EntryContext): Promise<ModelRegistry> {
     const { config, log } = context;
-    const models = new Models(context, new ModelTable(database, nodeOf(config), log));
+    const registry = new ModelRegistry(context, new ModelTable(database, nodeOf(config), log));
     for (const model of config.file.models) {
-      models.#served.set(model.id, { entry: createEntry(model, context), stored: null });
+      registry.#served.set(model.id, { entry: createEntry(model, context), stored: null });
     }
-    await models.#apply(false);
-    return models;
+    await registry.#apply(false);
+    return registry;
   }
 
   /** Starts the engines and health checks, and from then on notices changes by other processes. */
