@@ -66,7 +66,7 @@ export class KeyStore implements AsyncDisposable {
   readonly #maxStaleMs: number;
   readonly #afterRefresh: (keys: KeyStore) => void;
   readonly #clock: KeyClock;
-  readonly #scopeSecret: Secret;
+  readonly #cacheScopeSecret: Secret;
   readonly #timers: readonly NodeJS.Timeout[];
   /** The keys that were live when they were read, by hash. Expired keys are removed after `KEEP_EXPIRED_MS`. */
   #live = new Map<string, AuthenticatedKey>();
@@ -90,13 +90,13 @@ export class KeyStore implements AsyncDisposable {
   /** Keys used since the last write, with the IP address of the last use. */
   #used = new Map<string, string | null>();
 
-  private constructor(database: Database, log: Log, options: KeyStoreOptions, scopeSecret: Secret) {
+  private constructor(database: Database, log: Log, options: KeyStoreOptions, cacheScopeSecret: Secret) {
     this.#database = database;
     this.#log = log;
     this.#maxStaleMs = options.maxStaleMs;
     this.#afterRefresh = options.afterRefresh ?? (() => {});
     this.#clock = options.clock ?? SYSTEM_CLOCK;
-    this.#scopeSecret = scopeSecret;
+    this.#cacheScopeSecret = cacheScopeSecret;
     this.#timers = [
       setInterval(() => {
         this.#polling ??= this.#poll().finally(() => (this.#polling = null));
@@ -398,11 +398,11 @@ export class KeyStore implements AsyncDisposable {
 
   *#toKeys(rows: readonly Row[]): Generator<LoadedKey, void> {
     /** The cache scope of each account, because computing it takes longer than the rest. */
-    const scopes = new Map<string, string>();
+    const cacheScopes = new Map<string, string>();
     for (const row of rows) {
       const { id, account_id: accountId, kind, name, hash, plan } = row;
-      const cacheScope = scopes.get(accountId) ?? this.#scopeOf(accountId);
-      scopes.set(accountId, cacheScope);
+      const cacheScope = cacheScopes.get(accountId) ?? this.#cacheScopeOf(accountId);
+      cacheScopes.set(accountId, cacheScope);
       yield {
         hash,
         usable: row.revoked_at === null && row.status === 'active',
@@ -422,8 +422,8 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /** Returns the cache scope of an account: unique per account, without revealing the account ID to the engine. */
-  #scopeOf(accountId: string): string {
-    return createHmac('sha256', this.#scopeSecret.reveal()).update(accountId).digest('base64url');
+  #cacheScopeOf(accountId: string): string {
+    return createHmac('sha256', this.#cacheScopeSecret.reveal()).update(accountId).digest('base64url');
   }
 }
 

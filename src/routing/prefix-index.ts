@@ -43,10 +43,10 @@ class BlockHasher {
   /** Bytes in the buffer. */
   #filled = 0;
 
-  constructor(scope: string) {
-    this.#hash = scope.length;
-    for (let index = 0; index < scope.length; index++) {
-      this.#hash = mix(this.#hash, scope.charCodeAt(index));
+  constructor(cacheScope: string) {
+    this.#hash = cacheScope.length;
+    for (let index = 0; index < cacheScope.length; index++) {
+      this.#hash = mix(this.#hash, cacheScope.charCodeAt(index));
     }
   }
 

@@ -52,10 +52,10 @@ export class ActiveReservation implements Reservation {
     ];
   }
 
-  #counted(scope: 'account' | 'key', model: string | null): CountedScope {
-    const id = scopeId(scope, this.keyId, model);
+  #counted(holder: 'account' | 'key', model: string | null): CountedScope {
+    const id = scopeId(holder, this.keyId, model);
     for (const limits of this.scopes) {
-      if (limits.scope === scope && limits.model === model) return { id, admittedBy: limits };
+      if (limits.holder === holder && limits.model === model) return { id, admittedBy: limits };
     }
     return { id, admittedBy: undefined };
   }

@@ -37,7 +37,7 @@ export function denialOf(
   }
   if (worst === null) return null;
   const { scope, limit, count, wait } = worst;
-  const allows = scope.scope === 'account' ? `The plan "${plan}" allows` : 'This key allows';
+  const allows = scope.holder === 'account' ? `The plan "${plan}" allows` : 'This key allows';
   return {
     code: limit.kind.code,
     limit: limit.kind.name,

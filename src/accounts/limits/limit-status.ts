@@ -95,7 +95,7 @@ function tupleStarts(scope: ScopeLimits): readonly string[] {
       if (limit === null) return '';
       const { kind, bound, perMinute } = limit;
       const shown = kind.unit === 'usd' ? usdOfNano(bound) : perMinute || bound;
-      return `${JSON.stringify([scope.scope, scope.model, kind.name, shown]).slice(0, -1)},`;
+      return `${JSON.stringify([scope.holder, scope.model, kind.name, shown]).slice(0, -1)},`;
     });
     TUPLE_STARTS.set(scope, starts);
   }
@@ -119,9 +119,9 @@ export function limitStatuses(scopes: readonly ScopeCounts[], nowMs: number): Li
   );
 }
 
-function statusOf({ scope, model }: ScopeLimits, limit: Limit, count: Count, nowMs: number): LimitStatus {
+function statusOf({ holder, model }: ScopeLimits, limit: Limit, count: Count, nowMs: number): LimitStatus {
   const { kind, bound } = limit;
-  const status = { scope, model, limit: kind.name, bound, perMinute: null };
+  const status = { scope: holder, model, limit: kind.name, bound, perMinute: null };
   switch (kind.window) {
     case 'minute': {
       const resetsAt = nowMs + refillMs(limit, count);

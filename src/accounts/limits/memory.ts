@@ -16,7 +16,7 @@ import type {
   UsageHistory,
 } from './limiter.ts';
 import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
-import { ScopeCounters, type Moment } from './scope.ts';
+import { ScopeCounters, type Moment } from './scope-counters.ts';
 import { headersOf, appliedLimits, limitStatuses } from './limit-status.ts';
 
 export interface MemoryLimiterOptions {
@@ -168,7 +168,7 @@ export class MemoryLimiter implements Limiter {
     if (scopes.length === 0) return states;
     const account = this.#accounts.get(demand.accountId);
     for (const limits of scopes) {
-      const id = scopeId(limits.scope, demand.keyId, limits.model);
+      const id = scopeId(limits.holder, demand.keyId, limits.model);
       const state = account && this.#scope(account, id, now);
       if (state === undefined || !state.loaded) return null;
       state.advance(limits, now);
@@ -192,7 +192,7 @@ export class MemoryLimiter implements Limiter {
   ): Promise<void> {
     const now = this.#currentMoment();
     for (const limits of scopes) {
-      const id = scopeId(limits.scope, demand.keyId, limits.model);
+      const id = scopeId(limits.holder, demand.keyId, limits.model);
       if (account.scopes.has(id)) continue;
       account.scopes.set(id, new ScopeCounters(limits, demand.keyId, now, account.active));
       this.#scopes++;
@@ -233,8 +233,7 @@ export class MemoryLimiter implements Limiter {
     this.#scopes = 0;
     for (const [id, account] of this.#accounts) {
       if (account.reading === null) {
-        for (const [scope, state] of account.scopes)
-          if (state.isIdle(elapsedMs)) account.scopes.delete(scope);
+        for (const [key, state] of account.scopes) if (state.isIdle(elapsedMs)) account.scopes.delete(key);
         if (account.scopes.size === 0 && account.active.size === 0) this.#accounts.delete(id);
       }
       this.#scopes += account.scopes.size;

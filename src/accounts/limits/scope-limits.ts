@@ -23,7 +23,7 @@ export interface Limit {
 
 /** The limits of an account or a key, for all models or one. */
 export interface ScopeLimits {
-  readonly scope: 'account' | 'key';
+  readonly holder: 'account' | 'key';
   /** Null: all models. */
   readonly model: string | null;
   /** In the order of `KINDS`; null: no such limit. */
@@ -55,8 +55,8 @@ export function scopesOfAllModels({ planLimits, keyLimits }: LimitHolder): reado
 type LimitHolder = Pick<Demand, 'model' | 'planLimits' | 'keyLimits'>;
 
 /** Returns the ID of a scope within its account. */
-export function scopeId(scope: 'account' | 'key', keyId: string, model: string | null): string {
-  if (scope === 'account') return model === null ? 'a' : `a:${model}`;
+export function scopeId(holder: 'account' | 'key', keyId: string, model: string | null): string {
+  if (holder === 'account') return model === null ? 'a' : `a:${model}`;
   return model === null ? `k:${keyId}` : `k:${keyId}:${model}`;
 }
 
@@ -65,31 +65,31 @@ type ByModel = Map<string, readonly ScopeLimits[]>;
 /** Cached scopes. The keys are the limits objects of plans and API keys. */
 const CACHE = { account: new WeakMap<PlanLimits, ByModel>(), key: new WeakMap<PlanLimits, ByModel>() };
 
-function scopesIn(scope: 'account' | 'key', limits: PlanLimits, model: string): readonly ScopeLimits[] {
-  let byModel = CACHE[scope].get(limits);
-  if (byModel === undefined) CACHE[scope].set(limits, (byModel = new Map()));
+function scopesIn(holder: 'account' | 'key', limits: PlanLimits, model: string): readonly ScopeLimits[] {
+  let byModel = CACHE[holder].get(limits);
+  if (byModel === undefined) CACHE[holder].set(limits, (byModel = new Map()));
   // Models without their own limits share one entry.
   const own = limits.models && Object.hasOwn(limits.models, model) ? limits.models[model] : undefined;
   const entry = own ? model : '';
   let scopes = byModel.get(entry);
   if (scopes === undefined) {
     // The scope with `model: null` is the same object in all lists.
-    const all = entry === '' ? read(scope, null, limits) : scopesIn(scope, limits, '');
-    scopes = own ? [...all, ...read(scope, model, own)] : all;
+    const all = entry === '' ? read(holder, null, limits) : scopesIn(holder, limits, '');
+    scopes = own ? [...all, ...read(holder, model, own)] : all;
     byModel.set(entry, scopes);
   }
   return scopes;
 }
 
 function read(
-  scope: 'account' | 'key',
+  holder: 'account' | 'key',
   model: string | null,
   own: Omit<PlanLimits, 'models'>,
 ): ScopeLimits[] {
   const limits = KINDS.map((kind) => limitOf(kind, own));
   if (limits.every((limit) => limit === null)) return [];
   const refills = limits.map((limit) => (limit?.perMinute ? (limit.bound * PARTS) / limit.perMinute : 0));
-  return [{ scope, model, limits, refillMs: Math.ceil(Math.max(PARTS, ...refills)) }];
+  return [{ holder, model, limits, refillMs: Math.ceil(Math.max(PARTS, ...refills)) }];
 }
 
 function limitOf(kind: LimitKind, limits: Omit<PlanLimits, 'models'>): Limit | null {

@@ -107,7 +107,7 @@ interface PackedUsage {
 
 /** Returns usage from the ledger as an argument of `STORE_USAGE`. */
 export function packUsage(scope: ScopeLimits, keyId: string, entries: readonly HistoryEntry[]): string {
-  const history = sumHistory(entries, scope.scope === 'key' ? keyId : null, scope.model);
+  const history = sumHistory(entries, scope.holder === 'key' ? keyId : null, scope.model);
   const settled = history.map(({ kind, settled: used }) => {
     if (kind.window !== 'minute') return used;
     return Math.min(used, scope.limits[kind.index]?.bound ?? 0) * PARTS;

@@ -226,8 +226,8 @@ class ValkeyLimiter implements Limiter {
     scopes: readonly ScopeLimits[],
     amounts: Amounts,
   ): Promise<AdmitResult> {
-    const keys = scopes.map(({ scope, model }) =>
-      keyOf(demand.accountId, scopeId(scope, demand.keyId, model)),
+    const keys = scopes.map(({ holder, model }) =>
+      keyOf(demand.accountId, scopeId(holder, demand.keyId, model)),
     );
     const { leaseMs } = this.#timing;
     for (let reading = 0; reading <= MAX_READINGS; reading++) {

@@ -26,7 +26,7 @@ export class ScopeCounters implements ScopeCounts {
 
   /** Starts with the `live` reservations that this scope covers. */
   constructor(limits: ScopeLimits, keyId: string, now: Moment, live: Iterable<ActiveReservation>) {
-    this.keyId = limits.scope === 'key' ? keyId : null;
+    this.keyId = limits.holder === 'key' ? keyId : null;
     this.model = limits.model;
     this.limits = limits;
     this.#apply(limits);
