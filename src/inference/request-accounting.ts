@@ -89,10 +89,10 @@ export class RequestAccounting {
   async open(request: GenerationRequest): Promise<void> {
     const { limiter, ledger, plans } = this.#accounting;
     const { caller, requestId, clientRequestId, protocol } = this.#identity;
-    const { price } = this.#model;
     // Without this check, the replica would generate until the ledger refuses the row.
     if (!ledger.health.writable) throw ledgerUnavailable();
     const worst = (this.#worst = worstCase(request, this.#model));
+    const { price } = worst;
     const plan = plans.of(caller.plan);
     if (plan === null) {
       throw new ServiceError(
@@ -144,7 +144,7 @@ export class RequestAccounting {
   /** Lowers the usage to the reserved worst case. Returns whether the usage exceeded it. */
   clamp(): boolean {
     const record = this.#record;
-    const clamped = this.#worst && clampUsage(record.usage, this.#worst, this.#model.price);
+    const clamped = this.#worst && clampUsage(record.usage, this.#worst);
     if (!clamped) return false;
     record.usage = clamped;
     record.usageSource = 'clamped';
@@ -172,7 +172,7 @@ export class RequestAccounting {
     const record = this.#record;
     let actual = NOTHING;
     try {
-      if (this.#opened === null) return;
+      if (this.#opened === null || this.#worst === null) return;
       const settled = await ledger.settle(this.#identity.requestId, {
         replica: record.replica,
         attempts: record.attempts,
@@ -195,7 +195,7 @@ export class RequestAccounting {
       if (outcome.billed) {
         const { usage } = record;
         const tokens = usage.promptTokens + usage.completionTokens;
-        record.costPico = costOf(usage, this.#model.price);
+        record.costPico = costOf(usage, this.#worst.price);
         actual = { tokens, pico: record.costPico, request: true };
       }
     } finally {
@@ -240,6 +240,8 @@ export interface WorstCase {
   pico: bigint;
   /** The maximum with a `max_tokens` of 1. */
   shortest: { tokens: number; pico: bigint };
+  /** The prices when it was computed, which the request keeps. */
+  price: ConfiguredModel['price'];
 }
 
 /** Tokens that a template may add per message and per tool call. */
@@ -268,15 +270,16 @@ export function worstCase(request: GenerationRequest, model: ConfiguredModel): W
   const context = card?.context_length ?? UNKNOWN_CONTEXT;
   const longest = Math.min(request.maxTokens ?? Infinity, card?.max_completion_tokens ?? context, context);
   const { choices } = request;
+  const { price } = model;
   const shortest = { tokens: 0, pico: 0n };
-  const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n, shortest };
+  const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n, shortest, price };
   for (const tokens of maxPromptTokens(request, context)) {
-    const one = maximumOf(tokens, choices, longest, context, model);
+    const one = maximumOf(tokens, choices, longest, context, price);
     all.promptTokens += one.promptTokens;
     all.completionTokens += one.completionTokens;
     all.tokens += one.tokens;
     all.pico += one.pico;
-    const short = maximumOf(tokens, choices, 1, context, model);
+    const short = maximumOf(tokens, choices, 1, context, price);
     shortest.tokens += short.tokens;
     shortest.pico += short.pico;
   }
@@ -284,7 +287,8 @@ export function worstCase(request: GenerationRequest, model: ConfiguredModel): W
 }
 
 /** Limits usage to the worst case. Returns null if the usage does not exceed it. */
-export function clampUsage(usage: Usage, worst: WorstCase, price: ConfiguredModel['price']): Usage | null {
+export function clampUsage(usage: Usage, worst: WorstCase): Usage | null {
+  const { price } = worst;
   const promptTokens = Math.min(usage.promptTokens, worst.promptTokens);
   let completionTokens = Math.min(
     usage.completionTokens,
@@ -321,8 +325,8 @@ function maximumOf(
   choices: number,
   longest: number,
   context: number,
-  { price }: ConfiguredModel,
-): Omit<WorstCase, 'shortest'> {
+  price: ConfiguredModel['price'],
+): Omit<WorstCase, 'shortest' | 'price'> {
   const promptTokens = Math.min(prompt, context);
   const short = usageOf(promptTokens, Math.min(longest, context - promptTokens) * choices, price);
   const long = usageOf(Math.min(promptTokens, context - longest), longest * choices, price);

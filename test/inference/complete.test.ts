@@ -635,6 +635,20 @@ test('cached prompt tokens are charged at their own price', async () => {
   assert.deepEqual([row?.cost, generation.record.costPico], [cost, cost]);
 });
 
+test('a request keeps the price at which it was admitted', async () => {
+  const router = routerTo([client]);
+  const generation = run(router, chat({ text: 'one two three' }, { maxTokens: 3 }));
+  for await (const event of generation) {
+    if (event.type !== 'started') continue;
+    const price = { prompt: 3000, completion: 200_000, inputCacheRead: null };
+    router.model(MODEL).update({ price, card: () => null });
+  }
+  const row = await accounting.row(generation.requestId);
+  assert.deepEqual([row?.usage_source, row?.completion_tokens], ['engine', 3]);
+  assert.equal(row?.cost, costOf(generation.record.usage, PRICE));
+  assert.equal(generation.record.costPico, row?.cost);
+});
+
 test('a client that disconnects pays for what was generated, and a fault of the service costs nothing', async () => {
   const left = run(routerTo([client]), chat({ tokens: 1000, tokenMs: 1 }));
   await assert.rejects(async () => {
