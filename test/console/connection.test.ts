@@ -68,6 +68,40 @@ describe('the connection of the console', WITH_BROWSER, () => {
     await main.getByText('Ready', { exact: true }).waitFor();
   });
 
+  test('a service that takes longer to respond than the banner waits can be signed in to', async () => {
+    await using slow = await stage.stranger();
+    // As if every response came after 5 seconds.
+    await slow.context.addInitScript(`{
+      const timeout = AbortSignal.timeout.bind(AbortSignal);
+      AbortSignal.timeout = (ms) => timeout(ms > 5000 ? ms : 0);
+    }`);
+    await slow.page.goto('/keys');
+    await signInOn(slow.page);
+    await slow.page.getByRole('heading', { name: 'API keys', level: 1 }).waitFor();
+    await slow.page.getByText('The service does not respond', { exact: true }).waitFor();
+  });
+
+  test('a sign-in lasts until its session is read, and shows why it cannot be read', async () => {
+    await using slow = await stage.stranger();
+    const { page } = slow;
+    await page.goto('/sign-in');
+    await page.getByLabel('Email').waitFor();
+    const held = Promise.withResolvers<void>();
+    await page.route('**/api/session', async (route) => {
+      await held.promise;
+      await route.abort();
+    });
+    const signedIn = page.waitForResponse('**/api/sign-in');
+    await signInOn(page);
+    await signedIn;
+    await page.locator('button[aria-busy="true"]', { hasText: 'Sign in' }).waitFor();
+    held.resolve();
+    await page.getByText('Could not reach the service').waitFor();
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('navigation').first().waitFor();
+  });
+
   test('an offline browser is told so, and sends no change later', async () => {
     const { context } = stage.operator;
     await page.goto('/keys?create=1');

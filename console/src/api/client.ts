@@ -55,25 +55,20 @@ interface Parts {
   body?: unknown;
 }
 
-/** How long a read waits for its response, in milliseconds. */
-const READ_TIMEOUT_MS = 30_000;
-/** The session is a small read, which also shows whether the service responds. */
-const SESSION_TIMEOUT_MS = 5000;
-
 /**
  * Calls a management API endpoint as the signed-in user. Rejects with an `ApiError`, or with the signal's reason. Only
- * reads have a timeout: the result of a change must not be lost.
+ * reads have a timeout, in milliseconds: the result of a change must not be lost.
  */
 export async function call<Op extends Operation>(
   operation: Op,
   given: Arguments<Op> | undefined,
   signal?: AbortSignal,
+  readTimeoutMs = 30_000,
 ): Promise<ResponseOf<Op>> {
   const [method = '', path = ''] = ROUTES[operation].split(' ');
   // The compiler cannot resolve the conditional types above for a generic operation.
   const { params, query, body } = (given ?? {}) as Parts;
-  const timeout = operation === 'getSession' ? SESSION_TIMEOUT_MS : READ_TIMEOUT_MS;
-  const limits = [signal, method === 'GET' ? AbortSignal.timeout(timeout) : undefined];
+  const limits = [signal, method === 'GET' ? AbortSignal.timeout(readTimeoutMs) : undefined];
   try {
     const response = await fetch(addressOf(path, params, query), {
       method,

@@ -59,8 +59,11 @@ const keyOf = (operation: Operation, given: unknown): QueryKey => [operation, gi
 
 const SESSION = keyOf('getSession', undefined);
 
-/** Whether the last response for the session was that it has ended. */
-const isSignedOut = (): boolean => queryClient.getQueryData<ResponseOf<'getSession'>>(SESSION)?.user === null;
+/** The user of the last response for the session; null: it has ended; undefined: no response yet. */
+const sessionUser = () => queryClient.getQueryData<ResponseOf<'getSession'>>(SESSION)?.user;
+
+/** While a user is signed in, the session is also read to find out whether the service responds. */
+const SESSION_TIMEOUT_MS = 5000;
 
 /** Key of a list that is read in pages; its data differs from a single response of the same operation. */
 export const pagesKey = (operation: Operation, given: unknown): QueryKey => [
@@ -85,7 +88,7 @@ function optionsOf<Data>({ enabled = true, everyMs, keep, still }: ReadOptions<D
     ...(everyMs !== undefined && {
       refetchInterval: ({ state, queryKey }: { state: { data: Data | undefined }; queryKey: QueryKey }) => {
         // Without a session, everything but the session itself would be refused.
-        if (isSignedOut() && queryKey[0] !== SESSION[0]) return false;
+        if (sessionUser() === null && queryKey[0] !== SESSION[0]) return false;
         return typeof everyMs === 'number' ? everyMs : everyMs(state.data);
       },
     }),
@@ -128,7 +131,16 @@ function queryOf<Op extends Operation>(
   operation: Op,
   given: Arguments<Op> | undefined,
 ): UseQueryOptions<ResponseOf<Op>, ApiError> {
-  return { queryKey: keyOf(operation, given), queryFn: ({ signal }) => call(operation, given, signal) };
+  return {
+    queryKey: keyOf(operation, given),
+    queryFn: ({ signal }) =>
+      call(
+        operation,
+        given,
+        signal,
+        operation === 'getSession' && sessionUser() ? SESSION_TIMEOUT_MS : undefined,
+      ),
+  };
 }
 
 /** Calls an endpoint with several sets of arguments. */

@@ -6,6 +6,7 @@ import { useFieldErrors } from '../../components/field-errors.ts';
 import { FormError } from '../../components/form-error.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { PasswordField } from '../../components/password-field.tsx';
+import { useSigningIn } from './signing-in.ts';
 
 const FIELDS = ['email', 'password'];
 
@@ -25,7 +26,8 @@ export function PasswordForm({
   const [typed, setTyped] = useState('');
   const [password, setPassword] = useState('');
   const signIn = useAction('signIn', { changes: ['getSession'], quiet: true });
-  const errorAt = useFieldErrors(signIn.error);
+  const { busy, error } = useSigningIn(signIn);
+  const errorAt = useFieldErrors(error);
   const first = useFocus<HTMLInputElement>(fixed === undefined);
   const email = fixed ?? typed;
   return (
@@ -67,8 +69,8 @@ export function PasswordForm({
           )
         }
       />
-      <FormError error={signIn.error} fields={FIELDS} />
-      <Button kind="primary" type="submit" className="w-full" busy={signIn.isPending}>
+      <FormError error={error} fields={FIELDS} />
+      <Button kind="primary" type="submit" className="w-full" busy={busy}>
         Sign in
       </Button>
     </form>

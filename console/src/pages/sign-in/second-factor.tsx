@@ -6,6 +6,7 @@ import { TextField } from '../../components/field.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { FormError } from '../../components/form-error.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
+import { useSigningIn } from './signing-in.ts';
 
 /** The second step of sign-in: a code from an authenticator app, or a recovery code. */
 export function SecondFactor({ onStartOver }: { onStartOver: () => void }) {
@@ -39,13 +40,14 @@ function CodeForm({ kind, onOther }: { kind: 'totp' | 'recovery'; onOther: () =>
   // Changes after a wrong code, to clear the boxes.
   const [tries, setTries] = useState(0);
   const signIn = useAction('signInSecondFactor', { changes: ['getSession'], quiet: true });
+  const { busy, error } = useSigningIn(signIn);
   const recovery = useFocus<HTMLInputElement>();
   return (
     <form
       className="space-y-4"
       onSubmit={(event) => {
         event.preventDefault();
-        if (signIn.isPending) return;
+        if (busy) return;
         const onError = () => {
           if (kind === 'recovery') return;
           setCode('');
@@ -69,8 +71,8 @@ function CodeForm({ kind, onOther }: { kind: 'totp' | 'recovery'; onOther: () =>
           onChange={(event) => setCode(event.target.value)}
         />
       )}
-      <FormError error={signIn.error} />
-      <Button kind="primary" type="submit" className="w-full" busy={signIn.isPending}>
+      <FormError error={error} />
+      <Button kind="primary" type="submit" className="w-full" busy={busy}>
         Sign in
       </Button>
       <Button kind="quiet" className="w-full" onClick={onOther}>
