@@ -5,13 +5,17 @@ import { createRoot } from 'react-dom/client';
 import { queryClient } from './api/queries.ts';
 import { App } from './app.tsx';
 import { Toasts } from './components/toast.tsx';
+import { PAGES } from './pages.tsx';
+import { openSignIn } from './state/leave-warning.ts';
 import { onClearedElsewhere } from './state/user-storage.ts';
 import './styles.css';
 
 measureScrollbar();
 addEventListener('resize', measureScrollbar);
-// The user signed out in another tab. A full page load drops all cached data.
-onClearedElsewhere(() => location.assign('/sign-in'));
+// The user signed out in another tab. Links such as invitations stay open.
+onClearedElsewhere(() => {
+  if (!PAGES.some(({ access, path }) => access === 'open' && path === location.pathname)) openSignIn();
+});
 
 const root = document.querySelector('#root');
 if (root === null) throw new TypeError('missing element #root');

@@ -7,7 +7,9 @@ import { createUser } from '../../src/accounts/users.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL } from '../harness.ts';
+import { OPERATOR } from '../operator.ts';
 import { holdResponse, WITH_BROWSER } from './browser.ts';
+import { signIn } from './service.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 const OTHER = 'test/other';
@@ -184,6 +186,51 @@ describe('interrupted dialogs', WITH_BROWSER, () => {
     await saved.release();
     await page.getByText('Key alpha renamed updated').waitFor();
     assert.equal(await form.getByLabel('Name').inputValue(), 'beta being edited');
+  });
+
+  test('a reload asks first while a new key is not copied', async () => {
+    await page.goto('/keys?create=1');
+    await dialog('Create API key').getByLabel('Name').fill('not copied');
+    await dialog('Create API key').getByRole('button', { name: 'Create key' }).click();
+    const shown = dialog('API key not copied');
+    await shown.waitFor();
+    const asked = page.waitForEvent('dialog');
+    await page.evaluate('setTimeout(() => location.reload())');
+    const leave = await asked;
+    assert.equal(leave.type(), 'beforeunload');
+    await leave.dismiss();
+    await shown.getByRole('button', { name: 'Copy key' }).click();
+    await page.reload();
+    await main()
+      .getByRole('row', { name: /not copied/ })
+      .waitFor();
+  });
+
+  test('signing out closes the pages of all tabs, but keeps an invitation that is open', async () => {
+    await page.goto('/members');
+    await main().getByRole('button', { name: 'Invite member' }).click();
+    await page.getByRole('dialog').getByLabel('Email').fill('invited@acme.example');
+    await page.getByRole('dialog').getByRole('button', { name: 'Create invitation' }).click();
+    const link = await dialog('Invitation link').getByRole('region').innerText();
+    await using other = await stage.stranger();
+    await signIn(other.context, stage.service.url);
+    const [keys, invitation, leaving] = [
+      other.page,
+      await other.context.newPage(),
+      await other.context.newPage(),
+    ];
+    await invitation.goto(link.trim());
+    await invitation.getByText('This invitation is for another user').waitFor();
+    await keys.goto('/keys?create=1');
+    await keys.getByRole('dialog').getByLabel('Name').fill('shown');
+    await keys.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
+    await keys.getByRole('dialog', { name: 'API key shown' }).waitFor();
+    await leaving.goto('/keys');
+    await leaving.getByRole('button', { name: new RegExp(OPERATOR.email) }).click();
+    await leaving.getByRole('menuitem', { name: 'Sign out' }).click();
+    for (const tab of [leaving, keys]) await tab.waitForURL('**/sign-in');
+    await invitation.bringToFront();
+    await invitation.getByRole('heading', { name: /^Join / }).waitFor();
   });
 
   test('no page violated the Content-Security-Policy or threw', () => {

@@ -1,4 +1,5 @@
 import { useState, type ReactNode } from 'react';
+import { useLeaveWarning } from '../state/leave-warning.ts';
 import { Button } from './button.tsx';
 import { Confirm } from './confirm.tsx';
 import { Dialog } from './dialog.tsx';
@@ -16,11 +17,12 @@ interface SecretDialogProps {
   children: (onCopied: () => void) => ReactNode;
 }
 
-/** A dialog with a secret that cannot be shown again. Closing it before the secret was copied needs confirmation. */
+/** A dialog with a secret that cannot be shown again. Closing it or the page before the secret was copied needs confirmation. */
 export function SecretDialog(props: SecretDialogProps) {
   const { title, hint, what, ifLost, size = 'small', onClose, children } = props;
   const [copied, setCopied] = useState(false);
   const [asking, setAsking] = useState(false);
+  useLeaveWarning(!copied);
   const noteCopied = () => setCopied(true);
   const close = () => (copied ? onClose() : setAsking(true));
   return (

@@ -1,3 +1,5 @@
+import { openSignIn } from './leave-warning.ts';
+
 const PREFIX = 'sluice.playground.';
 
 /** Set by sign-out: pages that are still open store their state once more when they are left. */
@@ -33,14 +35,15 @@ export function writeStored(userId: string, text: string): boolean {
 export function clearStored(userId: string): void {
   isCleared = true;
   attempt(() => sessionStorage.removeItem(keyOf(userId)));
+  // Other tabs get an event only if there is something to remove.
+  attempt(() => localStorage.setItem(keyOf(userId), ''));
   attempt(() => localStorage.removeItem(keyOf(userId)));
 }
 
 /** Deletes what a signed-out user typed from this browser, and opens the sign-in page. */
 export function leave(userId: string): void {
   clearStored(userId);
-  // A full page load drops all cached data.
-  location.assign('/sign-in');
+  openSignIn();
 }
 
 /** Calls `onCleared` after another tab called `clearStored`, once this tab's copy is deleted too. */

@@ -3,6 +3,7 @@ import { flushSync } from 'react-dom';
 import { call } from '../../api/client.ts';
 import { notify } from '../../notify.ts';
 import { counted } from '../../format/number.ts';
+import { useLeaveWarning } from '../../state/leave-warning.ts';
 import { readStored, writeStored } from '../../state/user-storage.ts';
 import type { Answer } from './answer.ts';
 import type { Actions, Model, Playground } from './context.ts';
@@ -172,12 +173,7 @@ function useStoredDraft(draft: Draft, live: LiveAnswers, userId: string): boolea
       keepNewest();
     };
   }, [live, userId]);
-  useEffect(() => {
-    if (isStored) return;
-    const ask = (event: BeforeUnloadEvent) => event.preventDefault();
-    addEventListener('beforeunload', ask);
-    return () => removeEventListener('beforeunload', ask);
-  }, [isStored]);
+  useLeaveWarning(!isStored);
   return isStored;
 }
 
