@@ -413,8 +413,8 @@ export interface ModelCard {
   /** Tokens per request. */
   context_length: number;
   max_completion_tokens: number;
-  /** USD per million tokens, as configured decimal strings. */
-  pricing: { prompt: string; completion: string };
+  /** USD per million tokens, as configured decimal strings. `input_cache_read`: cached prompt tokens. */
+  pricing: { prompt: string; completion: string; input_cache_read?: string | undefined };
   quantization: string;
   /** Unix seconds. */
   created: number;

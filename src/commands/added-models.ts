@@ -19,6 +19,7 @@ import { note, print, printJson, printTable } from './output.ts';
 export interface AddFlags {
   id?: string;
   promptPrice?: string;
+  cachedPrice?: string;
   completionPrice?: string;
   contextTokens?: number;
   slots?: number;
@@ -73,11 +74,12 @@ export async function ensureModel(
 }
 
 async function definitionOf(source: string, flags: AddFlags, store: ModelStore): Promise<ModelConfig> {
-  const { id, promptPrice: prompt, completionPrice: completion, contextTokens, slots } = flags;
+  const { id, promptPrice: prompt, completionPrice: completion, cachedPrice, contextTokens, slots } = flags;
+  const pricing = { prompt, completion, input_cache_read: cachedPrice };
   // The working directory of the service can differ from that of this command.
   const isPath = source.endsWith('.gguf') && !/^[a-z][a-z0-9+.-]+:/i.test(source) && !findModel(source);
   return await defineModel(
-    { id, source: isPath ? resolve(source) : source, pricing: { prompt, completion }, contextTokens, slots },
+    { id, source: isPath ? resolve(source) : source, pricing, contextTokens, slots },
     store,
   );
 }
@@ -106,16 +108,18 @@ export async function listAdded(json: boolean): Promise<void> {
     loaded: config.replicas ? null : loaded,
     prompt: config.pricing.prompt,
     completion: config.pricing.completion,
+    input_cache_read: config.pricing.input_cache_read ?? null,
     source: config.replicas ? config.replicas.map(({ url }) => url).join(', ') : sourceOf(config),
   }));
   if (json) return printJson(rows);
   if (rows.length === 0) return note(`No models added yet. Add one: ${PROGRAM} models add <model>`);
   printTable(
-    ['ID', 'LOADED', 'PROMPT', 'COMPLETION', 'SOURCE'],
-    rows.map(({ id, loaded, prompt, completion, source }) => [
+    ['ID', 'LOADED', 'PROMPT', 'CACHED', 'COMPLETION', 'SOURCE'],
+    rows.map(({ id, loaded, prompt, input_cache_read: cached, completion, source }) => [
       id,
       loaded === null ? '-' : loaded ? 'yes' : 'no',
       prompt,
+      cached ?? prompt,
       completion,
       source,
     ]),

@@ -24,6 +24,7 @@ export function register(program: Command): void {
     .argument('<model>', 'model to add')
     .option('--id <id>', 'ID that callers send (default: derived from the model)')
     .option('--prompt-price <usd>', 'USD per million prompt tokens (default: 0)')
+    .option('--cached-price <usd>', 'USD per million cached prompt tokens (default: the prompt price)')
     .option('--completion-price <usd>', 'USD per million completion tokens (default: 0)')
     .option('--context-tokens <number>', 'context length of each slot', wholeNumber)
     .option('--slots <number>', 'number of requests that generate at the same time', wholeNumber)

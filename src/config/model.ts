@@ -147,10 +147,30 @@ const recommendedSampling = z
     'Sampling parameters that the console and its code samples send for this model. Requests without these fields keep the defaults of the API. Default: what the catalog or the GGUF file recommends.',
   );
 
+const PRICE = /^(\d{1,9})(?:\.(\d{1,6}))?$/;
+
 const decimal = z
   .string()
-  .regex(/^\d{1,9}(\.\d{1,6})?$/, 'expected a decimal string with at most 6 decimals, such as "0.15"')
+  .regex(PRICE, {
+    error: 'expected a decimal string with at most 6 decimals, such as "0.15"',
+    abort: true,
+  })
   .describe('USD per million tokens, a decimal string with at most 6 decimals.');
+
+/**
+ * Converts a price in USD per million tokens to pico-dollars per token: `"0.15"` is 150,000. Exact. Throws a
+ * `RangeError` unless it is a decimal of up to 9 digits and 6 decimals.
+ */
+export function picoPerToken(usdPerMillion: string): number {
+  const [, whole, fraction = ''] = PRICE.exec(usdPerMillion) ?? [];
+  if (whole === undefined) {
+    throw new RangeError(
+      `expected a decimal string with at most 6 decimals, got ${JSON.stringify(usdPerMillion)}`,
+    );
+  }
+  // 1 USD per million tokens is 10^6 pico-dollars per token.
+  return Number(whole + fraction.padEnd(6, '0'));
+}
 
 const engine = z.strictObject({
   file: z
@@ -206,7 +226,18 @@ export const modelSchema = z
       .optional()
       .describe('Servers that run this model, instead of the embedded engine.'),
     pricing: z
-      .strictObject({ prompt: decimal.default('0'), completion: decimal.default('0') })
+      .strictObject({
+        prompt: decimal.default('0'),
+        completion: decimal.default('0'),
+        input_cache_read: decimal
+          .optional()
+          .describe('USD per million cached prompt tokens, at most `prompt`. Default: `prompt`.'),
+      })
+      // The reservation of a request assumes that cached tokens never cost more.
+      .refine(
+        ({ prompt, input_cache_read: cached = prompt }) => picoPerToken(cached) <= picoPerToken(prompt),
+        { error: 'expected at most `prompt`, the price of other prompt tokens', path: ['input_cache_read'] },
+      )
       .prefault({})
       .describe('Prices of requests, which `GET /v1/models` also lists.'),
     instructType: z

@@ -4,7 +4,8 @@ type ModelObject = Omit<ModelCard, 'recommendedSampling' | 'tools' | 'reasoning'
 
 /** Formats a model for `GET /v1/models` and `GET /v1/models/<id>`. Copies each field, so that no other field of the card is published. */
 export function formatModel(card: ModelCard): ModelObject {
-  const { architecture, pricing } = card;
+  const { architecture } = card;
+  const { prompt, completion, input_cache_read: cached } = card.pricing;
   return {
     id: card.id,
     object: 'model',
@@ -17,7 +18,7 @@ export function formatModel(card: ModelCard): ModelObject {
     },
     context_length: card.context_length,
     max_completion_tokens: card.max_completion_tokens,
-    pricing: { prompt: pricing.prompt, completion: pricing.completion },
+    pricing: { prompt, completion, ...(cached !== undefined && { input_cache_read: cached }) },
     quantization: card.quantization,
   };
 }

@@ -584,7 +584,7 @@ const RESPONSE_SCHEMAS = {
     architecture: object({ instruct_type: nullable(string), modality: string, tokenizer: string }),
     context_length: integer,
     max_completion_tokens: integer,
-    pricing: object({ prompt: string, completion: string }),
+    pricing: object({ prompt: string, completion: string, input_cache_read: string }, 'input_cache_read'),
     quantization: string,
   }),
   ModelList: object({ data: list(reference('Model')) }),

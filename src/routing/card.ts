@@ -32,7 +32,7 @@ function cardOf(
     },
     context_length: contextTokens,
     max_completion_tokens: completionTokens ?? contextTokens,
-    pricing: { prompt: config.pricing.prompt, completion: config.pricing.completion },
+    pricing: config.pricing,
     quantization: config.quantization ?? first('quantization') ?? 'unknown',
     created,
     owned_by: config.ownedBy ?? config.id.split('/', 1)[0] ?? config.id,

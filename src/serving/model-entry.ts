@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { picoPerToken, type TokenPrice } from '../accounts/ledger/cost.ts';
+import type { TokenPrice } from '../accounts/ledger/cost.ts';
 import { type Config, type ModelConfig } from '../config/schema.ts';
-import { namedReplicas, type NamedReplica } from '../config/model.ts';
+import { namedReplicas, picoPerToken, type NamedReplica } from '../config/model.ts';
 import { EmbeddedReplica } from '../engine/embedded-replica.ts';
 import { createRemoteReplica, type RemoteReplica } from '../engine/remote-replica.ts';
 import type { Log } from '../log.ts';
@@ -237,9 +237,10 @@ function engineOf(config: ModelConfig) {
 }
 
 function priceOf({ pricing }: ModelConfig): TokenPrice {
+  const { prompt, completion, input_cache_read: cached } = pricing;
   return {
-    prompt: picoPerToken(pricing.prompt),
-    completion: picoPerToken(pricing.completion),
-    inputCacheRead: null,
+    prompt: picoPerToken(prompt),
+    completion: picoPerToken(completion),
+    inputCacheRead: cached === undefined ? null : picoPerToken(cached),
   };
 }

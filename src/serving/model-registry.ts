@@ -10,8 +10,10 @@ import { PullError } from '../models/errors.ts';
 import {
   defineModel,
   nodeOf,
+  changedPricing,
   validModel,
   type NewModel,
+  type PricingChange,
   type NewReplica,
   ModelTable,
   type StoredModel,
@@ -120,10 +122,12 @@ export class ModelRegistry implements AsyncDisposable {
       this.#checkVariables(config);
       if (config.engine) await this.#checkFit(config);
       const node = config.replicas ? '' : nodeOf(this.#context.config);
-      const { prompt, completion } = config.pricing;
-      const detail = config.replicas
-        ? { replicas: config.replicas.map(({ url }) => url), prompt, completion }
-        : { source: config.engine?.file ?? id, prompt, completion };
+      const detail = {
+        ...(config.replicas
+          ? { replicas: config.replicas.map(({ url }) => url) }
+          : { source: config.engine?.file ?? id }),
+        ...config.pricing,
+      };
       await this.#table.insert({ config, node, loaded: true }, by, note('model.add', id, detail));
       return id;
     });
@@ -144,10 +148,10 @@ export class ModelRegistry implements AsyncDisposable {
       const { config } = stored;
       const changed = validModel({
         ...config,
-        pricing: { ...config.pricing, ...JSON.parse(JSON.stringify(pricing ?? {})) },
+        pricing: changedPricing(config.pricing, pricing),
         ...(contextTokens !== undefined && withContext(config, contextTokens ?? undefined)),
       });
-      const detail = { pricing, contextTokens };
+      const detail = { ...pricing, contextTokens };
       await this.#table.update({ ...stored, config: changed }, by, note('model.update', id, detail));
     });
   }
@@ -405,7 +409,7 @@ export class ModelRegistry implements AsyncDisposable {
 
 /** Changes of an added model. */
 interface ModelChange {
-  pricing?: { prompt?: string | undefined; completion?: string | undefined } | undefined;
+  pricing?: PricingChange | undefined;
   /** Null: the default. */
   contextTokens?: number | null | undefined;
 }

@@ -172,9 +172,17 @@ export interface NewModel {
   /** The ID of a model in the catalog, or its name without the namespace; `hf:…`, an address, or an absolute path. */
   source?: string | undefined;
   replicas?: readonly NewReplica[] | undefined;
-  pricing?: { prompt?: string | undefined; completion?: string | undefined } | undefined;
+  pricing?: PricingChange | undefined;
   contextTokens?: number | undefined;
   slots?: number | undefined;
+}
+
+/** Prices as in the configuration. Absent prices are not changed. */
+export interface PricingChange {
+  prompt?: string | undefined;
+  completion?: string | undefined;
+  /** Null: the price of other prompt tokens. */
+  input_cache_read?: string | null | undefined;
 }
 
 /** As in the configuration. */
@@ -193,7 +201,8 @@ export function nodeOf(config: { home: string; databaseUrl: unknown }): string {
 
 /** Returns the definition of a new model. Rejects with `invalid_value` or `missing_required_parameter`. */
 export async function defineModel(model: NewModel, store: ModelStore): Promise<ModelConfig> {
-  const { source, replicas, pricing, contextTokens, slots } = model;
+  const { source, replicas, contextTokens, slots } = model;
+  const pricing = changedPricing({}, model.pricing);
   if (source !== undefined && replicas !== undefined) {
     throw new ServiceError('invalid_value', '`replicas` cannot be combined with `source`.', {
       param: 'replicas',
@@ -221,6 +230,13 @@ export async function defineModel(model: NewModel, store: ModelStore): Promise<M
     pricing,
     engine: { ...(id === listed ? {} : { file: name }), contextTokens, slots },
   });
+}
+
+/** Returns changed prices for a definition, of which undefined ones are absent. */
+export function changedPricing(before: PricingChange, change: PricingChange = {}): PricingChange {
+  const { prompt = before.prompt, completion = before.completion } = change;
+  const { input_cache_read: cached = before.input_cache_read } = change;
+  return { prompt, completion, input_cache_read: cached ?? undefined };
 }
 
 /** Returns the catalog ID with this name: `name` itself, or the only ID that ends with it, ignoring case; else null. */

@@ -24,16 +24,19 @@ async function startWithFile(): Promise<
 test('the commands `models add`, `unload`, `load` and `remove` change the running service', async () => {
   await using running = await startWithFile();
   const { env, file, stateOf } = running;
-  const added = await runCli(['models', 'add', file, '--prompt-price', '0.5'], env);
+  const added = await runCli(['models', 'add', file, '--prompt-price', '0.5', '--cached-price', '0.05'], env);
   assert.deepEqual([added.code, added.stdout], [0, `${ID}\n`], added.stderr);
   await until(() => stateOf(ID) !== null);
   const listed = await runCli(['models', 'list', '--added', '--json'], env);
   assert.deepEqual(JSON.parse(listed.stdout), [
-    { id: ID, loaded: true, prompt: '0.5', completion: '0', source: file },
+    { id: ID, loaded: true, prompt: '0.5', completion: '0', input_cache_read: '0.05', source: file },
   ]);
   assert.equal((await runCli(['models', 'unload', ID], env)).code, 0);
   await until(() => stateOf(ID) === 'unloaded');
-  assert.match((await runCli(['models', 'list', '--added'], env)).stdout, /local\/tiny +no +0\.5 +0 +\//);
+  assert.match(
+    (await runCli(['models', 'list', '--added'], env)).stdout,
+    /local\/tiny +no +0\.5 +0\.05 +0 +\//,
+  );
   assert.equal((await runCli(['models', 'load', ID], env)).code, 0);
   await until(() => stateOf(ID) !== 'unloaded');
   const removed = await runCli(['models', 'remove', ID], env);
@@ -92,6 +95,7 @@ test('`models add` refuses models that exist, and unknown sources', async () => 
     [['Qwen/Qwen3-0.5B'], /is not in the catalog/],
     [[file, '--slots', 'two'], /Expected a whole number/],
     [[file, '--prompt-price', 'free'], /pricing\.prompt/],
+    [[file, '--cached-price', '0.5'], /pricing\.input_cache_read/],
   ] as const) {
     const { code, stderr } = await runCli(['models', 'add', ...args], env);
     assert.notEqual(code, 0);

@@ -226,6 +226,19 @@ test('text that YAML parses as a number needs quotes', async () => {
   ]);
 });
 
+test('a price of cached tokens is at most the price of the prompt, and is it by default', async () => {
+  const yaml = (pricing: string) => `models:\n  - id: a/b\n    pricing: ${pricing}\n`;
+  assert.deepEqual(await issueTexts(yaml('{prompt: "0.15", input_cache_read: "0.150001"}')), [
+    '3:49 models[0].pricing.input_cache_read: expected at most `prompt`, the price of other prompt tokens, got "0.150001"',
+  ]);
+  assert.deepEqual(await issueTexts(yaml('{input_cache_read: "0.1"}')), [
+    '3:33 models[0].pricing.input_cache_read: expected at most `prompt`, the price of other prompt tokens, got "0.1"',
+  ]);
+  for (const pricing of ['{prompt: "0.15", input_cache_read: "0.150"}', '{input_cache_read: "0"}']) {
+    assert.deepEqual(await issueTexts(yaml(pricing)), []);
+  }
+});
+
 test('a model with both engine and replicas is reported at `replicas`, and a repeated model ID where it is repeated', async () => {
   const replicas = '[{url: "http://x", dialect: vllm}]';
   assert.deepEqual(await issueTexts(`models:\n  - id: a/b\n    engine: {}\n    replicas: ${replicas}\n`), [

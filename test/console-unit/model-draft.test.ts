@@ -40,7 +40,9 @@ describe('prices and context length', () => {
     const context = fc.option(fc.integer({ min: 128, max: 1_048_576 }));
     fc.assert(
       fc.property(price, price, context, (prompt, completion, context_tokens) => {
-        const { value } = offerOf(offerDraftOf({ pricing: { prompt, completion }, context_tokens }));
+        const { value } = offerOf(
+          offerDraftOf({ pricing: { prompt, completion, input_cache_read: null }, context_tokens }),
+        );
         assert.equal(value?.context_tokens, context_tokens);
         assert.equal(Number(value?.pricing.prompt), Number(prompt));
         assert.equal(Number(value?.pricing.completion), Number(completion));

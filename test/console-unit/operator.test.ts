@@ -284,7 +284,7 @@ describe('health checks', () => {
       in_flight: 0,
       replicas: 1,
       replicas_ready: state === 'ready' ? 1 : 0,
-      pricing: { prompt: '1', completion: '1' },
+      pricing: { prompt: '1', completion: '1', input_cache_read: null },
       context_length: null,
       max_completion_tokens: null,
       quantization: null,

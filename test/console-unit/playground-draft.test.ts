@@ -32,7 +32,8 @@ import {
 } from '../../console/src/pages/playground/settings.ts';
 import { blocksOf } from '../../console/src/pages/playground/fences.ts';
 import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
-import { costOf as serviceCost, picoPerToken, usdText } from '../../src/accounts/ledger/cost.ts';
+import { costOf as serviceCost, usdText } from '../../src/accounts/ledger/cost.ts';
+import { picoPerToken } from '../../src/config/model.ts';
 
 const PRICING = { prompt: '0.59', completion: '0.79' };
 

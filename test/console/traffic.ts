@@ -1,5 +1,6 @@
 import { DAY_MS } from '../../src/accounts/ledger/days.ts';
-import { costOf, picoPerToken } from '../../src/accounts/ledger/cost.ts';
+import { costOf } from '../../src/accounts/ledger/cost.ts';
+import { picoPerToken } from '../../src/config/model.ts';
 import type { OpenedRow, Settlement } from '../../src/accounts/ledger/ledger.ts';
 import { CLIENT_DISCONNECTED } from '../../src/accounts/ledger/roll-ups.ts';
 import type { Random } from '../../torture/random.ts';

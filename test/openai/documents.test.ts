@@ -95,4 +95,6 @@ test('a model has only the documented fields, and the list of models only the fi
   };
   assert.deepEqual(formatModel(card), model);
   assert.deepEqual(formatModelList([card]), { data: [model] });
+  const pricing = { ...card.pricing, input_cache_read: '0.01' };
+  assert.deepEqual(formatModel({ ...card, pricing }), { ...model, pricing });
 });

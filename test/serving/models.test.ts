@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { scripted as directed, type Directive } from '../../src/engine/scripted/options.ts';
 import type { Contract } from '../../src/http/api/contract.ts';
 import { chat, MODEL, post, startService, until, type TestService } from '../harness.ts';
 import { run } from '../commands/program.ts';
@@ -18,6 +19,8 @@ type Model = Contract['addModel']['response'];
 type Listed = Record<'model' | 'name' | 'server', string>;
 
 const SECOND = 'test/second';
+type Receipt = Contract['getReceipt']['response'];
+
 const scripted = (options: object = {}) => `scripted:${JSON.stringify(options)}`;
 
 for (const kind of testDatabases()) {
@@ -62,7 +65,7 @@ for (const kind of testDatabases()) {
       })) as unknown as Model;
       assert.deepEqual(
         [added.id, added.origin, added.embedded, added.source, added.pricing],
-        [SECOND, 'added', true, scripted(), { prompt: '0.5', completion: '0' }],
+        [SECOND, 'added', true, scripted(), { prompt: '0.5', completion: '0', input_cache_read: null }],
       );
       await until(async () => (await stateOf(SECOND)) === 'ready');
       assert.equal((await ask(SECOND)).status, 200);
@@ -91,7 +94,10 @@ for (const kind of testDatabases()) {
       const model = { model: SECOND };
       await management.call('POST', '/api/models/update', { ...model, pricing: { completion: '2' } });
       const first = (await list()).find(({ id }) => id === SECOND);
-      assert.deepEqual([first?.pricing, first?.state], [{ prompt: '0', completion: '2' }, 'ready']);
+      assert.deepEqual(
+        [first?.pricing, first?.state],
+        [{ prompt: '0', completion: '2', input_cache_read: null }, 'ready'],
+      );
       await management.call('POST', '/api/models/update', { ...model, context_tokens: 512 });
       await until(async () => {
         const now = (await list()).find(({ id }) => id === SECOND);
@@ -99,13 +105,86 @@ for (const kind of testDatabases()) {
       });
       await management.call('POST', '/api/models/update', { ...model, pricing: { prompt: '1' } });
       const last = (await list()).find(({ id }) => id === SECOND);
-      assert.deepEqual([last?.pricing, last?.context_length], [{ prompt: '1', completion: '2' }, 512]);
+      assert.deepEqual(
+        [last?.pricing, last?.context_length],
+        [{ prompt: '1', completion: '2', input_cache_read: null }, 512],
+      );
       await management.call('POST', '/api/models/update', { ...model, context_tokens: null });
       await until(async () => {
         const now = (await list()).find(({ id }) => id === SECOND);
         return now?.state === 'ready' && now.context_length !== 512 && now.context_tokens === null;
       });
       await management.call('POST', '/api/models/update', { ...model, pricing: { prompt: '0' } });
+      await management.call('POST', '/api/models/remove', model);
+    });
+
+    test('cached prompt tokens are charged at the price that a model has for them', async () => {
+      const { url } = management;
+      const pricing = { prompt: '1000000', completion: '2000000', input_cache_read: '10000' };
+      await management.call('POST', '/api/models', { id: SECOND, source: scripted(), pricing });
+      await until(async () => (await stateOf(SECOND)) === 'ready');
+      const model = { model: SECOND };
+      const listed = async () => {
+        const card = (await (await fetch(`${url}/v1/models/${SECOND}`)).json()) as { pricing: object };
+        return [card.pricing, (await list()).find(({ id }) => id === SECOND)?.pricing];
+      };
+      assert.deepEqual(await listed(), [pricing, pricing]);
+      const { key, keyId, accountId } = await management.caller(null, { limits: { usd_per_month: '9999' } });
+      const authorization = { authorization: `Bearer ${key}` };
+      const spent = async () => {
+        const path = `/api/limits?account_id=${accountId}&key_id=${keyId}`;
+        const { data } = await management.call('GET', path);
+        return (data as { limit: string; used: string }[]).find(({ limit }) => limit === 'usd_per_month')
+          ?.used;
+      };
+      const costOf = async (directive: Directive) => {
+        const response = await post(
+          service,
+          '/v1/chat/completions',
+          chat(directed(directive), model),
+          authorization,
+        );
+        const { usage } = (await response.json()) as { usage?: { prompt_tokens: number } };
+        const id = response.headers.get('x-request-id') ?? '';
+        const { cost, request } = (await management.call('GET', `/api/receipts/${id}`)) as unknown as Receipt;
+        return {
+          promptTokens: usage?.prompt_tokens ?? 0,
+          request,
+          lines: cost.map(({ what, tokens, usd }) => [what, tokens, usd]),
+        };
+      };
+
+      const { promptTokens, request, lines } = await costOf({ tokens: 3, cachedTokens: 4 });
+      const uncached = promptTokens - 4;
+      assert.deepEqual(lines, [
+        ['prompt', uncached, String(uncached)],
+        ['input_cache_read', 4, '0.04'],
+        ['completion', 3, '6'],
+      ]);
+      const cost = `${uncached + 6}.04`;
+      assert.deepEqual([request.cost_usd, request.price], [cost, pricing]);
+      const { data } = await management.call('GET', `/api/usage?account_id=${accountId}`);
+      const [sum] = data as Contract['readUsage']['response']['data'];
+      assert.deepEqual([sum?.cached_tokens, sum?.cost_usd], [4, cost]);
+      await until(async () => (await spent()) === cost);
+
+      const failed = await costOf({ tokens: 3, cachedTokens: 4, errorAfter: 2 });
+      assert.deepEqual(
+        [failed.request.cost_usd, failed.lines.map(([what]) => what)],
+        ['0', ['prompt', 'input_cache_read', 'completion', 'waived']],
+      );
+
+      for (const prices of [{ input_cache_read: '1000001' }, { prompt: '9999' }]) {
+        const { status, code, param } = await refusal('/api/models/update', { ...model, pricing: prices });
+        assert.deepEqual([status, code, param], [400, 'invalid_value', 'pricing.input_cache_read']);
+      }
+      await management.call('POST', '/api/models/update', { ...model, pricing: { completion: '1' } });
+      assert.deepEqual((await listed())[0], { ...pricing, completion: '1' });
+      await management.call('POST', '/api/models/update', { ...model, pricing: { input_cache_read: null } });
+      const without = { prompt: '1000000', completion: '1' };
+      assert.deepEqual(await listed(), [without, { ...without, input_cache_read: null }]);
+      const full = await costOf({ tokens: 3, cachedTokens: 4 });
+      assert.deepEqual(full.lines[0], ['prompt', promptTokens, String(promptTokens)]);
       await management.call('POST', '/api/models/remove', model);
     });
 

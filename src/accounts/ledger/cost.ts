@@ -5,8 +5,6 @@ import type { Usage } from '../../generation.ts';
  * million tokens, so that a price per token is a whole number of pico-dollars.
  */
 const PICO_DECIMALS = 12;
-/** Decimals of a price in USD per million tokens. Dividing by a million adds the other 6 decimals of pico-dollars. */
-const PRICE_DECIMALS = 6;
 
 /** Pico-dollars per token; below 10^15. */
 export interface TokenPrice {
@@ -24,20 +22,6 @@ export interface CostLine {
   /** Pico-dollars per token. */
   pricePico: number;
   pico: bigint;
-}
-
-/**
- * Converts a price in USD per million tokens to pico-dollars per token: `"0.15"` is 150,000. Exact. Throws a
- * `RangeError` unless it is a decimal of up to 9 digits and 6 decimals.
- */
-export function picoPerToken(usdPerMillion: string): number {
-  const [, whole, fraction = ''] = /^(\d{1,9})(?:\.(\d+))?$/.exec(usdPerMillion) ?? [];
-  if (whole === undefined || fraction.length > PRICE_DECIMALS) {
-    throw new RangeError(
-      `expected a decimal string with at most ${PRICE_DECIMALS} decimals, got ${JSON.stringify(usdPerMillion)}`,
-    );
-  }
-  return Number(whole + fraction.padEnd(PRICE_DECIMALS, '0'));
 }
 
 /** The counts that have a price. */

@@ -221,7 +221,11 @@ export async function modelJson(
     in_flight: inFlight(overview),
     replicas: states.length,
     replicas_ready: overview.replicas.filter(({ state }) => state.state === 'ready').length,
-    pricing: { prompt: perMillionText(price.prompt), completion: perMillionText(price.completion) },
+    pricing: {
+      prompt: perMillionText(price.prompt),
+      completion: perMillionText(price.completion),
+      input_cache_read: price.inputCacheRead === null ? null : perMillionText(price.inputCacheRead),
+    },
     context_length: card?.context_length ?? null,
     max_completion_tokens: card?.max_completion_tokens ?? null,
     quantization: card?.quantization ?? null,

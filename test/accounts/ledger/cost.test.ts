@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { costLines, costOf, picoPerToken, usdText } from '../../../src/accounts/ledger/cost.ts';
+import { costLines, costOf, usdText } from '../../../src/accounts/ledger/cost.ts';
+import { picoPerToken } from '../../../src/config/model.ts';
 
 const price = fc.integer({ min: 0, max: 999_999_999_999_999 });
 const prices = fc.tuple(price, price, fc.option(price)).map(([prompt, completion, cached]) => ({

@@ -71,7 +71,7 @@ for (const kind of testDatabases()) {
         in_flight: 0,
         replicas: 1,
         replicas_ready: 1,
-        pricing: { prompt: '0.15', completion: '0.6' },
+        pricing: { prompt: '0.15', completion: '0.6', input_cache_read: null },
         context_length: 4096,
         max_completion_tokens: 4096,
         quantization: 'none',

@@ -21,7 +21,15 @@ const price = z
   .optional()
   .describe('USD per million tokens, a decimal string.');
 
-const pricing = z.strictObject({ prompt: price, completion: price }).optional();
+const pricing = z
+  .strictObject({
+    prompt: price,
+    completion: price,
+    input_cache_read: price
+      .nullable()
+      .describe('USD per million cached prompt tokens, at most `prompt`. Null: the same as `prompt`.'),
+  })
+  .optional();
 
 const contextTokens = z
   .int()

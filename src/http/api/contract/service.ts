@@ -37,7 +37,13 @@ export const servedModel = component(
     in_flight: count.describe('Requests that are being processed by replicas.'),
     replicas: count,
     replicas_ready: count,
-    pricing: z.object({ prompt: perMillion, completion: perMillion }),
+    pricing: z.object({
+      prompt: perMillion,
+      completion: perMillion,
+      input_cache_read: perMillion
+        .nullable()
+        .describe('USD per million cached prompt tokens, a decimal string; null: `prompt`.'),
+    }),
     context_length: nullableCount.describe(
       'In tokens. Until the metadata of the model is known, `context_length`, `max_completion_tokens`, `quantization`, `modality` and `instruct_type` are null, and `recommended_sampling` is empty.',
     ),
