@@ -44,6 +44,13 @@ export class Deadline implements Disposable {
   }
 }
 
+/** Rejects if the promise does not settle within `ms` milliseconds. */
+export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  using _ = new Deadline(ms, () => late.reject(new Error(`no response within ${ms} ms`)));
+  return await Promise.race([promise, late.promise]);
+}
+
 /** Returns the length of a tick for these timeouts: a tenth of the shortest, between 20 ms and 1 s. */
 export function tickMsFor(...timeoutsMs: readonly number[]): number {
   return Math.min(Math.max(Math.min(...timeoutsMs) / 10, 20), 1000);

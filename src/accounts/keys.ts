@@ -83,7 +83,7 @@ export class KeyStore implements AsyncDisposable {
   /** The refresh that runs next. */
   #nextRefresh: Promise<void> | null = null;
   #polling: Promise<void> | null = null;
-  #writing = Promise.resolve();
+  #writing: Promise<void> | null = null;
   /** When `writeLastUsed` last wrote, on the monotonic clock. */
   #writtenAt = -Infinity;
   #failing = false;
@@ -189,10 +189,10 @@ export class KeyStore implements AsyncDisposable {
 
   /**
    * Saves the time and IP address of each key's last use, without delaying ledger writes. If this fails, the next call
-   * retries.
+   * retries. Calls share a write that is running.
    */
   writeLastUsed(): Promise<void> {
-    this.#writing = this.#writing.then(() => this.#writeLastUsed());
+    this.#writing ??= this.#writeLastUsed().finally(() => (this.#writing = null));
     return this.#writing;
   }
 
@@ -248,6 +248,7 @@ export class KeyStore implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop();
     await this.#polling;
+    await this.#writing;
     await this.writeLastUsed();
   }
 

@@ -55,7 +55,7 @@ export class RefusalCounts implements AsyncDisposable {
   /** The number of kinds of all accounts. */
   #kindsOfMinute = 0;
   #minute = 0;
-  #writing: Promise<void> = Promise.resolve();
+  #writing: Promise<void> | null = null;
   #failing = false;
 
   /** `now` returns Unix milliseconds. */
@@ -106,9 +106,9 @@ export class RefusalCounts implements AsyncDisposable {
     }));
   }
 
-  /** Writes the counts so far. If this fails, they are kept for the next call. */
+  /** Writes the counts so far. If this fails, they are kept for the next call. Calls share a write that is running. */
   flush(): Promise<void> {
-    this.#writing = this.#writing.then(() => this.#flush());
+    this.#writing ??= this.#flush().finally(() => (this.#writing = null));
     return this.#writing;
   }
 
@@ -124,6 +124,7 @@ export class RefusalCounts implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
+    await this.#writing;
     await this.flush();
   }
 

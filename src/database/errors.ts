@@ -127,7 +127,7 @@ const POSTGRES_FAULTS: ReadonlyMap<string, FaultText> = new Map([
  * Messages of `pg` errors that have no code. They mean that the server does not respond, or that no connection became
  * free in time.
  */
-const NO_RESPONSE = /timeout|terminated|connection error|not queryable/i;
+const NO_RESPONSE = /timeout|no response|terminated|connection error|not queryable/i;
 
 /** Converts an error of `pg` to a `DatabaseError` that names the database. Returns other errors unchanged. */
 export function asPostgresError(error: unknown, name: string): unknown {

@@ -24,7 +24,7 @@ import { ACCESS_REVISION, type Schema } from './schema.ts';
 /** Limits of a connection pool. Times are in milliseconds; 0 means unlimited. */
 interface PoolBounds {
   connections: number;
-  /** The statement timeout. */
+  /** The server's timeout of a statement. The client waits `LATE_MS` longer, for a connection and the statement. */
   statementMs: number;
   /** The lock timeout. */
   lockMs: number;
@@ -33,12 +33,12 @@ interface PoolBounds {
 }
 
 /** Used by requests. */
-const MAIN: PoolBounds = { connections: 10, statementMs: 10_000, lockMs: 5000 };
+const MAIN: PoolBounds = { connections: 10, statementMs: 9000, lockMs: 5000 };
 const BACKGROUND: PoolBounds = { connections: 1, statementMs: 2000, lockMs: 100 };
 /** A separate connection, so that the polls on which the validity of keys depends wait for nothing else. */
 const POLLING: PoolBounds = { connections: 1, statementMs: 2000, lockMs: 100 };
 /** Separate connections, so that long queries do not block requests. */
-const REPORTS: PoolBounds = { connections: 4, statementMs: 10_000, lockMs: 5000, readOnly: true };
+const REPORTS: PoolBounds = { connections: 4, statementMs: 9000, lockMs: 5000, readOnly: true };
 /** Without a statement timeout, because a migration may rewrite large tables. */
 const MIGRATION: PoolBounds = { connections: 1, statementMs: 0, lockMs: 500 };
 /** Pause before migrations are tried again, in milliseconds. */
@@ -50,8 +50,11 @@ const LOCK_CODES: ReadonlySet<string | undefined> = new Set(['55P03', '40P01']);
 const CONNECT_MS = 5000;
 /** How long an idle connection is kept. */
 const IDLE_MS = 60_000;
-/** How much longer the client waits than the server's own statement timeout. */
-const LATE_MS = 1000;
+/**
+ * How much longer the client waits than the server's own statement timeout, because a paused or unreachable server does
+ * not apply it.
+ */
+export const LATE_MS = 1000;
 /** ID of the type of 64-bit integers (`pg_type.oid`). */
 const INT8: number = types.builtins.INT8;
 /** How long sockets may take to close before they are destroyed. */
@@ -182,13 +185,16 @@ function toNumber(text: string): number {
 
 function connect(url: Secret, bounds: PoolBounds, owned: AsyncDisposableStack): Kysely<Schema> {
   const sockets = new Set<Socket>();
+  const longestMs = bounds.statementMs === 0 ? 0 : bounds.statementMs + LATE_MS;
+  const connectMs = Math.min(CONNECT_MS, longestMs || CONNECT_MS);
   const pool = new Pool({
     ...postgresOptions(url),
+    connectionTimeoutMillis: connectMs,
+    // Only for `verify`, because `withDatabaseErrors` sets it for each statement.
+    query_timeout: longestMs === 0 ? 0 : connectMs,
     max: bounds.connections,
     idleTimeoutMillis: IDLE_MS,
     statement_timeout: bounds.statementMs,
-    // A paused or unreachable server does not apply its own timeout.
-    query_timeout: bounds.statementMs === 0 ? 0 : bounds.statementMs + LATE_MS,
     lock_timeout: bounds.lockMs,
     ...(bounds.readOnly && { verify: refuseWrites }),
     stream: () => {
@@ -207,7 +213,7 @@ function connect(url: Secret, bounds: PoolBounds, owned: AsyncDisposableStack): 
     setTimeout(() => sockets.forEach((socket) => socket.destroy()), CLOSE_MS).unref();
   });
   return new Kysely<Schema>({
-    dialect: new PostgresDialect({ pool: withDatabaseErrors(pool, nameOf(url)) }),
+    dialect: new PostgresDialect({ pool: withDatabaseErrors(pool, nameOf(url), longestMs) }),
   });
 }
 
@@ -221,32 +227,43 @@ function refuseWrites(client: PoolClient, done: (error?: Error) => void): void {
 /** Faults after which the connection is replaced, because the server may have been replaced or promoted. */
 const RECONNECT_FAULTS: ReadonlySet<DatabaseFault> = new Set<DatabaseFault>(['unavailable', 'unwritable']);
 
-/** Wraps a pool to throw `DatabaseError`s and to discard unusable connections. */
-function withDatabaseErrors(pool: Pool, name: string): PostgresPool {
+/**
+ * Wraps a pool to throw `DatabaseError`s and to discard unusable connections. A statement takes at most `longestMs`; the
+ * wait for the connection counts as part of the first one. 0: unlimited.
+ */
+function withDatabaseErrors(pool: Pool, name: string, longestMs: number): PostgresPool {
   return {
     options: pool.options,
     end: () => pool.end(),
     async connect() {
+      let startedAtMs: number | null = performance.now();
       let client: PoolClient;
       try {
         client = await pool.connect();
       } catch (error) {
         throw asPostgresError(error, name);
       }
-      let lost = false;
-      const query = async <R extends QueryResultRow>(sql: string, parameters: readonly unknown[] = []) => {
+      let lost: DatabaseError | null = null;
+      const query = async <R extends QueryResultRow>(text: string, parameters: readonly unknown[] = []) => {
+        // A rollback would wait for the statement that did not respond.
+        if (lost !== null) throw lost;
+        const waitedMs = startedAtMs === null ? 0 : performance.now() - startedAtMs;
+        startedAtMs = null;
+        const timeoutMs = longestMs === 0 ? 0 : Math.max(longestMs - waitedMs, 1);
         try {
-          return (await client.query<R>(sql, [...parameters])) as PostgresQueryResult<R>;
+          const config = { text, values: [...parameters], query_timeout: timeoutMs };
+          return (await client.query<R>(config)) as PostgresQueryResult<R>;
         } catch (error) {
           const translated = asPostgresError(error, name);
-          lost ||= translated instanceof DatabaseError && RECONNECT_FAULTS.has(translated.fault);
+          if (translated instanceof DatabaseError && RECONNECT_FAULTS.has(translated.fault))
+            lost = translated;
           throw translated;
         }
       };
       return {
         // Kysely's type also covers cursors, which are not used.
         query: query as PostgresPoolClient['query'],
-        release: (destroy = false) => client.release(destroy || lost),
+        release: (destroy = false) => client.release(destroy || lost !== null),
       };
     },
   };

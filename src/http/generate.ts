@@ -98,7 +98,9 @@ export async function runGeneration(
     if (!record.isRowWritten && fault instanceof ServiceError) {
       countRefusal(context, request, fault, caller);
     }
-    if (record.limitHeaders.length === 0 && !response.headersSent) {
+    // Without the database, the limits cannot be read, and the caller would wait once more.
+    const readable = !(fault instanceof ServiceError && fault.code === 'storage_unavailable');
+    if (record.limitHeaders.length === 0 && !response.headersSent && readable) {
       record.limitHeaders = await limitHeaders(context.inference.accounting, caller, summary.model);
     }
     output.fail(fault);

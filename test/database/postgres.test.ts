@@ -147,4 +147,22 @@ describe('a server that becomes unreachable', { skip: withoutPostgres }, () => {
       process.kill(first.pid, 'SIGCONT');
     }
   });
+
+  test('does not delay the end of a transaction once more after a statement that got no response', async () => {
+    let pid = 0;
+    let failedAt = Infinity;
+    const before = performance.now();
+    const transaction = database.background.transaction().execute(async (query) => {
+      pid = (await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(query)).rows[0]?.pid ?? 0;
+      process.kill(pid, 'SIGSTOP');
+      await sql`select 1`.execute(query).finally(() => (failedAt = performance.now()));
+    });
+    try {
+      await assert.rejects(transaction, fault('unavailable', /does not respond/));
+      const [statementMs, rollbackMs] = [failedAt - before, performance.now() - failedAt];
+      assert.ok(rollbackMs < statementMs / 2, `the rollback took ${rollbackMs} ms`);
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+  });
 });

@@ -1,14 +1,19 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, test } from 'node:test';
+import { sql } from 'kysely';
+import { createKeyText } from '../../src/accounts/key-format.ts';
+import { openDatabase } from '../../src/database/database.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { Secret } from '../../src/secret.ts';
 import { chat, requestLog, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
 import { Management, type Caller, type Receipt } from '../management.ts';
-import { startPostgres } from '../server-process.ts';
+import { startPostgres, type TestServer } from '../server-process.ts';
 import { testDatabases, withoutPostgres } from '../servers.ts';
 
 const CHAT = 'POST /v1/chat/completions';
@@ -46,7 +51,7 @@ for (const { name, skip, open } of kinds) {
       let text = (await stream.chunk()) ?? '';
       using whole = await it.send(caller, SLOW, false);
       await until(async () => (await it.openRows()) === 2);
-      await it.database.interrupt();
+      await database.interrupt();
 
       await until(async () => (await it.complete(caller)).status === 503);
       for (const fields of [{}, { stream: true }]) {
@@ -63,7 +68,7 @@ for (const { name, skip, open } of kinds) {
       assert.doesNotMatch(text, /\[DONE\]/);
       assert.equal((await it.readyz()).status, 503);
 
-      await it.database.restore();
+      await database.restore();
       assert.match(text + (await stream.restOfBody()), /\n\ndata: \[DONE\]\n\n$/);
       const response = await whole.response();
       assert.equal(response.status, 200, response.body);
@@ -81,10 +86,10 @@ for (const { name, skip, open } of kinds) {
 
     test('/readyz reports it without any requests', async () => {
       await using it = await LedgerCheck.start(database, 'ledger: {leaseMs: 1500}\n');
-      await it.database.interrupt();
+      await database.interrupt();
       await until(async () => (await it.readyz()).status === 503);
       assert.equal((await it.readyz()).body, '{"status":"storage_unavailable","progress":[]}');
-      await it.database.restore();
+      await database.restore();
       await until(async () => (await it.readyz()).status === 200);
     });
 
@@ -95,11 +100,11 @@ for (const { name, skip, open } of kinds) {
       const streamId = idOf(await stream.head());
       using whole = await it.send(caller, SLOW, false);
       await until(async () => (await it.openRows()) === 2);
-      await it.database.interrupt();
+      await database.interrupt();
       const refused = await whole.response();
       assertError(refused, 'storage_unavailable');
       assert.equal(assertEndsWith(await stream.restOfBody(), 'storage_unavailable'), 40);
-      await it.database.restore();
+      await database.restore();
       for (const id of [streamId, idOf(refused)]) {
         await until(async () => (await it.receipt(id)).request.state !== 'open');
         const { request } = await it.receipt(id);
@@ -114,27 +119,95 @@ for (const { name, skip, open } of kinds) {
   });
 }
 
+/** How long a request waits for the database at most, in milliseconds: docs/databases.md. */
+const LONGEST_WAIT_MS = 15_000;
+
+describe('a PostgreSQL server that is frozen', { skip: withoutPostgres }, () => {
+  test('no request waits longer for it than the documented time', async () => {
+    await using server = await startPostgres();
+    const database = { env: { SLUICE_DATABASE_URL: server.url } };
+    const plan = '{tokensPerMonth: 1000000}';
+    await using it = await LedgerCheck.start(database, 'keys: {maxStaleMs: 300000}\n', plan);
+    const { manager, test: service } = it;
+    const used = await manager.caller();
+    assert.equal((await it.complete(used)).status, 200);
+    // The limits of a key that was not used before are read from the database, on more connections than there are.
+    const unused = await Promise.all(Array.from({ length: 12 }, () => manager.caller()));
+    const call = (request: string, body?: object) =>
+      exchange(service.url, requestText(request, { Authorization: `Bearer ${manager.admin}` }, body));
+    using _frozen = await freeze(server);
+    let isLate = false;
+    const limit = setTimeout(() => (isLate = true), LONGEST_WAIT_MS);
+    const requests = {
+      generation: it.complete(used),
+      ...Object.fromEntries(
+        unused.map((caller, index) => [`first generation ${index}`, it.complete(caller)]),
+      ),
+      'unknown key': it.complete({ key: createKeyText().reveal() }),
+      keys: call('GET /api/keys'),
+      'keys again': call('GET /api/keys'),
+      accounts: call('GET /api/accounts'),
+      'new account': call('POST /api/accounts', { name: 'New' }),
+      'request log': call('GET /api/requests'),
+      ...Object.fromEntries(
+        ['key', 'model', 'day', 'account'].map((by) => [`usage by ${by}`, call(`GET /api/usage?by=${by}`)]),
+      ),
+      refusals: call('GET /api/refusals'),
+    };
+    const responses = await Promise.all(
+      Object.entries(requests).map(async ([name, response]) => {
+        const { status } = await response;
+        return `${name}: ${status}${isLate ? ', late' : ''}`;
+      }),
+    );
+    clearTimeout(limit);
+    assert.deepEqual(
+      responses,
+      Object.keys(requests).map((name) => `${name}: 503`),
+    );
+  });
+});
+
+/** Suspends all processes of a server. */
+async function freeze({ pid, url }: TestServer): Promise<Disposable> {
+  const pids = [pid];
+  {
+    await using database = await openDatabase({ home: tmpdir(), url: new Secret(url) });
+    const { rows } = await sql<{ pid: number }>`
+      select pid from pg_stat_activity
+      where pid <> pg_backend_pid() and backend_type <> 'autovacuum worker'`.execute(database.kysely);
+    pids.push(...rows.map((process) => process.pid));
+  }
+  for (const one of pids) process.kill(one, 'SIGSTOP');
+  return {
+    [Symbol.dispose]() {
+      for (const one of pids) process.kill(one, 'SIGCONT');
+    },
+  };
+}
+
 /** A service on such a database, which records responses to compare them with the ledger. */
 class LedgerCheck implements AsyncDisposable {
   readonly test: TestService;
   readonly manager: Management;
-  readonly database: InterruptibleDatabase;
   readonly #statuses = new Map<string, number>();
   readonly #owned: AsyncDisposable;
 
-  private constructor(parts: Pick<LedgerCheck, 'test' | 'manager' | 'database'>, owned: AsyncDisposable) {
+  private constructor(parts: Pick<LedgerCheck, 'test' | 'manager'>, owned: AsyncDisposable) {
     this.test = parts.test;
     this.manager = parts.manager;
-    this.database = parts.database;
     this.#owned = owned;
   }
 
-  static async start(database: InterruptibleDatabase, settings: string): Promise<LedgerCheck> {
+  static async start(
+    { env }: { env: NodeJS.ProcessEnv },
+    settings: string,
+    plan = '{}',
+  ): Promise<LedgerCheck> {
     await using owned = new AsyncDisposableStack();
-    const service = owned.use(
-      await startService(scriptedYaml({}, `plans: {open: {}}\ndefaultPlan: open\n${settings}`), database.env),
-    );
-    return new LedgerCheck({ test: service, manager: await Management.of(service), database }, owned.move());
+    const yaml = scriptedYaml({}, `plans: {open: ${plan}}\ndefaultPlan: open\n${settings}`);
+    const service = owned.use(await startService(yaml, env));
+    return new LedgerCheck({ test: service, manager: await Management.of(service) }, owned.move());
   }
 
   async send({ key }: Caller, directive: Directive, stream: boolean): Promise<Wire> {
@@ -143,7 +216,7 @@ class LedgerCheck implements AsyncDisposable {
     return wire.send(requestText(CHAT, headers, chat(scripted(directive), { stream })));
   }
 
-  async complete({ key }: Caller, fields: object = {}): Promise<WireResponse> {
+  async complete({ key }: Pick<Caller, 'key'>, fields: object = {}): Promise<WireResponse> {
     const headers = { Authorization: `Bearer ${key}` };
     const response = await exchange(
       this.test.url,

@@ -1,6 +1,7 @@
 import { Client, type QueryResult, type QueryResultRow } from 'pg';
 import { asPostgresError } from '../../database/errors.ts';
-import { nameOf, postgresOptions } from '../../database/postgres.ts';
+import { LATE_MS, nameOf, postgresOptions } from '../../database/postgres.ts';
+import { within } from '../../deadline.ts';
 import type { Secret } from '../../secret.ts';
 
 /** A statement that the server prepares once per connection. */
@@ -13,9 +14,6 @@ export type QueryFunction = <R extends QueryResultRow>(
   statement: Statement | string,
   values?: unknown[],
 ) => Promise<QueryResult<R>>;
-
-/** How long the client waits after the server's own statement timeout, in milliseconds. */
-const LATE_MS = 1000;
 
 /**
  * Forces index plans: all statements access rows by key, and a prepared statement would keep a sequential scan that was
@@ -48,7 +46,8 @@ export class PostgresConnection implements AsyncDisposable {
 
   /**
    * Runs `work` after all earlier work, so that its statements are not part of another transaction. It may send several
-   * statements at once. A failure closes the connection.
+   * statements at once. A failure closes the connection. So does no response within the statement timeout and `LATE_MS`,
+   * which include the time to connect.
    */
   use<T>(work: (query: QueryFunction) => Promise<T>): Promise<T> {
     const running = this.#last.then(() => this.#run(work));
@@ -58,7 +57,7 @@ export class PostgresConnection implements AsyncDisposable {
 
   async #run<T>(work: (query: QueryFunction) => Promise<T>): Promise<T> {
     const opening = (this.#client ??= this.#connect());
-    try {
+    const run = async () => {
       const client = await opening;
       return await work((statement, values) => {
         const config = typeof statement === 'string' ? { text: statement } : statement;
@@ -67,6 +66,9 @@ export class PostgresConnection implements AsyncDisposable {
         result.catch(() => {});
         return result;
       });
+    };
+    try {
+      return await within(this.#statementMs + LATE_MS, run());
     } catch (error) {
       if (this.#client === opening) this.#client = null;
       void opening.then(
@@ -99,6 +101,7 @@ export class PostgresConnection implements AsyncDisposable {
       statement_timeout: this.#statementMs,
       // A suspended process would otherwise keep its locks.
       idle_in_transaction_session_timeout: this.#statementMs,
+      // Closes a connection that is abandoned while it opens.
       query_timeout: this.#statementMs + LATE_MS,
       pipeline: true,
     });

@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
+import { DatabaseError } from '../../database/errors.ts';
 import { firstIdAt } from '../../database/partitions.ts';
 import { MAX_HOURLY_DAYS } from '../bounds.ts';
 import { invalidCursor } from '../page.ts';
@@ -247,16 +248,22 @@ async function readLargest(database: Database, page: UsageWindow, count: number)
 /** The latest read of usage of each database. */
 const reads = new WeakMap<Database['reports'], Promise<void>>();
 
-/** Reads usage after all earlier reads, so that other queries wait for one read and not for one of each report. */
+/**
+ * Reads usage after all earlier reads, so that other queries wait for one read and not for one of each report. If the
+ * database does not respond to a read, the reads that wait for it fail, too: their waits would add up.
+ */
 function inTurn<T>({ reports }: Database, read: () => Promise<T>): Promise<T> {
   const result = (reads.get(reports) ?? Promise.resolve()).then(read);
-  reads.set(
-    reports,
-    result.then(
-      () => {},
-      () => {},
-    ),
+  const ended = result.then(
+    () => {},
+    (error: unknown) => {
+      if (error instanceof DatabaseError && error.fault === 'unavailable') throw error;
+    },
   );
+  reads.set(reports, ended);
+  ended.catch(() => {
+    if (reads.get(reports) === ended) reads.delete(reports);
+  });
   return result;
 }
 

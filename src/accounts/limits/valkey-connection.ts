@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ErrorReply, RedisClient } from '@redis/client';
-import { Deadline } from '../../deadline.ts';
+import { within } from '../../deadline.ts';
 import type { Log } from '../../log.ts';
 import type { Secret } from '../../secret.ts';
 import type { Script } from './valkey-scripts.ts';
@@ -179,11 +179,4 @@ function connect(url: Secret, responseMs: number) {
   // Without a listener an error event ends the process. Pending commands reject with the same error.
   client.on('error', () => {});
   return client;
-}
-
-/** Rejects if the promise does not resolve in time. */
-async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  using _ = new Deadline(ms, () => late.reject(new Error(`no response within ${ms} ms`)));
-  return await Promise.race([promise, late.promise]);
 }

@@ -1,8 +1,32 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { PostgresConnection } from '../../../src/accounts/ledger/postgres-connection.ts';
 import { DatabaseError } from '../../../src/database/errors.ts';
+import { fault } from '../../database/faults.ts';
+import { Secret } from '../../../src/secret.ts';
 import { testDatabases, withoutPostgres } from '../../servers.ts';
+
+test('the time to connect to a server that does not respond counts towards the timeout of the work', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const connection = new PostgresConnection(new Secret(`postgres://a:b@127.0.0.1:${port}/sluice`), 100);
+  // Less than the timeout of connecting alone.
+  let isLate = false;
+  const limit = setTimeout(() => (isLate = true), 4000);
+  try {
+    await assert.rejects(
+      connection.use((query) => query('select 1')),
+      fault('unavailable', /does not respond/),
+    );
+    assert.equal(isLate, false);
+  } finally {
+    clearTimeout(limit);
+    server.close();
+  }
+});
 
 describe('one connection to PostgreSQL', { skip: withoutPostgres }, () => {
   const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
