@@ -41,6 +41,14 @@ export const ENGINE_PROTOCOL = 3;
 
 export const GENERATE_PATH = '/generate';
 
+/** Counts the prompt tokens of a request, which has the same body as at `GENERATE_PATH`. */
+export const COUNT_PATH = '/count';
+
+/** The response of `COUNT_PATH`. */
+export interface PromptCountBody {
+  promptTokens: number;
+}
+
 /** Media type of frames. */
 export const EVENT_FRAMES = 'application/x-sluice-events';
 

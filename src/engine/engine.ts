@@ -56,6 +56,12 @@ export interface ReplicaClient {
   /** The model's name on the replica. */
   readonly model: string;
   generate(request: GenerationRequest, signal: AbortSignal): AsyncIterable<ReplicaEvent>;
+  /**
+   * Returns the prompt tokens that the usage of this request would have, without a slot. Null if servers of this type
+   * cannot count them. Throws a `ServiceError`: 400 if an engine of this service refuses the prompts, otherwise
+   * `engine_unavailable`.
+   */
+  countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<number | null>;
   /** Rejects if the replica is unhealthy. */
   health(signal: AbortSignal): Promise<ReplicaHealth>;
   describe(signal: AbortSignal): Promise<ModelDescription>;
@@ -69,6 +75,11 @@ export interface Engine {
     request: GenerationRequest,
     signal: AbortSignal,
   ): AsyncIterable<GenerationEvent> | Promise<AsyncIterable<GenerationEvent>>;
+  /**
+   * Returns the prompt tokens that the usage of this request would have. Needs no slot. Throws the same errors for the
+   * prompts as `generate`.
+   */
+  countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<number>;
   health(): EngineHealth;
   describe(): ModelDescription;
 }

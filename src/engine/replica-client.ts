@@ -1,15 +1,20 @@
 import type { Dispatcher } from 'undici';
 import { ServiceError } from '../errors.ts';
-import type { Continuation, Dialect, GenerationRequest } from '../generation.ts';
+import type { ChatRequest, Continuation, Dialect, GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import {
   formatChat,
   type ReasoningField,
   formatRequest,
+  formatTokenize,
   REPLICA_PATHS,
   replicaKind,
 } from '../openai/replica-request.ts';
-import { asList, parseJsonObject, type JsonObject } from '../openai/values.ts';
+import { readErrorBody } from '../openai/error-body.ts';
+import { jsonBody, writeLargeJson } from '../openai/json-thread.ts';
+import { readTokenIds } from '../openai/response-reader.ts';
+import { readCount } from '../openai/usage.ts';
+import { parseJsonObject, type JsonObject } from '../openai/values.ts';
 import type { Secret } from '../secret.ts';
 import { tickEvery, tickMsFor } from '../deadline.ts';
 import { asTextRequest, withOutput } from './continuation.ts';
@@ -21,10 +26,17 @@ import {
   type ReplicaHealth,
   type ReplicaEvent,
 } from './engine.ts';
-import { checkEngineVersion, engineRequest, EVENT_FRAMES, GENERATE_PATH } from './engine-protocol.ts';
+import {
+  checkEngineVersion,
+  COUNT_PATH,
+  engineRequest,
+  EVENT_FRAMES,
+  GENERATE_PATH,
+  MAX_ENGINE_VALUES,
+} from './engine-protocol.ts';
 import { readGauges, type Gauges } from './replica-report.ts';
 import { ReplicaConnections } from './replica-connections.ts';
-import { ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
+import { hasLargeBody, ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
 
 export interface ReplicaOptions {
   /** For logs and metrics. */
@@ -60,9 +72,9 @@ export interface ReplicaOptions {
   log: Log;
 }
 
-/** Bounds of requests for health and model information. */
+/** Bounds of requests for health, model information and counts. */
 const METADATA_TIMEOUT_MS = 5000;
-const MAX_METADATA_CHARACTERS = 8 * 1024 * 1024;
+const MAX_METADATA_BYTES = 8 * 1024 * 1024;
 
 /** The client of one replica. It connects at the first request; dispose it to close its connections. */
 export class HttpReplicaClient implements ReplicaClient {
@@ -170,27 +182,89 @@ export class HttpReplicaClient implements ReplicaClient {
     { text, usage, ...continuation }: Continuation,
     signal: AbortSignal,
   ): Promise<GenerationRequest> {
-    const { tokens } = await this.#post('/tokenize', { content: text }, signal);
-    const completionTokens = Math.max(usage.completionTokens, asList(tokens).length);
+    const tokens = await this.#tokenize([{ content: text }], request, signal);
+    const completionTokens = Math.max(usage.completionTokens, tokens);
     const counted = {
       ...request,
       continuation: { ...continuation, text, usage: { ...usage, completionTokens } },
     };
     switch (counted.kind) {
-      case 'chat': {
-        const { prompt } = await this.#post('/apply-template', formatChat(counted, 'llama-server'), signal);
-        if (typeof prompt !== 'string') throw noResponse(new Error('/apply-template returned no prompt'));
-        return asTextRequest(counted, prompt);
-      }
+      case 'chat':
+        return asTextRequest(counted, await this.#renderOnLlamaServer(counted, signal));
       case 'text':
         return counted;
     }
   }
 
-  async #post(path: string, body: object, signal: AbortSignal): Promise<JsonObject> {
-    const response = await this.#fetchObject(path, signal, JSON.stringify(body));
-    if (response.status === 200) return response.body;
-    throw noResponse(new Error(`${path} returned status ${response.status}`));
+  async countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<number | null> {
+    const { dialect, model } = this;
+    switch (dialect) {
+      case 'sluice': {
+        const body = engineRequest(request, { model, maxTokens: request.maxTokens });
+        const { promptTokens } = await this.#post(COUNT_PATH, body, request, signal);
+        return readCount(promptTokens) ?? missingFrom(COUNT_PATH, 'count');
+      }
+      case 'vllm':
+      case 'sglang':
+        return await this.#tokenize(formatTokenize(request, { model, dialect }), request, signal);
+      case 'llama-server': {
+        const prompts = await this.#promptsOnLlamaServer(request, signal);
+        const bodies = prompts.map((content) => ({ content, add_special: true, parse_special: true }));
+        return await this.#tokenize(bodies, request, signal);
+      }
+      case 'tgi':
+      case 'openai':
+        return null;
+    }
+  }
+
+  async #promptsOnLlamaServer(request: GenerationRequest, signal: AbortSignal): Promise<readonly string[]> {
+    switch (request.kind) {
+      case 'chat':
+        return [await this.#renderOnLlamaServer(request, signal)];
+      case 'text':
+        return request.prompts;
+    }
+  }
+
+  async #renderOnLlamaServer(request: ChatRequest, signal: AbortSignal): Promise<string> {
+    const path = '/apply-template';
+    const { prompt } = await this.#post(path, formatChat(request, 'llama-server'), request, signal);
+    return typeof prompt === 'string' ? prompt : missingFrom(path, 'prompt');
+  }
+
+  /** Sends the requests one after another, and returns the number of tokens in all responses. */
+  async #tokenize(
+    bodies: readonly object[],
+    request: GenerationRequest,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const path = '/tokenize';
+    let count = 0;
+    for (const body of bodies) {
+      const { tokens } = await this.#post(path, body, request, signal);
+      count += (readTokenIds(tokens) ?? missingFrom(path, 'tokens')).length;
+    }
+    return count;
+  }
+
+  /** Sends a part of a request. Throws the error of an engine of this service that refuses it. */
+  async #post(
+    path: string,
+    body: object,
+    request: GenerationRequest,
+    signal: AbortSignal,
+  ): Promise<JsonObject> {
+    const sent = hasLargeBody(request) ? await writeLargeJson(body) : JSON.stringify(body);
+    const { status, bytes } = await this.#fetch(path, signal, sent);
+    if (status === 400 && this.dialect === 'sluice') throw readErrorBody(status, bytes.toString());
+    if (status !== 200) throw noResponse(new Error(`${path} returned status ${status}`));
+    const parsed = await jsonBody(bytes, MAX_ENGINE_VALUES);
+    try {
+      return parsed();
+    } catch (cause) {
+      throw noResponse(new Error(`${path} returned no JSON object`, { cause }));
+    }
   }
 
   async health(signal: AbortSignal): Promise<ReplicaHealth> {
@@ -223,7 +297,7 @@ export class HttpReplicaClient implements ReplicaClient {
    */
   async #checkModels(path: string, signal: AbortSignal): Promise<ReplicaHealth> {
     const { statusCode: status, body } = await this.#request(path, signal);
-    await body.dump({ limit: MAX_METADATA_CHARACTERS, signal });
+    await body.dump({ limit: MAX_METADATA_BYTES, signal });
     if (status === 401) throw new ReplicaRefused(new Error('the server refused the API key with status 401'));
     if (status >= 500 || (status >= 300 && status < 400)) {
       throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
@@ -235,9 +309,9 @@ export class HttpReplicaClient implements ReplicaClient {
   async gauges(signal: AbortSignal): Promise<Gauges | null> {
     const { gauges } = this.#streams.traits;
     if (gauges === null) return null;
-    const { status, text } = await this.#fetchText(gauges.path, signal);
+    const { status, bytes } = await this.#fetch(gauges.path, signal);
     if (status !== 200) throw new ReplicaRefused(new Error(`${gauges.path} returned status ${status}`));
-    return readGauges(text, gauges);
+    return readGauges(bytes.toString(), gauges);
   }
 
   /** Changes the context length that applies if the server does not report it; undefined: not known. */
@@ -317,7 +391,7 @@ export class HttpReplicaClient implements ReplicaClient {
   }
 
   /** Sends a POST request with `body`, or a GET request if there is no body. */
-  #request(path: string, signal: AbortSignal, body?: string): Promise<Dispatcher.ResponseData> {
+  #request(path: string, signal: AbortSignal, body?: string | Uint8Array): Promise<Dispatcher.ResponseData> {
     return this.#connections
       .request({
         method: body === undefined ? 'GET' : 'POST',
@@ -333,38 +407,40 @@ export class HttpReplicaClient implements ReplicaClient {
       });
   }
 
-  async #fetchText(
+  async #fetch(
     path: string,
     signal: AbortSignal,
-    body?: string,
-  ): Promise<{ status: number; text: string }> {
+    body?: string | Uint8Array,
+  ): Promise<{ status: number; bytes: Buffer<ArrayBuffer> }> {
     const response = await this.#request(path, signal, body);
-    let text = '';
-    response.body.setEncoding('utf8');
-    for await (const part of response.body) {
-      text += String(part);
-      if (text.length > MAX_METADATA_CHARACTERS) throw tooLarge(path);
+    const parts: Buffer[] = [];
+    let size = 0;
+    for await (const part of response.body as AsyncIterable<Buffer>) {
+      parts.push(part);
+      size += part.length;
+      if (size > MAX_METADATA_BYTES) throw tooLarge(path);
     }
-    return { status: response.statusCode, text };
+    return { status: response.statusCode, bytes: Buffer.concat(parts) };
   }
 
   /**
    * Requests an endpoint. Returns a JSON array as the field `data` of an object, and an empty object for anything but
    * an array or object.
    */
-  async #fetchObject(
-    path: string,
-    signal: AbortSignal,
-    body?: string,
-  ): Promise<{ status: number; body: JsonObject }> {
-    const { status, text } = await this.#fetchText(path, signal, body);
+  async #fetchObject(path: string, signal: AbortSignal): Promise<{ status: number; body: JsonObject }> {
+    const { status, bytes } = await this.#fetch(path, signal);
+    const text = bytes.toString();
     // Together's API lists its models in an array.
     return { status, body: parseJsonObject(text.startsWith('[') ? `{"data":${text}}` : text) };
   }
 }
 
 function tooLarge(path: string): ServiceError {
-  return noResponse(new Error(`the response of ${path} has more than ${MAX_METADATA_CHARACTERS} characters`));
+  return noResponse(new Error(`the response of ${path} has more than ${MAX_METADATA_BYTES} bytes`));
+}
+
+function missingFrom(path: string, name: string): never {
+  throw noResponse(new Error(`${path} returned no ${name}`));
 }
 
 function noResponse(cause: Error): ServiceError {

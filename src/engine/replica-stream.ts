@@ -378,7 +378,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       if (this.#sentAgain) this.#settings.connections.dispatchOnNew(options, this);
       else this.#settings.connections.dispatch(options, this);
     };
-    if (estimatedPromptTokens(this.#request) * CHARACTERS_PER_TOKEN < LARGE_JSON) {
+    if (!hasLargeBody(this.#request)) {
       dispatch(Buffer.from(JSON.stringify(body)));
     } else {
       writeLargeJson(body)
@@ -536,6 +536,11 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     if (!rateLimited && this.#status !== 503) return error;
     return new ReplicaRefused(error, { retryAfterMs: this.#retryAfterMs, rateLimited });
   }
+}
+
+/** Whether the body of a request is so large that it must be written on a thread. */
+export function hasLargeBody(request: GenerationRequest): boolean {
+  return estimatedPromptTokens(request) * CHARACTERS_PER_TOKEN >= LARGE_JSON;
 }
 
 function unavailable(reason: string, cause?: unknown): ServiceError {

@@ -10,6 +10,7 @@ import { EventStream, WriteQueue, type EventStreamOptions } from '../event-strea
 import { errorBody } from '../openai/error-body.ts';
 import type { EngineHealthBody, Engine } from './engine.ts';
 import {
+  COUNT_PATH,
   ENGINE_PROTOCOL,
   GENERATE_PATH,
   MAX_ENGINE_VALUES,
@@ -18,6 +19,7 @@ import {
   formatErrorFrame,
   formatFrame,
   KEEP_ALIVE_FRAME,
+  type PromptCountBody,
 } from './engine-protocol.ts';
 
 // Importing a built-in module reads all of its properties, which would load Node's `fetch`.
@@ -100,7 +102,7 @@ class RequestHandler {
       this.#authenticate(request);
       if (path === '/model') return this.#get(request, response, this.#engine.describe());
       if (path.startsWith('/v1/')) throw tooOld();
-      if (path !== GENERATE_PATH) {
+      if (path !== GENERATE_PATH && path !== COUNT_PATH) {
         throw new ServiceError('unknown_url', 'Unknown endpoint. Only a Sluice service can use this engine.');
       }
       if (request.method !== 'POST') throw notAllowed(response, 'POST');
@@ -110,6 +112,7 @@ class RequestHandler {
       // The client may have disconnected while a large body was parsed.
       if (response.closed) return;
       const generation = this.#accept(readEngineRequest(body()));
+      if (path === COUNT_PATH) return await this.#count(generation, response);
       this.#options.beforeResponse?.(generation, response);
       // An injected fault may have completed the response.
       if (!response.writableEnded) await this.#responder.respond(generation, response);
@@ -128,6 +131,11 @@ class RequestHandler {
 
   #health(): EngineHealthBody {
     return { protocol: ENGINE_PROTOCOL, ...this.#engine.health(), memoryBytes: process.memoryUsage.rss() };
+  }
+
+  async #count(request: GenerationRequest, response: ServerResponse): Promise<void> {
+    const promptTokens = await this.#engine.countPromptTokens(request, disconnectOf(response));
+    sendJson(response, 200, JSON.stringify({ promptTokens } satisfies PromptCountBody));
   }
 
   /** Returns a request that the engine may run. */
@@ -237,13 +245,10 @@ class Responder {
    * Responds with event frames. Resolves when the response has been written or the client has disconnected. Never rejects.
    */
   async respond(request: GenerationRequest, response: ServerResponse): Promise<void> {
-    const disconnect = new AbortController();
-    response.on('close', () => {
-      if (!response.writableEnded) disconnect.abort();
-    });
+    const disconnect = disconnectOf(response);
     using stream = new EventStream(response, this.#writes, this.#streamOptions);
     try {
-      for await (const event of await this.#engine.generate(request, disconnect.signal)) {
+      for await (const event of await this.#engine.generate(request, disconnect)) {
         const drained =
           'text' in event && event.text.length > MAX_TEXT
             ? writeParts(stream, event)
@@ -252,11 +257,20 @@ class Responder {
       }
       stream.end('');
     } catch (error) {
-      if (disconnect.signal.aborted) return;
+      if (disconnect.aborted) return;
       if (stream.opened) stream.end(formatErrorFrame(serviceError(error, this.#log)));
       else sendError(response, error, this.#log);
     }
   }
+}
+
+/** Returns a signal that aborts if the client disconnects before the end of its response. */
+function disconnectOf(response: ServerResponse): AbortSignal {
+  const disconnect = new AbortController();
+  response.on('close', () => {
+    if (!response.writableEnded) disconnect.abort();
+  });
+  return disconnect.signal;
 }
 
 /** Writes an event as several. Only the last one has the log probabilities and token IDs, because its tokens end there. */

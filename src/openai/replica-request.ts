@@ -232,6 +232,33 @@ export function formatChat(
   };
 }
 
+/**
+ * Formats the requests that count the tokens of each prompt, for the path `/tokenize`. The usage of a generation has the
+ * same tokens.
+ */
+export function formatTokenize(
+  request: GenerationRequest,
+  { model, dialect }: { model: string; dialect: 'vllm' | 'sglang' },
+): Body[] {
+  switch (request.kind) {
+    case 'chat':
+      return [
+        { model, ...formatChat(request, dialect), ...(dialect === 'vllm' ? vllmVariables(request) : {}) },
+      ];
+    case 'text':
+      return request.prompts.map((prompt) => ({ model, prompt }));
+  }
+}
+
+/** vLLM reads the effort only for a generation, and then sets these variables. */
+function vllmVariables({ reasoningEffort, templateVariables }: ChatRequest): Body {
+  if (reasoningEffort === null) return {};
+  const enable_thinking = reasoningEffort !== 'none';
+  return {
+    chat_template_kwargs: { enable_thinking, ...templateVariables, reasoning_effort: reasoningEffort },
+  };
+}
+
 /** The field of an assistant message that contains its reasoning. The name depends on the server. */
 export type ReasoningField = 'reasoning' | 'reasoning_content';
 

@@ -320,7 +320,7 @@ function readFinishReason(value: unknown): FinishReason | null {
 }
 
 /** Reads token IDs. Returns null for anything but an array of them. */
-function readTokenIds(value: unknown): readonly number[] | null {
+export function readTokenIds(value: unknown): readonly number[] | null {
   return Array.isArray(value) && value.every((id) => Number.isInteger(id) && id >= 0) ? value : null;
 }
 

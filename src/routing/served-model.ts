@@ -1,11 +1,12 @@
 import type { ReplicaReport } from '../engine/replica-report.ts';
 import { ServiceError } from '../errors.ts';
-import type { Dialect, ModelCard } from '../generation.ts';
+import type { Dialect, GenerationRequest, ModelCard } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { type BreakerClock, WindowCount } from './breaker.ts';
 import { Dispatcher } from './dispatcher.ts';
 import type { Lease } from './lease.ts';
 import type { PolicyName, RoutedRequest } from './placement.ts';
+import { countPromptTokens, type PromptTokenCount } from './prompt-count.ts';
 import { Backlog, type BacklogEntry, type QueueLimits } from './backlog.ts';
 import { RoutedReplica, type ReplicaEntry, type ReplicaSummary } from './replica.ts';
 
@@ -148,6 +149,11 @@ export class ServedModel implements ConfiguredModel {
     this.#lastUsedMs = this.#clock.now();
     if (!routed.isRetry) this.#retries.countRequest(this.#lastUsedMs);
     return this.#dispatcher.acquire(routed);
+  }
+
+  /** Counts the prompt tokens of a request without generating; see `countPromptTokens`. Does not count as use. */
+  countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<PromptTokenCount> {
+    return countPromptTokens(this.#replicas, request, signal);
   }
 
   /** Whether a failed request may be sent again. Counts it if so. */

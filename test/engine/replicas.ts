@@ -41,6 +41,7 @@ export async function openScripted(
     dialect: client.dialect,
     model: client.model,
     generate: (request, signal) => client.generate(request, signal),
+    countPromptTokens: (request, signal) => client.countPromptTokens(request, signal),
     health: (signal) => client.health(signal),
     describe: (signal) => client.describe(signal),
     async [Symbol.asyncDispose]() {

@@ -226,6 +226,7 @@ const otherReplica = (client: ReplicaClient, more: { dialect?: Dialect; model?: 
   dialect: client.dialect,
   model: client.model,
   generate: () => assert.fail('the replica was used'),
+  countPromptTokens: (request, signal) => client.countPromptTokens(request, signal),
   health: (signal) => client.health(signal),
   describe: (signal) => client.describe(signal),
   [Symbol.asyncDispose]: async () => {},
@@ -398,7 +399,8 @@ function openTextServer(
     (response, { url }, body) => {
       if (url === '/apply-template') return response.end(JSON.stringify({ prompt: rendered }));
       if (url === '/tokenize') {
-        return response.end(JSON.stringify({ tokens: String(body['content']).match(/ ?\w+/g) }));
+        const words = String(body['content']).match(/ ?\w+/g) ?? [];
+        return response.end(JSON.stringify({ tokens: words.map((_, index) => index) }));
       }
       const isChat = url === '/v1/chat/completions';
       const last = jsonObject(asList(body['messages']).at(-1));

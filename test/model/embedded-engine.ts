@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { copyFile, open } from 'node:fs/promises';
 import { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { LlamaOptions } from '../../src/engine/llama/load-model.ts';
 import { ServiceError } from '../../src/errors.ts';
@@ -13,6 +14,7 @@ import type {
   Usage,
 } from '../../src/generation.ts';
 import { SILENT } from '../../src/log.ts';
+import { readGguf } from '../../src/models/gguf.ts';
 import { NO_END } from '../default-model.ts';
 import { GREEDY, NO_TOOLS, STREAMED } from '../generation-requests.ts';
 
@@ -134,4 +136,20 @@ export async function assertRefused(
   assert.equal(error.code, code);
   assert.equal(error.param, param);
   return error;
+}
+
+/** Copies the file of the default model to `path`, with another chat template, which must be shorter. */
+export async function copyModel(path: string, template: string): Promise<void> {
+  const { chatTemplate } = await readGguf(file ?? '');
+  assert.ok(chatTemplate !== null);
+  await copyFile(file ?? '', path);
+  await using handle = await open(path, 'r+');
+  const head = Buffer.alloc(8 * 1024 * 1024);
+  await handle.read(head, 0, head.length, 0);
+  const original = Buffer.from(chatTemplate);
+  const position = head.indexOf(original);
+  // A comment keeps the length of the template, so the rest of the file does not move.
+  const padding = original.length - Buffer.byteLength(template) - '{##}'.length;
+  assert.ok(position > 0 && padding >= 0);
+  await handle.write(Buffer.from(`${template}{#${' '.repeat(padding)}#}`), 0, original.length, position);
 }

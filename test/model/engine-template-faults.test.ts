@@ -1,33 +1,15 @@
 import assert from 'node:assert/strict';
-import { copyFile, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { Message } from '../../src/generation.ts';
 import { openLog } from '../../src/log.ts';
-import { readGguf } from '../../src/models/gguf.ts';
 import { temporaryFolder } from '../harness.ts';
-import { assertRefused, chat, complete, file, SKIP } from './embedded-engine.ts';
+import { assertRefused, chat, complete, copyModel, SKIP } from './embedded-engine.ts';
 import { assertCall, callsOf, OFF } from './lamp-tools.ts';
 
 /** Refuses an answer as the first message, and fails with more than three messages. */
 const TEMPLATE = `{% for m in messages %}{% if m.role == 'assistant' and loop.first %}{{ raise_exception('Misplaced: ' + m.content) }}{% endif %}{% if loop.index > 3 %}{{ m.content | nope }}{% endif %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}`;
-
-/** Copies the model file to `path`, with another chat template. */
-async function copyModel(path: string, template: string): Promise<void> {
-  const { chatTemplate } = await readGguf(file ?? '');
-  assert.ok(chatTemplate !== null);
-  await copyFile(file ?? '', path);
-  await using handle = await open(path, 'r+');
-  const head = Buffer.alloc(8 * 1024 * 1024);
-  await handle.read(head, 0, head.length, 0);
-  const original = Buffer.from(chatTemplate);
-  const position = head.indexOf(original);
-  // A comment keeps the length of the template, so the rest of the file does not move.
-  const padding = original.length - Buffer.byteLength(template) - '{##}'.length;
-  assert.ok(position > 0 && padding >= 0);
-  await handle.write(Buffer.from(`${template}{#${' '.repeat(padding)}#}`), 0, original.length, position);
-}
 
 describe('a model whose chat template throws', SKIP, () => {
   let engine: LlamaEngine;

@@ -6,6 +6,7 @@ import { PromptTokenizer } from '../../src/engine/llama/prompt-tokenizer.ts';
 import type { ChatRequest, Message, Tool } from '../../src/generation.ts';
 import { openLog, SILENT } from '../../src/log.ts';
 import { FORMATS } from '../engine/llama/tool-calls/formats.ts';
+import { NEVER_ABORTED } from '../engine/requests.ts';
 import { assertRefused, chat, complete, ENDLESS, file, FLAT, SKIP, until } from './embedded-engine.ts';
 import { assertCall, callsOf, COLOR, OFF } from './lamp-tools.ts';
 
@@ -66,7 +67,7 @@ describe('faults of tool calls of the embedded engine', SKIP, () => {
       16_384,
       SILENT,
     );
-    const { prompts: tokenized } = await prompts.tokenize(chat('', { messages, tools }));
+    const { prompts: tokenized } = await prompts.tokenize(chat('', { messages, tools }), NEVER_ABORTED);
     return Array.from(tokenized[0] ?? [])
       .filter((token) => vocabulary.isControl(token))
       .map((token) => vocabulary.textWithControls(Uint32Array.of(token)));

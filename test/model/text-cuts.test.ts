@@ -9,6 +9,7 @@ import { PromptTokenizer } from '../../src/engine/llama/prompt-tokenizer.ts';
 import { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
 import { SILENT } from '../../src/log.ts';
 import { temporaryFolder } from '../harness.ts';
+import { NEVER_ABORTED } from '../engine/requests.ts';
 import { file, SKIP, text } from './embedded-engine.ts';
 
 /** Pre-tokenizers of llama.cpp. Their names are as long as the model's own, so a copy of the file can name another. */
@@ -84,7 +85,7 @@ describe('texts that are tokenized in pieces', SKIP, () => {
         SILENT,
       );
       for (const run of [' ', '=', 'A', '中', '1'].map((unit) => unit.repeat(65_000))) {
-        await assert.rejects(prompts.tokenize(text(`Tidy this:${run}end`)), {
+        await assert.rejects(prompts.tokenize(text(`Tidy this:${run}end`), NEVER_ABORTED), {
           code: 'invalid_value',
           param: 'prompt',
         });

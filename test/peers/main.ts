@@ -10,6 +10,7 @@ import { startService, type TestService } from '../harness.ts';
 import { compare } from './compare.ts';
 import { compareContinuations } from './continuation.ts';
 import { generate } from './generation.ts';
+import { comparePromptCounts } from './prompt-count.ts';
 import {
   directBody,
   PEER_CASES,
@@ -76,6 +77,7 @@ async function compareWith(server: Server): Promise<void> {
     refusal(peer, 'text', { prompt: await promptOfContextLength(peer) }, 'context_length_exceeded'),
   );
   await report('continuations', () => compareContinuations(replica));
+  await report('numbers of prompt tokens', () => comparePromptCounts(replica));
   for (const { name, schema, [server]: keyword } of SCHEMA_CASES) {
     await report(`schema: ${name}`, () => enforcement(peer, schema, keyword));
   }

@@ -38,6 +38,8 @@ export class LlamaEngine implements Engine, AsyncDisposable {
   readonly #scheduler: Scheduler;
   readonly #prompts: PromptTokenizer;
   readonly #grammars: GrammarCache;
+  /** Settles when all counts so far have ended. */
+  #counts: Promise<unknown> = Promise.resolve();
 
   private constructor(loaded: LoadedModel, log: Log) {
     const { model, context, vocabulary } = loaded;
@@ -76,7 +78,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
    */
   async generate(request: GenerationRequest, signal: AbortSignal): Promise<Outbox> {
     signal.throwIfAborted();
-    const choices = await this.#choices(request);
+    const choices = await this.#choices(request, signal);
     signal.throwIfAborted();
     const job = choices[0]?.job;
     if (job === undefined) throw new TypeError('a request must have at least one choice');
@@ -88,6 +90,17 @@ export class LlamaEngine implements Engine, AsyncDisposable {
     });
     if (!(await this.#replay(request, choices))) this.#scheduler.submit(choices);
     return job.outbox;
+  }
+
+  /** Counts one request at a time, so that steps of running generations never wait for more than one piece of a text. */
+  countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<number> {
+    const count = this.#counts.then(async () => {
+      signal.throwIfAborted();
+      const { prompts } = await this.#prompts.tokenize(request, signal);
+      return prompts.reduce((sum, prompt) => sum + prompt.length, 0);
+    });
+    this.#counts = count.catch(() => {});
+    return count;
   }
 
   health(): EngineHealth {
@@ -114,7 +127,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
   }
 
   /** Validates the request and creates its choices, before they enter the queue. */
-  async #choices(request: GenerationRequest): Promise<JobChoice[]> {
+  async #choices(request: GenerationRequest, signal: AbortSignal): Promise<JobChoice[]> {
     const { model, vocabulary } = this.#loaded;
     const { slotTokens } = this.#loaded.context;
     const { sampling } = request;
@@ -131,7 +144,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
       );
     checkLogitBias(sampling.logitBias, vocabulary.size);
     const continued = checkedTokens(request.continuation, vocabulary.size);
-    const { prompts, reasoning } = await this.#prompts.tokenize(request);
+    const { prompts, reasoning } = await this.#prompts.tokenize(request, signal);
     const createOutput = this.#outputFactory(request, reasoning);
     const job = new Job(request, prompts);
     // Only a request with a single choice can continue an earlier generation.

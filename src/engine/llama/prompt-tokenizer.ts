@@ -62,20 +62,22 @@ export class PromptTokenizer {
 
   /**
    * Tokenizes the prompts. Throws 400 `context_length_exceeded` if a prompt leaves no room for a completion, and 400
-   * `unsupported_parameter` for a chat without a chat template.
+   * `unsupported_parameter` for a chat without a chat template. Throws the reason of the signal between two pieces of a
+   * long text.
    */
-  async tokenize(request: GenerationRequest): Promise<TokenizedPrompts> {
+  async tokenize(request: GenerationRequest, signal: AbortSignal): Promise<TokenizedPrompts> {
     switch (request.kind) {
       case 'chat': {
         const { bos, segments, reasoning } = this.#render(request);
         const subject = request.tools.length > 0 ? 'the messages and tools have' : 'the messages have';
-        return { prompts: [await this.#tokenizePrompt(segments, bos, subject)], reasoning };
+        return { prompts: [await this.#tokenizePrompt(segments, bos, subject, signal)], reasoning };
       }
       case 'text': {
         const prompts: Uint32Array[] = [];
         for (const text of request.prompts) {
           // Text prompts may contain special tokens, as with other engines.
-          prompts.push(await this.#tokenizePrompt([{ text, trusted: true }], false, 'the prompt has'));
+          const segments = [{ text, trusted: true }];
+          prompts.push(await this.#tokenizePrompt(segments, false, 'the prompt has', signal));
         }
         return { prompts, reasoning: 'closed' };
       }
@@ -110,6 +112,7 @@ export class PromptTokenizer {
     segments: readonly TemplateSegment[],
     bos: boolean,
     subject: LengthSubject,
+    signal: AbortSignal,
   ): Promise<Uint32Array> {
     const text = segments.map((segment) => segment.text).join('');
     const minimum = Math.ceil(Buffer.byteLength(text) / this.#vocabulary.longestBytes);
@@ -120,12 +123,13 @@ export class PromptTokenizer {
     let count = parts.length;
     for (const part of this.#parts(text, segments)) {
       for (const piece of this.#vocabulary.cuts.pieces(part.text, this.#pieceLength)) {
-        await this.#checkPiece(piece, count, subject);
+        await this.#checkPiece(piece, count, subject, signal);
         const tokens = this.#model.tokenize(piece, part.special);
         parts.push(tokens);
         count += tokens.length;
         // Tokenization is synchronous, about 1 ms per kilobyte.
         if (text.length > this.#pieceLength) await nextTurn();
+        signal.throwIfAborted();
         if (piece.length < part.text.length && count >= this.#slotTokens)
           throw this.#tooLong(`at least ${count}`, subject);
       }
@@ -173,7 +177,12 @@ export class PromptTokenizer {
    * Refuses a piece that could overflow the stack, and one that is certainly too long for the slot after `count` tokens.
    * Counts the tokens of a long piece in smaller ones first, because a piece is tokenized without interruption.
    */
-  async #checkPiece(piece: string, count: number, subject: LengthSubject): Promise<void> {
+  async #checkPiece(
+    piece: string,
+    count: number,
+    subject: LengthSubject,
+    signal: AbortSignal,
+  ): Promise<void> {
     if (piece.length > this.#maxRun) {
       const param = paramOf(subject);
       throw new ServiceError(
@@ -189,6 +198,7 @@ export class PromptTokenizer {
       tokens += this.#model.tokenize(part, true).length - SPLIT_TOKENS;
       if (tokens >= this.#slotTokens) throw this.#tooLong(`at least ${tokens}`, subject);
       await nextTurn();
+      signal.throwIfAborted();
     }
   }
 

@@ -58,10 +58,8 @@ export class ScriptedEngine implements Engine {
         directive.error,
         'A directive in the request makes the scripted engine refuse it.',
       );
-    const promptTokens = countPromptTokens(request);
-    const total = promptTokens.reduce((sum, count) => sum + count, 0);
-    const availableTokens = this.#options.contextTokens - Math.max(...promptTokens);
-    if (availableTokens < 1) throw tooLong(request, Math.max(...promptTokens), this.#options.contextTokens);
+    const { total, longest } = this.#countPrompts(request);
+    const availableTokens = this.#options.contextTokens - longest;
     const completions = planCompletions(request, directive, this.#options, availableTokens);
     const continued = continuedUsage(request, completions);
     using pause = new Pause(signal);
@@ -83,6 +81,19 @@ export class ScriptedEngine implements Engine {
       this.#heldTokens -= total;
       this.#slots.release();
     }
+  }
+
+  countPromptTokens(request: GenerationRequest): Promise<number> {
+    return Promise.try(() => this.#countPrompts(request).total);
+  }
+
+  /** Throws 400 `context_length_exceeded` if a prompt leaves no room for a completion. */
+  #countPrompts(request: GenerationRequest): { total: number; longest: number } {
+    const counts = countPromptTokens(request);
+    const longest = Math.max(...counts);
+    const { contextTokens } = this.#options;
+    if (longest >= contextTokens) throw tooLong(request, longest, contextTokens);
+    return { total: counts.reduce((sum, count) => sum + count, 0), longest };
   }
 
   /** The prompt tokens of the requests in slots, as a share of the simulated cache: 0 to 1. */

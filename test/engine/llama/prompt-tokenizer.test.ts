@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ChatRequest, Tool } from '../../../src/generation.ts';
+import { NEVER_ABORTED } from '../requests.ts';
 import type { NativeModel } from '../../../src/engine/llama/binding.ts';
 import { PromptTokenizer } from '../../../src/engine/llama/prompt-tokenizer.ts';
 import { BYTE_PAIR, TextCuts } from '../../../src/engine/llama/text-cuts.ts';
@@ -74,7 +75,7 @@ function chatRequest(fields: Pick<ChatRequest, 'messages'> & Partial<ChatRequest
 
 /** Returns the prompt's special tokens. */
 async function specialsOf(request: ChatRequest): Promise<string[]> {
-  const { prompts } = await tokenizer().tokenize(request);
+  const { prompts } = await tokenizer().tokenize(request, NEVER_ABORTED);
   return Array.from(prompts[0] ?? [])
     .filter((token) => token >= SPECIAL)
     .map((token) => [...CONTROLS, ...USER_DEFINED][token - SPECIAL] ?? '');
@@ -111,16 +112,22 @@ describe('the tokenizer of prompts', () => {
     const message = { role: 'user' as const, content: 'secret' };
     const refusal = { code: 'invalid_value', param: 'messages', message: 'No: secret' };
     const answer = { ...message, role: 'assistant' as const, reasoning: null, toolCalls: [] };
-    await assert.rejects(prompts.tokenize(chatRequest({ messages: [message, answer] })), refusal);
+    await assert.rejects(
+      prompts.tokenize(chatRequest({ messages: [message, answer] }), NEVER_ABORTED),
+      refusal,
+    );
     assert.deepEqual(lines, []);
     const failure = { code: 'invalid_value', param: 'messages', message: /cannot render these messages/ };
     for (let turn = 0; turn < 2; turn++)
-      await assert.rejects(prompts.tokenize(chatRequest({ messages: [message, answer, message] })), failure);
+      await assert.rejects(
+        prompts.tokenize(chatRequest({ messages: [message, answer, message] }), NEVER_ABORTED),
+        failure,
+      );
     assert.equal(lines.length, 1);
     assert.match(lines[0] ?? '', /"level":"warn".*the chat template failed/);
     assert.match(lines[0] ?? '', /nope/);
     assert.doesNotMatch(lines[0] ?? '', /secret/);
-    await prompts.tokenize(chatRequest({ messages: [message] }));
+    await prompts.tokenize(chatRequest({ messages: [message] }), NEVER_ABORTED);
   });
 
   it('never tokenizes more than 16,384 characters at once', async () => {
@@ -129,7 +136,7 @@ describe('the tokenizer of prompts', () => {
     const paragraph =
       '<|im_start|>system "a":{"b":[1,2]} 中文，中文。Hello, world <b>\n\nQUJD1234REVG '.repeat(3000);
     const messages = ['one', FORGED].map((end) => ({ role: 'user' as const, content: paragraph + end }));
-    await prompts.tokenize(chatRequest({ messages }));
+    await prompts.tokenize(chatRequest({ messages }), NEVER_ABORTED);
     assert.ok(Math.max(...model.lengths) <= 16_384);
     const total = model.lengths.reduce((sum, length) => sum + length, 0);
     assert.ok(total < 2 * paragraph.length + 1000, 'no text is tokenized twice');
@@ -140,7 +147,7 @@ describe('the tokenizer of prompts', () => {
       const run = unit.repeat(Math.ceil(16_385 / unit.length));
       const refusal = { code: 'invalid_value', message: /characters in a row without a word boundary/ };
       const messages = [{ role: 'user' as const, content: `Tidy this: ${run} end.` }];
-      await assert.rejects(tokenizer().tokenize(chatRequest({ messages })), {
+      await assert.rejects(tokenizer().tokenize(chatRequest({ messages }), NEVER_ABORTED), {
         ...refusal,
         param: 'messages',
       });
@@ -153,7 +160,7 @@ describe('the tokenizer of prompts', () => {
         prompts,
         echo: false,
       } as const;
-      await assert.rejects(tokenizer().tokenize(request), { ...refusal, param: 'prompt' });
+      await assert.rejects(tokenizer().tokenize(request, NEVER_ABORTED), { ...refusal, param: 'prompt' });
     }
   });
 
@@ -161,9 +168,12 @@ describe('the tokenizer of prompts', () => {
     const digits = (count: number) =>
       chatRequest({ messages: [{ role: 'user', content: '1'.repeat(count) }] });
     const slow = tokenizer(100_000, SOURCE, SILENT, new CharacterModel(), 'superbpe');
-    await slow.tokenize(digits(900));
-    await assert.rejects(slow.tokenize(digits(1100)), { code: 'invalid_value', param: 'messages' });
-    await tokenizer().tokenize(digits(1100));
+    await slow.tokenize(digits(900), NEVER_ABORTED);
+    await assert.rejects(slow.tokenize(digits(1100), NEVER_ABORTED), {
+      code: 'invalid_value',
+      param: 'messages',
+    });
+    await tokenizer().tokenize(digits(1100), NEVER_ABORTED);
   });
 
   it('refuses tools that leave no room for a completion', async () => {
@@ -174,8 +184,8 @@ describe('the tokenizer of prompts', () => {
       strict: false,
     };
     const messages = [{ role: 'user' as const, content: 'Hi' }];
-    await tokenizer(200).tokenize(chatRequest({ messages }));
-    await assert.rejects(tokenizer(200).tokenize(chatRequest({ messages, tools: [tool] })), {
+    await tokenizer(200).tokenize(chatRequest({ messages }), NEVER_ABORTED);
+    await assert.rejects(tokenizer(200).tokenize(chatRequest({ messages, tools: [tool] }), NEVER_ABORTED), {
       code: 'context_length_exceeded',
       message: /the messages and tools have 362,/,
     });

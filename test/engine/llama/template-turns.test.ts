@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import type { Message, Tool } from '../../../src/generation.ts';
+import { maxPromptTokens, type Message, type Tool } from '../../../src/generation.ts';
 import type { RenderedRequest } from '../../../src/engine/llama/template-probe.ts';
 import { ChatTemplate } from '../../../src/engine/llama/template.ts';
+import { chat } from '../requests.ts';
 import { PUBLISHED } from './templates.ts';
 
 /** A message of a chat. `call` and `text+call` are messages with calls, followed by the results. */
@@ -80,6 +81,9 @@ const FIND: Tool = {
   strict: false,
 };
 
+/** A chat with many calls. */
+const LONG_CHAT: readonly Turn[] = ['user', ...Array<Turn>(20).fill('call'), 'user'];
+
 describe('the chat templates of models', { skip: PUBLISHED.length === 0 }, () => {
   const templates = PUBLISHED.map(({ name, source }) => ({
     name,
@@ -116,6 +120,22 @@ describe('the chat templates of models', { skip: PUBLISHED.length === 0 }, () =>
           const prompt = segments.map(({ text }) => text).join('');
           assert.ok(prompt.includes('measure'), `${name} loses the tools of ${turns.join(', ')}`);
         }
+      }
+    }
+  });
+
+  it('add fewer tokens to a chat than the upper bound of prompt tokens assumes', () => {
+    for (const { name, template } of templates) {
+      for (const turns of [...CHATS, LONG_CHAT]) {
+        const { request } = chatOf(turns, true);
+        const { segments } = template.render(request);
+        // A token of a template has about four bytes.
+        const tokens = Buffer.byteLength(segments.map(({ text }) => text).join('')) / 3;
+        const bound = maxPromptTokens(chat({}, request));
+        assert.ok(
+          tokens <= bound,
+          `${name} adds more than ${bound} tokens to ${turns.join(', ')}: ${tokens}`,
+        );
       }
     }
   });
