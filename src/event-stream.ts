@@ -15,8 +15,8 @@ export interface EventStreamOptions {
   holdMs: number | null;
   /** Time without data after which a keep-alive comment is sent, in milliseconds. */
   keepAliveMs: number;
-  /** Sent as keep-alive. Default: `KEEP_ALIVE`. */
-  keepAlive?: string;
+  /** Returns the frames of a keep-alive. */
+  keepAlive: () => string;
   /** Default: the content type of server-sent events. */
   contentType?: string;
   /** While this returns false, no keep-alive comments are sent, and the status is sent only with the first event. */
@@ -141,8 +141,8 @@ export class EventStream implements Disposable {
   }
 
   readonly #hold = (): void => {
-    const { holdMs, alive, keepAlive = KEEP_ALIVE } = this.#options;
-    if (alive?.() !== false) void this.write(keepAlive);
+    const { holdMs, alive, keepAlive } = this.#options;
+    if (alive?.() !== false) void this.write(keepAlive());
     else if (holdMs !== null) this.#timer = setTimeout(this.#hold, holdMs);
   };
 
@@ -192,9 +192,9 @@ export class EventStream implements Disposable {
 
   #keepAlive(): void {
     if (this.#response.writableEnded || this.#response.destroyed) return;
-    const { keepAliveMs, alive, keepAlive = KEEP_ALIVE } = this.#options;
+    const { keepAliveMs, alive, keepAlive } = this.#options;
     const leftMs = this.#wroteAtMs + keepAliveMs - performance.now();
-    if (leftMs <= 0 && this.#fullBuffer === null && alive?.() !== false) void this.write(keepAlive);
+    if (leftMs <= 0 && this.#fullBuffer === null && alive?.() !== false) void this.write(keepAlive());
     this.#scheduleKeepAlive(leftMs > 0 ? leftMs : keepAliveMs);
   }
 

@@ -1,6 +1,7 @@
 import type { ServiceError } from './errors.ts';
 import type { Feature } from './features.ts';
 import type { GenerationEvent, GenerationKind, GenerationRequest, Usage } from './generation.ts';
+import type { Notes } from './notes.ts';
 
 /**
  * A language that callers speak at one path: it reads requests, and writes responses, streams and errors. Inside the
@@ -13,17 +14,13 @@ export interface Protocol {
   /** The kind of its requests. */
   readonly kind: GenerationKind;
   /** Throws a `ServiceError` with the field. */
-  parse(body: Record<string, unknown>, options: ParseOptions): GenerationRequest;
+  parse(body: Record<string, unknown>, options: ParseOptions): ParsedRequest;
   /** Returns the path of the field that asks for a feature, for errors. */
   paramOf(feature: Feature): string;
-  /** Returns the path of the schema of the parameters of a function, by its index; null: of the response format. */
-  schemaPath(tool: number | null): string;
-  /** Returns the writer of a response that is not a stream. */
-  whole(requestId: string, request: GenerationRequest): WholeResponse;
-  /** Returns the writer of a stream. */
-  stream(requestId: string, request: GenerationRequest): ResponseStream;
+  /** Returns the HTTP status of an error. */
+  errorStatus(error: ServiceError): number;
   /** Returns the body of an error response. */
-  errorBody(error: ServiceError): string;
+  errorBody(error: ServiceError, requestId: string): string;
   /** Returns the frames that end a stream with an error. `usage`: what is charged. */
   errorFrames(error: ServiceError, usage: Usage): string;
   /** Describes the endpoint for the OpenAPI document. */
@@ -33,6 +30,19 @@ export interface Protocol {
 export interface ParseOptions {
   /** Maximum number of prompts times `n`. */
   maxChoices: number;
+  /** Receives what has no effect. */
+  notes: Notes;
+}
+
+/** A request that was read, and the writers of its response. */
+export interface ParsedRequest {
+  readonly generation: GenerationRequest;
+  /** Returns the path of the schema of the parameters of a function, by its index; null: of the response format. */
+  schemaPath(tool: number | null): string;
+  /** Returns the writer of a response that is not a stream. */
+  whole(requestId: string): WholeResponse;
+  /** Returns the writer of a stream. */
+  stream(requestId: string): ResponseStream;
 }
 
 export interface WholeResponse {
@@ -46,6 +56,8 @@ export interface ResponseStream {
   format(event: GenerationEvent): string;
   /** Returns the frames that end the stream with an error. `usage`: what is charged. */
   error(error: ServiceError, usage: Usage): string;
+  /** Returns the frames that keep the client waiting while there are no events. */
+  keepAlive(): string;
   /** The last frames of a stream without an error. */
   readonly end: string;
 }

@@ -60,6 +60,7 @@ const SHARED = new Set([
   'version.ts',
   'program-name.ts',
   'nearest.ts',
+  'notes.ts',
   'event-stream.ts',
   'deadline.ts',
   'connection-watch.ts',

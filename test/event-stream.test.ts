@@ -4,7 +4,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { StalledError, watchConnections } from '../src/connection-watch.ts';
-import { EventStream, WriteQueue } from '../src/event-stream.ts';
+import { EventStream, KEEP_ALIVE, WriteQueue } from '../src/event-stream.ts';
 
 const STALL_MS = 1000;
 /** Interval of `watchConnections`. */
@@ -35,12 +35,14 @@ test('a stream ends only if its client reads nothing for stallMs', async (contex
   assert.ok(exchange.server.errored instanceof StalledError);
 });
 
+const keepAlive = () => KEEP_ALIVE;
+
 test('a stream that is not alive does not send its status, even after holdMs', async () => {
   let asked = 0;
   const alive = () => ++asked > 3;
   await using owned = new AsyncDisposableStack();
   const server = createServer((_request, response) => {
-    owned.use(new EventStream(response, new WriteQueue(), { holdMs: 1, keepAliveMs: 1e6, alive }));
+    owned.use(new EventStream(response, new WriteQueue(), { holdMs: 1, keepAliveMs: 1e6, keepAlive, alive }));
   });
   owned.defer(() => server.closeAllConnections());
   owned.defer(() => void server.close());
@@ -64,7 +66,7 @@ class Exchange implements AsyncDisposable {
     this.client = client;
     this.server = response.req.socket;
     this.#owned = owned;
-    const options = { holdMs: 1e6, keepAliveMs: 1e6 };
+    const options = { holdMs: 1e6, keepAliveMs: 1e6, keepAlive };
     this.#stream = new EventStream(response, new WriteQueue(), options);
     this.#stream.write('');
   }

@@ -7,6 +7,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { json } from 'node:stream/consumers';
 import { sendJson } from '../../src/engine/server.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
+import { Notes } from '../../src/notes.ts';
 import { CHAT } from '../../src/openai/protocols.ts';
 
 const MODEL = 'bench/model';
@@ -32,15 +33,18 @@ function startEngine(port: number): void {
   async function generate(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = (await json(request)) as Record<string, unknown>; // A router sends an object.
     const known = Object.fromEntries(FIELDS.flatMap((name) => (name in body ? [[name, body[name]]] : [])));
-    const generation = CHAT.parse({ ...known, stream_options: { include_usage: true } }, { maxChoices: 1 });
+    const parsed = CHAT.parse(
+      { ...known, stream_options: { include_usage: true } },
+      { maxChoices: 1, notes: new Notes() },
+    );
     // Without a salt, vLLM shares the cache between all requests.
     const cacheScope = typeof body['cache_salt'] === 'string' ? body['cache_salt'] : 'shared';
     const stop = new AbortController();
     response.on('close', () => stop.abort());
-    const chunks = CHAT.stream(randomUUID(), generation);
+    const chunks = parsed.stream(randomUUID());
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     try {
-      for await (const event of engine.generate({ ...generation, cacheScope }, stop.signal))
+      for await (const event of engine.generate({ ...parsed.generation, cacheScope }, stop.signal))
         response.write(chunks.format(event));
       response.end(chunks.end);
     } catch {

@@ -233,7 +233,7 @@ class Responder {
     keepAliveMs: KEEP_ALIVE_MS,
     alive: () => (this.#engine.health().lastStepAgeMs ?? 0) <= MAX_STEP_AGE_MS,
     contentType: EVENT_FRAMES,
-    keepAlive: KEEP_ALIVE_FRAME,
+    keepAlive: () => KEEP_ALIVE_FRAME,
   };
 
   constructor(engine: Engine, log: Log) {

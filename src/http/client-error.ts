@@ -44,10 +44,12 @@ async function refuseConnection(context: HttpContext, fault: ServiceError, socke
   }
   context.refusals.record(request?.caller ?? null, fault);
   const protocol = response === null ? undefined : protocolOf(response.req);
-  const body = protocol === undefined ? errorBody(fault) : protocol.errorBody(fault);
+  const requestId = request?.requestId ?? randomUUIDv7();
+  const body = protocol === undefined ? errorBody(fault) : protocol.errorBody(fault, requestId);
+  const status = protocol?.errorStatus(fault) ?? fault.status;
   const head = [
-    `HTTP/1.1 ${fault.status} ${STATUS_CODES[fault.status] ?? ''}`,
-    `x-request-id: ${request?.requestId ?? randomUUIDv7()}`,
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
+    `x-request-id: ${requestId}`,
     ...headerLines([...limits, ...retryHeaders(fault)]),
     'content-type: application/json',
     `content-length: ${Buffer.byteLength(body)}`,

@@ -5,6 +5,7 @@ import { LIMIT_HEADERS } from '../accounts/limits/limit-status.ts';
 import { errorBody } from '../openai/error-body.ts';
 import type { JsonBody } from '../openai/json-thread.ts';
 import { ServiceError } from '../errors.ts';
+import type { Notes } from '../notes.ts';
 import type { Protocol } from '../protocol.ts';
 import type { BodyReservation } from './body.ts';
 
@@ -16,8 +17,8 @@ export interface Exchange {
   requestId: string;
   /** Whose errors are sent. Absent for endpoints that are not generations: they have OpenAI's. */
   readonly protocol?: Protocol;
-  /** For generations: the `x-ratelimit-*` headers. */
-  record?: { readonly limitHeaders: readonly string[] };
+  /** For generations: the `x-ratelimit-*` headers, and what has no effect in the request. */
+  record?: { readonly limitHeaders: readonly string[]; readonly notes?: Notes };
   /** Whether the response belongs to an earlier request with the same `Idempotency-Key`. */
   replay?: boolean;
 }
@@ -48,6 +49,7 @@ const EXPOSED = [
   'retry-after-ms',
   'x-should-retry',
   'x-sluice-idempotent-replay',
+  'x-sluice-notes',
   ...LIMIT_HEADERS,
 ].join(', ');
 
@@ -64,6 +66,8 @@ export function takeOver(request: FastifyRequest, reply: FastifyReply): Exchange
 export function commonHeaders({ request, requestId, record, replay }: Exchange): string[] {
   const headers = ['x-request-id', requestId];
   if (record) headers.push(...record.limitHeaders);
+  if (record?.notes !== undefined && record.notes.count > 0)
+    headers.push('x-sluice-notes', record.notes.header());
   if (replay) headers.push('x-sluice-idempotent-replay', 'true');
   if (request.headers.origin !== undefined && request.url?.startsWith('/v1')) {
     headers.push('access-control-allow-origin', '*', 'access-control-expose-headers', EXPOSED);
@@ -111,11 +115,11 @@ export function sendError(
     response.destroy();
     return;
   }
-  const body = protocol === undefined ? errorBody(error) : protocol.errorBody(error);
+  const body = protocol === undefined ? errorBody(error) : protocol.errorBody(error, exchange.requestId);
   const headers = jsonHeaders(exchange, Buffer.byteLength(body), extra);
   if (error.status === 401) headers.push('www-authenticate', 'Bearer');
   headers.push(...retryHeaders(error));
-  response.writeHead(error.status, headers);
+  response.writeHead(protocol?.errorStatus(error) ?? error.status, headers);
   if (request.complete) {
     response.end(body);
     return;

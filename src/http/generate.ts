@@ -3,13 +3,13 @@ import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { StalledError } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { EventStream, KEEP_ALIVE } from '../event-stream.ts';
-import type { GenerationRequest } from '../generation.ts';
 import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import { refuseUnsupported } from '../openai/unsupported.ts';
-import type { ResponseStream } from '../protocol.ts';
+import { Notes } from '../notes.ts';
+import type { ParsedRequest, ResponseStream } from '../protocol.ts';
 import { commonHeaders, sendError, sendJson, type GenerationExchange } from './exchange.ts';
 import type { FrameOutput, GenerationOutput } from './generation-output.ts';
 import { probeStreamWith } from './half-close.ts';
@@ -62,7 +62,7 @@ export async function runGeneration(
   output: GenerationOutput,
 ): Promise<GenerationResult> {
   const { protocol, request, response, requestId } = exchange;
-  const record = new GenerationRecord();
+  const record = new GenerationRecord(new Notes(isStrict(request)));
   exchange.record = record;
   const { path } = protocol;
   const summary: RequestSummary = { path, status: 200, code: null, stream: false, model: null };
@@ -70,25 +70,26 @@ export async function runGeneration(
   const trace = context.tracer?.begin(request.headers.traceparent);
   record.traceparent = trace?.traceparent ?? null;
   try {
-    const { model, parsed } = parse(context, exchange, caller);
-    summary.stream = parsed.stream;
-    summary.model = parsed.model;
+    const { model, parsed } = parse(context, exchange, caller, record.notes);
+    const { generation } = parsed;
+    summary.stream = generation.stream;
+    summary.model = generation.model;
     const identity = {
       requestId,
       clientRequestId: clientRequestId(request) ?? null,
       protocol: protocol.id,
       caller,
     };
-    const events = complete(context.inference, model, identity, parsed, stop, record);
-    if (parsed.stream) {
-      await stream(output, protocol.stream(requestId, parsed), events, {
+    const events = complete(context.inference, model, identity, generation, stop, record);
+    if (generation.stream) {
+      await stream(output, parsed.stream(requestId), events, {
         requestId,
         log: context.log,
         summary,
         record,
       });
     } else {
-      const builder = protocol.whole(requestId, parsed);
+      const builder = parsed.whole(requestId);
       for await (const event of events) builder.add(event);
       output.sendJson(builder.body());
     }
@@ -129,8 +130,8 @@ class ConnectionOutput implements GenerationOutput {
     this.#exchange = exchange;
   }
 
-  openStream(record: GenerationRecord): FrameOutput {
-    return openEventStream(this.#context, this.#exchange, record);
+  openStream(record: GenerationRecord, keepAlive: () => string): FrameOutput {
+    return openEventStream(this.#context, this.#exchange, record, keepAlive);
   }
 
   sendJson(body: string): void {
@@ -147,9 +148,10 @@ export function openEventStream(
   context: HttpContext,
   exchange: GenerationExchange,
   record: GenerationRecord,
+  keepAlive: () => string,
 ): EventStream {
   const { holdMs, keepAliveMs } = context.stream;
-  const options = { holdMs, keepAliveMs, alive: () => record.isRowWritten };
+  const options = { holdMs, keepAliveMs, keepAlive, alive: () => record.isRowWritten };
   const out = new EventStream(exchange.response, context.writes, options, () => commonHeaders(exchange));
   probeStreamWith(exchange.response, () => void out.write(KEEP_ALIVE));
   return out;
@@ -170,17 +172,24 @@ export function parse(
   context: HttpContext,
   exchange: GenerationExchange,
   caller: AuthenticatedKey,
-): { model: ServedModel; parsed: GenerationRequest } {
+  notes: Notes,
+): { model: ServedModel; parsed: ParsedRequest } {
   const body = exchange.body?.() ?? {};
   // Frees the bytes while the generation runs.
   exchange.body = null;
-  const parsed = exchange.protocol.parse(body, { maxChoices: context.limits.choices });
-  const model = context.router.model(parsed.model, caller.models);
+  const parsed = exchange.protocol.parse(body, { maxChoices: context.limits.choices, notes });
+  const { generation } = parsed;
+  const model = context.router.model(generation.model, caller.models);
   if (caller.models?.has(model.id) === false) throw modelNotAllowed(model.id);
   // The name in the request may be an alias.
-  parsed.model = model.id;
+  generation.model = model.id;
   refuseUnsupported(parsed, model.dialects, exchange.protocol);
   return { model, parsed };
+}
+
+/** Whether a request is refused if something in it would have no effect. */
+export function isStrict({ headers }: IncomingMessage): boolean {
+  return headers['x-sluice-strict'] === 'true';
 }
 
 /** Returns the reason to abort the generation of a request whose connection has closed. */
@@ -201,7 +210,7 @@ async function stream(
   events: ReturnType<typeof complete>,
   { requestId, log, summary, record }: GenerationResult & { requestId: string; log: Log },
 ): Promise<void> {
-  using out = output.openStream(record);
+  using out = output.openStream(record, () => formatter.keepAlive());
   try {
     for await (const event of events) {
       const drained = out.write(formatter.format(event));

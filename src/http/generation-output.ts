@@ -4,8 +4,8 @@ import type { GenerationRecord } from '../inference/record.ts';
 
 /** Receives the response of one generation: a stream, a JSON body or an error. */
 export interface GenerationOutput {
-  /** Begins the stream of the generation with this record. */
-  openStream(record: GenerationRecord): FrameOutput;
+  /** Begins the stream of the generation with this record. `keepAlive` returns frames for when there are no others. */
+  openStream(record: GenerationRecord, keepAlive: () => string): FrameOutput;
   /** Sends a whole response. */
   sendJson(body: string): void;
   /** Ends the response with an error. */

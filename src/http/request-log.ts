@@ -44,6 +44,7 @@ export function logRequest(
     status: summary.status,
     code: summary.code,
     cause: summary.cause,
+    notes: record.notes.count === 0 ? undefined : record.notes.header(),
     finishReason: summary.code === null ? record.finishReason : null,
     promptTokens: usage.promptTokens,
     cachedTokens: usage.cachedTokens,

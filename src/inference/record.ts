@@ -14,11 +14,14 @@ import {
   toolsOf,
   type GenerationRequest,
 } from '../generation.ts';
+import { Notes } from '../notes.ts';
 
 /** The progress and result of one generation. Times in `…Ms` are monotonic, the others Unix milliseconds. */
 export class GenerationRecord implements Required<RunningCounts> {
   readonly startedAt = Date.now();
   readonly startedAtMs = performance.now();
+  /** What of the request has no effect. */
+  readonly notes: Notes;
   /** When the request got a slot, or was sent to a server that does not report slots. */
   slotAtMs: number | null = null;
   firstTokenAtMs: number | null = null;
@@ -49,6 +52,10 @@ export class GenerationRecord implements Required<RunningCounts> {
   costPico = 0n;
   /** The `x-ratelimit-*` headers, after admission. */
   limitHeaders: RateLimitHeaders = [];
+
+  constructor(notes = new Notes()) {
+    this.notes = notes;
+  }
 
   get slotAt(): number | null {
     return this.#unix(this.slotAtMs);

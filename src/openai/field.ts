@@ -23,8 +23,11 @@ export interface FieldSchema {
   readonly $ref?: string;
 }
 
-/** `hint`: accepted and ignored. `refused`: only neutral values are accepted. */
-type FieldUse = 'generation' | 'hint' | 'refused';
+/**
+ * `hint`: accepted and ignored, because no caller would miss it. `noted`: ignored with a note unless its value is neutral.
+ * `refused`: only neutral values are accepted, because the response would mean something else.
+ */
+type FieldUse = 'generation' | 'hint' | 'noted' | 'refused';
 
 /** A request field. */
 export interface Field {
@@ -42,7 +45,7 @@ export interface Field {
   readonly bounds: string;
   /** The default, for docs. */
   readonly default: string;
-  /** Of a refused field: the values besides null that are accepted, because they have no effect. */
+  /** Of a noted or refused field: the values besides null that are accepted, because they have no effect. */
   readonly neutral: readonly unknown[];
   /** The feature that it asks for; null: every engine supports it, or none needs to. */
   readonly feature: Feature | null;
@@ -69,6 +72,11 @@ export function structured(path: string, type: string, schema: FieldSchema, opti
 /** A field that is accepted with any value and ignored. */
 export function hint(path: string, options: FieldOptions): Field {
   return createField(path, 'hint', 'any', {}, options);
+}
+
+/** A field that is ignored with a note unless its value is null or one of `neutral`. */
+export function noted(path: string, options: FieldOptions): Field {
+  return createField(path, 'noted', 'any', {}, options);
 }
 
 /** A field that is refused unless its value is null or one of `neutral`. */

@@ -10,6 +10,7 @@ import {
   type ScalarField,
   choice,
   hint,
+  noted,
   refused,
 } from './field.ts';
 
@@ -366,7 +367,7 @@ export const tools = structured(
     feature: 'tools',
     bounds: `at most ${MAX_TOOLS} with unique names, and ${MAX_TOOLS_CHARACTERS} characters of JSON`,
     description:
-      'Functions that the model may call: `{"type":"function","function":{"name","description","parameters"}}`. `parameters` is a JSON Schema of the arguments. Other types of tools are refused.',
+      'Functions that the model may call: `{"type":"function","function":{"name","description","parameters"}}`. `parameters` is a JSON Schema of the arguments. Tools of other types are ignored with a note.',
   },
 );
 
@@ -447,17 +448,30 @@ const HINTS: readonly Field[] = [
   hint('prompt_cache_retention', { description: 'The engine decides how long a prefix is cached.' }),
 ];
 
-const refusedInChat = (path: string, description: string, ...neutral: unknown[]): Field =>
-  refused(path, { kinds: CHAT, neutral, description });
+const notedInChat = (path: string, description: string, ...neutral: unknown[]): Field =>
+  noted(path, { kinds: CHAT, neutral, description });
 
+/** Fields that agents and other providers' clients send, and that cannot be honored. */
+const NOTED: readonly Field[] = [
+  notedInChat('messages[].refusal', 'Responses never have a refusal.'),
+  notedInChat('messages[].audio', 'Only text is supported.'),
+  notedInChat('audio', 'Only text is supported.'),
+  notedInChat('prediction', 'Predicted outputs are not supported.'),
+  notedInChat('include_reasoning', 'Reasoning is always returned.', true),
+  notedInChat('reasoning', "Other providers' name for `reasoning_effort`."),
+  notedInChat('thinking', "Other providers' name for `reasoning_effort`."),
+  notedInChat('enable_thinking', 'A variable of some chat templates; use `chat_template_kwargs`.'),
+  notedInChat('verbosity', 'Not supported by any engine.', 'medium'),
+  notedInChat('web_search_options', 'Web search is not supported.'),
+];
+
+/** Fields without which the response would mean something else. */
 const REFUSALS: readonly Field[] = [
-  refusedInChat('messages[].refusal', 'Responses never have a refusal.'),
   refused('messages[].function_call', {
     kinds: CHAT,
     instead: 'tool_calls',
     description: 'Older name for `tool_calls`.',
   }),
-  refusedInChat('messages[].audio', 'Only text is supported.'),
   refused('functions', {
     kinds: CHAT,
     neutral: [[]],
@@ -470,24 +484,7 @@ const REFUSALS: readonly Field[] = [
     instead: 'tool_choice',
     description: 'Older name for `tool_choice`.',
   }),
-  refusedInChat('modalities', 'Only text is supported.', ['text']),
-  refusedInChat('audio', 'Only text is supported.'),
-  refusedInChat('prediction', 'Predicted outputs are not supported.'),
-  refusedInChat('include_reasoning', 'Reasoning is always returned.', true),
-  ...['reasoning', 'thinking'].map((path) =>
-    refused(path, {
-      kinds: CHAT,
-      instead: 'reasoning_effort',
-      description: "Other providers' name for `reasoning_effort`.",
-    }),
-  ),
-  refused('enable_thinking', {
-    kinds: CHAT,
-    instead: 'chat_template_kwargs',
-    description: 'A variable of some chat templates.',
-  }),
-  refusedInChat('verbosity', 'Not supported by any engine.', 'medium'),
-  refusedInChat('web_search_options', 'Web search is not supported.'),
+  refused('modalities', { kinds: CHAT, neutral: [['text']], description: 'Only text is supported.' }),
   refused('suffix', {
     kinds: ['text'],
     neutral: [''],
@@ -534,5 +531,6 @@ export const FIELDS: readonly Field[] = [
   templateVariables,
   user,
   ...HINTS,
+  ...NOTED,
   ...REFUSALS,
 ];

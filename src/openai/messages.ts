@@ -2,6 +2,7 @@ import { ServiceError } from '../errors.ts';
 import type { Message, Role, ToolCall } from '../generation.ts';
 import * as fields from './fields.ts';
 import { JsonBudget } from './json-body.ts';
+import type { Notes } from '../notes.ts';
 import { RequestBody } from './request-body.ts';
 import { functionOf } from './tools.ts';
 import {
@@ -11,7 +12,7 @@ import {
   isWellFormed,
   jsonObject,
   missing,
-  refuseUnknown,
+  noteUnknown,
   unsupported,
   wrongType,
   wrongValue,
@@ -23,16 +24,18 @@ export function parseMessages(body: RequestBody): Message[] {
   if (!Array.isArray(value)) throw wrongType('messages', 'an array', value);
   if (value.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
   const budget = new JsonBudget();
-  const messages = value.map((element, index) => parseMessage(element, `messages[${index}]`, budget));
+  const messages = value.map((element, index) =>
+    parseMessage(element, `messages[${index}]`, budget, body.notes),
+  );
   checkPairs(messages);
   return messages;
 }
 
-function parseMessage(value: unknown, path: string, budget: JsonBudget): Message {
-  const message = new RequestBody(asObject(value, path), 'chat', 'messages[].', `${path}.`);
+function parseMessage(value: unknown, path: string, budget: JsonBudget, notes: Notes): Message {
+  const message = new RequestBody(asObject(value, path), 'chat', notes, 'messages[].', `${path}.`);
   const role = parseRole(message.raw(fields.messageRole), `${path}.role`);
-  const content = () => parseContent(message.raw(fields.messageContent), `${path}.content`);
-  const toolCalls = parseToolCalls(message.raw(fields.messageToolCalls), `${path}.tool_calls`, budget);
+  const content = () => parseContent(message.raw(fields.messageContent), `${path}.content`, notes);
+  const toolCalls = parseToolCalls(message.raw(fields.messageToolCalls), `${path}.tool_calls`, budget, notes);
   const toolCallId = message.read(fields.messageToolCallId);
   const reasoning = parseReasoning(message, path);
   if (role !== 'assistant' && toolCalls.length > 0) {
@@ -75,13 +78,13 @@ function parseRole(value: unknown, path: string): Role {
   return role;
 }
 
-function parseContent(value: unknown, path: string): string {
+function parseContent(value: unknown, path: string, notes: Notes): string {
   if (!Array.isArray(value)) {
     if (typeof value !== 'string') throw wrongType(path, 'a string or an array of text parts', value);
     return asString(value, path);
   }
   if (value.length === 0) throw wrongValue(path, 'a string or an array with at least 1 part');
-  return value.map((part, index) => parsePart(part, `${path}[${index}]`)).join('');
+  return value.map((part, index) => parsePart(part, `${path}[${index}]`, notes)).join('');
 }
 
 /** `cache_control` is accepted without effect, because agents that also support Anthropic's API send it. */
@@ -95,7 +98,7 @@ const MEDIA = [
   ['file', 'files'],
 ] as const;
 
-function parsePart(value: unknown, path: string): string {
+function parsePart(value: unknown, path: string, notes: Notes): string {
   const part = asObject(value, path);
   const type = part['type'] ?? null;
   if (type === null) throw missing(`${path}.type`);
@@ -105,7 +108,7 @@ function parsePart(value: unknown, path: string): string {
     const reason = media === undefined ? '' : `; ${media} are not supported`;
     throw unsupported(`${path}.type`, `must be \`text\`${reason}`);
   }
-  refuseUnknown(part, PART_FIELDS, `${path}.`);
+  noteUnknown(part, PART_FIELDS, notes, `${path}.`);
   const text = part['text'] ?? null;
   if (text === null) throw missing(`${path}.text`);
   return asString(text, `${path}.text`);
@@ -119,13 +122,13 @@ function parseReasoning(message: RequestBody, path: string): string | null {
   return texts.find((text) => text !== '') ?? null;
 }
 
-function parseToolCalls(value: unknown, path: string, budget: JsonBudget): ToolCall[] {
+function parseToolCalls(value: unknown, path: string, budget: JsonBudget, notes: Notes): ToolCall[] {
   if (value === null) return [];
   if (!Array.isArray(value)) throw wrongType(path, 'an array', value);
   if (value.length > fields.MAX_TOOL_CALLS) throw wrongValue(path, `at most ${fields.MAX_TOOL_CALLS} calls`);
   const ids = new Set<string>();
   return value.map((element, index) => {
-    const call = parseToolCall(element, `${path}[${index}]`, budget);
+    const call = parseToolCall(element, `${path}[${index}]`, budget, notes);
     if (ids.has(call.id)) throw wrongValue(`${path}[${index}].id`, 'unique in the message');
     ids.add(call.id);
     return call;
@@ -140,10 +143,10 @@ const CALL_FIELDS = new Set(['id', 'type', 'function', 'index', 'extra_content',
 /** OpenAI's libraries add `parsed_arguments` to calls that they parsed. It has no effect. */
 const CALLED_FIELDS = new Set(['name', 'arguments', 'parsed_arguments']);
 
-function parseToolCall(value: unknown, path: string, budget: JsonBudget): ToolCall {
+function parseToolCall(value: unknown, path: string, budget: JsonBudget, notes: Notes): ToolCall {
   const object = asObject(value, path);
-  const called = functionOf(object, path, CALL_FIELDS);
-  refuseUnknown(called, CALLED_FIELDS, `${path}.function.`);
+  const called = functionOf(object, path, notes, CALL_FIELDS);
+  noteUnknown(called, CALLED_FIELDS, notes, `${path}.function.`);
   return {
     id: parseCallId(object['id'] ?? null, `${path}.id`),
     name: parseCalledName(called['name'] ?? null, `${path}.function.name`),

@@ -323,6 +323,7 @@ function objectSchema(fields: readonly Field[], parent: string): Json {
 
 function fieldSchema(field: Field, fields: readonly Field[]): Json {
   const { description } = field;
+  if (field.use === 'noted') return { description: `Ignored with a note. ${description}` };
   if (field.use === 'refused') return { enum: [null, ...field.neutral], description };
   const nested = fields.some(({ path }) => path.startsWith(`${field.path}.`));
   const schema = nested ? objectSchema(fields, `${field.path}.`) : field.schema;

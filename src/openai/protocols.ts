@@ -34,14 +34,20 @@ function fieldsByFeature(kind: GenerationKind): ReadonlyMap<Feature, string> {
 function completions(kind: GenerationKind): Omit<Protocol, 'id' | 'path' | 'describe'> {
   return {
     kind,
-    parse: (body, options) => parseRequest(kind, body, options),
+    parse: (body, options) => {
+      const generation = parseRequest(kind, body, options);
+      return {
+        generation,
+        schemaPath: (tool) =>
+          tool === null ? 'response_format.json_schema.schema' : `tools[${tool}].function.parameters`,
+        whole: (requestId) =>
+          new ResponseBuilder(responseIdentity(kind, requestId, generation.model), generation),
+        stream: (requestId) =>
+          new StreamFormatter(responseIdentity(kind, requestId, generation.model), generation),
+      };
+    },
     paramOf: (feature) => FIELD_OF[kind].get(feature) ?? feature,
-    schemaPath: (tool) =>
-      tool === null ? 'response_format.json_schema.schema' : `tools[${tool}].function.parameters`,
-    whole: (requestId, request) =>
-      new ResponseBuilder(responseIdentity(kind, requestId, request.model), request),
-    stream: (requestId, request) =>
-      new StreamFormatter(responseIdentity(kind, requestId, request.model), request),
+    errorStatus: ({ status }) => status,
     errorBody,
     errorFrames: (error, usage) => errorFrames(kind, error, usage),
   };

@@ -1,28 +1,38 @@
 import type { GenerationKind } from '../generation.ts';
 import type { Field, ScalarField } from './field.ts';
 import { FIELDS } from './fields.ts';
-import { missing, refuseUnknown, unsupported } from './values.ts';
+import type { Notes } from '../notes.ts';
+import { missing, noteUnknown, unsupported } from './values.ts';
 
 /**
- * A JSON object in a request, read according to the table of fields. The constructor throws `unsupported_parameter` for
- * a field that is unknown or refused.
+ * A JSON object in a request, read according to the table of fields. The constructor notes fields that are unknown or
+ * have no effect, and throws `unsupported_parameter` for a field that is refused or misspelled.
  */
 export class RequestBody {
   readonly #object: Readonly<Record<string, unknown>>;
   readonly #path: string;
+  /** Receives what has no effect. */
+  readonly notes: Notes;
 
   /** `parent` is the path in the table (such as `messages[].`); `path` is the one in the body (`messages[2].`). */
-  constructor(object: Readonly<Record<string, unknown>>, kind: GenerationKind, parent = '', path = parent) {
+  constructor(
+    object: Readonly<Record<string, unknown>>,
+    kind: GenerationKind,
+    notes: Notes,
+    parent = '',
+    path = parent,
+  ) {
     this.#object = object;
     this.#path = path;
+    this.notes = notes;
     const fields = fieldsOf(parent, kind);
-    refuseUnknown(object, fields, path);
+    noteUnknown(object, fields, notes, path);
     for (const name of Object.keys(object)) {
       const field = fields.get(name);
       const value = object[name] ?? null;
-      if (field?.use === 'refused' && value !== null && !isNeutral(field, value)) {
-        throw unsupported(path + name, refusalOf(field));
-      }
+      if (field === undefined || value === null || isNeutral(field, value)) continue;
+      if (field.use === 'refused') throw unsupported(path + name, refusalOf(field));
+      if (field.use === 'noted') notes.add(path + name, 'ignored');
     }
   }
 

@@ -8,6 +8,7 @@ import type {
   Sampling,
   SamplingNumber,
 } from '../generation.ts';
+import type { Notes } from '../notes.ts';
 import type { ParseOptions } from '../protocol.ts';
 import * as fields from './fields.ts';
 import { reasoningEffort, NAME } from './fields.ts';
@@ -23,7 +24,7 @@ import {
   displayName,
   isLongerThan,
   missing,
-  refuseUnknown,
+  noteUnknown,
 } from './values.ts';
 import type { Field, ScalarField } from './field.ts';
 import { checkJsonSchema } from './json-schema.ts';
@@ -50,7 +51,7 @@ export function parseChatRequest(
   object: Readonly<Record<string, unknown>>,
   options: ParseOptions,
 ): ChatRequest {
-  const body = new RequestBody(object, 'chat');
+  const body = new RequestBody(object, 'chat', options.notes);
   const shared = parseGenerationFields(body, 'chat', options);
   const maxTokens = body.read(fields.maxTokens);
   return {
@@ -80,7 +81,7 @@ export function parseTextRequest(
   object: Readonly<Record<string, unknown>>,
   options: ParseOptions,
 ): TextRequest {
-  const body = new RequestBody(withoutNeutralBestOf(object), 'text');
+  const body = new RequestBody(withoutNeutralBestOf(object), 'text', options.notes);
   const shared = parseGenerationFields(body, 'text', options);
   const prompts = parsePrompts(body);
   if (prompts.length * shared.choices > options.maxChoices) {
@@ -218,7 +219,7 @@ function parseChoices(body: RequestBody, maxChoices: number): number {
 function parseIncludeUsage(body: RequestBody, kind: GenerationKind): boolean | null {
   const value = body.raw(fields.streamOptions);
   if (value === null) return null;
-  const options = new RequestBody(asObject(value, 'stream_options'), kind, 'stream_options.');
+  const options = new RequestBody(asObject(value, 'stream_options'), kind, body.notes, 'stream_options.');
   return options.read(fields.includeUsage);
 }
 
@@ -232,14 +233,14 @@ function parseResponseFormat(body: RequestBody, kind: GenerationKind): ResponseF
   if (typeof type !== 'string') throw wrongType('response_format.type', 'a string', type);
   switch (type) {
     case 'text':
-      refuseUnknown(object, ONLY_TYPE, 'response_format.');
+      noteUnknown(object, ONLY_TYPE, body.notes, 'response_format.');
       return { type };
     case 'json_object':
-      refuseUnknown(object, ONLY_TYPE, 'response_format.');
+      noteUnknown(object, ONLY_TYPE, body.notes, 'response_format.');
       return { type };
     case 'json_schema':
-      refuseUnknown(object, WITH_SCHEMA, 'response_format.');
-      return parseJsonSchemaFormat(object['json_schema'] ?? null);
+      noteUnknown(object, WITH_SCHEMA, body.notes, 'response_format.');
+      return parseJsonSchemaFormat(object['json_schema'] ?? null, body.notes);
     default:
       throw wrongValue('response_format.type', 'one of text, json_object, json_schema');
   }
@@ -253,11 +254,11 @@ const ONLY_TYPE = new Set(['type']);
 const WITH_SCHEMA = new Set(['type', 'json_schema']);
 const SCHEMA_FIELDS = new Set(['name', 'description', 'schema', 'strict']);
 
-function parseJsonSchemaFormat(value: unknown): ResponseFormat {
+function parseJsonSchemaFormat(value: unknown, notes: Notes): ResponseFormat {
   const path = 'response_format.json_schema';
   if (value === null) throw missing(path);
   const object = asObject(value, path);
-  refuseUnknown(object, SCHEMA_FIELDS, `${path}.`);
+  noteUnknown(object, SCHEMA_FIELDS, notes, `${path}.`);
   const { name = null, description = null, schema = null, strict = null } = object;
   if (name === null) throw missing(`${path}.name`);
   const checkedName = asString(name, `${path}.name`);

@@ -13,6 +13,7 @@ import {
 } from '../generation.ts';
 import type { WholeResponse, ResponseStream } from '../protocol.ts';
 import type { ServiceError } from '../errors.ts';
+import { KEEP_ALIVE } from '../event-stream.ts';
 import { chatLogprobs, textLogprobs, codePoints } from './logprobs.ts';
 import { usageJson } from './usage.ts';
 import { errorJson } from './error-body.ts';
@@ -181,6 +182,10 @@ export class StreamFormatter implements ResponseStream {
       case 'end':
         return this.#formatEnd(event.usage);
     }
+  }
+
+  keepAlive(): string {
+    return KEEP_ALIVE;
   }
 
   /** Returns the frames that end the stream with an error. A pending finish comes first. */

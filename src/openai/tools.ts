@@ -2,6 +2,7 @@ import { ServiceError } from '../errors.ts';
 import type { ChatRequest, Tool, ToolChoice } from '../generation.ts';
 import * as fields from './fields.ts';
 import { checkStrictSchemas } from './json-schema.ts';
+import type { Notes } from '../notes.ts';
 import type { RequestBody } from './request-body.ts';
 import {
   asObject,
@@ -11,7 +12,7 @@ import {
   displayName,
   isLongerThan,
   missing,
-  refuseUnknown,
+  noteUnknown,
   unsupported,
   wrongType,
   wrongValue,
@@ -23,7 +24,11 @@ export function parseTooling(
   body: RequestBody,
 ): Pick<ChatRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'> {
   const tools = parseTools(body);
-  const choice = parseToolChoice(body.raw(fields.toolChoice), new Set(tools.map(({ name }) => name)));
+  const choice = parseToolChoice(
+    body.raw(fields.toolChoice),
+    new Set(tools.map(({ name }) => name)),
+    body.notes,
+  );
   const parallelToolCalls = body.read(fields.parallelToolCalls);
   if (tools.length === 0) return { tools, toolChoice: { type: 'auto' }, parallelToolCalls: true };
   return { tools, toolChoice: choice, parallelToolCalls };
@@ -41,11 +46,12 @@ function parseTools(body: RequestBody): Tool[] {
   }
   checkWellFormedJson(text, 'tools');
   const names = new Set<string>();
-  const tools = value.map((element, index) => {
-    const tool = parseTool(element, `tools[${index}]`);
+  const tools = value.flatMap((element, index) => {
+    const tool = parseTool(element, `tools[${index}]`, body.notes);
+    if (tool === null) return [];
     if (names.has(tool.name)) throw wrongValue(`tools[${index}].function.name`, 'unique');
     names.add(tool.name);
-    return tool;
+    return [tool];
   });
   checkStrict(tools);
   return tools;
@@ -55,10 +61,17 @@ function parseTools(body: RequestBody): Tool[] {
 const TOOL_FIELDS = new Set(['type', 'function', 'cache_control', 'name']);
 const FUNCTION_FIELDS = new Set(['name', 'description', 'parameters', 'strict']);
 
-function parseTool(value: unknown, path: string): Tool {
+/** Returns null for a tool of another type than `function`, which is noted. */
+function parseTool(value: unknown, path: string, notes: Notes): Tool | null {
   const at = `${path}.function`;
-  const object = functionOf(value, path, TOOL_FIELDS);
-  refuseUnknown(object, FUNCTION_FIELDS, `${at}.`);
+  const type = asObject(value, path)['type'] ?? null;
+  if (typeof type === 'string' && type !== 'function') {
+    // Only type names are repeated, because other text might be part of the conversation.
+    notes.add(path, `ignored (${TYPE_NAME.test(type) ? type : 'unknown type'})`);
+    return null;
+  }
+  const object = functionOf(value, path, notes, TOOL_FIELDS);
+  noteUnknown(object, FUNCTION_FIELDS, notes, `${at}.`);
   const description = object['description'] ?? null;
   if (description !== null && isLongerThan(asString(description, `${at}.description`), MAX_DESCRIPTION)) {
     throw wrongValue(`${at}.description`, `at most ${MAX_DESCRIPTION} characters long`);
@@ -94,11 +107,12 @@ function checkStrict(tools: readonly Tool[]): void {
 export function functionOf(
   value: unknown,
   path: string,
+  notes: Notes,
   known: ReadonlySet<string> = ONLY_FUNCTION,
 ): JsonObject {
   const object = asObject(value, path);
   checkFunctionType(object['type'] ?? null, `${path}.type`);
-  refuseUnknown(object, known, `${path}.`);
+  noteUnknown(object, known, notes, `${path}.`);
   const inner = object['function'] ?? null;
   if (inner === null) throw missing(`${path}.function`);
   return asObject(inner, `${path}.function`);
@@ -129,9 +143,9 @@ function parseFunctionName(value: unknown, path: string): string {
 const CHOICES = ['none', 'auto', 'required'] as const;
 const EXPECTED_CHOICE = `one of ${CHOICES.join(', ')}, or an object`;
 
-function parseToolChoice(value: unknown, offered: ReadonlySet<string>): ToolChoice {
+function parseToolChoice(value: unknown, offered: ReadonlySet<string>, notes: Notes): ToolChoice {
   if (value === null) return { type: 'auto' };
-  const choice = readToolChoice(value);
+  const choice = readToolChoice(value, notes);
   if (offered.size === 0 && choice.type !== 'none' && choice.type !== 'auto') {
     const message = '`tool_choice` is only allowed when `tools` are specified.';
     throw new ServiceError('invalid_value', message, { param: 'tool_choice' });
@@ -146,15 +160,15 @@ function parseToolChoice(value: unknown, offered: ReadonlySet<string>): ToolChoi
   return choice;
 }
 
-function readToolChoice(value: unknown): ToolChoice {
+function readToolChoice(value: unknown, notes: Notes): ToolChoice {
   const type = CHOICES.find((one) => one === value);
   if (type !== undefined) return { type };
   if (typeof value === 'string') throw wrongValue('tool_choice', EXPECTED_CHOICE);
   if (typeof value !== 'object' || Array.isArray(value))
     throw wrongType('tool_choice', EXPECTED_CHOICE, value);
   const object = asObject(value, 'tool_choice');
-  if (object['type'] === 'allowed_tools') return readAllowed(object);
-  return { type: 'function', name: nameOf(object, 'tool_choice') };
+  if (object['type'] === 'allowed_tools') return readAllowed(object, notes);
+  return { type: 'function', name: nameOf(object, 'tool_choice', notes) };
 }
 
 const ALLOWED = 'tool_choice.allowed_tools';
@@ -162,12 +176,12 @@ const ALLOWED_CHOICE_FIELDS = new Set(['type', 'allowed_tools']);
 const ALLOWED_FIELDS = new Set(['mode', 'tools']);
 const NAME_FIELDS = new Set(['name']);
 
-function readAllowed(object: JsonObject): ToolChoice {
-  refuseUnknown(object, ALLOWED_CHOICE_FIELDS, 'tool_choice.');
+function readAllowed(object: JsonObject, notes: Notes): ToolChoice {
+  noteUnknown(object, ALLOWED_CHOICE_FIELDS, notes, 'tool_choice.');
   const allowed = object['allowed_tools'] ?? null;
   if (allowed === null) throw missing(ALLOWED);
   const fieldsOfAllowed = asObject(allowed, ALLOWED);
-  refuseUnknown(fieldsOfAllowed, ALLOWED_FIELDS, `${ALLOWED}.`);
+  noteUnknown(fieldsOfAllowed, ALLOWED_FIELDS, notes, `${ALLOWED}.`);
   const { mode = null, tools = null } = fieldsOfAllowed;
   if (mode === null) throw missing(`${ALLOWED}.mode`);
   if (typeof mode !== 'string') throw wrongType(`${ALLOWED}.mode`, 'a string', mode);
@@ -177,14 +191,14 @@ function readAllowed(object: JsonObject): ToolChoice {
   if (tools.length === 0 || tools.length > fields.MAX_TOOLS) {
     throw wrongValue(`${ALLOWED}.tools`, `1 to ${fields.MAX_TOOLS} functions`);
   }
-  const names = tools.map((tool, index) => nameOf(tool, `${ALLOWED}.tools[${index}]`));
+  const names = tools.map((tool, index) => nameOf(tool, `${ALLOWED}.tools[${index}]`, notes));
   return { type: 'allowed', mode, names };
 }
 
 /** Reads `{"type":"function","function":{"name"}}`. */
-function nameOf(value: unknown, path: string): string {
-  const object = functionOf(value, path);
-  refuseUnknown(object, NAME_FIELDS, `${path}.function.`);
+function nameOf(value: unknown, path: string, notes: Notes): string {
+  const object = functionOf(value, path, notes);
+  noteUnknown(object, NAME_FIELDS, notes, `${path}.function.`);
   return parseFunctionName(object['name'] ?? null, `${path}.function.name`);
 }
 

@@ -1,6 +1,6 @@
 import { unsupportedFeature } from '../features.ts';
-import { toolsOf, type Dialect, type GenerationRequest, type JsonSchema } from '../generation.ts';
-import type { Protocol } from '../protocol.ts';
+import { toolsOf, type Dialect, type JsonSchema } from '../generation.ts';
+import type { ParsedRequest, Protocol } from '../protocol.ts';
 import { unsupported, displayName } from './values.ts';
 import { JSON_TYPES, type JsonType } from './json-schema.ts';
 
@@ -9,9 +9,9 @@ import { JSON_TYPES, type JsonType } from './json-schema.ts';
  * the model's replicas. Throws `unsupported_parameter` with the path of the field.
  */
 export function refuseUnsupported(
-  request: GenerationRequest,
+  { generation: request, schemaPath }: Pick<ParsedRequest, 'generation' | 'schemaPath'>,
   dialects: readonly Dialect[],
-  { paramOf, schemaPath }: Pick<Protocol, 'paramOf' | 'schemaPath'>,
+  { paramOf }: Pick<Protocol, 'paramOf'>,
 ): void {
   const feature = unsupportedFeature(request, dialects);
   if (feature !== null) throw unsupported(paramOf(feature), 'is not supported by the engine of this model');

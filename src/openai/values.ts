@@ -1,5 +1,6 @@
 import { ServiceError } from '../errors.ts';
 import { didYouMean } from '../nearest.ts';
+import type { Notes } from '../notes.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -103,6 +104,26 @@ export function refuseUnknown(
       const message = `Unknown field: \`${param}\`.${didYouMean(name, known.keys())}`;
       throw new ServiceError('unsupported_parameter', message, { param });
     }
+  }
+}
+
+/**
+ * Notes each field of `object` that is not in `known` and not null. A field whose name is close to a known one is probably
+ * misspelled: throws `unsupported_parameter` with the known name.
+ */
+export function noteUnknown(
+  object: Readonly<Record<string, unknown>>,
+  known: ReadonlySet<string> | ReadonlyMap<string, unknown>,
+  notes: Notes,
+  parent = '',
+): void {
+  for (const name of Object.keys(object)) {
+    if (known.has(name) || object[name] === null) continue;
+    const param = parent + displayName(name);
+    const suggestion = didYouMean(name, known.keys());
+    if (suggestion === '') notes.add(param, 'ignored (unknown field)');
+    else
+      throw new ServiceError('unsupported_parameter', `Unknown field: \`${param}\`.${suggestion}`, { param });
   }
 }
 

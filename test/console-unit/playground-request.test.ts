@@ -15,11 +15,12 @@ import {
   MAX_STOPS,
   type Settings,
 } from '../../console/src/pages/playground/settings.ts';
+import { Notes } from '../../src/notes.ts';
 import { parseChatRequest, parseTextRequest } from '../../src/openai/request.ts';
 import type { Field } from '../../src/openai/field.ts';
 import { FIELDS, MAX_BIASED_TOKENS, MAX_STOP_LENGTH, MAX_STOP_SEQUENCES } from '../../src/openai/fields.ts';
 
-const PARSING = { maxChoices: 16 };
+const PARSING = { maxChoices: 16, notes: new Notes(true) };
 
 /** Returns a draft with one model and these values and settings. */
 function draftOf(values: Partial<Draft>, settings: Partial<Settings> = {}): Draft {

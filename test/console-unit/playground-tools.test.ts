@@ -32,9 +32,10 @@ import {
   toolNames,
 } from '../../console/src/pages/playground/tools.ts';
 import * as serviceFields from '../../src/openai/fields.ts';
+import { Notes } from '../../src/notes.ts';
 import { parseChatRequest } from '../../src/openai/request.ts';
 
-const PARSING = { maxChoices: 16 };
+const PARSING = { maxChoices: 16, notes: new Notes(true) };
 const MODEL = 'acme/one';
 
 /** Returns the service's error for these fields; null: accepted. */

@@ -67,6 +67,18 @@ function fieldTables(): Map<string, string> {
     ['fields that affect the completion', table(HEADINGS, where('generation').map(rowOf))],
     ['fields without effect', table(['field', 'in', 'why'], where('hint').map(brief))],
     [
+      'fields that are noted',
+      table(
+        ['field', 'in', 'values without a note', 'why'],
+        where('noted').map((field) => [
+          `\`${field.path}\``,
+          kinds(field),
+          field.neutral.length === 0 ? 'null only' : `null or \`${JSON.stringify(field.neutral[0])}\``,
+          field.description,
+        ]),
+      ),
+    ],
+    [
       'fields that are refused',
       table(
         ['field', 'in', 'accepted values', 'why'],

@@ -262,6 +262,13 @@ test('a client request ID is logged if it is short and printable', async () => {
   assert.doesNotMatch(service.log(), /x{513}|caf.-id/);
 });
 
+test('what had no effect in a request is logged', async () => {
+  const noted = requestText(CHAT, key, chat('hello', { unheard_of: 1 }));
+  const response = await exchange(service.url, noted);
+  assert.equal(response.header('x-sluice-notes'), 'unheard_of ignored (unknown field)');
+  assert.match(service.log(), /"notes":"unheard_of ignored \(unknown field\)"/);
+});
+
 test('the Bearer scheme is accepted in any case', async () => {
   const response = await exchange(
     service.url,

@@ -113,7 +113,13 @@ const cases: Cases = {
       ],
     },
   ],
-  'unsupported-parameter': [CHAT, key, chat(hello, { audio: { voice: 'alloy', format: 'wav' } })],
+  'unsupported-parameter': [CHAT, key, chat(hello, { modalities: ['audio'] })],
+  'notes-strict': [CHAT, { ...key, 'x-sluice-strict': 'true' }, chat(hello, { prediction: {} })],
+  notes: [
+    CHAT,
+    key,
+    chat(hello, { audio: { voice: 'alloy', format: 'wav' }, tools: [{ type: 'web_search' }] }),
+  ],
   'unpaired-tool-call': [
     CHAT,
     key,

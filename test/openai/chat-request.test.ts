@@ -167,7 +167,7 @@ test('logit_bias maps token IDs to numbers from -100 to 100', () => {
   refuses(() => chat({ logit_bias: many }), 'invalid_value', 'logit_bias');
 });
 
-test('an unknown field is refused with the nearest known name, at any depth', () => {
+test('a misspelled field is refused with the nearest known name, at any depth, and an unknown one in strict requests', () => {
   const ok = { role: 'user', content: 'x' };
   for (const [body, message] of [
     [{ max_token: 5 }, 'Unknown field: `max_token`. Did you mean `max_tokens`?'],
@@ -180,7 +180,7 @@ test('an unknown field is refused with the nearest known name, at any depth', ()
       { messages: [{ ...ok, contnet: 'x' }] },
       'Unknown field: `messages[0].contnet`. Did you mean `content`?',
     ],
-    [{ conversation: 'x' }, 'Unknown field: `conversation`.'],
+    [{ conversation: 'x' }, '`conversation` would be ignored (unknown field), and the request is strict.'],
   ] as const) {
     assert.throws(() => chat(body), { code: 'unsupported_parameter', message });
   }

@@ -7,7 +7,8 @@ import { ServiceError } from '../../src/errors.ts';
 import { FEATURES, type Feature } from '../../src/features.ts';
 import { CHAT, TEXT } from '../../src/openai/protocols.ts';
 import { refuseUnsupported } from '../../src/openai/unsupported.ts';
-import { parse, refuses } from './samples.ts';
+import { Notes } from '../../src/notes.ts';
+import { CALLER, parse, refuses, withPaths } from './samples.ts';
 
 const TOOL = { type: 'function', function: { name: 'f' } };
 
@@ -70,16 +71,30 @@ for (const kind of ['chat', 'text'] as const) {
       if (field.required) refuses(() => parseWith(null), 'missing_required_parameter', paramOf(field));
       else assert.deepEqual(parseWith(null), parseWith(undefined), 'null is the same as absent');
       if (field.use === 'hint') for (const value of [1, 'x', [], { a: 1 }, true]) parseWith(value);
+      if (field.use === 'noted') {
+        const notes = new Notes();
+        parse(kind, bodyWith(field, { x: 1 }), { ...CALLER, notes });
+        assert.equal(notes.header(), `${paramOf(field)} ignored`);
+      }
       if (field.use === 'refused')
         refuses(() => parseWith({ x: 1 }), 'unsupported_parameter', paramOf(field), field.instead ?? '');
     });
   }
 
-  test(`${kind}: an unknown field is refused unless it is null`, () => {
+  test(`${kind}: an unknown field is ignored with a note, unless it is null or its name is misspelled`, () => {
     refuses(() => parse(kind, { max_token: 1 }), 'unsupported_parameter', 'max_token');
-    refuses(() => parse(kind, JSON.parse('{"__proto__":1}') as object), 'unsupported_parameter', '__proto__');
-    refuses(() => parse(kind, { stream_options: { x: 1 } }), 'unsupported_parameter', 'stream_options.x');
-    assert.ok(parse(kind, { max_token: null }));
+    for (const [fields, path] of [
+      [{ top_secret_mode: 1 }, 'top_secret_mode'],
+      [JSON.parse('{"__proto__":1}') as object, '__proto__'],
+      [{ stream_options: { unheard_of: 1 } }, 'stream_options.unheard_of'],
+    ] as const) {
+      const notes = new Notes();
+      parse(kind, fields, { ...CALLER, notes });
+      assert.deepEqual(notes.list, [{ path, what: 'ignored (unknown field)' }]);
+      const strict = { ...CALLER, notes: new Notes(true) };
+      refuses(() => parse(kind, fields, strict), 'unsupported_parameter', path);
+    }
+    assert.ok(parse(kind, { max_token: null, top_secret_mode: null }, { ...CALLER, notes: new Notes(true) }));
   });
 }
 
@@ -135,15 +150,19 @@ test('a feature that a dialect does not support is refused with the path of its 
       .filter((each) => FEATURES[each].isUsed(request))
       .map((each) => protocol.paramOf(each));
     for (const dialect of DIALECTS) {
-      const check = () => refuseUnsupported(request, [dialect], protocol);
+      const check = () => refuseUnsupported(withPaths(request), [dialect], protocol);
       if (servers.some((server) => server === dialect)) check();
       else
         assert.throws(check, (error) => error instanceof ServiceError && paths.includes(error.param ?? ''));
     }
   }
   const asking = ASKING.topK;
-  refuses(() => refuseUnsupported(asking, ['vllm', 'tgi'], CHAT), 'unsupported_parameter', 'top_k');
-  refuseUnsupported(parse('chat', {}), ['tgi'], CHAT);
+  refuses(
+    () => refuseUnsupported(withPaths(asking), ['vllm', 'tgi'], CHAT),
+    'unsupported_parameter',
+    'top_k',
+  );
+  refuseUnsupported(withPaths(parse('chat', {})), ['tgi'], CHAT);
 });
 
 test('every feature has a field in each protocol that can ask for it', () => {

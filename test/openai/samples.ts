@@ -3,6 +3,7 @@ import { parseChatRequest, parseTextRequest } from '../../src/openai/request.ts'
 import { FEATURES, type Feature } from '../../src/features.ts';
 import { CHAT, TEXT } from '../../src/openai/protocols.ts';
 import type { ParseOptions, Protocol } from '../../src/protocol.ts';
+import { Notes } from '../../src/notes.ts';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 import type {
   ChatRequest,
@@ -12,7 +13,8 @@ import type {
   TextRequest,
 } from '../../src/generation.ts';
 
-export const CALLER: ParseOptions = { maxChoices: 128 };
+/** Notes are errors, so that no test ignores one. */
+export const CALLER: ParseOptions = { maxChoices: 128, notes: new Notes(true) };
 
 export const CHAT_BODY = { model: 'ns/m', messages: [{ role: 'user', content: 'Hi' }] };
 export const TEXT_BODY = { model: 'ns/m', prompt: 'Once' };
@@ -41,6 +43,13 @@ function parsed<R extends GenerationRequest>(request: R, protocol: Protocol): Pa
   const used = features.filter((feature) => FEATURES[feature].isUsed(request));
   return { request, used: used.map((feature) => protocol.paramOf(feature)).sort() };
 }
+
+/** Adds the paths of the schemas of chat completions to a request. */
+export const withPaths = (generation: GenerationRequest) => ({
+  generation,
+  schemaPath: (tool: number | null) =>
+    tool === null ? 'response_format.json_schema.schema' : `tools[${tool}].function.parameters`,
+});
 
 export function parse(
   kind: 'chat' | 'text',

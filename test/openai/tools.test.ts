@@ -2,11 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { DIALECTS, REASONING_EFFORTS } from '../../src/generation.ts';
+import { Notes } from '../../src/notes.ts';
 import { RESERVED_VARIABLES } from '../../src/openai/fields.ts';
 import { MAX_SCHEMA_CHARACTERS, MAX_SCHEMA_NODES } from '../../src/openai/json-schema.ts';
 import { CHAT } from '../../src/openai/protocols.ts';
 import { refuseUnsupported } from '../../src/openai/unsupported.ts';
-import { chat, refuses } from './samples.ts';
+import { CALLER, chat, refuses, withPaths } from './samples.ts';
 
 const tool = (name: unknown = 'f', fields: object = {}) => ({
   type: 'function',
@@ -61,12 +62,24 @@ test('errors in tools have the path of the field', () => {
   refuses(() => chat({ tools: 'x' }), 'invalid_type', 'tools');
 });
 
-test('the error for an unsupported tool type names the type only if it looks like a name', () => {
-  for (const type of ['web_search', 'custom', 'code_interpreter']) {
-    const text = `must be \`function\`; \`${type}\` is not supported.`;
-    refuses(() => toolsOf({ type }), 'unsupported_parameter', 'tools[0].type', text);
-  }
-  refuses(() => toolsOf({ type: 'My secret' }), 'unsupported_parameter', 'tools[0].type', '`function`.');
+test('a tool of another type is ignored, and the note names the type only if it looks like a name', () => {
+  const types = ['web_search', 'custom', 'code_interpreter', 'My secret'];
+  const notes = new Notes();
+  const { request } = chat({ tools: [...types.map((type) => ({ type })), tool('f')] }, { ...CALLER, notes });
+  assert.deepEqual(
+    request.tools.map(({ name }) => name),
+    ['f'],
+  );
+  assert.equal(
+    notes.header(),
+    'tools[0] ignored (web_search), tools[1] ignored (custom), tools[2] ignored (code_interpreter), tools[3] ignored (unknown type)',
+  );
+  const forced = {
+    tools: [{ type: 'custom' }, tool('f')],
+    tool_choice: { type: 'custom', custom: { name: 'c' } },
+  };
+  refuses(() => chat(forced, { ...CALLER, notes }), 'unsupported_parameter', 'tool_choice.type');
+  refuses(() => chat({ tools: [{ type: 'custom' }] }), 'unsupported_parameter', 'tools[0]');
 });
 
 test('a name has 1 to 64 letters, digits, underscores and dashes', () => {
@@ -194,7 +207,7 @@ test('a field that the dialect does not support is refused, and the error names 
   const refusedBy = (fields: object) =>
     DIALECTS.filter((dialect) => {
       try {
-        refuseUnsupported(chat(fields).request, [dialect], CHAT);
+        refuseUnsupported(withPaths(chat(fields).request), [dialect], CHAT);
         return false;
       } catch {
         return true;
@@ -208,7 +221,7 @@ test('a field that the dialect does not support is refused, and the error names 
   assert.deepEqual(refusedBy({ reasoning_effort: 'none', tools: [], tool_choice: 'auto' }), []);
   const unenforced = chat(strict({ type: 'object', properties: { a: { type: 'string', format: 'uuid' } } }));
   refuses(
-    () => refuseUnsupported(unenforced.request, ['tgi'], CHAT),
+    () => refuseUnsupported(withPaths(unenforced.request), ['tgi'], CHAT),
     'unsupported_parameter',
     'tools[].function.strict',
   );

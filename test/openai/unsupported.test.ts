@@ -5,11 +5,11 @@ import { CHAT } from '../../src/openai/protocols.ts';
 import { refuseUnsupported } from '../../src/openai/unsupported.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SCHEMA_CASES } from '../peers/schemas.ts';
-import { chat, refuses } from './samples.ts';
+import { chat, refuses, withPaths } from './samples.ts';
 
 const check = (schema: unknown, ...dialects: Dialect[]): void =>
   refuseUnsupported(
-    chat({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } }).request,
+    withPaths(chat({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } }).request),
     dialects,
     CHAT,
   );

@@ -2,15 +2,24 @@ import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { AuthenticatedKey } from '../../accounts/keys.ts';
 import { ServiceError } from '../../errors.ts';
+import { KEEP_ALIVE } from '../../event-stream.ts';
 import type { GenerationRequest } from '../../generation.ts';
 import type { ClientDisconnected } from '../../inference/complete.ts';
 import type { GenerationRecord } from '../../inference/record.ts';
 import type { HttpContext } from '../context.ts';
 import { sendJson, type GenerationExchange } from '../exchange.ts';
-import { clientDisconnected, openEventStream, parse, runGeneration, sendFault } from '../generate.ts';
+import {
+  clientDisconnected,
+  isStrict,
+  openEventStream,
+  parse,
+  runGeneration,
+  sendFault,
+} from '../generate.ts';
 import { limitHeaders } from '../limit-headers.ts';
 import { refuse } from '../refusal.ts';
 import { clientRequestId } from '../request-log.ts';
+import { Notes } from '../../notes.ts';
 import type { Protocol } from '../../protocol.ts';
 import type { KeyedGeneration, ResponseReader } from './keyed-generation.ts';
 import { keyReused, tooLargeToShare } from './store.ts';
@@ -78,11 +87,12 @@ async function join(
 ): Promise<void> {
   const { generations, inference, log } = context;
   const { path } = exchange.protocol;
+  const notes = new Notes(isStrict(exchange.request));
   let request: GenerationRequest;
   try {
     if (generation.fingerprint !== exchange.fingerprint) throw keyReused();
     // Also checks that the key may use the model.
-    request = parse(context, exchange, caller).parsed;
+    request = parse(context, exchange, caller, notes).parsed.generation;
     if (!generation.shared) throw tooLargeToShare();
   } catch (error) {
     exchange.record = { limitHeaders: await limitHeaders(inference.accounting, caller) };
@@ -100,7 +110,7 @@ async function join(
   exchange.bodyMemory?.discard();
   exchange.requestId = requestId;
   exchange.replay = true;
-  exchange.record = { limitHeaders: await limitHeaders(inference.accounting, caller, request.model) };
+  exchange.record = { limitHeaders: await limitHeaders(inference.accounting, caller, request.model), notes };
   await deliver(context, exchange, reader);
   await closed;
   generations.end(stop);
@@ -159,7 +169,8 @@ async function deliverStream(
   record: GenerationRecord,
   reader: ResponseReader,
 ): Promise<void> {
-  using out = openEventStream(context, exchange, record);
+  // The frames are shared by all readers, so only a comment can come between them.
+  using out = openEventStream(context, exchange, record, () => KEEP_ALIVE);
   try {
     for (let frames = await reader.next(); frames !== null; frames = await reader.next()) {
       const drained = out.write(frames.toString('utf8'));
