@@ -45,8 +45,8 @@ export const POSITION_CURSOR = /^([0-9]{1,15})\.([A-Za-z0-9_-]{1,64})$/;
 /** Maximum days on a page of hourly usage. Hourly usage has no roll-ups, so every request of these days is read. */
 export const MAX_HOURLY_DAYS = 7;
 
-/** The cursor of usage, in base64url. */
-export const USAGE_CURSOR = /^[A-Za-z0-9_-]{1,4000}$/;
+/** The cursor of usage: a JSON array in base64url. */
+export const USAGE_CURSOR = /^W[A-Za-z0-9_-]{1,4000}$/;
 
 /** Whether text has `min` to `max` characters, counted in code points as in JSON Schema. */
 export function hasLength(text: string, min: number, max: number): boolean {
