@@ -69,6 +69,11 @@ describe('audit log texts', () => {
     ]);
     assert.deepEqual(labels('key.create', { purpose: 'api' }), ['Purpose: api']);
     assert.deepEqual(labels('engine.restart', { replica: 'a/b' }), ['Replica: a/b']);
+    assert.deepEqual(labels('model.update', { prompt: '0.5', input_cache_read: null, contextTokens: 512 }), [
+      'Prompt price: 0.5',
+      'Cached prompt price: Same as the prompt price',
+      'Context length: 512',
+    ]);
   });
 
   test('the label of an action without its subject ends with an ellipsis if a name would follow', () => {

@@ -32,10 +32,10 @@ import {
 } from '../../console/src/pages/playground/settings.ts';
 import { blocksOf } from '../../console/src/pages/playground/fences.ts';
 import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
-import { costOf as serviceCost, usdText } from '../../src/accounts/ledger/cost.ts';
+import { costOf as serviceCost, perMillionText, usdText } from '../../src/accounts/ledger/cost.ts';
 import { picoPerToken } from '../../src/config/model.ts';
 
-const PRICING = { prompt: '0.59', completion: '0.79' };
+const PRICING = { prompt: '0.59', completion: '0.79', input_cache_read: '0.1' };
 
 /** Returns the response after these events. */
 function answerOf(...events: GenerateEvent[]): Answer {
@@ -82,7 +82,8 @@ test('a response collects its events, cost and throughput', () => {
     ],
   );
   assert.equal(ANSWER.requestId, 'req-1');
-  assert.equal(ANSWER.cost, '0.00002835');
+  // One prompt token, 35 cached ones and nine of the completion.
+  assert.equal(ANSWER.cost, '0.0000112');
   // Eight tokens after the first one in 400 ms.
   assert.equal(speedOf(ANSWER), 20);
 });
@@ -111,18 +112,31 @@ test('the cost is exactly the same as the service computes', () => {
   const price = fc.tuple(fc.nat(999_999), fc.nat(999_999)).map(([whole, micros]) => {
     return `${whole}.${String(micros).padStart(6, '0')}`;
   });
+  const tokens = fc.tuple(fc.nat(), fc.nat(), fc.nat());
   fc.assert(
-    fc.property(fc.nat(), fc.nat(), price, price, (promptTokens, completionTokens, prompt, completion) => {
-      const usage = { promptTokens, completionTokens, reasoningTokens: 0, cachedTokens: 0 };
-      const pico = {
-        prompt: picoPerToken(prompt),
-        completion: picoPerToken(completion),
-        inputCacheRead: null,
-      };
-      assert.equal(costOf(usage, { prompt, completion }), usdText(serviceCost(usage, pico)));
-    }),
+    fc.property(
+      tokens,
+      price,
+      price,
+      fc.option(price),
+      ([promptTokens, some, completionTokens], prompt, completion, cached) => {
+        const cachedTokens = some % (promptTokens + 1);
+        const usage = { promptTokens, completionTokens, reasoningTokens: 0, cachedTokens };
+        const pico = {
+          prompt: picoPerToken(prompt),
+          completion: picoPerToken(completion),
+          inputCacheRead: cached === null ? null : Math.min(picoPerToken(cached), picoPerToken(prompt)),
+        };
+        const pricing = {
+          prompt,
+          completion,
+          input_cache_read: pico.inputCacheRead === null ? null : perMillionText(pico.inputCacheRead),
+        };
+        assert.equal(costOf(usage, pricing), usdText(serviceCost(usage, pico)));
+      },
+    ),
   );
-  assert.equal(costOf(USAGE, { prompt: '0', completion: '0' }), '0');
+  assert.equal(costOf(USAGE, { prompt: '0', completion: '0', input_cache_read: null }), '0');
 });
 
 test('input is sent to every model, and each responds in its column', () => {

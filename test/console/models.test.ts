@@ -68,7 +68,7 @@ describe('a second model', WITH_BOTH, () => {
     await page.getByRole('article', { name: DEFAULT_MODEL_ID }).getByText('Ready').waitFor();
     const dialog = await openAdd(page, 'File or URL');
     await dialog.getByLabel('Source').fill(hub.storeUrl('second.gguf'));
-    await dialog.getByLabel('Prompt price').fill('0.50');
+    await dialog.getByLabel('Prompt price', { exact: true }).fill('0.50');
     await dialog.getByLabel('Context length').fill('512');
     await dialog.getByRole('button', { name: 'Add model' }).click();
     const progress = drawer.getByRole('progressbar', { name: 'Downloading' });
@@ -255,9 +255,20 @@ describe('models of a running service', WITH_BROWSER, () => {
     assert.equal(await editing.getByLabel('Context length').inputValue(), '4096');
     await editing.getByLabel('Completion price').fill('1.25');
     await editing.getByLabel('Context length').fill('');
+    await editing.getByLabel('Cached prompt price').fill('0.50');
     await editing.getByRole('button', { name: 'Save' }).click();
+    await editing.getByText(/expected at most `prompt`, the price of other prompt tokens/).waitFor();
+    await editing.getByLabel('Prompt price', { exact: true }).fill('0.75');
+    await editing.getByRole('button', { name: 'Save' }).click();
+    await drawer.getByText('$0.50 per million tokens').waitFor();
     await drawer.getByText('$1.25 per million tokens').waitFor();
     assert.equal(await drawer.getByText('4,096 tokens').count(), 0);
+    await drawer.getByRole('button', { name: 'Edit' }).click();
+    assert.equal(await editing.getByLabel('Cached prompt price').inputValue(), '0.5');
+    await editing.getByLabel('Cached prompt price').fill('');
+    await editing.getByRole('button', { name: 'Save' }).click();
+    await drawer.getByText('$0.50 per million tokens').waitFor({ state: 'detached' });
+    await drawer.getByText('$0.75 per million tokens').waitFor();
   });
 
   test('another model becomes the default, and is listed first', async () => {

@@ -21,7 +21,12 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
   let key: string;
   const ids: string[] = [];
   before(async () => {
-    stage = await openStage(scriptedYaml({ tokens: 12 }, `    pricing: {prompt: '2', completion: '10'}\n`));
+    stage = await openStage(
+      scriptedYaml(
+        { tokens: 12 },
+        `    pricing: {prompt: '2', completion: '10', input_cache_read: '0.25'}\n`,
+      ),
+    );
     ({ page } = stage.operator);
     ({ key } = await newKey(stage.service));
     for (let call = 0; call < 3; call++) ids.push(await sendRequest(`order-${call}`));
@@ -33,7 +38,10 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     const response = await fetch(`${stage.service.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'x-client-request-id': clientRequestId },
-      body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: PROMPT }] }),
+      body: JSON.stringify({
+        model: MODEL,
+        messages: [{ role: 'user', content: `${PROMPT} ${scripted({ cachedTokens: 3 })}` }],
+      }),
     });
     await response.text();
     return response.headers.get('x-request-id') ?? '';
@@ -87,6 +95,18 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     for (const part of ['Prompt', 'Completion', 'Cost', ids[2] ?? '', 'order-2'])
       assert.ok((await receipt.innerText()).includes(part), part);
     assert.match(page.url(), new RegExp(`/requests/${ids[2]}`));
+  });
+
+  test('a receipt shows the cached tokens and their price', async () => {
+    const receipt = page.getByRole('dialog', { name: 'Request' });
+    const lines = receipt.getByRole('table', { name: 'Cost breakdown' }).getByRole('row');
+    const texts = await lines.allInnerTexts();
+    assert.deepEqual(
+      texts.map((line) => line.split('\t')[0]),
+      ['Item', 'Prompt (uncached)', 'Prompt (cached)', 'Completion', 'Total'],
+    );
+    const [, , cached = ''] = texts;
+    assert.match(cached, /\t3\t\$0\.25\t\$0\.00000075$/);
   });
 
   test('a receipt has its own URL, and back navigation leads to the log', async () => {

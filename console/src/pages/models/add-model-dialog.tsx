@@ -142,7 +142,14 @@ interface ModelFormProps {
 }
 
 /** API parameters that have a field. */
-const PARAMS = ['id', 'source', 'pricing.prompt', 'pricing.completion', 'context_tokens'];
+const PARAMS = [
+  'id',
+  'source',
+  'pricing.prompt',
+  'pricing.completion',
+  'pricing.input_cache_read',
+  'context_tokens',
+];
 const SERVER = 'replicas[0].';
 const SERVER_PARAMS = ['url', 'dialect', 'model', 'api_key_env', 'max_in_flight'];
 

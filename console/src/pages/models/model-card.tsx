@@ -115,6 +115,7 @@ function Facts({ model }: { model: Model }) {
         {context === null ? null : whole(context)}
       </Fact>
       <Price label="Prompt" usd={pricing.prompt} />
+      {pricing.input_cache_read !== null && <Price label="Prompt (cached)" usd={pricing.input_cache_read} />}
       <Price label="Completion" usd={pricing.completion} />
       {completion !== null && completion !== context && (
         <Fact label="Max completion" unit="tokens">

@@ -31,6 +31,9 @@ function detailsOf(model: Model) {
       value: context === null && configured === null ? '—' : `${whole(context ?? configured ?? 0)} tokens`,
     },
     { label: 'Prompt price', value: priceText(pricing.prompt) },
+    ...(pricing.input_cache_read === null
+      ? []
+      : [{ label: 'Cached prompt price', value: priceText(pricing.input_cache_read) }]),
     { label: 'Completion price', value: priceText(pricing.completion) },
     ...(model.embedded
       ? [

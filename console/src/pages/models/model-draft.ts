@@ -9,16 +9,20 @@ type NewServer = NonNullable<NewModel['replicas']>[number];
 /** Software of a server. */
 export type Dialect = NewServer['dialect'];
 
+export type PriceName = keyof Model['pricing'];
+
 /** The input of the fields for price and context, as text. */
-export interface OfferDraft {
+export interface OfferDraft extends Record<PriceName, string> {
   /** USD per million tokens. Empty: free. */
   prompt: string;
   completion: string;
+  /** Empty: the same as `prompt`. */
+  input_cache_read: string;
   /** In tokens. Empty: the default. */
   context: string;
 }
 
-export const NEW_OFFER: OfferDraft = { prompt: '', completion: '', context: '' };
+export const NEW_OFFER: OfferDraft = { prompt: '', completion: '', input_cache_read: '', context: '' };
 
 /** Returns the initial input for an existing model. */
 export function offerDraftOf({
@@ -26,7 +30,12 @@ export function offerDraftOf({
   context_tokens: context,
 }: Pick<Model, 'pricing' | 'context_tokens'>): OfferDraft {
   const text = (price: string) => (/[1-9]/.test(price) ? price : '');
-  return { prompt: text(pricing.prompt), completion: text(pricing.completion), context: textOf(context) };
+  return {
+    prompt: text(pricing.prompt),
+    completion: text(pricing.completion),
+    input_cache_read: pricing.input_cache_read ?? '',
+    context: textOf(context),
+  };
 }
 
 /** The input of the fields for a server, as text. */
@@ -50,7 +59,7 @@ export const NEW_SERVER: ServerDraft = {
 };
 
 interface Offer {
-  pricing: { prompt: string; completion: string };
+  pricing: Model['pricing'];
   /** Null: the default. */
   context_tokens: number | null;
 }
@@ -61,14 +70,18 @@ export type Read<Value> = { value: Value; errors: null } | { value: null; errors
 /** Converts the input to an API value, or returns validation errors. The API checks the ranges. */
 export function offerOf(draft: OfferDraft): Read<Offer> {
   const errors: Record<string, string> = {};
-  const price = (name: 'prompt' | 'completion') => {
-    if (draft[name].trim() === '') return '0';
+  const price = (name: PriceName) => {
+    if (draft[name].trim() === '') return null;
     const amount = typedAmount(draft[name]);
     if (amount !== null && /^\d{1,9}(\.\d{1,6})?$/.test(amount)) return amount;
     errors[`pricing.${name}`] = 'Enter an amount in USD with a decimal point, such as 0.15.';
-    return '0';
+    return null;
   };
-  const pricing = { prompt: price('prompt'), completion: price('completion') };
+  const pricing = {
+    prompt: price('prompt') ?? '0',
+    completion: price('completion') ?? '0',
+    input_cache_read: price('input_cache_read'),
+  };
   const context = countOf(draft.context);
   if (context === undefined) errors['context_tokens'] = 'Enter a number of tokens, such as 4096.';
   return Object.keys(errors).length > 0

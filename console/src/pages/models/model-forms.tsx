@@ -15,7 +15,7 @@ interface FormProps<Value> {
 
 type ValueOf<Reader extends (...given: never[]) => Read<unknown>> = NonNullable<ReturnType<Reader>['value']>;
 
-const OFFER_PARAMS = ['pricing.prompt', 'pricing.completion', 'context_tokens'];
+const OFFER_PARAMS = ['pricing.prompt', 'pricing.completion', 'pricing.input_cache_read', 'context_tokens'];
 
 /** The form to change the price and the context length of a model. */
 export function OfferForm({

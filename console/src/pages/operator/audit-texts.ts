@@ -93,6 +93,12 @@ const FIELDS: Readonly<Record<string, string>> = {
   provider: 'Provider',
   purpose: 'Purpose',
   replica: 'Replica',
+  source: 'Source',
+  replicas: 'Replicas',
+  prompt: 'Prompt price',
+  completion: 'Completion price',
+  input_cache_read: 'Cached prompt price',
+  contextTokens: 'Context length',
 };
 
 /** Field labels of actions whose detail is a single value. */
@@ -143,6 +149,8 @@ const NONE: Readonly<Record<string, string>> = {
   expires_at: 'Never',
   models: 'All',
   allowed_models: 'All',
+  input_cache_read: 'Same as the prompt price',
+  contexttokens: 'Default',
 };
 
 const MOMENT = /^\d{4}-\d{2}-\d{2}T[\d:.]+Z$/;

@@ -26,11 +26,12 @@ export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in
 
 /** Returns the state, context length and prices of a model on one line. */
 export function summaryOf(model: Model): string {
-  const { context_length: context, pricing } = model;
+  const { context_length: context } = model;
+  const { prompt, input_cache_read: cached, completion } = model.pricing;
   return [
     stateOf(model),
     ...(context === null ? [] : [`${whole(context)}-token context`]),
-    `${money(pricing.prompt)} in, ${money(pricing.completion)} out per million tokens`,
+    `${money(prompt)} in${cached === null ? '' : `, ${money(cached)} cached`}, ${money(completion)} out per million tokens`,
   ].join(' · ');
 }
 
