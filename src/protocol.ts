@@ -32,6 +32,15 @@ export interface ParseOptions {
   maxChoices: number;
   /** Receives what has no effect. */
   notes: Notes;
+  /** Seals texts for the account of the caller. */
+  sealer: Sealer;
+}
+
+/** Encrypts texts that a caller keeps and sends back. Only the same account can send them back. */
+export interface Sealer {
+  seal(text: string): string;
+  /** Returns null for what was not sealed for this account. */
+  open(sealed: string): string | null;
 }
 
 /** A request that was read, and the writers of its response. */

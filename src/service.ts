@@ -9,6 +9,7 @@ import { openLimiter } from './accounts/limits/open-limiter.ts';
 import { hasOperator } from './accounts/users.ts';
 import { Plans, warnAboutMissingPlans, recordPlans } from './accounts/plans.ts';
 import { RefusalCounts } from './accounts/refusals.ts';
+import { Sealing } from './accounts/sealing.ts';
 import { AccountStore } from './accounts/store.ts';
 import type { Config } from './config/schema.ts';
 import { replicaSecrets, type Secrets } from './config/load.ts';
@@ -137,6 +138,7 @@ export class Service implements AsyncDisposable {
       inference: openInference(accounting, config.file, log),
       keys,
       accounts: new AccountStore(database),
+      sealing: await Sealing.open(secretKeys),
       identity,
       generations,
       idempotency,

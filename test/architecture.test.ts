@@ -9,6 +9,7 @@ const source = join(root, 'src');
 /** The folders that each folder may import. ARCHITECTURE.md has the same table. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   openai: [],
+  responses: ['openai'],
   models: [],
   engine: ['openai', 'models'],
   database: [],
@@ -20,7 +21,17 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   inference: ['routing', 'accounts', 'engine'],
   metrics: [],
   tracing: [],
-  http: ['inference', 'openai', 'accounts', 'identity', 'routing', 'serving', 'metrics', 'tracing'],
+  http: [
+    'inference',
+    'openai',
+    'responses',
+    'accounts',
+    'identity',
+    'routing',
+    'serving',
+    'metrics',
+    'tracing',
+  ],
   commands: [
     'openai',
     'models',

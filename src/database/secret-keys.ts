@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
 import { link, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Secret } from '../secret.ts';
@@ -11,6 +11,7 @@ import { DatabaseError } from './errors.ts';
 
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
+const KEY_BYTES = 32;
 const MAX_KEYS = 20;
 const ENCRYPTED = /^v1:([0-9a-f]{8}):([A-Za-z0-9_-]+)$/;
 
@@ -21,7 +22,9 @@ export interface SecretKeysOptions {
   text: Secret | null;
 }
 
-interface SecretKey {
+/** A key of AES-256-GCM. */
+export interface SecretKey {
+  /** 8 hexadecimal digits. */
   id: string;
   bytes: Buffer;
 }
@@ -71,10 +74,7 @@ export class SecretKeys {
   async encrypt(secret: string, place: string): Promise<string> {
     const [key] = await this.#read();
     if (key === undefined) throw this.#missing();
-    const iv = randomBytes(IV_BYTES);
-    const cipher = createCipheriv('aes-256-gcm', key.bytes, iv).setAAD(Buffer.from(place));
-    const bytes = Buffer.concat([iv, cipher.update(secret, 'utf8'), cipher.final(), cipher.getAuthTag()]);
-    return `v1:${key.id}:${bytes.toString('base64url')}`;
+    return `v1:${key.id}:${encryptWith(key, secret, place).toString('base64url')}`;
   }
 
   /**
@@ -86,19 +86,19 @@ export class SecretKeys {
     if (id === undefined) return stored;
     const key = (await this.#read()).find((known) => known.id === id);
     if (key === undefined) throw this.#missing(id);
-    const bytes = Buffer.from(text, 'base64url');
     try {
-      const decipher = createDecipheriv('aes-256-gcm', key.bytes, bytes.subarray(0, IV_BYTES), {
-        authTagLength: TAG_BYTES,
-      });
-      decipher.setAAD(Buffer.from(place)).setAuthTag(bytes.subarray(-TAG_BYTES));
-      const start = decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES), undefined, 'utf8');
-      return start + decipher.final('utf8');
+      return decryptWith(key, Buffer.from(text, 'base64url'), place);
     } catch (cause) {
       throw new DatabaseError('secret_key', `The encrypted value of ${place} was changed or damaged.`, {
         cause,
       });
     }
+  }
+
+  /** Derives a key for another purpose from each of the keys. The first one is the newest. */
+  async derive(purpose: string): Promise<readonly SecretKey[]> {
+    const keys = await this.#read();
+    return keys.map(({ bytes }) => keyOf(Buffer.from(hkdfSync('sha256', bytes, '', purpose, KEY_BYTES))));
   }
 
   /** Throws a `DatabaseError` `secret_key` if a key with one of these IDs is missing. */
@@ -150,8 +150,25 @@ export class SecretKeys {
   }
 }
 
+/** Encrypts a text. The result is the IV, the ciphertext and the tag, and can only be decrypted for the same place. */
+export function encryptWith(key: SecretKey, text: string, place: string): Buffer {
+  const iv = randomBytes(IV_BYTES);
+  const cipher = createCipheriv('aes-256-gcm', key.bytes, iv).setAAD(Buffer.from(place));
+  return Buffer.concat([iv, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+}
+
+/** Decrypts what `encryptWith` returned. Throws if it was changed, or encrypted for another place. */
+export function decryptWith(key: SecretKey, bytes: Buffer, place: string): string {
+  const decipher = createDecipheriv('aes-256-gcm', key.bytes, bytes.subarray(0, IV_BYTES), {
+    authTagLength: TAG_BYTES,
+  });
+  decipher.setAAD(Buffer.from(place)).setAuthTag(bytes.subarray(-TAG_BYTES));
+  const start = decipher.update(bytes.subarray(IV_BYTES, -TAG_BYTES), undefined, 'utf8');
+  return start + decipher.final('utf8');
+}
+
 function newKey(): SecretKey {
-  return keyOf(randomBytes(32));
+  return keyOf(randomBytes(KEY_BYTES));
 }
 
 function keyOf(bytes: Buffer): SecretKey {

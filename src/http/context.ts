@@ -1,5 +1,6 @@
 import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
 import type { RefusalCounts } from '../accounts/refusals.ts';
+import type { Sealing } from '../accounts/sealing.ts';
 import type { AccountStore } from '../accounts/store.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Identity } from '../identity/identity.ts';
@@ -51,6 +52,7 @@ export interface HttpContext {
   inference: Inference;
   keys: KeyStore;
   accounts: AccountStore;
+  sealing: Sealing;
   identity: Identity;
   generations: RunningGenerations;
   idempotency: IdempotencyStore;

@@ -177,7 +177,11 @@ export function parse(
   const body = exchange.body?.() ?? {};
   // Frees the bytes while the generation runs.
   exchange.body = null;
-  const parsed = exchange.protocol.parse(body, { maxChoices: context.limits.choices, notes });
+  const parsed = exchange.protocol.parse(body, {
+    maxChoices: context.limits.choices,
+    notes,
+    sealer: context.sealing.of(caller.accountId),
+  });
   const { generation } = parsed;
   const model = context.router.model(generation.model, caller.models);
   if (caller.models?.has(model.id) === false) throw modelNotAllowed(model.id);

@@ -1,9 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { CHAT, TEXT } from '../openai/protocols.ts';
 import type { Protocol } from '../protocol.ts';
+import { RESPONSES } from '../responses/protocol.ts';
 
 /** The protocols that callers can use. */
-export const PROTOCOLS: readonly Protocol[] = [CHAT, TEXT];
+export const PROTOCOLS: readonly Protocol[] = [CHAT, TEXT, RESPONSES];
 
 /** By the usual spellings of their paths. */
 const BY_PATH: ReadonlyMap<string, Protocol> = new Map(

@@ -257,6 +257,9 @@ const MAX_HINT = 200;
 
 /** Returns ` Did you mean …?` for a path with a missing, repeated or wrong prefix, or a spelling error; empty if none is near. */
 function hintFor(path: string): string {
+  if (path.startsWith('/v1/responses/')) {
+    return ' Responses are not stored: keep the items of `output`, and send them in `input`.';
+  }
   const candidates = [`/v1${path}`, path.slice(path.lastIndexOf('/v1/'))];
   const right = candidates.find((candidate) => candidate.startsWith('/v1/') && methodsOf(candidate));
   if (right !== undefined && right.length <= MAX_HINT) return ` Did you mean \`${right}\`?`;

@@ -1,4 +1,4 @@
-import { REASONING_EFFORTS, type SamplingNumber } from '../generation.ts';
+import { REASONING_EFFORTS, type GenerationKind, type SamplingNumber } from '../generation.ts';
 import {
   boolean,
   number,
@@ -534,3 +534,9 @@ export const FIELDS: readonly Field[] = [
   ...NOTED,
   ...REFUSALS,
 ];
+
+/** The fields of each request. */
+export const FIELDS_OF: Readonly<Record<GenerationKind, readonly Field[]>> = {
+  chat: FIELDS.filter(({ kinds }) => kinds.includes('chat')),
+  text: FIELDS.filter(({ kinds }) => kinds.includes('text')),
+};

@@ -5,11 +5,15 @@ const MIN_LOGPROB = -9999;
 
 /** Formats `logprobs` of a chat choice, with at most `alternatives` per token. */
 export function chatLogprobs(tokens: readonly TokenLogprob[], alternatives: number): object {
-  const content = tokens.map((token) => ({
+  return { content: tokenLogprobs(tokens, alternatives), refusal: null };
+}
+
+/** Formats the log probabilities of tokens, with at most `alternatives` per token. */
+export function tokenLogprobs(tokens: readonly TokenLogprob[], alternatives: number): readonly object[] {
+  return tokens.map((token) => ({
     ...entry(token),
     top_logprobs: token.top.slice(0, alternatives).map(entry),
   }));
-  return { content, refusal: null };
 }
 
 /**

@@ -32,7 +32,13 @@ export function parseMessages(body: RequestBody): Message[] {
 }
 
 function parseMessage(value: unknown, path: string, budget: JsonBudget, notes: Notes): Message {
-  const message = new RequestBody(asObject(value, path), 'chat', notes, 'messages[].', `${path}.`);
+  const message = new RequestBody(
+    asObject(value, path),
+    fields.FIELDS_OF.chat,
+    notes,
+    'messages[].',
+    `${path}.`,
+  );
   const role = parseRole(message.raw(fields.messageRole), `${path}.role`);
   const content = () => parseContent(message.raw(fields.messageContent), `${path}.content`, notes);
   const toolCalls = parseToolCalls(message.raw(fields.messageToolCalls), `${path}.tool_calls`, budget, notes);
@@ -154,13 +160,14 @@ function parseToolCall(value: unknown, path: string, budget: JsonBudget, notes: 
   };
 }
 
-function parseCallId(value: unknown, path: string): string {
+/** Parses the ID of a call. */
+export function parseCallId(value: unknown, path: string): string {
   if (value === null) throw missing(path);
   return fields.messageToolCallId.read(value, path) ?? '';
 }
 
 /** A model can call a function by a name that functions cannot have, such as `fs.read`. */
-function parseCalledName(value: unknown, path: string): string {
+export function parseCalledName(value: unknown, path: string): string {
   if (value === null) throw missing(path);
   if (typeof value !== 'string') throw wrongType(path, 'a string', value);
   const name = value.toWellFormed();
@@ -174,7 +181,7 @@ function parseCalledName(value: unknown, path: string): string {
  * example because a model's arguments were cut off, and servers and templates need an object. The budget bounds the
  * values of all calls of the request; text beyond it is not parsed.
  */
-function parseArguments(value: unknown, path: string, budget: JsonBudget): string {
+export function parseArguments(value: unknown, path: string, budget: JsonBudget): string {
   if (value === null) throw missing(path);
   if (typeof value !== 'string') throw wrongType(path, 'a string', value);
   // Servers return an empty text for functions without parameters.
@@ -223,12 +230,17 @@ const CALL_ID = /^[\w-]{1,64}$/;
 
 function refusePending(pending: ReadonlySet<string>, caller: number): void {
   if (pending.size === 0) return;
-  const ids = [...pending].slice(0, MAX_IDS).map((id) => (CALL_ID.test(id) ? id : '…'));
-  const others = pending.size > MAX_IDS ? `, and ${pending.size - MAX_IDS} others` : '';
   throw unpaired(
     `messages[${caller}]`,
-    `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ${ids.join(', ')}${others}`,
+    `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ${idList(pending)}`,
   );
+}
+
+/** Lists the IDs of calls in an error message. */
+export function idList(callIds: ReadonlySet<string>): string {
+  const ids = [...callIds].slice(0, MAX_IDS).map((id) => (CALL_ID.test(id) ? id : '…'));
+  const others = callIds.size > MAX_IDS ? `, and ${callIds.size - MAX_IDS} others` : '';
+  return ids.join(', ') + others;
 }
 
 function unpaired(path: string, why: string): ServiceError {

@@ -127,6 +127,20 @@ export function describeText({ maxChoices }: { maxChoices: number }): EndpointDe
 
 /** `name` is the start of the names of the schemas. */
 function completions(operationId: string, summary: string, name: string): Json {
+  return generationOperation(operationId, summary, reference(`${name}Request`), {
+    description: 'The completion; with `stream`, server-sent events that end with `data: [DONE]`.',
+    whole: reference(`${name}Response`),
+    event: eventSchema(reference(`${name}Chunk`)),
+  });
+}
+
+/** Describes the operation of a protocol. */
+export function generationOperation(
+  operationId: string,
+  summary: string,
+  request: Json,
+  response: { description: string; whole: Json; event: Json },
+): Json {
   return {
     operationId,
     summary,
@@ -134,15 +148,15 @@ function completions(operationId: string, summary: string, name: string): Json {
     requestBody: {
       description: bodyBounds('`limits.bodyBytes`'),
       required: true,
-      content: { 'application/json': { schema: reference(`${name}Request`) } },
+      content: { 'application/json': { schema: request } },
     },
     responses: {
       200: {
-        description: 'The completion; with `stream`, server-sent events that end with `data: [DONE]`.',
+        description: response.description,
         headers: { 'x-sluice-idempotent-replay': REPLAY },
         content: {
-          'application/json': { schema: reference(`${name}Response`) },
-          'text/event-stream': { schema: eventSchema(reference(`${name}Chunk`)) },
+          'application/json': { schema: response.whole },
+          'text/event-stream': { schema: response.event },
         },
       },
       ...errorResponses(GENERATION_ERRORS),
@@ -306,7 +320,7 @@ function requestSchema(kind: GenerationKind, maxChoices: number): Json {
 }
 
 /** The schema of the object at `parent`. */
-function objectSchema(fields: readonly Field[], parent: string): Json {
+export function objectSchema(fields: readonly Field[], parent: string): Json {
   const own = fields.filter(
     ({ path }) => path.startsWith(parent) && !path.slice(parent.length).includes('.'),
   );
@@ -335,12 +349,12 @@ function fieldSchema(field: Field, fields: readonly Field[]): Json {
 
 const string = { type: 'string' };
 const integer = { type: 'integer', minimum: 0 };
-const nullable = (schema: object): object => ({ anyOf: [schema, { type: 'null' }] });
-const list = (items: object): object => ({ type: 'array', items });
-const reference = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+export const nullable = (schema: object): object => ({ anyOf: [schema, { type: 'null' }] });
+export const list = (items: object): object => ({ type: 'array', items });
+export const reference = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 
 /** An object with these fields, all required except `optional`. */
-function object(properties: Readonly<Record<string, object>>, ...optional: string[]): object {
+export function object(properties: Readonly<Record<string, object>>, ...optional: string[]): object {
   const required = Object.keys(properties).filter((name) => !optional.includes(name));
   return { type: 'object', required, properties };
 }
@@ -592,7 +606,7 @@ const RESPONSE_SCHEMAS = {
 };
 
 /** An object of the OpenAPI document. */
-type Json = Readonly<Record<string, unknown>>;
+export type Json = Readonly<Record<string, unknown>>;
 
 /** Errors that every endpoint can return. */
 export const HTTP_ERRORS = [

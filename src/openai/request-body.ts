@@ -1,6 +1,4 @@
-import type { GenerationKind } from '../generation.ts';
 import type { Field, ScalarField } from './field.ts';
-import { FIELDS } from './fields.ts';
 import type { Notes } from '../notes.ts';
 import { missing, noteUnknown, unsupported } from './values.ts';
 
@@ -14,10 +12,13 @@ export class RequestBody {
   /** Receives what has no effect. */
   readonly notes: Notes;
 
-  /** `parent` is the path in the table (such as `messages[].`); `path` is the one in the body (`messages[2].`). */
+  /**
+   * `table` has the fields of the request. `parent` is the path in the table (such as `messages[].`); `path` is the one in
+   * the body (`messages[2].`).
+   */
   constructor(
     object: Readonly<Record<string, unknown>>,
-    kind: GenerationKind,
+    table: readonly Field[],
     notes: Notes,
     parent = '',
     path = parent,
@@ -25,7 +26,7 @@ export class RequestBody {
     this.#object = object;
     this.#path = path;
     this.notes = notes;
-    const fields = fieldsOf(parent, kind);
+    const fields = fieldsOf(parent, table);
     noteUnknown(object, fields, notes, path);
     for (const name of Object.keys(object)) {
       const field = fields.get(name);
@@ -66,16 +67,17 @@ function isNeutral(field: Field, value: unknown): boolean {
   return field.neutral.some((neutral) => JSON.stringify(neutral) === JSON.stringify(value));
 }
 
-const cache = new Map<string, ReadonlyMap<string, Field>>();
+const cache = new WeakMap<readonly Field[], Map<string, ReadonlyMap<string, Field>>>();
 
 /** Returns the fields of the object at `parent`, by name. */
-function fieldsOf(parent: string, kind: GenerationKind): ReadonlyMap<string, Field> {
-  const key = `${parent} ${kind}`;
-  let fields = cache.get(key);
+function fieldsOf(parent: string, table: readonly Field[]): ReadonlyMap<string, Field> {
+  let byParent = cache.get(table);
+  if (byParent === undefined) cache.set(table, (byParent = new Map()));
+  let fields = byParent.get(parent);
   if (fields === undefined) {
-    const own = FIELDS.filter((field) => field.path === parent + field.name && field.kinds.includes(kind));
+    const own = table.filter((field) => field.path === parent + field.name);
     fields = new Map(own.map((field) => [field.name, field]));
-    cache.set(key, fields);
+    byParent.set(parent, fields);
   }
   return fields;
 }

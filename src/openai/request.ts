@@ -8,6 +8,7 @@ import type {
   Sampling,
   SamplingNumber,
 } from '../generation.ts';
+import { ServiceError } from '../errors.ts';
 import type { Notes } from '../notes.ts';
 import type { ParseOptions } from '../protocol.ts';
 import * as fields from './fields.ts';
@@ -33,7 +34,7 @@ import { checkJsonSchema } from './json-schema.ts';
 export function parseRequest(
   kind: GenerationKind,
   body: Record<string, unknown>,
-  options: ParseOptions,
+  options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
 ): GenerationRequest {
   switch (kind) {
     case 'chat':
@@ -49,9 +50,10 @@ export function parseRequest(
  */
 export function parseChatRequest(
   object: Readonly<Record<string, unknown>>,
-  options: ParseOptions,
+  options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
 ): ChatRequest {
-  const body = new RequestBody(object, 'chat', options.notes);
+  refuseResponsesBody(object);
+  const body = new RequestBody(object, fields.FIELDS_OF.chat, options.notes);
   const shared = parseGenerationFields(body, 'chat', options);
   const maxTokens = body.read(fields.maxTokens);
   return {
@@ -64,6 +66,14 @@ export function parseChatRequest(
     reasoningEffort: body.read(reasoningEffort),
     templateVariables: parseTemplateVariables(body),
   };
+}
+
+/** Some clients send bodies of the Responses API to this endpoint. */
+function refuseResponsesBody({ messages = null, input = null }: Readonly<Record<string, unknown>>): void {
+  if (messages !== null || input === null) return;
+  const message =
+    '`messages` is required. A body with `input` belongs to the Responses API: send it to `POST /v1/responses`.';
+  throw new ServiceError('missing_required_parameter', message, { param: 'messages' });
 }
 
 function parseLogprobs(body: RequestBody): number | null {
@@ -79,9 +89,9 @@ function parseLogprobs(body: RequestBody): number | null {
  */
 export function parseTextRequest(
   object: Readonly<Record<string, unknown>>,
-  options: ParseOptions,
+  options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
 ): TextRequest {
-  const body = new RequestBody(withoutNeutralBestOf(object), 'text', options.notes);
+  const body = new RequestBody(withoutNeutralBestOf(object), fields.FIELDS_OF.text, options.notes);
   const shared = parseGenerationFields(body, 'text', options);
   const prompts = parsePrompts(body);
   if (prompts.length * shared.choices > options.maxChoices) {
@@ -132,7 +142,7 @@ type GenerationFields = Omit<TextRequest, 'kind' | 'prompts' | 'echo' | 'maxToke
 function parseGenerationFields(
   body: RequestBody,
   kind: GenerationKind,
-  options: ParseOptions,
+  options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
 ): GenerationFields {
   return {
     model: body.read(fields.model) ?? '', // Required: `read` throws if it is absent.
@@ -150,11 +160,11 @@ function parseGenerationFields(
 }
 
 /** Clamps a token limit to the largest number that every engine can represent. */
-function clampTokens(tokens: number | null): number | null {
+export function clampTokens(tokens: number | null): number | null {
   return tokens === null ? null : Math.min(tokens, fields.MAX_INT32);
 }
 
-function parseSampling(body: RequestBody): Sampling {
+export function parseSampling(body: RequestBody): Sampling {
   const entries = Object.entries<ScalarField<number | null>>(fields.SAMPLING_FIELDS);
   const numbers = Object.fromEntries(entries.map(([name, field]) => [name, body.read(field)]));
   const read = numbers as Pick<Sampling, SamplingNumber>; // Each field has the type of its parameter.
@@ -192,7 +202,7 @@ function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
   return biases;
 }
 
-function parseStop(value: unknown): readonly string[] {
+export function parseStop(value: unknown): readonly string[] {
   if (value === null) return [];
   if (typeof value === 'string') return [parseStopSequence(value, 'stop')];
   if (!Array.isArray(value)) throw wrongType('stop', 'a string or an array of strings', value);
@@ -219,7 +229,12 @@ function parseChoices(body: RequestBody, maxChoices: number): number {
 function parseIncludeUsage(body: RequestBody, kind: GenerationKind): boolean | null {
   const value = body.raw(fields.streamOptions);
   if (value === null) return null;
-  const options = new RequestBody(asObject(value, 'stream_options'), kind, body.notes, 'stream_options.');
+  const options = new RequestBody(
+    asObject(value, 'stream_options'),
+    fields.FIELDS_OF[kind],
+    body.notes,
+    'stream_options.',
+  );
   return options.read(fields.includeUsage);
 }
 
@@ -240,7 +255,7 @@ function parseResponseFormat(body: RequestBody, kind: GenerationKind): ResponseF
       return { type };
     case 'json_schema':
       noteUnknown(object, WITH_SCHEMA, body.notes, 'response_format.');
-      return parseJsonSchemaFormat(object['json_schema'] ?? null, body.notes);
+      return parseJsonSchemaFormat(object['json_schema'] ?? null, 'response_format.json_schema', body.notes);
     default:
       throw wrongValue('response_format.type', 'one of text, json_object, json_schema');
   }
@@ -254,11 +269,16 @@ const ONLY_TYPE = new Set(['type']);
 const WITH_SCHEMA = new Set(['type', 'json_schema']);
 const SCHEMA_FIELDS = new Set(['name', 'description', 'schema', 'strict']);
 
-function parseJsonSchemaFormat(value: unknown, notes: Notes): ResponseFormat {
-  const path = 'response_format.json_schema';
+/** Parses the name and the schema of a format. `known`: the fields that the object may have. */
+export function parseJsonSchemaFormat(
+  value: unknown,
+  path: string,
+  notes: Notes,
+  known: ReadonlySet<string> = SCHEMA_FIELDS,
+): ResponseFormat {
   if (value === null) throw missing(path);
   const object = asObject(value, path);
-  noteUnknown(object, SCHEMA_FIELDS, notes, `${path}.`);
+  noteUnknown(object, known, notes, `${path}.`);
   const { name = null, description = null, schema = null, strict = null } = object;
   if (name === null) throw missing(`${path}.name`);
   const checkedName = asString(name, `${path}.name`);

@@ -40,11 +40,7 @@ function parseTools(body: RequestBody): Tool[] {
   if (!Array.isArray(value)) throw wrongType('tools', 'an array', value);
   if (value.length === 0) return [];
   if (value.length > fields.MAX_TOOLS) throw wrongValue('tools', `at most ${fields.MAX_TOOLS} functions`);
-  const text = JSON.stringify(value);
-  if (text.length > fields.MAX_TOOLS_CHARACTERS) {
-    throw wrongValue('tools', `at most ${fields.MAX_TOOLS_CHARACTERS} characters of JSON`);
-  }
-  checkWellFormedJson(text, 'tools');
+  checkToolsText(value, 'tools');
   const names = new Set<string>();
   const tools = value.flatMap((element, index) => {
     const tool = parseTool(element, `tools[${index}]`, body.notes);
@@ -53,8 +49,17 @@ function parseTools(body: RequestBody): Tool[] {
     names.add(tool.name);
     return [tool];
   });
-  checkStrict(tools);
+  checkStrict(tools.map((tool, index) => ({ ...tool, path: `tools[${index}].function.parameters` })));
   return tools;
+}
+
+/** Checks the size of tools and that their text is well-formed. */
+export function checkToolsText(tools: unknown, path: string): void {
+  const text = JSON.stringify(tools);
+  if (text.length > fields.MAX_TOOLS_CHARACTERS) {
+    throw wrongValue(path, `at most ${fields.MAX_TOOLS_CHARACTERS} characters of JSON`);
+  }
+  checkWellFormedJson(text, path);
 }
 
 /** `cache_control` and `name` have no effect. Codex repeats the name of the function. */
@@ -72,6 +77,11 @@ function parseTool(value: unknown, path: string, notes: Notes): Tool | null {
   }
   const object = functionOf(value, path, notes, TOOL_FIELDS);
   noteUnknown(object, FUNCTION_FIELDS, notes, `${at}.`);
+  return parseFunction(object, at);
+}
+
+/** Parses the description of a function at `at`. */
+export function parseFunction(object: JsonObject, at: string): Tool {
   const description = object['description'] ?? null;
   if (description !== null && isLongerThan(asString(description, `${at}.description`), MAX_DESCRIPTION)) {
     throw wrongValue(`${at}.description`, `at most ${MAX_DESCRIPTION} characters long`);
@@ -90,10 +100,11 @@ function parseTool(value: unknown, path: string, notes: Notes): Tool | null {
 const MAX_DESCRIPTION = fields.MAX_TOOL_DESCRIPTION;
 const NO_PARAMETERS = { type: 'object', properties: {} };
 
-function checkStrict(tools: readonly Tool[]): void {
-  const schemas = tools.flatMap(({ strict, parameters: schema }, index) =>
-    strict ? [{ path: `tools[${index}].function.parameters`, schema }] : [],
-  );
+/** Checks the schemas of strict functions. `path`: where the parameters of the function are. */
+export function checkStrict(
+  tools: readonly (Pick<Tool, 'strict' | 'parameters'> & { path: string })[],
+): void {
+  const schemas = tools.flatMap(({ strict, parameters: schema, path }) => (strict ? [{ path, schema }] : []));
   checkStrictSchemas(schemas);
   for (const { path, schema } of schemas) {
     if (schema['type'] !== 'object') throw wrongValue(`${path}.type`, '`object` in strict functions');
@@ -133,7 +144,7 @@ function checkFunctionType(type: unknown, path: string): void {
 const TYPE_NAME = /^[a-z][a-z0-9_]{0,39}$/;
 
 /** Checks the name of a function. */
-function parseFunctionName(value: unknown, path: string): string {
+export function parseFunctionName(value: unknown, path: string): string {
   if (value === null) throw missing(path);
   const name = asString(value, path);
   if (!fields.NAME.test(name)) throw wrongValue(path, '1 to 64 letters, digits, "_" or "-"');

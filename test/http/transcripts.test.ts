@@ -37,6 +37,35 @@ const calls = scripted({
   ],
 });
 const text = (fields: object = {}) => ({ model: MODEL, prompt: hello, ...fields });
+const respond = (input: unknown, fields: object = {}) => ({ model: MODEL, input, ...fields });
+/** A function, a custom tool, and a function of a namespace. */
+const tools = [
+  {
+    type: 'function',
+    name: 'get_time',
+    parameters: { type: 'object', properties: { zone: { type: 'string' } } },
+  },
+  {
+    type: 'custom',
+    name: 'apply_patch',
+    format: { type: 'grammar', syntax: 'lark', definition: 'start: /.+/' },
+  },
+  {
+    type: 'namespace',
+    name: 'weather',
+    tools: [{ type: 'function', name: 'get', parameters: { type: 'object' } }],
+  },
+];
+const toolCalls = scripted({
+  reasoning: 'Three calls.',
+  text: 'One moment.',
+  calls: [
+    { name: 'get_time', arguments: { zone: 'UTC' } },
+    { name: 'apply_patch', arguments: { input: 'line 1\n"é" 🙂' } },
+    { name: 'weather__get', arguments: { city: 'Oslo' } },
+  ],
+});
+const RESPONSES = 'POST /v1/responses';
 const CHAT = 'POST /v1/chat/completions';
 const TEXT = 'POST /v1/completions';
 const usage = (include: boolean) => ({ stream: true, stream_options: { include_usage: include } });
@@ -78,6 +107,41 @@ const cases: Cases = {
   'stream-refused-prompt-too-long': [CHAT, key, chat('x'.repeat(1000), { stream: true })],
   'stream-broken-off': [CHAT, key, chat(scripted({ tokens: 9, errorAfter: 2 }), { stream: true })],
   'text-stream-broken-off': [TEXT, key, text({ prompt: scripted({ tokens: 9, cutAfter: 3 }), stream: true })],
+  response: [RESPONSES, key, respond(hello)],
+  'response-stream': [RESPONSES, key, respond(hello, { stream: true })],
+  'response-calls': [RESPONSES, key, respond(toolCalls, { tools })],
+  'response-calls-stream': [
+    RESPONSES,
+    key,
+    respond(toolCalls, { tools, stream: true, instructions: 'Be brief.', metadata: { a: '1' } }),
+  ],
+  'response-length-stream': [
+    RESPONSES,
+    key,
+    respond(toolCalls, { tools, stream: true, max_output_tokens: 1 }),
+  ],
+  'response-empty-stream': [RESPONSES, key, respond(scripted({ text: '' }), { stream: true })],
+  'response-logprobs-stream': [
+    RESPONSES,
+    key,
+    respond(scripted({ text: 'é' }), {
+      stream: true,
+      include: ['message.output_text.logprobs'],
+      top_logprobs: 1,
+    }),
+  ],
+  'response-broken-off': [RESPONSES, key, respond(scripted({ tokens: 9, errorAfter: 2 }), { stream: true })],
+  'response-broken-off-in-call': [
+    RESPONSES,
+    key,
+    respond(scripted({ calls: [{ name: 'get_time', arguments: { zone: 'UTC' } }], cutAfter: 6 }), {
+      tools,
+      stream: true,
+    }),
+  ],
+  'response-refused': [RESPONSES, key, respond(hello, { previous_response_id: 'resp_1' })],
+  'response-unauthorized': [RESPONSES, {}, respond(hello)],
+  'response-not-stored': ['GET /v1/responses/resp_1', key],
   models: ['GET /v1/models'],
   'models-head': ['HEAD /v1/models'],
   'models-from-a-page': ['GET /v1/models', browser],
@@ -301,7 +365,7 @@ for (const [url, each] of states) {
       if (process.env.SLUICE_WRITE_GOLDEN) writeFileSync(file, seen);
       assert.equal(seen, readFileSync(file, 'utf8'));
       for (const chunk of response.chunks ?? []) {
-        assert.match(chunk, /^(data: |: ).*\n\n$/s, 'a chunk contains whole frames');
+        assert.match(chunk, /^(event: |data: |: ).*\n\n$/s, 'a chunk contains whole frames');
       }
     });
   }

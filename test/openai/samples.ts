@@ -14,7 +14,11 @@ import type {
 } from '../../src/generation.ts';
 
 /** Notes are errors, so that no test ignores one. */
-export const CALLER: ParseOptions = { maxChoices: 128, notes: new Notes(true) };
+export const CALLER: ParseOptions = {
+  maxChoices: 128,
+  notes: new Notes(true),
+  sealer: { seal: (text) => text, open: () => null },
+};
 
 export const CHAT_BODY = { model: 'ns/m', messages: [{ role: 'user', content: 'Hi' }] };
 export const TEXT_BODY = { model: 'ns/m', prompt: 'Once' };

@@ -1,0 +1,297 @@
+import { ServiceError } from '../errors.ts';
+import type { Message, ToolCall } from '../generation.ts';
+import type { Notes } from '../notes.ts';
+import { JsonBudget } from '../openai/json-body.ts';
+import { idList, parseArguments, parseCalledName, parseCallId } from '../openai/messages.ts';
+import type { RequestBody } from '../openai/request-body.ts';
+import {
+  asList,
+  asObject,
+  asString,
+  displayName,
+  jsonObject,
+  missing,
+  noteUnknown,
+  unsupported,
+  wrongType,
+  wrongValue,
+  type JsonObject,
+} from '../openai/values.ts';
+import type { Sealer } from '../protocol.ts';
+import * as fields from './fields.ts';
+import { customArguments, modelName } from './tools.ts';
+
+/** Parses `instructions` and `input`. Throws a 400 with the path of the field. */
+export function parseInput(body: RequestBody, sealer: Sealer): Message[] {
+  const conversation = new Conversation(body.notes, sealer);
+  const instructions = body.raw(fields.instructions);
+  // OpenAI's API repeats the instructions of a response as items, and accepts them so.
+  if (Array.isArray(instructions)) conversation.addAll(instructions, 'instructions');
+  else if (instructions !== null)
+    conversation.addSystem(asString(instructions, 'instructions'), 'instructions');
+  const input = body.raw(fields.input);
+  if (typeof input === 'string') conversation.addUser(asString(input, 'input'));
+  else if (Array.isArray(input)) conversation.addAll(input, 'input');
+  else throw wrongType('input', 'a string or an array of items', input);
+  const messages = conversation.messages();
+  if (messages.length === 0) throw wrongValue('input', 'a string or an array with at least 1 item');
+  return messages;
+}
+
+/** The items of one assistant message, and the results of its calls. */
+interface Turn {
+  role: 'turn';
+  texts: string[];
+  reasoning: string[];
+  calls: ToolCall[];
+  /** By the ID of the call. */
+  results: Map<string, string>;
+}
+
+const MESSAGE_FIELDS = new Set(['type', 'id', 'role', 'content', 'status', 'phase']);
+const REASONING_FIELDS = new Set(['type', 'id', 'summary', 'content', 'encrypted_content', 'status']);
+const CALL_FIELDS = new Set(['type', 'id', 'call_id', 'name', 'namespace', 'arguments', 'status']);
+const CUSTOM_CALL_FIELDS = new Set(['type', 'id', 'call_id', 'name', 'namespace', 'input', 'status']);
+const OUTPUT_FIELDS = new Set(['type', 'id', 'call_id', 'output', 'status', 'name']);
+const PART_FIELDS = new Set(['type', 'text', 'annotations', 'logprobs', 'refusal', 'cache_control']);
+
+/**
+ * Joins items to messages: reasoning, text and calls without another item between them are one assistant message, and
+ * the results of calls follow the message with the calls.
+ */
+class Conversation {
+  readonly #notes: Notes;
+  readonly #sealer: Sealer;
+  readonly #budget = new JsonBudget();
+  /** System messages before all others. Most templates accept only one. */
+  readonly #system: string[] = [];
+  readonly #entries: (Message | Turn)[] = [];
+  /** The turn that the next items of the assistant belong to. */
+  #open: Turn | null = null;
+  /** The turns of calls without a result, by the ID of the call. */
+  readonly #pending = new Map<string, Turn>();
+
+  constructor(notes: Notes, sealer: Sealer) {
+    this.#notes = notes;
+    this.#sealer = sealer;
+  }
+
+  addAll(items: readonly unknown[], path: string): void {
+    items.forEach((item, index) => this.#add(asObject(item, `${path}[${index}]`), `${path}[${index}]`));
+  }
+
+  addUser(content: string): void {
+    this.#open = null;
+    this.#entries.push({ role: 'user', content });
+  }
+
+  /** Templates accept system messages only at the start. Later ones become messages of the user. */
+  addSystem(content: string, path: string): void {
+    if (this.#entries.length === 0) this.#system.push(content);
+    else {
+      this.#notes.add(path, 'sent as a user message (not at the start)');
+      this.addUser(content);
+    }
+  }
+
+  messages(): Message[] {
+    if (this.#pending.size > 0) {
+      const ids = idList(new Set(this.#pending.keys()));
+      throw new ServiceError('invalid_value', `No tool output found for function call ${ids}.`, {
+        param: 'input',
+      });
+    }
+    const system: Message[] =
+      this.#system.length === 0 ? [] : [{ role: 'system', content: this.#system.join('\n\n') }];
+    return [
+      ...system,
+      ...this.#entries.flatMap((entry) => (entry.role === 'turn' ? messagesOf(entry) : [entry])),
+    ];
+  }
+
+  #add(item: JsonObject, path: string): void {
+    const type = item['type'] ?? ('role' in item ? 'message' : null);
+    if (type === null) throw missing(`${path}.type`);
+    if (typeof type !== 'string') throw wrongType(`${path}.type`, 'a string', type);
+    switch (type) {
+      case 'message':
+        this.#addMessage(item, path);
+        break;
+      case 'reasoning':
+        this.#addReasoning(item, path);
+        break;
+      case 'function_call': {
+        noteUnknown(item, CALL_FIELDS, this.#notes, `${path}.`);
+        this.#addCall(
+          item,
+          path,
+          parseArguments(item['arguments'] ?? null, `${path}.arguments`, this.#budget),
+        );
+        break;
+      }
+      case 'custom_tool_call': {
+        noteUnknown(item, CUSTOM_CALL_FIELDS, this.#notes, `${path}.`);
+        const input = item['input'] ?? null;
+        if (input === null) throw missing(`${path}.input`);
+        this.#addCall(item, path, customArguments(asString(input, `${path}.input`)));
+        break;
+      }
+      case 'function_call_output':
+      case 'custom_tool_call_output':
+        this.#addOutput(item, path);
+        break;
+      case 'additional_tools':
+        break;
+      case 'item_reference':
+        throw unsupported(path, 'refers to an item, and items are not stored; send the item');
+      default:
+        this.#notes.add(path, `ignored (${displayName(type)})`);
+    }
+  }
+
+  #addMessage(item: JsonObject, path: string): void {
+    noteUnknown(item, MESSAGE_FIELDS, this.#notes, `${path}.`);
+    const { role = null, content = null } = item;
+    if (role === null) throw missing(`${path}.role`);
+    if (content === null) throw missing(`${path}.content`);
+    const text = this.#text(content, `${path}.content`);
+    switch (role) {
+      case 'user':
+        this.addUser(text);
+        break;
+      case 'system':
+      case 'developer':
+        this.addSystem(text, path);
+        break;
+      case 'assistant':
+        this.#turn().texts.push(text);
+        break;
+      default:
+        if (typeof role !== 'string') throw wrongType(`${path}.role`, 'a string', role);
+        throw wrongValue(`${path}.role`, 'one of user, assistant, system, developer');
+    }
+  }
+
+  #addReasoning(item: JsonObject, path: string): void {
+    noteUnknown(item, REASONING_FIELDS, this.#notes, `${path}.`);
+    const text =
+      this.#sealed(item, path) ?? textsOf(item, 'content', path) ?? textsOf(item, 'summary', path) ?? '';
+    const { reasoning } = this.#turn();
+    if (text !== '') reasoning.push(text);
+  }
+
+  #sealed(item: JsonObject, path: string): string | null {
+    const sealed = item['encrypted_content'] ?? null;
+    if (sealed === null) return null;
+    const at = `${path}.encrypted_content`;
+    const text = this.#sealer.open(asString(sealed, at));
+    if (text !== null) return text;
+    const message = `\`${at}\` was not created by this service for your account, or it was changed. Send the reasoning item as you received it, or leave it out.`;
+    throw new ServiceError('invalid_value', message, { param: at });
+  }
+
+  #addCall(item: JsonObject, path: string, text: string): void {
+    const id = parseCallId(item['call_id'] ?? null, `${path}.call_id`);
+    if (this.#pending.has(id))
+      throw wrongValue(`${path}.call_id`, 'unique among the calls without an output');
+    const namespace = item['namespace'] ?? null;
+    const name = modelName({
+      name: parseCalledName(item['name'] ?? null, `${path}.name`),
+      namespace: namespace === null ? null : parseCalledName(namespace, `${path}.namespace`),
+    });
+    const turn = this.#turn();
+    turn.calls.push({ id, name, arguments: text });
+    this.#pending.set(id, turn);
+  }
+
+  #addOutput(item: JsonObject, path: string): void {
+    noteUnknown(item, OUTPUT_FIELDS, this.#notes, `${path}.`);
+    const id = parseCallId(item['call_id'] ?? null, `${path}.call_id`);
+    const output = item['output'] ?? null;
+    if (output === null) throw missing(`${path}.output`);
+    const turn = this.#pending.get(id);
+    if (turn === undefined) {
+      const message = `No tool call found for function call output with call_id ${idList(new Set([id]))}.`;
+      throw new ServiceError('invalid_value', message, { param: `${path}.call_id` });
+    }
+    turn.results.set(id, this.#text(output, `${path}.output`));
+    this.#pending.delete(id);
+    this.#open = null;
+  }
+
+  /** Returns the assistant message that the next item belongs to. */
+  #turn(): Turn {
+    if (this.#open === null) {
+      this.#open = { role: 'turn', texts: [], reasoning: [], calls: [], results: new Map() };
+      this.#entries.push(this.#open);
+    }
+    return this.#open;
+  }
+
+  #text(value: unknown, path: string): string {
+    if (!Array.isArray(value)) {
+      if (typeof value !== 'string') throw wrongType(path, 'a string or an array of parts', value);
+      return asString(value, path);
+    }
+    return value
+      .map((part, index) => this.#part(asObject(part, `${path}[${index}]`), `${path}[${index}]`))
+      .join('');
+  }
+
+  #part(part: JsonObject, path: string): string {
+    const { type = null } = part;
+    if (type === null) throw missing(`${path}.type`);
+    if (typeof type !== 'string') throw wrongType(`${path}.type`, 'a string', type);
+    const field = PARTS.get(type);
+    if (field === undefined) {
+      const media = MEDIA.find((one) => type.includes(one));
+      throw unsupported(
+        path,
+        media === undefined
+          ? 'must be a part with text'
+          : `is not text; a model cannot read an ${media} here`,
+      );
+    }
+    noteUnknown(part, PART_FIELDS, this.#notes, `${path}.`);
+    const text = part[field] ?? null;
+    if (text === null) throw missing(`${path}.${field}`);
+    return asString(text, `${path}.${field}`);
+  }
+}
+
+/** The fields with the text of a part, by its type. */
+const PARTS: ReadonlyMap<string, string> = new Map([
+  ['input_text', 'text'],
+  ['output_text', 'text'],
+  ['text', 'text'],
+  ['refusal', 'refusal'],
+]);
+
+const MEDIA = ['image', 'audio', 'file'] as const;
+
+/** Returns the texts of the parts in a field of a reasoning item; null: it has none. */
+function textsOf(item: JsonObject, field: string, path: string): string | null {
+  const value = item[field] ?? null;
+  if (value !== null && !Array.isArray(value))
+    throw wrongType(`${path}.${field}`, 'an array of parts', value);
+  const texts = asList(value).map((part, index) => {
+    const at = `${path}.${field}[${index}].text`;
+    const text = jsonObject(part)['text'] ?? null;
+    if (text === null) throw missing(at);
+    return asString(text, at);
+  });
+  return texts.length === 0 ? null : texts.join('\n\n');
+}
+
+function messagesOf({ texts, reasoning, calls, results }: Turn): Message[] {
+  const content = texts.length === 0 && calls.length > 0 ? null : texts.join('\n\n');
+  return [
+    {
+      role: 'assistant',
+      content,
+      reasoning: reasoning.length === 0 ? null : reasoning.join('\n\n'),
+      toolCalls: calls,
+    },
+    ...calls.map(({ id }): Message => ({ role: 'tool', toolCallId: id, content: results.get(id) ?? '' })),
+  ];
+}

@@ -1,0 +1,202 @@
+import { MAX_CALL_ID } from '../openai/fields.ts';
+import { generationOperation, list, nullable, object, objectSchema, reference } from '../openai/openapi.ts';
+import type { EndpointDescription } from '../protocol.ts';
+import { RESPONSES_FIELDS } from './fields.ts';
+
+const string = { type: 'string' };
+const integer = { type: 'integer', minimum: 0 };
+const name = { ...string, minLength: 1, maxLength: MAX_CALL_ID };
+
+/** Describes the endpoint for responses. */
+export function describeResponses(): EndpointDescription {
+  const operation = generationOperation(
+    'createResponse',
+    'Create a response.',
+    reference('ResponsesRequest'),
+    {
+      description:
+        'The response; with `stream`, server-sent events that end with `response.completed`, `response.incomplete` or `response.failed`.',
+      whole: reference('ResponsesResponse'),
+      event: {
+        type: 'object',
+        description: 'One server-sent event. The type is in `event` and in the data.',
+        required: ['event', 'data'],
+        properties: {
+          event: string,
+          data: {
+            ...string,
+            contentMediaType: 'application/json',
+            contentSchema: reference('ResponsesEvent'),
+          },
+        },
+      },
+    },
+  );
+  return { operation, schemas: { ResponsesRequest: objectSchema(RESPONSES_FIELDS, ''), ...SCHEMAS } };
+}
+
+const contents = { anyOf: [string, list(reference('ResponsesInputPart'))] };
+const call = {
+  id: nullable(string),
+  call_id: name,
+  name,
+  namespace: nullable(string),
+  status: nullable(string),
+};
+
+/** An object of the type `type`. Other fields are ignored with a note. */
+function typed(type: string, properties: Readonly<Record<string, object>>, ...optional: string[]): object {
+  return object({ type: { const: type }, ...properties }, ...optional);
+}
+
+const SCHEMAS = {
+  ResponsesInputPart: {
+    anyOf: [
+      object({ type: { enum: ['input_text', 'output_text', 'text'] }, text: string }),
+      typed('refusal', { refusal: string }),
+    ],
+  },
+  ResponsesInputItem: {
+    description: 'Items of other types are ignored with a note.',
+    anyOf: [
+      object(
+        {
+          type: { const: 'message' },
+          role: { enum: ['user', 'assistant', 'system', 'developer'] },
+          content: contents,
+        },
+        'type',
+      ),
+      typed('function_call', { ...call, arguments: string }, 'id', 'namespace', 'status'),
+      typed('function_call_output', { call_id: name, output: contents }),
+      typed('custom_tool_call', { ...call, input: string }, 'id', 'namespace', 'status'),
+      typed('custom_tool_call_output', { call_id: name, output: contents }),
+      typed(
+        'reasoning',
+        {
+          summary: list({ type: 'object' }),
+          content: nullable(list({ type: 'object' })),
+          encrypted_content: nullable({
+            ...string,
+            description: 'Of an earlier response to the same account, unchanged.',
+          }),
+        },
+        'summary',
+        'content',
+        'encrypted_content',
+      ),
+      typed('additional_tools', { tools: list(reference('ResponsesTool')) }),
+      object({ type: string }),
+    ],
+  },
+  ResponsesTool: {
+    description: 'Tools of other types are ignored with a note.',
+    anyOf: [
+      typed(
+        'function',
+        {
+          name,
+          description: nullable(string),
+          parameters: nullable({ type: 'object' }),
+          strict: nullable({ type: 'boolean' }),
+        },
+        'description',
+        'parameters',
+        'strict',
+      ),
+      typed(
+        'custom',
+        { name, description: nullable(string), format: nullable({ type: 'object' }) },
+        'description',
+        'format',
+      ),
+      typed(
+        'namespace',
+        { name, description: nullable(string), tools: list({ type: 'object' }) },
+        'description',
+      ),
+      object({ type: string }),
+    ],
+  },
+  ResponsesToolChoice: {
+    anyOf: [
+      { ...string, enum: ['none', 'auto', 'required'] },
+      object({ type: { enum: ['function', 'custom'] }, name, namespace: nullable(string) }, 'namespace'),
+      typed(
+        'allowed_tools',
+        { mode: { enum: ['auto', 'required'] }, tools: list({ type: 'object' }) },
+        'mode',
+      ),
+    ],
+  },
+  ResponsesTextFormat: {
+    anyOf: [
+      object({ type: { enum: ['text', 'json_object'] } }),
+      typed(
+        'json_schema',
+        {
+          name,
+          description: nullable(string),
+          schema: { description: 'A JSON Schema that uses only supported keywords, as in `ResponseFormat`.' },
+          strict: nullable({ type: 'boolean' }),
+        },
+        'description',
+        'strict',
+      ),
+    ],
+  },
+  ResponsesUsage: object({
+    input_tokens: integer,
+    input_tokens_details: object({ cached_tokens: integer }),
+    output_tokens: integer,
+    output_tokens_details: object({ reasoning_tokens: integer }),
+    total_tokens: integer,
+  }),
+  ResponsesResponse: object({
+    id: string,
+    object: { const: 'response' },
+    created_at: integer,
+    completed_at: nullable(integer),
+    status: { enum: ['in_progress', 'completed', 'incomplete', 'failed'] },
+    error: nullable(object({ code: string, message: string })),
+    incomplete_details: nullable(object({ reason: { enum: ['max_output_tokens', 'content_filter'] } })),
+    model: string,
+    output: list(reference('ResponsesOutputItem')),
+    usage: nullable(reference('ResponsesUsage')),
+  }),
+  ResponsesOutputItem: {
+    anyOf: [
+      typed('message', {
+        id: string,
+        status: string,
+        role: { const: 'assistant' },
+        content: list({ type: 'object' }),
+      }),
+      typed(
+        'reasoning',
+        {
+          id: string,
+          status: string,
+          summary: list({}),
+          content: list({ type: 'object' }),
+          encrypted_content: string,
+        },
+        'encrypted_content',
+      ),
+      typed(
+        'function_call',
+        { id: string, status: string, call_id: string, name: string, namespace: string, arguments: string },
+        'namespace',
+      ),
+      typed(
+        'custom_tool_call',
+        { id: string, status: string, call_id: string, name: string, namespace: string, input: string },
+        'namespace',
+      ),
+    ],
+  },
+  ResponsesEvent: {
+    ...object({ type: string, sequence_number: integer }),
+    description: 'Events have further fields, which depend on their type.',
+  },
+};

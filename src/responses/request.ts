@@ -1,0 +1,162 @@
+import type { ChatRequest } from '../generation.ts';
+import type { ParseOptions } from '../protocol.ts';
+import { RequestBody } from '../openai/request-body.ts';
+import { clampTokens, parseJsonSchemaFormat, parseSampling, parseStop } from '../openai/request.ts';
+import { parseTemplateVariables } from '../openai/tools.ts';
+import {
+  asList,
+  asObject,
+  asString,
+  jsonObject,
+  noteUnknown,
+  unsupported,
+  wrongType,
+  wrongValue,
+  type JsonObject,
+} from '../openai/values.ts';
+import type { ResponseFormat } from '../generation.ts';
+import * as fields from './fields.ts';
+import { parseInput } from './input.ts';
+import { parseTooling, type Tooling } from './tools.ts';
+
+/** A request, and what its response needs besides. */
+export interface ResponsesRequest {
+  generation: ChatRequest;
+  tooling: Tooling;
+  /** Seals the reasoning of the response; null: the caller did not ask for it. */
+  seal: ((text: string) => string) | null;
+  /** The fields of the request that the response repeats. */
+  echo: JsonObject;
+}
+
+/** Parses the body of `POST /v1/responses`. Throws a 400 with the path of the field. */
+export function parseResponsesRequest(
+  object: JsonObject,
+  { notes, sealer }: Pick<ParseOptions, 'notes' | 'sealer'>,
+): ResponsesRequest {
+  refuseStored(object);
+  const table = fields.RESPONSES_FIELDS;
+  const body = new RequestBody(object, table, notes);
+  const nested = (field: typeof fields.text): RequestBody =>
+    new RequestBody(asObject(body.raw(field) ?? {}, field.path), table, notes, `${field.path}.`);
+  const text = nested(fields.text);
+  nested(fields.streamOptions);
+  const included = parseInclude(body);
+  const tooling = parseTooling(body);
+  const { tools, toolChoice, parallelToolCalls } = tooling;
+  const generation: ChatRequest = {
+    kind: 'chat',
+    model: body.read(fields.model) ?? '', // Required: `read` throws if it is absent.
+    messages: parseInput(body, sealer),
+    maxTokens: clampTokens(body.read(fields.maxOutputTokens)),
+    sampling: parseSampling(body),
+    stop: parseStop(body.raw(fields.stop)),
+    choices: 1,
+    logprobs: parseLogprobs(body, included),
+    responseFormat: parseFormat(text),
+    stream: body.read(fields.stream),
+    includeUsage: null,
+    tokenIds: false,
+    continuation: null,
+    cacheScope: null,
+    user: body.read(fields.user),
+    tools,
+    toolChoice,
+    parallelToolCalls,
+    reasoningEffort: nested(fields.reasoning).read(fields.reasoningEffort),
+    templateVariables: parseTemplateVariables(body),
+  };
+  return {
+    generation,
+    tooling,
+    seal: included.has(SEALED) ? (value) => sealer.seal(value) : null,
+    echo: echoOf(object, generation),
+  };
+}
+
+/** Refuses fields that need a stored response or prompt. */
+function refuseStored(object: JsonObject): void {
+  for (const [name, instead] of Object.entries(fields.INSTEAD)) {
+    const value = object[name] ?? null;
+    if (value === null || (name === 'background' && value === false)) continue;
+    throw unsupported(name, `is not supported, because nothing is stored; ${instead}`);
+  }
+}
+
+const SEALED = 'reasoning.encrypted_content';
+const LOGPROBS = 'message.output_text.logprobs';
+
+function parseInclude(body: RequestBody): ReadonlySet<string> {
+  const value = body.raw(fields.include) ?? [];
+  if (!Array.isArray(value)) throw wrongType('include', 'an array of strings', value);
+  const included = value.map((name, index) => asString(name, `include[${index}]`));
+  included.forEach((name, index) => {
+    if (name !== SEALED && name !== LOGPROBS) body.notes.add(`include[${index}]`, 'ignored');
+  });
+  return new Set(included);
+}
+
+function parseLogprobs(body: RequestBody, included: ReadonlySet<string>): number | null {
+  const alternatives = body.read(fields.topLogprobs);
+  if (included.has(LOGPROBS)) return alternatives ?? 0;
+  if (alternatives !== null && alternatives > 0) {
+    body.notes.add('top_logprobs', `ignored (\`include\` does not have ${LOGPROBS})`);
+  }
+  return null;
+}
+
+const ONLY_TYPE = new Set(['type']);
+const SCHEMA_FIELDS = new Set(['type', 'name', 'description', 'schema', 'strict']);
+
+function parseFormat(text: RequestBody): ResponseFormat {
+  const path = fields.textFormat.path;
+  const value = text.raw(fields.textFormat);
+  if (value === null) return { type: 'text' };
+  const object = asObject(value, path);
+  switch (object['type']) {
+    case 'text':
+      noteUnknown(object, ONLY_TYPE, text.notes, `${path}.`);
+      return { type: 'text' };
+    case 'json_object':
+      noteUnknown(object, ONLY_TYPE, text.notes, `${path}.`);
+      return { type: 'json_object' };
+    case 'json_schema':
+      return parseJsonSchemaFormat(object, path, text.notes, SCHEMA_FIELDS);
+    default:
+      throw wrongValue(`${path}.type`, 'one of text, json_object, json_schema');
+  }
+}
+
+function echoOf(object: JsonObject, { sampling, parallelToolCalls, ...request }: ChatRequest): JsonObject {
+  return {
+    instructions: object['instructions'] ?? null,
+    max_output_tokens: object['max_output_tokens'] ?? null,
+    max_tool_calls: null,
+    metadata: jsonObject(object['metadata']),
+    parallel_tool_calls: parallelToolCalls,
+    previous_response_id: null,
+    prompt_cache_key: object['prompt_cache_key'] ?? null,
+    reasoning: { effort: request.reasoningEffort, summary: null },
+    safety_identifier: object['safety_identifier'] ?? null,
+    service_tier: 'default',
+    store: false,
+    temperature: sampling.temperature,
+    text: { format: jsonObject(object['text'])['format'] ?? { type: 'text' }, verbosity: 'medium' },
+    tool_choice: object['tool_choice'] ?? 'auto',
+    tools: asList(object['tools']).map(echoTool),
+    top_logprobs: request.logprobs ?? 0,
+    top_p: sampling.topP,
+    presence_penalty: sampling.presencePenalty,
+    frequency_penalty: sampling.frequencyPenalty,
+    truncation: 'disabled',
+    user: request.user,
+    background: false,
+  };
+}
+
+/** Typed clients expect every field of a function. */
+function echoTool(tool: unknown): unknown {
+  const object = jsonObject(tool);
+  if (object['type'] !== 'function') return tool;
+  return { description: null, parameters: null, strict: false, ...object };
+}

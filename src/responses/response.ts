@@ -1,0 +1,258 @@
+import type { ErrorCode, ServiceError } from '../errors.ts';
+import {
+  isCutOff,
+  type FinishReason,
+  type GenerationEvent,
+  type TokenLogprob,
+  type Usage,
+} from '../generation.ts';
+import type { ResponseStream, WholeResponse } from '../protocol.ts';
+import { CallItem, CustomCallItem, MessageItem, ReasoningItem, type Emit, type Item } from './items.ts';
+import type { ResponsesRequest } from './request.ts';
+
+/** Builds a response that is not a stream. */
+export class ResponseBuilder implements WholeResponse {
+  readonly #writer: ResponseWriter;
+
+  constructor(request: ResponsesRequest, requestId: string) {
+    this.#writer = new ResponseWriter(request, requestId, () => {});
+  }
+
+  add(event: GenerationEvent): void {
+    this.#writer.add(event);
+  }
+
+  body(): string {
+    return JSON.stringify(this.#writer.ended);
+  }
+}
+
+/** Formats the events of a response as server-sent events. Each has a sequence number. */
+export class ResponseEvents implements ResponseStream {
+  /** The last event has the whole response. */
+  readonly end = '';
+  readonly #writer: ResponseWriter;
+  #frames = '';
+  #sequence = 0;
+
+  constructor(request: ResponsesRequest, requestId: string) {
+    this.#writer = new ResponseWriter(request, requestId, (type, fields) => {
+      this.#frames += frame(type, { sequence_number: this.#sequence++, ...fields });
+    });
+  }
+
+  format(event: GenerationEvent): string {
+    this.#writer.add(event);
+    return this.#take();
+  }
+
+  /** Timers of clients, such as Codex, are only reset by events. Clients ignore the type `keepalive`, as OpenAI sends it. */
+  keepAlive(): string {
+    if (!this.#writer.begun) this.#writer.begin();
+    else this.#frames += frame('keepalive', { sequence_number: this.#sequence++ });
+    return this.#take();
+  }
+
+  error(error: ServiceError, usage: Usage): string {
+    this.#writer.fail(error, usage);
+    return this.#take();
+  }
+
+  #take(): string {
+    const frames = this.#frames;
+    this.#frames = '';
+    return frames;
+  }
+}
+
+/** Formats an error that belongs to no event of a response. */
+export function errorFrame(error: ServiceError): string {
+  const { message, param } = error;
+  return frame('error', { sequence_number: 0, code: failureCode(error), message, param });
+}
+
+function frame(type: string, fields: object): string {
+  return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
+}
+
+/** Writes the response to one request: its events, and the response with the items so far. */
+class ResponseWriter {
+  /** The complete response, after the event `end`. */
+  ended: object | null = null;
+  readonly #request: ResponsesRequest;
+  readonly #emit: Emit;
+  readonly #hex: string;
+  readonly #createdAt = Math.floor(Date.now() / 1000);
+  readonly #items: object[] = [];
+  #open: Item | null = null;
+  #begun = false;
+  #reason: FinishReason = 'stop';
+
+  constructor(request: ResponsesRequest, requestId: string, emit: Emit) {
+    this.#request = request;
+    this.#emit = emit;
+    this.#hex = requestId.replaceAll('-', '');
+  }
+
+  get begun(): boolean {
+    return this.#begun;
+  }
+
+  /** Emits the first events, once. */
+  begin(): void {
+    if (this.#begun) return;
+    this.#begun = true;
+    const response = this.#response('in_progress', null);
+    this.#emit('response.created', { response });
+    this.#emit('response.in_progress', { response });
+  }
+
+  add(event: GenerationEvent): void {
+    switch (event.type) {
+      case 'started':
+        this.begin();
+        break;
+      case 'token':
+        this.#addText(event.text, event.logprobs);
+        break;
+      case 'reasoning':
+        if (event.text !== '') this.#reasoning().add(event.text);
+        break;
+      case 'tool-call':
+        this.#startCall(event.id, event.name);
+        break;
+      case 'tool-arguments':
+        if (this.#open instanceof CallItem || this.#open instanceof CustomCallItem)
+          this.#open.add(event.text);
+        break;
+      case 'finish':
+        this.#reason = event.reason;
+        break;
+      case 'end':
+        this.#end(event.usage);
+    }
+  }
+
+  /** Emits the last event of a response that failed. It has the items so far, the last one incomplete. */
+  fail(error: ServiceError, usage: Usage): void {
+    this.begin();
+    const open = this.#open === null ? [] : [this.#open.json('incomplete')];
+    const failed = { error: { code: failureCode(error), message: error.message } };
+    const response = { ...this.#response('failed', usage, open), ...failed };
+    this.#emit('response.failed', { response });
+  }
+
+  #addText(text: string, logprobs: readonly TokenLogprob[] | null): void {
+    const { logprobs: alternatives } = this.#request.generation;
+    const wanted = alternatives === null ? null : logprobs;
+    if (text !== '' || wanted !== null) this.#message().add(text, wanted ?? []);
+  }
+
+  #message(): MessageItem {
+    if (this.#open instanceof MessageItem) return this.#open;
+    return this.#start((emit, index) => {
+      const alternatives = this.#request.generation.logprobs ?? 0;
+      return new MessageItem(emit, this.#id('msg', index), index, alternatives);
+    });
+  }
+
+  #reasoning(): ReasoningItem {
+    if (this.#open instanceof ReasoningItem) return this.#open;
+    return this.#start(
+      (emit, index) => new ReasoningItem(emit, this.#id('rs', index), index, this.#request.seal),
+    );
+  }
+
+  #startCall(callId: string, name: string): void {
+    const identity = this.#request.tooling.identities.get(name) ?? {
+      type: 'function',
+      name,
+      namespace: null,
+    };
+    this.#start<Item>((emit, index) =>
+      identity.type === 'custom'
+        ? new CustomCallItem(emit, this.#id('ctc', index), index, callId, identity)
+        : new CallItem(emit, this.#id('fc', index), index, callId, identity),
+    );
+  }
+
+  /** Ends the open item and begins the next one. */
+  #start<I extends Item>(create: (emit: Emit, index: number) => I): I {
+    this.#close('completed');
+    const index = this.#items.length;
+    const emit: Emit = (type, fields) => {
+      this.#emit(type, { output_index: index, ...fields });
+    };
+    const item = create(emit, index);
+    this.#open = item;
+    item.begin();
+    return item;
+  }
+
+  #close(status: 'completed' | 'incomplete'): void {
+    if (this.#open === null) return;
+    this.#items.push(this.#open.end(status));
+    this.#open = null;
+  }
+
+  #end(usage: Usage): void {
+    // A response without any output is an empty message, as in chats.
+    if (this.#items.length === 0 && this.#open === null) this.#message();
+    const cutOff = isCutOff(this.#reason);
+    this.#close(cutOff ? 'incomplete' : 'completed');
+    const status = cutOff ? 'incomplete' : 'completed';
+    const response = this.#response(status, usage);
+    this.ended = response;
+    this.#emit(`response.${status}`, { response });
+  }
+
+  #id(prefix: string, index: number): string {
+    return `${prefix}_${this.#hex}${index}`;
+  }
+
+  #response(status: string, usage: Usage | null, open: readonly object[] = []): object {
+    return {
+      id: `resp_${this.#hex}`,
+      object: 'response',
+      created_at: this.#createdAt,
+      completed_at: status === 'completed' ? Math.floor(Date.now() / 1000) : null,
+      status,
+      error: null,
+      incomplete_details: status === 'incomplete' ? { reason: incompleteReason(this.#reason) } : null,
+      model: this.#request.generation.model,
+      output: [...this.#items, ...open],
+      ...this.#request.echo,
+      usage: usage === null ? null : usageOf(usage),
+    };
+  }
+}
+
+function incompleteReason(reason: FinishReason): string {
+  return reason === 'content_filter' ? reason : 'max_output_tokens';
+}
+
+function usageOf({ promptTokens, completionTokens, cachedTokens, reasoningTokens }: Usage): object {
+  return {
+    input_tokens: promptTokens,
+    input_tokens_details: { cached_tokens: cachedTokens },
+    output_tokens: completionTokens,
+    output_tokens_details: { reasoning_tokens: reasoningTokens },
+    total_tokens: promptTokens + completionTokens,
+  };
+}
+
+/** The codes of OpenAI's API for errors of a stream. Clients decide by them whether to try again. */
+const FAILURES: Partial<Record<ErrorCode, string>> = {
+  context_length_exceeded: 'context_length_exceeded',
+  insufficient_quota: 'insufficient_quota',
+  requests_per_minute: 'rate_limit_exceeded',
+  tokens_per_minute: 'rate_limit_exceeded',
+  concurrent_requests: 'rate_limit_exceeded',
+  overloaded: 'server_is_overloaded',
+  queue_full: 'server_is_overloaded',
+};
+
+function failureCode({ code, status }: ServiceError): string {
+  if (status >= 500) return FAILURES[code] ?? 'server_error';
+  return FAILURES[code] ?? (status === 400 ? 'invalid_prompt' : code);
+}
