@@ -14,6 +14,7 @@ import { METRICS, type Metric } from '../../src/metrics/table.ts';
 import { ATTRIBUTES, SPANS } from '../../src/tracing/tracer.ts';
 import { FEATURES } from '../../src/features.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
+import { RESPONSES_FIELDS } from '../../src/responses/fields.ts';
 import { readPage, ROOT } from './markdown.ts';
 
 /** Pages of commands that are not in `docs/cli.md`. */
@@ -42,6 +43,7 @@ export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<
     COMMAND_PAGES.find(([command]) => `${name} `.startsWith(`${command} `))?.[1] ?? 'docs/cli.md';
   const pages = new Map<string, ReadonlyMap<string, string>>([
     ['docs/api.md', fieldTables()],
+    ['docs/responses.md', responsesTables()],
     ['docs/management.md', endpointTable()],
     ['docs/ledger.md', new Map([['fields of a row', requestTable()]])],
     ['docs/metrics.md', metricTables()],
@@ -85,6 +87,36 @@ function fieldTables(): Map<string, string> {
         where('refused').map((field) => [`\`${field.path}\``, kinds(field), field.bounds, field.description]),
       ),
     ],
+  ]);
+}
+
+function responsesTables(): Map<string, string> {
+  const where = (use: Field['use']) => RESPONSES_FIELDS.filter((field) => field.use === use);
+  const accepted = ({ neutral }: Field) =>
+    ['null', ...neutral.map((value) => `\`${JSON.stringify(value)}\``)].join(' or ');
+  const withValues = (field: Field) => [`\`${field.path}\``, accepted(field), field.description];
+  /** There is only one kind of request. */
+  const withoutKind = (row: readonly string[]) => row.toSpliced(1, 1);
+  return new Map([
+    [
+      'fields that affect the response',
+      table(
+        withoutKind(HEADINGS),
+        where('generation').map((field) => withoutKind(rowOf(field))),
+      ),
+    ],
+    [
+      'fields without effect',
+      table(
+        ['field', 'why'],
+        where('hint').map((field) => withoutKind(brief(field))),
+      ),
+    ],
+    [
+      'fields that are noted',
+      table(['field', 'values without a note', 'why'], where('noted').map(withValues)),
+    ],
+    ['fields that are refused', table(['field', 'accepted values', 'why'], where('refused').map(withValues))],
   ]);
 }
 
