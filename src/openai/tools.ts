@@ -144,7 +144,7 @@ function checkFunctionType(type: unknown, path: string): void {
 const TYPE_NAME = /^[a-z][a-z0-9_]{0,39}$/;
 
 /** Checks the name of a function. */
-export function parseFunctionName(value: unknown, path: string): string {
+function parseFunctionName(value: unknown, path: string): string {
   if (value === null) throw missing(path);
   const name = asString(value, path);
   if (!fields.NAME.test(name)) throw wrongValue(path, '1 to 64 letters, digits, "_" or "-"');

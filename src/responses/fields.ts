@@ -4,7 +4,7 @@ import * as chat from '../openai/fields.ts';
 
 /** The table of the fields of `POST /v1/responses`, from which parsing, `docs/responses.md` and OpenAPI are derived. */
 
-export const { model, stop, stream, templateVariables, user } = chat;
+export const { model, stop, stream, user } = chat;
 
 export const input = structured(
   'input',
@@ -178,7 +178,7 @@ export const RESPONSES_FIELDS: readonly Field[] = [
   parallelToolCalls,
   include,
   topLogprobs,
-  templateVariables,
+  chat.templateVariables,
   user,
   ...HINTS,
   ...NOTED,
