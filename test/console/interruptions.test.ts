@@ -9,7 +9,7 @@ import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL } from '../harness.ts';
 import { OPERATOR } from '../operator.ts';
 import { holdResponse, WITH_BROWSER } from './browser.ts';
-import { signIn } from './service.ts';
+import { post, signIn } from './service.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 const OTHER = 'test/other';
@@ -24,7 +24,7 @@ describe('interrupted dialogs', WITH_BROWSER, () => {
   before(async () => {
     stage = await openStage(TWO_MODELS);
     ({ page } = stage.operator);
-    for (const name of ['alpha', 'beta']) await newKey(stage.service, name);
+    for (const name of ['alpha', 'beta', 'gamma']) await newKey(stage.service, name);
     await using database = await openDatabase({ home: stage.service.home, url: null });
     const by = { id: 'service', ip: null };
     for (const name of ['Mia', 'Noor'])
@@ -186,6 +186,18 @@ describe('interrupted dialogs', WITH_BROWSER, () => {
     await saved.release();
     await page.getByText('Key alpha renamed updated').waitFor();
     assert.equal(await form.getByLabel('Name').inputValue(), 'beta being edited');
+  });
+
+  test('a change of a key that was revoked in another tab says why it was not saved', async () => {
+    await page.goto('/keys');
+    await openKey('gamma');
+    await page.getByRole('dialog').getByRole('button', { name: 'Edit' }).click();
+    await dialog('Edit gamma').getByLabel('Name').fill('gamma changed');
+    const id = new URL(page.url()).searchParams.get('key');
+    await post(stage.operator.context, stage.service.url, `/api/keys/${id}/revoke`, {});
+    await dialog('Edit gamma').getByRole('button', { name: 'Save' }).click();
+    await dialog('gamma').getByText('Revoked', { exact: true }).first().waitFor();
+    await dialog('gamma').getByText('cannot be changed').waitFor();
   });
 
   test('a reload asks first while a new key is not copied', async () => {

@@ -4,6 +4,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
+import { FormError } from '../../components/form-error.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import type { CurrentAccount } from '../../state/account.ts';
@@ -79,7 +80,11 @@ export default function KeyDialog({ account, id, listed, editing, onEdit, onClos
               }
             />
           ) : (
-            <KeyDetails of={loaded} onEdit={() => onEdit(true)} />
+            <>
+              {/* The form is gone if the key was revoked in the meantime. */}
+              {editing && <FormError error={change.error} />}
+              <KeyDetails of={loaded} onEdit={() => onEdit(true)} />
+            </>
           )
         }
       </Loaded>
