@@ -1,4 +1,5 @@
 import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as delay } from 'node:timers/promises';
 
 /**
  * Takes an exclusive lock on a file, which is created if it does not exist. Returns null if the lock is held by this or
@@ -15,6 +16,25 @@ export function tryLock(path: string): Disposable | null {
     throw error;
   }
   return { [Symbol.dispose]: () => database.close() };
+}
+
+const POLL_MS = 200;
+
+/**
+ * Waits for a lock like that of `tryLock`. Calls `onWait` before each pause. Rejects with the signal's reason when aborted.
+ */
+export async function waitForLock(
+  path: string,
+  signal: AbortSignal,
+  onWait: () => void = () => {},
+): Promise<Disposable> {
+  for (;;) {
+    signal.throwIfAborted();
+    const lock = tryLock(path);
+    if (lock !== null) return lock;
+    onWait();
+    await delay(POLL_MS, undefined, { signal });
+  }
 }
 
 /** Returns whether the lock is held. A concurrent `tryLock` may fail because of this call. */

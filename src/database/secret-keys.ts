@@ -1,6 +1,7 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
 import { link, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { waitForLock } from '../file-lock.ts';
 import { Secret } from '../secret.ts';
 import { DatabaseError } from './errors.ts';
 
@@ -13,6 +14,8 @@ const IV_BYTES = 12;
 const TAG_BYTES = 16;
 const KEY_BYTES = 32;
 const MAX_KEYS = 20;
+/** How long to wait for another process that adds a key, which takes milliseconds. */
+const LOCK_MS = 10_000;
 const ENCRYPTED = /^v1:([0-9a-f]{8}):([A-Za-z0-9_-]+)$/;
 
 export interface SecretKeysOptions {
@@ -63,8 +66,11 @@ export class SecretKeys {
 
   /** Adds a new key before the others of the key file. Existing secrets must then be encrypted again. */
   async addKey(): Promise<void> {
+    const path = secretKeyPath(this.#home);
+    // Of two processes that add a key at the same time, one would lose that of the other.
+    using _lock = await waitForLock(`${path}.lock`, AbortSignal.timeout(LOCK_MS));
     const keys = [newKey(), ...(await this.#read())].slice(0, MAX_KEYS);
-    await this.#write(keys, (partial) => rename(partial, secretKeyPath(this.#home)));
+    await this.#write(keys, (partial) => rename(partial, path));
   }
 
   /**

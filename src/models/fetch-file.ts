@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import { tryLock } from '../file-lock.ts';
+import { waitForLock } from '../file-lock.ts';
 import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
 import { checkDiskSpace, fileSize, syncFolder, type FreeBytes } from './disk.ts';
@@ -48,7 +47,7 @@ export async function fetchFile(target: DownloadTarget, context: FetchContext): 
   const lockPath = context.layout.lockPath(file);
   await createFolder(dirname(file));
   await createFolder(dirname(lockPath));
-  using _lock = await lockFile(
+  using _lock = await waitForLock(
     lockPath,
     context.signal,
     () => void reportOwnerProgress(lockPath, file, context.onProgress),
@@ -327,19 +326,6 @@ async function hubFileSize(target: DownloadTarget, context: FetchContext): Promi
     // The download that follows reports the error.
     if (error instanceof PullError) return null;
     throw error;
-  }
-}
-
-const LOCK_POLL_MS = 200;
-
-/** Waits for the lock of a model file. Calls `onWait` before each pause. Rejects with the signal's reason when aborted. */
-async function lockFile(path: string, signal: AbortSignal, onWait: () => void): Promise<Disposable> {
-  for (;;) {
-    signal.throwIfAborted();
-    const lock = tryLock(path);
-    if (lock !== null) return lock;
-    onWait();
-    await delay(LOCK_POLL_MS, undefined, { signal });
   }
 }
 

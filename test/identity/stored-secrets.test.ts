@@ -58,6 +58,14 @@ test('the key file is created once, only its owner can read it, and damage is re
   });
 });
 
+test('keys that are added at the same time are all kept', async () => {
+  await using folder = await temporaryFolder();
+  const keys = new SecretKeys({ home: folder.path, text: null });
+  await keys.createFile();
+  await Promise.all(Array.from({ length: 8 }, () => keys.addKey()));
+  assert.equal((await readFile(secretKeyPath(folder.path), 'utf8')).trim().split('\n').length, 9);
+});
+
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
     test('a second factor is stored encrypted, and its codes work', async () => {
