@@ -5,6 +5,7 @@ import { databaseOf } from '../config/load.ts';
 import { backupPostgres, backupSqlite } from '../database/backup.ts';
 import { assertNotMoved, openDatabase, sqlitePath } from '../database/database.ts';
 import { restoreDatabase } from '../database/restore.ts';
+import { exitOnSignals, interruptible } from './interruptible.ts';
 import { noteMigrationWait } from './open.ts';
 import { note } from './output.ts';
 import { bar, Terminal } from './progress-bar.ts';
@@ -42,6 +43,7 @@ export function register(program: Command): void {
 async function restore(file: string, { overwrite = false }: { overwrite?: boolean }): Promise<void> {
   const location = databaseOf(process.env);
   await prepareHome(location.home);
+  exitOnSignals();
   await restoreDatabase(resolve(file), { ...location, overwrite });
   note(`Restored ${resolve(file)}.`);
   note(`Keys that were revoked since the backup are valid again: see \`${PROGRAM} keys list\`.`);
@@ -65,39 +67,25 @@ async function migrate(): Promise<void> {
 async function backup(file: string): Promise<void> {
   const { home, url } = databaseOf(process.env);
   const target = resolve(file);
-  const stop = new AbortController();
   // Aborting a backup deletes the incomplete copy.
-  const interrupt = (signal: NodeJS.Signals) => stop.abort(signal);
-  for (const signal of SIGNALS) process.once(signal, interrupt);
-  const progress = progressBar();
-  try {
-    const options = { signal: stop.signal, onProgress: progress.update };
+  await interruptible(async (signal) => {
+    using progress = progressBar();
+    const options = { signal, onProgress: progress.update };
     // Does not migrate the database first: this may be the backup before an upgrade to this version.
     if (url === null) {
       assertNotMoved(home);
       await backupSqlite(sqlitePath(home), target, options);
     } else await backupPostgres(url, target, options);
-  } catch (error) {
-    if (!stop.signal.aborted) throw error;
-    progress.stop();
-    note('Interrupted. No backup was written.');
-    process.exitCode = stop.signal.reason === 'SIGINT' ? 130 : 143;
-    return;
-  } finally {
-    progress.stop();
-    for (const signal of SIGNALS) process.off(signal, interrupt);
-  }
+  }, 'Interrupted. No backup was written.');
   note(`Backup written to ${target}`);
 }
 
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
-
 /** Creates a progress bar that is shown only on a terminal. */
-function progressBar(): { update: (fraction: number) => void; stop: () => void } {
-  if (!process.stderr.isTTY) return { update() {}, stop() {} };
+function progressBar(): Disposable & { update: (fraction: number) => void } {
+  if (!process.stderr.isTTY) return { update() {}, [Symbol.dispose]() {} };
   const terminal = new Terminal(process.stderr);
   return {
     update: (fraction) => terminal.setStatus(`Copying  ${bar(fraction)}  ${Math.floor(100 * fraction)}%`),
-    stop: () => terminal.setStatus(''),
+    [Symbol.dispose]: () => terminal.setStatus(''),
   };
 }

@@ -7,7 +7,8 @@ import { describeSource } from '../models/source.ts';
 import type { LocalModel, ModelStore } from '../models/store.ts';
 import { addModel, listAdded, removeAdded, setLoaded, type AddFlags } from './added-models.ts';
 import { note, print, printJson, printTable } from './output.ts';
-import { download, interruptible, MODEL_NAMES, openBar, openStore } from './download.ts';
+import { download, MODEL_NAMES, openBar, openStore } from './download.ts';
+import { interruptible } from './interruptible.ts';
 import { formatBytes } from './progress-bar.ts';
 import { PROGRAM } from '../program-name.ts';
 

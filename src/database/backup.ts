@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -50,7 +51,8 @@ async function writeBackup(
   write: (partial: string) => Promise<void>,
 ): Promise<void> {
   assertAbsent(file);
-  const partial = `${file}.partial`;
+  // Another backup to the same file may be running, such as that of another instance.
+  const partial = `${file}.${randomBytes(4).toString('hex')}.partial`;
   try {
     await createPrivate(partial);
     await write(partial);
@@ -104,7 +106,7 @@ function assertAbsent(file: string): void {
 
 /** Creates an empty file with mode 0600 for SQLite to fill. */
 async function createPrivate(file: string): Promise<void> {
-  const handle = await open(file, 'w', 0o600);
+  const handle = await open(file, 'wx', 0o600);
   try {
     await handle.chmod(0o600);
   } finally {

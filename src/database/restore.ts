@@ -1,5 +1,5 @@
-import { existsSync } from 'node:fs';
-import { mkdtemp, rename, rm } from 'node:fs/promises';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Secret } from '../secret.ts';
@@ -19,8 +19,12 @@ export interface RestoreOptions {
   overwrite: boolean;
 }
 
+/** Prefix of the folder in the data directory with the copy of a backup. */
+const FOLDER = 'restore-';
+
 /**
- * Replaces the database with a backup, after checking it and migrating a copy of it. Changes nothing if it rejects.
+ * Replaces the database with a backup, after checking it and migrating a copy of it. Changes nothing if it rejects, or if
+ * the process exits before it resolves.
  * Rejects with a `DatabaseError`: `not_a_database` if the backup is damaged or belongs to another program,
  * `newer_schema`, `in_use` if a service uses the database, or `unwritable` if there is a database and `overwrite` is
  * false, or a directory in place of a file.
@@ -38,8 +42,12 @@ export async function restoreDatabase(backup: string, options: RestoreOptions): 
       `There is already a database: ${path}. To replace it, pass --overwrite.`,
     );
   }
+  // The lock proves that no other restore to SQLite is running.
+  if (url === null) deleteFolders(home);
   // In the data directory, so that the copy can be renamed to the database.
-  const folder = await mkdtemp(join(home, 'restore-'));
+  const folder = mkdtempSync(join(home, FOLDER));
+  const clean = () => rmSync(folder, { recursive: true, force: true });
+  process.once('exit', clean);
   try {
     const copy = sqlitePath(folder);
     await backupSqlite(backup, copy);
@@ -48,8 +56,15 @@ export async function restoreDatabase(backup: string, options: RestoreOptions): 
     if (url === null) await replaceFile(copy, path);
     else await (await import('./postgres-restore.ts')).fillPostgres(copy, url, overwrite);
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    process.off('exit', clean);
+    clean();
   }
+}
+
+/** Deletes what killed restores have left. */
+function deleteFolders(home: string): void {
+  for (const name of readdirSync(home))
+    if (name.startsWith(FOLDER)) rmSync(join(home, name), { recursive: true, force: true });
 }
 
 /** Throws a `DatabaseError` if the file is not an intact backup of this or an earlier version. */
@@ -85,7 +100,18 @@ function checkBackup(path: string): void {
 
 /** Replaces a database. Its write-ahead log is deleted first, because SQLite would apply it to the new file. */
 async function replaceFile(copy: string, path: string): Promise<void> {
+  if (existsSync(path)) applyLog(path);
   for (const suffix of ['-wal', '-shm']) await rm(`${path}${suffix}`, { force: true });
   await rename(copy, path);
   await syncPath(dirname(path));
+}
+
+/** Copies the changes of the write-ahead log to the database, which keeps them if it cannot be replaced. */
+function applyLog(path: string): void {
+  try {
+    using database = new DatabaseSync(path);
+    database.exec('pragma wal_checkpoint(truncate)');
+  } catch {
+    // A damaged database has to be replaced too.
+  }
 }

@@ -1,17 +1,21 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import promises from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { createKey } from '../../src/accounts/key-table.ts';
-import { openDatabase, type Database } from '../../src/database/database.ts';
+import { openDatabase, sqlitePath, type Database } from '../../src/database/database.ts';
 import { ensurePartitions, firstIdAt } from '../../src/database/partitions.ts';
 import { ServiceLock } from '../../src/database/service-lock.ts';
 import { restoreDatabase } from '../../src/database/restore.ts';
-import { runCli, temporaryFolder } from '../harness.ts';
-import { testDatabases, type TestLocation } from '../servers.ts';
-import { fault } from './faults.ts';
+import { start } from '../commands/program.ts';
+import { runCli, temporaryFolder, until } from '../harness.ts';
+import { testDatabases, withoutPostgres, type TestLocation } from '../servers.ts';
+import { fault, plain } from './faults.ts';
 
 const TABLES = [
   'accounts',
@@ -51,6 +55,52 @@ for (const from of kinds) {
     });
   }
 }
+
+test('a restore to SQLite that cannot replace the database keeps changes that are only in its write-ahead log', async (t) => {
+  await using backups = await temporaryFolder();
+  const file = join(backups.path, 'sluice.db');
+  const sqlite = kinds.find(({ name }) => name === 'SQLite');
+  assert.ok(sqlite);
+  await using location = await sqlite.location();
+  const path = sqlitePath(location.home);
+  {
+    await using database = await openDatabase(location);
+    assert.equal((await sluice(location, 'database', 'backup', file)).code, 0);
+    await createKey(database, { name: 'in the log' });
+    // As after a power failure.
+    for (const suffix of ['', '-wal']) writeFileSync(`${path}${suffix}.kept`, readFileSync(path + suffix));
+  }
+  for (const suffix of ['', '-wal']) renameSync(`${path}${suffix}.kept`, path + suffix);
+  const { rename } = promises;
+  t.mock.method(promises, 'rename', (from: string, to: string) =>
+    to === path ? Promise.reject(new Error('no space left')) : rename(from, to),
+  );
+  syncBuiltinESMExports();
+  await assert.rejects(restoreDatabase(file, { ...location, overwrite: true }), /no space left/);
+  t.mock.restoreAll();
+  syncBuiltinESMExports();
+  await using database = await openDatabase(location);
+  const rows = await database.kysely.selectFrom('keys').select('name').execute();
+  assert.deepEqual(plain(rows), [{ name: 'in the log' }]);
+});
+
+test('a restore to SQLite deletes the files of one that was killed', async () => {
+  await using backups = await temporaryFolder();
+  const file = join(backups.path, 'sluice.db');
+  const sqlite = kinds.find(({ name }) => name === 'SQLite');
+  assert.ok(sqlite);
+  await using location = await sqlite.location();
+  {
+    await using database = await openDatabase(location);
+    await addRows(database);
+  }
+  assert.equal((await sluice(location, 'database', 'backup', file)).code, 0);
+  const killed = join(location.home, 'restore-abcdef');
+  mkdirSync(killed);
+  writeFileSync(join(killed, 'sluice.db'), 'half of a copy');
+  await restoreDatabase(file, { ...location, overwrite: true });
+  assert.deepEqual(leftovers(location), []);
+});
 
 for (const kind of kinds) {
   describe(kind.name, () => {
@@ -104,10 +154,7 @@ for (const kind of kinds) {
       await assert.rejects(restore(text), fault('not_a_database', unreadable));
       await assert.rejects(restore(join(backups.path, 'none')), fault('unwritable', /does not exist/));
       assert.deepEqual(await contents(database), before);
-      assert.deepEqual(
-        readdirSync(database.home).filter((name) => name.startsWith('restore-')),
-        [],
-      );
+      assert.deepEqual(leftovers(database), []);
     });
 
     test('a restore is refused while a service runs on the database', async () => {
@@ -121,6 +168,44 @@ for (const kind of kinds) {
       await assert.rejects(restoreDatabase(file, { ...database, overwrite: true }), fault('in_use'));
     });
   });
+}
+
+test(
+  'Ctrl-C ends a restore, which changes nothing and leaves no files',
+  { skip: withoutPostgres },
+  async () => {
+    await using backups = await temporaryFolder();
+    const file = join(backups.path, 'sluice.db');
+    const postgres = kinds.find(({ name }) => name === 'PostgreSQL');
+    assert.ok(postgres);
+    await using database = await postgres.open();
+    await addRows(database);
+    const before = await contents(database);
+    assert.equal((await sluice(database, 'database', 'backup', file)).code, 0);
+    const child = await database.kysely.transaction().execute(async (transaction) => {
+      // The restore waits for this lock.
+      await sql`lock table instances in access share mode`.execute(transaction);
+      const restoring = start(['database', 'restore', '--overwrite', file], database.env);
+      const ended = once(restoring, 'close');
+      await until(async () => {
+        const { rows } =
+          await sql`select 1 from pg_locks where not granted and relation = 'instances'::regclass`.execute(
+            transaction,
+          );
+        return rows.length > 0;
+      });
+      assert.equal(leftovers(database).length, 1);
+      restoring.kill('SIGINT');
+      return await ended;
+    });
+    assert.deepEqual(child, [130, null]);
+    assert.deepEqual(leftovers(database), []);
+    assert.deepEqual(await contents(database), before);
+  },
+);
+
+function leftovers({ home }: TestLocation): string[] {
+  return readdirSync(home).filter((name) => name.startsWith('restore-'));
 }
 
 function sluice({ env }: TestLocation, ...args: string[]) {
