@@ -2,7 +2,7 @@ import type { ExpectedUsage, RequestRecord, TortureRequest } from './records.ts'
 import type { LedgerRow } from './ledger.ts';
 
 /** Pico-dollars per token, for the prices in the configuration. Independent of the service's conversion. */
-const PRICE_PICO = { prompt: 150_000n, completion: 600_000n };
+const PRICE_PICO = { prompt: 150_000n, completion: 600_000n, inputCacheRead: 50_000n };
 
 /** Error codes that the faults can cause. */
 const EXPECTED_CODES: ReadonlySet<string> = new Set([
@@ -83,11 +83,14 @@ function* compareRow(row: LedgerRow, { request, requestId }: RequestRecord): Gen
     ['streamed', row.streamed, Number(request.streamed)],
     ['price of the prompt', BigInt(row.price_prompt), PRICE_PICO.prompt],
     ['price of the completion', BigInt(row.price_completion), PRICE_PICO.completion],
+    ['price of cached tokens', BigInt(row.price_input_cache_read ?? -1), PRICE_PICO.inputCacheRead],
   ] as const) {
     if (actual !== expected) yield wrong(`${name} is ${actual}, not ${expected}`);
   }
   const fullCost =
-    BigInt(row.prompt_tokens) * PRICE_PICO.prompt + BigInt(row.completion_tokens) * PRICE_PICO.completion;
+    BigInt(row.prompt_tokens - row.cached_tokens) * PRICE_PICO.prompt +
+    BigInt(row.cached_tokens) * PRICE_PICO.inputCacheRead +
+    BigInt(row.completion_tokens) * PRICE_PICO.completion;
   const cost = row.billed ? fullCost : 0n;
   if (row.cost_pico !== cost) yield wrong(`the cost is ${row.cost_pico}, not ${cost}`);
   if (row.billed && row.state !== 'settled') yield wrong(`the state is ${row.state} but the row is billed`);
@@ -105,6 +108,9 @@ function* compareRow(row: LedgerRow, { request, requestId }: RequestRecord): Gen
     yield wrong(
       `${tokensOf(row)} tokens cost ${row.cost_pico}, but ${row.reserved_tokens} tokens and ${row.reserved_pico} were reserved`,
     );
+  }
+  if (row.cached_tokens > row.prompt_tokens) {
+    yield wrong(`${row.cached_tokens} of ${row.prompt_tokens} prompt tokens are cached`);
   }
   if (row.completion_tokens > request.completionTokens) {
     yield wrong(

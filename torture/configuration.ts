@@ -9,7 +9,7 @@ export const FALSE_USAGE_MODEL = 'torture/false-usage';
 export const REPLICAS = 2;
 
 /** USD per million tokens. */
-const PRICE = { prompt: '0.15', completion: '0.6' } as const;
+const PRICE = { prompt: '0.15', completion: '0.6', input_cache_read: '0.05' } as const;
 
 /** Milliseconds. Short, so that many leases expire in a run. */
 export const LEASE_MS = 2000;
@@ -38,7 +38,7 @@ export function configuration(
   falseUsagePort: number,
   limitedPort: number,
 ): string {
-  const pricing = `{ prompt: "${PRICE.prompt}", completion: "${PRICE.completion}" }`;
+  const pricing = JSON.stringify(PRICE);
   const replicas = replicaPorts.map((port) => `{ url: "http://127.0.0.1:${port}", dialect: sluice }`);
   return `
 models:

@@ -18,7 +18,8 @@ export async function readRows({ kysely }: Database) {
       'usage_source',
       'billed',
     ])
-    .select(['price_prompt', 'price_completion', 'finish_reason', 'error_code', 'http_status', 'delivered'])
+    .select(['price_prompt', 'price_completion', 'price_input_cache_read'])
+    .select(['finish_reason', 'error_code', 'http_status', 'delivered'])
     .select('reserved_tokens')
     .select(sql<string>`cast(cost_pico as text)`.as('cost_pico'))
     .select(sql<string>`cast(reserved_pico as text)`.as('reserved_pico'))

@@ -62,6 +62,7 @@ const ROW: LedgerRow = {
   billed: 1,
   price_prompt: 150_000,
   price_completion: 600_000,
+  price_input_cache_read: 50_000,
   finish_reason: 'stop',
   error_code: null,
   http_status: 200,
@@ -115,6 +116,19 @@ for (const [what, records, rows, kinds] of [
   ],
   ['two rows for one request', [record(COMPLETE)], [ROW, ROW], ['doubled']],
   ['a cost that is not tokens x price', [record(COMPLETE)], [{ ...ROW, cost_pico: 1n }], ['wrong']],
+  ['cached tokens at the price of others', [record(COMPLETE)], [{ ...ROW, cached_tokens: 4 }], ['wrong']],
+  [
+    'cached tokens at their own price',
+    [record(COMPLETE)],
+    [{ ...ROW, cached_tokens: 4, cost_pico: 4_100_000n }],
+    [],
+  ],
+  [
+    'more cached tokens than prompt tokens',
+    [record(COMPLETE)],
+    [{ ...ROW, cached_tokens: 11, cost_pico: 3_400_000n }],
+    ['wrong'],
+  ],
   ['a cost above the reservation', [record(COMPLETE)], [{ ...ROW, reserved_pico: 4_499_999n }], ['wrong']],
   ['more tokens than were reserved', [record(COMPLETE)], [{ ...ROW, reserved_tokens: 14 }], ['wrong']],
   [
