@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { ServiceError } from '../../src/errors.ts';
+import { parseChatRequest } from '../../src/openai/request.ts';
 import { NEUTRAL, NO_TOOLS, STREAMED } from '../generation-requests.ts';
 import { CALLER, chat, refuses } from './samples.ts';
 
@@ -240,4 +242,16 @@ test('errors in response_format have the path of the field', () => {
 test('fields of other servers that the service sets itself are refused', () => {
   for (const field of ['cache_salt', 'return_token_ids'])
     refuses(() => chat({ [field]: 'x' }), 'unsupported_parameter', field);
+});
+
+test('a body of the Responses API is refused with its endpoint', () => {
+  assert.throws(
+    () => parseChatRequest({ model: 'ns/m', input: 'Hi' }, CALLER),
+    (error) => {
+      assert.ok(error instanceof ServiceError);
+      assert.deepEqual([error.code, error.param], ['missing_required_parameter', 'messages']);
+      assert.match(error.message, /`POST \/v1\/responses`/);
+      return true;
+    },
+  );
 });
