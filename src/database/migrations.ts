@@ -19,6 +19,7 @@ import { addAuditIndexes } from './migrations/0015-audit-indexes.ts';
 import { allowAuditRetention } from './migrations/0016-audit-retention.ts';
 import { allowProtocols } from './migrations/0017-protocols.ts';
 import { addCacheReadPrice } from './migrations/0018-cache-read-price.ts';
+import { checkCacheReadPrice } from './migrations/0019-cache-read-price-check.ts';
 import type { Schema } from './schema.ts';
 
 /** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
@@ -37,7 +38,10 @@ export interface MigrationOptions {
 /** The first migration. Only a new database lacks it. */
 export const FIRST_MIGRATION = '0001_keys';
 
-/** Applied in this order. There are no migrations back to an earlier version. */
+/**
+ * Applied in this order. There are no migrations back to an earlier version. A migration that takes long comes before
+ * one that locks more, because locks are held until all are applied.
+ */
 const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   [FIRST_MIGRATION, createKeys],
   ['0002_accounts', createAccounts],
@@ -52,19 +56,23 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0011_client_disconnected', renameClientDisconnected],
   ['0012_users', renameUsers],
   ['0013_key_authors', addKeyAuthors],
-  ['0014_access_revisions', addAccessRevisions],
   ['0015_audit_indexes', addAuditIndexes],
+  ['0014_access_revisions', addAccessRevisions],
   ['0016_audit_retention', allowAuditRetention],
   ['0017_protocols', allowProtocols],
   ['0018_cache_read_price', addCacheReadPrice],
+  ['0019_cache_read_price_check', checkCacheReadPrice],
 ]);
+
+/** Applied after all others have committed, because they read a large table and need a weaker lock than the others. */
+const SEPARATE: ReadonlySet<string> = new Set(['0019_cache_read_price_check']);
 
 /** ID of the advisory lock that instances take to migrate. On PostgreSQL, such a lock applies to one database. */
 const LOCK = 0x51_01_ce;
 
 /**
- * Migrates the tables to the newest version in one transaction. The transaction holds a lock from its first statement,
- * so that processes that start at the same time do not collide. Calls `onMigration` before each migration. Rejects with
+ * Migrates the tables to the newest version in one transaction, and those of `SEPARATE` in another. A transaction holds a
+ * lock from its first statement, so that processes that start at the same time do not collide. Calls `onMigration` before each migration. Rejects with
  * a `DatabaseError` `newer_schema` if the database has unknown migrations; its message refers to the database as
  * `name`.
  */
@@ -75,6 +83,20 @@ export async function migrate(
   onMigration?: (name: string) => void,
 ): Promise<void> {
   if (await isMigrated(database, kind, name)) return;
+  for (const separate of [false, true]) {
+    const names = [...MIGRATIONS.keys()].filter((migration) => SEPARATE.has(migration) === separate);
+    await apply(database, kind, name, names, onMigration);
+  }
+}
+
+/** Applies those of the migrations that are not applied yet, in one transaction. */
+async function apply(
+  database: Kysely<Schema>,
+  kind: DatabaseKind,
+  name: string,
+  migrations: readonly string[],
+  onMigration?: (name: string) => void,
+): Promise<void> {
   await database.transaction().execute(async (transaction) => {
     // On SQLite the transaction takes the lock when it begins.
     if (kind === 'postgres') await sql`select pg_advisory_xact_lock(${sql.lit(LOCK)})`.execute(transaction);
@@ -82,10 +104,10 @@ export async function migrate(
     await sql`create table if not exists migrations (name varchar(255) not null primary key, timestamp varchar(255) not null)`.execute(
       transaction,
     );
-    for (const [migration, apply] of MIGRATIONS) {
+    for (const migration of migrations) {
       if (done.has(migration)) continue;
       onMigration?.(migration);
-      await apply(transaction, kind);
+      await MIGRATIONS.get(migration)?.(transaction, kind);
       await sql`insert into migrations (name, timestamp) values (${migration}, ${new Date().toISOString()})`.execute(
         transaction,
       );

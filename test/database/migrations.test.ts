@@ -417,6 +417,55 @@ describe('a migration on PostgreSQL that waits for a reader', { skip: withoutPos
     assert.deepEqual(waits, [`pg_dump (PostgreSQL process ${readerPid})`]);
   });
 
+  test('does not lock keys and accounts while it builds the indexes of the audit log', async () => {
+    await using owned = new AsyncDisposableStack();
+    const { location, reader, writer } = await lockedMigration(owned);
+    await reader.query('commit');
+    await change(location, BEFORE_ACCESS_REVISIONS);
+    await reader.query('begin; lock table audit in row exclusive mode');
+    const opening = openDatabase(location);
+    let held: unknown[] = [];
+    await until(async () => {
+      const { rows } = await writer.query<{ held: unknown[] }>(
+        `select array (
+           select relation::regclass::text from pg_locks
+           where pid = waiting.pid and relation in ('keys'::regclass, 'accounts'::regclass)) as held
+         from pg_locks as waiting
+         where relation = 'audit'::regclass and mode = 'ShareLock' and not granted`,
+      );
+      held = rows[0]?.held ?? [];
+      return rows.length > 0;
+    });
+    await reader.query('commit');
+    await using _database = await opening;
+    assert.deepEqual(held, []);
+  });
+
+  test('does not lock the ledger while it checks the rows for a constraint', async () => {
+    await using owned = new AsyncDisposableStack();
+    const { location, reader, writer } = await lockedMigration(owned);
+    await reader.query('commit');
+    await change(
+      location,
+      `alter table ledger drop column price_input_cache_read;
+       delete from migrations where name in ('0018_cache_read_price', '0019_cache_read_price_check')`,
+    );
+    let locks: Promise<{ rows: unknown[] }> | undefined;
+    const onMigration = (name: string) => {
+      if (name !== '0019_cache_read_price_check') return;
+      locks = writer.query(
+        `select 1 from pg_locks where relation = 'ledger'::regclass and mode = 'AccessExclusiveLock'`,
+      );
+    };
+    await using database = await openDatabase({ ...location, onMigration });
+    assert.deepEqual((await locks)?.rows, []);
+    const { rows } = await sql`
+      select 1 from pg_constraint where conname = 'ledger_price_input_cache_read_check' and not convalidated`.execute(
+      database.kysely,
+    );
+    assert.deepEqual(rows, []);
+  });
+
   test('ends when it is aborted', async () => {
     await using owned = new AsyncDisposableStack();
     const { location } = await lockedMigration(owned);
@@ -496,11 +545,31 @@ const BEFORE_IDENTITY = `
   delete from settings where name = 'auth_secret';
   delete from migrations where name = '0004_identity'`;
 
+/** Reverts 0014_access_revisions and 0015_audit_indexes on PostgreSQL. */
+const BEFORE_ACCESS_REVISIONS = `
+  ${['accounts', 'keys']
+    .map(
+      (table) => `
+        alter table ${table} drop column access_revision;
+        drop trigger ${table}_access on ${table};
+        drop trigger ${table}_access_delete on ${table};
+        drop trigger ${table}_access_truncate on ${table};`,
+    )
+    .join('')}
+  create trigger accounts_access after insert on accounts execute function raise_access_revision();
+  create trigger keys_access after insert on keys execute function raise_access_revision();
+  drop index keys_usable;
+  delete from settings where name = 'access_reload';
+  ${['actor', 'action', 'subject'].map((column) => `drop index audit_${column};`).join('')}
+  delete from migrations where name in ('0014_access_revisions', '0015_audit_indexes');`;
+
 const OBJECTS = {
   sqlite: "select type || ' ' || name as name from sqlite_master order by 1",
   postgres: `
     select 'table or index ' || relname as name from pg_class where relnamespace = 'public'::regnamespace
     union all select 'trigger ' || tgname from pg_trigger where not tgisinternal
     union all select 'function ' || proname from pg_proc where pronamespace = 'public'::regnamespace
+    union all select 'constraint ' || conname || ' ' || pg_get_constraintdef(oid) from pg_constraint
+      where connamespace = 'public'::regnamespace
     order by 1`,
 };
