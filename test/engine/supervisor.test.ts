@@ -345,7 +345,7 @@ describe('an engine that an operator restarts', { timeout: 300_000 }, () => {
     await test.crash();
     test.supervisor.restart();
     await test.ready();
-    // The restart after the crash was cancelled.
+    // The restart after the crash was canceled.
     test.advance(60_000);
     assert.equal(test.supervisor.starts, 3);
   });

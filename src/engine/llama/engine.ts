@@ -176,7 +176,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
 
   /**
    * Restores the state of the generation that the request continues, if any. Returns whether that generation had
-   * already ended, or the request was cancelled. Throws 400 `invalid_value` for tokens that the response format does not allow.
+   * already ended, or the request was dropped. Throws 400 `invalid_value` for tokens that the response format does not allow.
    */
   async #replay({ continuation }: GenerationRequest, [choice]: readonly JobChoice[]): Promise<boolean> {
     if (continuation === null || choice === undefined) return false;
@@ -184,7 +184,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
     for (const [index, token] of continuation.tokenIds.entries()) {
       if (choice.replay(token, vocabulary) !== null) return true;
       if (index % REPLAYED_AT_ONCE === REPLAYED_AT_ONCE - 1) await nextTurn();
-      if (choice.job.cancelled) return true;
+      if (choice.job.dropped) return true;
     }
     return false;
   }

@@ -32,7 +32,7 @@ export class Job {
   completionTokens = 0;
   reasoningTokens = 0;
   /** Aborted or failed. Its slots are freed before the next step. */
-  cancelled = false;
+  dropped = false;
   /** Whether `started` was emitted. */
   started = false;
   #unfinished: number;
@@ -77,7 +77,7 @@ export class Job {
 
   /** Ends the request with `cause` if it is a `ServiceError`, otherwise with `internal_error`. */
   fail(cause: unknown): void {
-    this.cancelled = true;
+    this.dropped = true;
     const message = 'The engine failed while generating this response.';
     this.outbox.fail(
       cause instanceof ServiceError ? cause : new ServiceError('internal_error', message, { cause }),

@@ -42,7 +42,7 @@ export class Scheduler {
   #admissions = 0;
   /** Token counts since the start. A prompt counts once, when its first choice gets a slot. */
   readonly #tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
-  #hasCancelled = false;
+  #hasDropped = false;
   #stopping = false;
   #wake: (() => void) | null = null;
   #running: Promise<void> | null = null;
@@ -68,8 +68,8 @@ export class Scheduler {
 
   /** Frees the request's slots before the next step. Ignores requests that have ended. */
   cancel(job: Job): void {
-    job.cancelled = true;
-    this.#hasCancelled = true;
+    job.dropped = true;
+    this.#hasDropped = true;
     this.#wake?.();
   }
 
@@ -104,9 +104,9 @@ export class Scheduler {
 
   async #run(): Promise<void> {
     while (!this.#stopping) {
-      this.#removeCancelled();
+      this.#removeDropped();
       await this.#admit();
-      this.#removeCancelled();
+      this.#removeDropped();
       const { batchTokens } = this.#options.context;
       const chunk = hasMorePrompts(this.#slots) ? this.#manyPrompts : this.#fewPrompts;
       const tokens = planBatch(this.#slots, this.#batch, batchTokens, chunk.tokens);
@@ -123,11 +123,11 @@ export class Scheduler {
     this.#wake = null;
   }
 
-  #removeCancelled(): void {
-    if (!this.#hasCancelled) return;
-    this.#hasCancelled = false;
-    this.#queue = this.#queue.filter((choice) => !choice.job.cancelled);
-    for (const slot of this.#slots) if (slot.choice?.job.cancelled) this.#free(slot);
+  #removeDropped(): void {
+    if (!this.#hasDropped) return;
+    this.#hasDropped = false;
+    this.#queue = this.#queue.filter((choice) => !choice.job.dropped);
+    for (const slot of this.#slots) if (slot.choice?.job.dropped) this.#free(slot);
   }
 
   /** Assigns idle slots in queue order. One slot is reserved for each choice that waits for a prefix. */
@@ -201,7 +201,7 @@ export class Scheduler {
     for (const slot of this.#batch) {
       slot.computed += slot.scheduled;
       const { choice } = slot;
-      if (slot.logitIndex < 0 || choice === null || choice.job.cancelled) continue;
+      if (slot.logitIndex < 0 || choice === null || choice.job.dropped) continue;
       if (choice.constrainedBy !== null) constrained.push({ slot, choice });
       else samples.push(this.#sample(slot, choice));
     }
@@ -226,7 +226,7 @@ export class Scheduler {
         job.logprobs === null
           ? null
           : await this.#reader(slot).read(context, slot.logitIndex, token, job.logprobs, vocabulary);
-      if (job.cancelled) return;
+      if (job.dropped) return;
       for (const next of choice.tokensFor(token, vocabulary)) {
         this.#tokens.completionTokens++;
         if (choice.accept(next, logprob, vocabulary) !== null) return this.#free(slot);
@@ -235,7 +235,7 @@ export class Scheduler {
     } catch (error) {
       this.#options.log.error('sampling failed', { error: asError(error) });
       job.fail(error);
-      this.#hasCancelled = true;
+      this.#hasDropped = true;
     }
   }
 
@@ -257,7 +257,7 @@ export class Scheduler {
       this.#options.context.clear(slot.id);
       slot.clear();
     }
-    this.#hasCancelled = true;
+    this.#hasDropped = true;
   }
 }
 

@@ -102,9 +102,9 @@ async function respond(
     body: endpoint.body && parse(endpoint.body, parseJsonBody(bytes, BODY_VALUES)),
   };
   const responseHeaders = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'];
-  const disconnected = new AbortController();
+  const disconnect = new AbortController();
   reply.raw.once('close', () => {
-    disconnected.abort(new ServiceError('request_timeout', 'The client disconnected.'));
+    disconnect.abort(new ServiceError('request_timeout', 'The client disconnected.'));
   });
   const body = await context.accounts.use(async (database) => {
     const { account } = endpoint;
@@ -119,7 +119,7 @@ async function respond(
       limiter,
       context,
       request: { headers: request.headers, ip: request.ip },
-      signal: disconnected.signal,
+      signal: disconnect.signal,
       responseHeaders,
       principal,
       actor: principal?.actor,
