@@ -42,6 +42,8 @@ async function run(source: string): Promise<void> {
   await interruptible(async (signal) => {
     const store = await openStore();
     id = await ensureModel(source, config, store, (name) => download(store, name, signal));
+    // Nothing above notices a signal if the model is downloaded already.
+    signal.throwIfAborted();
   });
   // Several services can share a PostgreSQL database, so with PostgreSQL this command always starts one.
   const running = config.databaseUrl === null ? runningService(config.home) : null;

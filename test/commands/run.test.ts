@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createReadStream } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import { mkdir, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -128,6 +128,19 @@ test('sluice run adds the model to the running service, loads it again, and make
   await until(() => stateOf('local/tiny') !== 'unloaded');
   assert.equal(service.service.router.overview()[0]?.id, 'local/tiny');
   assert.notEqual(stateOf(MODEL), null);
+});
+
+test('Ctrl-C while sluice run adds the model ends it before the service starts', async () => {
+  await using folder = await temporaryFolder();
+  const path = join(folder.path, 'tiny.gguf');
+  await writeFile(path, buildGguf());
+  await using running = spawnRun(path, folder.path);
+  const { child, output, ended } = running;
+  await until(() => existsSync(join(folder.path, 'sluice.db')));
+  child.kill('SIGINT');
+  const [code] = await ended;
+  // A signal that comes later than here stops the service, which exits with 0.
+  assert.ok(code === 130 || code === 0, `${code}: ${output.stderr}`);
 });
 
 test('sluice run refuses unknown models', async () => {
