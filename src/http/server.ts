@@ -1,6 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import proxyAddr from '@fastify/proxy-addr';
 import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -52,6 +52,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
     return503OnClosing: false,
     serverFactory: (serveWithFastify) =>
       openServer(context, (request, response) => {
+        if (trustProxy) cleanForwardedFor(request);
         const protocol = protocolOf(request);
         if (protocol === undefined) serveWithFastify(request, response);
         else void generations.serve(protocol, request, response);
@@ -90,6 +91,21 @@ export function buildServer(context: HttpContext): FastifyInstance {
   registerOpenApi(app, context);
   if (context.consoleEnabled) registerConsole(app);
   return app;
+}
+
+/**
+ * Keeps only the IP addresses of `X-Forwarded-For`: some proxies add the port, with which each connection would count as
+ * another client. Text that is not an address, and what is left of it, is dropped, so that the proxy counts as the client.
+ */
+function cleanForwardedFor({ headers }: IncomingMessage): void {
+  const forwarded = headers['x-forwarded-for'];
+  if (forwarded === undefined) return;
+  const addresses = String(forwarded)
+    .split(',')
+    .map((entry) => entry.trim().replace(/^(?:\[(.*)\]|([\d.]+))(?::\d+)?$/, '$1$2'));
+  headers['x-forwarded-for'] = addresses
+    .slice(addresses.findLastIndex((one) => isIP(one) === 0) + 1)
+    .join(', ');
 }
 
 /** Routes have no JSON schemas: `api/register.ts` checks requests with zod. */
