@@ -14,6 +14,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
       { slug: 'api', title: 'API reference' },
       { slug: 'streams', title: 'Streams' },
       { slug: 'tools', title: 'Tool calls' },
+      { slug: 'responses', title: 'Responses' },
       { slug: 'reasoning', title: 'Reasoning' },
       { slug: 'structured-outputs', title: 'Structured outputs and log probabilities' },
       { slug: 'idempotency', title: 'Idempotent requests' },
