@@ -101,17 +101,17 @@ test('an idle model is not loaded for a count', async () => {
 });
 
 test('the upper bound is returned for a prompt that is too long for the context', async () => {
-  await using engine = await openScripted({ contextTokens: 3 });
+  await using client = await openScripted({ contextTokens: 3 });
   await using other = await counting();
-  const model = modelOf(entryOf(engine), entryOf(other.client));
+  const model = modelOf(entryOf(client), entryOf(other.client));
   assert.deepEqual(await model.countPromptTokens(REQUEST, NEVER_ABORTED), ESTIMATE);
   assert.equal(other.connections, 0);
 });
 
 test('the error of an engine that refuses the prompts is thrown', async () => {
-  await using engine = await openScripted();
+  await using client = await openScripted();
   const invalid = { ...REQUEST, reasoningEffort: 'other' } as never;
-  await assert.rejects(modelOf(entryOf(engine)).countPromptTokens(invalid, NEVER_ABORTED), {
+  await assert.rejects(modelOf(entryOf(client)).countPromptTokens(invalid, NEVER_ABORTED), {
     code: 'invalid_value',
     status: 400,
   });
