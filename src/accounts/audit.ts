@@ -1,11 +1,11 @@
 import { randomUUIDv7 } from 'node:crypto';
-import type { Selectable, Transaction } from 'kysely';
+import { sql, type Selectable, type Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { type Schema, AUDIT_KEEP_FROM } from '../database/schema.ts';
 import { firstIdAt } from '../database/partitions.ts';
 import type { Log } from '../log.ts';
 import { UUID } from './bounds.ts';
-import { invalidCursor, pageLimit, pageOf, type Page, type PageQuery } from './page.ts';
+import { invalidCursor, pageLimit, pageOf, shortened, type Page, type PageQuery } from './page.ts';
 import { steadyNow } from './steady-now.ts';
 
 /** The author of a change. */
@@ -128,7 +128,7 @@ export async function listAudit(
   if (before !== null && !UUID.test(before)) throw invalidCursor();
   let rows = database.reports
     .selectFrom('audit')
-    .selectAll()
+    .select(['id', sql<number>`octet_length(detail)`.as('bytes')])
     .orderBy('id', 'desc')
     .limit(limit + 1);
   if (accountId !== undefined) rows = rows.where('account_id', '=', accountId);
@@ -136,7 +136,16 @@ export async function listAudit(
   if (subject !== undefined) rows = rows.where('subject', '=', subject);
   if (action !== undefined) rows = rows.where('action', '=', action);
   if (before !== null) rows = rows.where('id', '<', before);
-  return pageOf(await rows.execute(), limit, (last) => last.id);
+  const idOf = ({ id }: { id: string }) => id;
+  const { items, nextCursor } = shortened(pageOf(await rows.execute(), limit, idOf), idOf);
+  if (items.length === 0) return { items: [], nextCursor };
+  const found = await database.reports
+    .selectFrom('audit')
+    .selectAll()
+    .where('id', 'in', items.map(idOf))
+    .orderBy('id', 'desc')
+    .execute();
+  return { items: found, nextCursor };
 }
 
 const DAY_MS = 86_400_000;

@@ -6,6 +6,9 @@ export const DEFAULT_PAGE = 50;
 /** Maximum items on a page. */
 export const MAX_PAGE = 1000;
 
+/** A page ends before the row with which its large columns have more bytes, but has at least one row. */
+export const MAX_PAGE_BYTES = 1_000_000;
+
 /** Maximum requests on a page of the request log. */
 export const MAX_REQUESTS_PAGE = 200;
 

@@ -7,7 +7,7 @@ import type { Secret } from '../secret.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import { appendAudit, SERVICE, type Actor } from './audit.ts';
 import { createKeyText, hashKey, isWellFormed, visibleParts } from './key-format.ts';
-import { readPage, type Page, type PageQuery } from './page.ts';
+import { formatCursor, readPage, shortened, type Page, type PageQuery } from './page.ts';
 import { MAX_MODELS, checkedName } from './bounds.ts';
 
 export interface NewKey extends KeyChange {
@@ -117,9 +117,28 @@ export async function listKeyPage(
   { accountId, purpose = 'api' }: { accountId?: string | undefined; purpose?: KeyPurpose | undefined },
   page: PageQuery = {},
 ): Promise<Page<KeyRow>> {
-  const keys = database.kysely.selectFrom('keys').select(KEY_COLUMNS).where('purpose', '=', purpose);
+  const keys = database.kysely
+    .selectFrom('keys')
+    .select(['id', 'created_at'])
+    .select(
+      sql<number>`coalesce(octet_length(limits), 0) + coalesce(octet_length(allowed_models), 0)`.as('bytes'),
+    )
+    .where('purpose', '=', purpose);
   const rows = accountId === undefined ? keys : keys.where('account_id', '=', accountId);
-  return await readPage(rows, page);
+  const { items, nextCursor } = shortened(await readPage(rows, page), formatCursor);
+  if (items.length === 0) return { items: [], nextCursor };
+  const found = await database.kysely
+    .selectFrom('keys')
+    .select(KEY_COLUMNS)
+    .where(
+      'id',
+      'in',
+      items.map(({ id }) => id),
+    )
+    .orderBy('created_at')
+    .orderBy('id')
+    .execute();
+  return { items: found, nextCursor };
 }
 
 /** Returns a key. Rejects with a `ServiceError` `not_found`. */

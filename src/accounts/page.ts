@@ -1,7 +1,7 @@
 import { sql, type SelectQueryBuilder } from 'kysely';
 import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
-import { DEFAULT_PAGE, MAX_PAGE, POSITION_CURSOR } from './bounds.ts';
+import { DEFAULT_PAGE, MAX_PAGE, MAX_PAGE_BYTES, POSITION_CURSOR } from './bounds.ts';
 
 /** Selects a page of a list. */
 export interface PageQuery {
@@ -33,6 +33,16 @@ export function pageOf<T>(rows: readonly T[], limit: number, cursorOf: (last: T)
   const items = rows.slice(0, limit);
   const last = items.at(-1);
   return { items, nextCursor: rows.length > limit && last !== undefined ? cursorOf(last) : null };
+}
+
+/** Shortens a page to `MAX_PAGE_BYTES`. `bytes` is the size of the large columns of a row. */
+export function shortened<T extends { bytes: number }>(
+  page: Page<T>,
+  cursorOf: (last: T) => string,
+): Page<T> {
+  let bytes = 0;
+  const end = page.items.findIndex((item, index) => (bytes += item.bytes) > MAX_PAGE_BYTES && index > 0);
+  return end === -1 ? page : pageOf(page.items, end, cursorOf);
 }
 
 /** A position in a list sorted by creation time and ID. */

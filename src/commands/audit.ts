@@ -1,6 +1,7 @@
 import { InvalidArgumentError, type Command } from 'commander';
-import { listAudit } from '../accounts/audit.ts';
+import { listAudit, type AuditRow } from '../accounts/audit.ts';
 import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/bounds.ts';
+import { everyItem } from '../accounts/page.ts';
 import { auditJson } from '../http/api/json.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { note, printJson, printTable, shortTime } from './output.ts';
@@ -22,10 +23,17 @@ export function register(program: Command): void {
 
 async function list(flags: { account?: string; limit: number; json?: true }): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const { items } = await listAudit(database, { accountId: flags.account }, { limit: flags.limit });
+  const { account, limit } = flags;
+  const items: AuditRow[] = [];
+  // A page of large entries is shorter than `limit`.
+  for await (const entry of everyItem((page) =>
+    listAudit(database, { accountId: account }, { ...page, limit }),
+  )) {
+    items.push(entry);
+    if (items.length === limit) break;
+  }
   if (flags.json) return printJson(items.map(auditJson));
-  if (items.length === 0)
-    return note(flags.account === undefined ? 'No changes yet.' : 'No matching changes.');
+  if (items.length === 0) return note(account === undefined ? 'No changes yet.' : 'No matching changes.');
   printTable(
     ['AT', 'ACTOR', 'IP', 'ACTION', 'SUBJECT', 'DETAIL'],
     items.map(({ at, actor, ip, action, subject, detail }) => [

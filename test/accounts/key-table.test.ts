@@ -15,7 +15,7 @@ import {
 } from '../../src/accounts/key-table.ts';
 import { KeyStore } from '../../src/accounts/keys.ts';
 import { setOperator, createUser, deleteUser, removeMember, setMember } from '../../src/accounts/users.ts';
-import { everyItem } from '../../src/accounts/page.ts';
+import { everyItem, type PageQuery } from '../../src/accounts/page.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SILENT } from '../../src/log.ts';
 import { testDatabases } from '../servers.ts';
@@ -43,6 +43,32 @@ for (const kind of testDatabases()) {
       assert.deepEqual({ ...(await getKey(database, record.id)) }, { ...record });
       const none = await createKey(database, { name: 'a', limits: {} }, by);
       assert.deepEqual([none.record.limits, none.record.allowed_models], [null, null]);
+    });
+
+    test('a page ends after a megabyte of limits or details, and the next one continues', async () => {
+      await using database = await kind.open();
+      const models = Array.from(
+        { length: 100 },
+        (_, index) => `${'n'.repeat(97)}/${'m'.repeat(98)}${100 + index}`,
+      );
+      const limits = { models: Object.fromEntries(models.map((model) => [model, { tokensPerDay: 1 }])) };
+      for (let count = 0; count < 60; count++) {
+        await createKey(database, { name: `key ${count}`, allowedModels: models, limits }, by);
+      }
+      const keys = (page: PageQuery) => listKeyPage(database, {}, page);
+      const entries = (page: PageQuery) => listAudit(database, {}, page);
+      for (const [first, read] of [
+        [await keys({ limit: 1000 }), keys],
+        [await entries({ limit: 1000 }), entries],
+      ] as const) {
+        assert.ok(JSON.stringify(first.items).length < 1_500_000);
+        assert.ok(first.items.length >= 10);
+        const all = await Array.fromAsync(everyItem<{ id: string }>(read));
+        assert.equal(all.length, 60);
+        assert.equal(new Set(all.map(({ id }) => id)).size, 60);
+      }
+      const names = (await Array.fromAsync(everyItem(keys))).map(({ name }) => name);
+      assert.deepEqual(names.toSorted(), Array.from({ length: 60 }, (_, count) => `key ${count}`).toSorted());
     });
 
     test('playground keys are deleted seven days after they expire; other keys are kept', async () => {

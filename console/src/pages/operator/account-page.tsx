@@ -335,7 +335,7 @@ function countsOf(keys: readonly Key[], more: boolean): string {
     .map((status) => ({ status, number: count(status) }))
     .filter(({ status, number }) => status === 'live' || number > 0)
     .map(({ status, number }) => `${whole(number)} ${status === 'live' ? 'active' : status}`);
-  return `${counts.join(', ')}${more ? ' (first 1,000 keys)' : ''}`;
+  return `${counts.join(', ')}${more ? ` (first ${whole(keys.length)} keys)` : ''}`;
 }
 
 function LastUsed({ accountId, keys }: { accountId: string; keys: readonly Key[] }) {
