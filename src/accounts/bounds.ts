@@ -15,6 +15,9 @@ export const MAX_REQUESTS_PAGE = 200;
 /** Maximum characters of the name of an account, key or user. */
 export const MAX_NAME = 100;
 
+/** Maximum accounts that a user can become a member of. All of them are read for each request of a session. */
+export const MAX_MEMBERSHIPS = 1000;
+
 /** Maximum characters of an email address. */
 export const MAX_EMAIL = 254;
 

@@ -5,7 +5,7 @@ import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { getAccount, lockAccount, type AccountRow } from './accounts.ts';
 import { appendAudit, type Actor } from './audit.ts';
-import { EMAIL, hasLength, MAX_EMAIL, checkedName } from './bounds.ts';
+import { EMAIL, hasLength, MAX_EMAIL, MAX_MEMBERSHIPS, checkedName } from './bounds.ts';
 import { revokeOrphanedPlaygroundKeys } from './key-table.ts';
 import {
   readPage,
@@ -117,7 +117,10 @@ interface NewMember {
   mayAdd?: boolean;
 }
 
-/** Sets the role of a user in an account, adding them if necessary. Rejects with `not_found` or `last_owner`. */
+/**
+ * Sets the role of a user in an account, adding them if necessary. Rejects with `not_found`, `last_owner`, or `conflict`
+ * if the user is a member of too many accounts.
+ */
 export async function setMember(
   database: Database,
   { accountId, userId, role, mayAdd = true }: NewMember,
@@ -135,8 +138,31 @@ export async function setMember(
     if (!mayAdd && !(await isMember(transaction, accountId, userId))) throw notInAccount();
     if (user === undefined) throw noSuchUser();
     if (role !== 'owner') await refuseLastOwner(transaction, accountId, userId);
+    await refuseOneAccountTooMany(transaction, accountId, userId);
     const since = await putMember(transaction, { accountId, userId, role }, by);
     return { ...user, account_id: accountId, role, since };
+  });
+}
+
+/**
+ * Rejects with a `ServiceError` `conflict` (param `user_id`) if the user is a member of `MAX_MEMBERSHIPS` accounts and
+ * not of this one.
+ */
+export async function refuseOneAccountTooMany(
+  transaction: Transaction<Schema>,
+  accountId: string,
+  userId: string,
+): Promise<void> {
+  const last = await transaction
+    .selectFrom('memberships')
+    .select('account_id')
+    .where('user_id', '=', userId)
+    .offset(MAX_MEMBERSHIPS - 1)
+    .limit(1)
+    .executeTakeFirst();
+  if (last === undefined || (await isMember(transaction, accountId, userId))) return;
+  throw new ServiceError('conflict', `A user can be a member of at most ${MAX_MEMBERSHIPS} accounts.`, {
+    param: 'user_id',
   });
 }
 

@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
 import { lockAccount } from '../accounts/accounts.ts';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
+import { MAX_MEMBERSHIPS } from '../accounts/bounds.ts';
 import { readPage, type Page, type PageQuery } from '../accounts/page.ts';
-import { checkedEmail } from '../accounts/users.ts';
+import { checkedEmail, refuseOneAccountTooMany } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import type { MemberRole, Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
@@ -129,13 +130,17 @@ export function noSuchInvitation(): ServiceError {
   return new ServiceError('not_found', 'This invitation does not exist.', { param: 'id' });
 }
 
-/** Makes a user a member of the account of an accepted invitation. Owners remain owners. */
+/**
+ * Makes a user a member of the account of an accepted invitation. Owners remain owners. Rejects with `conflict` if the
+ * user is a member of too many accounts.
+ */
 export async function addInvitedMember(
   transaction: Transaction<Schema>,
   { id, account_id: accountId, role }: Pick<InvitationRow, 'id' | 'account_id' | 'role'>,
   userId: string,
   by: Actor,
 ): Promise<void> {
+  await refuseOneAccountTooMany(transaction, accountId, userId);
   await transaction
     .insertInto('memberships')
     .values({ account_id: accountId, user_id: userId, role, created_at: Date.now() })
@@ -154,7 +159,7 @@ export async function addInvitedMember(
   });
 }
 
-/** Accepts all invitations to the verified address of a user, and returns whether there were any. */
+/** Accepts the invitations to the verified address of a new user, and returns whether there were any. */
 export async function acceptAllInvitations(
   transaction: Transaction<Schema>,
   user: { id: string; email: string },
@@ -166,6 +171,6 @@ export async function acceptAllInvitations(
     .where('expires_at', '>', Date.now())
     .returning(['id', 'account_id', 'role'])
     .execute();
-  for (const row of rows) await addInvitedMember(transaction, row, user.id, by);
+  for (const row of rows.slice(0, MAX_MEMBERSHIPS)) await addInvitedMember(transaction, row, user.id, by);
   return rows.length > 0;
 }

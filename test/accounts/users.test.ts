@@ -4,6 +4,7 @@ import { createAccount } from '../../src/accounts/accounts.ts';
 import { listAudit, type Actor } from '../../src/accounts/audit.ts';
 import { everyItem } from '../../src/accounts/page.ts';
 import {
+  accountsOf,
   createUser,
   deleteUser,
   listMembers,
@@ -13,6 +14,7 @@ import {
 } from '../../src/accounts/users.ts';
 import type { Database } from '../../src/database/database.ts';
 import { testDatabases } from '../servers.ts';
+import { addToAccounts } from './memberships.ts';
 import { refused } from './refused.ts';
 
 const by: Actor = { id: 'key:key_1', ip: null };
@@ -44,6 +46,23 @@ for (const kind of testDatabases()) {
         (await listUsers(database, { cursor: nextCursor })).items.map(({ name }) => name),
         ['Max'],
       );
+    });
+
+    test('a user is a member of at most 1,000 accounts', async () => {
+      await using database = await kind.open();
+      const { id: userId } = await createUser(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
+      await addToAccounts(database, userId, 999);
+      const [last, other] = [
+        await createAccount(database, { name: 'last' }, by),
+        await createAccount(database, { name: 'other' }, by),
+      ];
+      await setMember(database, { accountId: last.id, userId, role: 'member' }, by);
+      await assert.rejects(
+        setMember(database, { accountId: other.id, userId, role: 'member' }, by),
+        refused('conflict', 'user_id'),
+      );
+      await setMember(database, { accountId: last.id, userId, role: 'owner' }, by);
+      assert.equal((await accountsOf(database, userId)).length, 1000);
     });
 
     test('a user has one role in an account; the role can be changed and removed', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { addToAccounts } from '../accounts/memberships.ts';
 import { runCli } from '../harness.ts';
 import { testDatabases } from '../servers.ts';
 import { startIdentityFixture, tokenOf, type Browser, type IdentityFixture } from './fixture.ts';
@@ -100,6 +101,22 @@ for (const kind of testDatabases()) {
         .set({ expires_at: Date.now() - 1 } as never) // The type does not allow this column to be updated.
         .execute();
       assert.equal((await browser.call('getInvitation', { body: { token: second } })).code, 'invalid_link');
+    });
+
+    test('an invitation to one account too many is refused, and stays', async () => {
+      const token = await invite(operator, 'many@example.com');
+      const body = { token, name: 'Many', password: PASSWORD };
+      const browser = fixture.browser();
+      await browser.ok('acceptInvitation', { body });
+      const { user } = await browser.ok('getSession');
+      await addToAccounts(fixture.database, user?.id ?? '', 999);
+      const other = (await operator.ok('createAccount', { body: { name: 'Other' } })).id;
+      const values = { account_id: other, email: 'many@example.com', role: 'member' };
+      const { link } = await operator.ok('createInvitation', { body: values });
+      const refused = await browser.call('acceptInvitation', { body: { token: tokenOf(link) } });
+      assert.equal(refused.code, 'conflict');
+      const { data } = await operator.ok('listInvitations', { query: { account_id: other } });
+      assert.equal(data.length, 1);
     });
 
     test('of concurrent invitations of the same address, one stays', async () => {

@@ -72,7 +72,7 @@ export const invitationOperations = operations({
       }),
     ),
     response: component('Acceptance', z.object({ account_id: z.string() })),
-    errors: ['invalid_link', 'sign_in_required', 'too_many_attempts'],
+    errors: ['invalid_link', 'sign_in_required', 'conflict', 'too_many_attempts'],
   },
   withdrawInvitation: {
     route: 'DELETE /api/invitations/{id}',

@@ -87,7 +87,7 @@ export const userOperations = operations({
     access: 'owner',
     body: component('MemberRole', z.strictObject({ role })),
     response: member,
-    errors: ['not_found', 'last_owner'],
+    errors: ['not_found', 'last_owner', 'conflict'],
   },
   removeMember: {
     route: 'DELETE /api/accounts/{id}/members/{user_id}',
