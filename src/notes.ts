@@ -33,8 +33,13 @@ export class Notes {
       const message = `\`${path}\` would be ${what}, and the request is strict.`;
       throw new ServiceError('unsupported_parameter', message, { param: path });
     }
-    if (this.#list.length < MAX_NOTES) this.#list.push({ path, what });
-    else this.#more++;
+    if (this.isFull) this.#more++;
+    else this.#list.push({ path, what });
+  }
+
+  /** Whether further notes are only counted. */
+  get isFull(): boolean {
+    return this.#list.length === MAX_NOTES;
   }
 
   get list(): readonly Note[] {

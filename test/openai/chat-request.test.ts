@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { Notes } from '../../src/notes.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { parseChatRequest } from '../../src/openai/request.ts';
 import { NEUTRAL, NO_TOOLS, STREAMED } from '../generation-requests.ts';
@@ -186,6 +187,18 @@ test('a misspelled field is refused with the nearest known name, at any depth, a
   ] as const) {
     assert.throws(() => chat(body), { code: 'unsupported_parameter', message });
   }
+});
+
+test('misspelled fields are looked for only until the notes are full, because 25,000 would take seconds', () => {
+  const unknown = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, id) => [`x-${id}`, 1]));
+  const read = (count: number): number => {
+    const notes = new Notes();
+    chat({ ...unknown(count), max_token: 5 }, { ...CALLER, notes });
+    return notes.count;
+  };
+  refuses(() => read(63), 'unsupported_parameter', 'max_token');
+  assert.equal(read(64), 65);
 });
 
 test('top_logprobs requires logprobs', () => {
