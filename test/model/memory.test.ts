@@ -14,7 +14,7 @@ const skip =
   process.platform === 'linux' ? file === undefined && 'SLUICE_TEST_MODEL is not set' : 'reads /proc';
 
 test(
-  'the process of the default model takes less than 400 MB with the default settings',
+  'with the default settings, the process of the default model takes less than 600 MB, and its cache and buffers less than 200 MB',
   { skip },
   async () => {
     await using folder = await temporaryFolder();
@@ -33,7 +33,20 @@ test(
     assert.equal(supervisor.state.state, 'ready');
     const memory = await readFile(`/proc/${supervisor.pid}/smaps_rollup`, 'utf8');
     const residentBytes = Number(/^Rss: +(\d+) kB/m.exec(memory)?.[1]) * 1024;
-    assert(residentBytes < 400e6, `${residentBytes} bytes`);
+    // Some CPUs need a copy of the weights in their own layout, and some systems use large pages: 360 to 490 MB.
+    assert(residentBytes < 600e6, memory);
+    const options: LlamaOptions = {
+      file: file!,
+      slots: null,
+      contextTokens: null,
+      threads: null,
+      gpuLayers: 0,
+    };
+    const { model, context } = await loadModel(options, { onProgress() {}, log: SILENT });
+    const { allocatedBytes } = context;
+    await context.dispose();
+    await model.dispose();
+    assert(allocatedBytes < 200e6, `${allocatedBytes} bytes`);
   },
 );
 

@@ -60,7 +60,7 @@ const SIZES = [
   [1, 512],
 ] as const;
 
-/** Maximum size of the KV cache in relation to the weights. It keeps the process of the default model below 400 MB. */
+/** Maximum size of the KV cache in relation to the weights. It keeps the process of the default model at about 400 MB. */
 const MAX_KV_SHARE = 1.5;
 
 /**
