@@ -8,9 +8,9 @@ import {
   emptyAnswer,
   emptyText,
   speedOf,
+  costOf,
   type Answer,
 } from '../../console/src/pages/playground/answer.ts';
-import { costOf } from '../../console/src/pages/playground/cost.ts';
 import {
   added,
   changed,

@@ -4,17 +4,15 @@ import { changed, EMPTY_DRAFT, type Draft } from '../../console/src/pages/playgr
 import {
   CHOICES,
   NUMBERS,
-  TEXT_TOP_LOGPROBS,
-  type Mode,
-} from '../../console/src/pages/playground/parameters.ts';
-import { requestOf, sentRequest } from '../../console/src/pages/playground/request.ts';
-import {
+  TOP_LOGPROBS,
   validationErrors,
   MAX_TEXT_LENGTH,
   MAX_BIASES,
   MAX_STOPS,
+  type Mode,
   type Settings,
 } from '../../console/src/pages/playground/settings.ts';
+import { requestOf, sentRequest } from '../../console/src/pages/playground/request.ts';
 import { Notes } from '../../src/notes.ts';
 import { parseChatRequest, parseTextRequest } from '../../src/openai/request.ts';
 import type { Field } from '../../src/openai/field.ts';
@@ -202,10 +200,12 @@ test('invalid settings are reported for their field', () => {
 });
 
 test('bounds and defaults match the API', () => {
-  for (const { name, min, max, aboveMin, whole, fallback, modes } of NUMBERS) {
-    // The console only accepts seeds that are exact in JavaScript.
-    if (name === 'seed') continue;
-    for (const mode of modes) {
+  for (const mode of ['chat', 'text'] as const) {
+    for (const { name, min, max, aboveMin, whole, fallback } of NUMBERS) {
+      // The console only accepts seeds that are exact in JavaScript.
+      if (name === 'seed') continue;
+      // Text completions have `logprobs` instead, checked below.
+      if (name === 'top_logprobs' && mode === 'text') continue;
       const field: Field | undefined = FIELDS.find(
         ({ path, kinds }) => path === name && kinds.includes(mode),
       );
@@ -219,7 +219,7 @@ test('bounds and defaults match the API', () => {
   }
   assert.equal(CHOICES.max, FIELDS.find(({ path }) => path === 'n')?.schema.maximum);
   const textLogprobs = FIELDS.find(({ path, kinds }) => path === 'logprobs' && kinds.includes('text'));
-  assert.equal(TEXT_TOP_LOGPROBS.max, textLogprobs?.schema.maximum);
+  assert.equal(TOP_LOGPROBS.text.max, textLogprobs?.schema.maximum);
   assert.deepEqual(
     [MAX_STOPS, MAX_TEXT_LENGTH, MAX_BIASES],
     [MAX_STOP_SEQUENCES, MAX_STOP_LENGTH, MAX_BIASED_TOKENS],

@@ -3,8 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { GenerateEvent } from '../../console/src/api/generate.ts';
-import { afterEvent, emptyAnswer } from '../../console/src/pages/playground/answer.ts';
-import { formatArguments, isCompleteCall } from '../../console/src/pages/playground/arguments.ts';
+import {
+  afterEvent,
+  emptyAnswer,
+  formatArguments,
+  isCompleteCall,
+} from '../../console/src/pages/playground/answer.ts';
 import {
   added,
   changed,
@@ -23,8 +27,8 @@ import {
   variablesError,
 } from '../../console/src/pages/playground/settings.ts';
 import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
-import { TOOL_PRESETS } from '../../console/src/pages/playground/tool-presets.ts';
 import {
+  TOOL_PRESETS,
   MAX_DESCRIPTION_LENGTH,
   MAX_TOOLS,
   MAX_TOOLS_LENGTH,

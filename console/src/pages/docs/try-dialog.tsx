@@ -6,6 +6,7 @@ import { Dialog } from '../../components/dialog.tsx';
 import { Field, TextArea, TextField } from '../../components/field.tsx';
 import { Select } from '../../components/select.tsx';
 import { Notice } from '../../components/states.tsx';
+import { readJson } from '../../format/json.ts';
 import { JSON_SYNTAX, literal } from '../../snippets/literal.ts';
 import { addressOf, exampleBody } from './example.ts';
 import { MethodBadge } from './method-badge.tsx';
@@ -36,7 +37,8 @@ export default function TryDialog({ entry, schemas, model, accountId, onClose }:
   const { response, running, send, stop } = useTry();
   const path = addressOf(entry, given);
   const missing = /\{(\w+)\}/.exec(path)?.[1];
-  const wrong = body === null ? null : jsonError(body);
+  const read = body === null ? null : readJson(body);
+  const wrong = read !== null && 'error' in read ? read.error : null;
   const inference = entry.path.startsWith('/v1/');
   const run = () => send({ method: entry.method, path, body, inference, accountId });
   return (
@@ -169,13 +171,4 @@ function firstValues(entry: Entry, model: string, accountId: string | null): Rec
     ...(accountId !== null && { account_id: accountId }),
     ...(entry.id === 'getModel' && { namespace, name }),
   };
-}
-
-function jsonError(text: string): string | null {
-  try {
-    JSON.parse(text);
-    return null;
-  } catch (error) {
-    return error instanceof Error ? `Invalid JSON: ${error.message}.` : 'Invalid JSON.';
-  }
 }

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { playgroundKey } from '../../api/playground-key.ts';
 import { rawCall } from '../../api/raw-call.ts';
+import { indented } from '../../format/json.ts';
 
 /** A request to send. */
 interface TryCall {
@@ -65,18 +66,9 @@ async function follow(call: TryCall, signal: AbortSignal, show: (result: TryResu
       show(result);
       if (result.text.length > MAX_TEXT) throw new RangeError('The response is too long to show in full.');
     }
-    show({ ...result, text: pretty(result.text) });
+    show({ ...result, text: indented(result.text) });
   } catch (error) {
     const fault = signal.aborted ? 'Stopped.' : error instanceof Error ? error.message : String(error);
     show({ ...result, fault });
-  }
-}
-
-/** Formats JSON; returns other text unchanged. */
-function pretty(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
   }
 }

@@ -1,6 +1,6 @@
 import type { ApiError } from '../../api/client.ts';
 import type { GenerateEvent, TokenLogprob, Usage } from '../../api/generate.ts';
-import { costOf, type Pricing } from './cost.ts';
+import { isObject, readJson } from '../../format/json.ts';
 
 /** An error that prevented or interrupted a response. */
 export interface Fault {
@@ -47,6 +47,14 @@ interface Choice {
   /** Finish reason; null: not finished. */
   finish: string | null;
   logprobs: readonly TokenLogprob[];
+}
+
+/** USD per million tokens, decimal strings of at most 6 decimals. */
+export interface Pricing {
+  prompt: string;
+  completion: string;
+  /** Of cached prompt tokens; null: the same as `prompt`. */
+  input_cache_read: string | null;
 }
 
 /** Returns an empty response. */
@@ -143,4 +151,58 @@ function withCall(
   const before = next[index] ?? EMPTY_CALL;
   next[index] = { id: id ?? before.id, name: name ?? before.name, arguments: before.arguments + more };
   return next;
+}
+
+/** Amounts are integers of 10^-12 USD, so a price per million tokens with 6 decimals is an integer per token. */
+const DECIMALS = 12;
+const PRICE_DECIMALS = 6;
+
+/** Returns the cost of a request in USD as a decimal string, computed exactly like the service. */
+export function costOf(usage: Usage, { prompt, completion, input_cache_read: cached }: Pricing): string {
+  const { promptTokens, cachedTokens, completionTokens } = usage;
+  const pico =
+    BigInt(promptTokens - cachedTokens) * scaled(prompt) +
+    BigInt(cachedTokens) * scaled(cached ?? prompt) +
+    BigInt(completionTokens) * scaled(completion);
+  const digits = pico.toString().padStart(DECIMALS + 1, '0');
+  const fraction = digits.slice(-DECIMALS).replace(/0+$/, '');
+  return digits.slice(0, -DECIMALS) + (fraction === '' ? '' : `.${fraction}`);
+}
+
+function scaled(usd: string): bigint {
+  const [whole = '', fraction = ''] = usd.split('.');
+  return BigInt(whole + fraction.padEnd(PRICE_DECIMALS, '0'));
+}
+
+/** Returns whether the arguments of a call are the JSON of an object. Empty arguments are accepted too. */
+export function isCompleteCall({ arguments: json }: Pick<ToolCall, 'arguments'>): boolean {
+  if (json === '') return true;
+  const read = readJson(json);
+  return 'value' in read && isObject(read.value);
+}
+
+/** Deeper levels are not indented further, so that the formatted text stays proportional to the arguments. */
+const MAX_INDENT = 16;
+
+/** A string, possibly without its end; a bracket, comma or colon; or a number or word. Skips white space. */
+const TOKEN = /"(?:[^"\\]|\\.)*(?:"|\\?$)|[{}[\],:]|[^\s"{}[\],:]+/gs;
+
+/** Indents JSON arguments, even if they are incomplete. Changes only white space outside of strings. */
+export function formatArguments(json: string): string {
+  let text = '';
+  let depth = 0;
+  let previous = '';
+  for (const [token] of json.matchAll(TOKEN)) {
+    const closes = token === '}' || token === ']';
+    const opened = previous === '{' || previous === '[';
+    if (closes) depth = Math.max(0, depth - 1);
+    // Empty objects and lists stay on one line.
+    if (closes ? !opened : opened || previous === ',') {
+      text += `\n${'  '.repeat(Math.min(depth, MAX_INDENT))}`;
+    }
+    text += token === ':' ? ': ' : token;
+    if (token === '{' || token === '[') depth++;
+    previous = token;
+  }
+  return text;
 }

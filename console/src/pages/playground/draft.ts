@@ -1,7 +1,5 @@
-import { isCompleteCall } from './arguments.ts';
-import type { Answer, ToolCall } from './answer.ts';
-import type { Mode } from './parameters.ts';
-import { DEFAULTS, type Settings } from './settings.ts';
+import { isCompleteCall, type Answer, type ToolCall } from './answer.ts';
+import { DEFAULTS, type Mode, type Settings } from './settings.ts';
 
 /** The input and responses of the playground, stored in the browser. */
 export interface Draft {

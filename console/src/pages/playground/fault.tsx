@@ -5,7 +5,7 @@ import { CodeText } from '../../components/code-text.tsx';
 import { wait } from '../../format/time.ts';
 import type { Fault as FaultData } from './answer.ts';
 import { useActions, useIsRunning } from './context.ts';
-import { NUMBERS } from './parameters.ts';
+import { NUMBERS } from './settings.ts';
 
 /** An error with a retry button and, for invalid parameters, a reset button. */
 export function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {

@@ -1,8 +1,7 @@
 import { ApiError } from '../../api/client.ts';
 import type { GenerateCall } from '../../api/generate.ts';
 import { generateFor } from '../../api/playground-key.ts';
-import { afterEvent, emptyAnswer, faultOf, type Answer } from './answer.ts';
-import type { Pricing } from './cost.ts';
+import { afterEvent, emptyAnswer, faultOf, type Answer, type Pricing } from './answer.ts';
 
 /** A request to run. */
 interface RunRequest extends Pick<GenerateCall, 'endpoint' | 'body' | 'stream'> {

@@ -3,7 +3,7 @@ import { RotateCcw } from 'lucide-react';
 import { classNames } from '../../components/class-names.ts';
 import { Field, INPUT } from '../../components/field.tsx';
 import { useActions, usePlayground } from './context.ts';
-import { boundsOf, type NumberParameter } from './parameters.ts';
+import { boundsOf, type NumberParameter } from './settings.ts';
 import { recommendedOf } from './request.ts';
 
 /** An input for a number, with a slider for small ranges. Empty: the recommendation for the model, or the default. */

@@ -5,10 +5,20 @@ import { TextArea, TextField } from '../../components/field.tsx';
 import { useActions, usePlayground } from './context.ts';
 import { FormatFields } from './format-fields.tsx';
 import { NumberField, Reset } from './number-field.tsx';
-import { CHOICES, COMMON, PENALTIES, SAMPLING, TEXT_TOP_LOGPROBS, TOP_LOGPROBS } from './parameters.ts';
+import {
+  CHOICES,
+  COMMON,
+  PENALTIES,
+  SAMPLING,
+  TOP_LOGPROBS,
+  advancedSet,
+  areDefaults,
+  DEFAULTS,
+  MAX_TEXT_LENGTH,
+  MAX_BIASES,
+} from './settings.ts';
 import { ReasoningSection, REASONING_PARAMETERS } from './reasoning-fields.tsx';
 import { Section } from './section.tsx';
-import { advancedSet, areDefaults, DEFAULTS, MAX_TEXT_LENGTH, MAX_BIASES } from './settings.ts';
 import { StopFields } from './stop-fields.tsx';
 import { ToolSection, TOOL_PARAMETERS } from './tool-fields.tsx';
 
@@ -100,7 +110,7 @@ function OutputSwitches() {
           Log probabilities
         </Switch>
       </WithHint>
-      {logprobs && <NumberField parameter={draft.mode === 'chat' ? TOP_LOGPROBS : TEXT_TOP_LOGPROBS} />}
+      {logprobs && <NumberField parameter={TOP_LOGPROBS[draft.mode]} />}
       {draft.mode === 'text' && (
         <WithHint hint="Includes the prompt in the completion. Default: off." error={errors['echo']}>
           <Switch

@@ -1,9 +1,15 @@
 import { streamed } from '../../api/generate.ts';
-import { awaitsResults, canRespond, type Column, type Draft } from './draft.ts';
-import { readJson } from './json.ts';
-import { messagesOf } from './messages.ts';
-import type { Mode } from './parameters.ts';
-import { chosenFunction, numbersOf, unescaped, type Settings } from './settings.ts';
+import { readJson } from '../../format/json.ts';
+import {
+  awaitsResults,
+  canRespond,
+  inputOf,
+  sentCalls,
+  type Column,
+  type Draft,
+  type Turn,
+} from './draft.ts';
+import { chosenFunction, numbersOf, unescaped, type Mode, type Settings } from './settings.ts';
 import { readTools } from './tools.ts';
 
 /** A request body of the API. */
@@ -44,6 +50,48 @@ export function sentRequest(draft: Draft, column: Column, recommended: Recommend
   const hasNext = canRespond(column) || (draft.input.trim() !== '' && !awaitsResults(column));
   const answered = !hasNext && last?.role === 'assistant' ? last.id : null;
   return streamed(requestOf(draft, column, recommended, answered), draft.settings.stream);
+}
+
+/** A message of a chat request. */
+type Message = Readonly<Record<string, unknown>>;
+
+/**
+ * Returns the messages of a chat: the system prompt, these turns and, with `withInput`, the input. Responses with
+ * neither text nor calls are skipped.
+ */
+function messagesOf(draft: Draft, turns: readonly Turn[], withInput: boolean): Message[] {
+  const typed = withInput && draft.input.trim() !== '';
+  const endsWithUser = typed && draft.inputRole === 'user';
+  const lastUser = endsWithUser ? turns.length : turns.findLastIndex(({ role }) => role === 'user');
+  return [
+    ...(draft.system.trim() === '' ? [] : [{ role: 'system', content: draft.system }]),
+    ...turns.flatMap((turn, index) => turnMessages(turn, index > lastUser)),
+    ...(typed ? [{ role: draft.inputRole, content: inputOf(draft) }] : []),
+  ];
+}
+
+/** Returns the messages of a turn: the calls of a response are followed by their results. */
+function turnMessages(turn: Turn, afterLastUser: boolean): Message[] {
+  const { role, text } = turn;
+  if (role === 'user') return [{ role, content: text }];
+  const calls = sentCalls(turn);
+  if (calls.length === 0) return text === '' ? [] : [{ role, content: text }];
+  // Models continue their reasoning when they get the results. Reasoning before the last user message is not sent,
+  // because chat templates leave it out.
+  const reasoning = afterLastUser ? (turn.answer?.choices[turn.answer.chosen]?.reasoning ?? '') : '';
+  return [
+    {
+      role,
+      content: text === '' ? null : text,
+      ...(reasoning !== '' && { reasoning_content: reasoning }),
+      tool_calls: calls.map((call) => ({
+        id: call.id,
+        type: 'function',
+        function: { name: call.name, arguments: call.arguments === '' ? '{}' : call.arguments },
+      })),
+    },
+    ...calls.map(({ id, result }) => ({ role: 'tool', tool_call_id: id, content: result })),
+  ];
 }
 
 function settingsOf(settings: Settings, mode: Mode, recommended: Recommended): RequestBody {

@@ -1,14 +1,9 @@
 import type { FieldErrors } from '../../components/field-errors.ts';
-import { isObject, readJson } from './json.ts';
-import {
-  COMMON,
-  numberError,
-  NUMBERS,
-  TEXT_TOP_LOGPROBS,
-  type Mode,
-  type NumberParameter,
-} from './parameters.ts';
+import { isObject, readJson } from '../../format/json.ts';
 import { readTools, toolNames } from './tools.ts';
+
+/** Chat or text completion. */
+export type Mode = 'chat' | 'text';
 
 /** The parameters of a request as typed, including invalid input. */
 export interface Settings {
@@ -74,6 +69,180 @@ export const DEFAULTS: Settings = {
   templateVariables: '',
 };
 
+/** A numeric parameter. */
+export interface NumberParameter {
+  /** API name. */
+  name: NumberName;
+  label: string;
+  /** Help text of one sentence. */
+  hint: string;
+  whole: boolean;
+  min: number;
+  max: number;
+  /** `min` itself is not allowed. */
+  aboveMin?: boolean;
+  /** Default, as shown in the field. */
+  fallback: string;
+  /** Step of the slider; default: no slider. */
+  step?: number;
+  unit?: string;
+}
+
+type NumberName =
+  | 'max_tokens'
+  | 'temperature'
+  | 'top_p'
+  | 'top_k'
+  | 'min_p'
+  | 'seed'
+  | 'frequency_penalty'
+  | 'presence_penalty'
+  | 'repetition_penalty'
+  | 'n'
+  | 'top_logprobs';
+
+/** Largest count that the API accepts: a signed 32-bit integer. */
+const MAX_COUNT = 2_147_483_647;
+
+/** The parameters that most requests set. */
+export const COMMON: readonly NumberParameter[] = [
+  {
+    name: 'temperature',
+    label: 'Temperature',
+    hint: '0 always picks the most likely token.',
+    whole: false,
+    min: 0,
+    max: 2,
+    fallback: '1',
+    step: 0.05,
+  },
+  {
+    name: 'max_tokens',
+    label: 'Maximum tokens',
+    hint: 'Also limited by the context length.',
+    whole: true,
+    min: 1,
+    max: MAX_COUNT,
+    fallback: 'Maximum',
+  },
+];
+
+/** Other parameters that control how tokens are chosen. */
+export const SAMPLING: readonly NumberParameter[] = [
+  {
+    name: 'top_p',
+    label: 'Top P',
+    hint: 'Samples from the smallest set of tokens whose probabilities add up to this value.',
+    whole: false,
+    min: 0,
+    aboveMin: true,
+    max: 1,
+    fallback: '1',
+    step: 0.01,
+  },
+  {
+    name: 'top_k',
+    label: 'Top K',
+    hint: 'Samples from this many of the most likely tokens; 0 for all.',
+    whole: true,
+    min: 0,
+    max: MAX_COUNT,
+    fallback: 'Default',
+    unit: 'tokens',
+  },
+  {
+    name: 'min_p',
+    label: 'Min P',
+    hint: 'Excludes tokens whose probability is below this fraction of the highest probability.',
+    whole: false,
+    min: 0,
+    max: 1,
+    fallback: '0',
+    step: 0.01,
+  },
+  {
+    name: 'seed',
+    label: 'Seed',
+    hint: 'The same seed and request usually return the same text.',
+    whole: true,
+    // The API accepts 64 bits, but larger numbers are not exact in JavaScript.
+    min: Number.MIN_SAFE_INTEGER,
+    max: Number.MAX_SAFE_INTEGER,
+    fallback: 'Random',
+  },
+];
+
+/** Parameters that penalize repeated tokens. */
+export const PENALTIES: readonly NumberParameter[] = [
+  {
+    name: 'frequency_penalty',
+    label: 'Frequency penalty',
+    hint: 'Above 0, each repetition makes a token less likely.',
+    whole: false,
+    min: -2,
+    max: 2,
+    fallback: '0',
+    step: 0.05,
+  },
+  {
+    name: 'presence_penalty',
+    label: 'Presence penalty',
+    hint: 'Above 0, tokens that already occurred are less likely.',
+    whole: false,
+    min: -2,
+    max: 2,
+    fallback: '0',
+    step: 0.05,
+  },
+  {
+    name: 'repetition_penalty',
+    label: 'Repetition penalty',
+    hint: 'Above 1, tokens that already occurred are less likely.',
+    whole: false,
+    min: 0,
+    aboveMin: true,
+    max: 2,
+    fallback: '1',
+    step: 0.05,
+  },
+];
+
+export const CHOICES: NumberParameter = {
+  name: 'n',
+  label: 'Choices',
+  hint: 'Number of completions. The service may allow fewer.',
+  whole: true,
+  min: 1,
+  max: 128,
+  fallback: '1',
+};
+
+const CHAT_TOP_LOGPROBS: NumberParameter = {
+  name: 'top_logprobs',
+  label: 'Top log probabilities',
+  hint: 'Number of most likely tokens to return at each position.',
+  whole: true,
+  min: 0,
+  max: 20,
+  fallback: '0',
+  step: 1,
+};
+
+/** Text completions allow fewer, under another name: see `request.ts`. */
+export const TOP_LOGPROBS: Readonly<Record<Mode, NumberParameter>> = {
+  chat: CHAT_TOP_LOGPROBS,
+  text: { ...CHAT_TOP_LOGPROBS, max: 5 },
+};
+
+/** All numeric parameters, in request order. */
+export const NUMBERS: readonly NumberParameter[] = [
+  ...COMMON,
+  ...SAMPLING,
+  ...PENALTIES,
+  CHOICES,
+  TOP_LOGPROBS.chat,
+];
+
 export const MAX_STOPS = 4;
 /** Maximum length of a stop sequence and of `user`, in UTF-16 units. */
 export const MAX_TEXT_LENGTH = 1024;
@@ -123,9 +292,8 @@ export function validationErrors(settings: Settings, mode: Mode): FieldErrors {
 /** Returns the numeric parameters that apply to this mode. */
 export function numbersOf(mode: Mode, { logprobs }: Settings): readonly NumberParameter[] {
   return NUMBERS.flatMap((parameter) => {
-    if (parameter.name !== 'top_logprobs') return [parameter];
-    if (!logprobs) return [];
-    return [mode === 'chat' ? parameter : TEXT_TOP_LOGPROBS];
+    if (parameter !== TOP_LOGPROBS.chat) return [parameter];
+    return logprobs ? [TOP_LOGPROBS[mode]] : [];
   });
 }
 
@@ -163,6 +331,28 @@ export function unescaped(typed: string): string {
   return typed.replaceAll(/\\([nt\\])/g, (_, letter: string) =>
     letter === 'n' ? '\n' : letter === 't' ? '\t' : '\\',
   );
+}
+
+/** Returns the accepted range, such as `0 to 2`. */
+export function boundsOf({ min, max, aboveMin, whole }: NumberParameter): string {
+  const top = max === MAX_COUNT || max === Number.MAX_SAFE_INTEGER;
+  if (min === Number.MIN_SAFE_INTEGER) return 'Any whole number';
+  if (aboveMin) return `Greater than ${min}, at most ${max}`;
+  if (top) return `${whole ? 'A whole number, ' : ''}${min} or more`;
+  return `${min} to ${max}`;
+}
+
+/** Validates a typed number; null: valid or empty. */
+function numberError(parameter: NumberParameter, typed: string): string | null {
+  const text = typed.trim();
+  if (text === '') return null;
+  const value = Number(text);
+  if (!Number.isFinite(value)) return 'Enter a number.';
+  if (parameter.whole && !Number.isInteger(value)) return 'Enter a whole number.';
+  const low = parameter.aboveMin ? value <= parameter.min : value < parameter.min;
+  return low || value > parameter.max
+    ? `Out of range. Accepted: ${boundsOf(parameter).toLowerCase()}.`
+    : null;
 }
 
 function schemaError(text: string): string | null {

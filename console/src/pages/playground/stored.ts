@@ -1,5 +1,5 @@
 import { emptyAnswer, type Answer, type ToolCall } from './answer.ts';
-import { isObject } from './json.ts';
+import { isObject } from '../../format/json.ts';
 import { EMPTY_DRAFT, type Column, type Draft, type Turn } from './draft.ts';
 import { MAX_STOPS, REASONING_EFFORTS, type Settings, type ToolChoice } from './settings.ts';
 

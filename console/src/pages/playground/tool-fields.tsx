@@ -3,12 +3,11 @@ import { Switch } from '../../components/choices.tsx';
 import { Field, TextArea } from '../../components/field.tsx';
 import { Select, type Choice } from '../../components/select.tsx';
 import { useActions, usePlayground } from './context.ts';
-import { indented, readJson } from './json.ts';
+import { indented, readJson } from '../../format/json.ts';
 import { CapabilityNotice } from './model-notice.tsx';
 import { Section } from './section.tsx';
 import { chosenFunction, type ToolChoice } from './settings.ts';
-import { TOOL_PRESETS } from './tool-presets.ts';
-import { toolNames } from './tools.ts';
+import { TOOL_PRESETS, toolNames } from './tools.ts';
 import { useRefusal } from './use-refusal.ts';
 import { counted } from '../../format/number.ts';
 
