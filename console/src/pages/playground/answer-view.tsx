@@ -3,7 +3,7 @@ import { Segmented } from '../../components/choices.tsx';
 import { Spinner } from '../../components/spinner.tsx';
 import { duration } from '../../format/time.ts';
 import { emptyText, type Answer } from './answer.ts';
-import { useLiveAnswer } from './context.ts';
+import { useLiveAnswer } from './state.tsx';
 import { Fault } from './fault.tsx';
 import { Logprobs } from './logprobs.tsx';
 import { Numbers } from './numbers.tsx';

@@ -1,32 +1,19 @@
 import { ArrowDown, ChevronRight } from 'lucide-react';
-import { useEffect, useState } from 'react';
+import { useCallback, useEffect, useRef, useState, type RefObject } from 'react';
 import { Button } from '../../components/button.tsx';
-import { classNames } from '../../components/class-names.ts';
-import { Segmented } from '../../components/choices.tsx';
-import { ColumnHead } from './column-head.tsx';
+import { Columns, EmptyColumn, ModelNotice } from './columns.tsx';
 import { Composer } from './composer.tsx';
-import { EmptyColumn } from './empty-column.tsx';
-import { useActions, usePlayground } from './context.ts';
 import type { Column } from './draft.ts';
-import { useFollow } from './follow.ts';
-import { ModelNotice } from './model-notice.tsx';
+import { useActions, usePlayground } from './state.tsx';
 import { Turn } from './turn.tsx';
 import { TypedText } from './typed-text.tsx';
 
 /** Chat mode: one conversation, or two side by side. */
 export function Chat() {
-  const { draft } = usePlayground();
-  const [seen, setSeen] = useState(0);
   return (
     <div className="flex h-full flex-col">
       <SystemPrompt />
-      <ColumnChoice seen={seen} onSee={setSeen} />
-      <div className="flex min-h-0 flex-1 divide-line md:divide-x">
-        {draft.columns.map((column, index) => (
-          // Columns have no id; only the second one is ever added or removed.
-          <Conversation key={`${index}`} column={column} index={index} isSeen={index === seen} />
-        ))}
-      </div>
+      <Columns name="Conversation">{(column) => <Conversation column={column} />}</Columns>
       <Composer />
     </div>
   );
@@ -67,43 +54,15 @@ function SystemPrompt() {
   );
 }
 
-/** Selects the visible column on narrow windows. */
-export function ColumnChoice({ seen, onSee }: { seen: number; onSee: (column: number) => void }) {
-  const { draft } = usePlayground();
-  useEffect(() => {
-    if (seen >= draft.columns.length) onSee(0);
-  }, [seen, draft.columns.length, onSee]);
-  if (draft.columns.length < 2) return null;
-  return (
-    <div className="border-b border-line px-4 py-2 md:hidden">
-      <Segmented
-        label="Column"
-        value={`${seen}`}
-        choices={draft.columns.map(({ model }, index) => ({
-          value: `${index}`,
-          label: <span className="max-w-36 truncate">{model.split('/').at(-1)}</span>,
-        }))}
-        onChange={(value) => onSee(Number(value))}
-      />
-    </div>
-  );
-}
-
-function Conversation({ column, index, isSeen }: { column: Column; index: number; isSeen: boolean }) {
-  const { draft } = usePlayground();
+function Conversation({ column }: { column: Column }) {
   const { scroller, content, isAway, toEnd } = useFollow(column.turns.length > 0);
   const last = column.turns.at(-1)?.id;
   // A new turn scrolls to the end.
   useEffect(() => {
     if (last !== undefined) toEnd();
   }, [last, toEnd]);
-  const many = draft.columns.length > 1;
   return (
-    <section
-      aria-label={many ? `Conversation ${index + 1}` : 'Conversation'}
-      className={classNames('relative min-w-0 flex-1 flex-col md:flex', isSeen ? 'flex' : 'hidden')}
-    >
-      <ColumnHead column={index} />
+    <>
       <div
         ref={scroller}
         tabIndex={0}
@@ -129,6 +88,60 @@ function Conversation({ column, index, isSeen }: { column: Column; index: number
           </Button>
         </div>
       )}
-    </section>
+    </>
   );
+}
+
+/** Distance from the end that counts as the end, in CSS pixels. */
+const NEAR = 48;
+
+interface Follow {
+  /** Ref of the scroll container. */
+  scroller: RefObject<HTMLDivElement | null>;
+  /** Ref of the growing content. */
+  content: RefObject<HTMLDivElement | null>;
+  /** The user has scrolled up, so new content does not scroll the view. */
+  isAway: boolean;
+  /** Scrolls to the end and follows it. */
+  toEnd: () => void;
+}
+
+/** Keeps growing content scrolled to the end while `active`, unless the user scrolls up. */
+function useFollow(active: boolean): Follow {
+  const scroller = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const following = useRef(true);
+  const [isAway, setAway] = useState(false);
+
+  const toEnd = useCallback(() => {
+    following.current = true;
+    scroller.current?.scrollTo({ top: scroller.current.scrollHeight });
+  }, []);
+
+  useEffect(() => {
+    const [frame, inner] = [scroller.current, content.current];
+    if (!active || frame === null || inner === null) return;
+    let top = frame.scrollTop;
+    const onScroll = () => {
+      const isNear = frame.scrollHeight - frame.scrollTop - frame.clientHeight < NEAR;
+      // Only scrolling up stops following. Content that grew in the meantime must not stop it.
+      if (isNear) following.current = true;
+      else if (frame.scrollTop < top) following.current = false;
+      top = frame.scrollTop;
+      setAway(!following.current);
+    };
+    const grown = new ResizeObserver(() => {
+      if (following.current) toEnd();
+      else setAway(true);
+    });
+    grown.observe(inner);
+    grown.observe(frame);
+    frame.addEventListener('scroll', onScroll, { passive: true });
+    return () => {
+      grown.disconnect();
+      frame.removeEventListener('scroll', onScroll);
+    };
+  }, [active, toEnd]);
+
+  return { scroller, content, isAway, toEnd };
 }

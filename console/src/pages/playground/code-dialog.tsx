@@ -5,7 +5,7 @@ import { Dialog } from '../../components/dialog.tsx';
 import { Notice } from '../../components/states.tsx';
 import { useSession } from '../../state/session.tsx';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
-import { usePlayground } from './context.ts';
+import { usePlayground } from './state.tsx';
 import { recommendedOf, sentRequest } from './request.ts';
 
 /** Code samples of the current request. */

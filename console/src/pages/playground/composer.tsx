@@ -2,7 +2,7 @@ import { ArrowUp, Plus, Square } from 'lucide-react';
 import { Button } from '../../components/button.tsx';
 import { Select } from '../../components/select.tsx';
 import { isApple } from '../../components/shortcut-keys.tsx';
-import { useActions, useIsRunning, usePlayground } from './context.ts';
+import { useActions, useIsRunning, usePlayground } from './state.tsx';
 import { awaitsResults, canRespond } from './draft.ts';
 import { Starters } from './starters.tsx';
 import { StorageNotice } from './storage-notice.tsx';

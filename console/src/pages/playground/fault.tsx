@@ -4,7 +4,7 @@ import { Button } from '../../components/button.tsx';
 import { CodeText } from '../../components/code-text.tsx';
 import { wait } from '../../format/time.ts';
 import type { Fault as FaultData } from './answer.ts';
-import { useActions, useIsRunning } from './context.ts';
+import { useActions, useIsRunning } from './state.tsx';
 import { NUMBERS } from './settings.ts';
 
 /** An error with a retry button and, for invalid parameters, a reset button. */

@@ -1,7 +1,7 @@
 import { Button } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
 import { TextArea, TextField } from '../../components/field.tsx';
-import { useActions, usePlayground } from './context.ts';
+import { useActions, usePlayground } from './state.tsx';
 import { indented, readJson } from '../../format/json.ts';
 
 /** The response format: text, a JSON object, or JSON with a schema. */

@@ -3,7 +3,8 @@ import { money } from '../../format/money.ts';
 import { bytes, percent, whole } from '../../format/number.ts';
 import { wait } from '../../format/time.ts';
 
-type Model = ItemOf<'listServedModels'>;
+/** A configured model, ready or not. */
+export type Model = ItemOf<'listServedModels'>;
 
 /** Returns the state of a model, such as `Ready` or `Loading, 43%`. */
 export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in_ms }: Model): string {

@@ -2,7 +2,7 @@ import { Field as BaseField } from '@base-ui/react/field';
 import { RotateCcw } from 'lucide-react';
 import { classNames } from '../../components/class-names.ts';
 import { Field, INPUT } from '../../components/field.tsx';
-import { useActions, usePlayground } from './context.ts';
+import { useActions, usePlayground } from './state.tsx';
 import { boundsOf, type NumberParameter } from './settings.ts';
 import { recommendedOf } from './request.ts';
 

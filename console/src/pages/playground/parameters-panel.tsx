@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import { Button } from '../../components/button.tsx';
 import { Switch } from '../../components/choices.tsx';
 import { TextArea, TextField } from '../../components/field.tsx';
-import { useActions, usePlayground } from './context.ts';
+import { useActions, usePlayground } from './state.tsx';
 import { FormatFields } from './format-fields.tsx';
 import { NumberField, Reset } from './number-field.tsx';
 import {

@@ -1,5 +1,5 @@
 import { CodeXml, SlidersHorizontal, SquareTerminal } from 'lucide-react';
-import { lazy, Suspense, useCallback, useEffect, useState, useSyncExternalStore } from 'react';
+import { lazy, Suspense, useEffect, useState, useSyncExternalStore } from 'react';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
@@ -9,20 +9,11 @@ import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { useAccount } from '../../state/account.ts';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useQueryState } from '../../state/url-query.ts';
-import { useSession } from '../../state/session.tsx';
 import { Chat } from './chat.tsx';
-import {
-  ActionsContext,
-  PlaygroundContext,
-  useActions,
-  useIsRunning,
-  usePlayground,
-  type Model,
-} from './context.ts';
+import type { Model } from './model-text.ts';
 import { ParametersPanel } from './parameters-panel.tsx';
 import { TextCompletion } from './text-completion.tsx';
-import { useUrlModels } from './use-columns.ts';
-import { useNewPlayground } from './use-playground.ts';
+import { PlaygroundProvider, useActions, useIsRunning, usePlayground } from './state.tsx';
 
 const CodeDialog = lazy(() => import('./code-dialog.tsx'));
 
@@ -52,62 +43,54 @@ export default function PlaygroundPage() {
 }
 
 function Playground({ accountId, models }: { accountId: string; models: readonly Model[] }) {
-  const { user } = useSession();
   const isWide = useIsWide();
   const [panel, setPanel] = useState(true);
   const [dialog, setDialog] = useState<'parameters' | 'code' | null>(null);
-  const showParameters = useCallback(() => {
-    if (matchMedia(WIDE).matches) setPanel(true);
-    else setDialog('parameters');
-  }, []);
-  const { playground, actions } = useNewPlayground({
-    accountId,
-    userId: user.id,
-    models,
-    onInvalid: showParameters,
-  });
+  const showParameters = () => (isWide ? setPanel(true) : setDialog('parameters'));
   return (
-    <ActionsContext value={actions}>
-      <PlaygroundContext value={playground}>
-        <UrlModels />
-        <StopByEscape />
-        <Announcement />
-        <Page
-          title="Playground"
-          fill
-          actions={
-            <Toolbar
-              isPanelOpen={isWide ? panel : dialog === 'parameters'}
-              onParameters={() => (isWide ? setPanel(!panel) : setDialog('parameters'))}
-              onCode={() => setDialog('code')}
-            />
-          }
-        >
-          <div className="flex h-full">
-            <div className="h-full min-w-0 flex-1">
-              {playground.draft.mode === 'chat' ? <Chat /> : <TextCompletion />}
-            </div>
-            {isWide && panel && (
-              <aside
-                aria-label="Parameters"
-                className="h-full w-80 shrink-0 overflow-y-auto border-l border-line bg-surface p-5"
-              >
-                <ParametersPanel />
-              </aside>
-            )}
+    <PlaygroundProvider accountId={accountId} models={models} onInvalid={showParameters}>
+      <StopByEscape />
+      <Announcement />
+      <Page
+        title="Playground"
+        fill
+        actions={
+          <Toolbar
+            isPanelOpen={isWide ? panel : dialog === 'parameters'}
+            onParameters={() => (isWide ? setPanel(!panel) : setDialog('parameters'))}
+            onCode={() => setDialog('code')}
+          />
+        }
+      >
+        <div className="flex h-full">
+          <div className="h-full min-w-0 flex-1">
+            <ChatOrText />
           </div>
-        </Page>
-        <Dialog side open={dialog === 'parameters'} onClose={() => setDialog(null)} title="Parameters">
-          <ParametersPanel />
-        </Dialog>
-        {dialog === 'code' && (
-          <Suspense>
-            <CodeDialog onClose={() => setDialog(null)} />
-          </Suspense>
-        )}
-      </PlaygroundContext>
-    </ActionsContext>
+          {isWide && panel && (
+            <aside
+              aria-label="Parameters"
+              className="h-full w-80 shrink-0 overflow-y-auto border-l border-line bg-surface p-5"
+            >
+              <ParametersPanel />
+            </aside>
+          )}
+        </div>
+      </Page>
+      <Dialog side open={dialog === 'parameters'} onClose={() => setDialog(null)} title="Parameters">
+        <ParametersPanel />
+      </Dialog>
+      {dialog === 'code' && (
+        <Suspense>
+          <CodeDialog onClose={() => setDialog(null)} />
+        </Suspense>
+      )}
+    </PlaygroundProvider>
   );
+}
+
+function ChatOrText() {
+  const { draft } = usePlayground();
+  return draft.mode === 'chat' ? <Chat /> : <TextCompletion />;
 }
 
 interface ToolbarProps {
@@ -151,11 +134,6 @@ function Toolbar({ isPanelOpen, onParameters, onCode }: ToolbarProps) {
       </div>
     </>
   );
-}
-
-function UrlModels() {
-  useUrlModels();
-  return null;
 }
 
 /** Stops responses on Escape, unless Escape closes a dialog or popup. */

@@ -1,6 +1,6 @@
 import { Field, TextArea } from '../../components/field.tsx';
 import { Select } from '../../components/select.tsx';
-import { useActions, usePlayground } from './context.ts';
+import { useActions, usePlayground } from './state.tsx';
 import { CapabilityNotice } from './model-notice.tsx';
 import { Reset } from './number-field.tsx';
 import { Section } from './section.tsx';

@@ -1,6 +1,6 @@
 import { ChevronRight } from 'lucide-react';
 import { useId, useState, type ReactNode } from 'react';
-import { usePlayground } from './context.ts';
+import { usePlayground } from './state.tsx';
 
 interface SectionProps {
   title: string;

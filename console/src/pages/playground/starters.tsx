@@ -1,5 +1,5 @@
 import { classNames } from '../../components/class-names.ts';
-import { useActions, usePlayground } from './context.ts';
+import { useActions, usePlayground } from './state.tsx';
 import { isUnused, type Draft } from './draft.ts';
 
 interface Starter {

@@ -2,7 +2,7 @@ import { Plus, X } from 'lucide-react';
 import { Button, IconButton } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { INPUT } from '../../components/field.tsx';
-import { useActions, usePlayground } from './context.ts';
+import { useActions, usePlayground } from './state.tsx';
 import { MAX_STOPS } from './settings.ts';
 
 /** Inputs for stop sequences. */

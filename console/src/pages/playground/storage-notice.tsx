@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { Confirm } from '../../components/confirm.tsx';
 import { notify } from '../../notify.ts';
-import { useActions, usePlayground } from './context.ts';
+import { useActions, usePlayground } from './state.tsx';
 import { isEmpty } from './draft.ts';
 
 /** States where the playground is stored, or that it is not, and clears it. */

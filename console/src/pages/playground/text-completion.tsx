@@ -1,25 +1,19 @@
-import { useState } from 'react';
 import { Button } from '../../components/button.tsx';
-import { classNames } from '../../components/class-names.ts';
 import { CopyButton } from '../../components/copy.tsx';
 import type { Answer } from './answer.ts';
 import { AnswerView, LiveAnswerView } from './answer-view.tsx';
-import { ColumnChoice } from './chat.tsx';
-import { ColumnHead } from './column-head.tsx';
+import { Columns, EmptyColumn, ModelNotice } from './columns.tsx';
 import { SendOrStop } from './composer.tsx';
-import { useActions, useIsRunning, usePlayground } from './context.ts';
 import type { Column } from './draft.ts';
-import { EmptyColumn } from './empty-column.tsx';
 import { Starters } from './starters.tsx';
+import { useActions, useIsRunning, usePlayground } from './state.tsx';
 import { StorageNotice } from './storage-notice.tsx';
-import { ModelNotice } from './model-notice.tsx';
 import { TypedText } from './typed-text.tsx';
 
 /** The text mode: a prompt and its completion by one or two models. */
 export function TextCompletion() {
   const { draft } = usePlayground();
   const { change, send } = useActions();
-  const [seen, setSeen] = useState(0);
   return (
     <div className="flex h-full flex-col">
       <div className="border-b border-line bg-surface">
@@ -39,42 +33,29 @@ export function TextCompletion() {
           </div>
         </div>
       </div>
-      <ColumnChoice seen={seen} onSee={setSeen} />
-      <div className="flex min-h-0 flex-1 divide-line md:divide-x">
-        {draft.columns.map((column, index) => (
-          // Columns have no id; only the second one is ever added or removed.
-          <Completed key={`${index}`} column={column} index={index} isSeen={index === seen} />
-        ))}
-      </div>
+      <Columns name="Completion">{(column) => <Completed column={column} />}</Columns>
     </div>
   );
 }
 
-function Completed({ column, index, isSeen }: { column: Column; index: number; isSeen: boolean }) {
-  const { draft } = usePlayground();
-  const { completion } = column;
+function Completed({ column: { model, completion } }: { column: Column }) {
   return (
-    <section
-      aria-label={draft.columns.length > 1 ? `Completion ${index + 1}` : 'Completion'}
-      className={classNames('min-w-0 flex-1 flex-col md:flex', isSeen ? 'flex' : 'hidden')}
-    >
-      <ColumnHead column={index} />
-      <div tabIndex={0} className="min-h-0 flex-1 overflow-y-auto focus-visible:-outline-offset-2">
-        <div className="mx-auto max-w-3xl space-y-3 px-4 py-4 sm:px-6">
-          <ModelNotice model={column.model} />
-          {completion === null && <EmptyColumn model={column.model} />}
-          {completion !== null && (
-            <article aria-label="Response" className="rounded-xl border border-line bg-surface px-4 py-3">
-              {completion.answer === null ? (
-                <LiveAnswerView id={completion.id} />
-              ) : (
-                <Ended id={completion.id} answer={completion.answer} />
-              )}
-            </article>
-          )}
-        </div>
+    <div tabIndex={0} className="min-h-0 flex-1 overflow-y-auto focus-visible:-outline-offset-2">
+      <div className="mx-auto max-w-3xl space-y-3 px-4 py-4 sm:px-6">
+        <ModelNotice model={model} />
+        {completion === null ? (
+          <EmptyColumn model={model} />
+        ) : (
+          <article aria-label="Response" className="rounded-xl border border-line bg-surface px-4 py-3">
+            {completion.answer === null ? (
+              <LiveAnswerView id={completion.id} />
+            ) : (
+              <Ended id={completion.id} answer={completion.answer} />
+            )}
+          </article>
+        )}
       </div>
-    </section>
+    </div>
   );
 }
 

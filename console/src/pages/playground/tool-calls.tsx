@@ -3,7 +3,7 @@ import { useRef, type ReactNode } from 'react';
 import { Button } from '../../components/button.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { formatArguments, isCompleteCall, type ToolCall as Call } from './answer.ts';
-import { useActions, useIsRunning } from './context.ts';
+import { useActions, useIsRunning } from './state.tsx';
 import { sentCalls, type Turn } from './draft.ts';
 import { TypedText } from './typed-text.tsx';
 

@@ -2,7 +2,7 @@ import { Button } from '../../components/button.tsx';
 import { Switch } from '../../components/choices.tsx';
 import { Field, TextArea } from '../../components/field.tsx';
 import { Select, type Choice } from '../../components/select.tsx';
-import { useActions, usePlayground } from './context.ts';
+import { useActions, usePlayground } from './state.tsx';
 import { indented, readJson } from '../../format/json.ts';
 import { CapabilityNotice } from './model-notice.tsx';
 import { Section } from './section.tsx';

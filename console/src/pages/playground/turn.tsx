@@ -4,7 +4,7 @@ import { Button, IconButton } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { CopyButton } from '../../components/copy.tsx';
 import { AnswerView, LiveAnswerView } from './answer-view.tsx';
-import { useActions, useIsLive, useIsRunning } from './context.ts';
+import { useActions, useIsLive, useIsRunning } from './state.tsx';
 import type { Turn as TurnData } from './draft.ts';
 import { ReasoningOpen } from './reasoning.tsx';
 import { RichText } from './rich-text.tsx';
@@ -85,11 +85,7 @@ function TurnActions({ turn, onEdit }: { turn: TurnData; onEdit: () => void }) {
       >
         <ArrowLeftRight className="size-4" aria-hidden="true" />
       </IconButton>
-      <IconButton
-        label="Delete"
-        disabled={isRunning}
-        onClick={() => remove({ type: 'delete', turn: turn.id })}
-      >
+      <IconButton label="Delete" disabled={isRunning} onClick={() => remove(turn.id)}>
         <Trash2 className="size-4" aria-hidden="true" />
       </IconButton>
     </div>

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { usePlayground } from './context.ts';
+import { usePlayground } from './state.tsx';
 
 /** Returns the service's error for this field in the last response; null: none, or the value was edited since. */
 export function useRefusal(field: string, value: string): string | null {

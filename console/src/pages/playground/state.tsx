@@ -1,12 +1,24 @@
-import { useEffect, useMemo, useReducer, useRef, useState } from 'react';
+import {
+  createContext,
+  use,
+  useEffect,
+  useMemo,
+  useReducer,
+  useRef,
+  useState,
+  useSyncExternalStore,
+  type ReactNode,
+} from 'react';
 import { flushSync } from 'react-dom';
 import { call } from '../../api/client.ts';
-import { notify } from '../../notify.ts';
+import type { FieldErrors } from '../../components/field-errors.ts';
 import { counted } from '../../format/number.ts';
+import { notify } from '../../notify.ts';
 import { useLeaveWarning } from '../../state/leave-warning.ts';
+import { useSession } from '../../state/session.tsx';
+import { useQueryState } from '../../state/url-query.ts';
 import { readStored, writeStored } from '../../state/user-storage.ts';
 import type { Answer } from './answer.ts';
-import type { Actions, Model, Playground } from './context.ts';
 import {
   added,
   answersOf,
@@ -22,26 +34,97 @@ import {
   type Pending,
 } from './draft.ts';
 import { LiveAnswers } from './live.ts';
+import { initialModel, type Model } from './model-text.ts';
 import { recommendedOf, requestOf } from './request.ts';
 import { validationErrors } from './settings.ts';
 import { fromStored, storedText } from './stored.ts';
 
-interface Options {
+/** State of the playground. */
+interface Playground {
+  draft: Draft;
+  /** Validation errors of the settings; requests are blocked until they are fixed. */
+  errors: FieldErrors;
+  /** The configured models, ready or not. */
+  models: readonly Model[];
+  /** Whether this browser has stored the draft. */
+  isStored: boolean;
+}
+
+/** Actions of the playground. The functions are stable. */
+interface Actions {
+  live: LiveAnswers;
+  change: (change: Change) => void;
+  /** Sends the next request to every model. */
+  send: () => void;
+  /** Adds the input as a turn without sending a request. */
+  add: () => void;
+  /** Deletes a turn, and offers to undo it. */
+  remove: (turn: string) => void;
+  /** Runs again from this turn, in its column; `text` replaces the text of the turn. Later turns can be restored. */
+  runFrom: (turn: string, text?: string) => void;
+  /** Sends the results of the calls of this turn, and drops later turns of its column, which can be restored. */
+  continueFrom: (turn: string) => void;
+  /** Sets the model of a column, or opens the second column with it. */
+  chooseModel: (column: number, model: string) => void;
+  /** Closes one of two columns, and offers to undo it. */
+  closeColumn: (column: number) => void;
+  stop: () => void;
+  clear: () => void;
+}
+
+/** Two contexts, so that components that only use actions do not render on every keystroke. */
+const PlaygroundContext = createContext<Playground | null>(null);
+const ActionsContext = createContext<Actions | null>(null);
+
+/** Returns the state of the playground. */
+export function usePlayground(): Playground {
+  return present(use(PlaygroundContext));
+}
+
+/** Returns the actions of the playground. */
+export function useActions(): Actions {
+  return present(use(ActionsContext));
+}
+
+function present<Value>(value: Value | null): Value {
+  if (value === null) throw new TypeError('used outside of the playground');
+  return value;
+}
+
+/** Returns whether any response is in progress. */
+export function useIsRunning(): boolean {
+  const { live } = useActions();
+  return useSyncExternalStore(live.subscribe, () => live.count > 0);
+}
+
+/** Returns the response of this id while it is in progress. */
+export function useLiveAnswer(id: string): Answer | undefined {
+  const { live } = useActions();
+  return useSyncExternalStore(live.subscribe, () => live.read(id));
+}
+
+/** Returns whether the response of this id is in progress. Renders only when it starts and ends. */
+export function useIsLive(id: string): boolean {
+  const { live } = useActions();
+  return useSyncExternalStore(live.subscribe, () => live.read(id) !== undefined);
+}
+
+interface PlaygroundProviderProps {
   /** The account that is charged. */
   accountId: string;
-  userId: string;
   models: readonly Model[];
   /** Called when the user sends a request with invalid settings. */
   onInvalid: () => void;
+  children: ReactNode;
 }
 
-/** Returns state and actions of the playground, restored from this browser. */
-export function useNewPlayground(options: Options): { playground: Playground; actions: Actions } {
-  const { userId, models } = options;
-  const [draft, change] = useReducer(changed, userId, (id) => fromStored(readStored(id)));
+/** Provides state and actions of the playground, restored from this browser. */
+export function PlaygroundProvider({ accountId, models, onInvalid, children }: PlaygroundProviderProps) {
+  const { user } = useSession();
+  const [draft, change] = useReducer(changed, user.id, (id) => fromStored(readStored(id)));
   const [live] = useState(() => new LiveAnswers());
   const errors = useMemo(() => validationErrors(draft.settings, draft.mode), [draft.settings, draft.mode]);
-  const isStored = useStoredDraft(draft, live, userId);
+  const isStored = useStoredDraft(draft, live, user.id);
   const playground = useMemo(() => ({ draft, errors, models, isStored }), [draft, errors, models, isStored]);
   useEffect(() => () => live.stop(), [live]);
   const [found] = useState(draft);
@@ -49,11 +132,13 @@ export function useNewPlayground(options: Options): { playground: Playground; ac
     // Add the missing usage and cost to responses that were interrupted when the page was closed.
     for (const [id, answer] of answersOf(found)) if (answer.usage === null) void complete(id, answer, change);
   }, [found]);
+  useUrl(draft, models, change);
+  const [, changeQuery] = useQueryState();
 
   // Actions read the current state, not the state of the last render.
-  const now = useRef({ ...options, ...playground });
+  const now = useRef({ ...playground, accountId, onInvalid, changeQuery });
   useEffect(() => {
-    now.current = { ...options, ...playground };
+    now.current = { ...playground, accountId, onInvalid, changeQuery };
   });
 
   const actions = useMemo((): Actions => {
@@ -104,12 +189,25 @@ export function useNewPlayground(options: Options): { playground: Playground; ac
       add: () => {
         if (live.count === 0) change({ type: 'replace', draft: added(now.current.draft) });
       },
-      remove: (removal) => replace(changed(now.current.draft, removal)),
+      remove: (turn) => replace(changed(now.current.draft, { type: 'delete', turn })),
       runFrom: (turn, text) => {
         const { draft } = now.current;
         start(rerun(text === undefined ? draft : changed(draft, { type: 'edit', turn, text }), turn));
       },
       continueFrom: (turn) => start(continued(now.current.draft, turn)),
+      // These update the URL first, because `useUrl` applies it to the draft.
+      chooseModel: (column, model) => {
+        const [first] = now.current.draft.columns;
+        const chosen = { ...(first && { model: first.model }), [column === 0 ? 'model' : 'compare']: model };
+        now.current.changeQuery(chosen, { replace: true });
+        change({ type: 'model', column, model });
+      },
+      closeColumn: (column) => {
+        const { draft } = now.current;
+        const left = draft.columns.find((_, index) => index !== column);
+        now.current.changeQuery({ model: left?.model ?? null, compare: null }, { replace: true });
+        replace(changed(draft, { type: 'close', column }));
+      },
       stop: () => live.stop(),
       clear: () => {
         live.stop();
@@ -118,7 +216,32 @@ export function useNewPlayground(options: Options): { playground: Playground; ac
     };
   }, [live]);
 
-  return { playground, actions };
+  return (
+    <ActionsContext value={actions}>
+      <PlaygroundContext value={playground}>{children}</PlaygroundContext>
+    </ActionsContext>
+  );
+}
+
+/** Applies the mode and the models in the URL, and replaces models that no longer exist. */
+function useUrl(draft: Draft, models: readonly Model[], change: (change: Change) => void): void {
+  const [query] = useQueryState();
+  const [model, compare, mode] = [query.get('model'), query.get('compare'), query.get('mode')];
+  useEffect(() => {
+    if (mode === 'chat' || mode === 'text') change({ type: 'set', values: { mode } });
+  }, [mode, change]);
+  useEffect(() => {
+    const served = (id: string | null | undefined) => models.some((one) => one.id === id);
+    for (const [index, wanted] of [model, compare].entries()) {
+      const now = draft.columns[index]?.model;
+      if (wanted !== null && served(wanted)) change({ type: 'model', column: index, model: wanted });
+      else if (now !== undefined && !served(now)) {
+        // The model no longer exists, or none was selected.
+        const other = draft.columns[1 - index]?.model;
+        change({ type: 'model', column: index, model: initialModel(models, other) });
+      }
+    }
+  }, [model, compare, draft.columns, models, change]);
 }
 
 /** Delay before each attempt to read a receipt, in milliseconds. Requests are settled shortly after they end. */

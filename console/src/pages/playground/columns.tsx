@@ -1,0 +1,150 @@
+import { Columns2, SquareTerminal, X } from 'lucide-react';
+import { useState, type ReactNode } from 'react';
+import { Button, IconButton } from '../../components/button.tsx';
+import { Segmented } from '../../components/choices.tsx';
+import { classNames } from '../../components/class-names.ts';
+import { Select } from '../../components/select.tsx';
+import { Notice } from '../../components/states.tsx';
+import type { Column } from './draft.ts';
+import { initialModel, stateOf, summaryOf } from './model-text.ts';
+import { useActions, useIsRunning, usePlayground } from './state.tsx';
+
+interface ColumnsProps {
+  /** Accessible name of a column. */
+  name: string;
+  /** Renders the content of a column, below the selection of its model. */
+  children: (column: Column) => ReactNode;
+}
+
+/** One or two columns, each with a model. Narrow windows show one at a time. */
+export function Columns({ name, children }: ColumnsProps) {
+  const { columns } = usePlayground().draft;
+  const [shown, setShown] = useState(0);
+  if (shown >= columns.length) setShown(0);
+  const many = columns.length > 1;
+  return (
+    <>
+      {many && <ColumnChoice shown={shown} onChoose={setShown} />}
+      <div className="flex min-h-0 flex-1 divide-line md:divide-x">
+        {columns.map((column, index) => (
+          <section
+            // Columns have no id; only the second one is ever added or removed.
+            key={`${index}`}
+            aria-label={many ? `${name} ${index + 1}` : name}
+            className={classNames(
+              'relative min-w-0 flex-1 flex-col md:flex',
+              index === shown ? 'flex' : 'hidden',
+            )}
+          >
+            <ColumnHead column={index} />
+            {children(column)}
+          </section>
+        ))}
+      </div>
+    </>
+  );
+}
+
+/** Selects the visible column on narrow windows. */
+function ColumnChoice({ shown, onChoose }: { shown: number; onChoose: (column: number) => void }) {
+  const { draft } = usePlayground();
+  return (
+    <div className="border-b border-line px-4 py-2 md:hidden">
+      <Segmented
+        label="Column"
+        value={`${shown}`}
+        choices={draft.columns.map(({ model }, index) => ({
+          value: `${index}`,
+          label: <span className="max-w-36 truncate">{model.split('/').at(-1)}</span>,
+        }))}
+        onChange={(value) => onChoose(Number(value))}
+      />
+    </div>
+  );
+}
+
+/** Selects the model of a column, and adds or closes a second column. */
+function ColumnHead({ column }: { column: number }) {
+  const { draft, models } = usePlayground();
+  const { chooseModel, closeColumn } = useActions();
+  const isRunning = useIsRunning();
+  const model = draft.columns[column]?.model ?? '';
+  const many = draft.columns.length > 1;
+  return (
+    <div className="flex items-center gap-2 border-b border-line px-4 py-2 sm:px-6 lg:px-8">
+      <Select
+        label={many ? `Model ${column + 1}` : 'Model'}
+        className="min-w-0 flex-1 sm:max-w-md"
+        value={model}
+        disabled={isRunning}
+        choices={models.map((one) => ({ value: one.id, label: one.id, hint: summaryOf(one) }))}
+        onChange={(id) => chooseModel(column, id)}
+      />
+      {many ? (
+        <IconButton
+          label={`Close column ${column + 1}`}
+          className="ml-auto"
+          disabled={isRunning}
+          onClick={() => closeColumn(column)}
+        >
+          <X className="size-4" aria-hidden="true" />
+        </IconButton>
+      ) : (
+        <Button
+          kind="quiet"
+          className="ml-auto"
+          disabled={isRunning || models.length < 2}
+          title={models.length < 2 ? 'Comparing requires at least two models' : undefined}
+          icon={<Columns2 className="size-4" aria-hidden="true" />}
+          onClick={() => chooseModel(1, initialModel(models, model))}
+        >
+          <span className="sr-only sm:not-sr-only">Compare</span>
+        </Button>
+      )}
+    </div>
+  );
+}
+
+/** Shows the progress of a model that is not ready, and names one that is ready. */
+export function ModelNotice({ model }: { model: string }) {
+  const { models } = usePlayground();
+  const found = models.find(({ id }) => id === model);
+  if (found === undefined || found.state === 'ready') return null;
+  const ready = models.find(({ state }) => state === 'ready');
+  const others = models.filter(({ id, state }) => id !== model && state !== 'ready' && state !== 'down');
+  return (
+    <Notice tone={found.state === 'down' ? 'bad' : 'warn'} title={`${found.id} is not ready`}>
+      <p>
+        {stateOf(found)}
+        {found.reason !== null && `: ${found.reason}`}.{' '}
+        {ready
+          ? `${ready.id} is ready; select it instead.`
+          : `No model is ready.${others.map((one) => ` ${one.id}: ${stateOf(one).toLowerCase()}.`).join('')}`}
+      </p>
+    </Notice>
+  );
+}
+
+/** A column without a conversation or completion: names its model. */
+export function EmptyColumn({ model }: { model: string }) {
+  const { draft, models } = usePlayground();
+  const found = models.find(({ id }) => id === model);
+  return (
+    <div className="flex flex-col items-center px-2 py-8 text-center">
+      <span className="mb-4 flex size-11 items-center justify-center rounded-full bg-accent-soft text-accent">
+        <SquareTerminal className="size-5" aria-hidden="true" />
+      </span>
+      <h2 className="text-sm font-semibold break-all">
+        {found === undefined
+          ? 'No models configured'
+          : `${draft.mode === 'chat' ? 'Chat with' : 'Complete a text with'} ${model.split('/').at(-1)}`}
+      </h2>
+      <p className="mt-1 max-w-md text-sm text-ink-3">
+        {found === undefined ? 'An operator can add models on the Models page.' : `${summaryOf(found)}.`}
+      </p>
+      <p className="mt-1 max-w-md text-sm text-ink-3">
+        Requests are charged to your account and count toward its limits.
+      </p>
+    </div>
+  );
+}
