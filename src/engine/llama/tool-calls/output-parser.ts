@@ -17,8 +17,8 @@ export interface ToolFormat {
    */
   readonly repeats: boolean;
   /**
-   * Parses the call, or the list of calls, after an opening. Throws `MalformedCall` if the output is not a call. The
-   * output then becomes text, unless the arguments have begun.
+   * Parses the call, or the list of calls, after an opening. Throws `MalformedCall` if the output is not a call, or ends
+   * inside of it.
    */
   readonly parse: (call: CallParsing) => Parsing<void>;
   /** Returns a GBNF expression for what `parse` parses, including the opening. */
@@ -55,7 +55,8 @@ export interface OutputParserOptions {
  *
  * Holds back only text that may become the start of a call, and white space that may be omitted (`PartCollector`). A
  * malformed call becomes text. If its arguments have already begun, the call ends and only the rest becomes text. If
- * the output ends inside a call, its arguments are incomplete. The names of calls are not checked.
+ * the output ends inside a call, the call has the start of its arguments, and is omitted if they have not begun, except
+ * after a leading opening, which text can have too. The names of calls are not checked.
  */
 export class OutputParser {
   readonly #format: ToolFormat | null;
@@ -170,15 +171,19 @@ export class OutputParser {
     this.#state = 'call';
     this.#callText = opening + reader.rest;
     const { completed } = writer;
+    const hasCall = (): boolean => writer.isOpen || writer.completed > completed;
+    let isCut: boolean;
     reader.mark();
     try {
       yield* this.#format.parse({ reader, writer, opening });
-      reader.unmark();
+      isCut = reader.ended;
     } catch (error) {
       if (!(error instanceof MalformedCall)) throw error;
-      const callStarted = writer.isOpen || writer.completed > completed;
-      this.#parts.text((callStarted ? '' : opening) + reader.unmark());
+      isCut = reader.ended && (hasCall() || this.#format.openings.includes(opening));
+      if (!isCut) this.#parts.text((hasCall() ? '' : opening) + reader.unmark());
     }
+    // The parser waited for more text, so the rest is the start of the call's markup.
+    if (isCut) reader.skip(reader.rest.length);
     writer.abandon();
     reader.unmark();
     this.#state = 'text';
@@ -346,6 +351,11 @@ export class PieceReader {
     this.#ended = true;
   }
 
+  /** Whether no more text arrives. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
   /** The text that arrived and was not read. */
   get rest(): string {
     return this.#text.slice(this.#at);
@@ -440,7 +450,10 @@ export class PieceReader {
     return name;
   }
 
-  /** Reads until one of these sequences ends. Passes the text before it to `sink` and returns the sequence. */
+  /**
+   * Reads until one of these sequences ends. Passes the text before it to `sink` and returns the sequence. If the text
+   * ends first, omits what may be the start of a sequence.
+   */
   *until<T extends string>(sequences: readonly T[], sink: (text: string) => void): Parsing<T> {
     const matcher = new SequenceMatcher(sequences);
     while (yield* this.more()) {
@@ -449,8 +462,6 @@ export class PieceReader {
       if (text !== '') sink(text);
       if (match !== null) return match as T;
     }
-    const rest = matcher.flush();
-    if (rest !== '') sink(rest);
     throw new MalformedCall();
   }
 }

@@ -3,13 +3,7 @@ import { JSON_TYPES } from '../../../openai/json-schema.ts';
 import { literal } from '../grammar-rules.ts';
 import type { ValueTypes } from './argument-types.ts';
 import type { CallGrammar } from './call-grammar.ts';
-import {
-  type CallWriter,
-  MalformedCall,
-  type Parsing,
-  type PieceReader,
-  type ToolFormat,
-} from './output-parser.ts';
+import { type CallWriter, type Parsing, type PieceReader, type ToolFormat } from './output-parser.ts';
 import { parseJson } from './json-call.ts';
 
 /**
@@ -177,7 +171,8 @@ export const GLM: ToolFormat = {
 
 /**
  * Reads the value of an argument up to one of `ends` and writes it as JSON. A string is written as it arrives. A value
- * that may have another type is written when it is complete, as a string if it is not JSON.
+ * that may have another type is written when it is complete, as a string if it is not JSON, and is omitted if it is cut
+ * off.
  */
 function* rawValue(
   { reader, writer }: { reader: PieceReader; writer: CallWriter },
@@ -192,17 +187,11 @@ function* rawValue(
     if (undecided === null) return writer.json(escaped(text));
     undecided += text;
   };
-  try {
-    for (;;) {
-      const end = yield* reader.until(ends, sink);
-      // A string inside of JSON can contain one of `ends`.
-      if (mayBeString || !endsInString(undecided ?? '')) break;
-      sink(end);
-    }
-  } catch (error) {
-    // The output ended inside the value, so write the part that has arrived.
-    if (error instanceof MalformedCall && undecided !== null) writer.json(undecidedJson(undecided, types));
-    throw error;
+  for (;;) {
+    const end = yield* reader.until(ends, sink);
+    // A string inside of JSON can contain one of `ends`.
+    if (mayBeString || !endsInString(undecided ?? '')) break;
+    sink(end);
   }
   writer.json(undecided === null ? '"' : undecidedJson(undecided, types));
 }

@@ -16,6 +16,66 @@ const CALL = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>';
 const PARSED = { name: 'f', arguments: '{"a": 1}' };
 const THINK = { open: '<think>', close: '</think>' };
 
+/** Texts with calls of a function `f` with the same arguments, by format. */
+const CALL_TEXTS: Readonly<Record<string, readonly string[]>> = {
+  hermes: [
+    '<tool_call>\n{"name": "f", "arguments": {"a": "x", "b": 12}}\n</tool_call>',
+    `\`\`\`json\n{"name": "f", "arguments": {"a": "x", "b": 12}}\n{"name": "f", "arguments": {"a": "x", "b": 12}}\n\`\`\``,
+    '{"name": "f", "arguments": {"a": "x", "b": 12}}',
+    '{{"name": "f", "arguments": {"a": "x", "b": 12}}}',
+  ],
+  generic: ['<tool_call>\n{"name": "f", "arguments": {"a": "x", "b": 12}}\n</tool_call>'],
+  'qwen-xml': [
+    '<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n<parameter=b>\n12\n</parameter>\n</function>\n</tool_call>',
+    '<function=f>\n<parameter=a>\nx\n</parameter>\n<parameter=b>\n12\n</parameter>\n</function>\n</tool_call>',
+  ],
+  glm: [
+    '<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x</arg_value>\n<arg_key>b</arg_key>\n<arg_value>12</arg_value>\n</tool_call>',
+  ],
+  mistral: ['[TOOL_CALLS]f[CALL_ID]123456789[ARGS]{"a": "x", "b": 12}'],
+  'mistral-nemo': [
+    '[TOOL_CALLS][{"name": "f", "arguments": {"a": "x", "b": 12}, "id": "123456789"}, {"name": "f", "arguments": {"a": "x", "b": 12}}]',
+  ],
+  llama3: [
+    '<|python_tag|>{"name": "f", "parameters": {"a": "x", "b": 12}}',
+    '{"name": "f", "parameters": {"a": "x", "b": 12}}',
+  ],
+  deepseek: [
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": "x", "b": 12}<｜tool▁call▁end｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": "x", "b": 12}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+  ],
+  'deepseek-r1': [
+    `<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n\`\`\`json\n{"a": "x", "b": 12}\n\`\`\`<｜tool▁call▁end｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n\`\`\`json\n{"a": "x", "b": 12}\n\`\`\`<｜tool▁call▁end｜><｜tool▁calls▁end｜>`,
+  ],
+  harmony: [' to=functions.f<|channel|>commentary json<|message|>{"a": "x", "b": 12}'],
+  gemma: ['<|tool_call>call:f{a:<|"|>x<|"|>,b:12}<tool_call|>'],
+  lfm2: [`<|tool_call_start|>[f(a='x', b=12), f(a='x', b=12)]<|tool_call_end|>`],
+  llama4: [
+    `<|python_start|>[f(a='x', b=12), f(a='x', b=12)]<|python_end|>`,
+    `[f(a='x', b=12), f(a='x', b=12)]`,
+  ],
+  phi: [
+    'functools[{"name": "f", "arguments": {"a": "x", "b": 12}}, {"name": "f", "arguments": {"a": "x", "b": 12}}]',
+  ],
+  minimax: [
+    '<minimax:tool_call>\n<invoke name="f">\n<parameter name="a">x</parameter>\n<parameter name="b">12</parameter>\n</invoke>\n<invoke name="f">\n<parameter name="a">x</parameter>\n<parameter name="b">12</parameter>\n</invoke>\n</minimax:tool_call>',
+  ],
+  'deepseek-v3.2': [
+    '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="a" string="true">x</｜DSML｜parameter>\n<｜DSML｜parameter name="b" string="false">12</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="a" string="true">x</｜DSML｜parameter>\n<｜DSML｜parameter name="b" string="false">12</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
+  ],
+  'deepseek-v4': [
+    '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="a" string="true">x</｜DSML｜parameter>\n<｜DSML｜parameter name="b" string="false">12</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="a" string="true">x</｜DSML｜parameter>\n<｜DSML｜parameter name="b" string="false">12</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>',
+  ],
+  kimi: [
+    '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a": "x", "b": 12}<|tool_call_end|><|tool_call_begin|>functions.f:1<|tool_call_argument_begin|>{"a": "x", "b": 12}<|tool_call_end|><|tool_calls_section_end|>',
+  ],
+  nemotron: [
+    '<TOOLCALL>[{"name": "f", "arguments": {"a": "x", "b": 12}}, {"name": "f", "arguments": {"a": "x", "b": 12}}]</TOOLCALL>',
+  ],
+  cohere: [
+    '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {"a": "x", "b": 12}}]<|END_ACTION|>',
+  ],
+};
+
 function output(changes: Partial<Output>): Output {
   return { text: '', reasoning: '', calls: [], ...changes };
 }
@@ -100,16 +160,47 @@ describe('a call', () => {
         format: QWEN_XML,
         tools: [tool('f', { a: { type: 'string' } })],
       }),
-      output({ calls: [{ name: 'f', arguments: '{"a": "x</para' }] }),
+      output({ calls: [{ name: 'f', arguments: '{"a": "x' }] }),
     );
   });
+
+  for (const format of FORMATS)
+    it(`of the format ${format.name} has no markup in its text and arguments, wherever it is cut off`, () => {
+      for (const text of CALL_TEXTS[format.name] ?? []) {
+        const tools = [tool('f', { a: { type: 'string' }, b: { type: 'integer' } })];
+        const reasoning = format === HARMONY ? HARMONY_CHANNELS : null;
+        const options = { format, reasoning, tools };
+        const whole = parse([text], options);
+        assert.deepEqual(
+          [whole.text, ...whole.calls.map((call) => JSON.parse(call.arguments) as unknown)],
+          ['', ...whole.calls.map(() => ({ a: 'x', b: 12 }))],
+        );
+        const opening = format.openings.find((each) => text.startsWith(each));
+        for (let end = opening?.length ?? 1; end < text.length; end += 1) {
+          const cut = text.slice(0, end);
+          const parsed = parse([cut], options);
+          assert.deepEqual(parse(split(cut, [1]), options), parsed);
+          // Text can also start like a call without an opening tag.
+          const isText = opening === undefined && parsed.calls.length === 0;
+          assert.equal(parsed.text, isText ? cut : '');
+          for (const [index, call] of parsed.calls.entries()) {
+            const full = whole.calls[index]?.arguments ?? '';
+            const isLast = index === parsed.calls.length - 1;
+            assert.ok(
+              isLast ? full.startsWith(call.arguments) : call.arguments === full,
+              `${cut}: ${call.arguments}`,
+            );
+          }
+        }
+        if (opening === undefined) assert.equal(parse([text.slice(0, -1)], options).text, '');
+      }
+    });
 
   const malformed = [
     '<tool_call>hello',
     '<tool_call>{"name": "f"}</tool_call>',
     '<tool_call>{"name": "f", "arguments": 5}',
     '<tool_call>{"name": 5, "arguments": {}}',
-    '<tool_call>{"name": "f", "arg',
     `<tool_call>{"name": "${'f'.repeat(2000)}`,
     `<tool_call>${' '.repeat(9000)}x`,
     `<tool_call>{"arguments": {"a": "${'x'.repeat(9000)}"}}`,
@@ -134,7 +225,7 @@ describe('a call', () => {
     );
   });
 
-  it('of any format is parsed the same however it is split, and a malformed call is text without loss', () => {
+  it('of any format is parsed the same however it is split, and a malformed call is text without loss unless it is cut off', () => {
     const pieces = fc.array(
       fc.oneof(
         fc.string(),
@@ -161,7 +252,10 @@ describe('a call', () => {
         const text = opening + texts.join('');
         const whole = parse([text], { format, tools: [tool('f')] });
         assert.deepEqual(parse(split(text, [1]), { format, tools: [tool('f')] }), whole);
-        if (whole.calls.length === 0) assert.equal(whole.text, text);
+        const parser = createParser({ format, tools: [tool('f')] });
+        parser.push(text);
+        const isCut = parser.state === 'call' && format.openings.includes(opening);
+        if (whole.calls.length === 0) assert.equal(whole.text, isCut ? '' : text);
       }),
       { numRuns: 1000 },
     );
