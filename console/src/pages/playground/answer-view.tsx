@@ -1,15 +1,28 @@
-import type { ReactNode } from 'react';
+import { CircleAlert, Wrench } from 'lucide-react';
+import { createContext, memo, use, useEffect, useMemo, useState, type ReactNode } from 'react';
+import type { TokenLogprob } from '../../api/generate.ts';
+import { Button } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
+import { CodeText } from '../../components/code-text.tsx';
+import { CopyButton } from '../../components/copy.tsx';
+import { Disclosure } from '../../components/disclosure.tsx';
+import { TextLink } from '../../components/link.tsx';
 import { Spinner } from '../../components/spinner.tsx';
-import { duration } from '../../format/time.ts';
-import { emptyText, type Answer } from './answer.ts';
-import { useLiveAnswer } from './state.tsx';
-import { Fault } from './fault.tsx';
-import { Logprobs } from './logprobs.tsx';
-import { Numbers } from './numbers.tsx';
-import { Reasoning } from './reasoning.tsx';
-import { RichText } from './rich-text.tsx';
-import { ToolCall } from './tool-calls.tsx';
+import { money } from '../../format/money.ts';
+import { counted, oneDecimal, percent } from '../../format/number.ts';
+import { duration, wait } from '../../format/time.ts';
+import {
+  emptyText,
+  formatArguments,
+  isCompleteCall,
+  speedOf,
+  type Answer,
+  type Fault as FaultData,
+  type ToolCall as ToolCallData,
+} from './answer.ts';
+import { blocksOf, type Block } from './fences.ts';
+import { NUMBERS } from './settings.ts';
+import { useActions, useIsRunning, useLiveAnswer } from './state.tsx';
 
 interface AnswerViewProps {
   answer: Answer;
@@ -97,4 +110,272 @@ export function LiveAnswerView({ id }: { id: string }) {
       </p>
     </div>
   );
+}
+
+interface ReasoningProps {
+  text: string;
+  /** Null: not known yet, or counted for several choices together. */
+  tokenCount: number | null;
+}
+
+/**
+ * Whether the reasoning of a turn is open. The turn has this state, because the component of the response is replaced
+ * when the response is complete.
+ */
+export const ReasoningOpen = createContext<[open: boolean, setOpen: (open: boolean) => void] | null>(null);
+
+/** The reasoning before a response, collapsed. Hidden if empty. */
+function Reasoning({ text, tokenCount }: ReasoningProps) {
+  const [open, setOpen] = use(ReasoningOpen) ?? [];
+  if (text === '') return null;
+  return (
+    <Disclosure
+      className="mb-2"
+      {...(open !== undefined && { open })}
+      {...(setOpen && { onToggle: setOpen })}
+      label={
+        <span>
+          Reasoning
+          {tokenCount !== null && (
+            <span className="font-normal text-ink-3 tabular-nums"> · {counted(tokenCount, 'token')}</span>
+          )}
+        </span>
+      }
+    >
+      <p className="mt-1.5 border-l-2 border-line pl-3 text-sm break-words whitespace-pre-wrap text-ink-2">
+        {text}
+      </p>
+    </Disclosure>
+  );
+}
+
+/** A completion with its code blocks. Always rendered as text, never as markup. */
+export const RichText = memo(function RichText({ text }: { text: string }) {
+  const blocks = useMemo(() => blocksOf(text), [text]);
+  return (
+    <div className="space-y-3">
+      {/* Blocks are only appended, so the index is a stable key. */}
+      {blocks.map((block, index) => (
+        <Part key={`${index}`} {...block} />
+      ))}
+    </div>
+  );
+});
+
+/** Memoized, because only the last block changes while a response streams. */
+const Part = memo(function Part({ kind, language, text }: Block) {
+  if (kind === 'prose')
+    return <div className="break-words whitespace-pre-wrap">{text.replace(/^\n+|\n+$/g, '')}</div>;
+  return (
+    <div className="overflow-hidden rounded-lg border border-line bg-sunken">
+      <div className="flex h-9 items-center justify-between border-b border-line pr-1 pl-3">
+        <span className="truncate font-mono text-2xs text-ink-3">{language === '' ? 'Code' : language}</span>
+        <CopyButton text={text} what="code" />
+      </div>
+      <pre
+        tabIndex={0}
+        className="overflow-x-auto p-3 font-mono text-xs leading-5 focus-visible:-outline-offset-2"
+      >
+        {text}
+      </pre>
+    </div>
+  );
+});
+
+interface ToolCallProps {
+  call: ToolCallData;
+  /** The arguments are still arriving. */
+  isLive?: boolean;
+  children?: ReactNode;
+}
+
+/** A call: the name of the function and its arguments, which are indented unless the response ended within them. */
+export function ToolCall({ call, isLive = false, children }: ToolCallProps) {
+  const { name, arguments: json } = call;
+  const shown = json === '' && !isLive ? '{}' : json;
+  return (
+    <div
+      role="group"
+      aria-label={`Call of ${name}`}
+      className="overflow-hidden rounded-lg border border-line"
+    >
+      <div className="flex h-9 items-center gap-2 border-b border-line bg-sunken pr-1 pl-3">
+        <Wrench className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
+        <span className="mr-auto truncate font-mono text-xs font-medium">{name}</span>
+        <CopyButton text={json} what="arguments" />
+      </div>
+      <pre
+        tabIndex={0}
+        className="max-h-96 overflow-auto p-3 font-mono text-xs leading-5 wrap-anywhere whitespace-pre-wrap focus-visible:-outline-offset-2"
+      >
+        {isLive || isCompleteCall(call) ? formatArguments(shown) : json}
+      </pre>
+      {children}
+    </div>
+  );
+}
+
+/** An error with a retry button and, for invalid parameters, a reset button. */
+function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {
+  const { change } = useActions();
+  const isRunning = useIsRunning();
+  const waitMs = useWait(fault.retryAtMs);
+  const parameter = NUMBERS.find(({ name }) => name === fault.param);
+  return (
+    <div role="alert" className="rounded-lg bg-bad-soft px-3.5 py-3 text-sm">
+      <p className="flex gap-2.5">
+        <CircleAlert className="mt-0.5 size-4 shrink-0 text-bad" aria-hidden="true" />
+        <span className="min-w-0 break-words text-ink">
+          <CodeText text={fault.message} />
+        </span>
+      </p>
+      <div className="mt-2 flex flex-wrap items-center gap-x-3 gap-y-2 pl-6.5">
+        <Button size="small" disabled={isRunning || waitMs > 0} onClick={onRetry}>
+          {waitMs > 0 ? `Try again in ${wait(waitMs)}` : 'Try again'}
+        </Button>
+        {parameter && (
+          <Button
+            size="small"
+            kind="quiet"
+            onClick={() => change({ type: 'number', name: parameter.name, typed: '' })}
+          >
+            Reset {parameter.label.toLowerCase()}
+          </Button>
+        )}
+        <span className="font-mono text-2xs break-all text-ink-2">
+          {fault.code}
+          {fault.requestId !== null && ` · ${fault.requestId}`}
+        </span>
+      </div>
+    </div>
+  );
+}
+
+/** Longer waits show no countdown and leave the retry button enabled. */
+const LONGEST_COUNTDOWN_MS = 10 * 60_000;
+
+/** Returns the remaining milliseconds and keeps them up to date; 0: past, or too far away for a countdown. */
+function useWait(untilMs: number | null): number {
+  const [nowMs, setNow] = useState(() => Date.now());
+  const leftMs = untilMs === null ? 0 : untilMs - nowMs;
+  const counts = leftMs > 0 && leftMs <= LONGEST_COUNTDOWN_MS;
+  useEffect(() => {
+    if (!counts) return;
+    const timer = setInterval(() => setNow(Date.now()), 250);
+    return () => clearInterval(timer);
+  }, [counts]);
+  return counts ? leftMs : 0;
+}
+
+/** Usage, timing and cost of a response. */
+function Numbers({ answer }: { answer: Answer }) {
+  const { choices, usage, ttftMs, totalMs, cost, requestId } = answer;
+  const speed = speedOf(answer);
+  return (
+    <div className="mt-2.5 flex flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-3">
+      <dl className="contents">
+        {usage && <Metric name="Prompt">{counted(usage.promptTokens, 'token')}</Metric>}
+        {usage && usage.cachedTokens > 0 && (
+          <Metric name="Cached">{counted(usage.cachedTokens, 'token')}</Metric>
+        )}
+        {usage && <Metric name="Completion">{counted(usage.completionTokens, 'token')}</Metric>}
+        {/* With a single choice, the label of its reasoning has this count. */}
+        {usage && usage.reasoningTokens > 0 && choices.length !== 1 && (
+          <Metric name="Reasoning">{counted(usage.reasoningTokens, 'token')}</Metric>
+        )}
+        {ttftMs !== null && (
+          <Metric name="TTFT" title="Time to first token">
+            {duration(ttftMs)}
+          </Metric>
+        )}
+        {speed !== null && (
+          <Metric name="Throughput" title="Tokens per second after the first token">
+            {oneDecimal(speed)} tokens/s
+          </Metric>
+        )}
+        {totalMs !== null && <Metric name="Total">{duration(totalMs)}</Metric>}
+        {cost !== null && (
+          <Metric name="Cost" title={`$${cost}`}>
+            {money(cost)}
+          </Metric>
+        )}
+        <Metric name="Finish reason">{endOf(answer)}</Metric>
+      </dl>
+      {requestId !== null && (
+        <TextLink to={`/requests/${requestId}`} className="text-xs">
+          Receipt
+        </TextLink>
+      )}
+    </div>
+  );
+}
+
+function Metric({ name, title, children }: { name: string; title?: string; children: ReactNode }) {
+  return (
+    <div className="flex gap-1 whitespace-nowrap" title={title}>
+      <dt>{name}</dt>
+      <dd className="text-ink-2 tabular-nums">{children}</dd>
+    </div>
+  );
+}
+
+/** Returns the finish reason, error code, or "stopped by you". */
+function endOf({ choices, chosen, stopped, fault }: Answer): string {
+  if (stopped) return 'stopped by you';
+  if (fault !== null) return fault.code;
+  return choices[chosen]?.finish ?? '—';
+}
+
+/** Maximum number of tokens shown, to keep the page fast. */
+const MAX_SHOWN = 500;
+
+/** The probability of each token, and its most likely alternatives. */
+function Logprobs({ tokens }: { tokens: readonly TokenLogprob[] }) {
+  const alternatives = tokens.some(({ top }) => top.length > 0);
+  return (
+    <Disclosure className="mt-2.5" label="Log probabilities">
+      <div tabIndex={0} className="mt-2 max-h-72 overflow-auto rounded-lg border border-line">
+        <table className="w-full text-xs" aria-label="Log probabilities of the tokens">
+          <thead className="sticky top-0 bg-sunken text-left text-ink-3">
+            <tr>
+              <th className="px-3 py-1.5 font-medium">Token</th>
+              <th className="px-3 py-1.5 text-right font-medium">Probability</th>
+              <th className="px-3 py-1.5 text-right font-medium">Logprob</th>
+              {alternatives && <th className="w-full px-3 py-1.5 font-medium">Top tokens</th>}
+            </tr>
+          </thead>
+          <tbody className="divide-y divide-line">
+            {tokens.slice(0, MAX_SHOWN).map(({ token, logprob, top }, index) => (
+              // Tokens repeat, so only their index is unique.
+              <tr key={`${index}`}>
+                <td className="px-3 py-1 font-mono whitespace-pre">{shown(token)}</td>
+                <td className="px-3 py-1 text-right">{percent(Math.exp(logprob))}</td>
+                <td className="px-3 py-1 text-right text-ink-3">{logprob.toFixed(4)}</td>
+                {alternatives && (
+                  <td className="px-3 py-1 text-ink-3">
+                    {top.map((other) => (
+                      <span key={other.token} className="mr-3 inline-block whitespace-pre">
+                        <span className="font-mono text-ink-2">{shown(other.token)}</span>{' '}
+                        {percent(Math.exp(other.logprob))}
+                      </span>
+                    ))}
+                  </td>
+                )}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {tokens.length > MAX_SHOWN && (
+        <p className="mt-1 text-xs text-ink-3">
+          Showing the first {MAX_SHOWN} of {tokens.length} tokens
+        </p>
+      )}
+    </Disclosure>
+  );
+}
+
+/** Makes whitespace visible. */
+function shown(token: string): string {
+  return token.replaceAll('\n', '↵').replaceAll('\t', '⇥').replaceAll(' ', '·');
 }

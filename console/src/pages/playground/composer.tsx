@@ -1,11 +1,13 @@
 import { ArrowUp, Plus, Square } from 'lucide-react';
+import { useState } from 'react';
 import { Button } from '../../components/button.tsx';
+import { classNames } from '../../components/class-names.ts';
+import { Confirm } from '../../components/confirm.tsx';
 import { Select } from '../../components/select.tsx';
 import { isApple } from '../../components/shortcut-keys.tsx';
+import { notify } from '../../notify.ts';
 import { useActions, useIsRunning, usePlayground } from './state.tsx';
-import { awaitsResults, canRespond } from './draft.ts';
-import { Starters } from './starters.tsx';
-import { StorageNotice } from './storage-notice.tsx';
+import { awaitsResults, canRespond, isEmpty, isUnused, type Draft } from './draft.ts';
 import { TypedText } from './typed-text.tsx';
 
 /** The input for the next message. */
@@ -115,5 +117,106 @@ function Keys({ children }: { children: string }) {
     <kbd aria-hidden="true" className="hidden font-sans text-2xs font-normal lg:pointer-fine:inline">
       {children}
     </kbd>
+  );
+}
+
+interface Starter {
+  title: string;
+  values: Partial<Pick<Draft, 'system' | 'input' | 'prompt'>>;
+}
+
+const CHATS: readonly Starter[] = [
+  {
+    title: 'Explain a concept',
+    values: { input: 'Why is the sky blue? Explain it to a ten-year-old in three sentences.' },
+  },
+  {
+    title: 'Write a function',
+    values: {
+      input:
+        'Write a TypeScript function that groups an array of objects by a key, with a short usage example.',
+    },
+  },
+  {
+    title: 'Play a role',
+    values: {
+      system: 'You are the harbor master of a small port in 1890. You are brief and a little gruff.',
+      input: 'Where can I moor my sailboat for the night?',
+    },
+  },
+];
+
+const TEXTS: readonly Starter[] = [
+  { title: 'Continue a story', values: { prompt: 'The lighthouse had been dark for three nights when' } },
+  { title: 'Complete a list', values: { prompt: 'Rivers of Europe, from west to east:\n1. Tagus\n2.' } },
+  {
+    title: 'Complete a function',
+    values: { prompt: '# Returns the n-th Fibonacci number.\ndef fibonacci(n: int) -> int:\n' },
+  },
+];
+
+/** Prompt starters of an unused playground. They are filled in but not sent. */
+export function Starters({ className }: { className: string }) {
+  const { draft } = usePlayground();
+  const { change } = useActions();
+  if (!isUnused(draft)) return null;
+  const starters = draft.mode === 'chat' ? CHATS : TEXTS;
+  return (
+    <ul aria-label="Prompt starters" className={classNames('grid gap-2 sm:grid-cols-3', className)}>
+      {starters.map(({ title, values }) => (
+        <li key={title}>
+          <button
+            type="button"
+            onClick={() => change({ type: 'set', values })}
+            className="h-full w-full rounded-lg border border-line px-3 py-2 text-left transition-colors hover:bg-hover"
+          >
+            <span className="block truncate text-xs font-medium">{title}</span>
+            <span className="line-clamp-1 text-2xs text-ink-3 sm:line-clamp-2">
+              {values.input ?? values.prompt}
+            </span>
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** States where the playground is stored, or that it is not, and clears it. */
+export function StorageNotice() {
+  const { draft, isStored } = usePlayground();
+  const { clear } = useActions();
+  const [asking, setAsking] = useState(false);
+  return (
+    <p className="mt-2 text-2xs text-ink-3">
+      {isStored ? (
+        'Stored only in this browser, until you sign out.'
+      ) : (
+        <span role="alert" className="text-bad">
+          Not stored: the storage of this browser is full or blocked. The playground is lost when you close or
+          reload this page.
+        </span>
+      )}{' '}
+      <button
+        type="button"
+        disabled={isEmpty(draft)}
+        onClick={() => setAsking(true)}
+        className="rounded font-medium text-ink-2 underline-offset-2 not-disabled:hover:underline disabled:text-ink-3"
+      >
+        Clear
+      </button>
+      <Confirm
+        open={asking}
+        onClose={() => setAsking(false)}
+        title="Clear the playground?"
+        action="Clear"
+        onConfirm={() => {
+          setAsking(false);
+          clear();
+          notify.success('Playground cleared');
+        }}
+      >
+        <p>Deletes all messages, completions and parameters from this browser. Receipts are kept.</p>
+      </Confirm>
+    </p>
   );
 }

@@ -3,11 +3,9 @@ import { CopyButton } from '../../components/copy.tsx';
 import type { Answer } from './answer.ts';
 import { AnswerView, LiveAnswerView } from './answer-view.tsx';
 import { Columns, EmptyColumn, ModelNotice } from './columns.tsx';
-import { SendOrStop } from './composer.tsx';
+import { SendOrStop, Starters, StorageNotice } from './composer.tsx';
 import type { Column } from './draft.ts';
-import { Starters } from './starters.tsx';
 import { useActions, useIsRunning, usePlayground } from './state.tsx';
-import { StorageNotice } from './storage-notice.tsx';
 import { TypedText } from './typed-text.tsx';
 
 /** The text mode: a prompt and its completion by one or two models. */

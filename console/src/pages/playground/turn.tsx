@@ -1,14 +1,12 @@
 import { ArrowLeftRight, Pencil, Play, RefreshCw, Trash2 } from 'lucide-react';
-import { memo, useState } from 'react';
+import { memo, useRef, useState } from 'react';
 import { Button, IconButton } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { CopyButton } from '../../components/copy.tsx';
-import { AnswerView, LiveAnswerView } from './answer-view.tsx';
+import { isCompleteCall } from './answer.ts';
+import { AnswerView, LiveAnswerView, ReasoningOpen, RichText, ToolCall } from './answer-view.tsx';
 import { useActions, useIsLive, useIsRunning } from './state.tsx';
-import type { Turn as TurnData } from './draft.ts';
-import { ReasoningOpen } from './reasoning.tsx';
-import { RichText } from './rich-text.tsx';
-import { ToolCalls } from './tool-calls.tsx';
+import { sentCalls, type Turn as TurnData } from './draft.ts';
 import { TypedText } from './typed-text.tsx';
 
 const NAMES = { user: 'User', assistant: 'Assistant' } as const;
@@ -129,5 +127,68 @@ function EditTurn({ turn, onDone }: { turn: TurnData; onDone: () => void }) {
         )}
       </div>
     </>
+  );
+}
+
+/** The calls of a turn. The user types their results, and continues the response with them. */
+function ToolCalls({ turn, isLast }: { turn: TurnData; isLast: boolean }) {
+  const { change, continueFrom } = useActions();
+  const isRunning = useIsRunning();
+  const list = useRef<HTMLDivElement>(null);
+  const { calls } = turn;
+  if (calls.length === 0) return null;
+  const sent = sentCalls(turn);
+  const missing = sent.filter(({ result }) => result === '').length;
+  const submit = () => {
+    if (missing === 0) continueFrom(turn.id);
+    else [...(list.current?.querySelectorAll('textarea') ?? [])].find(({ value }) => value === '')?.focus();
+  };
+  return (
+    <div ref={list} className="mt-3 space-y-3">
+      {calls.map((call, index) => (
+        <ToolCall key={call.id} call={call}>
+          {isCompleteCall(call) ? (
+            <div className="border-t border-line p-2">
+              <TypedText
+                label={`Result of ${call.name}${calls.length > 1 ? `, call ${index + 1}` : ''}`}
+                placeholder="Enter the result, as JSON or text"
+                value={call.result}
+                onChange={(result) => change({ type: 'result', turn: turn.id, call: call.id, result })}
+                onSend={submit}
+                enterSends
+                className="block max-h-60 font-mono text-xs"
+              />
+            </div>
+          ) : (
+            <IncompleteNote isCut={turn.answer?.choices[turn.answer.chosen]?.finish === 'length'} />
+          )}
+        </ToolCall>
+      ))}
+      {sent.length > 0 && (
+        <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
+          <Button size="small" disabled={isRunning || missing > 0} onClick={submit}>
+            {isLast ? 'Send results' : 'Send results again'}
+          </Button>
+          <p className="text-xs text-ink-3">{hintOf(sent.length, missing)}</p>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function hintOf(count: number, missing: number): string {
+  if (missing === 0) return 'The model continues with these results.';
+  if (count === 1) return 'Enter the result of the call.';
+  return `Enter the results of all calls: ${missing} missing.`;
+}
+
+function IncompleteNote({ isCut }: { isCut: boolean }) {
+  return (
+    <p className="border-t border-line bg-warn-soft px-3 py-2 text-xs leading-5 text-ink">
+      {isCut
+        ? 'The arguments were cut off at the token limit. Raise the maximum tokens and regenerate the response.'
+        : 'The arguments are not a JSON object. Regenerate the response.'}{' '}
+      This call is not sent back to the model.
+    </p>
   );
 }
