@@ -1,38 +1,36 @@
+import { Plus, X } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { Button } from '../../components/button.tsx';
-import { Switch } from '../../components/choices.tsx';
-import { TextArea, TextField } from '../../components/field.tsx';
-import { useActions, usePlayground } from './state.tsx';
-import { FormatFields } from './format-fields.tsx';
-import { NumberField, Reset } from './number-field.tsx';
+import { Button, IconButton } from '../../components/button.tsx';
+import { Segmented, Switch } from '../../components/choices.tsx';
+import { classNames } from '../../components/class-names.ts';
+import { INPUT, TextArea, TextField } from '../../components/field.tsx';
+import { indented, readJson } from '../../format/json.ts';
+import { CHAT_PARAMETERS, ReasoningSection, ToolSection } from './chat-parameters.tsx';
+import { NumberField, Reset, Section, useSettings } from './parameter-fields.tsx';
 import {
+  advancedSet,
+  areDefaults,
   CHOICES,
   COMMON,
+  DEFAULTS,
+  MAX_BIASES,
+  MAX_STOPS,
+  MAX_TEXT_LENGTH,
   PENALTIES,
   SAMPLING,
   TOP_LOGPROBS,
-  advancedSet,
-  areDefaults,
-  DEFAULTS,
-  MAX_TEXT_LENGTH,
-  MAX_BIASES,
 } from './settings.ts';
-import { ReasoningSection, REASONING_PARAMETERS } from './reasoning-fields.tsx';
-import { Section } from './section.tsx';
-import { StopFields } from './stop-fields.tsx';
-import { ToolSection, TOOL_PARAMETERS } from './tool-fields.tsx';
 
 /** All request parameters: the common ones first, the others in collapsed sections. Empty parameters are not sent. */
 export function ParametersPanel() {
-  const { draft } = usePlayground();
-  const { change } = useActions();
+  const { settings, mode, set } = useSettings();
   return (
     <div className="flex flex-col gap-6">
       {COMMON.map((parameter) => (
         <NumberField key={parameter.name} parameter={parameter} />
       ))}
       <div>
-        {draft.mode === 'chat' && (
+        {mode === 'chat' && (
           <>
             <ToolSection />
             <ReasoningSection />
@@ -40,11 +38,7 @@ export function ParametersPanel() {
         )}
         <Advanced />
       </div>
-      <Button
-        className="self-start"
-        disabled={areDefaults(draft.settings)}
-        onClick={() => change({ type: 'settings', values: DEFAULTS })}
-      >
+      <Button className="self-start" disabled={areDefaults(settings)} onClick={() => set(DEFAULTS)}>
         Reset all parameters
       </Button>
     </div>
@@ -53,10 +47,10 @@ export function ParametersPanel() {
 
 /** The less common parameters. */
 function Advanced() {
-  const { draft } = usePlayground();
-  const set = advancedSet(draft.settings, draft.mode);
+  const { settings, mode } = useSettings();
+  const count = advancedSet(settings, mode);
   return (
-    <Section title="Advanced" note={set > 0 ? `${set} set` : null} contains={isAdvanced}>
+    <Section title="Advanced" note={count > 0 ? `${count} set` : null} contains={isAdvanced}>
       <Group title="Sampling">
         {SAMPLING.map((parameter) => (
           <NumberField key={parameter.name} parameter={parameter} />
@@ -80,11 +74,7 @@ function Advanced() {
   );
 }
 
-const OTHER_SECTIONS: ReadonlySet<string> = new Set([
-  ...COMMON.map(({ name }) => name),
-  ...TOOL_PARAMETERS,
-  ...REASONING_PARAMETERS,
-]);
+const OTHER_SECTIONS: ReadonlySet<string> = new Set([...COMMON.map(({ name }) => name), ...CHAT_PARAMETERS]);
 const isAdvanced = (name: string): boolean => !OTHER_SECTIONS.has(name);
 
 function Group({ title, children }: { title: string; children: ReactNode }) {
@@ -96,36 +86,136 @@ function Group({ title, children }: { title: string; children: ReactNode }) {
   );
 }
 
+/** Inputs for stop sequences. */
+function StopFields() {
+  const { settings, errors, set } = useSettings();
+  const { stop } = settings;
+  return (
+    <fieldset className="flex flex-col gap-1.5">
+      <legend className="mb-1.5 text-xs font-medium text-ink-2">Stop sequences</legend>
+      {stop.map((typed, index) => {
+        const error = errors[`stop[${index}]`];
+        return (
+          // Sequences have no id.
+          <div key={`${index}`}>
+            <div className="flex items-center gap-1">
+              <input
+                aria-label={`Stop sequence ${index + 1}`}
+                aria-invalid={error !== undefined}
+                value={typed}
+                autoComplete="off"
+                onChange={(event) => set({ stop: stop.with(index, event.target.value) })}
+                className={classNames(INPUT, 'h-8 font-mono text-xs')}
+              />
+              <IconButton
+                label={`Remove stop sequence ${index + 1}`}
+                onClick={() => set({ stop: stop.filter((_, other) => other !== index) })}
+              >
+                <X className="size-4" aria-hidden="true" />
+              </IconButton>
+            </div>
+            {error !== undefined && <p className="mt-1 text-xs text-bad">{error}</p>}
+          </div>
+        );
+      })}
+      {stop.length < MAX_STOPS && (
+        <Button
+          size="small"
+          className="self-start"
+          icon={<Plus className="size-3.5" aria-hidden="true" />}
+          onClick={() => set({ stop: [...stop, ''] })}
+        >
+          Add sequence
+        </Button>
+      )}
+      <p className="text-xs leading-5 text-ink-3">
+        Generation stops as soon as one of these sequences appears. At most {MAX_STOPS}. Use \n for a new
+        line, \t for a tab and \\ for a backslash.
+      </p>
+    </fieldset>
+  );
+}
+
+/** The response format: text, a JSON object, or JSON with a schema. */
+function FormatFields() {
+  const { settings, errors, set } = useSettings();
+  const { format, schema, schemaName } = settings;
+  return (
+    <fieldset className="flex flex-col gap-3">
+      <legend className="mb-1.5 text-xs font-medium text-ink-2">Response format</legend>
+      <div>
+        <Segmented
+          label="Response format"
+          value={format}
+          choices={[
+            { value: 'text', label: 'Text' },
+            { value: 'json_object', label: 'JSON' },
+            { value: 'json_schema', label: 'JSON schema' },
+          ]}
+          onChange={(chosen) => set({ format: chosen })}
+        />
+        <p className="mt-1.5 text-xs leading-5 text-ink-3">{FORMAT_HINTS[format]}</p>
+      </div>
+      {format === 'json_schema' && (
+        <>
+          <TextField
+            label="Schema name"
+            value={schemaName}
+            error={errors['schemaName']}
+            mono
+            autoComplete="off"
+            onChange={(event) => set({ schemaName: event.target.value })}
+          />
+          <TextArea
+            label="Schema"
+            value={schema}
+            error={errors['schema']}
+            hint="JSON Schema. Unsupported keywords are reported when you send the request."
+            mono
+            rows={12}
+            spellCheck={false}
+            onChange={(event) => set({ schema: event.target.value })}
+          />
+          <Button
+            size="small"
+            className="self-start"
+            disabled={'error' in readJson(schema)}
+            onClick={() => set({ schema: indented(schema) })}
+          >
+            Format schema
+          </Button>
+        </>
+      )}
+    </fieldset>
+  );
+}
+
+const FORMAT_HINTS = {
+  text: 'Unconstrained text (default)',
+  json_object: 'One JSON object. Ask for JSON in the prompt as well.',
+  json_schema: 'Constrains the output to match the schema.',
+} as const;
+
 function OutputSwitches() {
-  const { draft, errors } = usePlayground();
-  const { change } = useActions();
-  const { logprobs, echo, stream } = draft.settings;
+  const { settings, mode, errors, set } = useSettings();
+  const { logprobs, echo, stream } = settings;
   return (
     <>
       <WithHint hint="Returns the log probability of each token. Default: off.">
-        <Switch
-          checked={logprobs}
-          onChange={(checked) => change({ type: 'settings', values: { logprobs: checked } })}
-        >
+        <Switch checked={logprobs} onChange={(checked) => set({ logprobs: checked })}>
           Log probabilities
         </Switch>
       </WithHint>
-      {logprobs && <NumberField parameter={TOP_LOGPROBS[draft.mode]} />}
-      {draft.mode === 'text' && (
+      {logprobs && <NumberField parameter={TOP_LOGPROBS[mode]} />}
+      {mode === 'text' && (
         <WithHint hint="Includes the prompt in the completion. Default: off." error={errors['echo']}>
-          <Switch
-            checked={echo}
-            onChange={(checked) => change({ type: 'settings', values: { echo: checked } })}
-          >
+          <Switch checked={echo} onChange={(checked) => set({ echo: checked })}>
             Echo
           </Switch>
         </WithHint>
       )}
       <WithHint hint="Shows tokens as they are generated. The API default is off.">
-        <Switch
-          checked={stream}
-          onChange={(checked) => change({ type: 'settings', values: { stream: checked } })}
-        >
+        <Switch checked={stream} onChange={(checked) => set({ stream: checked })}>
           Stream
         </Switch>
       </WithHint>
@@ -153,10 +243,8 @@ function WithHint({
 }
 
 function OtherFields() {
-  const { draft, errors } = usePlayground();
-  const { change } = useActions();
-  const { logitBias, user } = draft.settings;
-  const set = (values: Partial<typeof draft.settings>) => change({ type: 'settings', values });
+  const { settings, errors, set } = useSettings();
+  const { logitBias, user } = settings;
   return (
     <>
       <TextArea

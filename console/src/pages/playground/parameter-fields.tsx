@@ -1,10 +1,59 @@
 import { Field as BaseField } from '@base-ui/react/field';
-import { RotateCcw } from 'lucide-react';
+import { ChevronRight, RotateCcw } from 'lucide-react';
+import { useId, useState, type ReactNode } from 'react';
 import { classNames } from '../../components/class-names.ts';
 import { Field, INPUT } from '../../components/field.tsx';
-import { useActions, usePlayground } from './state.tsx';
-import { boundsOf, type NumberParameter } from './settings.ts';
 import { recommendedOf } from './request.ts';
+import { boundsOf, type NumberParameter, type Settings } from './settings.ts';
+import { useActions, usePlayground } from './state.tsx';
+
+/** Returns the settings, their validation errors, and a function that changes settings. */
+export function useSettings() {
+  const { draft, errors } = usePlayground();
+  const { change } = useActions();
+  const set = (values: Partial<Settings>) => change({ type: 'settings', values });
+  return { settings: draft.settings, mode: draft.mode, errors, set };
+}
+
+interface SectionProps {
+  title: string;
+  /** Summary of the settings, next to the title; null: nothing is set. */
+  note: string | null;
+  /** Whether the section contains this parameter. Invalid input for such a parameter keeps the section open. */
+  contains: (parameter: string) => boolean;
+  children: ReactNode;
+}
+
+/** A collapsible section of parameters. */
+export function Section({ title, note, contains, children }: SectionProps) {
+  const { errors } = usePlayground();
+  const content = useId();
+  const [wanted, setWanted] = useState(false);
+  const open = wanted || Object.keys(errors).some(contains);
+  return (
+    <section className="border-t border-line last-of-type:border-b">
+      <h2>
+        <button
+          type="button"
+          aria-expanded={open}
+          aria-controls={content}
+          onClick={() => setWanted(!open)}
+          className="flex h-11 w-full items-center gap-2 text-left text-sm font-medium"
+        >
+          <ChevronRight
+            className={`size-4 shrink-0 text-ink-3 transition-transform ${open ? 'rotate-90' : ''}`}
+            aria-hidden="true"
+          />
+          {title}
+          {note !== null && <span className="ml-auto text-xs font-normal text-ink-3">{note}</span>}
+        </button>
+      </h2>
+      <div id={content} hidden={!open} className="space-y-6 pt-2 pb-6">
+        {children}
+      </div>
+    </section>
+  );
+}
 
 /** An input for a number, with a slider for small ranges. Empty: the recommendation for the model, or the default. */
 export function NumberField({ parameter }: { parameter: NumberParameter }) {
