@@ -24,8 +24,8 @@ export const MAX_REPETITIONS = 10_000;
  */
 const MAX_SCHEMA_REPETITIONS = 50_000;
 /** Maximum size of the schemas of all strict functions of a request, in characters of JSON and in schemas. */
-export const MAX_STRICT_CHARACTERS = 4 * MAX_SCHEMA_CHARACTERS;
-export const MAX_STRICT_NODES = 4 * MAX_SCHEMA_NODES;
+export const MAX_STRICT_CHARACTERS = 2 * MAX_SCHEMA_CHARACTERS;
+export const MAX_STRICT_NODES = 2 * MAX_SCHEMA_NODES;
 /** Maximum length of a `pattern` and a `format`, in characters. */
 const MAX_PATTERN_CHARACTERS = 1000;
 
