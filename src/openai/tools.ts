@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { ServiceError } from '../errors.ts';
 import type { ChatRequest, Tool, ToolChoice } from '../generation.ts';
 import * as fields from './fields.ts';
@@ -80,15 +81,15 @@ function parseTool(value: unknown, path: string, notes: Notes): Tool | null {
   return parseFunction(object, at);
 }
 
-/** Parses the description of a function at `at`. */
-export function parseFunction(object: JsonObject, at: string): Tool {
+/** Parses the description of a function at `at`. `schema`: the name of the field with the schema of its parameters. */
+export function parseFunction(object: JsonObject, at: string, schema = 'parameters'): Tool {
   const description = object['description'] ?? null;
   if (description !== null && isLongerThan(asString(description, `${at}.description`), MAX_DESCRIPTION)) {
     throw wrongValue(`${at}.description`, `at most ${MAX_DESCRIPTION} characters long`);
   }
   const strict = object['strict'] ?? false;
   if (typeof strict !== 'boolean') throw wrongType(`${at}.strict`, 'a boolean', strict);
-  const parameters = asObject(object['parameters'] ?? NO_PARAMETERS, `${at}.parameters`);
+  const parameters = asObject(object[schema] ?? NO_PARAMETERS, `${at}.${schema}`);
   return {
     name: parseFunctionName(object['name'] ?? null, `${at}.name`),
     description: description as string | null, // Checked above.
@@ -142,6 +143,13 @@ function checkFunctionType(type: unknown, path: string): void {
 
 /** The types of tools in OpenAI's APIs, such as `web_search` and `custom`. */
 const TYPE_NAME = /^[a-z][a-z0-9_]{0,39}$/;
+
+/** Returns a name of 1 to 64 letters, digits, "_" or "-" for a longer or other one, which differs from those of all others. */
+export function shortName(name: string): string {
+  if (fields.NAME.test(name)) return name;
+  const hash = createHash('sha256').update(name).digest('hex').slice(0, 8);
+  return `${name.replaceAll(/[^\w-]/g, '_').slice(0, 55)}_${hash}`;
+}
 
 /** Checks the name of a function. */
 function parseFunctionName(value: unknown, path: string): string {

@@ -1,9 +1,10 @@
 import { ServiceError } from '../errors.ts';
-import type { Message, ToolCall } from '../generation.ts';
+import type { Message } from '../generation.ts';
 import type { Notes } from '../notes.ts';
 import { JsonBudget } from '../openai/json-body.ts';
 import { idList, parseArguments, parseCalledName, parseCallId } from '../openai/messages.ts';
 import type { RequestBody } from '../openai/request-body.ts';
+import { Turns } from '../openai/turns.ts';
 import {
   asList,
   asObject,
@@ -38,16 +39,6 @@ export function parseInput(body: RequestBody, sealer: Sealer): Message[] {
   return messages;
 }
 
-/** The items of one assistant message, and the results of its calls. */
-interface Turn {
-  role: 'turn';
-  texts: string[];
-  reasoning: string[];
-  calls: ToolCall[];
-  /** By the ID of the call. */
-  results: Map<string, string>;
-}
-
 const MESSAGE_FIELDS = new Set(['type', 'id', 'role', 'content', 'status', 'phase']);
 const REASONING_FIELDS = new Set(['type', 'id', 'summary', 'content', 'encrypted_content', 'status']);
 const CALL_FIELDS = new Set(['type', 'id', 'call_id', 'name', 'namespace', 'arguments', 'status']);
@@ -55,21 +46,14 @@ const CUSTOM_CALL_FIELDS = new Set(['type', 'id', 'call_id', 'name', 'namespace'
 const OUTPUT_FIELDS = new Set(['type', 'id', 'call_id', 'output', 'status', 'name']);
 const PART_FIELDS = new Set(['type', 'text', 'annotations', 'logprobs', 'refusal', 'cache_control']);
 
-/**
- * Joins items to messages: reasoning, text and calls without another item between them are one assistant message, and
- * the results of calls follow the message with the calls.
- */
+/** Joins items to messages. */
 class Conversation {
   readonly #notes: Notes;
   readonly #sealer: Sealer;
   readonly #budget = new JsonBudget();
   /** System messages before all others. Most templates accept only one. */
   readonly #system: string[] = [];
-  readonly #entries: (Message | Turn)[] = [];
-  /** The turn that the next items of the assistant belong to. */
-  #open: Turn | null = null;
-  /** The turns of calls without a result, by the ID of the call. */
-  readonly #pending = new Map<string, Turn>();
+  readonly #turns = new Turns();
 
   constructor(notes: Notes, sealer: Sealer) {
     this.#notes = notes;
@@ -81,13 +65,12 @@ class Conversation {
   }
 
   addUser(content: string): void {
-    this.#open = null;
-    this.#entries.push({ role: 'user', content });
+    this.#turns.add('user', content);
   }
 
   /** Templates accept system messages only at the start. Later ones become messages of the user. */
   addSystem(content: string, path: string): void {
-    if (this.#entries.length === 0) this.#system.push(content);
+    if (this.#turns.isEmpty) this.#system.push(content);
     else {
       this.#notes.add(path, 'sent as a user message (not at the start)');
       this.addUser(content);
@@ -95,18 +78,16 @@ class Conversation {
   }
 
   messages(): Message[] {
-    if (this.#pending.size > 0) {
-      const ids = idList(new Set(this.#pending.keys()));
+    const { pending } = this.#turns;
+    if (pending.size > 0) {
+      const ids = idList(pending);
       throw new ServiceError('invalid_value', `No tool output found for function call ${ids}.`, {
         param: 'input',
       });
     }
     const system: Message[] =
       this.#system.length === 0 ? [] : [{ role: 'system', content: this.#system.join('\n\n') }];
-    return [
-      ...system,
-      ...this.#entries.flatMap((entry) => (entry.role === 'turn' ? messagesOf(entry) : [entry])),
-    ];
+    return [...system, ...this.#turns.messages()];
   }
 
   #add(item: JsonObject, path: string): void {
@@ -164,7 +145,7 @@ class Conversation {
         this.addSystem(text, path);
         break;
       case 'assistant':
-        this.#turn().texts.push(text);
+        this.#turns.turn().texts.push(text);
         break;
       default:
         if (typeof role !== 'string') throw wrongType(`${path}.role`, 'a string', role);
@@ -176,7 +157,7 @@ class Conversation {
     noteUnknown(item, REASONING_FIELDS, this.#notes, `${path}.`);
     const text =
       this.#sealed(item, path) ?? textsOf(item, 'content', path) ?? textsOf(item, 'summary', path) ?? '';
-    const { reasoning } = this.#turn();
+    const { reasoning } = this.#turns.turn();
     if (text !== '') reasoning.push(text);
   }
 
@@ -192,16 +173,13 @@ class Conversation {
 
   #addCall(item: JsonObject, path: string, text: string): void {
     const id = parseCallId(item['call_id'] ?? null, `${path}.call_id`);
-    if (this.#pending.has(id))
-      throw wrongValue(`${path}.call_id`, 'unique among the calls without an output');
     const namespace = item['namespace'] ?? null;
     const name = modelName({
       name: parseCalledName(item['name'] ?? null, `${path}.name`),
       namespace: namespace === null ? null : parseCalledName(namespace, `${path}.namespace`),
     });
-    const turn = this.#turn();
-    turn.calls.push({ id, name, arguments: text });
-    this.#pending.set(id, turn);
+    if (!this.#turns.addCall({ id, name, arguments: text }))
+      throw wrongValue(`${path}.call_id`, 'unique among the calls without an output');
   }
 
   #addOutput(item: JsonObject, path: string): void {
@@ -209,23 +187,10 @@ class Conversation {
     const id = parseCallId(item['call_id'] ?? null, `${path}.call_id`);
     const output = item['output'] ?? null;
     if (output === null) throw missing(`${path}.output`);
-    const turn = this.#pending.get(id);
-    if (turn === undefined) {
+    if (!this.#turns.addResult(id, this.#text(output, `${path}.output`))) {
       const message = `No tool call found for function call output with call_id ${idList(new Set([id]))}.`;
       throw new ServiceError('invalid_value', message, { param: `${path}.call_id` });
     }
-    turn.results.set(id, this.#text(output, `${path}.output`));
-    this.#pending.delete(id);
-    this.#open = null;
-  }
-
-  /** Returns the assistant message that the next item belongs to. */
-  #turn(): Turn {
-    if (this.#open === null) {
-      this.#open = { role: 'turn', texts: [], reasoning: [], calls: [], results: new Map() };
-      this.#entries.push(this.#open);
-    }
-    return this.#open;
   }
 
   #text(value: unknown, path: string): string {
@@ -281,17 +246,4 @@ function textsOf(item: JsonObject, field: string, path: string): string | null {
     return asString(text, at);
   });
   return texts.length === 0 ? null : texts.join('\n\n');
-}
-
-function messagesOf({ texts, reasoning, calls, results }: Turn): Message[] {
-  const content = texts.length === 0 && calls.length > 0 ? null : texts.join('\n\n');
-  return [
-    {
-      role: 'assistant',
-      content,
-      reasoning: reasoning.length === 0 ? null : reasoning.join('\n\n'),
-      toolCalls: calls,
-    },
-    ...calls.map(({ id }): Message => ({ role: 'tool', toolCallId: id, content: results.get(id) ?? '' })),
-  ];
 }

@@ -1,10 +1,9 @@
-import { createHash } from 'node:crypto';
 import { ServiceError } from '../errors.ts';
 import type { ChatRequest, Tool, ToolChoice } from '../generation.ts';
 import type { Notes } from '../notes.ts';
 import { MAX_TOOLS, NAME } from '../openai/fields.ts';
 import type { RequestBody } from '../openai/request-body.ts';
-import { checkStrict, checkToolsText, parseFunction } from '../openai/tools.ts';
+import { checkStrict, checkToolsText, parseFunction, shortName } from '../openai/tools.ts';
 import {
   asList,
   asObject,
@@ -35,16 +34,9 @@ export interface Tooling extends Pick<ChatRequest, 'tools' | 'toolChoice' | 'par
   paths: readonly string[];
 }
 
-/**
- * Returns the name of a tool for the model. A tool of a namespace needs one that no other namespace has, with at most 64
- * letters, digits, "_" or "-".
- */
+/** Returns the name of a tool for the model. A tool of a namespace needs one that no other namespace has. */
 export function modelName({ name, namespace }: Pick<ToolIdentity, 'name' | 'namespace'>): string {
-  if (namespace === null) return name;
-  const full = `${namespace}__${name}`;
-  if (NAME.test(full)) return full;
-  const hash = createHash('sha256').update(full).digest('hex').slice(0, 8);
-  return `${full.replaceAll(/[^\w-]/g, '_').slice(0, 55)}_${hash}`;
+  return namespace === null ? name : shortName(`${namespace}__${name}`);
 }
 
 /** Parses `tools`, the items `additional_tools`, `tool_choice` and `parallel_tool_calls`. Throws a 400 with the path of the field. */

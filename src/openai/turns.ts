@@ -1,0 +1,92 @@
+import type { Message, ToolCall } from '../generation.ts';
+
+/** The parts of one assistant message, and the results of its calls. */
+interface Turn {
+  role: 'turn';
+  texts: string[];
+  reasoning: string[];
+  calls: ToolCall[];
+  /** By the ID of the call. */
+  results: Map<string, string>;
+}
+
+/**
+ * The messages of a conversation whose assistant messages arrive in parts: reasoning, text and calls without another
+ * message between them are one assistant message, and the results of calls follow the message with the calls.
+ */
+export class Turns {
+  readonly #entries: (Message | Turn)[] = [];
+  /** The turn that the next parts of the assistant belong to. */
+  #open: Turn | null = null;
+  /** The turns of calls without a result, by the ID of the call. */
+  readonly #pending = new Map<string, Turn>();
+
+  get isEmpty(): boolean {
+    return this.#entries.length === 0;
+  }
+
+  /** Whether the last part was one of the assistant. */
+  get isOpen(): boolean {
+    return this.#open !== null;
+  }
+
+  /** IDs of calls without a result. */
+  get pending(): ReadonlySet<string> {
+    return new Set(this.#pending.keys());
+  }
+
+  /** Adds a message of another role. */
+  add(role: 'system' | 'user', content: string): void {
+    this.#open = null;
+    this.#entries.push({ role, content });
+  }
+
+  /** Returns the assistant message that the next part belongs to. */
+  turn(): Pick<Turn, 'texts' | 'reasoning'> {
+    return this.#turn();
+  }
+
+  /** Adds a call to the assistant message. Returns false if a call with this ID has no result yet. */
+  addCall(call: ToolCall): boolean {
+    if (this.#pending.has(call.id)) return false;
+    const turn = this.#turn();
+    turn.calls.push(call);
+    this.#pending.set(call.id, turn);
+    return true;
+  }
+
+  /** Adds the result of a call. Returns false if no call waits for it. */
+  addResult(id: string, content: string): boolean {
+    const turn = this.#pending.get(id);
+    if (turn === undefined) return false;
+    turn.results.set(id, content);
+    this.#pending.delete(id);
+    this.#open = null;
+    return true;
+  }
+
+  messages(): Message[] {
+    return this.#entries.flatMap((entry) => (entry.role === 'turn' ? messagesOf(entry) : [entry]));
+  }
+
+  #turn(): Turn {
+    if (this.#open === null) {
+      this.#open = { role: 'turn', texts: [], reasoning: [], calls: [], results: new Map() };
+      this.#entries.push(this.#open);
+    }
+    return this.#open;
+  }
+}
+
+function messagesOf({ texts, reasoning, calls, results }: Turn): Message[] {
+  const content = texts.length === 0 && calls.length > 0 ? null : texts.join('\n\n');
+  return [
+    {
+      role: 'assistant',
+      content,
+      reasoning: reasoning.length === 0 ? null : reasoning.join('\n\n'),
+      toolCalls: calls,
+    },
+    ...calls.map(({ id }): Message => ({ role: 'tool', toolCallId: id, content: results.get(id) ?? '' })),
+  ];
+}
