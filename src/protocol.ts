@@ -1,6 +1,6 @@
 import type { ServiceError } from './errors.ts';
 import type { Feature } from './features.ts';
-import type { GenerationEvent, GenerationKind, GenerationRequest, Usage } from './generation.ts';
+import type { GenerationEvent, GenerationKind, GenerationRequest, ModelCard, Usage } from './generation.ts';
 import type { Notes } from './notes.ts';
 
 /**
@@ -17,6 +17,11 @@ export interface Protocol {
   parse(body: Record<string, unknown>, options: ParseOptions): ParsedRequest;
   /** Returns the path of the field that asks for a feature, for errors. */
   paramOf(feature: Feature): string;
+  /**
+   * Returns the headers of a response with its request ID and limits, as names and values in turn. Absent: they are sent as
+   * `x-request-id` and as `limits`, the `x-ratelimit-*` headers.
+   */
+  headers?(requestId: string, limits: readonly string[]): readonly string[];
   /** Returns the HTTP status of an error. */
   errorStatus(error: ServiceError): number;
   /** Returns the body of an error response. */
@@ -48,6 +53,8 @@ export interface ParsedRequest {
   readonly generation: GenerationRequest;
   /** Returns the path of the schema of the parameters of a function, by its index; null: of the response format. */
   schemaPath(tool: number | null): string;
+  /** Notes what the model cannot do. Absent: nothing depends on the model. Not called before the model is known. */
+  fit?(card: ModelCard): void;
   /** Returns the writer of a response that is not a stream. */
   whole(requestId: string): WholeResponse;
   /** Returns the writer of a stream. */

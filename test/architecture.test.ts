@@ -10,6 +10,7 @@ const source = join(root, 'src');
 const MAY_IMPORT: Record<string, readonly string[]> = {
   openai: [],
   responses: ['openai'],
+  anthropic: ['openai'],
   models: [],
   engine: ['openai', 'models'],
   database: [],
@@ -25,6 +26,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'inference',
     'openai',
     'responses',
+    'anthropic',
     'accounts',
     'identity',
     'routing',

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
 import { ServiceError } from '../errors.ts';
@@ -14,7 +15,7 @@ export function requireKey(context: HttpContext): Hook {
 /** Returns a hook that accepts requests without a key, but not with an invalid one. */
 export function acceptKey({ keys }: HttpContext): Hook {
   return async (request) => {
-    if (request.headers.authorization !== undefined) await setCaller(keys, request);
+    if (authorizationOf(request.headers) !== undefined) await setCaller(keys, request);
   };
 }
 
@@ -25,9 +26,21 @@ export async function authenticate(context: HttpContext, request: FastifyRequest
 }
 
 async function setCaller(keys: KeyStore, request: FastifyRequest): Promise<void> {
-  request.caller = await callerOf(keys, request.headers.authorization, request.ip);
+  request.caller = await callerOf(keys, authorizationOf(request.headers), request.ip);
   authenticatedRequests.set(request.raw, { requestId: request.id, caller: null });
 }
+
+/**
+ * Returns the `Authorization` header. A key in `x-api-key`, where Anthropic's clients send it, counts as one unless there is
+ * a bearer token.
+ */
+export function authorizationOf(headers: IncomingHttpHeaders): string | undefined {
+  const { authorization, 'x-api-key': key } = headers;
+  if (typeof key !== 'string' || key === '' || BEARER.test(authorization ?? '')) return authorization;
+  return `Bearer ${key}`;
+}
+
+const BEARER = /^Bearer\s+\S/i;
 
 /**
  * Returns the key of an `Authorization` header, as a promise only if the database must be queried. Throws, or rejects

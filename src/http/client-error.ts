@@ -4,9 +4,9 @@ import type { ServerResponse } from 'node:http';
 import { ServiceError } from '../errors.ts';
 import { errorBody } from '../openai/error-body.ts';
 import type { HttpContext } from './context.ts';
-import { retryHeaders } from './exchange.ts';
+import { identityHeaders, retryHeaders } from './exchange.ts';
 import { authenticatedRequests, limitHeaders } from './limit-headers.ts';
-import { protocolOf } from './protocols.ts';
+import { languageOf } from './protocols.ts';
 
 // An `import` would read all properties of the module, and one of them loads Node's `fetch`.
 const { STATUS_CODES } = process.getBuiltinModule('node:http');
@@ -43,14 +43,13 @@ async function refuseConnection(context: HttpContext, fault: ServiceError, socke
     return;
   }
   context.refusals.record(request?.caller ?? null, fault);
-  const protocol = response === null ? undefined : protocolOf(response.req);
+  const protocol = response === null ? undefined : languageOf(response.req);
   const requestId = request?.requestId ?? randomUUIDv7();
   const body = protocol === undefined ? errorBody(fault) : protocol.errorBody(fault, requestId);
   const status = protocol?.errorStatus(fault) ?? fault.status;
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
-    `x-request-id: ${requestId}`,
-    ...headerLines([...limits, ...retryHeaders(fault)]),
+    ...headerLines([...identityHeaders(protocol, requestId, limits), ...retryHeaders(fault)]),
     'content-type: application/json',
     `content-length: ${Buffer.byteLength(body)}`,
     'connection: close',

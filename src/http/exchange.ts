@@ -2,12 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { LIMIT_HEADERS } from '../accounts/limits/limit-status.ts';
+import { limitHeader } from '../anthropic/headers.ts';
 import { errorBody } from '../openai/error-body.ts';
 import type { JsonBody } from '../openai/json-thread.ts';
 import { ServiceError } from '../errors.ts';
 import type { Notes } from '../notes.ts';
 import type { Protocol } from '../protocol.ts';
 import type { BodyReservation } from './body.ts';
+import { languageOf } from './protocols.ts';
 
 /** A request and its response, without Fastify's objects. */
 export interface Exchange {
@@ -15,7 +17,7 @@ export interface Exchange {
   response: ServerResponse;
   /** A UUIDv7: `x-request-id`. */
   requestId: string;
-  /** Whose errors are sent. Absent for endpoints that are not generations: they have OpenAI's. */
+  /** Whose errors are sent. Absent: OpenAI's. */
   readonly protocol?: Protocol;
   /** For generations: the `x-ratelimit-*` headers, and what has no effect in the request. */
   record?: { readonly limitHeaders: readonly string[]; readonly notes?: Notes };
@@ -45,12 +47,14 @@ export interface GenerationExchange extends Exchange {
  */
 const EXPOSED = [
   'x-request-id',
+  'request-id',
   'retry-after',
   'retry-after-ms',
   'x-should-retry',
   'x-sluice-idempotent-replay',
   'x-sluice-notes',
   ...LIMIT_HEADERS,
+  ...LIMIT_HEADERS.map(limitHeader),
 ].join(', ');
 
 /** Longest wait, in milliseconds, that OpenAI's Node client respects. If the wait is longer, it retries soon. */
@@ -59,13 +63,14 @@ const MAX_CLIENT_WAIT_MS = 60_000;
 /** Takes over the response from Fastify. */
 export function takeOver(request: FastifyRequest, reply: FastifyReply): Exchange {
   reply.hijack();
-  return { request: request.raw, response: reply.raw, requestId: request.id };
+  const protocol = languageOf(request.raw);
+  const exchange = { request: request.raw, response: reply.raw, requestId: request.id };
+  return protocol === undefined ? exchange : { ...exchange, protocol };
 }
 
 /** Returns the headers of every response, as names and values in turn. */
-export function commonHeaders({ request, requestId, record, replay }: Exchange): string[] {
-  const headers = ['x-request-id', requestId];
-  if (record) headers.push(...record.limitHeaders);
+export function commonHeaders({ request, requestId, record, replay, protocol }: Exchange): string[] {
+  const headers = identityHeaders(protocol, requestId, record?.limitHeaders ?? []);
   if (record?.notes !== undefined && record.notes.count > 0)
     headers.push('x-sluice-notes', record.notes.header());
   if (replay) headers.push('x-sluice-idempotent-replay', 'true');
@@ -73,6 +78,15 @@ export function commonHeaders({ request, requestId, record, replay }: Exchange):
     headers.push('access-control-allow-origin', '*', 'access-control-expose-headers', EXPOSED);
   }
   return headers;
+}
+
+/** Returns the headers with the ID and the limits of a request, in the form of its protocol. */
+export function identityHeaders(
+  protocol: Protocol | undefined,
+  requestId: string,
+  limits: readonly string[],
+): string[] {
+  return [...(protocol?.headers?.(requestId, limits) ?? ['x-request-id', requestId, ...limits])];
 }
 
 /** Sends a JSON body and ends the response. */

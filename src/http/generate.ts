@@ -188,6 +188,8 @@ export function parse(
   // The name in the request may be an alias.
   generation.model = model.id;
   refuseUnsupported(parsed, model.dialects, exchange.protocol);
+  const card = model.card();
+  if (card !== null) parsed.fit?.(card);
   return { model, parsed };
 }
 

@@ -4,7 +4,7 @@ import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { ServiceError } from '../errors.ts';
 import type { Protocol } from '../protocol.ts';
 import { jsonBody } from '../openai/json-thread.ts';
-import { callerOf, invalidKey, refuseWhileStopping } from './authenticate.ts';
+import { authorizationOf, callerOf, invalidKey, refuseWhileStopping } from './authenticate.ts';
 import { readBody, type BodyMemory } from './body.ts';
 import type { HttpContext } from './context.ts';
 import type { GenerationExchange } from './exchange.ts';
@@ -64,7 +64,7 @@ export class GenerationEndpoint {
     const { request, response, requestId, ip } = exchange;
     const fault = violation(request);
     if (fault) throw fault;
-    const found = callerOf(this.#context.keys, request.headers.authorization, ip);
+    const found = callerOf(this.#context.keys, authorizationOf(request.headers), ip);
     const caller = found instanceof Promise ? await found : found;
     exchange.caller = caller;
     authenticatedRequests.set(request, { requestId, caller });
@@ -87,7 +87,7 @@ export class GenerationEndpoint {
     }
     // A body can take minutes to arrive, and the key may have been revoked or restricted meanwhile.
     const current = this.#context.keys.current(caller);
-    if (current === null) throw invalidKey(request.headers.authorization);
+    if (current === null) throw invalidKey(authorizationOf(request.headers));
     exchange.caller = current;
     return current;
   }

@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
+import { MESSAGES } from '../anthropic/protocol.ts';
 import { CHAT, TEXT } from '../openai/protocols.ts';
 import type { Protocol } from '../protocol.ts';
 import { RESPONSES } from '../responses/protocol.ts';
 
 /** The protocols that callers can use. */
-export const PROTOCOLS: readonly Protocol[] = [CHAT, TEXT, RESPONSES];
+export const PROTOCOLS: readonly Protocol[] = [CHAT, TEXT, RESPONSES, MESSAGES];
 
 /** By the usual spellings of their paths. */
 const BY_PATH: ReadonlyMap<string, Protocol> = new Map(
@@ -23,3 +24,10 @@ export function protocolOf({ method, url = '' }: IncomingMessage): Protocol | un
   const query = url.indexOf('?');
   return BY_PATH.get(query === -1 ? url : url.slice(0, query));
 }
+
+/** Returns the protocol in whose form a request gets its headers and errors; undefined: OpenAI's. */
+export function languageOf(request: IncomingMessage): Protocol | undefined {
+  return protocolOf(request) ?? (MESSAGES_PATH.test(request.url ?? '') ? MESSAGES : undefined);
+}
+
+const MESSAGES_PATH = /^\/v1\/messages(?![^/?])/;

@@ -3,10 +3,9 @@ import { ServiceError } from '../errors.ts';
 
 /** A bit for each header that may occur only once. Node and a proxy may interpret repeated ones differently. */
 const SINGLE: ReadonlyMap<string, number> = new Map(
-  ['host', 'authorization', 'content-length', 'transfer-encoding', 'content-encoding'].map((name, index) => [
-    name,
-    1 << index,
-  ]),
+  ['host', 'authorization', 'x-api-key', 'content-length', 'transfer-encoding', 'content-encoding'].map(
+    (name, index) => [name, 1 << index],
+  ),
 );
 const SINGLE_LENGTHS = new Set(SINGLE.keys().map(({ length }) => length));
 

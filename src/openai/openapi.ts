@@ -139,7 +139,7 @@ export function generationOperation(
   operationId: string,
   summary: string,
   request: Json,
-  response: { description: string; whole: Json; event: Json },
+  response: { description: string; whole: Json; event: Json; errors?: ErrorForm },
 ): Json {
   return {
     operationId,
@@ -159,7 +159,7 @@ export function generationOperation(
           'text/event-stream': { schema: response.event },
         },
       },
-      ...errorResponses(GENERATION_ERRORS),
+      ...errorResponses(GENERATION_ERRORS, response.errors),
     },
   };
 }
@@ -662,10 +662,18 @@ const GENERATION_ERRORS: readonly ErrorCode[] = [
   'idempotency_key_reused',
 ];
 
+/** The name of the schema of errors, and their status. */
+interface ErrorForm {
+  schema: string;
+  statusOf(status: number): number;
+}
+
+const OPENAI_ERRORS: ErrorForm = { schema: 'Error', statusOf: (status) => status };
+
 /** Returns the error responses by status, each with its possible codes. */
-export function errorResponses(codes: Iterable<ErrorCode>): Json {
-  const byStatus = Map.groupBy(new Set(codes), (code) => ERRORS[code][0]);
-  const content = { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } };
+export function errorResponses(codes: Iterable<ErrorCode>, form = OPENAI_ERRORS): Json {
+  const byStatus = Map.groupBy(new Set(codes), (code) => form.statusOf(ERRORS[code][0]));
+  const content = { 'application/json': { schema: reference(form.schema) } };
   return Object.fromEntries(
     [...byStatus].map(([status, codesOfStatus]) => {
       const description = codesOfStatus.map((code) => `\`${code}\`: ${ERRORS[code][1]}`).join('\n\n');

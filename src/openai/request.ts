@@ -202,14 +202,14 @@ function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
   return biases;
 }
 
-export function parseStop(value: unknown): readonly string[] {
+export function parseStop(value: unknown, path = 'stop'): readonly string[] {
   if (value === null) return [];
-  if (typeof value === 'string') return [parseStopSequence(value, 'stop')];
-  if (!Array.isArray(value)) throw wrongType('stop', 'a string or an array of strings', value);
+  if (typeof value === 'string') return [parseStopSequence(value, path)];
+  if (!Array.isArray(value)) throw wrongType(path, 'a string or an array of strings', value);
   if (value.length > fields.MAX_STOP_SEQUENCES) {
-    throw wrongValue('stop', `at most ${fields.MAX_STOP_SEQUENCES} strings`);
+    throw wrongValue(path, `at most ${fields.MAX_STOP_SEQUENCES} strings`);
   }
-  return value.map((sequence, index) => parseStopSequence(sequence, `stop[${index}]`));
+  return value.map((sequence, index) => parseStopSequence(sequence, `${path}[${index}]`));
 }
 
 function parseStopSequence(value: unknown, path: string): string {

@@ -14,6 +14,7 @@ import { METRICS, type Metric } from '../../src/metrics/table.ts';
 import { ATTRIBUTES, SPANS } from '../../src/tracing/tracer.ts';
 import { FEATURES } from '../../src/features.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
+import { MESSAGES_FIELDS } from '../../src/anthropic/fields.ts';
 import { RESPONSES_FIELDS } from '../../src/responses/fields.ts';
 import { readPage, ROOT } from './markdown.ts';
 
@@ -43,7 +44,8 @@ export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<
     COMMAND_PAGES.find(([command]) => `${name} `.startsWith(`${command} `))?.[1] ?? 'docs/cli.md';
   const pages = new Map<string, ReadonlyMap<string, string>>([
     ['docs/api.md', fieldTables()],
-    ['docs/responses.md', responsesTables()],
+    ['docs/responses.md', protocolTables(RESPONSES_FIELDS)],
+    ['docs/messages.md', protocolTables(MESSAGES_FIELDS)],
     ['docs/management.md', endpointTable()],
     ['docs/ledger.md', new Map([['fields of a row', requestTable()]])],
     ['docs/metrics.md', metricTables()],
@@ -90,8 +92,8 @@ function fieldTables(): Map<string, string> {
   ]);
 }
 
-function responsesTables(): Map<string, string> {
-  const where = (use: Field['use']) => RESPONSES_FIELDS.filter((field) => field.use === use);
+function protocolTables(fields: readonly Field[]): Map<string, string> {
+  const where = (use: Field['use']) => fields.filter((field) => field.use === use);
   const accepted = ({ neutral }: Field) =>
     ['null', ...neutral.map((value) => `\`${JSON.stringify(value)}\``)].join(' or ');
   const withValues = (field: Field) => [`\`${field.path}\``, accepted(field), field.description];

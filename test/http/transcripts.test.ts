@@ -26,6 +26,7 @@ after(() => service[Symbol.asyncDispose]());
 
 const admin = await service.service.keys.create({ name: 'admin', kind: 'admin' });
 const key = { Authorization: `Bearer ${service.key}`, 'Content-Type': 'application/json' };
+const apiKey = { 'x-api-key': service.key, 'anthropic-version': '2023-06-01' };
 const browser = { Origin: 'https://app.example' };
 
 const hello = scripted({ text: 'Hello, wörld 🙂!' });
@@ -65,7 +66,15 @@ const toolCalls = scripted({
     { name: 'weather__get', arguments: { city: 'Oslo' } },
   ],
 });
+const message = (content: unknown, fields: object = {}) => ({
+  model: MODEL,
+  max_tokens: 100,
+  messages: [{ role: 'user', content }],
+  ...fields,
+});
 const RESPONSES = 'POST /v1/responses';
+const MESSAGES = 'POST /v1/messages';
+const BETA = 'POST /v1/messages?beta=true';
 const CHAT = 'POST /v1/chat/completions';
 const TEXT = 'POST /v1/completions';
 const usage = (include: boolean) => ({ stream: true, stream_options: { include_usage: include } });
@@ -142,6 +151,69 @@ const cases: Cases = {
   'response-refused': [RESPONSES, key, respond(hello, { previous_response_id: 'resp_1' })],
   'response-unauthorized': [RESPONSES, {}, respond(hello)],
   'response-not-stored': ['GET /v1/responses/resp_1', key],
+  message: [MESSAGES, apiKey, message(hello)],
+  'message-stream': [BETA, apiKey, message(hello, { stream: true })],
+  'message-from-a-page': [MESSAGES, { ...apiKey, ...browser }, message(hello, { max_tokens: 1 })],
+  'message-cached-stream': [
+    MESSAGES,
+    key,
+    message(scripted({ text: 'a', cachedTokens: 3 }), { stream: true, max_tokens: 1000 }),
+  ],
+  'message-calls': [MESSAGES, key, message(calls)],
+  'message-calls-stream': [MESSAGES, key, message(calls, { stream: true })],
+  'message-thinking-omitted-stream': [
+    MESSAGES,
+    key,
+    message(scripted({ reasoning: 'Hm.', text: 'Hi' }), {
+      stream: true,
+      thinking: { type: 'adaptive', display: 'omitted' },
+    }),
+  ],
+  'message-stop': [MESSAGES, key, message(hello, { stop_sequences: [' wörld'] })],
+  'message-stop-stream': [MESSAGES, key, message(hello, { stop_sequences: ['xyz', ' wörld'], stream: true })],
+  'message-length-stream': [MESSAGES, key, message(calls, { stream: true, max_tokens: 1 })],
+  'message-empty': [MESSAGES, key, message(scripted({ text: '' }))],
+  'message-empty-stream': [MESSAGES, key, message(scripted({ text: '' }), { stream: true })],
+  'message-broken-off': [MESSAGES, key, message(scripted({ tokens: 9, errorAfter: 2 }), { stream: true })],
+  'message-broken-off-in-call': [
+    MESSAGES,
+    key,
+    message(scripted({ calls: [{ name: 'get_time', arguments: { zone: 'UTC' } }], cutAfter: 6 }), {
+      stream: true,
+    }),
+  ],
+  'message-notes': [
+    MESSAGES,
+    key,
+    message(hello, {
+      system: [
+        { type: 'text', text: 'x-anthropic-billing-header: a=1' },
+        { type: 'text', text: 'Be brief.' },
+      ],
+      tools: [{ type: 'web_search_20250305', name: 'web_search' }],
+      context_management: { edits: [] },
+    }),
+  ],
+  'message-too-long': [MESSAGES, key, message('x'.repeat(1000))],
+  'message-refused': [MESSAGES, key, message(hello, { messages: [{ role: 'assistant', content: 'So' }] })],
+  'message-invalid-json': [MESSAGES, key, '{"model":'],
+  'message-unknown-model': [MESSAGES, key, { ...message(hello), model: 'claude-sonnet-4-5' }],
+  'message-unauthorized': [BETA, {}, message(hello)],
+  'message-wrong-key': [MESSAGES, { 'x-api-key': 'sk-sluice-wrong' }, message(hello)],
+  'message-bearer-wins': [
+    MESSAGES,
+    { ...key, 'x-api-key': 'sk-sluice-wrong' },
+    message(hello, { max_tokens: 1 }),
+  ],
+  'message-two-keys': [MESSAGES, { 'x-api-key': 'a', 'X-Api-Key': 'b' }, message(hello)],
+  'message-internal-error': [MESSAGES, key, message(scripted({ error: 'internal_error' }))],
+  'message-unavailable': [
+    MESSAGES,
+    key,
+    message(scripted({ error: 'engine_unavailable' }), { stream: true }),
+  ],
+  'message-method': ['GET /v1/messages', apiKey],
+  'message-batches': ['GET /v1/messages/batches?limit=1', apiKey],
   models: ['GET /v1/models'],
   'models-head': ['HEAD /v1/models'],
   'models-from-a-page': ['GET /v1/models', browser],
@@ -313,6 +385,7 @@ const states: [url: string, cases: Cases][] = [
       'stopping-readyz': ['GET /readyz'],
       'stopping-chat': [CHAT, stoppingKey, chat(hello)],
       'stopping-unauthorized': [CHAT, {}, chat(hello)],
+      'stopping-message': [MESSAGES, stoppingKey, message(hello)],
       'stopping-models': ['GET /v1/models'],
     },
   ],
@@ -320,6 +393,8 @@ const states: [url: string, cases: Cases][] = [
     narrow.url,
     {
       'body-too-large': [CHAT, narrowKey, chat('x'.repeat(1024))],
+      'message-body-too-large': [MESSAGES, narrowKey, message('x'.repeat(1024))],
+      'message-half-a-body': [MESSAGES, { ...narrowKey, 'Content-Length': '10' }],
       'half-a-body': [CHAT, { ...narrowKey, 'Content-Length': '10' }],
       'headers-too-large': ['GET /v1/models', { 'X-Long': 'x'.repeat(20_000) }],
     },
@@ -331,6 +406,8 @@ const states: [url: string, cases: Cases][] = [
       'limit-requests-stream': [CHAT, withPlan('requests'), chat(hello, { stream: true })],
       'limit-requests-text': [TEXT, withPlan('requests'), text()],
       'limit-requests-from-a-page': [CHAT, { ...withPlan('requests'), ...browser }, chat(hello)],
+      'message-limit-requests': [MESSAGES, withPlan('requests'), message(hello)],
+      'message-limit-used-up': [MESSAGES, withPlan('spent'), message(hello, { max_tokens: 9 })],
       'limit-requests-burst': [CHAT, withPlan('bursts'), chat(hello)],
       'limit-requests-of-model': [CHAT, withPlan('model'), chat(hello)],
       'limit-requests-of-key': [CHAT, limitedKey, chat(hello)],
@@ -350,6 +427,7 @@ const states: [url: string, cases: Cases][] = [
     {
       'storage-chat': [CHAT, lockedKey, chat(hello)],
       'storage-chat-stream': [CHAT, lockedKey, chat(hello, { stream: true })],
+      'storage-message': [MESSAGES, lockedKey, message(hello)],
       'storage-readyz': ['GET /readyz'],
       'storage-models': ['GET /v1/models', lockedKey],
     },

@@ -1,0 +1,245 @@
+import { ServiceError } from '../errors.ts';
+import type { Message } from '../generation.ts';
+import type { Notes } from '../notes.ts';
+import { idList, parseCalledName, parseCallId } from '../openai/messages.ts';
+import type { RequestBody } from '../openai/request-body.ts';
+import { Turns } from '../openai/turns.ts';
+import {
+  asObject,
+  asString,
+  checkWellFormed,
+  displayName,
+  missing,
+  noteUnknown,
+  unsupported,
+  wrongType,
+  wrongValue,
+  type JsonObject,
+} from '../openai/values.ts';
+import type { Sealer } from '../protocol.ts';
+import * as fields from './fields.ts';
+import { modelName } from './tools.ts';
+
+export interface ParsedMessages {
+  messages: readonly Message[];
+  /** Names of deferred tools that results refer to. */
+  loadedTools: ReadonlySet<string>;
+}
+
+/** Parses `system` and `messages`. Throws a 400 with the path of the field. */
+export function parseMessages(body: RequestBody, sealer: Sealer): ParsedMessages {
+  const conversation = new Conversation(body.notes, sealer);
+  const system = body.raw(fields.system);
+  if (system !== null) conversation.addSystem(system, 'system');
+  const list = body.raw(fields.messages);
+  if (!Array.isArray(list)) throw wrongType('messages', 'an array', list);
+  if (list.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
+  list.forEach((message, index) => conversation.add(asObject(message, `messages[${index}]`), index));
+  return conversation.end(list.length - 1);
+}
+
+const MESSAGE_FIELDS = new Set(['role', 'content']);
+/** Clients send back the blocks of responses of any API, with fields that have no effect. */
+const TEXT_FIELDS = new Set(['type', 'text', 'cache_control', 'citations']);
+const CALL_FIELDS = new Set(['type', 'id', 'name', 'input', 'cache_control', 'caller', 'toolset_name']);
+const RESULT_FIELDS = new Set([
+  'type',
+  'tool_use_id',
+  'content',
+  'is_error',
+  'cache_control',
+  'toolset_name',
+]);
+const THINKING_FIELDS = new Set(['type', 'thinking', 'signature', 'cache_control']);
+
+/** Blocks whose content a model would have to read. */
+const MEDIA: ReadonlySet<string> = new Set(['image', 'document', 'search_result', 'container_upload']);
+
+/** The beginning of a system block of Claude Code. It changes with each request, so no prefix would ever be found again. */
+const BILLING = 'x-anthropic-billing-header';
+
+class Conversation {
+  readonly #notes: Notes;
+  readonly #sealer: Sealer;
+  readonly #turns = new Turns();
+  readonly #loadedTools = new Set<string>();
+  /** The index of the last message of the assistant; -1: none. */
+  #assistant = -1;
+
+  constructor(notes: Notes, sealer: Sealer) {
+    this.#notes = notes;
+    this.#sealer = sealer;
+  }
+
+  addSystem(content: unknown, path: string): void {
+    const text = this.#text(content, path);
+    if (text !== '') this.#turns.add('system', text);
+  }
+
+  add(message: JsonObject, index: number): void {
+    const path = `messages[${index}]`;
+    noteUnknown(message, MESSAGE_FIELDS, this.#notes, `${path}.`);
+    const { role = null, content = null } = message;
+    if (role === null) throw missing(`${path}.role`);
+    if (content === null) throw missing(`${path}.content`);
+    const at = `${path}.content`;
+    switch (role) {
+      case 'user':
+        this.#addUser(content, at);
+        break;
+      case 'assistant':
+        if (!this.#turns.isOpen) this.#refusePending();
+        this.#addAssistant(content, at);
+        this.#assistant = index;
+        break;
+      case 'system':
+        this.addSystem(content, at);
+        break;
+      default:
+        if (typeof role !== 'string') throw wrongType(`${path}.role`, 'a string', role);
+        throw wrongValue(`${path}.role`, 'one of user, assistant, system');
+    }
+  }
+
+  end(last: number): ParsedMessages {
+    this.#refusePending();
+    if (this.#assistant === last) {
+      const param = `messages[${last}]`;
+      const message = `\`${param}\`: This model does not support assistant message prefill. The conversation must end with a user message.`;
+      throw new ServiceError('invalid_value', message, { param });
+    }
+    return { messages: this.#turns.messages(), loadedTools: this.#loadedTools };
+  }
+
+  /** Adds the results of a message before its text, because they must follow the calls. */
+  #addUser(content: unknown, path: string): void {
+    const texts: string[] = [];
+    let results = 0;
+    for (const { block, type, at } of this.#blocks(content, path)) {
+      if (type === 'tool_result') {
+        this.#addResult(block, at);
+        results++;
+      } else if (type === 'text') texts.push(this.#textOf(block, at));
+      else this.#ignore(type, at);
+    }
+    if (texts.length > 0 || results === 0) this.#turns.add('user', texts.join('\n\n'));
+  }
+
+  #addAssistant(content: unknown, path: string): void {
+    const turn = this.#turns.turn();
+    for (const { block, type, at } of this.#blocks(content, path)) {
+      if (type === 'text') turn.texts.push(this.#textOf(block, at));
+      else if (type === 'tool_use') this.#addCall(block, at);
+      else if (type === 'thinking') {
+        const thought = this.#thought(block, at);
+        if (thought !== '') turn.reasoning.push(thought);
+      } else this.#ignore(type, at);
+    }
+  }
+
+  /** Returns the thinking in the signature. That of others is not trusted, and may be encrypted. */
+  #thought(block: JsonObject, path: string): string {
+    noteUnknown(block, THINKING_FIELDS, this.#notes, `${path}.`);
+    const { thinking = null, signature = null } = block;
+    if (thinking !== null) asString(thinking, `${path}.thinking`);
+    const text = signature === null ? null : this.#sealer.open(asString(signature, `${path}.signature`));
+    if (text === null)
+      this.#notes.add(path, 'ignored (thinking that this service did not sign for your account)');
+    return text ?? '';
+  }
+
+  #addCall(block: JsonObject, path: string): void {
+    noteUnknown(block, CALL_FIELDS, this.#notes, `${path}.`);
+    const id = parseCallId(block['id'] ?? null, `${path}.id`);
+    const name = modelName(parseCalledName(block['name'] ?? null, `${path}.name`));
+    const { input = null } = block;
+    if (input === null) throw missing(`${path}.input`);
+    const value = asObject(input, `${path}.input`);
+    checkWellFormed(value, `${path}.input`);
+    if (!this.#turns.addCall({ id, name, arguments: JSON.stringify(value) })) {
+      throw refused(`${path}.id`, '`tool_use` ids must be unique.');
+    }
+  }
+
+  #addResult(block: JsonObject, path: string): void {
+    noteUnknown(block, RESULT_FIELDS, this.#notes, `${path}.`);
+    const id = parseCallId(block['tool_use_id'] ?? null, `${path}.tool_use_id`);
+    const { content = '', is_error: isError = false } = block;
+    if (isError !== null && typeof isError !== 'boolean')
+      throw wrongType(`${path}.is_error`, 'a boolean', isError);
+    const text = this.#text(content ?? '', `${path}.content`);
+    // Models know no other sign of an error.
+    if (!this.#turns.addResult(id, isError === true ? `Error: ${text}` : text)) {
+      throw refused(
+        path,
+        `unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${idList(new Set([id]))}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,
+      );
+    }
+  }
+
+  #refusePending(): void {
+    const { pending } = this.#turns;
+    if (pending.size === 0) return;
+    throw refused(
+      `messages[${this.#assistant}]`,
+      `\`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${idList(pending)}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`,
+    );
+  }
+
+  /** Returns the text of a system message or a result. */
+  #text(content: unknown, path: string): string {
+    const texts: string[] = [];
+    for (const { block, type, at } of this.#blocks(content, path)) {
+      if (type === 'tool_reference') texts.push(this.#reference(block, at));
+      else if (type !== 'text') this.#ignore(type, at);
+      else {
+        const text = this.#textOf(block, at);
+        if (text.startsWith(BILLING)) this.#notes.add(at, 'left out (billing header)');
+        else texts.push(text);
+      }
+    }
+    return texts.join('\n\n');
+  }
+
+  #reference({ tool_name: name = null }: JsonObject, path: string): string {
+    const tool = parseCalledName(name, `${path}.tool_name`);
+    this.#loadedTools.add(tool);
+    return `Loaded the tool ${modelName(tool)}.`;
+  }
+
+  #textOf(block: JsonObject, path: string): string {
+    noteUnknown(block, TEXT_FIELDS, this.#notes, `${path}.`);
+    const { text = null } = block;
+    if (text === null) throw missing(`${path}.text`);
+    return asString(text, `${path}.text`);
+  }
+
+  #ignore(type: string, path: string): void {
+    if (MEDIA.has(type))
+      throw unsupported(path, `is not text; a model cannot read a block of the type \`${type}\` here`);
+    this.#notes.add(path, `ignored (${displayName(type)})`);
+  }
+
+  /** Yields the blocks of a content. A string is a text block. */
+  *#blocks(content: unknown, path: string): Iterable<{ block: JsonObject; type: string; at: string }> {
+    if (typeof content === 'string') {
+      asString(content, path);
+      yield { block: { text: content }, type: 'text', at: path };
+      return;
+    }
+    if (!Array.isArray(content)) throw wrongType(path, 'a string or an array of blocks', content);
+    for (const [index, element] of content.entries()) {
+      const at = `${path}[${index}]`;
+      const block = asObject(element, at);
+      const { type = null } = block;
+      if (type === null) throw missing(`${at}.type`);
+      if (typeof type !== 'string') throw wrongType(`${at}.type`, 'a string', type);
+      yield { block, type, at };
+    }
+  }
+}
+
+/** The error for blocks that do not fit together, in the words of Anthropic's API, which agents match. */
+function refused(param: string, why: string): ServiceError {
+  return new ServiceError('invalid_value', `${param.replaceAll(/\[(\d+)\]/g, '.$1')}: ${why}`, { param });
+}

@@ -1,0 +1,127 @@
+import { MAX_CALL_ID } from '../openai/fields.ts';
+import { generationOperation, list, nullable, object, objectSchema, reference } from '../openai/openapi.ts';
+import type { EndpointDescription } from '../protocol.ts';
+import { ERROR_TYPES, statusOf } from './errors.ts';
+import { MESSAGES_FIELDS } from './fields.ts';
+
+const string = { type: 'string' };
+const boolean = { type: 'boolean' };
+const integer = { type: 'integer', minimum: 0 };
+const id = { ...string, minLength: 1, maxLength: MAX_CALL_ID };
+const name = { ...string, minLength: 1, maxLength: 128, pattern: '^[A-Za-z0-9_-]+$' };
+
+/** Describes the endpoint for messages. */
+export function describeMessages(): EndpointDescription {
+  const operation = generationOperation('createMessage', 'Create a message.', reference('MessagesRequest'), {
+    description: 'The message; with `stream`, server-sent events that end with `message_stop` or `error`.',
+    whole: reference('MessagesResponse'),
+    event: {
+      type: 'object',
+      description: 'One server-sent event. The type is in `event` and in the data.',
+      required: ['event', 'data'],
+      properties: {
+        event: string,
+        data: { ...string, contentMediaType: 'application/json', contentSchema: reference('MessagesEvent') },
+      },
+    },
+    errors: { schema: 'MessagesError', statusOf },
+  });
+  return { operation, schemas: { MessagesRequest: objectSchema(MESSAGES_FIELDS, ''), ...SCHEMAS } };
+}
+
+/** An object of the type `type`. Other fields are ignored with a note. */
+function typed(type: string, properties: Readonly<Record<string, object>>, ...optional: string[]): object {
+  return object({ type: { const: type }, ...properties }, ...optional);
+}
+
+const contents = { anyOf: [string, list(reference('MessagesBlock'))] };
+const text = typed('text', { text: string });
+const thinking = typed('thinking', {
+  thinking: string,
+  signature: { ...string, description: 'Of an earlier response to the same account, unchanged.' },
+});
+const toolUse = typed('tool_use', { id, name: { ...string, minLength: 1 }, input: { type: 'object' } });
+
+const SCHEMAS = {
+  MessagesMessage: object({ role: { enum: ['user', 'assistant', 'system'] }, content: contents }),
+  MessagesBlock: {
+    description:
+      'Blocks of other types are ignored with a note, except images and documents, which are refused.',
+    anyOf: [
+      text,
+      thinking,
+      toolUse,
+      typed('tool_result', { tool_use_id: id, content: contents, is_error: boolean }, 'content', 'is_error'),
+      typed('tool_reference', { tool_name: string }),
+      object({ type: string }),
+    ],
+  },
+  MessagesTool: {
+    description: 'Tools of other types are ignored with a note.',
+    anyOf: [
+      object(
+        {
+          type: { const: 'custom' },
+          name,
+          description: nullable(string),
+          input_schema: { type: 'object' },
+          strict: nullable(boolean),
+          defer_loading: {
+            ...boolean,
+            description: 'If true, the model gets the tool only after a `tool_reference` has named it.',
+          },
+        },
+        'type',
+        'description',
+        'input_schema',
+        'strict',
+        'defer_loading',
+      ),
+      object({ type: string }),
+    ],
+  },
+  MessagesToolChoice: object(
+    { type: { enum: ['auto', 'any', 'tool', 'none'] }, name, disable_parallel_tool_use: boolean },
+    'name',
+    'disable_parallel_tool_use',
+  ),
+  MessagesUsage: object({
+    input_tokens: { ...integer, description: 'Prompt tokens that were not cached.' },
+    cache_creation_input_tokens: integer,
+    cache_read_input_tokens: { ...integer, description: 'Prompt tokens that were cached.' },
+    output_tokens: integer,
+    output_tokens_details: object({ thinking_tokens: integer }),
+  }),
+  MessagesResponse: object({
+    id: string,
+    type: { const: 'message' },
+    role: { const: 'assistant' },
+    model: string,
+    content: list({ anyOf: [text, thinking, toolUse] }),
+    stop_reason: nullable({ enum: ['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'refusal'] }),
+    stop_sequence: nullable(string),
+    usage: reference('MessagesUsage'),
+  }),
+  MessagesEvent: {
+    ...object({
+      type: {
+        enum: [
+          'message_start',
+          'content_block_start',
+          'content_block_delta',
+          'content_block_stop',
+          'message_delta',
+          'message_stop',
+          'ping',
+          'error',
+        ],
+      },
+    }),
+    description: 'Events have further fields, which depend on their type.',
+  },
+  MessagesError: object({
+    type: { const: 'error' },
+    error: object({ type: { ...string, enum: ERROR_TYPES }, message: string }),
+    request_id: string,
+  }),
+};
