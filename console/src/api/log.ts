@@ -1,21 +1,29 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { useEffect, useRef } from 'react';
 import type { Arguments, ItemOf } from './client.ts';
 import { withNewest, type Pages } from './newest.ts';
 import { pagesKey, useList, useRead } from './queries.ts';
 
+/** Page size. */
+const PAGE = 100;
+/** Loads more pages automatically until there are enough matching rows: a page may contain few or none. */
+const MIN_ROWS = 20;
+const MAX_READS = 50;
+const LIVE_MS = 2000;
+
 /**
- * Loads the request log page by page, newest first. `refresh()` reloads the newest page, as it is at the interval
- * `liveMs`.
+ * Loads the request log page by page, newest first, with enough rows to fill the window, if there are that many.
+ * `refresh()` reloads the newest page, as does a timer while the log is `live`.
  */
-export function useLog(given: Arguments<'listRequests'>, liveMs: number | null) {
+export function useLog(query: NonNullable<Arguments<'listRequests'>['query']>, live: boolean) {
+  const given = { query: { ...query, limit: PAGE } };
   const client = useQueryClient();
   const list = useList('listRequests', given, { still: true, keep: true });
   const newest = useRead('listRequests', given, {
-    enabled: liveMs !== null && list.data !== undefined,
+    enabled: live && list.data !== undefined,
     // Not cached: an older first page would remove newer rows.
     still: true,
-    ...(liveMs !== null && { everyMs: liveMs }),
+    ...(live && { everyMs: LIVE_MS }),
   });
   const page = newest.data;
   const key = JSON.stringify(given);
@@ -27,5 +35,14 @@ export function useLog(given: Arguments<'listRequests'>, liveMs: number | null) 
       (pages) => pages && withNewest(pages, page),
     );
   }, [client, key, page]);
+  const { data, hasMore, isFetching, more } = list;
+  const reads = useRef({ of: '', count: 0 });
+  const count = data?.length ?? MIN_ROWS;
+  useEffect(() => {
+    if (reads.current.of !== key) reads.current = { of: key, count: 0 };
+    if (!hasMore || isFetching || count >= MIN_ROWS || reads.current.count >= MAX_READS) return;
+    reads.current.count++;
+    more();
+  });
   return { ...list, isRefreshing: newest.isFetching, refresh: () => void newest.refetch() };
 }

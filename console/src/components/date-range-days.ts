@@ -1,3 +1,4 @@
+import { useSyncExternalStore } from 'react';
 import { utcDays } from '../format/time.ts';
 
 /** A range of UTC days as ISO dates; `to` is not included. */
@@ -77,3 +78,16 @@ export function daysBefore(days: Days, range: NamedRange | null): Days {
 /** Formats days, such as "24 Oct – 22 Nov 2026". */
 export const daysText = ({ from, to }: Days): string =>
   utcDays(Date.parse(from), Date.parse(addDays(to, -1)));
+
+/** Returns the current UTC day. Updates while the page is open. */
+export const useToday = (): string => useHour().slice(0, 10);
+
+/** Returns the current UTC hour, such as `2026-11-21T16:00:00Z`. */
+export const useHour = (): string => useSyncExternalStore(everyHalfMinute, hour);
+
+const hour = (): string => `${new Date().toISOString().slice(0, 13)}:00:00Z`;
+
+function everyHalfMinute(look: () => void): () => void {
+  const timer = setInterval(look, 30_000);
+  return () => clearInterval(timer);
+}

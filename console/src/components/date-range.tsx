@@ -2,8 +2,7 @@ import { Popover } from '@base-ui/react/popover';
 import { CalendarDays, Check, ChevronsUpDown } from 'lucide-react';
 import { lazy, Suspense, useState } from 'react';
 import { classNames } from './class-names.ts';
-import { isNamedRange, NAMED_RANGES, type Days, type NamedRange } from './date-range-days.ts';
-import { useToday } from './date-range-now.ts';
+import { isNamedRange, NAMED_RANGES, useToday, type Days, type NamedRange } from './date-range-days.ts';
 import { POPUP } from './popup.ts';
 import { Spinner } from './spinner.tsx';
 

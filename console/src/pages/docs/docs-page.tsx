@@ -1,25 +1,24 @@
 import { Download, SearchX } from 'lucide-react';
 import { lazy, Suspense, useDeferredValue, useMemo, type ReactNode } from 'react';
 import { Redirect, useParams } from 'wouter';
-import type { ApiDocument } from '../../api/document.ts';
 import { useDocument } from '../../api/document-query.ts';
+import type { ApiDocument } from '../../api/document.ts';
+import { groupsOf, matching, type Entry, type Group } from '../../api/operations.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { CopyButton } from '../../components/copy.tsx';
+import { Link, TextLink } from '../../components/link.tsx';
+import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
 import { useAccount } from '../../state/account.ts';
-import { Link, TextLink } from '../../components/link.tsx';
-import { useQueryState } from '../../state/url-query.ts';
 import { useSession } from '../../state/session.tsx';
-import { DocsNav } from './docs-nav.tsx';
+import { useQueryState } from '../../state/url-query.ts';
 import { MethodBadge } from './method-badge.tsx';
 import { NavDisclosure } from './nav-disclosure.tsx';
 import { OperationDetails } from './operation-details.tsx';
-import { groupsOf, matching, type Entry, type Group } from '../../api/operations.ts';
 import { Prose } from './prose.tsx';
 
 const TryDialog = lazy(() => import('./try-dialog.tsx'));
@@ -225,4 +224,48 @@ function Waiting() {
       <Skeleton className="h-72 w-full" />
     </div>
   );
+}
+
+/** The navigation of the API reference. `current`: the operation of this page. */
+function DocsNav({ groups, current }: { groups: readonly Group[]; current: string | null }) {
+  return (
+    <nav
+      aria-label="Operations"
+      className="max-h-[60dvh] overflow-y-auto xl:max-h-[calc(100dvh-7rem)] xl:pr-2"
+    >
+      {groups.length === 0 && <p className="px-2 text-xs text-ink-3">No matching operations</p>}
+      {groups.map(({ label, entries }) => (
+        <div key={label} className="mb-4">
+          <p className="mb-1 px-2 text-2xs font-medium text-ink-3">{label}</p>
+          <ul>
+            {entries.map(({ id, title, method }) => (
+              <li key={id}>
+                <Link
+                  ref={current === id ? reveal : undefined}
+                  to={`/docs/${id}`}
+                  aria-current={current === id ? 'page' : undefined}
+                  className="flex min-h-7 items-center justify-between gap-2 rounded-md px-2 py-1 text-xs text-ink-2 hover:bg-hover hover:text-ink aria-[current]:bg-hover aria-[current]:font-medium aria-[current]:text-ink"
+                >
+                  <span className="min-w-0">{title}</span>
+                  <span className="shrink-0 scale-90" aria-hidden="true">
+                    <MethodBadge method={method} />
+                  </span>
+                </Link>
+              </li>
+            ))}
+          </ul>
+        </div>
+      ))}
+    </nav>
+  );
+}
+
+/** Scrolls the list to the current link without scrolling the page. */
+function reveal(link: HTMLAnchorElement | null): void {
+  const list = link?.closest('nav');
+  if (!link || !list) return;
+  const place = link.getBoundingClientRect();
+  const seen = list.getBoundingClientRect();
+  if (place.top < seen.top) list.scrollTop -= seen.top - place.top;
+  else if (place.bottom > seen.bottom) list.scrollTop += place.bottom - seen.bottom;
 }

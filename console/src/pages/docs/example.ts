@@ -1,6 +1,6 @@
-import type { ApiDocument, Schema } from '../../api/document.ts';
+import type { Schema } from '../../api/document.ts';
 import type { Entry } from '../../api/operations.ts';
-import { resolve } from './schema.ts';
+import { resolve, type Schemas } from './schema.ts';
 
 /** A configured model and the current account, for examples. */
 export interface ExampleContext {
@@ -11,7 +11,7 @@ export interface ExampleContext {
 /** Returns a short valid body for the operation; null: no body. */
 export function exampleBody(
   entry: Entry,
-  schemas: ApiDocument['components']['schemas'],
+  schemas: Schemas,
   context: ExampleContext,
 ): Readonly<Record<string, unknown>> | null {
   if (entry.body === null) return null;
@@ -49,12 +49,7 @@ const BY_NAME: Readonly<Record<string, string>> = {
   url: 'http://10.0.0.11:8000',
 };
 
-function exampleOf(
-  name: string,
-  schema: Schema,
-  schemas: ApiDocument['components']['schemas'],
-  context: ExampleContext,
-): unknown {
+function exampleOf(name: string, schema: Schema, schemas: Schemas, context: ExampleContext): unknown {
   if (name === 'account_id') return context.accountId;
   if (name === 'model') return context.model;
   const [option] = schema.anyOf ?? schema.oneOf ?? [];

@@ -1,19 +1,22 @@
-import { Play } from 'lucide-react';
-import type { ApiDocument } from '../../api/document.ts';
+import { ChevronRight, Play } from 'lucide-react';
+import { useState, type ReactNode } from 'react';
+import type { Entry, Response } from '../../api/operations.ts';
+import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
+import { Code, CodeTabs } from '../../components/code.tsx';
 import { CopyButton } from '../../components/copy.tsx';
+import { curl } from '../../snippets/curl.ts';
+import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 import { useSession } from '../../state/session.tsx';
+import { addressOf, exampleBody } from './example.ts';
 import { MethodBadge } from './method-badge.tsx';
-import { OperationExample } from './operation-example.tsx';
-import type { Entry } from '../../api/operations.ts';
-import { OperationResponses } from './operation-responses.tsx';
-import { Part } from './part.tsx';
+import { Prose } from './prose.tsx';
 import { Line, SchemaFields } from './schema-fields.tsx';
-import { shapeOf } from './schema.ts';
+import { shapeOf, type Schemas } from './schema.ts';
 
 interface OperationDetailsProps {
   entry: Entry;
-  schemas: ApiDocument['components']['schemas'];
+  schemas: Schemas;
   /** Model id for examples. */
   model: string;
   accountId: string;
@@ -87,4 +90,131 @@ function Parameters({ entry, schemas }: OperationDetailsProps) {
       </Part>
     );
   });
+}
+
+/** Environment variable of an admin key. */
+const ADMIN_VARIABLE = '$SLUICE_ADMIN_KEY';
+
+/** Code samples of an operation: inference in three languages, others in curl. */
+function OperationExample({ entry, schemas, model, accountId }: OperationDetailsProps) {
+  const { public_url: baseUrl } = useSession();
+  const body = exampleBody(entry, schemas, { model, accountId });
+  if (entry.path.startsWith('/v1/') && body !== null) {
+    return <CodeTabs label="Example" samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request: body })} />;
+  }
+  if (entry.auth === 'session') {
+    return (
+      <p className="rounded-lg bg-sunken px-4 py-3 text-xs leading-5 text-ink-3">
+        Requires a console session. API keys are not accepted.
+      </p>
+    );
+  }
+  const key = { key: KEY_VARIABLE, admin: ADMIN_VARIABLE, open: null }[entry.auth];
+  const text = curl({
+    method: entry.method,
+    url: baseUrl.replace(/\/+$/, '') + exampleAddress(entry, model),
+    key,
+    ...(body !== null && { body }),
+  });
+  return <Code text={text} what="code" label="Example" language="bash" />;
+}
+
+/** Returns the path with the required parameters. */
+function exampleAddress(entry: Entry, model: string): string {
+  const [namespace = '', name = ''] = model.split('/');
+  const required = entry.parameters.filter(({ in: place, required: must }) => place === 'query' && must);
+  const given = Object.fromEntries(required.map(({ name: one }) => [one, '…']));
+  return decodeURIComponent(
+    addressOf(entry, entry.id === 'getModel' ? { ...given, namespace, name } : given),
+  );
+}
+
+/** The responses of an operation by status, with collapsible schemas. */
+function OperationResponses({ entry, schemas }: Pick<OperationDetailsProps, 'entry' | 'schemas'>) {
+  return (
+    <Part title="Responses">
+      <ul className="divide-y divide-line">
+        {entry.responses.map((response) => (
+          <li key={response.status}>
+            <OneStatus response={response} schemas={schemas} />
+          </li>
+        ))}
+      </ul>
+    </Part>
+  );
+}
+
+function OneStatus({ response, schemas }: { response: Response; schemas: Schemas }) {
+  const { status, description } = response;
+  const [open, setOpen] = useState(false);
+  const good = status.startsWith('2');
+  // Descriptions of errors start each paragraph with a code.
+  const codes = [...description.matchAll(/^`(\w+)`: /gm)].map(([, code = '']) => code);
+  return (
+    <details className="group" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary className="flex list-none items-start gap-2 py-2.5 text-xs [&::-webkit-details-marker]:hidden">
+        <ChevronRight
+          className="mt-0.5 size-3.5 shrink-0 text-ink-3 transition-transform group-open:rotate-90"
+          aria-hidden="true"
+        />
+        <Badge tone={good ? 'good' : 'neutral'}>
+          <span className="font-mono">{status}</span>
+        </Badge>
+        <span className="min-w-0 leading-5 break-words text-ink-2">
+          {codes.length > 0 ? (
+            <span className="font-mono text-2xs">{codes.join(', ')}</span>
+          ) : (
+            <Prose text={description} />
+          )}
+        </span>
+      </summary>
+      {open && (
+        <div className="pb-3 pl-5.5">
+          {codes.length > 0 ? (
+            <Codes description={description} />
+          ) : (
+            <ResponseBody {...response} schemas={schemas} />
+          )}
+        </div>
+      )}
+    </details>
+  );
+}
+
+/** Error codes with their meaning. */
+function Codes({ description }: { description: string }) {
+  return (
+    <ul className="space-y-1.5">
+      {description.split('\n\n').map((line) => (
+        <li key={line} className="text-xs leading-5 text-ink-2">
+          <Prose text={line} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function ResponseBody({ schema, events, schemas }: Response & { schemas: Schemas }) {
+  if (schema === null) return <p className="text-xs text-ink-3">No body</p>;
+  return (
+    <>
+      <SchemaFields schema={schema} schemas={schemas} marked="optional" />
+      {events !== null && (
+        <>
+          <p className="mt-3 text-xs font-medium text-ink-2">Stream events</p>
+          <SchemaFields schema={events} schemas={schemas} marked="optional" />
+        </>
+      )}
+    </>
+  );
+}
+
+/** A section of an operation. */
+function Part({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <section>
+      <h2 className="border-b border-line pb-1.5 text-sm font-semibold text-ink">{title}</h2>
+      {children}
+    </section>
+  );
 }

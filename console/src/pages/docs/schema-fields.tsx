@@ -1,10 +1,8 @@
 import { ChevronRight } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import type { ApiDocument, Schema } from '../../api/document.ts';
+import type { Schema } from '../../api/document.ts';
 import { Prose } from './prose.tsx';
-import { shapeOf, type SchemaField, type Shape } from './schema.ts';
-
-type Schemas = ApiDocument['components']['schemas'];
+import { shapeOf, type SchemaField, type Schemas, type Shape } from './schema.ts';
 
 /** Which fields are marked: required ones in requests, optional ones in responses. */
 type Marked = 'required' | 'optional';

@@ -22,7 +22,8 @@ export interface Shape {
   variants: readonly Schema[];
 }
 
-type Schemas = ApiDocument['components']['schemas'];
+/** The named schemas of the document. */
+export type Schemas = ApiDocument['components']['schemas'];
 
 /** Prepares a schema for display: follows references and separates `null` from the alternatives. */
 export function shapeOf(schema: Schema, schemas: Schemas): Shape {

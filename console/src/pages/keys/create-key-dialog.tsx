@@ -1,9 +1,14 @@
 import { useId } from 'react';
-import { useAction } from '../../api/queries.ts';
+import type { ResponseOf } from '../../api/client.ts';
+import { useAction, useRead } from '../../api/queries.ts';
+import { CodeTabs } from '../../components/code.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
+import { OneTimeSecret } from '../../components/one-time-secret.tsx';
+import { SecretDialog } from '../../components/secret-dialog.tsx';
+import { samplesOf } from '../../snippets/samples.ts';
 import type { CurrentAccount } from '../../state/account.ts';
 import { useShowSecret } from '../../state/secrets.tsx';
-import { CreatedKey } from './created-key.tsx';
+import { useSession } from '../../state/session.tsx';
 import { NEW_KEY } from './key-draft.ts';
 import { KeyForm } from './key-form.tsx';
 
@@ -51,5 +56,57 @@ export default function CreateKeyDialog({ account, open, onClose }: CreateKeyDia
         }
       />
     </Dialog>
+  );
+}
+
+/** Shows a new key once, with example requests. */
+function CreatedKey({ created, onClose }: { created: ResponseOf<'createKey'>; onClose: () => void }) {
+  return (
+    <SecretDialog
+      size="medium"
+      title={`API key ${created.name}`}
+      what="key"
+      ifLost="The key cannot be shown again. If you lose it, you need to create a new one."
+      onClose={onClose}
+    >
+      {(onCopied) => (
+        <div className="space-y-6">
+          <OneTimeSecret text={created.key} what="key" label="API key" onCopied={onCopied}>
+            Copy this key now. It is shown only once, and not even an operator can recover it. Store it in a
+            safe place.
+          </OneTimeSecret>
+          {created.kind === 'admin' ? (
+            <p className="text-sm text-ink-3">
+              Use this key for the management API: send it as a{' '}
+              <code className="font-mono text-xs">Bearer</code> token to paths under{' '}
+              <code className="font-mono text-xs">/api</code>.
+            </p>
+          ) : (
+            <FirstCall created={created} />
+          )}
+        </div>
+      )}
+    </SecretDialog>
+  );
+}
+
+function FirstCall({ created }: { created: ResponseOf<'createKey'> }) {
+  const { public_url } = useSession();
+  const models = useRead('listServedModels', undefined);
+  const allowed = created.allowed_models;
+  const usable = models.data?.data.filter(({ id }) => allowed === null || allowed.includes(id)) ?? [];
+  const found = usable.find(({ state }) => state === 'ready') ?? usable[0];
+  const model = found?.id ?? allowed?.[0];
+  if (model === undefined) return null;
+  const messages = [{ role: 'user', content: 'What is a sluice?' }];
+  const request = { model, messages, ...found?.recommended_sampling };
+  return (
+    <section>
+      <h3 className="mb-1 text-sm font-semibold">Example request</h3>
+      <CodeTabs
+        label="Example request"
+        samples={samplesOf({ baseUrl: public_url, key: created.key, request })}
+      />
+    </section>
   );
 }

@@ -10,8 +10,7 @@ import { useAccount, type CurrentAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useSession } from '../../state/session.tsx';
-import { useOpening } from '../../components/opening.ts';
-import { useWasTrue } from '../../components/was-true.ts';
+import { useOpening, useWasTrue } from '../../components/opening.ts';
 import { KeysCard } from './keys-card.tsx';
 
 const CreateKeyDialog = lazy(() => import('./create-key-dialog.tsx'));

@@ -10,8 +10,7 @@ import { bytes } from '../../format/number.ts';
 import { CatalogEntry, CatalogList, type CatalogModel } from './catalog-list.tsx';
 import { Refusal } from './memory-refusal.tsx';
 import { NEW_OFFER, NEW_SERVER, offerOf, serverOf } from './model-draft.ts';
-import { OfferFields } from './offer-fields.tsx';
-import { ServerFields } from './server-fields.tsx';
+import { OfferFields, ServerFields } from './model-forms.tsx';
 
 type Body = Arguments<'addModel'>['body'];
 

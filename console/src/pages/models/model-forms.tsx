@@ -1,11 +1,21 @@
-import { useState, type SubmitEvent } from 'react';
+import { useState, type ChangeEvent, type SubmitEvent } from 'react';
 import type { ApiError, ItemOf } from '../../api/client.ts';
 import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
+import { Field, TextField } from '../../components/field.tsx';
 import { FormError } from '../../components/form-error.tsx';
+import { Select } from '../../components/select.tsx';
 import { Notice } from '../../components/states.tsx';
-import { NEW_SERVER, offerDraftOf, offerOf, serverOf, type Read } from './model-draft.ts';
-import { OfferFields } from './offer-fields.tsx';
-import { ServerFields } from './server-fields.tsx';
+import {
+  NEW_SERVER,
+  offerDraftOf,
+  offerOf,
+  serverOf,
+  type Dialect,
+  type OfferDraft,
+  type PriceName,
+  type Read,
+  type ServerDraft,
+} from './model-draft.ts';
 
 interface FormProps<Value> {
   id: string;
@@ -69,5 +79,129 @@ export function ServerForm({ id, error, onSubmit }: FormProps<ValueOf<typeof ser
       />
       <FormError error={error} fields={SERVER_PARAMS.flatMap((param) => [param, PREFIX + param])} />
     </form>
+  );
+}
+
+interface OfferFieldsProps {
+  draft: OfferDraft;
+  onChange: (draft: OfferDraft) => void;
+  errorAt: ReturnType<typeof useFieldErrors>;
+}
+
+/** Inputs for the price and the context length of a model. */
+export function OfferFields({ draft, onChange, errorAt }: OfferFieldsProps) {
+  const priceProps = (name: PriceName) => ({
+    aside: 'USD per million tokens',
+    inputMode: 'decimal' as const,
+    autoComplete: 'off',
+    value: draft[name],
+    error: errorAt(`pricing.${name}`, draft[name]),
+    onChange: ({ target }: ChangeEvent<HTMLInputElement>) => onChange({ ...draft, [name]: target.value }),
+  });
+  return (
+    <>
+      <div className="grid gap-4 sm:grid-cols-2">
+        <TextField label="Prompt price" placeholder="Free" {...priceProps('prompt')} />
+        <TextField label="Completion price" placeholder="Free" {...priceProps('completion')} />
+      </div>
+      <TextField
+        label="Cached prompt price"
+        placeholder="Same as the prompt price"
+        hint="Price of prompt tokens from the prefix cache. At most the prompt price."
+        {...priceProps('input_cache_read')}
+      />
+      <TextField
+        label="Context length"
+        aside="tokens"
+        inputMode="numeric"
+        autoComplete="off"
+        placeholder="Default"
+        hint="Prompt and completion of one request together. A longer context needs more memory."
+        value={draft.context}
+        error={errorAt('context_tokens', draft.context)}
+        onChange={({ target }) => onChange({ ...draft, context: target.value })}
+      />
+    </>
+  );
+}
+
+const SOFTWARE: Readonly<Record<Dialect, string>> = {
+  openai: 'Other OpenAI-compatible server or provider',
+  vllm: 'vLLM',
+  sglang: 'SGLang',
+  'llama-server': 'llama-server (llama.cpp)',
+  tgi: 'Text Generation Inference',
+  sluice: 'Sluice',
+};
+
+// `Object.keys` returns strings.
+const SOFTWARE_CHOICES = (Object.keys(SOFTWARE) as Dialect[]).map((value) => ({
+  value,
+  label: SOFTWARE[value],
+}));
+
+interface ServerFieldsProps {
+  draft: ServerDraft;
+  onChange: (draft: ServerDraft) => void;
+  errorAt: ReturnType<typeof useFieldErrors>;
+}
+
+/** Inputs for a server that runs a model. */
+export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
+  return (
+    <>
+      <TextField
+        label="Base URL"
+        type="url"
+        required
+        maxLength={2048}
+        autoComplete="off"
+        placeholder="http://10.0.0.5:8000"
+        value={draft.url}
+        error={errorAt('url', draft.url)}
+        onChange={({ target }) => onChange({ ...draft, url: target.value })}
+      />
+      <Field label="Server software" error={errorAt('dialect', draft.dialect)}>
+        <Select
+          value={draft.dialect}
+          choices={SOFTWARE_CHOICES}
+          onChange={(dialect) => onChange({ ...draft, dialect })}
+        />
+      </Field>
+      <TextField
+        label="Model name on the server"
+        aside="optional"
+        maxLength={200}
+        autoComplete="off"
+        placeholder="Same as the model ID"
+        value={draft.model}
+        error={errorAt('model', draft.model)}
+        onChange={({ target }) => onChange({ ...draft, model: target.value })}
+      />
+      <div className="grid gap-4 sm:grid-cols-2">
+        <TextField
+          label="API key variable"
+          aside="optional"
+          mono
+          autoComplete="off"
+          placeholder="SLUICE_REPLICA_KEY"
+          hint="The service reads the API key from this environment variable. Its name must start with SLUICE_REPLICA_."
+          value={draft.keyVariable}
+          error={errorAt('api_key_env', draft.keyVariable)}
+          onChange={({ target }) => onChange({ ...draft, keyVariable: target.value })}
+        />
+        <TextField
+          label="Concurrent requests"
+          aside="optional"
+          inputMode="numeric"
+          autoComplete="off"
+          placeholder="Automatic"
+          hint="Maximum number of requests that each instance sends to this server at a time. A request with several choices counts once for each."
+          value={draft.maxInFlight}
+          error={errorAt('max_in_flight', draft.maxInFlight)}
+          onChange={({ target }) => onChange({ ...draft, maxInFlight: target.value })}
+        />
+      </div>
+    </>
   );
 }

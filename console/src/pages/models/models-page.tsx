@@ -11,8 +11,7 @@ import { EmptyState, Skeleton } from '../../components/states.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { useSession } from '../../state/session.tsx';
-import { useOpening } from '../../components/opening.ts';
-import { useWasTrue } from '../../components/was-true.ts';
+import { useOpening, useWasTrue } from '../../components/opening.ts';
 import { ModelCard } from './model-card.tsx';
 import { ModelCode } from './model-code.tsx';
 

@@ -2,13 +2,15 @@ import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Card, Figure } from '../../components/card.tsx';
-import { Page } from '../../components/page.tsx';
+import { CodeText } from '../../components/code-text.tsx';
+import { GUIDE } from '../../components/guide-pages.ts';
+import { TextLink } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
+import { Page } from '../../components/page.tsx';
 import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { duration } from '../../format/time.ts';
 import { useConnection } from '../../state/connection.tsx';
-import { GuideText } from '../../components/guide-text.tsx';
 import { checksOf, type Check } from './health-checks.ts';
 import { Live } from './live.tsx';
 
@@ -98,5 +100,31 @@ function About({ health, now }: { health: ResponseOf<'readHealth'>; now: number 
         <Figure label="Node.js" value={health.node_version} />
       </dl>
     </Card>
+  );
+}
+
+/** Like `CodeText`, and references such as `docs/limits.md, "Key limits"` are links to the guide. */
+function GuideText({ text }: { text: string }) {
+  // Captures the page and the section.
+  const parts = text.split(/docs\/([\w-]+)\.md(?:, "([^"]+)")?/);
+  return parts.map((part, index) => {
+    // The parts never change order.
+    if (index % 3 === 0) return <CodeText key={index} text={part} />;
+    if (index % 3 === 2) return null;
+    return <GuideLink key={index} slug={part} section={parts[index + 1]} />;
+  });
+}
+
+function GuideLink({ slug, section }: { slug: string; section: string | undefined }) {
+  const page = GUIDE.flatMap(({ pages }) => pages).find((one) => one.slug === slug);
+  if (section === undefined) return <TextLink to={`/docs/guide/${slug}`}>{page?.title ?? slug}</TextLink>;
+  const anchor = section
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replaceAll(/\s/g, '-');
+  return (
+    <TextLink to={`/docs/guide/${slug}#${anchor}`}>
+      {page?.title ?? slug}: {section}
+    </TextLink>
   );
 }

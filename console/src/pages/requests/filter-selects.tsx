@@ -1,7 +1,6 @@
 import { useKeyNames, useKeys } from '../../api/names.ts';
 import { useRead } from '../../api/queries.ts';
-import { addDays } from '../../components/date-range-days.ts';
-import { useToday } from '../../components/date-range-now.ts';
+import { addDays, useToday } from '../../components/date-range-days.ts';
 import { Select } from '../../components/select.tsx';
 import type { Scope } from '../../state/scope.ts';
 import { STATUSES } from './filters.ts';

@@ -1,12 +1,12 @@
 import { ListTree } from 'lucide-react';
 import { useEffect, useRef, type ReactNode } from 'react';
 import { useLocation, useParams } from 'wouter';
+import { useLog } from '../../api/log.ts';
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Switch } from '../../components/choices.tsx';
-import { useToday } from '../../components/date-range-now.ts';
-import { daysOf, isDay } from '../../components/date-range-days.ts';
+import { useToday, daysOf, isDay } from '../../components/date-range-days.ts';
 import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
 import { Loaded } from '../../components/loaded.tsx';
@@ -21,13 +21,11 @@ import { ScopeSwitch } from '../../components/scope-switch.tsx';
 import { useScope, type Scope } from '../../state/scope.ts';
 import { KeyFilter, ModelFilter, StatusFilter } from './filter-selects.tsx';
 import { filtersOf, isNarrowed, rangeText, toQuery, type Filters } from './filters.ts';
-import { FindField } from './find-field.tsx';
-import { Found } from './found.tsx';
+import { FindField, Found } from './find-request.tsx';
 import { logColumns } from './log-columns.tsx';
 import type { Request } from './outcome.tsx';
 import { Refused } from './refused.tsx';
 import { ReceiptDialog } from './receipt-dialog.tsx';
-import { useLogPage } from './use-log-page.ts';
 
 const REFUSED = 'refused';
 
@@ -171,7 +169,7 @@ interface LogProps {
 }
 
 function Log({ scope, filters, live, children }: LogProps) {
-  const log = useLogPage({ ...scope.query, ...toQuery(filters, useToday()) }, live);
+  const log = useLog({ ...scope.query, ...toQuery(filters, useToday()) }, live);
   const loading = <SkeletonRows rows={12} />;
   return (
     <>

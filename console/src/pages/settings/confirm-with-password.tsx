@@ -1,10 +1,13 @@
 import { useId, useState, type ReactNode } from 'react';
 import type { ApiError } from '../../api/client.ts';
+import { useAction } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { useFieldErrors } from '../../components/field-errors.ts';
+import { FormError } from '../../components/form-error.tsx';
 import { PasswordField } from '../../components/password-field.tsx';
+import { Notice } from '../../components/states.tsx';
 import { useSession } from '../../state/session.tsx';
-import { ConfirmationError } from './confirmation-error.tsx';
 
 /** A `useAction` result for an operation that takes the user's password in its body. */
 interface Confirmed<Result> {
@@ -80,5 +83,34 @@ function Confirmation<Result>({
       )}
       <ConfirmationError error={action.error} fields={['password']} />
     </form>
+  );
+}
+
+/**
+ * Shows why a confirmation was refused. Users without a password confirm by a recent sign-in; if it is too old, this
+ * lets them sign in again and return.
+ */
+export function ConfirmationError({ error, fields }: { error: ApiError | null; fields: readonly string[] }) {
+  const signOut = useAction('signOut');
+  if (error?.code !== 'fresh_sign_in_required') return <FormError error={error} fields={fields} />;
+  const back = encodeURIComponent(location.pathname + location.search);
+  return (
+    <Notice
+      tone="warn"
+      title="Sign in again to continue"
+      action={
+        <Button
+          size="small"
+          busy={signOut.isPending || signOut.isSuccess}
+          onClick={() =>
+            signOut.mutate(undefined, { onSuccess: () => location.assign(`/sign-in?to=${back}`) })
+          }
+        >
+          Sign in again
+        </Button>
+      }
+    >
+      {error.message}
+    </Notice>
   );
 }

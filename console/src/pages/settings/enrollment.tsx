@@ -1,4 +1,5 @@
-import { useId, useState } from 'react';
+import { useId, useMemo, useState } from 'react';
+import { encode } from 'uqr';
 import type { ResponseOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { CodeField } from '../../components/code-field.tsx';
@@ -6,7 +7,6 @@ import { CopyButton } from '../../components/copy.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { FormError } from '../../components/form-error.tsx';
 import { useShowSecret } from '../../state/secrets.tsx';
-import { QrCode } from './qr-code.tsx';
 import { RecoveryCodes } from './recovery-codes.tsx';
 
 interface EnrollmentProps {
@@ -93,4 +93,38 @@ function ConfirmForm({ id, confirm, onConfirmed }: ConfirmFormProps) {
       <FormError error={confirm.error} />
     </form>
   );
+}
+
+/** Quiet zone in modules, which cameras need to detect the code. */
+const BORDER = 4;
+
+/** A QR code. Dark on light in both color schemes, because not all apps read inverted codes. */
+function QrCode({ text, label }: { text: string; label: string }) {
+  const { path, size } = useMemo(() => drawn(text), [text]);
+  return (
+    <svg
+      role="img"
+      aria-label={label}
+      viewBox={`0 0 ${size} ${size}`}
+      shapeRendering="crispEdges"
+      className="size-44 shrink-0 rounded-lg border border-line"
+    >
+      <rect width={size} height={size} fill="white" />
+      <path d={path} fill="black" />
+    </svg>
+  );
+}
+
+/** Returns an SVG path with one rectangle per run of dark modules. */
+function drawn(text: string): { path: string; size: number } {
+  const { data, size } = encode(text, { ecc: 'M', border: BORDER });
+  const path = data.flatMap((row, y) =>
+    row.map((dark, x) => {
+      if (!dark || row[x - 1]) return '';
+      let end = x + 1;
+      while (row[end]) end++;
+      return `M${x} ${y}h${end - x}v1H${x}z`;
+    }),
+  );
+  return { path: path.join(''), size };
 }

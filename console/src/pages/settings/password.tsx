@@ -5,7 +5,7 @@ import { Card } from '../../components/card.tsx';
 import { useFieldErrors } from '../../components/field-errors.ts';
 import { NewPasswordField, PasswordField } from '../../components/password-field.tsx';
 import { useSession } from '../../state/session.tsx';
-import { ConfirmationError } from './confirmation-error.tsx';
+import { ConfirmationError } from './confirm-with-password.tsx';
 
 const FIELDS = ['current_password', 'new_password'];
 

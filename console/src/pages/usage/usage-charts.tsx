@@ -1,7 +1,7 @@
 import { useLocation } from 'wouter';
 import type { QueryState } from '../../api/queries.ts';
 import type { Series } from '../../charts/series.ts';
-import { useHour } from '../../components/date-range-now.ts';
+import { useHour } from '../../components/date-range-days.ts';
 import { useHrefWithAccount } from '../../state/account.ts';
 import { indexNow, isFree, type OverTime } from './buckets.ts';
 import { ChartCard } from './chart-card.tsx';
