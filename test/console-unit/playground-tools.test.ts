@@ -84,6 +84,8 @@ test('errors of tools name the path of the value', () => {
   assert.match(fault({ name: 'a', parameters: [] }), /^tools\[0\]\.parameters /);
   assert.match(fault({ name: 'a', strict: 'yes' }), /^tools\[0\]\.strict /);
   assert.match(fault({ name: 'a', params: {} }), /^tools\[0\]\.params /);
+  // The service takes null for a field that is missing.
+  assert.equal(toolsError([{ type: 'function', function: { name: 'a', params: null }, x: null }]), null);
   assert.match(fault(named, named), /^tools\[1\]\.name is already used: a/);
   assert.match(fault(...Array.from({ length: MAX_TOOLS + 1 }, (_, at) => ({ name: `f${at}` }))), /128/);
 });

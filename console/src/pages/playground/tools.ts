@@ -59,7 +59,7 @@ function readTool(value: unknown, path: string): Tool | { error: string } {
     return readFunction(bare, path);
   }
   if (!('type' in value)) return toolError(`${path}.type`, 'is missing; it must be "function"');
-  const unknown = Object.keys(value).find((name) => !TOOL_FIELDS.includes(name));
+  const unknown = unknownField(value, TOOL_FIELDS);
   if (unknown !== undefined) return toolError(`${path}.${unknown}`, 'is not a field of tools');
   const tool = isObject(value['function'])
     ? readFunction(value['function'], `${path}.function`)
@@ -69,7 +69,7 @@ function readTool(value: unknown, path: string): Tool | { error: string } {
 
 function readFunction(value: Readonly<Record<string, unknown>>, path: string): Tool | { error: string } {
   const { name, description = null, parameters = null, strict = null } = value;
-  const unknown = Object.keys(value).find((field) => !FUNCTION_FIELDS.includes(field));
+  const unknown = unknownField(value, FUNCTION_FIELDS);
   if (unknown !== undefined) return toolError(`${path}.${unknown}`, 'is not a field of functions');
   if (name === undefined) return toolError(`${path}.name`, 'is missing');
   if (typeof name !== 'string' || !NAME.test(name)) {
@@ -91,6 +91,14 @@ function readFunction(value: Readonly<Record<string, unknown>>, path: string): T
   if (strict !== null && typeof strict !== 'boolean')
     return toolError(`${path}.strict`, 'must be true or false');
   return { type: 'function', function: { ...value, name } };
+}
+
+/** Returns a field that the API would refuse. It takes null for a field that is missing. */
+function unknownField(
+  value: Readonly<Record<string, unknown>>,
+  known: readonly string[],
+): string | undefined {
+  return Object.keys(value).find((name) => value[name] !== null && !known.includes(name));
 }
 
 function toolError(path: string, what: string): { error: string } {
