@@ -11,20 +11,25 @@
  * Portkey and LiteLLM are added if they are on the PATH, or at the paths in `--vllm-router`, `--smg`, `--nginx`,
  * `--portkey` (its `start-server.js`) and `--litellm`. `--only sluice,smg` selects proxies; the minimal proxy always runs.
  * `--measure memory,cpu,chunk,latency,allocation,metrics` selects measurements. `--scraped` adds Sluice with its
- * metrics scraped every 100 ms, more than a hundred times as often as usual.
+ * metrics scraped every 100 ms, more than a hundred times as often as usual. `--before <folder>` adds the Sluice of
+ * another clone, to compare two versions.
+ *
+ * Sluice's other languages (`gateway/languages.ts`) run in processes of their own, and are compared with its chat.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Comparison, type Metric } from './gateway/comparison.ts';
 import {
+  chunkAllocation,
   chunkCost,
   requestAllocation,
   requestCost,
   requestTime,
   streamMemory,
 } from './gateway/measurements.ts';
+import { LANGUAGES } from './gateway/languages.ts';
 import { printMetricsCost } from './gateway/metrics-cost.ts';
 import { findProgram, PEERS, type BenchProxy } from './gateway/peers.ts';
 import { startPeer, startSluice } from './servers.ts';
@@ -47,6 +52,7 @@ const { values: options } = parseArgs({
     measure: { type: 'string', default: 'memory,cpu,chunk,latency,allocation,metrics' },
     scraped: { type: 'boolean', default: false },
     shared: { type: 'boolean', default: false },
+    before: { type: 'string' },
   },
 });
 const rounds = Number(options.rounds);
@@ -125,6 +131,12 @@ const METRICS: Readonly<
         measure: requestAllocation(requests, callers),
         rounds: 3,
       },
+      {
+        title: 'JavaScript heap allocated per streamed chunk on the main thread',
+        unit: 'bytes ',
+        measure: chunkAllocation(streams, chunks),
+        rounds: 3,
+      },
     ],
   },
 };
@@ -170,23 +182,40 @@ running.defer(() => rm(folder, { recursive: true, force: true }));
 const only = options.only?.split(',');
 const isSelected = (name: string): boolean => only?.includes(name) !== false;
 
-async function addSluice(name: string, env: NodeJS.ProcessEnv, more = ''): Promise<void> {
-  const inspectPort = await freePort();
-  const settings = { ...env, NODE_OPTIONS: `--inspect-port=${inspectPort}` };
-  const server = running.use(await startSluice(config + more, settings));
-  proxies.push({ name, isPeer: false, server, headers: {}, requestDivisor: 1, inspectPort });
+interface SluiceOptions {
+  env?: NodeJS.ProcessEnv;
+  /** Additional configuration. */
+  more?: string;
+  /** Folder of the clone. */
+  root?: string | undefined;
+  compared?: Pick<BenchProxy, 'language' | 'comparedWith'>;
 }
 
-if (isSelected('sluice')) await addSluice('sluice', {});
+async function addSluice(
+  name: string,
+  { env = {}, more = '', root, compared = {} }: SluiceOptions = {},
+): Promise<void> {
+  const inspectPort = await freePort();
+  const settings = { ...env, NODE_OPTIONS: `--inspect-port=${inspectPort}` };
+  const server = running.use(await startSluice(config + more, settings, undefined, root));
+  proxies.push({ name, isPeer: false, server, headers: {}, requestDivisor: 1, inspectPort, ...compared });
+}
+
+if (isSelected('sluice')) await addSluice('sluice');
+if (options.before !== undefined)
+  await addSluice('before', { root: resolve(options.before), compared: { comparedWith: 'sluice' } });
+for (const [name, language] of Object.entries(LANGUAGES)) {
+  if (isSelected(name)) await addSluice(name, { compared: { language, comparedWith: 'sluice' } });
+}
 if (options.scraped) {
   const port = await freePort();
-  await addSluice('scraped', {}, `metrics: {port: ${port}}\n`);
+  await addSluice('scraped', { more: `metrics: {port: ${port}}\n` });
   setInterval(() => void fetch(`http://127.0.0.1:${port}/metrics`).then((response) => response.text()), 100);
 }
 if (options.shared) {
   const postgres = running.use(await startPostgres());
   const valkey = running.use(await startValkey());
-  await addSluice('shared', { SLUICE_DATABASE_URL: postgres.url, SLUICE_VALKEY_URL: valkey.url });
+  await addSluice('shared', { env: { SLUICE_DATABASE_URL: postgres.url, SLUICE_VALKEY_URL: valkey.url } });
 }
 for (const name of ['vllm-router', 'smg', 'nginx', 'portkey', 'litellm'] as const) {
   const program = options[name] ?? findProgram(PEERS[name].program);

@@ -25,16 +25,19 @@ function start(program: string, args: readonly string[], env: NodeJS.ProcessEnv)
   return child;
 }
 
-const root = join(import.meta.dirname, '..');
+/** The folder of this clone. */
+const ROOT = join(import.meta.dirname, '..');
 
 /**
  * Starts Sluice with this configuration (YAML) and a new data directory, creates a key, and waits until the service is
- * ready. `settings` are additional environment variables; `prepare` is called with the data directory before the start.
+ * ready. `settings` are additional environment variables; `prepare` is called with the data directory before the start;
+ * `root` is the folder of a clone.
  */
 export async function startSluice(
   config: string,
   settings: NodeJS.ProcessEnv = {},
   prepare: (home: string) => Promise<void> = async () => {},
+  root = ROOT,
 ): Promise<Server> {
   const home = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
   const file = join(home, 'sluice.yaml');

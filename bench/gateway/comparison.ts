@@ -17,7 +17,7 @@ export interface Metric {
   threadsPer?: number;
 }
 
-/** Compares proxies with the first one, which is the minimal proxy. */
+/** Compares proxies with the first one, which is the minimal proxy, or with the one that they name. */
 export class Comparison {
   readonly #proxies: readonly BenchProxy[];
 
@@ -41,7 +41,7 @@ export class Comparison {
 
   /**
    * Measures every proxy in each round, in alternating order. Prints the medians of the values and of their ratios to
-   * the minimal proxy of the same round, because other load on the machine differs between rounds. A peer that
+   * the base of the same round, because other load on the machine differs between rounds. A peer that
    * fails, such as Portkey when streaming on a recent Node, is reported and skipped.
    */
   async run(metric: Metric): Promise<void> {
@@ -50,8 +50,10 @@ export class Comparison {
       for (const arm of round % 2 === 0 ? arms : arms.toReversed()) await arm.measure(metric);
     }
     console.log(`${metric.title}, ${metric.rounds} rounds`);
-    const base = arms[0]?.values ?? [];
-    for (const arm of arms) arm.print(metric, base);
+    for (const arm of arms) {
+      const base = arms.find(({ name }) => name === arm.comparedWith) ?? arms[0] ?? arm;
+      arm.print(metric, base);
+    }
   }
 }
 
@@ -65,6 +67,14 @@ class Arm {
 
   constructor(proxy: BenchProxy) {
     this.#proxy = proxy;
+  }
+
+  get name(): string {
+    return this.#proxy.name;
+  }
+
+  get comparedWith(): string | undefined {
+    return this.#proxy.comparedWith;
   }
 
   async measure({ measure }: Metric): Promise<void> {
@@ -83,19 +93,18 @@ class Arm {
     }
   }
 
-  print({ unit, difference = false, threadsPer }: Metric, base: readonly number[]): void {
+  print({ unit, difference = false, threadsPer }: Metric, base: Arm): void {
     const relative = this.values.map((value, round) => {
-      const bare = base[round] ?? NaN;
-      return difference ? value - bare : value / bare;
+      const other = base.values[round] ?? NaN;
+      return difference ? value - other : value / other;
     });
     const value = median(this.values)
       .toFixed(difference ? 2 : 1)
       .padStart(9);
     const middle = median(relative).toFixed(2);
     const range = `${quantile(relative, 0.25).toFixed(2)} to ${quantile(relative, 0.75).toFixed(2)}`;
-    const ratio = difference ? `bare + ${middle}` : `${middle} x bare`;
-    const spread =
-      this.values.length > 1 && this.values !== base ? `  (middle half of the rounds: ${range})` : '';
+    const ratio = difference ? `${base.name} + ${middle}` : `${middle} x ${base.name}`;
+    const spread = this.values.length > 1 && this !== base ? `  (middle half of the rounds: ${range})` : '';
     console.log(`  ${this.#proxy.name.padEnd(11)} ${this.#failure ?? `${value} ${unit}  ${ratio}${spread}`}`);
     if (threadsPer === undefined || this.#failure !== null) return;
     const count = threadsPer / this.#proxy.requestDivisor;

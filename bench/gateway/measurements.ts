@@ -1,6 +1,7 @@
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { allocatedBytes } from './inspector.ts';
+import { CHAT } from './languages.ts';
 import type { BenchProxy } from './peers.ts';
 import { cpuMicros, residentBytes } from './processes.ts';
 import { quantile } from '../statistics.ts';
@@ -9,8 +10,8 @@ import { quantile } from '../statistics.ts';
 export type Measurement = (proxy: BenchProxy) => Promise<number>;
 
 const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
-const message = { role: 'user', content: 'Say sixteen words about the weather of tomorrow, please.' };
-const body = { model: 'bench/model', messages: [message], temperature: 0.5 };
+const content = 'Say sixteen words about the weather of tomorrow, please.';
+const body = { model: 'bench/model', temperature: 0.5 };
 
 /** Measures the CPU of one JSON request in microseconds. */
 export function requestCost(count: number, callers: number): Measurement {
@@ -24,10 +25,9 @@ export function requestCost(count: number, callers: number): Measurement {
 /** Measures the JavaScript heap that one JSON request allocates on the main thread, in bytes. */
 export function requestAllocation(count: number, callers: number): Measurement {
   return async (proxy) => {
-    if (proxy.inspectPort === undefined) throw new Error('not a Node process');
-    const before = await allocatedBytes(proxy.server.pid, proxy.inspectPort);
+    const before = await allocated(proxy);
     const { length } = await sendRequests(proxy, count, callers);
-    return ((await allocatedBytes(proxy.server.pid, proxy.inspectPort)) - before) / length;
+    return ((await allocated(proxy)) - before) / length;
   };
 }
 
@@ -39,12 +39,24 @@ export function requestTime(count: number, callers: number, fraction: number): M
 /** Measures the CPU of one streamed chunk in microseconds. The streams are long enough that their start does not matter. */
 export function chunkCost(streams: number, chunks: number): Measurement {
   return async (proxy) => {
-    const count = Math.ceil(streams / proxy.requestDivisor);
-    const payload = { ...body, stream: true, max_tokens: chunks, seed: 10 };
     const before = cpuMicros(proxy.server.pid);
-    await Promise.all(Array.from({ length: count }, () => send(proxy, payload)));
+    const count = await sendStreams(proxy, streams, chunks);
     return (cpuMicros(proxy.server.pid) - before) / (count * chunks);
   };
+}
+
+/** Measures the JavaScript heap that one streamed chunk allocates on the main thread, in bytes. */
+export function chunkAllocation(streams: number, chunks: number): Measurement {
+  return async (proxy) => {
+    const before = await allocated(proxy);
+    const count = await sendStreams(proxy, streams, chunks);
+    return ((await allocated(proxy)) - before) / (count * chunks);
+  };
+}
+
+async function allocated({ server, inspectPort }: BenchProxy): Promise<number> {
+  if (inspectPort === undefined) throw new Error('not a Node process');
+  return await allocatedBytes(server.pid, inspectPort);
 }
 
 /** Measures the resident memory of one open stream in bytes, with many open at the same time. */
@@ -81,9 +93,17 @@ async function sendRequests(proxy: BenchProxy, requests: number, callers: number
   return times;
 }
 
-function send(proxy: BenchProxy, payload: object): Promise<void> {
+/** Sends streaming requests at the same time. Resolves to their number. */
+async function sendStreams(proxy: BenchProxy, streams: number, chunks: number): Promise<number> {
+  const count = Math.ceil(streams / proxy.requestDivisor);
+  const payload = { ...body, stream: true, seed: 10 };
+  await Promise.all(Array.from({ length: count }, () => send(proxy, payload, chunks)));
+  return count;
+}
+
+function send(proxy: BenchProxy, payload: object, maxTokens?: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    const sent = post(proxy, payload, agent, (response) => {
+    const sent = post(proxy, payload, maxTokens, agent, (response) => {
       if (response.statusCode !== 200) reject(new Error(`${proxy.name}: status ${response.statusCode}`));
       response.resume().once('end', resolve).once('error', reject);
     });
@@ -93,7 +113,7 @@ function send(proxy: BenchProxy, payload: object): Promise<void> {
 
 function openStream(proxy: BenchProxy, streams: { destroy(): void }[]): Promise<void> {
   return new Promise((resolve, reject) => {
-    const sent = post(proxy, { ...body, stream: true, max_tokens: 2, seed: 0 }, false, (response) => {
+    const sent = post(proxy, { ...body, stream: true, seed: 0 }, 2, false, (response) => {
       response.once('data', () => resolve()).on('error', () => {});
     });
     sent.on('error', reject);
@@ -104,18 +124,19 @@ function openStream(proxy: BenchProxy, streams: { destroy(): void }[]): Promise<
 function post(
   proxy: BenchProxy,
   payload: object,
+  maxTokens: number | undefined,
   agentOf: Agent | false,
   onResponse: (response: IncomingMessage) => void,
 ) {
-  const text = JSON.stringify(payload);
+  const { path, fields } = proxy.language ?? CHAT;
+  const text = JSON.stringify({ ...payload, ...fields(content, maxTokens) });
   const headers: Record<string, string | number> = {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(text),
     ...proxy.headers,
   };
   if (proxy.server.key !== null) headers.authorization = `Bearer ${proxy.server.key}`;
-  const url = `${proxy.server.url}/v1/chat/completions`;
-  const sent = request(url, { method: 'POST', agent: agentOf, headers }, onResponse);
+  const sent = request(proxy.server.url + path, { method: 'POST', agent: agentOf, headers }, onResponse);
   sent.end(text);
   return sent;
 }

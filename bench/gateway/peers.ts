@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freePort } from '../../test/server-process.ts';
 import { startPeer, type Server } from '../servers.ts';
+import type { Language } from './languages.ts';
 
 /** A proxy under measurement. */
 export interface BenchProxy {
@@ -16,6 +17,10 @@ export interface BenchProxy {
   requestDivisor: number;
   /** Port for `allocatedBytes`. Absent if the proxy is not a Node process. */
   inspectPort?: number;
+  /** The language of its requests, if it is not the chat of the other proxies. */
+  language?: Language;
+  /** Name of the proxy that its values are compared with, if it is not the minimal proxy. */
+  comparedWith?: string;
 }
 
 /** Starts a peer for the upstream URL, with its files in `folder`. */
