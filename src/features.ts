@@ -1,4 +1,5 @@
 import {
+  DIALECTS,
   toolsOf,
   type ChatRequest,
   type Dialect,
@@ -112,10 +113,16 @@ export type Feature = keyof typeof FEATURES;
 
 const ALL = Object.entries(FEATURES) as readonly (readonly [Feature, FeatureSupport])[];
 
-/** Returns the first feature of a request that one of these servers does not support; null: none. */
+/** By server, the features that it does not support. */
+const UNSUPPORTED: ReadonlyMap<Dialect, typeof ALL> = new Map(
+  DIALECTS.map((server) => [server, ALL.filter(([, { servers }]) => !servers.includes(server))]),
+);
+
+/** Returns a feature of a request that one of these servers does not support; null: none. */
 export function unsupportedFeature(request: GenerationRequest, servers: readonly Dialect[]): Feature | null {
-  const found = ALL.find(
-    ([, feature]) => !servers.every((server) => feature.servers.includes(server)) && feature.isUsed(request),
-  );
-  return found?.[0] ?? null;
+  for (const server of servers) {
+    const found = UNSUPPORTED.get(server)?.find(([, feature]) => feature.isUsed(request));
+    if (found !== undefined) return found[0];
+  }
+  return null;
 }

@@ -387,11 +387,10 @@ export function promptTexts(request: GenerationRequest): readonly string[] {
       return request.prompts;
     case 'chat':
       // Most chat templates put the tools first.
-      return [
-        ...toolTexts(request.tools),
-        ...request.messages.map(messageText),
-        ...variableTexts(request.templateVariables),
-      ];
+      return toolTexts(request.tools).concat(
+        request.messages.map(messageText),
+        variableTexts(request.templateVariables),
+      );
   }
 }
 

@@ -69,8 +69,8 @@ export interface ReplicaStreamSettings extends ContextBound {
   traits: DialectTraits;
   /** Whether streams are event frames instead of server-sent events. */
   frames: boolean;
-  /** Fields that the server has refused by name. Streams add to it. */
-  refusedFields: Set<RefusableField>;
+  /** Fields that the server has refused by name. Streams replace the set by a larger one. */
+  refusedFields: ReadonlySet<RefusableField>;
   /** Formats the request for the replica's dialect. */
   format(
     request: GenerationRequest,
@@ -98,7 +98,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   /** The `max_tokens` last sent; null if none was sent. */
   #maxTokens: number | null;
   /** Fields that were left out of the request, because the server had refused them. */
-  #leftOut: ReadonlySet<RefusableField> = new Set();
+  #leftOut: ReadonlySet<RefusableField>;
   /** Size of the request body. */
   #sentBytes = 0;
   readonly #signal: AbortSignal;
@@ -157,6 +157,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     this.#streamed = streamed;
     this.#maxTokens = firstMaxTokens(request, settings);
     this.#mostTokens = mostTokens(request, settings, request.maxTokens);
+    this.#leftOut = settings.refusedFields;
     this.#signal = signal;
   }
 
@@ -367,7 +368,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   }
 
   #send(): void {
-    this.#leftOut = new Set(this.#settings.refusedFields);
+    this.#leftOut = this.#settings.refusedFields;
     const { path, headers, body } = this.#settings.format(this.#request, this.#streamed, this.#maxTokens);
     const dispatch = (bytes: Uint8Array): void => {
       // The stream may have been closed meanwhile.
@@ -405,11 +406,11 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
    * again.
    */
   #retryWithoutRefusedField(): boolean {
-    const { traits, refusedFields } = this.#settings;
-    if (this.#state !== 'open' || !traits.adaptsFields) return false;
+    const settings = this.#settings;
+    if (this.#state !== 'open' || !settings.traits.adaptsFields) return false;
     const field = readRefusedField(this.#status, this.#body());
     if (field === null || this.#leftOut.has(field)) return false;
-    refusedFields.add(field);
+    settings.refusedFields = new Set([...settings.refusedFields, field]);
     this.#sendAgain();
     return true;
   }

@@ -139,7 +139,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     this.#identity = identity;
     this.#crashSuspects = crashSuspects;
     this.#accounting = new RequestAccounting(accounting, identity, model, record);
-    this.#request = { ...requestFor(model, identity, request), traceparent: record.traceparent };
+    this.#request = requestFor(model, identity, request, record);
     this.#recovery = new Recovery(this.#request, recovery);
     this.#stop = stop;
     this.#record = record;
@@ -404,18 +404,19 @@ async function* eventsOf(events: readonly GenerationEvent[]): AsyncGenerator<Gen
   yield* events;
 }
 
-/** Returns the request for replicas: within the model's limits, and with the cache scope of its account. */
+/** Returns the request for replicas: within the model's limits, with the cache scope of its account and its trace. */
 function requestFor(
   model: ServedModel,
   { caller }: RequestIdentity,
   request: GenerationRequest,
+  { traceparent }: GenerationRecord,
 ): GenerationRequest {
   const card = model.card();
   const bounded = card !== null && card.max_completion_tokens < card.context_length;
   const maxTokens = bounded
     ? Math.min(request.maxTokens ?? Infinity, card.max_completion_tokens)
     : request.maxTokens;
-  return { ...request, maxTokens, cacheScope: caller.cacheScope };
+  return { ...request, maxTokens, cacheScope: caller.cacheScope, traceparent };
 }
 
 /** Whether another replica may serve the request, because neither the request nor this service caused the error. */

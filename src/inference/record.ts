@@ -7,6 +7,7 @@ import {
   type FinishReason,
   type GenerationEvent,
   type TextEvent,
+  type Tool,
   type ToolEvent,
   type Usage,
   type UsageSource,
@@ -159,14 +160,14 @@ interface OpenCall {
 
 /** Counts the tool calls of one response. Replicas can return calls that the client cannot run. */
 export class ToolCallCounts {
-  readonly #offered: ReadonlySet<string>;
+  readonly #offered: readonly Tool[];
   /** The unfinished call of each choice. */
   readonly #open = new Map<number, OpenCall>();
   #total = 0;
   #invalid = 0;
 
   constructor(request: GenerationRequest) {
-    this.#offered = new Set(toolsOf(request).map(({ name }) => name));
+    this.#offered = toolsOf(request);
   }
 
   get total(): number {
@@ -202,7 +203,7 @@ export class ToolCallCounts {
     const call = this.#open.get(choice);
     if (call === undefined) return;
     this.#open.delete(choice);
-    if (!this.#offered.has(call.name) || !isObject(call.arguments)) this.#invalid++;
+    if (!this.#offered.some(({ name }) => name === call.name) || !isObject(call.arguments)) this.#invalid++;
   }
 }
 

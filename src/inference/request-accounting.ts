@@ -367,7 +367,7 @@ const textTokens = (text: string): number => Buffer.byteLength(text) + TOKENS_PE
 function* chatTokens(request: ChatRequest): Iterable<number> {
   const { messages, tools, templateVariables, responseFormat } = request;
   for (const text of promptTexts(request)) yield textTokens(text);
-  for (const message of messages) yield* addedToMessage(message);
+  for (const message of messages) yield addedToMessage(message);
   for (const { parameters } of tools) yield TOKENS_PER_MEMBER * membersOf(parameters);
   for (const text of toolTexts(tools)) yield unicodeEscapeBytes(text);
   yield TOKENS_PER_MEMBER * membersOf(templateVariables);
@@ -378,24 +378,23 @@ function* chatTokens(request: ChatRequest): Iterable<number> {
 }
 
 /**
- * Yields the maximum tokens that templates add for a system message, for a call with its ID and arguments, and for the
+ * Returns the maximum tokens that templates add for a system message, for calls with their IDs and arguments, and for the
  * escapes if they write results and arguments as JSON strings.
  */
-function* addedToMessage(message: Message): Iterable<number> {
+function addedToMessage(message: Message): number {
   switch (message.role) {
     case 'system':
-      yield TOKENS_PER_SYSTEM_MESSAGE;
-      return;
+      return TOKENS_PER_SYSTEM_MESSAGE;
     case 'user':
-      return;
+      return 0;
     case 'tool':
-      yield Buffer.byteLength(message.toolCallId) + escapeBytes(message.content);
-      return;
+      return Buffer.byteLength(message.toolCallId) + escapeBytes(message.content);
     case 'assistant':
-      for (const { id, arguments: text } of message.toolCalls) {
+      return message.toolCalls.reduce((sum, { id, arguments: text }) => {
         const names = text.match(NAME_END)?.length ?? 0;
-        yield Buffer.byteLength(id) + escapeBytes(text) + TOKENS_PER_CALL + TOKENS_PER_ARGUMENT * names;
-      }
+        const added = Buffer.byteLength(id) + escapeBytes(text) + TOKENS_PER_CALL;
+        return sum + added + TOKENS_PER_ARGUMENT * names;
+      }, 0);
   }
 }
 

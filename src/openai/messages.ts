@@ -207,13 +207,13 @@ function parseOrNull(text: string): unknown {
  */
 function checkPairs(messages: readonly Message[]): void {
   let caller = 0;
-  let pending = new Set<string>();
+  let pending: Set<string> | null = null;
   messages.forEach((message, index) => {
     if (message.role !== 'tool') {
       refusePending(pending, caller);
-      pending = new Set(message.role === 'assistant' ? message.toolCalls.map(({ id }) => id) : []);
+      pending = message.role === 'assistant' ? new Set(message.toolCalls.map(({ id }) => id)) : null;
       caller = index;
-    } else if (!pending.delete(message.toolCallId)) {
+    } else if (pending?.delete(message.toolCallId) !== true) {
       throw unpaired(
         `messages[${index}]`,
         "messages with role 'tool' must be a response to a preceding message with 'tool_calls'. Each call has one response, with its 'tool_call_id'",
@@ -228,8 +228,8 @@ const MAX_IDS = 5;
 /** IDs that error messages may repeat. Any other ID might contain text from the conversation. */
 const CALL_ID = /^[\w-]{1,64}$/;
 
-function refusePending(pending: ReadonlySet<string>, caller: number): void {
-  if (pending.size === 0) return;
+function refusePending(pending: ReadonlySet<string> | null, caller: number): void {
+  if (pending === null || pending.size === 0) return;
   throw unpaired(
     `messages[${caller}]`,
     `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ${idList(pending)}`,

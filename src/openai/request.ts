@@ -165,17 +165,21 @@ export function clampTokens(tokens: number | null): number | null {
 }
 
 export function parseSampling(body: RequestBody): Sampling {
-  const entries = Object.entries<ScalarField<number | null>>(fields.SAMPLING_FIELDS);
-  const numbers = Object.fromEntries(entries.map(([name, field]) => [name, body.read(field)]));
-  const read = numbers as Pick<Sampling, SamplingNumber>; // Each field has the type of its parameter.
-  const { seed } = read;
+  const read: Record<string, number | null> = {};
+  for (const [name, field] of SAMPLING_NUMBERS) read[name] = body.read(field);
+  const numbers = read as Pick<Sampling, SamplingNumber>; // Each field has the type of its parameter.
+  const { seed } = numbers;
+  const explicit = new Set<OptionalSampling>();
+  for (const [name, field] of OPTIONAL_SAMPLING) if (body.has(field)) explicit.add(name);
   return {
-    ...read,
+    ...numbers,
     seed: seed === null ? null : Number(BigInt.asUintN(32, BigInt(seed))),
     logitBias: parseLogitBias(body),
-    explicit: new Set(OPTIONAL_SAMPLING.flatMap(([name, field]) => (body.has(field) ? [name] : []))),
+    explicit,
   };
 }
+
+const SAMPLING_NUMBERS = Object.entries<ScalarField<number | null>>(fields.SAMPLING_FIELDS);
 
 const OPTIONAL_SAMPLING: readonly (readonly [OptionalSampling, Field])[] = [
   ['temperature', fields.temperature],
@@ -184,10 +188,12 @@ const OPTIONAL_SAMPLING: readonly (readonly [OptionalSampling, Field])[] = [
   ['frequencyPenalty', fields.frequencyPenalty],
 ];
 
+const NO_BIASES: ReadonlyMap<number, number> = new Map();
+
 function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
-  const biases = new Map<number, number>();
   const value = body.raw(fields.logitBias);
-  if (value === null) return biases;
+  if (value === null) return NO_BIASES;
+  const biases = new Map<number, number>();
   const entries = Object.entries(asObject(value, 'logit_bias'));
   if (entries.length > fields.MAX_BIASED_TOKENS) {
     throw wrongValue('logit_bias', `an object with at most ${fields.MAX_BIASED_TOKENS} token IDs`);

@@ -25,11 +25,7 @@ export function parseTooling(
   body: RequestBody,
 ): Pick<ChatRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'> {
   const tools = parseTools(body);
-  const choice = parseToolChoice(
-    body.raw(fields.toolChoice),
-    new Set(tools.map(({ name }) => name)),
-    body.notes,
-  );
+  const choice = parseToolChoice(body.raw(fields.toolChoice), tools, body.notes);
   const parallelToolCalls = body.read(fields.parallelToolCalls);
   if (tools.length === 0) return { tools, toolChoice: { type: 'auto' }, parallelToolCalls: true };
   return { tools, toolChoice: choice, parallelToolCalls };
@@ -162,9 +158,10 @@ function parseFunctionName(value: unknown, path: string): string {
 const CHOICES = ['none', 'auto', 'required'] as const;
 const EXPECTED_CHOICE = `one of ${CHOICES.join(', ')}, or an object`;
 
-function parseToolChoice(value: unknown, offered: ReadonlySet<string>, notes: Notes): ToolChoice {
+function parseToolChoice(value: unknown, tools: readonly Tool[], notes: Notes): ToolChoice {
   if (value === null) return { type: 'auto' };
   const choice = readToolChoice(value, notes);
+  const offered = new Set(tools.map(({ name }) => name));
   if (offered.size === 0 && choice.type !== 'none' && choice.type !== 'auto') {
     const message = '`tool_choice` is only allowed when `tools` are specified.';
     throw new ServiceError('invalid_value', message, { param: 'tool_choice' });

@@ -30,10 +30,11 @@ export class Backlog {
   /**
    * Enters the backlog. If `maxRequests` requests are already waiting, removes the latest request of the account with the
    * most and aborts its `stop` with 503 `queue_full`. Throws this error instead if no account has at least two
-   * more requests than `accountId`. `free`: how many requests could be sent to replicas now.
+   * more requests than `accountId`. `free` returns how many requests could be sent to replicas now.
    */
-  enter(free: number, accountId: string, stop: AbortController): BacklogEntry {
-    if (this.#size >= this.limits.maxRequests + free) {
+  enter(free: () => number, accountId: string, stop: AbortController): BacklogEntry {
+    const { maxRequests } = this.limits;
+    if (this.#size >= maxRequests && this.#size >= maxRequests + free()) {
       const own = this.#entries.get(accountId)?.size ?? 0;
       const most = this.#most();
       // With a difference of one, two accounts would remove each other's requests in turn.

@@ -136,7 +136,7 @@ export class ServedModel implements ConfiguredModel {
 
   /** Enters the backlog, before anything is reserved for a request; see `Backlog.enter`. Throws 503 `queue_full`. */
   enter(accountId: string, stop: AbortController): BacklogEntry {
-    return this.#backlog.enter(this.#dispatcher.free(new Map()), accountId, stop);
+    return this.#backlog.enter(() => this.#dispatcher.free(new Map()), accountId, stop);
   }
 
   /** Enters the backlog again after a failure of a replica; see `BacklogEntry.waitAgain`. */

@@ -19,7 +19,7 @@ function newBacklog(): Backlog {
 /** Enters a queue. `free`: requests that could be sent now. Throws if the request is refused. */
 function enter(backlog: Backlog, account: string, free = 0): Request {
   const stop = new AbortController();
-  return { account, entry: backlog.enter(free, account, stop), stop };
+  return { account, entry: backlog.enter(() => free, account, stop), stop };
 }
 
 function enterAll(backlog: Backlog, accounts: string): Request[] {

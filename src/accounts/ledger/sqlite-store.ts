@@ -185,7 +185,7 @@ function toStatements(epoch: number, batch: Batch): BatchStatement[] {
   const statements = [
     { sql: IS_LIVE, first, rows: [[]], required: true },
     { sql: OPEN, first, rows: batch.opens },
-    { sql: INSERT_ENDED, first, rows: batch.ended.map(({ opened, settled }) => [...opened, ...settled]) },
+    { sql: INSERT_ENDED, first, rows: batch.ended.map(({ opened, settled }) => opened.concat(settled)) },
     { sql: CHECKPOINT, first, rows: batch.checkpoints },
     { sql: SETTLE, first, rows: batch.settles, required: true },
     { sql: ADD_USAGE, rows: rollUps.days },

@@ -61,10 +61,13 @@ function valuesOf(columns: readonly Column[], ...sources: readonly object[]): Va
 /** Maximum tokens in one count of a row. Keeps the sums of 9 million such rows within 2^53. */
 const MAX_TOKENS_PER_COUNT = 1_000_000_000;
 
+// The keys of the object.
+const COUNTS = Object.keys(NO_USAGE) as (keyof Usage)[];
+
 /** Whether the counts can be stored. A replica can report any value. */
 export function isCountable(usage: Readonly<Usage>): boolean {
-  return Object.keys(NO_USAGE).every((name) => {
-    const tokens = usage[name as keyof Usage];
+  return COUNTS.every((name) => {
+    const tokens = usage[name];
     return Number.isInteger(tokens) && tokens >= 0 && tokens <= MAX_TOKENS_PER_COUNT;
   });
 }
