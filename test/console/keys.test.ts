@@ -83,6 +83,31 @@ describe('the keys page', WITH_BROWSER, () => {
     await page.unrouteAll({ behavior: 'ignoreErrors' });
   });
 
+  test('if the response is lost, the form says that the key may exist, and the list shows it', async () => {
+    await page.goto('/keys?create=1');
+    const form = page.getByRole('dialog', { name: 'Create API key' });
+    await form.getByLabel('Name').fill('lost response');
+    await page.route('**/api/keys', async (route) => {
+      await route.fetch();
+      await route.abort();
+    });
+    await form.getByRole('button', { name: 'Create key' }).click();
+    await form.getByText('Could not reach the service').waitFor();
+    await form.getByText('The key may exist').waitFor();
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await form.getByRole('button', { name: 'Cancel' }).click();
+    await row(/lost response/).waitFor();
+    // An error of the service leaves no doubt.
+    await page.goto('/keys?create=1');
+    const error = { message: 'No storage.', code: 'storage_unavailable', param: null };
+    await page.route('**/api/keys', (route) => route.fulfill({ status: 503, json: { error } }));
+    await form.getByLabel('Name').fill('refused');
+    await form.getByRole('button', { name: 'Create key' }).click();
+    await form.getByText('No storage.').waitFor();
+    assert.equal(await form.getByText('The key may exist').count(), 0);
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+  });
+
   test('a new key is shown although the form and the page were left while it was created', async () => {
     await page.goto('/keys?create=1');
     const form = page.getByRole('dialog', { name: 'Create API key' });
@@ -155,7 +180,7 @@ describe('the keys page', WITH_BROWSER, () => {
       await seedManyKeys(database, 10_000);
     }
     await page.goto('/keys');
-    await page.getByText('10,002 keys').waitFor();
+    await page.getByText('10,003 keys').waitFor();
     await row(/tenant-10000/).waitFor();
     const drawn = () => page.getByRole('row').count();
     assert.ok((await drawn()) < 200, `${await drawn()} rows are drawn`);

@@ -128,6 +128,12 @@ export async function callAll<Op extends Paged>(
 export const isSessionEnd = ({ status, code }: ApiError): boolean =>
   status === 401 && (code === 'invalid_api_key' || code === 'sign_in_required');
 
+/**
+ * Whether it is unknown if the service made a change: there was no response, or a proxy reported that it got none.
+ */
+export const isOutcomeUnknown = ({ status, code }: ApiError): boolean =>
+  status === 0 || (status >= 500 && code === 'unreadable');
+
 /** The service's own message is about API keys. */
 function sessionEnded({ status, code, requestId, cause }: ApiError): ApiError {
   return new ApiError('Your session has ended. Sign in again.', { status, code, requestId, cause });

@@ -1,14 +1,24 @@
+import type { ReactNode } from 'react';
 import type { ApiError } from '../api/client.ts';
 import { CodeText } from './code-text.tsx';
 import { isAbout } from './field-errors.ts';
 import { Notice } from './states.tsx';
 
-/** Shows an error, unless it is about one of `fields`: those show their own errors. */
-export function FormError({ error, fields = [] }: { error: ApiError | null; fields?: readonly string[] }) {
+interface FormErrorProps {
+  error: ApiError | null;
+  /** Fields that show their own errors. */
+  fields?: readonly string[];
+  /** Shown below the message. */
+  children?: ReactNode;
+}
+
+/** Shows an error, unless it is about one of `fields`. */
+export function FormError({ error, fields = [], children }: FormErrorProps) {
   if (error === null || fields.some((param) => isAbout(error, param))) return null;
   return (
     <Notice tone="bad">
       <CodeText text={error.message} />
+      {children}
     </Notice>
   );
 }

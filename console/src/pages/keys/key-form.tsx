@@ -1,6 +1,6 @@
 import { ChevronRight } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import type { ApiError, ItemOf } from '../../api/client.ts';
+import { isOutcomeUnknown, type ApiError, type ItemOf } from '../../api/client.ts';
 import { Checkbox } from '../../components/choices.tsx';
 import { TextField } from '../../components/field.tsx';
 import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
@@ -58,7 +58,13 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         if (read.settings !== null) onSubmit(read.settings, draft);
       }}
     >
-      <FormError error={error} fields={FIELDS_WITH_ERRORS} />
+      <FormError error={error} fields={FIELDS_WITH_ERRORS}>
+        {before === null && error !== null && isOutcomeUnknown(error) && (
+          <p className="mt-1">
+            The key may exist. If it is in the list of keys, revoke it: it cannot be shown again.
+          </p>
+        )}
+      </FormError>
       <TextField
         label="Name"
         hint="For example, the app that uses the key"
