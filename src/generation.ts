@@ -444,6 +444,8 @@ export interface ModelCard {
   created: number;
   owned_by: string;
   recommendedSampling: RecommendedSampling;
+  /** The format in which the model writes tool calls; null if unknown. */
+  toolFormat: string | null;
   /** Whether the model calls tools; null if unknown. */
   tools: boolean | null;
   /** Whether the model can reason before it answers; null if unknown. */

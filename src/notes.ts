@@ -51,6 +51,14 @@ export class Notes {
     return this.#list.length + this.#more;
   }
 
+  /** Returns as many notes as have `maxCharacters` of text, and the number of the others. */
+  within(maxCharacters: number): { list: readonly Note[]; more: number } {
+    let left = maxCharacters;
+    const cut = this.#list.findIndex(({ path, what }) => (left -= path.length + what.length) < 0);
+    const list = cut === -1 ? this.#list : this.#list.slice(0, cut);
+    return { list, more: this.count - list.length };
+  }
+
   /** Returns the notes as the value of a header, in printable ASCII: as many as fit, then the number of the others. */
   header(): string {
     let text = '';

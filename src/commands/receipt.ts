@@ -30,6 +30,7 @@ async function receipt(id: string, flags: { json?: true }): Promise<void> {
   const json = receiptJson(found);
   if (flags.json) return printJson(json);
   printRequest(json);
+  printInput(json);
   printCost(json);
   printLimits(json);
 }
@@ -65,6 +66,44 @@ function printRequest({ request, stages, retries, interrupted }: ReceiptJson): v
     ],
   ];
   for (const [name, text] of fields) if (text !== null) print(`  ${name.padEnd(17)}  ${text}`);
+}
+
+function printInput({ model_input: input }: ReceiptJson): void {
+  if (input === null) return;
+  print('\nModel input');
+  for (const [name, text] of describeInput(input)) print(`  ${name.padEnd(17)}  ${text}`);
+  for (const { path, what } of input.notes) print(`  ${'note'.padEnd(17)}  ${path} ${what}`);
+  if (input.more_notes > 0) print(`  ${'note'.padEnd(17)}  and ${input.more_notes} more`);
+}
+
+function describeInput(input: NonNullable<ReceiptJson['model_input']>): [name: string, text: string][] {
+  const given = (
+    values: Readonly<Record<string, string | number | boolean | null | undefined>>,
+    unset: string,
+  ) =>
+    Object.entries(values)
+      .map(([name, value]) => `${name} ${value ?? unset}`)
+      .join(', ');
+  const lines: [string, string | null][] = [
+    ['messages', input.messages && given(input.messages, '')],
+    ['prompts', input.prompts === null ? null : String(input.prompts)],
+    [
+      'tools',
+      input.tools === 0
+        ? null
+        : `${input.tools}, choice ${input.tool_choice}, format ${input.tool_format ?? 'unknown'}`,
+    ],
+    ['template', input.template],
+    ['variables', given(input.template_variables, '(not shown)')],
+    ['reasoning effort', input.reasoning_effort],
+    ['response format', input.response_format],
+    ['maximum tokens', input.max_tokens === null ? 'those of the model' : String(input.max_tokens)],
+    ['stop sequences', String(input.stop_sequences)],
+    ['choices', String(input.choices)],
+    ['sampling', given({ ...input.sampling, seed: input.sampling.seed ?? 'random' }, 'default')],
+    ['recommended', given(input.recommended_sampling, '')],
+  ];
+  return lines.flatMap(([name, text]) => (text === null || text === '' ? [] : [[name, text]]));
 }
 
 function describeState({

@@ -51,7 +51,11 @@ const LEDGER = {
   },
   accountId: { kind: 'text', written: 'open' },
   keyId: { kind: 'text', written: 'open' },
-  endpoint: { kind: 'text', written: 'open', description: 'Protocol of the request: `chat` or `text`.' },
+  endpoint: {
+    kind: 'text',
+    written: 'open',
+    description: 'Protocol of the request, such as `chat`, `text` or `responses`.',
+  },
   model: { kind: 'text', written: 'open' },
   streamed: { kind: 'flag', written: 'open' },
   state: {
@@ -64,6 +68,8 @@ const LEDGER = {
   plan: { kind: 'text', written: 'open', description: 'Plan that applied to the request.' },
   /** JSON of the limits that applied. */
   limits: { kind: 'text', written: 'open', json: null },
+  /** JSON of `ModelInput`. Null: the request was recorded by an earlier version. */
+  modelInput: { kind: 'text', written: 'open', nullable: true, json: null },
   /** Reserved while the row is open. */
   reservedTokens: { kind: 'integer', written: 'open', json: null },
   reservedPico: { kind: 'pico', written: 'open', json: null },

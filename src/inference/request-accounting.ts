@@ -19,6 +19,7 @@ import {
   type Usage,
 } from '../generation.ts';
 import type { ServedModel, ConfiguredModel } from '../routing/served-model.ts';
+import { describeInput } from './model-input.ts';
 import type { GenerationRecord } from './record.ts';
 
 /** Applies plans to requests and records their usage. */
@@ -128,6 +129,7 @@ export class RequestAccounting {
         startedAt: this.#record.startedAt,
         plan: plan.name,
         limits: reservation.appliedLimits,
+        modelInput: JSON.stringify(describeInput(request, this.#model, this.#record.notes)),
         reservedTokens: reservation.tokens,
         reservedPico: reservation.pico,
         pricePrompt: price.prompt,

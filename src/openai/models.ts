@@ -1,6 +1,8 @@
 import type { ModelCard } from '../generation.ts';
 
-type ModelObject = Omit<ModelCard, 'recommendedSampling' | 'tools' | 'reasoning'> & { object: 'model' };
+type ModelObject = Omit<ModelCard, 'recommendedSampling' | 'toolFormat' | 'tools' | 'reasoning'> & {
+  object: 'model';
+};
 
 /** Formats a model for `GET /v1/models` and `GET /v1/models/<id>`. Copies each field, so that no other field of the card is published. */
 export function formatModel(card: ModelCard): ModelObject {

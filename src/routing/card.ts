@@ -40,6 +40,7 @@ function cardOf(
       config.recommendedSampling ??
       descriptions.find((each) => each.recommendedSampling)?.recommendedSampling ??
       {},
+    toolFormat: descriptions.find((each) => each.toolFormat)?.toolFormat ?? null,
     tools: config.tools ?? null,
     reasoning: config.reasoning ?? null,
   };

@@ -131,6 +131,8 @@ for (const kind of testDatabases()) {
         /^ {2}tokens {13}prompt \d+ \(\d+ cached\), completion 5, counted by the engine$/m,
         /^completion +5 +1000000 +5$/m,
         new RegExp(`^total +${api.request.cost_usd.replace('.', '\\.')}$`, 'm'),
+        /^Model input\n {2}messages {11}user 1$/m,
+        /^ {2}sampling {11}temperature 1, top_p 1, /m,
         /^requests_per_minute +account +all +1000 +999$/m,
         new RegExp(`^usd_per_month +key +all +9999\\.5 +`, 'm'),
       ]) {

@@ -92,7 +92,15 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     await rows.nth(1).getByRole('link').first().click();
     const receipt = page.getByRole('dialog', { name: 'Request' });
     for (const stage of ['Queue', 'Prefill', 'Decode']) await receipt.getByText(stage).first().waitFor();
-    for (const part of ['Prompt', 'Completion', 'Cost', ids[2] ?? '', 'order-2'])
+    for (const part of [
+      'Prompt',
+      'Completion',
+      'What the model was given',
+      'user 1',
+      'Cost',
+      ids[2] ?? '',
+      'order-2',
+    ])
       assert.ok((await receipt.innerText()).includes(part), part);
     assert.match(page.url(), new RegExp(`/requests/${ids[2]}`));
   });

@@ -77,6 +77,7 @@ test('a model has only the documented fields, and the list of models only the fi
     quantization: 'q4_1',
     created: 1,
     owned_by: 'ns',
+    toolFormat: null,
     recommendedSampling: { temperature: 0.2 },
     tools: true,
     reasoning: null,

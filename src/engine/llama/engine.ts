@@ -115,6 +115,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
       quantization: info.quantization,
       tokenizer: info.tokenizerFamily,
       instructType: template?.instructType ?? null,
+      toolFormat: template?.toolFormat.name ?? null,
       recommendedSampling: info.sampling,
     };
   }

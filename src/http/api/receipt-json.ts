@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { costLines, perMillionText, usdText } from '../../accounts/ledger/cost.ts';
 import { requestJson, type RequestRow } from '../../accounts/ledger/request-json.ts';
 import { readAppliedLimits } from '../../accounts/limits/limit-status.ts';
+import { readModelInput } from '../../inference/model-input.ts';
 import type { receipt } from './contract/ledger.ts';
 import { apiName } from './contract/limits.ts';
 
@@ -32,6 +33,7 @@ export function receiptJson(row: RequestRow): ReceiptJson {
       ...applied,
       limit: apiName(applied.limit),
     })),
+    model_input: readModelInput(row.model_input),
     stages: {
       queue_ms: between(row.started_at, row.slot_at),
       prefill_ms: between(row.slot_at, row.first_token_at),

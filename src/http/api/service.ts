@@ -7,7 +7,7 @@ import { recordAudit } from '../../accounts/audit.ts';
 import { perMillionText } from '../../accounts/ledger/cost.ts';
 import { countInstances } from '../../accounts/ledger/instance.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
-import type { RecommendedSampling } from '../../generation.ts';
+import { samplingJson } from '../../inference/model-input.ts';
 import type { Router } from '../../routing/router.ts';
 import type { ReplicaState } from '../../routing/replica.ts';
 import type { ModelOverview, ReplicaOverview } from '../../routing/served-model.ts';
@@ -244,16 +244,6 @@ export async function modelJson(
     deletes_file: details?.deletesFile ?? null,
     tools: card?.tools ?? null,
     reasoning: card?.reasoning ?? null,
-  };
-}
-
-function samplingJson(sampling: RecommendedSampling) {
-  return {
-    temperature: sampling.temperature,
-    top_p: sampling.topP,
-    top_k: sampling.topK,
-    min_p: sampling.minP,
-    repetition_penalty: sampling.repetitionPenalty,
   };
 }
 

@@ -1,3 +1,4 @@
+import type { ModelInput } from '../../../src/inference/model-input.ts';
 import assert from 'node:assert/strict';
 import { API_ENDPOINTS } from '../../../src/http/api/endpoints.ts';
 import type { Endpoint } from '../../../src/http/api/endpoint.ts';
@@ -23,6 +24,7 @@ export interface ResponseBody
   user: ResponseBody;
   detail: object;
   request: ResponseBody;
+  model_input: ModelInput;
   cost: object[];
   price: object;
   billed: boolean;

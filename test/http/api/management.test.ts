@@ -229,6 +229,8 @@ for (const kind of testDatabases()) {
         },
       ]);
       assert.deepEqual([receipt.retries, receipt.interrupted], [0, false]);
+      const { messages, sampling, notes } = receipt.model_input;
+      assert.deepEqual([messages, sampling.temperature, notes], [{ user: 1 }, 1, []]);
       const applied = (receipt.limits as ResponseBody[]).map((limit) => [
         limit.scope,
         limit.model,

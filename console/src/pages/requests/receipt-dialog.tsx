@@ -9,7 +9,7 @@ import { Notice, SkeletonRows } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
 import { exactTime, utc } from '../../format/time.ts';
 import type { Scope } from '../../state/scope.ts';
-import { AppliedLimits, CostLines, Ids, Part } from './receipt-parts.tsx';
+import { AppliedLimits, CostLines, Ids, ModelInput, Part } from './receipt-parts.tsx';
 import { outcomeOf, RequestStatus } from './outcome.tsx';
 import { Waterfall } from './waterfall.tsx';
 
@@ -82,6 +82,7 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
         />
       </Part>
       <CostLines request={request} cost={cost} />
+      {receipt.model_input !== null && <ModelInput input={receipt.model_input} />}
       <AppliedLimits plan={request.plan} limits={limits} />
       <Details receipt={receipt} scope={scope} />
       <Ids request={request} />
@@ -110,8 +111,8 @@ function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
           ...(scope.all ? [{ label: 'Account', value: account(request.account_id) }] : []),
           { label: 'Key', value: key(request.key_id) },
           {
-            label: 'Endpoint',
-            value: `/v1/${request.endpoint === 'chat' ? 'chat/completions' : 'completions'}, ${request.streamed ? 'streamed' : 'not streamed'}`,
+            label: 'Protocol',
+            value: `${request.endpoint}, ${request.streamed ? 'streamed' : 'not streamed'}`,
           },
           {
             label: 'State',

@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react';
 import type { ResponseOf } from '../../api/client.ts';
 import { CopyButton } from '../../components/copy.tsx';
+import { DetailList } from '../../components/detail-list.tsx';
 import { Meter } from '../../components/meter.tsx';
 import { limitAmount, limitLabel } from '../../format/limits.ts';
 import { exactMoneyColumn } from '../../format/money.ts';
@@ -78,6 +79,65 @@ export function CostLines({ request, cost }: { request: Request; cost: Receipt['
       </table>
     </Part>
   );
+}
+
+/** What the model was given, without its text, and what of the request had no effect. */
+export function ModelInput({ input }: { input: NonNullable<Receipt['model_input']> }) {
+  const { sampling, recommended_sampling: recommended, notes, more_notes: more } = input;
+  const parameters = { ...sampling, seed: sampling.seed ?? 'random' };
+  return (
+    <Part title="What the model was given">
+      <DetailList
+        details={[
+          { label: 'Messages', value: input.messages && named(input.messages) },
+          { label: 'Prompts', value: input.prompts },
+          {
+            label: 'Tools',
+            value: input.tools === 0 ? null : `${input.tools}, choice: ${input.tool_choice}`,
+          },
+          { label: 'Format of calls', value: input.tools === 0 ? null : (input.tool_format ?? 'unknown') },
+          { label: 'Chat template', value: input.template },
+          { label: 'Template variables', value: named(input.template_variables, 'not shown') },
+          { label: 'Reasoning effort', value: input.reasoning_effort },
+          { label: 'Response format', value: input.response_format },
+          {
+            label: 'Maximum tokens',
+            value: input.max_tokens === null ? 'Limit of the model' : whole(input.max_tokens),
+          },
+          { label: 'Stop sequences', value: input.stop_sequences === 0 ? null : input.stop_sequences },
+          { label: 'Choices', value: input.choices === 1 ? null : input.choices },
+          { label: 'Sampling', value: named(parameters, 'default') },
+          { label: 'Recommended sampling', value: named(recommended) },
+        ].filter(({ value }) => value !== null && value !== '')}
+      />
+      {notes.length > 0 && (
+        <>
+          <h4 className="mt-4 mb-1 text-sm font-medium">Notes</h4>
+          <p className="mb-2 text-xs text-ink-3">Parts of the request that had no effect, or were changed</p>
+          <ul className="space-y-1 text-sm">
+            {notes.map(({ path, what }, index) => (
+              // Two notes can be the same.
+              // oxlint-disable-next-line react/no-array-index-key
+              <li key={index} className="break-words">
+                <code className="font-mono text-xs">{path}</code> {what}
+              </li>
+            ))}
+            {more > 0 && <li className="text-ink-3">And {whole(more)} more</li>}
+          </ul>
+        </>
+      )}
+    </Part>
+  );
+}
+
+/** Lists values with their names; empty if there are none. */
+function named(
+  values: Readonly<Record<string, string | number | boolean | null | undefined>>,
+  unset = '',
+): string {
+  return Object.entries(values)
+    .map(([name, value]) => `${name.replaceAll('_', ' ')} ${value ?? unset}`)
+    .join(', ');
 }
 
 /** The limits that applied to a request, and how much of each remained. */

@@ -4,9 +4,10 @@ import {
   type RequestField,
   type RequestJson,
 } from '../../../accounts/ledger/request-json.ts';
+import { REASONING_EFFORTS } from '../../../generation.ts';
 import { COUNTS, type Count, type CountName } from '../../../accounts/ledger/roll-ups.ts';
 import { appliedLimit } from './limits.ts';
-import { component, time, usd } from './schemas.ts';
+import { component, recommendedSampling, time, usd } from './schemas.ts';
 
 export const perMillion = z.string().describe('USD per million tokens, a decimal string.');
 
@@ -43,6 +44,61 @@ export const request = component(
 
 const milliseconds = z.int().nullable();
 
+const count = z.int().min(0);
+const parameter = z.number().nullable();
+
+/** What the model was given, without its text. */
+const modelInput = component(
+  'ModelInput',
+  z.object({
+    messages: z
+      .partialRecord(z.enum(['system', 'user', 'assistant', 'tool']), count)
+      .nullable()
+      .describe('Number of messages by role. Null for a text completion.'),
+    prompts: count.nullable().describe('Number of prompts of a text completion. Null for a chat.'),
+    tools: count.describe('Number of functions that the model could call.'),
+    tool_choice: z.enum(['auto', 'none', 'required', 'function', 'allowed']).nullable(),
+    tool_format: z
+      .string()
+      .nullable()
+      .describe('Format in which the model writes calls, such as `hermes`. Null: no tools, or unknown.'),
+    response_format: z.enum(['text', 'json_object', 'json_schema']),
+    reasoning_effort: z.enum(REASONING_EFFORTS).nullable(),
+    template: z
+      .string()
+      .nullable()
+      .describe('Type of the chat template, as in the list of models. Null: none, or unknown.'),
+    template_variables: z
+      .record(z.string(), z.union([z.number(), z.boolean()]).nullable())
+      .describe(
+        'Variables for the chat template, at most 16. Values other than numbers and booleans are null.',
+      ),
+    max_tokens: count.nullable().describe('Null: limited only by the model and its context.'),
+    stop_sequences: count,
+    choices: count,
+    sampling: z
+      .object({
+        temperature: parameter,
+        top_p: parameter,
+        top_k: parameter,
+        min_p: z.number(),
+        seed: parameter,
+        presence_penalty: parameter,
+        frequency_penalty: parameter,
+        repetition_penalty: z.number(),
+        logit_bias: count.describe('Number of tokens with a bias.'),
+      })
+      .describe('Sampling that applied. Null: the default of the replica; for `seed`, a random one.'),
+    recommended_sampling: recommendedSampling.describe(
+      'Sampling that the publisher of the model recommends. It is not applied automatically.',
+    ),
+    notes: z
+      .array(z.object({ path: z.string(), what: z.string() }))
+      .describe('What of the request had no effect, or was changed, as in the header `x-sluice-notes`.'),
+    more_notes: count.describe('Number of further notes.'),
+  }),
+);
+
 export const receipt = component(
   'Receipt',
   z.object({
@@ -62,6 +118,11 @@ export const receipt = component(
       )
       .describe('Cost breakdown. Empty while the request is running.'),
     limits: z.array(appliedLimit).describe('Limits that applied, and how much remained of each.'),
+    model_input: modelInput
+      .nullable()
+      .describe(
+        'What the model was given, without its text. Null: the request was recorded by an earlier version.',
+      ),
     stages: z
       .object({ queue_ms: milliseconds, prefill_ms: milliseconds, decode_ms: milliseconds })
       .describe('Duration of each stage; null: not completed, or unknown.'),

@@ -77,6 +77,15 @@ function pageQueryOf(cursor: RegExp) {
 }
 
 /** The parameter `cursor` of a list whose cursors match `pattern`. */
+/** Sampling parameters that the publisher of a model recommends. */
+export const recommendedSampling = z.object({
+  temperature: z.number().optional(),
+  top_p: z.number().optional(),
+  top_k: z.int().min(0).optional(),
+  min_p: z.number().optional(),
+  repetition_penalty: z.number().optional(),
+});
+
 export function pageCursor(pattern: RegExp) {
   return z
     .string()

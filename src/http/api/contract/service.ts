@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { DIALECTS } from '../../../generation.ts';
 import { perMillion } from './ledger.ts';
 import { operations } from './operation.ts';
-import { component, filterText, pageOf, time } from './schemas.ts';
+import { component, filterText, pageOf, recommendedSampling, time } from './schemas.ts';
 
 const count = z.int();
 const nullableCount = z.int().nullable();
@@ -51,17 +51,9 @@ export const servedModel = component(
     quantization: z.string().nullable(),
     modality: z.string().nullable(),
     instruct_type: z.string().nullable(),
-    recommended_sampling: z
-      .object({
-        temperature: z.number().optional(),
-        top_p: z.number().optional(),
-        top_k: count.optional(),
-        min_p: z.number().optional(),
-        repetition_penalty: z.number().optional(),
-      })
-      .describe(
-        'Parameters that the publisher of the model recommends. They are not applied automatically; send them in each request.',
-      ),
+    recommended_sampling: recommendedSampling.describe(
+      'Parameters that the publisher of the model recommends. They are not applied automatically; send them in each request.',
+    ),
     is_default: z
       .boolean()
       .describe('Whether it is the default model: listed first, and preselected in the console.'),

@@ -1,0 +1,168 @@
+import {
+  type Dialect,
+  type GenerationRequest,
+  type ModelCard,
+  type RecommendedSampling,
+  type ReasoningEffort,
+  type ResponseFormat,
+  type Role,
+  type ToolChoice,
+} from '../generation.ts';
+import type { Note, Notes } from '../notes.ts';
+
+/** Maximum size of the notes in a row of the ledger, in characters. Further ones are only counted. */
+const MAX_NOTES_CHARACTERS = 4096;
+
+/** Maximum number of template variables, and length of their names, in a row of the ledger. */
+const MAX_VARIABLES = 16;
+const MAX_NAME_CHARACTERS = 64;
+
+/**
+ * What the model was given, without its text. This is the JSON of the ledger and of receipts. The counts of tokens are
+ * in the row.
+ */
+export interface ModelInput {
+  /** Messages by role; null for a text completion. */
+  messages: Partial<Record<Role, number>> | null;
+  /** Prompts of a text completion; null for a chat. */
+  prompts: number | null;
+  tools: number;
+  tool_choice: ToolChoice['type'] | null;
+  /** The format in which the model writes calls. Null: without tools, or unknown. */
+  tool_format: string | null;
+  response_format: ResponseFormat['type'];
+  reasoning_effort: ReasoningEffort | null;
+  /** The type of the chat template. Null: none, or unknown. */
+  template: string | null;
+  /** The variables for the template, with those values that are not text. */
+  template_variables: Readonly<Record<string, number | boolean | null>>;
+  /** Null: limited only by the model and its context. */
+  max_tokens: number | null;
+  stop_sequences: number;
+  choices: number;
+  /** Null: the default of the replica. */
+  sampling: {
+    temperature: number | null;
+    top_p: number | null;
+    top_k: number | null;
+    min_p: number;
+    seed: number | null;
+    presence_penalty: number | null;
+    frequency_penalty: number | null;
+    repetition_penalty: number;
+    logit_bias: number;
+  };
+  /** What the publisher of the model recommends. */
+  recommended_sampling: RecommendedSamplingJson;
+  /** What of the request had no effect, or was changed. */
+  notes: Note[];
+  /** Number of further notes. */
+  more_notes: number;
+}
+
+interface RecommendedSamplingJson {
+  temperature?: number | undefined;
+  top_p?: number | undefined;
+  top_k?: number | undefined;
+  min_p?: number | undefined;
+  repetition_penalty?: number | undefined;
+}
+
+/** Describes the request that is sent to the replicas of a model. */
+export function describeInput(
+  request: GenerationRequest,
+  model: { card(): ModelCard | null; readonly dialects: readonly Dialect[] },
+  notes: Notes,
+): ModelInput {
+  const { sampling } = request;
+  const card = model.card();
+  // Only servers of this type are not sent the parameters that the caller did not set.
+  const hasDefaults = model.dialects.includes('openai');
+  const set = <T>(name: Parameters<typeof sampling.explicit.has>[0], value: T): T | null =>
+    hasDefaults && !sampling.explicit.has(name) ? null : value;
+  const kept = notes.within(MAX_NOTES_CHARACTERS);
+  return {
+    ...promptFields(request, card),
+    response_format: request.responseFormat.type,
+    max_tokens: request.maxTokens,
+    stop_sequences: request.stop.length,
+    choices: request.choices,
+    sampling: {
+      temperature: set('temperature', sampling.temperature),
+      top_p: set('topP', sampling.topP),
+      top_k: sampling.topK,
+      min_p: sampling.minP,
+      seed: sampling.seed,
+      presence_penalty: set('presencePenalty', sampling.presencePenalty),
+      frequency_penalty: set('frequencyPenalty', sampling.frequencyPenalty),
+      repetition_penalty: sampling.repetitionPenalty,
+      logit_bias: sampling.logitBias.size,
+    },
+    recommended_sampling: samplingJson(card?.recommendedSampling ?? {}),
+    notes: [...kept.list],
+    more_notes: kept.more,
+  };
+}
+
+type PromptField =
+  | ('messages' | 'prompts' | 'tools' | 'tool_choice' | 'tool_format')
+  | ('reasoning_effort' | 'template' | 'template_variables');
+
+function promptFields(request: GenerationRequest, card: ModelCard | null): Pick<ModelInput, PromptField> {
+  switch (request.kind) {
+    case 'chat': {
+      const { messages, tools, toolChoice, reasoningEffort, templateVariables } = request;
+      const hasTools = tools.length > 0;
+      return {
+        messages: countRoles(messages),
+        prompts: null,
+        tools: tools.length,
+        tool_choice: hasTools ? toolChoice.type : null,
+        tool_format: hasTools ? (card?.toolFormat ?? null) : null,
+        reasoning_effort: reasoningEffort,
+        template: card?.architecture.instruct_type ?? null,
+        template_variables: describeVariables(templateVariables),
+      };
+    }
+    case 'text':
+      return {
+        messages: null,
+        prompts: request.prompts.length,
+        tools: 0,
+        tool_choice: null,
+        tool_format: null,
+        reasoning_effort: null,
+        template: null,
+        template_variables: {},
+      };
+  }
+}
+
+/** Parses the column of a row of the ledger. */
+export function readModelInput(text: string | null): ModelInput | null {
+  // Written from a `ModelInput`.
+  return text === null ? null : (JSON.parse(text) as ModelInput);
+}
+
+/** Returns recommended sampling parameters as JSON. */
+export function samplingJson(sampling: RecommendedSampling): RecommendedSamplingJson {
+  const { temperature, topP: top_p, topK: top_k, minP: min_p, repetitionPenalty } = sampling;
+  return { temperature, top_p, top_k, min_p, repetition_penalty: repetitionPenalty };
+}
+
+function countRoles(messages: readonly { role: Role }[]): Partial<Record<Role, number>> {
+  const counts: Partial<Record<Role, number>> = {};
+  for (const { role } of messages) counts[role] = (counts[role] ?? 0) + 1;
+  return counts;
+}
+
+function describeVariables(variables: Readonly<Record<string, unknown>>): ModelInput['template_variables'] {
+  return Object.fromEntries(
+    Object.entries(variables)
+      .slice(0, MAX_VARIABLES)
+      .map(([name, value]) => [
+        name.slice(0, MAX_NAME_CHARACTERS).toWellFormed(),
+        typeof value === 'number' || typeof value === 'boolean' ? value : null,
+      ]),
+  );
+}
