@@ -82,4 +82,6 @@ export interface ResponseStream {
 export interface EndpointDescription {
   operation: Readonly<Record<string, unknown>>;
   schemas: Readonly<Record<string, unknown>>;
+  /** The operations of other paths of the protocol. */
+  paths?: Readonly<Record<string, unknown>>;
 }

@@ -26,8 +26,8 @@ export interface ParsedMessages {
   loadedTools: ReadonlySet<string>;
 }
 
-/** Parses `system` and `messages`. Throws a 400 with the path of the field. */
-export function parseMessages(body: RequestBody, sealer: Sealer): ParsedMessages {
+/** Parses `system` and `messages`. `endsAnywhere`: any message may be the last one. Throws a 400 with the path of the field. */
+export function parseMessages(body: RequestBody, sealer: Sealer, endsAnywhere: boolean): ParsedMessages {
   const conversation = new Conversation(body.notes, sealer);
   const system = body.raw(fields.system);
   if (system !== null) conversation.addSystem(system, 'system');
@@ -35,7 +35,8 @@ export function parseMessages(body: RequestBody, sealer: Sealer): ParsedMessages
   if (!Array.isArray(list)) throw wrongType('messages', 'an array', list);
   if (list.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
   list.forEach((message, index) => conversation.add(asObject(message, `messages[${index}]`), index));
-  return conversation.end(list.length - 1);
+  if (!endsAnywhere) conversation.refusePrefill(list.length - 1);
+  return conversation.end();
 }
 
 const MESSAGE_FIELDS = new Set(['role', 'content']);
@@ -101,13 +102,16 @@ class Conversation {
     }
   }
 
-  end(last: number): ParsedMessages {
+  /** Refuses a last message of the assistant. */
+  refusePrefill(last: number): void {
     this.#refusePending();
-    if (this.#assistant === last) {
-      const param = `messages[${last}]`;
-      const message = `\`${param}\`: This model does not support assistant message prefill. The conversation must end with a user message.`;
-      throw new ServiceError('invalid_value', message, { param });
-    }
+    if (this.#assistant !== last) return;
+    const param = `messages[${last}]`;
+    const message = `\`${param}\`: This model does not support assistant message prefill. The conversation must end with a user message.`;
+    throw new ServiceError('invalid_value', message, { param });
+  }
+
+  end(): ParsedMessages {
     return { messages: this.#turns.messages(), loadedTools: this.#loadedTools };
   }
 

@@ -1,8 +1,19 @@
 import { MAX_CALL_ID } from '../openai/fields.ts';
-import { generationOperation, list, nullable, object, objectSchema, reference } from '../openai/openapi.ts';
+import { bodyBounds } from '../openai/json-body.ts';
+import {
+  errorResponses,
+  generationOperation,
+  list,
+  MODEL_ERRORS,
+  nullable,
+  object,
+  objectSchema,
+  reference,
+} from '../openai/openapi.ts';
 import type { EndpointDescription } from '../protocol.ts';
 import { ERROR_TYPES, statusOf } from './errors.ts';
-import { MESSAGES_FIELDS } from './fields.ts';
+import { COUNT_PATH } from './count.ts';
+import { maxTokens, MESSAGES_FIELDS } from './fields.ts';
 
 const string = { type: 'string' };
 const boolean = { type: 'boolean' };
@@ -24,9 +35,43 @@ export function describeMessages(): EndpointDescription {
         data: { ...string, contentMediaType: 'application/json', contentSchema: reference('MessagesEvent') },
       },
     },
-    errors: { schema: 'MessagesError', statusOf },
+    errors: ERRORS,
   });
-  return { operation, schemas: { MessagesRequest: objectSchema(MESSAGES_FIELDS, ''), ...SCHEMAS } };
+  return {
+    operation,
+    schemas: {
+      MessagesRequest: objectSchema(MESSAGES_FIELDS, ''),
+      MessagesCountRequest: objectSchema(
+        MESSAGES_FIELDS.filter((field) => field !== maxTokens),
+        '',
+      ),
+      ...SCHEMAS,
+    },
+    paths: { [COUNT_PATH]: { post: countOperation() } },
+  };
+}
+
+const ERRORS = { schema: 'MessagesError', statusOf };
+
+function countOperation(): object {
+  const json = (schema: object) => ({ 'application/json': { schema } });
+  return {
+    operationId: 'countMessageTokens',
+    summary: 'Count the prompt tokens of a message.',
+    requestBody: {
+      description: bodyBounds('`limits.bodyBytes`'),
+      required: true,
+      content: json(reference('MessagesCountRequest')),
+    },
+    responses: {
+      200: {
+        description:
+          'The count. If no engine can count, it is an estimate that is not below it, with a note.',
+        content: json(object({ input_tokens: integer })),
+      },
+      ...errorResponses(MODEL_ERRORS, ERRORS),
+    },
+  };
 }
 
 /** An object of the type `type`. Other fields are ignored with a note. */

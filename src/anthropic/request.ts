@@ -25,10 +25,14 @@ export interface MessagesRequest {
   omitsThinking: boolean;
 }
 
-/** Parses the body of `POST /v1/messages`. Throws a 400 with the path of the field. */
+/**
+ * Parses the body of `POST /v1/messages`. `isCount`: nothing is generated, so any message may be the last one. Throws a 400
+ * with the path of the field.
+ */
 export function parseMessagesRequest(
   object: JsonObject,
   { notes, sealer }: Pick<ParseOptions, 'notes' | 'sealer'>,
+  isCount = false,
 ): MessagesRequest {
   const table = fields.MESSAGES_FIELDS;
   const body = new RequestBody(object, table, notes);
@@ -36,7 +40,7 @@ export function parseMessagesRequest(
     new RequestBody(asObject(body.raw(field) ?? {}, field.path), table, notes, `${field.path}.`);
   const output = nested(fields.outputConfig);
   const thinking = body.has(fields.thinking) ? nested(fields.thinking) : null;
-  const conversation = parseMessages(body, sealer);
+  const conversation = parseMessages(body, sealer, isCount);
   const tooling = parseTooling(body, conversation.loadedTools);
   const { tools, toolChoice, parallelToolCalls } = tooling;
   const generation: ChatRequest = {

@@ -3,6 +3,7 @@ import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { StalledError } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { EventStream, KEEP_ALIVE } from '../event-stream.ts';
+import type { GenerationRequest } from '../generation.ts';
 import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
@@ -182,15 +183,26 @@ export function parse(
     notes,
     sealer: context.sealing.of(caller.accountId),
   });
-  const { generation } = parsed;
-  const model = context.router.model(generation.model, caller.models);
-  if (caller.models?.has(model.id) === false) throw modelNotAllowed(model.id);
-  // The name in the request may be an alias.
-  generation.model = model.id;
+  const model = modelOf(context, parsed.generation, caller);
   refuseUnsupported(parsed, model.dialects, exchange.protocol);
   const card = model.card();
   if (card !== null) parsed.fit?.(card);
   return { model, parsed };
+}
+
+/**
+ * Returns the model of a request, and sets its ID in the request, which may have an alias. Throws a `ServiceError` if the key
+ * may not use it.
+ */
+export function modelOf(
+  { router }: HttpContext,
+  generation: GenerationRequest,
+  caller: AuthenticatedKey,
+): ServedModel {
+  const model = router.model(generation.model, caller.models);
+  if (caller.models?.has(model.id) === false) throw modelNotAllowed(model.id);
+  generation.model = model.id;
+  return model;
 }
 
 /** Whether a request is refused if something in it would have no effect. */

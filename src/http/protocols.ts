@@ -27,7 +27,14 @@ export function protocolOf({ method, url = '' }: IncomingMessage): Protocol | un
 
 /** Returns the protocol in whose form a request gets its headers and errors; undefined: OpenAI's. */
 export function languageOf(request: IncomingMessage): Protocol | undefined {
-  return protocolOf(request) ?? (MESSAGES_PATH.test(request.url ?? '') ? MESSAGES : undefined);
+  return protocolOf(request) ?? (isForAnthropic(request) ? MESSAGES : undefined);
 }
 
-const MESSAGES_PATH = /^\/v1\/messages(?![^/?])/;
+/** Whether a request is one of Anthropic's API, which has the path of its models in common with OpenAI's. */
+export function isForAnthropic({ url = '', headers }: IncomingMessage): boolean {
+  if (MESSAGES_PATHS.test(url)) return true;
+  return headers['anthropic-version'] !== undefined && MODELS_PATHS.test(url);
+}
+
+const MESSAGES_PATHS = /^\/v1\/messages(?![^/?])/;
+const MODELS_PATHS = /^\/v1\/models(?![^/?])/;

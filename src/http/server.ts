@@ -4,6 +4,8 @@ import { isIP, type Socket } from 'node:net';
 import proxyAddr from '@fastify/proxy-addr';
 import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { COUNT_PATH } from '../anthropic/count.ts';
+import * as anthropic from '../anthropic/models.ts';
 import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { formatModel, formatModelList } from '../openai/models.ts';
@@ -16,10 +18,11 @@ import { BodyMemory, registerBodies } from './body.ts';
 import { currentResponse, refuseConnect, refuseLateRequest, respondToClientError } from './client-error.ts';
 import { isPageRequest, registerConsole, sendPage } from './console.ts';
 import type { HttpContext } from './context.ts';
+import { registerTokenCount } from './count-tokens.ts';
 import { sendError, sendJson, takeOver, type Exchange } from './exchange.ts';
 import { modelNotAllowed } from './generate.ts';
 import { GenerationEndpoint } from './generation-endpoint.ts';
-import { PROTOCOLS, protocolOf } from './protocols.ts';
+import { isForAnthropic, PROTOCOLS, protocolOf } from './protocols.ts';
 import { serveHalfClosed } from './half-close.ts';
 import { registerHealth } from './health.ts';
 import { registerMetrics } from './metrics-endpoint.ts';
@@ -84,6 +87,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
     };
     app.post(protocol.path, { onRequest }, () => {});
   }
+  registerTokenCount(app, context);
   registerModels(app, context);
   registerHealth(app, context);
   registerMetrics(app, context);
@@ -141,12 +145,13 @@ function openServer(context: HttpContext, serve: RequestListener): Server {
   return server;
 }
 
-/** `GET /v1/models` and `GET /v1/models/<namespace>/<name>`. */
+/** `GET /v1/models` and `GET /v1/models/<namespace>/<name>`, in OpenAI's or Anthropic's form. */
 function registerModels(app: FastifyInstance, context: HttpContext): void {
   const onRequest = context.requireKeyForModels ? requireKey(context) : acceptKey(context);
   app.get('/v1/models', { onRequest }, (request, reply) => {
     const cards = context.router.cards().filter(({ id }) => mayUse(request, id));
-    sendJson(takeOver(request, reply), 200, JSON.stringify(formatModelList(cards)));
+    const list = isForAnthropic(request.raw) ? anthropic.formatModelList(cards) : formatModelList(cards);
+    sendJson(takeOver(request, reply), 200, JSON.stringify(list));
   });
   app.get<{ Params: { '*': string } }>('/v1/models/*', { onRequest }, (request, reply) => {
     const model = context.router.model(request.params['*'], request.caller?.models);
@@ -157,7 +162,8 @@ function registerModels(app: FastifyInstance, context: HttpContext): void {
         retryAfterMs: 1000,
       });
     }
-    sendJson(takeOver(request, reply), 200, JSON.stringify(formatModel(card)));
+    const formatted = isForAnthropic(request.raw) ? anthropic.formatModel(card) : formatModel(card);
+    sendJson(takeOver(request, reply), 200, JSON.stringify(formatted));
   });
 }
 
@@ -247,6 +253,7 @@ function respondToPreflight({ request, response, requestId }: Exchange, methods:
 /** The paths and methods of all endpoints except the management API. `*` matches the rest of a path. */
 export const PATHS = [
   ...PROTOCOLS.map(({ path }) => [path, ['POST']] as const),
+  [COUNT_PATH, ['POST']],
   ['/v1/models', ['GET', 'HEAD']],
   ['/v1/models/*', ['GET', 'HEAD']],
   ['/healthz', ['GET', 'HEAD']],

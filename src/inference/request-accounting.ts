@@ -6,7 +6,14 @@ import {
   type OpenedRow,
   type Settlement,
 } from '../accounts/ledger/ledger.ts';
-import type { ActualUsage, LimitQuery, Limiter, Reservation } from '../accounts/limits/limiter.ts';
+import type { PlanLimits } from '../config/plan.ts';
+import type {
+  ActualUsage,
+  LimitQuery,
+  Limiter,
+  RateLimitHeaders,
+  Reservation,
+} from '../accounts/limits/limiter.ts';
 import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../errors.ts';
 import {
@@ -94,13 +101,7 @@ export class RequestAccounting {
     if (!ledger.health.writable) throw ledgerUnavailable();
     const worst = (this.#worst = worstCase(request, this.#model));
     const { price } = worst;
-    const plan = plans.of(caller.plan);
-    if (plan === null) {
-      throw new ServiceError(
-        'insufficient_quota',
-        'The plan of this account no longer exists. Contact the operator of this service.',
-      );
-    }
+    const plan = planOf(plans, caller);
     this.weight = plan.weight;
     const decision = await limiter.admit({
       ...limitQuery(caller, plan, request.model),
@@ -208,6 +209,59 @@ export class RequestAccounting {
 
 /** The usage of a failed request. */
 const NOTHING: ActualUsage = { tokens: 0, pico: 0n, request: false };
+
+/** Returns the plan of a caller. Throws a `ServiceError` `insufficient_quota` if it no longer exists. */
+function planOf(plans: Plans, caller: AuthenticatedKey): Plan {
+  const plan = plans.of(caller.plan);
+  if (plan !== null) return plan;
+  throw new ServiceError(
+    'insufficient_quota',
+    'The plan of this account no longer exists. Contact the operator of this service.',
+  );
+}
+
+/**
+ * Counts a request that generates nothing against the requests per minute, and against no other limit. Returns the headers of
+ * that limit. Rejects with a `ServiceError` `requests_per_minute` or `storage_unavailable`.
+ */
+export async function countRequest(
+  { limiter, plans }: Accounting,
+  requestId: string,
+  caller: AuthenticatedKey,
+  model: string,
+): Promise<RateLimitHeaders> {
+  const query = limitQuery(caller, planOf(plans, caller), model);
+  const decision = await limiter.admit({
+    ...query,
+    planLimits: withoutRunning(query.planLimits),
+    keyLimits: query.keyLimits && withoutRunning(query.keyLimits),
+    requestId,
+    worstTokens: 0,
+    worstPico: 0n,
+    shortest: { tokens: 0, pico: 0n },
+  });
+  if (!decision.admitted) {
+    const { code, message, retryAfterMs } = decision.denial;
+    throw new ServiceError(code, message, retryAfterMs === null ? {} : { retryAfterMs });
+  }
+  limiter.settle(decision.reservation, { tokens: 0, pico: 0n, request: true });
+  return decision.headers.filter((_, index, all) => all[index - (index % 2)]?.endsWith('-requests'));
+}
+
+/** The limiter recognizes limits by their objects. */
+const WITHOUT_RUNNING = new WeakMap<PlanLimits, PlanLimits>();
+
+/** Returns the limits without those of concurrent requests. */
+function withoutRunning(limits: PlanLimits): PlanLimits {
+  let others = WITHOUT_RUNNING.get(limits);
+  if (others === undefined) {
+    const { requestsInFlight: _, models = {}, ...rest } = limits;
+    const ofModels = Object.entries(models).map(([id, { requestsInFlight: __, ...own }]) => [id, own]);
+    others = { ...rest, models: Object.fromEntries(ofModels) as PlanLimits['models'] };
+    WITHOUT_RUNNING.set(limits, others);
+  }
+  return others;
+}
 
 /** Returns the rate limit headers for a request that was refused before admission. */
 export async function currentHeaders(

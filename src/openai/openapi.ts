@@ -47,6 +47,7 @@ export function openApiDocument(
     security: [{ key: [] }],
     paths: {
       ...Object.fromEntries(described.map(({ path, operation }) => [path, { post: operation }])),
+      ...Object.assign({}, ...described.map(({ paths }) => paths)),
       '/v1/models': {
         get: getOperation('listModels', 'List models.', reference('ModelList')),
       },
@@ -640,17 +641,22 @@ export const JSON_ERRORS = [
   ...QUERY_ERRORS,
 ] as const satisfies readonly ErrorCode[];
 
-const GENERATION_ERRORS: readonly ErrorCode[] = [
+/** Errors of requests with a model that count against limits. */
+export const MODEL_ERRORS: readonly ErrorCode[] = [
   ...HTTP_ERRORS,
   ...KEY_ERRORS,
   ...BODY_ERRORS,
   ...JSON_ERRORS,
-  'context_length_exceeded',
-  'schema_too_slow',
-  'request_crashed_engine',
   'model_not_allowed',
   'model_not_found',
   'requests_per_minute',
+];
+
+const GENERATION_ERRORS: readonly ErrorCode[] = [
+  ...MODEL_ERRORS,
+  'context_length_exceeded',
+  'schema_too_slow',
+  'request_crashed_engine',
   'tokens_per_minute',
   'concurrent_requests',
   'insufficient_quota',

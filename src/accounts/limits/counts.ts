@@ -85,8 +85,8 @@ export interface Wait {
 
 /**
  * Returns how long a request must wait for a limit; null: it is within the limit. At a weight of 1, a request is within a
- * limit of any kind if the sum of what is settled, reserved and requested is at most the bound. `ADMIT` in
- * `valkey-scripts.ts` checks that sum.
+ * limit of any kind if the sum of what is settled, reserved and requested is at most the bound, or if it requests nothing.
+ * `ADMIT` in `valkey-scripts.ts` checks the same.
  */
 export function waitFor(
   limit: Limit,
@@ -96,6 +96,7 @@ export function waitFor(
 ): Wait | null {
   const { kind, bound } = limit;
   const { weight } = amounts;
+  if (amountIn(kind.unit, amounts) === 0) return null;
   switch (kind.window) {
     case 'minute': {
       const needed = Math.min(bucketAmount(limit, amounts) * weight, bound) * PARTS;

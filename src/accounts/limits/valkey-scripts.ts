@@ -224,7 +224,7 @@ for i, key in ipairs(KEYS) do
         amount, bound = math.min(amount, limit[MOST]) * ${PARTS}, bound * ${PARTS}
         s.taken[j] = amount
       end
-      if s.settled[j] + s.reserved[j] + s.open[j] + amount > bound then room = false end
+      if amount > 0 and s.settled[j] + s.reserved[j] + s.open[j] + amount > bound then room = false end
     end
   end
 end

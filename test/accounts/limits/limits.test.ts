@@ -64,6 +64,16 @@ for (const kind of KINDS) {
       );
     });
 
+    test('a request that uses no tokens is admitted in spite of used tokens and debts, and pays none', async () => {
+      await using fleet = await kind.open(0.5);
+      const plan = { tokensPerMinute: 100, tokensPerDay: 350 };
+      await (await fleet.run(demand(plan, { worstTokens: 350 }))).end(350);
+      await fleet.denied(demand(plan, { worstTokens: 1 }));
+      const request = await fleet.run(demand(plan, { worstTokens: 0 }));
+      await request.end(0);
+      assert.equal((await fleet.denied(demand(plan, { worstTokens: 1 }))).code, 'insufficient_quota');
+    });
+
     test('a request is refused with concurrent_requests while the maximum number is running', async () => {
       await using fleet = await kind.open();
       const ask = demand({ requestsInFlight: 2 });
