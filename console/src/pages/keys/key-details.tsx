@@ -6,12 +6,12 @@ import { Badge } from '../../components/badge.tsx';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Figure } from '../../components/card.tsx';
 import { CopyButton } from '../../components/copy.tsx';
+import { LimitMeter } from '../../components/limit-meter.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, money } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
-import { KeyLimits } from './key-limits.tsx';
 import { KeyState, MaskedKey } from './key-state.tsx';
 
 type Key = ItemOf<'listKeys'>;
@@ -155,5 +155,54 @@ function KeyUsage({ of: { id, account_id } }: { of: Key }) {
         </ButtonLink>
       </div>
     </>
+  );
+}
+
+/** Live usage of the limits of a key and its account. */
+function KeyLimits({ of: key }: { of: Key }) {
+  const read = useRead(
+    'readLimits',
+    { query: { account_id: key.account_id, key_id: key.id } },
+    { everyMs: 10_000 },
+  );
+  const single = Object.keys(key.limits?.models ?? {});
+  return (
+    <Loaded query={read} loading={<Skeleton className="h-24 w-full" />}>
+      {({ data }) => (
+        <div className="space-y-5">
+          <LimitMeters title="This key" limitStatuses={data.filter(({ scope }) => scope === 'key')} />
+          {single.length > 0 && <p className="text-xs text-ink-3">Separate limits for {single.join(', ')}</p>}
+          <LimitMeters
+            title="Account (shared by all its keys)"
+            limitStatuses={data.filter(({ scope }) => scope === 'account')}
+          />
+        </div>
+      )}
+    </Loaded>
+  );
+}
+
+function LimitMeters({
+  title,
+  limitStatuses,
+}: {
+  title: string;
+  limitStatuses: readonly ItemOf<'readLimits'>[];
+}) {
+  return (
+    <section>
+      <h4 className="mb-2.5 text-xs font-medium text-ink-3">{title}</h4>
+      {limitStatuses.length === 0 ? (
+        <p className="text-sm text-ink-3">No overall limits</p>
+      ) : (
+        <ul className="space-y-3.5">
+          {limitStatuses.map((limitStatus) => (
+            <li key={`${limitStatus.model ?? ''} ${limitStatus.limit}`}>
+              <LimitMeter limitStatus={limitStatus} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
   );
 }

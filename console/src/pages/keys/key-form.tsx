@@ -1,15 +1,16 @@
 import { ChevronRight } from 'lucide-react';
-import { useState, type ReactNode } from 'react';
+import { useId, useState, type ReactNode } from 'react';
 import { isOutcomeUnknown, type ApiError, type ItemOf } from '../../api/client.ts';
-import { Checkbox } from '../../components/choices.tsx';
-import { TextField } from '../../components/field.tsx';
+import { useRead } from '../../api/queries.ts';
+import { Checkbox, Segmented } from '../../components/choices.tsx';
 import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
+import { Field, TextField } from '../../components/field.tsx';
 import { FormError } from '../../components/form-error.tsx';
+import { Select, type Choice } from '../../components/select.tsx';
 import { isMoney, LIMIT_NAMES, limitInput, limitLabel } from '../../format/limits.ts';
+import { dateTime } from '../../format/time.ts';
 import { useSession } from '../../state/session.tsx';
-import { ExpiryField } from './expiry-field.tsx';
-import { settingsOf, type KeyDraft } from './key-draft.ts';
-import { ModelsField } from './models-field.tsx';
+import { dayOfField, settingsOf, type Expiry, type KeyDraft } from './key-draft.ts';
 
 type Settings = NonNullable<ReturnType<typeof settingsOf>['settings']>;
 
@@ -184,5 +185,122 @@ function Collapsible({
       </summary>
       <div className="space-y-5 border-t border-line p-4">{children}</div>
     </details>
+  );
+}
+
+interface ExpiryFieldProps {
+  expiry: Expiry;
+  date: string;
+  /** Current expiry of an existing key, ISO 8601; null: never; default: new key. */
+  now?: string | null;
+  onChange: (change: { expiry: Expiry; date: string }) => void;
+  error: string | null;
+}
+
+const EXPIRY_PRESETS: readonly Choice<Expiry>[] = [
+  { value: '7', label: 'In 7 days' },
+  { value: '30', label: 'In 30 days' },
+  { value: '90', label: 'In 90 days' },
+  { value: '365', label: 'In 1 year' },
+  { value: 'date', label: 'Custom date…' },
+];
+
+/** Selects when a key expires. */
+function ExpiryField({ expiry, date, now, onChange, error }: ExpiryFieldProps) {
+  const [today] = useState(() => dayOfField(Date.now()));
+  const never: Choice<Expiry> = { value: 'never', label: 'Never' };
+  const choices =
+    now === undefined
+      ? [never, ...EXPIRY_PRESETS]
+      : now === null
+        ? [{ ...never, value: 'same' as const }, ...EXPIRY_PRESETS]
+        : [{ value: 'same' as const, label: dateTime(now) }, never, ...EXPIRY_PRESETS];
+  return (
+    <div className="grid items-start gap-4 sm:grid-cols-2">
+      <Field label="Expires" error={expiry === 'date' ? null : error}>
+        <Select
+          value={expiry}
+          choices={choices}
+          onChange={(chosen) => onChange({ expiry: chosen, date: date || today })}
+        />
+      </Field>
+      {expiry === 'date' && (
+        <TextField
+          label="Expiry date"
+          aside="end of day, local time"
+          type="date"
+          required
+          min={today}
+          value={date}
+          error={error}
+          onChange={(event) => onChange({ expiry, date: event.target.value })}
+        />
+      )}
+    </div>
+  );
+}
+
+interface ModelsFieldProps {
+  /** Null: all. */
+  chosen: readonly string[] | null;
+  onChange: (chosen: readonly string[] | null) => void;
+  /** Validation error. */
+  error: string | null;
+}
+
+/** Selects the models that a key may use: all, including later ones, or a list. */
+function ModelsField({ chosen, onChange, error }: ModelsFieldProps) {
+  const label = useId();
+  const models = useRead('listServedModels', undefined);
+  const served = models.data?.data.map(({ id }) => id) ?? [];
+  // A key may name models that are no longer configured.
+  const all = [...new Set([...served, ...(chosen ?? [])])];
+  return (
+    <div role="group" aria-labelledby={label} className="flex flex-col gap-1.5">
+      <div className="flex flex-wrap items-center justify-between gap-2">
+        <span id={label} className="text-xs font-medium text-ink-2">
+          Models
+        </span>
+        <Segmented
+          label="Allowed models"
+          value={chosen === null ? 'all' : 'some'}
+          choices={[
+            { value: 'all', label: 'All models' },
+            { value: 'some', label: 'Selected models' },
+          ]}
+          onChange={(which) => onChange(which === 'all' ? null : [])}
+        />
+      </div>
+      {chosen === null ? (
+        <p className="text-xs leading-5 text-ink-3">Includes models added later</p>
+      ) : (
+        <div className="max-h-52 space-y-2.5 overflow-y-auto rounded-lg border border-line-strong p-3">
+          {all.map((id) => (
+            <Checkbox
+              key={id}
+              checked={chosen.includes(id)}
+              onChange={(checked) =>
+                onChange(all.filter((one) => (one === id ? checked : chosen.includes(one))))
+              }
+            >
+              <span className="font-mono text-xs break-all">{id}</span>
+              {models.data !== undefined && !served.includes(id) && (
+                <span className="text-xs text-ink-3"> (not available)</span>
+              )}
+            </Checkbox>
+          ))}
+          {all.length === 0 && (
+            <p className="text-xs text-ink-3">
+              {models.isPending ? 'Loading models' : (models.error?.message ?? 'No models configured')}
+            </p>
+          )}
+        </div>
+      )}
+      {error !== null && (
+        <p role="alert" className="text-xs text-bad">
+          {error}
+        </p>
+      )}
+    </div>
   );
 }
