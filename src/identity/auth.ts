@@ -97,7 +97,8 @@ export function openAuth(options: AuthOptions) {
       // `onCredential` removes what another person could sign in with.
       accountLinking: { requireLocalEmailVerified: false },
     },
-    onAPIError: { errorURL: '/sign-in' },
+    // Otherwise, better-auth would print errors to the console.
+    onAPIError: { errorURL: '/sign-in', throw: true },
     socialProviders: providers.social,
     plugins: [...providers.plugins, { id: 'sluice', endpoints: { startSession } }],
     user: { validateUserInfo: (data) => providers.validate(data) },

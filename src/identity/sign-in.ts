@@ -1,5 +1,6 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { recordAudit, type Actor } from '../accounts/audit.ts';
+import { within } from '../deadline.ts';
+import { loggable } from '../database/errors.ts';
 import { ServiceError } from '../errors.ts';
 import type { Identity } from './identity.ts';
 import { consumeRecoveryCode, consumeTotp } from './second-factor.ts';
@@ -172,11 +173,11 @@ export async function finishProviderSignIn(
   const auth = await identity.auth();
   const { origin } = new URL(identity.publicUrl());
   const url = `${origin}/api/auth/callback/${encodeURIComponent(provider)}?${query.toString()}`;
-  const timeout = new AbortController();
-  const response = await Promise.race([
-    auth.handler(new Request(url, { headers: authHeaders(request) })),
-    pause(CALLBACK_MS, NO_RESPONSE, { ref: false, signal: timeout.signal }),
-  ]).finally(() => timeout.abort());
+  const handled = auth.handler(new Request(url, { headers: authHeaders(request) }));
+  const response = await within(CALLBACK_MS, handled).catch((error: unknown) => {
+    identity.log.warn('the callback of a sign-in provider failed', { provider, error: loggable(error) });
+    return NO_RESPONSE;
+  });
   const cookies = response.headers.getSetCookie();
   const location = new URL(response.headers.get('location') ?? SIGN_IN, origin);
   const token = cookies

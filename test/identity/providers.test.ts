@@ -256,7 +256,7 @@ test('allowUnknownUsers gives each new user an account', async () => {
   );
 });
 
-test('a sign-in that fails while a new user is stored can be repeated, and gives the user their account', async () => {
+test('a sign-in that fails while a new user is stored is logged and can be repeated, and gives the user their account', async (t) => {
   const [sqlite] = testDatabases();
   assert.ok(sqlite);
   await using company = await startOidcProvider();
@@ -266,6 +266,9 @@ test('a sign-in that fails while a new user is stored can be repeated, and gives
   });
   company.serve(`${fixture.test.url}/api/auth/callback/company`);
   const { kysely } = fixture.database;
+  const printed = (['debug', 'log', 'info', 'warn', 'error'] as const).map((name) =>
+    t.mock.method(console, name),
+  );
   for (const table of ['users', 'accounts', 'memberships', 'credentials', 'sessions']) {
     company.user = { sub: table, email: `${table}@example.com`, email_verified: true, name: table };
     await sql`create trigger fault before insert on ${sql.table(table)} begin select raise(abort, 'fault'); end`.execute(
@@ -282,6 +285,14 @@ test('a sign-in that fails while a new user is stored can be repeated, and gives
       table,
     );
   }
+  assert.deepEqual(
+    printed.flatMap(({ mock }) => mock.calls.map((call) => call.arguments)),
+    [],
+  );
+  assert.match(
+    fixture.test.log(),
+    /"error":"The database [^"]* failed: fault\."[^\n]*"message":"the callback of a sign-in provider failed"/,
+  );
   const { length } = await kysely.selectFrom('accounts').select('id').where('id', '<>', 'default').execute();
   assert.equal(length, 5);
 });
