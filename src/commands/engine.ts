@@ -1,11 +1,13 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import { isPort, PORT_FORM } from '../config/address.ts';
 import type { Engine } from '../engine/engine.ts';
+import type { LlamaEngine } from '../engine/llama/engine.ts';
 import type { ScriptedOptions } from '../engine/scripted/options.ts';
 import { becomeEngineProcess } from '../engine/engine-process.ts';
 import { serveEngine, type EngineServerOptions } from '../engine/server.ts';
 import { openLog } from '../log.ts';
 import { Secret } from '../secret.ts';
+import { exitOnSignals } from './interruptible.ts';
 
 interface ServeFlags {
   host: string;
@@ -59,7 +61,10 @@ function registerScripted(parent: Command): void {
       import('node:timers/promises'),
     ]);
     const { slots, queue, contextTokens, tokens, tokenMs, prefillMs, loadMs } = flags;
-    await sleep(loadMs);
+    {
+      using _ = interruptibleAsInit();
+      await sleep(loadMs);
+    }
     const engine = new ScriptedEngine({ slots, queue, contextTokens, tokens, tokenMs, prefillMs, loadMs });
     await serve(engine, flags, { beforeResponse: injectFaults });
   });
@@ -93,18 +98,29 @@ function registerLlama(parent: Command): void {
     .option('--gpu-layers <count>', 'number of layers on the GPU, or "auto"', layers, 'auto');
   withServeOptions(command).action(async (flags: ServeFlags & LlamaFlags) => {
     becomeEngineProcess();
-    const { LlamaEngine } = await import('../engine/llama/engine.ts');
-    const { file, slots = null, contextTokens = null, threads = null, gpuLayers } = flags;
-    const engine = await LlamaEngine.load(
-      { file, slots, contextTokens, threads, gpuLayers },
-      { onProgress: () => {}, log: openLog('info') },
-    );
+    const engine = await loadLlama(flags);
     engine.failed.catch((error: unknown) => {
       process.stderr.write(`The engine failed: ${String(error)}\n`);
       process.exit(1);
     });
     await serve(engine, flags, {});
   });
+}
+
+async function loadLlama(flags: LlamaFlags): Promise<LlamaEngine> {
+  using _ = interruptibleAsInit();
+  const { LlamaEngine } = await import('../engine/llama/engine.ts');
+  const { file, slots = null, contextTokens = null, threads = null, gpuLayers } = flags;
+  const options = { file, slots, contextTokens, threads, gpuLayers };
+  return await LlamaEngine.load(options, { onProgress: () => {}, log: openLog('info') });
+}
+
+/**
+ * The first process of a container ignores signals for which it has no listener. Other processes need none: a listener
+ * would exit later, because an exit waits until llama.cpp has loaded the model.
+ */
+function interruptibleAsInit(): Disposable | null {
+  return process.pid === 1 ? exitOnSignals() : null;
 }
 
 function withServeOptions(command: Command): Command {

@@ -35,14 +35,20 @@ export async function interruptible(
   }
 }
 
-/** Exits on the first signal. Functions that listen to the process's `exit` can still clean up. */
-export function exitOnSignals(): void {
+/**
+ * Exits on the first signal, until it is disposed of. Functions that listen to the process's `exit` can still clean up.
+ */
+export function exitOnSignals(): Disposable {
+  const owned = new DisposableStack();
   for (const [signal, status] of SIGNALS) {
-    process.once(signal, () => {
+    const exit = (): void => {
       note('Interrupted.');
       process.exit(status);
-    });
+    };
+    process.once(signal, exit);
+    owned.defer(() => process.off(signal, exit));
   }
+  return owned;
 }
 
 class Interrupted extends Error {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync } from 'node:fs';
+import { closeSync, constants, openSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import { engineRequest, GENERATE_PATH } from '../../src/engine/engine-protocol.ts';
 import { text } from '../engine/requests.ts';
-import { collectOutput, MAIN } from '../harness.ts';
+import { collectOutput, MAIN, until } from '../harness.ts';
 import { writeRandomModel } from '../model/random-models.ts';
 import { folder } from './program.ts';
 
@@ -54,6 +54,47 @@ describe('sluice engine llama', () => {
     }
     child.kill('SIGTERM');
     assert.deepEqual(await once(child, 'exit'), [0, null]);
+  });
+});
+
+describe('sluice engine llama that loads a model', { skip: process.platform !== 'linux' }, () => {
+  /** Returns the arguments of an engine that waits for the data of its model, which is a pipe. */
+  function waiting(context: TestContext): { args: string[]; pipe: string } {
+    const pipe = join(folder(context), 'pipe.gguf');
+    execFileSync('mkfifo', [pipe]);
+    return { args: [MAIN, 'engine', 'llama', '--file', pipe, '--model', 'a/b'], pipe };
+  }
+
+  const read = (pid: number | undefined, file: string): string =>
+    readFileSync(`/proc/${pid}/${file}`, 'utf8');
+
+  it('ends at once on Ctrl-C', async (context) => {
+    const env = { ...process.env, UV_THREADPOOL_SIZE: undefined };
+    using child = spawn(process.execPath, waiting(context).args, { stdio: 'ignore', env });
+    // It has started itself again, with other variables.
+    await until(() => read(child.pid, 'environ').includes('UV_THREADPOOL_SIZE=1'));
+    child.kill('SIGINT');
+    assert.deepEqual(await once(child, 'exit'), [null, 'SIGINT']);
+  });
+
+  const UNSHARE = ['--pid', '--fork', '--kill-child', '--mount-proc'];
+  const skip = spawnSync('unshare', [...UNSHARE, 'true']).status !== 0 && 'needs PID namespaces';
+  it('exits on SIGTERM as the first process of a container', { skip }, async (context) => {
+    const { args, pipe } = waiting(context);
+    const child = spawn('unshare', [...UNSHARE, process.execPath, ...args], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    context.after(() => child.kill('SIGKILL'));
+    const output = collectOutput(child);
+    // Until it listens to signals, they are lost.
+    await until(() => {
+      const first = Number(read(child.pid, `task/${child.pid}/children`));
+      if (first > 0) process.kill(first, 'SIGTERM');
+      return output.stderr.includes('Interrupted.');
+    });
+    // It exits when the file is open.
+    closeSync(openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK));
+    assert.deepEqual(await once(child, 'exit'), [143, null]);
   });
 });
 
