@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
 import type { Secret } from '../secret.ts';
 import { asDatabaseError, convertingErrors, DatabaseError } from './errors.ts';
 import { refuseDirectory } from './sqlite-files.ts';
@@ -27,7 +28,13 @@ export interface BackupOptions {
 export async function backupSqlite(path: string, file: string, options: BackupOptions = {}): Promise<void> {
   if (!existsSync(path)) throw new DatabaseError('unwritable', `No database found at ${path}.`);
   refuseDirectory(path, 'database');
-  await writeBackup(file, options, (partial) => copy(path, partial, options));
+  await writeBackup(file, options, (partial) =>
+    copy(
+      convertingErrors(path, () => openSnapshot(path)),
+      partial,
+      options,
+    ),
+  );
 }
 
 /**
@@ -42,6 +49,26 @@ export async function backupPostgres(url: Secret, file: string, options: BackupO
   ]);
   await using source = await openPostgresReader(url);
   await writeBackup(file, options, (partial) => copyPostgres(source.reports, partial, options));
+}
+
+/** Copies a backup to a new `file`, like `backupSqlite`. */
+export async function copyBackup(backup: string, file: string): Promise<void> {
+  await writeBackup(file, {}, (partial) =>
+    copy(
+      convertingErrors(backup, () => openBackup(backup)),
+      partial,
+    ),
+  );
+}
+
+/**
+ * Opens a backup to read it. Creates no files beside it, as long as it is one file: with a write-ahead log, it is a copy
+ * of the files of an open database, and what only the log contains is read too.
+ */
+export function openBackup(path: string): DatabaseSync {
+  const url = pathToFileURL(path);
+  if (!existsSync(`${path}-wal`)) url.searchParams.set('immutable', '1');
+  return new DatabaseSync(url, { readOnly: true });
 }
 
 /** Calls `write` with the path of an empty file, which gets the name `file` when it is complete and on disk. */
@@ -70,8 +97,12 @@ async function writeBackup(
   }
 }
 
-async function copy(path: string, partial: string, { signal, onProgress }: BackupOptions): Promise<void> {
-  const source = convertingErrors(path, () => openSnapshot(path));
+/** Copies a database to `partial`, and closes it. */
+async function copy(
+  source: DatabaseSync,
+  partial: string,
+  { signal, onProgress }: BackupOptions = {},
+): Promise<void> {
   try {
     await backup(source, partial, {
       rate: PAGES_PER_STEP,

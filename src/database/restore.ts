@@ -3,7 +3,7 @@ import { rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Secret } from '../secret.ts';
-import { backupSqlite, syncPath } from './backup.ts';
+import { copyBackup, openBackup, syncPath } from './backup.ts';
 import { openDatabase, sqlitePath } from './database.ts';
 import { asDatabaseError, DatabaseError } from './errors.ts';
 import { ServiceLock } from './service-lock.ts';
@@ -18,6 +18,9 @@ export interface RestoreOptions {
   /** Whether existing data is replaced. */
   overwrite: boolean;
 }
+
+/** How long to wait for a lock of another process, in milliseconds. */
+const BUSY_MS = 1000;
 
 /** Prefix of the folder in the data directory with the copy of a backup. */
 const FOLDER = 'restore-';
@@ -50,7 +53,7 @@ export async function restoreDatabase(backup: string, options: RestoreOptions): 
   process.once('exit', clean);
   try {
     const copy = sqlitePath(folder);
-    await backupSqlite(backup, copy);
+    await copyBackup(backup, copy);
     const migrated = await openDatabase({ home: folder, url: null });
     await migrated[Symbol.asyncDispose]();
     if (url === null) await replaceFile(copy, path);
@@ -72,7 +75,7 @@ function checkBackup(path: string): void {
   if (!existsSync(path)) throw new DatabaseError('unwritable', `The backup ${path} does not exist.`);
   refuseDirectory(path, 'backup');
   try {
-    using database = new DatabaseSync(path, { readOnly: true });
+    using database = openBackup(path);
     const result = database.prepare('pragma integrity_check(1)').get()?.integrity_check;
     if (result !== 'ok') {
       throw new DatabaseError('not_a_database', `The backup ${path} is damaged: ${String(result)}.`);
@@ -102,16 +105,28 @@ function checkBackup(path: string): void {
 async function replaceFile(copy: string, path: string): Promise<void> {
   if (existsSync(path)) applyLog(path);
   for (const suffix of ['-wal', '-shm']) await rm(`${path}${suffix}`, { force: true });
+  // After a power failure, the log must not be there without the database that it belongs to.
+  await syncPath(dirname(path));
   await rename(copy, path);
   await syncPath(dirname(path));
 }
 
-/** Copies the changes of the write-ahead log to the database, which keeps them if it cannot be replaced. */
+/**
+ * Copies the changes of the write-ahead log to the database, which keeps them if it cannot be replaced. Throws a
+ * `DatabaseError` `in_use` if another process reads or writes the database for too long.
+ */
 function applyLog(path: string): void {
+  let isBusy: boolean;
   try {
-    using database = new DatabaseSync(path);
-    database.exec('pragma wal_checkpoint(truncate)');
+    using database = new DatabaseSync(path, { timeout: BUSY_MS });
+    isBusy = database.prepare('pragma wal_checkpoint(truncate)').get()?.busy === 1;
   } catch {
     // A damaged database has to be replaced too.
+    return;
   }
+  if (!isBusy) return;
+  throw new DatabaseError(
+    'in_use',
+    `Another process uses the database ${path}. Try again when it has ended.`,
+  );
 }

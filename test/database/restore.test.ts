@@ -42,6 +42,7 @@ for (const from of kinds) {
       await using location = await to.emptyLocation();
       const restored = await sluice(location, 'database', 'restore', file);
       assert.equal(restored.code, 0, restored.stderr);
+      assert.deepEqual(readdirSync(backups.path), ['sluice.db']);
       await using target = await openDatabase(location);
       assert.deepEqual(await contents(target), await contents(source));
       // Epochs and the triggers still work.
@@ -79,6 +80,47 @@ test('a restore to SQLite that cannot replace the database keeps changes that ar
   await assert.rejects(restoreDatabase(file, { ...location, overwrite: true }), /no space left/);
   t.mock.restoreAll();
   syncBuiltinESMExports();
+  await using database = await openDatabase(location);
+  const rows = await database.kysely.selectFrom('keys').select('name').execute();
+  assert.deepEqual(plain(rows), [{ name: 'in the log' }]);
+});
+
+test('a restore to SQLite keeps a database that another process reads, with the changes in its write-ahead log', async () => {
+  await using backups = await temporaryFolder();
+  const file = join(backups.path, 'sluice.db');
+  const sqlite = kinds.find(({ name }) => name === 'SQLite');
+  assert.ok(sqlite);
+  await using location = await sqlite.location();
+  {
+    await using database = await openDatabase(location);
+    assert.equal((await sluice(location, 'database', 'backup', file)).code, 0);
+    using reader = new DatabaseSync(sqlitePath(location.home), { readOnly: true });
+    reader.exec('begin; select count(*) from keys');
+    await createKey(database, { name: 'in the log' });
+    const { code, stderr } = await sluice(location, 'database', 'restore', file, '--overwrite');
+    assert.deepEqual([code, /Another process uses the database/.test(stderr)], [1, true]);
+    const rows = await database.kysely.selectFrom('keys').select('name').execute();
+    assert.deepEqual(plain(rows), [{ name: 'in the log' }]);
+  }
+  await restoreDatabase(file, { ...location, overwrite: true });
+  await using database = await openDatabase(location);
+  assert.deepEqual(await database.kysely.selectFrom('keys').select('name').execute(), []);
+});
+
+test('a restore reads what is only in the write-ahead log of a copied database', async () => {
+  await using copies = await temporaryFolder();
+  const [sqlite] = kinds;
+  assert.ok(sqlite);
+  await using source = await sqlite.location();
+  const file = join(copies.path, 'sluice.db');
+  {
+    await using database = await openDatabase(source);
+    await createKey(database, { name: 'in the log' });
+    for (const suffix of ['', '-wal'])
+      writeFileSync(file + suffix, readFileSync(sqlitePath(source.home) + suffix));
+  }
+  await using location = await sqlite.emptyLocation();
+  await restoreDatabase(file, { ...location, overwrite: false });
   await using database = await openDatabase(location);
   const rows = await database.kysely.selectFrom('keys').select('name').execute();
   assert.deepEqual(plain(rows), [{ name: 'in the log' }]);
