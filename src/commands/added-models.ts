@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import type { AuditNote } from '../accounts/audit.ts';
 import { databaseOf, loadConfig } from '../config/load.ts';
 import type { Config, ModelConfig } from '../config/schema.ts';
-import { sqlitePath, type Database } from '../database/database.ts';
+import { openDatabase, sqlitePath, type Database } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { SILENT } from '../log.ts';
 import { findModel } from '../models/catalog.ts';
@@ -126,10 +126,13 @@ export async function listAdded(json: boolean): Promise<void> {
   );
 }
 
-/** Returns the definitions of the added models that the service on this data directory serves. */
+/**
+ * Returns the definitions of the added models that the service on this data directory serves. Changes nothing. Rejects
+ * with a `DatabaseError` `older_schema` if the database must be migrated first.
+ */
 export async function readAdded(config: Config): Promise<ModelConfig[]> {
   if (!(await hasDatabase())) return [];
-  await using database = await openConfiguredDatabase();
+  await using database = await openDatabase({ ...databaseOf(process.env), migrates: false });
   const { models } = await tableOf(database, config).read();
   return models.map((stored) => stored.config);
 }

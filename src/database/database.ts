@@ -47,7 +47,7 @@ export interface DatabaseOptions extends MigrationOptions {
 }
 
 /**
- * Opens the database, creates it if necessary, and migrates its tables. Several processes may open it at the same
+ * Opens the database, creates it if necessary, and migrates its tables, unless `migrates` is false. Several processes may open it at the same
  * time. Rejects with a `DatabaseError`, or with an `AbortError` if `signal` stopped it.
  */
 export async function openDatabase({
@@ -58,7 +58,7 @@ export async function openDatabase({
 }: DatabaseOptions): Promise<Database> {
   if (url === null) {
     assertNotMoved(home);
-    return await openSqlite(sqlitePath(home), { threads, onMigration: migration.onMigration });
+    return await openSqlite(sqlitePath(home), { threads, migration });
   }
   // Loaded on demand, so that a service on SQLite starts without loading it.
   const { openPostgres } = await import('./postgres.ts');

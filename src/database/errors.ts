@@ -12,6 +12,8 @@ export type DatabaseFault =
   | 'replaced'
   /** A newer version of Sluice has migrated the tables. */
   | 'newer_schema'
+  /** An earlier version of Sluice has migrated the tables, and the caller does not migrate them. */
+  | 'older_schema'
   /** The key that encrypts secrets in the database is missing, or an encrypted secret is damaged. */
   | 'secret_key'
   /** No space is left on the device. */

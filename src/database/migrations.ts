@@ -1,4 +1,5 @@
 import { sql, type Kysely, type Transaction } from 'kysely';
+import { PROGRAM } from '../program-name.ts';
 import { DatabaseError } from './errors.ts';
 import type { DatabaseKind } from './migrations/column-types.ts';
 import { createKeys } from './migrations/0001-keys.ts';
@@ -28,6 +29,8 @@ type Migration = (database: Transaction<Schema>, kind: DatabaseKind) => Promise<
 
 /** How a process follows the migrations that it runs. */
 export interface MigrationOptions {
+  /** Whether to migrate the tables. Otherwise, those of an earlier version are refused with `older_schema`. Default: true. */
+  migrates?: boolean;
   /** Called with the name of each migration before it runs. A migration of many rows can take minutes. */
   onMigration?: (name: string) => void;
   /** Called with the client that migrations wait for, such as a backup. PostgreSQL only. */
@@ -89,6 +92,14 @@ export async function migrate(
     const names = [...MIGRATIONS.keys()].filter((migration) => SEPARATE.has(migration) === separate);
     await apply(database, kind, name, names, onMigration);
   }
+}
+
+/** Returns the error for tables that `migrate` would change. */
+export function olderSchema(name: string): DatabaseError {
+  return new DatabaseError(
+    'older_schema',
+    `The database ${name} has the tables of an earlier version of Sluice. \`${PROGRAM} database migrate\` migrates them.`,
+  );
 }
 
 /** Applies those of the migrations that are not applied yet, in one transaction. */

@@ -16,7 +16,7 @@ export async function copyPostgres(
   partial: string,
   { signal, onProgress }: { signal?: AbortSignal; onProgress?: (fraction: number) => void },
 ): Promise<void> {
-  const migrated = await openSqlite(partial, { threads: false, onMigration: undefined });
+  const migrated = await openSqlite(partial, { threads: false });
   await migrated[Symbol.asyncDispose]();
   const target = new DatabaseSync(partial, { enableForeignKeyConstraints: false });
   try {

@@ -18,7 +18,7 @@ import {
 } from 'pg';
 import type { Secret } from '../secret.ts';
 import { asPostgresError, DatabaseError, type DatabaseFault } from './errors.ts';
-import { isMigrated, migrate, type MigrationOptions } from './migrations.ts';
+import { isMigrated, migrate, type MigrationOptions, olderSchema } from './migrations.ts';
 import { ACCESS_REVISION, type Schema } from './schema.ts';
 
 /** Limits of a connection pool. Times are in milliseconds; 0 means unlimited. */
@@ -66,6 +66,7 @@ export async function openPostgres(url: Secret, migration: MigrationOptions = {}
   await using owned = new AsyncDisposableStack();
   const kysely = connect(url, MAIN, owned);
   if (!(await isMigrated(kysely, 'postgres', name))) {
+    if (migration.migrates === false) throw olderSchema(name);
     await migrateBetweenOthers(url, name, migration);
   }
   const background = connect(url, BACKGROUND, owned);

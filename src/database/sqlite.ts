@@ -2,7 +2,13 @@ import { accessSync, closeSync, constants, fchmodSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite';
 import { Kysely } from 'kysely';
 import { convertingErrors, DatabaseError } from './errors.ts';
-import { assertKnownMigrations, migrate } from './migrations.ts';
+import {
+  assertKnownMigrations,
+  isMigrated,
+  migrate,
+  type MigrationOptions,
+  olderSchema,
+} from './migrations.ts';
 import { ACCESS_REVISION, type Schema } from './schema.ts';
 import { SqliteClient } from './sqlite-client.ts';
 import type { SqliteQuery } from './sqlite-connection.ts';
@@ -18,11 +24,12 @@ const CHECK_BUSY_MS = 5000;
 interface SqliteOptions {
   /** Whether statements run in threads. */
   threads: boolean;
-  onMigration: ((name: string) => void) | undefined;
+  /** Default: all migrations are applied. */
+  migration?: MigrationOptions;
 }
 
 /** Opens a `Database` in a file, created with mode 0600 if necessary. Rejects with a `DatabaseError`. */
-export async function openSqlite(path: string, { threads, onMigration }: SqliteOptions) {
+export async function openSqlite(path: string, { threads, migration = {} }: SqliteOptions) {
   protect(path);
   const files: OpenFile[] = [];
   const options = { path, files, readOnly: false };
@@ -30,7 +37,9 @@ export async function openSqlite(path: string, { threads, onMigration }: SqliteO
   // With threads, it is idle after the migrations. It keeps the database open if a thread dies: the last connection
   // that is closed deletes the write-ahead log, which would then have been replaced.
   const local = owned.use(SqliteClient.inProcess(options));
-  await migrate(kyselyOf(local), 'sqlite', path, onMigration);
+  const tables = kyselyOf(local);
+  if (migration.migrates !== false) await migrate(tables, 'sqlite', path, migration.onMigration);
+  else if (!(await isMigrated(tables, 'sqlite', path))) throw olderSchema(path);
   // All files exist after the first read.
   files.push(...openFiles(path));
   const client = threads ? owned.use(SqliteClient.inThread(options)) : local;

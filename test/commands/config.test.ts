@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { sql } from 'kysely';
+import { openDatabase, sqlitePath } from '../../src/database/database.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { folder, run } from './program.ts';
 
@@ -37,6 +39,21 @@ test('config check and config print take the file as an argument, which override
       `The configuration ${at}/none.yaml is invalid:\n  expected a readable file; the file does not exist\n`,
     ],
   );
+});
+
+test('config print changes nothing, even if the database is that of an earlier version', async (t) => {
+  const home = folder(t);
+  {
+    await using database = await openDatabase({ home, url: null });
+    await sql`delete from migrations where name = '0018_cache_read_price'`.execute(database.kysely);
+  }
+  const path = sqlitePath(home);
+  const before = readFileSync(path);
+  const { code, stdout, stderr } = await run(['config', 'print'], { SLUICE_HOME: home });
+  assert.deepEqual([code, /^drainMs: /m.test(stdout)], [0, true]);
+  assert.match(stderr, /cannot be read: .*sluice\.db has the tables of an earlier version/);
+  assert.deepEqual(readFileSync(path), before);
+  assert.deepEqual(readdirSync(home), ['sluice.db']);
 });
 
 test('config check lists every error and exits with 1', async (t) => {
