@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { userInfo } from 'node:os';
 import { createUser, setMember } from '../../src/accounts/users.ts';
-import { SERVICE } from '../../src/accounts/audit.ts';
+import { listAudit, recordAudit, SERVICE } from '../../src/accounts/audit.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { folder, run } from './program.ts';
 
@@ -154,6 +154,29 @@ test('plans are listed with their limits and accounts, including removed plans',
     (await run(['plans', 'list'], env)).stdout,
     /^small +2 +— +not in the configuration; requests of its accounts are refused$/m,
   );
+});
+
+test('audit list reads as many pages as its limit needs, because pages of large entries are shorter', async (t) => {
+  const home = folder(t);
+  {
+    await using database = await openDatabase({ home, url: null });
+    for (let count = 0; count < 7; count++) {
+      await recordAudit(database, SERVICE, {
+        action: 'account.rename',
+        subject: `account:${count}`,
+        detail: { name: 'n'.repeat(400_000) },
+      });
+    }
+    assert.ok((await listAudit(database, {}, { limit: 6 })).items.length < 3);
+  }
+  const list = async (limit: number) => {
+    const { stdout } = await run(['audit', 'list', '--limit', String(limit), '--json'], {
+      SLUICE_HOME: home,
+    });
+    return (JSON.parse(stdout) as { subject: string }[]).map(({ subject }) => Number(subject.split(':')[1]));
+  };
+  assert.deepEqual(await list(6), [6, 5, 4, 3, 2, 1]);
+  assert.deepEqual(await list(1000), [6, 5, 4, 3, 2, 1, 0]);
 });
 
 test('the audit log is empty in a new data directory, and --limit limits its entries', async (t) => {
