@@ -30,6 +30,7 @@ import { DatabaseError, asPostgresError } from '../database/errors.ts';
 import { assertInPlace } from '../database/sqlite-files.ts';
 import { describeService, runningService } from '../database/service-lock.ts';
 import { assertNotMoved, sqlitePath } from '../database/database.ts';
+import { SecretKeys } from '../database/secret-keys.ts';
 import { checkSqlite } from '../database/sqlite.ts';
 import type { Secret } from '../secret.ts';
 import { note, print, printJson } from './output.ts';
@@ -65,15 +66,23 @@ async function doctor(flags: { json?: true }): Promise<void> {
 
 async function runChecks(env: NodeJS.ProcessEnv): Promise<readonly Finding[]> {
   const config = await loadConfigOrFinding(env);
-  if ('subject' in config) return [config, ...checkMachine(), checkEngine(), await checkHome(homeOf(env))];
+  if ('subject' in config) {
+    const home = homeOf(env);
+    return [config, ...checkMachine(), checkEngine(), await checkHome(home), ...(await checkContents(home))];
+  }
+  const home = await checkHome(config.home);
+  const contents = await checkContents(config.home, config.file.backup?.directory);
   const usesEngine = config.file.models.some((model) => model.engine !== undefined);
   return [
     { subject: 'configuration', status: 'good', found: config.configPath ?? 'defaults', advice: null },
     ...checkMachine(),
     ...(usesEngine ? [checkEngine(), await checkPip(env)] : []),
     ...(await checkModels(config)),
-    await checkHome(config.home),
-    ...checkRunningService(config.home),
+    home,
+    ...contents,
+    ...(home.status === 'fault' ? [] : await checkSecretKeys(config)),
+    // The lock of the service can only be read if it is a file.
+    ...(contents.length > 0 ? [] : checkRunningService(config.home)),
     ...(await checkServers(config)),
     await checkPort(config.host, config.port),
   ];
@@ -362,6 +371,53 @@ export async function checkHome(home: string): Promise<Finding> {
       ? 'Models may not fit. Free some space, or set SLUICE_HOME to a directory on a larger disk.'
       : null,
   };
+}
+
+/** The files and folders of the data directory, except for those that other checks open. */
+const CONTENTS = {
+  'sluice.db-wal': 'file',
+  'sluice.db-shm': 'file',
+  'secret.key.lock': 'file',
+  'service.json': 'file',
+  'service.lock': 'file',
+  models: 'directory',
+  'models/.locks': 'directory',
+  'models/hub': 'directory',
+  'models/pip': 'directory',
+  'models/url': 'directory',
+  backups: 'directory',
+} as const;
+
+/** Checks that no file of the data directory is in the place of a folder, or the reverse. */
+async function checkContents(home: string, backups = join(home, 'backups')): Promise<Finding[]> {
+  const found = await Promise.all(
+    Object.entries(CONTENTS).map(async ([name, kind]): Promise<Finding[]> => {
+      const path = name === 'backups' ? backups : join(home, name);
+      const stats = await stat(path).catch(() => null);
+      if (stats === null || stats.isDirectory() === (kind === 'directory')) return [];
+      return [
+        {
+          subject: 'data directory',
+          status: 'fault',
+          found: `${path} is a ${kind === 'file' ? 'directory, not a file' : 'file, not a directory'}`,
+          advice: `Move it away. Sluice creates a ${kind} with this name when it needs one.`,
+        },
+      ];
+    }),
+  );
+  return found.flat();
+}
+
+/** Checks that the keys for secrets can be read. Without a key file, the service creates one when it needs it. */
+async function checkSecretKeys({ home, secretKey }: Config): Promise<Finding[]> {
+  try {
+    await new SecretKeys({ home, text: secretKey }).assertKnown([]);
+    return [];
+  } catch (error) {
+    if (!(error instanceof DatabaseError)) throw error;
+    const advice = 'docs/databases.md describes the key for secrets.';
+    return [{ subject: 'secret key', status: 'fault', found: error.message, advice }];
+  }
 }
 
 /** Checks the service that uses this data directory. Returns nothing if none is running. */

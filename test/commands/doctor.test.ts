@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer, type AddressInfo, type Server } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import {
@@ -109,6 +109,36 @@ test('doctor exits with 1 and the reason if the service cannot open its SQLite d
   assert.match(damaged, /sluice\.db is not a SQLite database/);
   assert.equal(readFileSync(path, 'utf8'), letter);
   assert.deepEqual(readdirSync(home), ['sluice.db']);
+});
+
+test('doctor names every file and folder of the data directory that is in the place of the other', async (t) => {
+  for (const [name, isFolder] of [
+    ['secret.key', true],
+    ['secret.key.lock', true],
+    ['service.lock', true],
+    ['service.json', true],
+    ['sluice.db', true],
+    ['sluice.db-wal', true],
+    ['models', false],
+    ['models/hub', false],
+    ['models/.locks', false],
+    ['backups', false],
+  ] as const) {
+    const home = folder(t);
+    const path = join(home, name);
+    if (isFolder) mkdirSync(path);
+    else {
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, '');
+    }
+    const { code, stdout } = await run(['doctor', '--json'], { SLUICE_HOME: home, SLUICE_PORT: '0' });
+    const findings: Finding[] = JSON.parse(stdout);
+    const faults = findings.filter(({ status, found }) => status === 'fault' && found.includes(path));
+    assert.equal(faults.length, 1, `${name}: ${stdout}`);
+    assert.match(faults[0]?.found ?? '', isFolder ? /directory/ : /is a file, not a directory/);
+    assert.ok(faults[0]?.advice);
+    assert.equal(code, 1);
+  }
 });
 
 test('doctor reports configuration errors and still checks the machine', async (t) => {
