@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
-import type { HistoryEntry, UsageHistory } from '../limits/limiter.ts';
+import type { HistoryEntry, UsageHistory, UsageHolders } from '../limits/limiter.ts';
 import { halfSums, wholeSum } from './cost.ts';
 import { dayOf } from './days.ts';
 import { COUNTS } from './roll-ups.ts';
@@ -26,11 +26,16 @@ const WINDOWS = { recent: ['minute'], today: ['day', 'month'], month: ['month'] 
  */
 async function read(
   database: Database,
-  accountId: string,
+  { accountId, keyIds, otherKeys }: UsageHolders,
   atMs: number,
   recentMs: number,
   exceptIds: readonly string[],
 ): Promise<HistoryEntry[]> {
+  const isSeparate = isOneOf(database, 'key_id', keyIds);
+  const key = otherKeys ? sql`case when ${isSeparate} then key_id else '' end` : sql`key_id`;
+  const isRead = otherKeys
+    ? sql`account_id = ${accountId}`
+    : sql`account_id = ${accountId} and ${isSeparate}`;
   const today = dayOf(atMs);
   const at = new Date(atMs);
   const month = [0, 1].map((ahead) => Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + ahead));
@@ -38,28 +43,29 @@ async function read(
   const period = (day: RawBuilder<unknown>) =>
     sql`case when ${day} = ${today} then 'today' else 'month' end as period`;
   const startDay = sql`started_at / 86400000`;
+  // By position, because PostgreSQL would group by the column `key_id` instead of the key that is returned.
   const { rows } = await sql<UsageRow>`
-    select 'settled' as state, ${period(sql`day`)}, key_id, model, 0 as requests,
+    select 'settled' as state, ${period(sql`day`)}, ${key} as key_id, model, 0 as requests,
       cast(sum(billed_tokens) as bigint) as tokens, ${sql.raw(halfSums('cost_pico'))}
     from usage_days
-    where account_id = ${accountId} and day >= ${dayOf(fromMs)} and day < ${dayOf(toMs)}
-    group by key_id, model, period
+    where ${isRead} and day >= ${dayOf(fromMs)} and day < ${dayOf(toMs)}
+    group by 2, 3, 4
     union all
-    select 'settled', ${period(startDay)}, key_id, model, 0,
+    select 'settled', ${period(startDay)}, ${key}, model, 0,
       cast(-sum(${sql.raw(COUNTS.billed_tokens.sql)}) as bigint), ${sql.raw(halfSums('-cost_pico'))}
     from ledger
-    where ${isOneOf(database, exceptIds)} and state <> 'open' and account_id = ${accountId}
+    where ${isOneOf(database, 'id', exceptIds)} and state <> 'open' and ${isRead}
       and started_at >= ${fromMs} and started_at < ${toMs}
-    group by key_id, model, period
+    group by 2, 3, 4
     union all
-    select 'reserved', ${period(startDay)}, key_id, model, 0,
+    select 'reserved', ${period(startDay)}, ${key}, model, 0,
       cast(sum(reserved_tokens) as bigint), ${sql.raw(halfSums('reserved_pico'))}
     from ledger
-    where state = 'open' and account_id = ${accountId} and epoch in (select epoch from instances where live = 1)
+    where state = 'open' and ${isRead} and epoch in (select epoch from instances where live = 1)
       and started_at >= ${fromMs} and started_at < ${toMs}
-    group by key_id, model, period
+    group by 2, 3, 4
     union all
-    ${recent(accountId, atMs - recentMs)}`.execute(database.kysely);
+    ${recent(isRead, key, atMs - recentMs)}`.execute(database.kysely);
   return rows.map((row) => ({
     keyId: row.key_id,
     model: row.model,
@@ -72,10 +78,10 @@ async function read(
 }
 
 /** The IDs are one parameter, because there can be more of them than the maximum number of parameters. */
-function isOneOf({ location }: Database, ids: readonly string[]) {
+function isOneOf({ location }: Database, column: 'id' | 'key_id', ids: readonly string[]) {
   return location.kind === 'sqlite'
-    ? sql`id in (select value from json_each(${JSON.stringify(ids)}))`
-    : sql`id = any(${ids})`;
+    ? sql`${sql.ref(column)} in (select value from json_each(${JSON.stringify(ids)}))`
+    : sql`${sql.ref(column)} = any(${ids})`;
 }
 
 /** Usage of one key and model. Running requests count with their reserved tokens, others with their billed tokens. */
@@ -92,17 +98,19 @@ export async function readRecentUsage(
   accountId: string,
   sinceMs: number,
 ): Promise<RecentUsage[]> {
-  const { rows } = await recent(accountId, sinceMs).execute(database.reports);
+  const { rows } = await recent(sql`account_id = ${accountId}`, sql`key_id`, sinceMs).execute(
+    database.reports,
+  );
   return rows;
 }
 
-function recent(accountId: string, sinceMs: number) {
+function recent(isRead: RawBuilder<unknown>, key: RawBuilder<unknown>, sinceMs: number) {
   return sql<UsageRow>`
-    select 'settled' as state, 'recent' as period, key_id, model, count(*) as requests,
+    select 'settled' as state, 'recent' as period, ${key} as key_id, model, count(*) as requests,
       cast(sum(case when state = 'open' then reserved_tokens else prompt_tokens + completion_tokens end) as bigint)
         as tokens,
       '0' as high_pico, '0' as low_pico
     from ledger
-    where account_id = ${accountId} and id >= ${firstIdAt(sinceMs)} and (state = 'open' or billed = 1)
-    group by key_id, model`;
+    where ${isRead} and id >= ${firstIdAt(sinceMs)} and (state = 'open' or billed = 1)
+    group by 3, 4`;
 }

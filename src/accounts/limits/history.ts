@@ -10,16 +10,22 @@ import { nanoOfPico } from './money.ts';
  */
 const MAX_RECENT_MS = 3_600_000;
 
-/** Reads the usage of an account, and of at most `MAX_RECENT_MS` for its buckets. Rejects with a `ServiceError` `storage_unavailable`. */
+/**
+ * Reads the usage of an account (the key null) and of its keys, and of at most `MAX_RECENT_MS` for their buckets. Rejects
+ * with a `ServiceError` `storage_unavailable`.
+ */
 export async function readHistory(
   history: UsageHistory,
   accountId: string,
+  keys: readonly (string | null)[],
   atMs: number,
   recentMs: number,
   exceptIds: readonly string[],
 ): Promise<HistoryEntry[]> {
   try {
-    return await history.read(accountId, atMs, Math.min(recentMs, MAX_RECENT_MS), exceptIds);
+    const keyIds = [...new Set(keys)].filter((key) => key !== null);
+    const holders = { accountId, keyIds, otherKeys: keys.includes(null) };
+    return await history.read(holders, atMs, Math.min(recentMs, MAX_RECENT_MS), exceptIds);
   } catch (cause) {
     const message = 'The usage of this account cannot be read now. Try again later.';
     throw new ServiceError('storage_unavailable', message, { cause, retryAfterMs: 1000 });

@@ -106,15 +106,25 @@ export interface UsageHistory {
    * caller counts them itself, whether they are settled before or after the snapshot. Rejects with a `DatabaseError`.
    */
   read(
-    accountId: string,
+    holders: UsageHolders,
     atMs: number,
     recentMs: number,
     exceptIds: readonly string[],
   ): Promise<HistoryEntry[]>;
 }
 
+/** Whose usage is read. An account can have many keys, and few of them have limits. */
+export interface UsageHolders {
+  accountId: string;
+  /** The keys whose usage is separate. */
+  keyIds: readonly string[];
+  /** Whether the usage of all other keys of the account is included, as that of one key with an empty ID. */
+  otherKeys: boolean;
+}
+
 /** Part of the usage of one key and model. To be added to the other entries, because it can be negative. */
 export interface HistoryEntry {
+  /** Empty: `otherKeys`. */
   keyId: string;
   model: string;
   /**

@@ -201,7 +201,9 @@ export class MemoryLimiter implements Limiter {
     const reads = unloaded.map((state) => ({ state, unloads: state.unload(now) }));
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
     const running = [...account.active].map(({ requestId }) => requestId);
-    const entries = await readHistory(this.#history, demand.accountId, this.#clock.now(), recentMs, running);
+    const keys = unloaded.map(({ keyId }) => keyId);
+    const nowMs = this.#clock.now();
+    const entries = await readHistory(this.#history, demand.accountId, keys, nowMs, recentMs, running);
     for (const { state, unloads } of reads) {
       state.load(sumHistory(entries, state.keyId, state.model), now, unloads);
     }

@@ -275,7 +275,9 @@ class ValkeyLimiter implements Limiter {
     { nowMs, day, month, tickets, counted }: UnknownScopes,
   ): Promise<void> {
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
-    const entries = await readHistory(this.#options.history, demand.accountId, nowMs, recentMs, counted);
+    const { history } = this.#options;
+    const holders = scopes.map(({ holder }) => (holder === 'key' ? demand.keyId : null));
+    const entries = await readHistory(history, demand.accountId, holders, nowMs, recentMs, counted);
     const args = scopes.flatMap((scope, index) => [
       tickets[index] ?? '',
       packUsage(scope, demand.keyId, entries),

@@ -225,7 +225,14 @@ for (const databases of testDatabases()) {
       const now = Date.now();
       await settled(ledger, { id: firstIdAt(now - 7_200_000), startedAt: now - 7_200_000 });
       await settled(ledger);
-      const entries = await readHistory(openUsageHistory(database), 'acct_1', now, 69 * 86_400_000, []);
+      const entries = await readHistory(
+        openUsageHistory(database),
+        'acct_1',
+        [null],
+        now,
+        69 * 86_400_000,
+        [],
+      );
       assert.equal(usageIn(entries, 'minute').requests, 1);
     });
 
@@ -528,7 +535,12 @@ for (const databases of testDatabases()) {
       await ledger.open(newRow({ startedAt: now, reservedTokens: 70, reservedPico: 9n }), counts());
       await ledger.open(newRow({ startedAt: month - 1 }), counts());
       await ledger.open(newRow({ startedAt: now, accountId: 'acct_2' }), counts());
-      const entries = await history.read('acct_1', now, 60_000, []);
+      const entries = await history.read(
+        { accountId: 'acct_1', keyIds: ['key_1'], otherKeys: true },
+        now,
+        60_000,
+        [],
+      );
       assert.deepEqual(
         new Set(entries.map(({ keyId, model }) => `${keyId} ${model}`)),
         new Set(['key_1 test/scripted']),
@@ -546,7 +558,42 @@ for (const databases of testDatabases()) {
         tokens: 15 + 15 + 15 + 70 + 100,
         pico: 0n,
       });
-      assert.deepEqual(await history.read('acct_3', now, 60_000, []), []);
+      assert.deepEqual(
+        await history.read({ accountId: 'acct_3', keyIds: ['key_1'], otherKeys: true }, now, 60_000, []),
+        [],
+      );
+    });
+
+    test('limits read the usage of keys with limits, and that of all others together', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const history = openUsageHistory(database);
+      const now = Date.now();
+      for (const keyId of ['key_1', 'key_2', 'key_3', 'key_4']) {
+        await settled(ledger, { startedAt: now, keyId });
+        await ledger.open(newRow({ startedAt: now, keyId, reservedTokens: 70 }), counts());
+      }
+      const read = async (keyIds: string[], otherKeys: boolean) => {
+        const entries = await history.read({ accountId: 'acct_1', keyIds, otherKeys }, now, 60_000, []);
+        const tokens = [
+          usageIn(entries, 'day'),
+          usageIn(entries, 'day', 'reserved'),
+          usageIn(entries, 'minute'),
+        ];
+        return {
+          keys: [...new Set(entries.map(({ keyId }) => keyId))].toSorted(),
+          rows: entries.length,
+          tokens: tokens.map((usage) => usage.tokens),
+        };
+      };
+      // For each key: settled, reserved and recent usage.
+      assert.deepEqual(await read([], true), { keys: [''], rows: 3, tokens: [60, 280, 340] });
+      assert.deepEqual(await read(['key_2'], false), { keys: ['key_2'], rows: 3, tokens: [15, 70, 85] });
+      assert.deepEqual(await read(['key_2', 'key_3'], true), {
+        keys: ['', 'key_2', 'key_3'],
+        rows: 9,
+        tokens: [60, 280, 340],
+      });
     });
 
     test('limits read settled usage, except for the requests that they already count', async () => {
@@ -559,7 +606,12 @@ for (const databases of testDatabases()) {
       const ended = await settled(ledger, { startedAt: now });
       await settled(ledger, { startedAt: now });
       const exceptIds = [ended.id, running.id, ...Array.from({ length: 70_000 }, () => randomUUIDv7())];
-      const entries = await history.read('acct_1', now, 60_000, exceptIds);
+      const entries = await history.read(
+        { accountId: 'acct_1', keyIds: ['key_1'], otherKeys: true },
+        now,
+        60_000,
+        exceptIds,
+      );
       const cost = 10n * 150_000n + 5n * 600_000n;
       assert.deepEqual(usageIn(entries, 'day'), { requests: 0, tokens: 15, pico: cost });
       assert.deepEqual(usageIn(entries, 'month'), { requests: 0, tokens: 15, pico: cost });

@@ -11,6 +11,7 @@ import type {
   RateLimitHeaders,
   Reservation,
   UsageHistory,
+  UsageHolders,
 } from '../../../src/accounts/limits/limiter.ts';
 import { MemoryLimiter } from '../../../src/accounts/limits/memory.ts';
 import type { ValkeyTiming } from '../../../src/accounts/limits/valkey-connection.ts';
@@ -127,6 +128,8 @@ export class FakeLedger implements UsageHistory {
   readonly rows: Row[] = [];
   readonly now: () => number;
   reads = 0;
+  /** Whose usage was read last. */
+  lastRead: UsageHolders | null = null;
   /** Called by a read before and after it takes its snapshot. */
   beforeSnapshot: () => unknown = () => {};
   afterSnapshot: () => unknown = () => {};
@@ -144,18 +147,23 @@ export class FakeLedger implements UsageHistory {
   }
 
   async read(
-    accountId: string,
+    holders: UsageHolders,
     atMs: number,
     recentMs: number,
     exceptIds: readonly string[],
   ): Promise<HistoryEntry[]> {
     this.reads++;
+    this.lastRead = holders;
+    const { accountId, keyIds, otherKeys } = holders;
     await Promise.resolve();
     await this.beforeSnapshot();
     if (this.fault) throw this.fault;
     const rows = this.rows.filter((row) => row.accountId === accountId);
     const day = new Date(atMs).toISOString().slice(0, 10);
-    const entries = rows.flatMap((row) => entriesOf(row, day, atMs - recentMs, exceptIds));
+    const entries = rows
+      .flatMap((row) => entriesOf(row, day, atMs - recentMs, exceptIds))
+      .map((entry) => (keyIds.includes(entry.keyId) ? entry : { ...entry, keyId: '' }))
+      .filter(({ keyId }) => otherKeys || keyId !== '');
     // Resolves later, as a database does.
     await new Promise((resolve) => setImmediate(resolve));
     await this.afterSnapshot();

@@ -23,6 +23,23 @@ class Clock {
 
 const perMinute = fc.oneof(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 1, max: 100_000_000_000 }));
 
+describe('usage in the ledger', () => {
+  test('is read only for the account and the keys that have limits', async () => {
+    const { fleet } = new Clock();
+    const limits = { tokensPerDay: 1000 };
+    for (const [ask, keyIds, otherKeys] of [
+      [demand(limits, { accountId: 'a', keyId: 'key_1' }), [], true],
+      [demand({}, { accountId: 'b', keyId: 'key_1', keyLimits: limits }), ['key_1'], false],
+      [demand(limits, { accountId: 'c', keyId: 'key_1', keyLimits: limits }), ['key_1'], true],
+      // The account was read before.
+      [demand(limits, { accountId: 'c', keyId: 'key_2', keyLimits: limits }), ['key_2'], false],
+    ] as const) {
+      await fleet.admit(ask);
+      assert.deepEqual(fleet.ledger.lastRead, { accountId: ask.accountId, keyIds, otherKeys });
+    }
+  });
+});
+
 describe('limits over time', () => {
   test('the only caller of an account is admitted after the stated wait, and not a millisecond earlier', async () => {
     await fc.assert(
