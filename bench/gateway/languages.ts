@@ -2,7 +2,7 @@
 export interface Language {
   readonly path: string;
   /** Returns the fields of a chat with one message of the user, besides `model`, `stream` and the sampling. */
-  readonly fields: (content: string, maxTokens?: number) => object;
+  readonly fields: (content: string, maxTokens: number) => object;
 }
 
 /** The chat that peers and the minimal proxy receive, too. */
@@ -17,4 +17,5 @@ export const LANGUAGES: Readonly<Record<string, Language>> = {
     path: '/v1/responses',
     fields: (content, maxTokens) => ({ input: [{ role: 'user', content }], max_output_tokens: maxTokens }),
   },
+  messages: { path: '/v1/messages', fields: CHAT.fields },
 };
