@@ -9,10 +9,17 @@ export function responseHeaders(requestId: string, limits: readonly string[]): s
   return headers;
 }
 
+/** Anthropic's names of the `x-ratelimit-*` headers, which are few. */
+const names = new Map<string, string>();
+
 /** Returns Anthropic's name of an `x-ratelimit-*` header, such as `anthropic-ratelimit-tokens-limit`. */
 export function limitHeader(name: string): string {
+  const known = names.get(name);
+  if (known !== undefined) return known;
   const [word = '', unit = ''] = name.slice('x-ratelimit-'.length).split('-');
-  return `anthropic-ratelimit-${unit}-${word}`;
+  const renamed = `anthropic-ratelimit-${unit}-${word}`;
+  names.set(name, renamed);
+  return renamed;
 }
 
 /** Returns the time after a duration such as `1h30m0s`, in the form of RFC 3339. */

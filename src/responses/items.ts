@@ -3,44 +3,65 @@ import { tokenLogprobs } from '../openai/logprobs.ts';
 import { CustomInput } from './custom-input.ts';
 import type { ToolIdentity } from './tools.ts';
 
-/** Emits an event of the item. */
-export type Emit = (type: string, fields: object) => void;
+/** Emits an event of a stream. `members` are its fields as JSON, without the braces. */
+export type Emit = (type: string, members: string) => void;
+
+/** Returns fields as JSON, without the braces. */
+export function members(fields: object): string {
+  return JSON.stringify(fields).slice(1, -1);
+}
 
 /** `incomplete`: cut off. */
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
 
 /** An item of a response, which is written in parts. */
 export abstract class Item {
-  protected readonly emit: Emit;
+  /** Null: the response is not a stream. */
+  protected readonly events: ItemEvents | null;
   readonly id: string;
-  readonly index: number;
 
-  constructor(emit: Emit, id: string, index: number) {
-    this.emit = emit;
+  constructor(emit: Emit | null, id: string, index: number) {
+    this.events = emit === null ? null : new ItemEvents(emit, id, index);
     this.id = id;
-    this.index = index;
   }
 
   abstract json(status: ItemStatus): object;
 
   /** Emits the first events. */
   begin(): void {
-    this.emit('response.output_item.added', { item: this.json('in_progress') });
+    this.events?.emit('response.output_item.added', { item: this.json('in_progress') });
   }
 
   /** Emits the last events. Returns the item. */
   end(status: ItemStatus): object {
     this.endContent();
     const item = this.json(status);
-    this.emit('response.output_item.done', { item });
+    this.events?.emit('response.output_item.done', { item });
     return item;
   }
 
   protected abstract endContent(): void;
+}
+
+/** Emits the events of an item. What they have in common is formatted once, because there is one for each token. */
+class ItemEvents {
+  readonly #emit: Emit;
+  readonly #item: string;
+  readonly #part: string;
+
+  constructor(emit: Emit, id: string, index: number) {
+    this.#emit = emit;
+    this.#item = `"output_index":${index},`;
+    this.#part = `${this.#item}"item_id":"${id}","content_index":0,`;
+  }
+
+  emit(type: string, fields: object): void {
+    this.#emit(type, this.#item + members(fields));
+  }
 
   /** Emits an event of the only part of the item. */
-  protected emitPart(type: string, fields: object): void {
-    this.emit(type, { item_id: this.id, content_index: 0, ...fields });
+  emitPart(type: string, fields: object): void {
+    this.#emit(type, this.#part + members(fields));
   }
 }
 
@@ -52,7 +73,7 @@ export class MessageItem extends Item {
   #begun = false;
 
   /** `alternatives`: number of most likely tokens in log probabilities. */
-  constructor(emit: Emit, id: string, index: number, alternatives: number) {
+  constructor(emit: Emit | null, id: string, index: number, alternatives: number) {
     super(emit, id, index);
     this.#alternatives = alternatives;
   }
@@ -60,14 +81,14 @@ export class MessageItem extends Item {
   override begin(): void {
     super.begin();
     this.#begun = true;
-    this.emitPart('response.content_part.added', { part: this.#part() });
+    this.events?.emitPart('response.content_part.added', { part: this.#part() });
   }
 
   add(text: string, tokens: readonly TokenLogprob[]): void {
     const logprobs = tokenLogprobs(tokens, this.#alternatives);
     this.#text += text;
     for (const logprob of logprobs) this.#logprobs.push(logprob);
-    this.emitPart('response.output_text.delta', { delta: text, logprobs });
+    this.events?.emitPart('response.output_text.delta', { delta: text, logprobs });
   }
 
   json(status: ItemStatus): object {
@@ -76,8 +97,8 @@ export class MessageItem extends Item {
   }
 
   protected endContent(): void {
-    this.emitPart('response.output_text.done', { text: this.#text, logprobs: this.#logprobs });
-    this.emitPart('response.content_part.done', { part: this.#part() });
+    this.events?.emitPart('response.output_text.done', { text: this.#text, logprobs: this.#logprobs });
+    this.events?.emitPart('response.content_part.done', { part: this.#part() });
   }
 
   #part(): object {
@@ -91,19 +112,19 @@ export class ReasoningItem extends Item {
   #text = '';
 
   /** `seal` encrypts the text for callers who keep it; null: they did not ask for it. */
-  constructor(emit: Emit, id: string, index: number, seal: ((text: string) => string) | null) {
+  constructor(emit: Emit | null, id: string, index: number, seal: ((text: string) => string) | null) {
     super(emit, id, index);
     this.#seal = seal;
   }
 
   override begin(): void {
     super.begin();
-    this.emitPart('response.content_part.added', { part: this.#part() });
+    this.events?.emitPart('response.content_part.added', { part: this.#part() });
   }
 
   add(text: string): void {
     this.#text += text;
-    this.emitPart('response.reasoning_text.delta', { delta: text });
+    this.events?.emitPart('response.reasoning_text.delta', { delta: text });
   }
 
   json(status: ItemStatus): object {
@@ -114,8 +135,8 @@ export class ReasoningItem extends Item {
   }
 
   protected endContent(): void {
-    this.emitPart('response.reasoning_text.done', { text: this.#text });
-    this.emitPart('response.content_part.done', { part: this.#part() });
+    this.events?.emitPart('response.reasoning_text.done', { text: this.#text });
+    this.events?.emitPart('response.content_part.done', { part: this.#part() });
   }
 
   #part(): object {
@@ -129,7 +150,7 @@ export class CallItem extends Item {
   readonly #tool: ToolIdentity;
   #arguments = '';
 
-  constructor(emit: Emit, id: string, index: number, callId: string, tool: ToolIdentity) {
+  constructor(emit: Emit | null, id: string, index: number, callId: string, tool: ToolIdentity) {
     super(emit, id, index);
     this.#callId = callId;
     this.#tool = tool;
@@ -139,7 +160,7 @@ export class CallItem extends Item {
   add(text: string): void {
     if (text === '') return;
     this.#arguments += text;
-    this.emit('response.function_call_arguments.delta', { item_id: this.id, delta: text });
+    this.events?.emit('response.function_call_arguments.delta', { item_id: this.id, delta: text });
   }
 
   json(status: ItemStatus): object {
@@ -148,7 +169,7 @@ export class CallItem extends Item {
   }
 
   protected endContent(): void {
-    this.emit('response.function_call_arguments.done', {
+    this.events?.emit('response.function_call_arguments.done', {
       item_id: this.id,
       name: this.#tool.name,
       arguments: this.#arguments,
@@ -162,7 +183,7 @@ export class CustomCallItem extends Item {
   readonly #tool: ToolIdentity;
   readonly #input = new CustomInput();
 
-  constructor(emit: Emit, id: string, index: number, callId: string, tool: ToolIdentity) {
+  constructor(emit: Emit | null, id: string, index: number, callId: string, tool: ToolIdentity) {
     super(emit, id, index);
     this.#callId = callId;
     this.#tool = tool;
@@ -180,11 +201,11 @@ export class CustomCallItem extends Item {
 
   protected endContent(): void {
     this.#emitDelta(this.#input.end());
-    this.emit('response.custom_tool_call_input.done', { item_id: this.id, input: this.#input.text });
+    this.events?.emit('response.custom_tool_call_input.done', { item_id: this.id, input: this.#input.text });
   }
 
   #emitDelta(delta: string): void {
-    if (delta !== '') this.emit('response.custom_tool_call_input.delta', { item_id: this.id, delta });
+    if (delta !== '') this.events?.emit('response.custom_tool_call_input.delta', { item_id: this.id, delta });
   }
 }
 

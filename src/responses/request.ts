@@ -74,9 +74,11 @@ export function parseResponsesRequest(
   };
 }
 
+const NEED_STORED = Object.entries(fields.INSTEAD);
+
 /** Refuses fields that need a stored response or prompt. */
 function refuseStored(object: JsonObject): void {
-  for (const [name, instead] of Object.entries(fields.INSTEAD)) {
+  for (const [name, instead] of NEED_STORED) {
     const value = object[name] ?? null;
     if (value === null || (name === 'background' && value === false)) continue;
     throw unsupported(name, `is not supported, because nothing is stored; ${instead}`);
@@ -86,8 +88,11 @@ function refuseStored(object: JsonObject): void {
 const SEALED = 'reasoning.encrypted_content';
 const LOGPROBS = 'message.output_text.logprobs';
 
+const NOTHING_INCLUDED: ReadonlySet<string> = new Set();
+
 function parseInclude(body: RequestBody): ReadonlySet<string> {
-  const value = body.raw(fields.include) ?? [];
+  const value = body.raw(fields.include);
+  if (value === null) return NOTHING_INCLUDED;
   if (!Array.isArray(value)) throw wrongType('include', 'an array of strings', value);
   const included = value.map((name, index) => asString(name, `include[${index}]`));
   included.forEach((name, index) => {

@@ -7,7 +7,15 @@ import {
   type Usage,
 } from '../generation.ts';
 import type { ResponseStream, WholeResponse } from '../protocol.ts';
-import { CallItem, CustomCallItem, MessageItem, ReasoningItem, type Emit, type Item } from './items.ts';
+import {
+  CallItem,
+  CustomCallItem,
+  members,
+  MessageItem,
+  ReasoningItem,
+  type Emit,
+  type Item,
+} from './items.ts';
 import type { ResponsesRequest } from './request.ts';
 
 /** Builds a response that is not a stream. */
@@ -15,7 +23,7 @@ export class ResponseBuilder implements WholeResponse {
   readonly #writer: ResponseWriter;
 
   constructor(request: ResponsesRequest, requestId: string) {
-    this.#writer = new ResponseWriter(request, requestId, () => {});
+    this.#writer = new ResponseWriter(request, requestId, null);
   }
 
   add(event: GenerationEvent): void {
@@ -37,7 +45,7 @@ export class ResponseEvents implements ResponseStream {
 
   constructor(request: ResponsesRequest, requestId: string) {
     this.#writer = new ResponseWriter(request, requestId, (type, fields) => {
-      this.#frames += frame(type, { sequence_number: this.#sequence++, ...fields });
+      this.#frames += `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.#sequence++},${fields}}\n\n`;
     });
   }
 
@@ -80,7 +88,7 @@ class ResponseWriter {
   /** The complete response, after the event `end`. */
   ended: object | null = null;
   readonly #request: ResponsesRequest;
-  readonly #emit: Emit;
+  readonly #emit: Emit | null;
   readonly #hex: string;
   readonly #createdAt = Math.floor(Date.now() / 1000);
   readonly #items: object[] = [];
@@ -88,7 +96,8 @@ class ResponseWriter {
   #begun = false;
   #reason: FinishReason = 'stop';
 
-  constructor(request: ResponsesRequest, requestId: string, emit: Emit) {
+  /** `emit` is null if the response is not a stream. */
+  constructor(request: ResponsesRequest, requestId: string, emit: Emit | null) {
     this.#request = request;
     this.#emit = emit;
     this.#hex = requestId.replaceAll('-', '');
@@ -102,9 +111,10 @@ class ResponseWriter {
   begin(): void {
     if (this.#begun) return;
     this.#begun = true;
-    const response = this.#response('in_progress', null);
-    this.#emit('response.created', { response });
-    this.#emit('response.in_progress', { response });
+    if (this.#emit === null) return;
+    const fields = members({ response: this.#response('in_progress', null) });
+    this.#emit('response.created', fields);
+    this.#emit('response.in_progress', fields);
   }
 
   add(event: GenerationEvent): void {
@@ -139,7 +149,7 @@ class ResponseWriter {
     const open = this.#open === null ? [] : [this.#open.json('incomplete')];
     const failed = { error: { code: failureCode(error), message: error.message } };
     const response = { ...this.#response('failed', usage, open), ...failed };
-    this.#emit('response.failed', { response });
+    this.#emit?.('response.failed', members({ response }));
   }
 
   #addText(text: string, logprobs: readonly TokenLogprob[] | null): void {
@@ -177,13 +187,9 @@ class ResponseWriter {
   }
 
   /** Ends the open item and begins the next one. */
-  #start<I extends Item>(create: (emit: Emit, index: number) => I): I {
+  #start<I extends Item>(create: (emit: Emit | null, index: number) => I): I {
     this.#close('completed');
-    const index = this.#items.length;
-    const emit: Emit = (type, fields) => {
-      this.#emit(type, { output_index: index, ...fields });
-    };
-    const item = create(emit, index);
+    const item = create(this.#emit, this.#items.length);
     this.#open = item;
     item.begin();
     return item;
@@ -203,7 +209,7 @@ class ResponseWriter {
     const status = cutOff ? 'incomplete' : 'completed';
     const response = this.#response(status, usage);
     this.ended = response;
-    this.#emit(`response.${status}`, { response });
+    this.#emit?.(`response.${status}`, members({ response }));
   }
 
   #id(prefix: string, index: number): string {
