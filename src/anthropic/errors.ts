@@ -35,8 +35,11 @@ export function errorFrame(error: ServiceError, requestId?: string): string {
 function errorJson(error: ServiceError): object {
   const type = TYPES.get(statusOf(error.status)) ?? INVALID;
   const message = error.code === 'context_length_exceeded' ? tooLong(error) : error.message;
-  return { type: 'error', error: { type, message } };
+  return { type: 'error', error: { type, message, ...(error.param === 'thread' && NO_THREADS) } };
 }
+
+/** After an error with these details, Anthropic's libraries send the whole conversation with each request. */
+const NO_THREADS = { details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } };
 
 /** Claude Code reads both numbers from Anthropic's message, and then shortens the conversation. */
 function tooLong(error: ServiceError): string {

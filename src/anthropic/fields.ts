@@ -149,6 +149,7 @@ const NOTED: readonly Field[] = [
 ];
 
 const REFUSALS: readonly Field[] = [
+  refused('thread', { description: 'A conversation that the service would keep. Send all messages.' }),
   refused('output_format', {
     instead: 'output_config.format',
     description: 'Older name of `output_config.format`.',

@@ -9,7 +9,14 @@ import { checkJsonSchema } from '../openai/json-schema.ts';
 import { RequestBody } from '../openai/request-body.ts';
 import { clampTokens, parseSampling, parseStop } from '../openai/request.ts';
 import { parseTemplateVariables } from '../openai/tools.ts';
-import { asObject, missing, noteUnknown, wrongValue, type JsonObject } from '../openai/values.ts';
+import {
+  asObject,
+  missing,
+  noteUnknown,
+  unsupported,
+  wrongValue,
+  type JsonObject,
+} from '../openai/values.ts';
 import type { ParseOptions } from '../protocol.ts';
 import * as fields from './fields.ts';
 import { parseMessages } from './messages.ts';
@@ -34,6 +41,8 @@ export function parseMessagesRequest(
   { notes, sealer }: Pick<ParseOptions, 'notes' | 'sealer'>,
   isCount = false,
 ): MessagesRequest {
+  if ((object['thread'] ?? null) !== null)
+    throw unsupported('thread', 'is not supported, because nothing is stored; send all messages');
   const table = fields.MESSAGES_FIELDS;
   const body = new RequestBody(object, table, notes);
   const nested = (field: typeof fields.thinking): RequestBody =>

@@ -366,6 +366,12 @@ test('fields that cannot be honored are ignored with a note', () => {
   ]);
 });
 
+test('a conversation that the service would have to keep is refused, so that nothing of it is lost', () => {
+  for (const thread of [{ type: 'create' }, { type: 'continue', previous_message_id: 'msg_1' }]) {
+    assertRefused({ thread, messages: [] }, 'unsupported_parameter', 'thread', /send all messages/);
+  }
+});
+
 test('a max_tokens for which the model has no room is noted', () => {
   const noted = (maxTokens: number, card: Partial<ModelCard>) => {
     const notes = new Notes();
