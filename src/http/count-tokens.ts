@@ -1,6 +1,7 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { COUNT_PATH, formatCount, parseCountRequest } from '../anthropic/count.ts';
+import { ServiceError } from '../errors.ts';
 import { countRequest } from '../inference/request-accounting.ts';
 import { Notes } from '../notes.ts';
 import { jsonBody } from '../openai/json-thread.ts';
@@ -17,20 +18,35 @@ const EMPTY = new Uint8Array(0);
  */
 export function registerTokenCount(app: FastifyInstance, context: HttpContext): void {
   app.post(COUNT_PATH, { onRequest: requireKey(context) }, async (request, reply) => {
-    // `registerBodies` reads them into new buffers.
-    const bytes = request.body instanceof Uint8Array ? (request.body as Uint8Array<ArrayBuffer>) : EMPTY;
-    const body = (await jsonBody(bytes))();
-    const caller = currentCaller(context, request);
-    const notes = new Notes(isStrict(request.raw));
-    const generation = parseCountRequest(body, { notes, sealer: context.sealing.of(caller.accountId) });
-    const model = modelOf(context, generation, caller);
-    const limitHeaders = await countRequest(context.inference.accounting, request.id, caller, model.id);
-    const stop = new AbortController();
-    reply.raw.once('close', () => stop.abort());
-    const { tokens, exact } = await model.countPromptTokens(generation, stop.signal);
-    if (!exact) notes.add('input_tokens', 'estimated, and not below the count');
-    sendJson({ ...takeOver(request, reply), record: { limitHeaders, notes } }, 200, formatCount(tokens));
+    const memory = request.bodyMemory?.retain();
+    try {
+      await respondWithCount(context, request, reply);
+    } finally {
+      memory?.release();
+    }
   });
+}
+
+async function respondWithCount(
+  context: HttpContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  // `registerBodies` reads them into new buffers.
+  const bytes = request.body instanceof Uint8Array ? (request.body as Uint8Array<ArrayBuffer>) : EMPTY;
+  const body = (await jsonBody(bytes))();
+  const caller = currentCaller(context, request);
+  const notes = new Notes(isStrict(request.raw));
+  const generation = parseCountRequest(body, { notes, sealer: context.sealing.of(caller.accountId) });
+  const model = modelOf(context, generation, caller);
+  const limitHeaders = await countRequest(context.inference.accounting, request.id, caller, model.id);
+  const stop = new AbortController();
+  reply.raw.once('close', () => {
+    stop.abort(new ServiceError('request_timeout', 'The client has disconnected.'));
+  });
+  const { tokens, exact } = await model.countPromptTokens(generation, stop.signal);
+  if (!exact) notes.add('input_tokens', 'estimated, and not below the count');
+  sendJson({ ...takeOver(request, reply), record: { limitHeaders, notes } }, 200, formatCount(tokens));
 }
 
 /** Returns the key as it is now, because it may have been revoked while the body arrived. */

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { EventEmitter, once } from 'node:events';
 import { after, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { ManualClock, MODEL, openService, scriptedYaml, startService } from '../harness.ts';
+import { HttpReplica } from '../engine/replicas.ts';
+import { ManualClock, MODEL, openService, scriptedYaml, startService, until } from '../harness.ts';
 import { Management } from '../management.ts';
 import { exchange, requestText, Wire, type WireResponse } from './wire.ts';
 
@@ -129,6 +131,29 @@ test('without an engine that is ready, the count is an estimate that is not too 
   assert.equal(counted.status, 200, counted.body);
   assert.ok(Number(countOf(counted)) > 'Count these words.'.length);
   assert.equal(counted.header('x-sluice-notes'), 'input_tokens estimated, and not below the count');
+});
+
+test('a client that disconnects during a count ends it, which is no failure of the service', async () => {
+  const counts = new EventEmitter();
+  await using replica = await HttpReplica.listen((response, { method }) => {
+    if (method === 'GET') response.end('{}');
+    else {
+      response.once('close', () => counts.emit('closed'));
+      counts.emit('begun');
+    }
+  });
+  const models = [{ id: MODEL, contextTokens: 4096, replicas: [{ url: replica.url, dialect: 'vllm' }] }];
+  await using slow = await startService(JSON.stringify({ models }));
+  const closed = once(counts, 'closed');
+  {
+    using wire = await Wire.open(slow.url);
+    const begun = once(counts, 'begun');
+    wire.send(requestText(COUNT, { 'x-api-key': slow.key }, { model: MODEL, messages: [user('a')] }));
+    await begun;
+  }
+  await closed;
+  await until(() => slow.log().includes('"code":"request_timeout"'));
+  assert.ok(!slow.log().includes('unexpected error'), slow.log());
 });
 
 test('faults have the form of the API', async () => {
