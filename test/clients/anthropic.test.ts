@@ -221,7 +221,8 @@ describe("Anthropic's client for Node", () => {
       assert.equal(error.type, 'overloaded_error');
       assert.equal(types[1], 'content_block_start');
       assert.ok(!types.includes('content_block_stop'), types.join());
-      await until(async () => (await fetch(`${service.url}/readyz`)).ok);
+      const answers = () => ask('Hi', { model: KILLABLE }).catch(() => null);
+      await until(async () => (await answers()) !== null);
     }
   });
 
