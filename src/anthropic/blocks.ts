@@ -58,11 +58,11 @@ export abstract class Block {
 
 export class TextBlock extends Block {
   json(): object {
-    return { type: 'text', text: this.text };
+    return { type: 'text', text: this.text, citations: null };
   }
 
   protected get start(): object {
-    return { type: 'text', text: '' };
+    return { type: 'text', text: '', citations: null };
   }
 
   protected get delta() {
@@ -118,17 +118,20 @@ export class CallBlock extends Block {
   }
 
   json(): object {
-    return { type: 'tool_use', id: this.#id, name: this.#name, input: inputOf(this.text) };
+    return { ...this.start, input: inputOf(this.text) };
   }
 
   protected get start(): object {
-    return { type: 'tool_use', id: this.#id, name: this.#name, input: {} };
+    return { type: 'tool_use', id: this.#id, caller: DIRECT, name: this.#name, input: {} };
   }
 
   protected get delta() {
     return { type: 'input_json_delta', field: 'partial_json' };
   }
 }
+
+/** Calls are made by the model itself, and not by code that it runs. */
+const DIRECT = { type: 'direct' };
 
 /** Returns the arguments of a call. Those that are not the JSON of an object become a member of one, as in requests. */
 function inputOf(text: string): object {

@@ -16,8 +16,8 @@ test('a message has its blocks in order, and usage without cached tokens in inpu
   const [thinking, ...rest] = message.content;
   assert.deepEqual([thinking?.type, thinking?.['thinking']], ['thinking', 'Hm.']);
   assert.deepEqual(rest, [
-    { type: 'text', text: 'Hi' },
-    { type: 'tool_use', id: 'c', name: 'f', input: { a: 1 } },
+    { type: 'text', text: 'Hi', citations: null },
+    { type: 'tool_use', id: 'c', caller: { type: 'direct' }, name: 'f', input: { a: 1 } },
   ]);
   assert.equal(message.stop_reason, 'tool_use');
   const { input_tokens, cache_read_input_tokens, output_tokens, output_tokens_details } = message.usage;
