@@ -14,7 +14,7 @@ import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';
 import { z } from 'zod';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { run, startService, until, untilIdle } from '../harness.ts';
+import { requestLog, run, startService, until, untilIdle } from '../harness.ts';
 import {
   CALLS,
   catchError,
@@ -31,6 +31,7 @@ import {
   userMessage,
   WITH_MODEL,
 } from './fixture.ts';
+import { Management } from '../management.ts';
 import { python, WITH_PYTHON } from './python.ts';
 
 const service = await startForClients();
@@ -224,6 +225,32 @@ describe("Anthropic's client for Node", () => {
       const answers = () => ask('Hi', { model: KILLABLE }).catch(() => null);
       await until(async () => (await answers()) !== null);
     }
+  });
+
+  test('thinking that is continued after its engine died is one block, which can be sent back', async () => {
+    // An account with crashes is refused for a while.
+    const own = clientOf(service.url, (await (await Management.of(service)).caller()).key);
+    const directive = { reasoning: 'a b c d e f', text: 'g', dieAfter: 3, once: true };
+    const params = { ...paramsOf(directive), model: KILLABLE };
+    const { content } = await own.messages.stream(params).finalMessage();
+    assert.deepEqual(
+      content.map((block) => (block.type === 'thinking' ? block.thinking : block.type)),
+      ['a b c d e f', 'text'],
+    );
+    const answer = { role: 'assistant' as const, content };
+    const messages = [...params.messages, answer, ...userMessage({ text: 'Done.' })];
+    const { data, response } = await own.messages.create({ ...params, messages }).withResponse();
+    assert.equal(textOf(data), 'Done.');
+    assert.equal(response.headers.get('x-sluice-notes'), null);
+  });
+
+  test('the log has the status 503 of a request that gets 529', async () => {
+    const error = await catchError(ask({ error: 'engine_unavailable' }));
+    assert.ok(error instanceof APIError);
+    assert.equal(error.status, 529);
+    const own = () => requestLog(service).find(({ requestId }) => requestId === error.requestID);
+    await until(() => own() !== undefined);
+    assert.equal(own()?.['status'], 503);
   });
 
   test('a key that is revoked while it receives a stream ends it with an error', async () => {
