@@ -461,6 +461,31 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     }
   }
 
+  #observe(event: ReplicaEvent): void {
+    switch (event.type) {
+      case 'finish':
+        this.#finishedChoices++;
+        // Servers also report sequences of their own settings here.
+        if (!this.#request.stop.some((sequence) => sequence === event.stopSequence))
+          event.stopSequence = null;
+        return;
+      case 'reasoning':
+        // Some providers do not count reasoning against `max_tokens`.
+        if (!this.#hasReasoning) this.#mostTokens = mostTokens(this.#request, this.#settings, null);
+        this.#hasReasoning = true;
+        this.#characters += event.text.length;
+        return;
+      case 'token':
+      case 'tool-arguments':
+        this.#characters += event.text.length;
+        return;
+      case 'sent':
+      case 'started':
+      case 'tool-call':
+      case 'end':
+    }
+  }
+
   #deliver(events: ReplicaEvent[]): void {
     if (this.#state === 'ended' || events.length === 0) return;
     let from = 0;
@@ -468,19 +493,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       if (this.#startedDelivered) from = 1;
       this.#startedDelivered = true;
     }
-    for (const event of events) {
-      if (event.type === 'finish') {
-        this.#finishedChoices++;
-        // Servers also report sequences of their own settings here.
-        if (!this.#request.stop.some((sequence) => sequence === event.stopSequence))
-          event.stopSequence = null;
-      } else if (event.type === 'reasoning' && !this.#hasReasoning) {
-        this.#hasReasoning = true;
-        // Some providers do not count reasoning against `max_tokens`.
-        this.#mostTokens = mostTokens(this.#request, this.#settings, null);
-      }
-      if ('text' in event) this.#characters += event.text.length;
-    }
+    // The iterator of an array would allocate memory for each event.
+    for (let index = 0; index < events.length; index++) this.#observe(events[index] as ReplicaEvent);
     if (events.at(-1)?.type === 'end') {
       this.#complete = true;
       this.#signal.removeEventListener('abort', this);
