@@ -58,6 +58,7 @@ export async function createKey(
     last_used_ip: null,
     allowed_models: null,
     limits: null,
+    strict: 0,
     ...columns,
   };
   if (purpose === 'playground' && row.expires_at === null) throw cannotPostpone();
@@ -375,33 +376,40 @@ export interface KeyChange {
   allowedModels?: readonly string[] | null | undefined;
   /** The key's own limits, in addition to the plan's; null or empty: none. */
   limits?: PlanLimits | null | undefined;
+  /** Whether a request is refused if something in it would have no effect. */
+  strict?: boolean | undefined;
 }
 
 /** The columns that a `KeyChange` sets. */
-type KeyColumns = Pick<Selectable<Schema['keys']>, 'name' | 'expires_at' | 'allowed_models' | 'limits'>;
+type KeyColumns = Pick<
+  Selectable<Schema['keys']>,
+  'name' | 'expires_at' | 'allowed_models' | 'limits' | 'strict'
+>;
 
 /**
  * Converts a change to columns. Throws a `ServiceError` `invalid_value` (param `name` or `allowed_models`). Callers
  * have validated limits and model IDs with a schema.
  */
-function columnsOf({ name, expiresAt, allowedModels, limits }: KeyChange): Partial<KeyColumns> {
+function columnsOf({ name, expiresAt, allowedModels, limits, strict }: KeyChange): Partial<KeyColumns> {
   return {
     ...(name !== undefined && { name: checkedName(name, 'key') }),
     ...(expiresAt !== undefined && { expires_at: boundedExpiry(expiresAt) }),
     ...(allowedModels !== undefined && { allowed_models: modelsText(allowedModels) }),
     ...(limits !== undefined && { limits: limitsText(limits) }),
+    ...(strict !== undefined && { strict: Number(strict) }),
   };
 }
 
 /** Converts columns for the audit log: times to ISO 8601, lists and limits to JSON values. */
 function readable(columns: Partial<KeyColumns>): Record<string, unknown> {
   const parsed = (text: string | null): unknown => (text === null ? null : JSON.parse(text));
-  const { name, expires_at: expiry, allowed_models: models, limits } = columns;
+  const { name, expires_at: expiry, allowed_models: models, limits, strict } = columns;
   return {
     ...(name !== undefined && { name }),
     ...(expiry !== undefined && { expires_at: expiry === null ? null : new Date(expiry).toISOString() }),
     ...(models !== undefined && { allowed_models: parsed(models) }),
     ...(limits !== undefined && { limits: parsed(limits) }),
+    ...(strict !== undefined && { strict: strict === 1 }),
   };
 }
 
@@ -450,6 +458,7 @@ const KEY_COLUMNS = [
   'last_used_ip',
   'allowed_models',
   'limits',
+  'strict',
 ] as const;
 
 /** A key, without its hash. */

@@ -34,6 +34,8 @@ export interface AuthenticatedKey {
   readonly limits: PlanLimits | null;
   /** IDs of the models that it may use; null: all. */
   readonly models: ReadonlySet<string> | null;
+  /** Whether a request is refused if something in it would have no effect. */
+  readonly strict: boolean;
   /** Unix milliseconds; Infinity: never. */
   readonly expiresAt: number;
 }
@@ -416,6 +418,7 @@ export class KeyStore implements AsyncDisposable {
           plan,
           limits: readLimits(row.limits),
           models: readModels(row.allowed_models),
+          strict: row.strict === 1,
           expiresAt: row.expires_at ?? Infinity,
         },
       };
@@ -437,6 +440,7 @@ function rowsOf({ kysely }: Database) {
     .select([
       'keys.limits',
       'keys.allowed_models',
+      'keys.strict',
       'keys.revoked_at',
       'keys.created_at',
       'keys.access_revision',
@@ -454,6 +458,7 @@ type Row = Pick<
   | 'expires_at'
   | 'limits'
   | 'allowed_models'
+  | 'strict'
   | 'revoked_at'
   | 'created_at'
   | 'access_revision'

@@ -94,7 +94,9 @@ function addRestrictions(command: Command, models: string): Command {
   return command
     .option('--models <ids>', `comma-separated IDs of the models it may use; ${models}`, parseModels)
     .option('--limit <name=value>', 'limit of this key; can be repeated', parseLimit)
-    .option('--budget <usd>', 'monthly budget in USD, same as --limit usdPerMonth=<usd>', parseBudget);
+    .option('--budget <usd>', 'monthly budget in USD, same as --limit usdPerMonth=<usd>', parseBudget)
+    .option('--strict', 'refuse requests of which a part would have no effect')
+    .option('--no-strict', 'ignore such parts, and list them in a header');
 }
 
 const LIMITS_HELP = `
@@ -108,6 +110,8 @@ interface RestrictionFlags {
   models?: string[];
   limit?: LimitEdit[];
   budget?: LimitEdit;
+  /** Absent: unchanged. */
+  strict?: boolean;
 }
 
 interface CreateFlags extends RestrictionFlags {
@@ -127,6 +131,7 @@ async function create(flags: CreateFlags): Promise<void> {
     expiresAt: flags.expiresIn === undefined ? null : Date.now() + flags.expiresIn,
     allowedModels: toAllowedModels(flags.models) ?? null,
     limits: editLimits(null, editsOf(flags)),
+    strict: flags.strict,
   };
   const { key, record } = await createKey(database, settings, commandLineActor());
   if (flags.json) {
@@ -173,7 +178,7 @@ interface UpdateFlags extends RestrictionFlags {
 
 async function update(keyOrId: string, flags: UpdateFlags): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const { name, models, expiresIn } = flags;
+  const { name, models, expiresIn, strict } = flags;
   const expiresAt = expiresIn === Infinity ? null : expiresIn && Date.now() + expiresIn;
   const edits = editsOf(flags);
   const changes = ({ limits }: KeyRow): KeyChange => ({
@@ -181,6 +186,7 @@ async function update(keyOrId: string, flags: UpdateFlags): Promise<void> {
     expiresAt,
     allowedModels: toAllowedModels(models),
     limits: edits.length === 0 ? undefined : editLimits(readLimits(limits), edits),
+    strict,
   });
   const key = await changeKey(database, keyOrId, changes, commandLineActor());
   if (key === null) return failUnknownKey();
@@ -220,6 +226,7 @@ function asJson(key: KeyRow, now: number): Record<string, unknown> {
     status: keyStatus(key, now),
     allowed_models: models && [...models],
     limits: readLimits(key.limits),
+    strict: key.strict === 1,
     created_at: iso(key.created_at),
     expires_at: iso(key.expires_at),
     revoked_at: iso(key.revoked_at),

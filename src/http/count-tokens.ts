@@ -36,7 +36,7 @@ async function respondWithCount(
   const bytes = request.body instanceof Uint8Array ? (request.body as Uint8Array<ArrayBuffer>) : EMPTY;
   const body = (await jsonBody(bytes))();
   const caller = currentCaller(context, request);
-  const notes = new Notes(isStrict(request.raw));
+  const notes = new Notes(isStrict(request.raw, caller));
   const generation = parseCountRequest(body, { notes, sealer: context.sealing.of(caller.accountId) });
   const model = modelOf(context, generation, caller);
   const limitHeaders = await countRequest(context.inference.accounting, request.id, caller, model.id);

@@ -63,7 +63,7 @@ export async function runGeneration(
   output: GenerationOutput,
 ): Promise<GenerationResult> {
   const { protocol, request, response, requestId } = exchange;
-  const record = new GenerationRecord(new Notes(isStrict(request)));
+  const record = new GenerationRecord(new Notes(isStrict(request, caller)));
   exchange.record = record;
   const { path } = protocol;
   const summary: RequestSummary = { path, status: 200, code: null, stream: false, model: null };
@@ -206,8 +206,8 @@ export function modelOf(
 }
 
 /** Whether a request is refused if something in it would have no effect. */
-export function isStrict({ headers }: IncomingMessage): boolean {
-  return headers['x-sluice-strict'] === 'true';
+export function isStrict({ headers }: IncomingMessage, caller: AuthenticatedKey): boolean {
+  return caller.strict || headers['x-sluice-strict'] === 'true';
 }
 
 /** Returns the reason to abort the generation of a request whose connection has closed. */

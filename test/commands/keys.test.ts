@@ -65,6 +65,7 @@ test('a new key is the only text on standard output, and lists do not contain it
     status: 'live',
     allowed_models: null,
     limits: null,
+    strict: false,
     revoked_at: null,
     last_used_at: null,
   });
@@ -169,6 +170,18 @@ test('a key is created for an account with models and limits, and updated', asyn
     limits: { requestsPerMinute: 60 },
     expires: false,
   });
+  const isStrict = async () => {
+    const { stdout } = await run(['keys', 'list', '--account', account, '--json'], env);
+    return (JSON.parse(stdout) as { strict: boolean }[]).map(({ strict }) => strict);
+  };
+  assert.deepEqual(await isStrict(), [false]);
+  for (const [flag, strict] of [
+    ['--strict', true],
+    ['--no-strict', false],
+  ] as const) {
+    await run(['keys', 'update', id, flag], env);
+    assert.deepEqual(await isStrict(), [strict]);
+  }
   assert.equal((await run(['keys', 'update', id, '--limit', 'requestsPerMinute=none'], env)).code, 0);
   assert.equal((await listed(env, account, id)).limits, null);
 });

@@ -21,6 +21,7 @@ const KEY: Parameters<typeof draftOf>[0] = {
   last_four: 'zzzz',
   status: 'live',
   allowed_models: ['acme/small'],
+  strict: true,
   limits: {
     requests_per_minute: 60,
     usd_per_month: '25.50',
@@ -42,7 +43,7 @@ describe('key settings from the form', () => {
   test('a name alone creates a key without limits', () => {
     assert.deepEqual(settingsOf(NAMED, NOW), {
       errors: null,
-      settings: { name: 'mobile', expires_at: null, allowed_models: null, limits: null },
+      settings: { name: 'mobile', expires_at: null, allowed_models: null, limits: null, strict: false },
     });
   });
 
@@ -51,6 +52,7 @@ describe('key settings from the form', () => {
       name: 'production',
       allowed_models: ['acme/small'],
       limits: KEY.limits,
+      strict: true,
     });
   });
 

@@ -92,6 +92,7 @@ for (const databases of testDatabases()) {
         { name: 'L' },
         { limits: '{}' },
         { allowed_models: '[]' },
+        { strict: 1 },
       ]) {
         await rises(JSON.stringify(change), () => kysely.updateTable('keys').set(change).execute());
       }

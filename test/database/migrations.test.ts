@@ -75,6 +75,7 @@ for (const databases of testDatabases()) {
           last_used_ip: null,
           created_by: null,
           access_revision: 0,
+          strict: 0,
         },
         {
           id: 'key_2',
@@ -94,6 +95,7 @@ for (const databases of testDatabases()) {
           last_used_ip: null,
           created_by: null,
           access_revision: 0,
+          strict: 0,
         },
       ]);
       const accounts = await database.kysely.selectFrom('accounts').selectAll().orderBy('id').execute();
@@ -545,8 +547,10 @@ const BEFORE_IDENTITY = `
   delete from settings where name = 'auth_secret';
   delete from migrations where name = '0004_identity'`;
 
-/** Reverts 0014_access_revisions and 0015_audit_indexes on PostgreSQL. */
+/** Reverts 0014_access_revisions, 0015_audit_indexes and 0021_strict_keys on PostgreSQL. */
 const BEFORE_ACCESS_REVISIONS = `
+  drop trigger keys_access_strict on keys;
+  alter table keys drop column strict;
   ${['accounts', 'keys']
     .map(
       (table) => `
@@ -561,7 +565,7 @@ const BEFORE_ACCESS_REVISIONS = `
   drop index keys_usable;
   delete from settings where name = 'access_reload';
   ${['actor', 'action', 'subject'].map((column) => `drop index audit_${column};`).join('')}
-  delete from migrations where name in ('0014_access_revisions', '0015_audit_indexes');`;
+  delete from migrations where name in ('0014_access_revisions', '0015_audit_indexes', '0021_strict_keys');`;
 
 const OBJECTS = {
   sqlite: "select type || ' ' || name as name from sqlite_master order by 1",

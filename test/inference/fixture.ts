@@ -34,6 +34,7 @@ export const CALLER: AuthenticatedKey = {
   plan: null,
   limits: null,
   models: null,
+  strict: false,
   expiresAt: Infinity,
 };
 

@@ -34,6 +34,7 @@ export function keyJson(row: KeyRow): z.input<typeof key> {
     status: keyStatus(row, Date.now()),
     allowed_models: models && [...models],
     limits: limits && limitsJson(limits),
+    strict: row.strict === 1,
     created_at: iso(row.created_at),
     expires_at: iso(row.expires_at),
     revoked_at: iso(row.revoked_at),

@@ -86,11 +86,12 @@ export const keyEndpoints = endpoints(keyOperations, {
   },
 });
 
-function settingsOf({ expires_at: expiry, allowed_models: allowedModels, limits }: KeySettings) {
+function settingsOf({ expires_at: expiry, allowed_models: allowedModels, limits, strict }: KeySettings) {
   return {
     expiresAt: typeof expiry === 'string' ? Date.parse(expiry) : expiry,
     allowedModels,
     limits: limits && limitsFromJson(limits),
+    strict,
   };
 }
 

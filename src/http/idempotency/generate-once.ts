@@ -87,7 +87,7 @@ async function join(
 ): Promise<void> {
   const { generations, inference, log } = context;
   const { path } = exchange.protocol;
-  const notes = new Notes(isStrict(exchange.request));
+  const notes = new Notes(isStrict(exchange.request, caller));
   let request: GenerationRequest;
   try {
     if (generation.fingerprint !== exchange.fingerprint) throw keyReused();

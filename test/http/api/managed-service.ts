@@ -28,6 +28,7 @@ export interface ResponseBody
   cost: object[];
   price: object;
   billed: boolean;
+  strict: boolean;
   interrupted: boolean;
   mailed: boolean;
   ttft_ms: { p50: number; p95: number };
@@ -85,7 +86,12 @@ export interface ManagedService extends AsyncDisposable {
   /** Like `call`, and asserts success. */
   ok(method: string, path: string, options?: CallOptions): Promise<ResponseBody>;
   /** Requests a short completion. */
-  generate(key: string, headers?: Record<string, string>, content?: string): Promise<Response>;
+  generate(
+    key: string,
+    headers?: Record<string, string>,
+    content?: string,
+    fields?: object,
+  ): Promise<Response>;
   /** Starts a long stream, and resolves at its first bytes. */
   stream(key: string): Promise<{ requestId: string; disconnect(): Promise<void> }>;
   /** Endpoints that were called successfully, such as `GET /api/accounts/{id}`. */
@@ -153,11 +159,16 @@ export async function startManagedService(kind: TestDatabases): Promise<ManagedS
       assert.ok(status === 200 || status === 201, `${method} ${path}: ${status} ${JSON.stringify(body)}`);
       return body;
     },
-    generate: (key, headers = {}, content = 'hello') =>
+    generate: (key, headers = {}, content = 'hello', fields = {}) =>
       fetch(`${test.url}/v1/chat/completions`, {
         method: 'POST',
         headers: { authorization: `Bearer ${key}`, ...headers },
-        body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content }], max_tokens: 5 }),
+        body: JSON.stringify({
+          model: MODEL,
+          messages: [{ role: 'user', content }],
+          max_tokens: 5,
+          ...fields,
+        }),
       }),
     async stream(key) {
       const abort = new AbortController();

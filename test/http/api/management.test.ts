@@ -299,6 +299,22 @@ for (const kind of testDatabases()) {
       assert.equal(statusOf('key', 'tokens_per_month').last_minute, null);
     });
 
+    test('a strict key refuses what other keys ignore with a note', async () => {
+      const { id: accountId } = await account();
+      const { key: text, ...created } = await key({ account_id: accountId, strict: true });
+      assert.equal(created.strict, true);
+      const noted = () => managed.generate(text, {}, 'hello', { prediction: {} });
+      const refused = await noted();
+      const { error } = (await refused.json()) as ResponseBody;
+      assert.deepEqual(
+        [refused.status, error.code, error.param],
+        [400, 'unsupported_parameter', 'prediction'],
+      );
+      const changed = await ok('PATCH', `/api/keys/${created.id}`, { body: { strict: false } });
+      assert.equal(changed.strict, false);
+      assert.equal((await noted()).headers.get('x-sluice-notes'), 'prediction ignored');
+    });
+
     test('a running request is listed, and its receipt has no cost yet', async () => {
       const { id: accountId } = await account();
       const { key: text } = await key({ account_id: accountId });

@@ -90,6 +90,7 @@ function Facts({ of: key, onEdit }: { of: Key; onEdit: () => void }) {
             <Time at={key.expires_at} />
           </Fact>
         )}
+        {key.strict && <Fact label="Strict">Refuses requests of which a part would have no effect</Fact>}
         <Fact label="Models">
           {key.allowed_models === null ? (
             'All'

@@ -18,6 +18,8 @@ export interface KeyDraft {
   date: string;
   /** Ids of the allowed models; null: all. */
   models: readonly string[] | null;
+  /** Whether requests of which a part would have no effect are refused. */
+  strict: boolean;
   /** Empty: none. */
   limits: Readonly<Record<LimitName, string>>;
 }
@@ -32,6 +34,7 @@ export const NEW_KEY: KeyDraft = {
   expiry: 'never',
   date: '',
   models: null,
+  strict: false,
   limits: NO_LIMITS,
 };
 
@@ -45,11 +48,15 @@ export function draftOf(key: Key): KeyDraft {
     expiry: 'same',
     date: '',
     models: key.allowed_models,
+    strict: key.strict,
     limits,
   };
 }
 
-type Settings = Pick<Arguments<'changeKey'>['body'], 'expires_at' | 'allowed_models' | 'limits'> & {
+type Settings = Pick<
+  Arguments<'changeKey'>['body'],
+  'expires_at' | 'allowed_models' | 'limits' | 'strict'
+> & {
   name: string;
 };
 type Read = { settings: Settings; errors: null } | { settings: null; errors: FieldErrors };
@@ -88,6 +95,7 @@ export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = 
       ...(expiresAt === 'same' ? {} : { expires_at: expiresAt }),
       allowed_models: draft.models === null ? null : [...draft.models],
       limits: Object.keys(limits).length > 0 ? limits : null,
+      strict: draft.strict,
     },
   };
 }

@@ -44,7 +44,7 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
   const { user } = useSession();
   const [draft, setDraft] = useState(initial);
   const [errors, setErrors] = useState<FieldErrors>({});
-  const [more, setMore] = useState(initial.models !== null || hasLimits(initial));
+  const [more, setMore] = useState(initial.models !== null || initial.strict || hasLimits(initial));
   const change = (changed: Partial<KeyDraft>) => setDraft((current) => ({ ...current, ...changed }));
   const errorAt = useFieldErrors(error, errors);
   return (
@@ -106,6 +106,13 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
           {before?.limits?.models !== undefined &&
             " The key's per-model limits are not shown here and stay as they are."}
         </p>
+        <Checkbox checked={draft.strict} onChange={(strict) => change({ strict })}>
+          Strict
+          <span className="block text-xs leading-5 text-ink-3">
+            Refuses requests of which a part would have no effect. Otherwise, such parts are ignored and
+            listed in the receipt.
+          </span>
+        </Checkbox>
         {user.operator && before === null && (
           <Checkbox checked={draft.admin} onChange={(admin) => change({ admin })}>
             Admin key

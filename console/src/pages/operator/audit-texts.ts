@@ -86,6 +86,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   expires_at: 'Expires',
   allowed_models: 'Models',
   limits: 'Limits',
+  strict: 'Strict',
   with: 'Method',
   at: 'Method',
   by_link: 'Via link',

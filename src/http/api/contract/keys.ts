@@ -15,6 +15,11 @@ const purpose = z
   .describe('`playground`: created by the console for its playground, valid for an hour.');
 const allowedModels = z.array(modelId).min(1).max(MAX_MODELS).nullable();
 const MODELS_DESCRIPTION = 'IDs of the models that the key may use; null: all models.';
+const strict = z
+  .boolean()
+  .describe(
+    'Whether a request is refused with 400 if something in it would have no effect, as with the header `x-sluice-strict`.',
+  );
 const LIMITS_DESCRIPTION = "Limits of the key, in addition to those of its account's plan; null: none.";
 
 const keyFields = {
@@ -28,6 +33,7 @@ const keyFields = {
   status: z.enum(['live', 'revoked', 'expired']),
   allowed_models: allowedModels.describe(MODELS_DESCRIPTION),
   limits: limits.nullable().describe(LIMITS_DESCRIPTION),
+  strict,
   created_at: time,
   expires_at: time.nullable().describe('When the key expires; null: never.'),
   revoked_at: time.nullable(),
@@ -44,6 +50,7 @@ const settings = {
     .describe('When the key expires; a time in the past expires it immediately; null: never.'),
   allowed_models: allowedModels.optional().describe(MODELS_DESCRIPTION),
   limits: limits.nullable().optional().describe(LIMITS_DESCRIPTION),
+  strict: strict.optional(),
 };
 
 export type KeySettings = { [Field in keyof typeof settings]?: z.output<(typeof settings)[Field]> };
