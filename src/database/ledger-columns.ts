@@ -68,7 +68,7 @@ const LEDGER = {
   plan: { kind: 'text', written: 'open', description: 'Plan that applied to the request.' },
   /** JSON of the limits that applied. */
   limits: { kind: 'text', written: 'open', json: null },
-  /** JSON of `ModelInput`. Null: the request was recorded by an earlier version. */
+  /** What is unusual in `ModelInput`, as JSON. Null: the request was recorded by an earlier version. */
   modelInput: { kind: 'text', written: 'open', nullable: true, json: null },
   /** Reserved while the row is open. */
   reservedTokens: { kind: 'integer', written: 'open', json: null },

@@ -138,10 +138,59 @@ function promptFields(request: GenerationRequest, card: ModelCard | null): Pick<
   }
 }
 
+/** The values that are not stored, because most requests have them. */
+const USUAL: ModelInput = {
+  messages: null,
+  prompts: null,
+  tools: 0,
+  tool_choice: null,
+  tool_format: null,
+  response_format: 'text',
+  reasoning_effort: null,
+  template: null,
+  template_variables: {},
+  max_tokens: null,
+  stop_sequences: 0,
+  choices: 1,
+  sampling: {
+    temperature: 1,
+    top_p: 1,
+    top_k: null,
+    min_p: 0,
+    seed: null,
+    presence_penalty: 0,
+    frequency_penalty: 0,
+    repetition_penalty: 1,
+    logit_bias: 0,
+  },
+  recommended_sampling: {},
+  notes: [],
+  more_notes: 0,
+};
+
+/** Formats the column of a row of the ledger. It contains only what is unusual, because the ledger has a row per request. */
+export function formatModelInput(input: ModelInput): string {
+  return JSON.stringify({ ...unusual(input, USUAL), sampling: unusual(input.sampling, USUAL.sampling) });
+}
+
 /** Parses the column of a row of the ledger. */
 export function readModelInput(text: string | null): ModelInput | null {
-  // Written from a `ModelInput`.
-  return text === null ? null : (JSON.parse(text) as ModelInput);
+  if (text === null) return null;
+  // Written by `formatModelInput`.
+  const stored = JSON.parse(text) as Partial<ModelInput>;
+  return { ...USUAL, ...stored, sampling: { ...USUAL.sampling, ...stored.sampling } };
+}
+
+/** Returns the values that differ from `usual`, and those objects that are not empty. */
+function unusual<T extends object>(values: T, usual: T): Partial<T> {
+  const different: Partial<T> = {};
+  for (const name in values) {
+    const value = values[name];
+    const isEmpty =
+      typeof value === 'object' && value !== null && Object.values(value).every((each) => each === undefined);
+    if (value !== usual[name] && !isEmpty) different[name] = value;
+  }
+  return different;
 }
 
 /** Returns recommended sampling parameters as JSON. */

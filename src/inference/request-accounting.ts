@@ -26,7 +26,7 @@ import {
   type Usage,
 } from '../generation.ts';
 import type { ServedModel, ConfiguredModel } from '../routing/served-model.ts';
-import { describeInput } from './model-input.ts';
+import { describeInput, formatModelInput } from './model-input.ts';
 import type { GenerationRecord } from './record.ts';
 
 /** Applies plans to requests and records their usage. */
@@ -130,7 +130,7 @@ export class RequestAccounting {
         startedAt: this.#record.startedAt,
         plan: plan.name,
         limits: reservation.appliedLimits,
-        modelInput: JSON.stringify(describeInput(request, this.#model, this.#record.notes)),
+        modelInput: formatModelInput(describeInput(request, this.#model, this.#record.notes)),
         reservedTokens: reservation.tokens,
         reservedPico: reservation.pico,
         pricePrompt: price.prompt,

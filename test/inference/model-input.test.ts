@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assert as check, constantFrom, integer, property, string } from 'fast-check';
-import { describeInput, readModelInput } from '../../src/inference/model-input.ts';
+import { describeInput, formatModelInput, readModelInput } from '../../src/inference/model-input.ts';
 import { Notes } from '../../src/notes.ts';
 import { chat, text } from '../openai/samples.ts';
 
@@ -23,7 +23,7 @@ const MODEL = { card: () => CARD, dialects: ['sluice'] as const };
 
 /** The description as it is read from the ledger. */
 const described: typeof describeInput = (...args) => {
-  const input = readModelInput(JSON.stringify(describeInput(...args)));
+  const input = readModelInput(formatModelInput(describeInput(...args)));
   assert.ok(input !== null);
   return input;
 };
@@ -83,6 +83,11 @@ test('parameters that the caller did not set are unknown if a provider has its o
   const { request } = chat({ top_p: 0.5 });
   const { sampling } = described(request, { card: () => null, dialects: ['openai'] }, new Notes());
   assert.deepEqual([sampling.temperature, sampling.top_p, sampling.presence_penalty], [null, 0.5, null]);
+});
+
+test('the ledger stores only what is unusual in a model input', () => {
+  const input = describeInput(chat().request, { card: () => null, dialects: ['sluice'] }, new Notes());
+  assert.equal(formatModelInput(input), '{"messages":{"user":1},"sampling":{}}');
 });
 
 test('the notes of a model input are bounded, and the others are counted', () => {
