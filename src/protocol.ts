@@ -26,8 +26,8 @@ export interface Protocol {
   errorStatus(error: ServiceError): number;
   /** Returns the body of an error response. */
   errorBody(error: ServiceError, requestId: string): string;
-  /** Returns the frames that end a stream with an error. `usage`: what is charged. */
-  errorFrames(error: ServiceError, usage: Usage): string;
+  /** Returns the frames that end a stream with an error. `usage`: what is charged; `sent`: the last frames that were sent. */
+  errorFrames(error: ServiceError, usage: Usage, sent: string): string;
   /** Describes the endpoint for the OpenAPI document. */
   describe(limits: { maxChoices: number }): EndpointDescription;
 }

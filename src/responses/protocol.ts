@@ -28,6 +28,6 @@ export const RESPONSES: Protocol = {
   paramOf: (feature) => FIELD_OF.get(feature) ?? feature,
   errorStatus: ({ status }) => status,
   errorBody,
-  errorFrames: errorFrame,
+  errorFrames: (error, _usage, sent) => errorFrame(error, sent),
   describe: describeResponses,
 };

@@ -73,10 +73,14 @@ export class ResponseEvents implements ResponseStream {
   }
 }
 
-/** Formats an error that belongs to no event of a response. */
-export function errorFrame(error: ServiceError): string {
+/** The beginning of the data of each event. */
+const NUMBERED = /^data: \{"type":"[^"]*","sequence_number":(\d+)/gm;
+
+/** Formats an error that belongs to no event of a response. `sent`: the last frames before it. */
+export function errorFrame(error: ServiceError, sent: string): string {
   const { message, param } = error;
-  return frame('error', { sequence_number: 0, code: failureCode(error), message, param });
+  const last = sent.matchAll(NUMBERED).toArray().at(-1)?.[1] ?? '-1';
+  return frame('error', { sequence_number: Number(last) + 1, code: failureCode(error), message, param });
 }
 
 function frame(type: string, fields: object): string {

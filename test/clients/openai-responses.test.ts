@@ -7,6 +7,7 @@ import type { ResponseStreamEvent } from 'openai/resources/responses/responses';
 import { z } from 'zod';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { run, startService, until, untilIdle } from '../harness.ts';
+import { Management } from '../management.ts';
 import { CALLS, FOREVER, KILLABLE, REAL, SCRIPTED, startForClients, WITH_MODEL } from './fixture.ts';
 import { python, WITH_PYTHON } from './python.ts';
 
@@ -57,6 +58,12 @@ const callsOf = ({ output }: Pick<OpenAI.Responses.Response, 'output'>): string[
     return item.type === 'custom_tool_call' ? [[item.name, item.input]] : [];
   });
 
+/** A service that sends keep-alives early. */
+const IMPATIENT = `models:
+  - {id: ${SCRIPTED}, required: true, engine: {file: 'scripted:{}'}}
+stream: {holdMs: 1, keepAliveMs: 5}
+`;
+
 describe('openai for Node, responses', () => {
   test('a response has its text and usage', async () => {
     const response = await respond({ text: 'Hello 🙂!' });
@@ -101,17 +108,38 @@ describe('openai for Node, responses', () => {
     assert.equal(second.output_text, 'Done.');
   });
 
-  test('a response that is cut off is incomplete', async () => {
-    const { final } = await streamed({
-      model: SCRIPTED,
-      input: scripted(EVERYTHING),
-      tools: TOOLS,
-      max_output_tokens: 1,
-    });
+  test('a response of one token is incomplete, also in reasoning and in a call', async () => {
+    for (const directive of [{ text: 'a b' }, { reasoning: 'a b', text: 'c' }, { calls: CALLS.calls }]) {
+      const fields = { tools: TOOLS, max_output_tokens: 1 };
+      const whole = await respond(directive, fields);
+      const { final } = await streamed({ model: SCRIPTED, input: scripted(directive), ...fields });
+      for (const { status, incomplete_details, usage, output } of [whole, final]) {
+        assert.deepEqual([status, incomplete_details], ['incomplete', { reason: 'max_output_tokens' }]);
+        assert.equal(usage?.output_tokens, 1);
+        assert.equal(output.length, 1);
+      }
+    }
+  });
+
+  test('reasoning that is continued after its engine died is one item, which can be sent back', async () => {
+    // An account with crashes is refused for a while.
+    const { key } = await (await Management.of(service)).caller();
+    const own = new OpenAI({ baseURL: `${service.url}/v1`, apiKey: key, maxRetries: 0 });
+    const fields = { model: KILLABLE, include: ['reasoning.encrypted_content' as const] };
+    const input = scripted({ reasoning: 'a b c d e f', text: 'g', dieAfter: 3, once: true });
+    const { output } = await own.responses.stream({ ...fields, input }).finalResponse();
     assert.deepEqual(
-      [final.status, final.incomplete_details],
-      ['incomplete', { reason: 'max_output_tokens' }],
+      output.map((item) => (item.type === 'reasoning' ? item.content?.[0]?.text : item.type)),
+      ['a b c d e f', 'message'],
     );
+    const history = [
+      { role: 'user' as const, content: input },
+      ...(output as OpenAI.Responses.ResponseInputItem[]),
+      { role: 'user' as const, content: scripted({ text: 'Done.' }) },
+    ];
+    const { data, response } = await own.responses.create({ ...fields, input: history }).withResponse();
+    assert.equal(data.output_text, 'Done.');
+    assert.equal(response.headers.get('x-sluice-notes'), null);
   });
 
   test('what needs stored responses is refused', async () => {
@@ -170,9 +198,7 @@ describe('openai for Node, responses', () => {
   });
 
   test('the helper ignores the events that keep a waiting client', async () => {
-    await using slow = await startService(
-      `models:\n  - {id: ${SCRIPTED}, required: true, engine: {file: 'scripted:{}'}}\nstream: {holdMs: 1, keepAliveMs: 5}\n`,
-    );
+    await using slow = await startService(IMPATIENT);
     const own = new OpenAI({ baseURL: `${slow.url}/v1`, apiKey: slow.key, maxRetries: 0 });
     const stream = own.responses.stream({
       model: SCRIPTED,
@@ -235,10 +261,11 @@ describe('openai for Node, responses of the real model', WITH_MODEL, () => {
 });
 
 describe('openai for Python, responses', WITH_PYTHON, () => {
-  test('a response, a stream with the helper, and a conversation with results', async () => {
-    const env = { ...process.env, SLUICE_URL: service.url, SLUICE_KEY: service.key, SLUICE_MODEL: SCRIPTED };
+  test('a response, a stream with the helper that has to wait, and a conversation with results', async () => {
+    await using slow = await startService(IMPATIENT);
+    const env = { ...process.env, SLUICE_URL: slow.url, SLUICE_KEY: slow.key, SLUICE_MODEL: SCRIPTED };
     const input = JSON.stringify({
-      everything: scripted(EVERYTHING),
+      everything: scripted({ ...EVERYTHING, startMs: 100, prefillMs: 100 }),
       done: scripted({ text: 'Done.' }),
       tools: TOOLS,
     });
@@ -249,6 +276,7 @@ describe('openai for Python, responses', WITH_PYTHON, () => {
       text: CALLS.text,
       types: ['reasoning', 'message', 'function_call', 'function_call', 'custom_tool_call'],
       same: true,
+      waited: true,
       input: 'line "1"\n🙂',
       second: 'Done.',
     });

@@ -13,8 +13,7 @@ fields = {"model": model, "tools": asked["tools"], "include": ["reasoning.encryp
 
 whole = client.responses.create(input=asked["everything"], **fields)
 with client.responses.stream(input=asked["everything"], **fields) as stream:
-    for _ in stream:
-        pass
+    events = [event.type for event in stream]
     final = stream.get_final_response()
 
 conversation = [{"role": "user", "content": asked["everything"]}]
@@ -30,6 +29,7 @@ json.dump(
         "text": final.output_text,
         "types": [item.type for item in final.output],
         "same": final.output_text == whole.output_text,
+        "waited": "keepalive" in events,
         "input": final.output[-1].input,
         "second": second.output_text,
     },

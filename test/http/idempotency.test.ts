@@ -99,6 +99,29 @@ describe('a second request with the same key and body, while the first one runs'
     await fixture.assertBilledOnce(first.headers.get('x-request-id'), 2);
   });
 
+  test('ends with an error that has the next number, in a language with numbered events', async () => {
+    await using fixture = await Fixture.start();
+    const other = await fixture.management.key(fixture.caller.accountId);
+    const sent = {
+      path: '/v1/responses',
+      fields: { input: 'Count.', messages: undefined, max_tokens: undefined, stream: true },
+    };
+    using first = await fixture.open('a', sent);
+    const generation = await fixture.replica.next();
+    generation.send('one');
+    assert.equal((await first.head()).status, 200);
+    using second = await fixture.wire('a', { ...sent, key: other.key });
+    const received = (await second.chunk()) ?? '';
+    assert.match(received, /"delta":"one"/);
+    await fixture.test.service.keys.revoke(other.keyId);
+    const frames = received + (await second.restOfBody());
+    const numbers = [...frames.matchAll(/"sequence_number":(\d+)/g)].map(([, number]) => Number(number));
+    assert.deepEqual(numbers, [0, 1, 2, 3, 4, 5]);
+    assert.match(frames, /event: error\n[^\n]*"code":"invalid_api_key"/);
+    generation.finish();
+    assert.match(await first.restOfBody(), /event: response.completed\n/);
+  });
+
   test('ends with the same error when the API key of the first one is revoked', async () => {
     await using fixture = await Fixture.start();
     const { key, keyId } = await fixture.management.key(fixture.caller.accountId);

@@ -407,6 +407,17 @@ test('tools that the model cannot tell apart are refused', () => {
   const space = { type: 'namespace', name: 'a', tools: [fn('b')] };
   assertRefused({ tools: [fn('f'), fn('f')] }, 'invalid_value', 'tools[1].name', /unique/);
   assertRefused({ tools: [fn('a__b'), space] }, 'invalid_value', 'tools[1].tools[0].name', /`a__b`/);
+  assertRefused(
+    {
+      tools: [
+        { type: 'namespace', name: 'a', tools: [fn('b__c')] },
+        { type: 'namespace', name: 'a__b', tools: [fn('c')] },
+      ],
+    },
+    'invalid_value',
+    'tools[1].tools[0].name',
+    /`a__b__c`/,
+  );
   const additional = { type: 'additional_tools', tools: [fn('f')] };
   assertRefused(
     { tools: [fn('f')], input: [user('a'), additional] },

@@ -276,14 +276,24 @@ test('a stream that fails ends with the code by which clients decide whether to 
     unopened.map(({ type }) => type),
     ['response.created', 'response.in_progress', 'response.failed'],
   );
-  const [alone] = eventsOf(RESPONSES.errorFrames(new ServiceError('queue_full', 'a'), NO_USAGE));
-  assert.deepEqual(alone, {
-    type: 'error',
-    sequence_number: 0,
-    code: 'server_is_overloaded',
-    message: 'a',
-    param: null,
-  });
+});
+
+test('an error that belongs to no event has the number after the frames before it', () => {
+  const tools = [
+    { type: 'function', name: 'f', parameters: { properties: { sequence_number: { const: 9 } } } },
+  ];
+  const stream = read({ tools }).parsed.stream(REQUEST_ID);
+  const error = new ServiceError('queue_full', 'a');
+  const numberAfter = (sent: string) => {
+    const [event] = eventsOf(RESPONSES.errorFrames(error, NO_USAGE, sent));
+    const { sequence_number, ...rest } = event ?? assert.fail();
+    assert.deepEqual(rest, { type: 'error', code: 'server_is_overloaded', message: 'a', param: null });
+    return sequence_number;
+  };
+  assert.equal(numberAfter(''), 0);
+  const first = stream.format(STARTED);
+  assert.equal(numberAfter(first), 2);
+  assert.equal(numberAfter(stream.format(token('\ndata: {"type":"a","sequence_number":7'))), 5);
 });
 
 test('log probabilities are in the deltas and in the text', () => {

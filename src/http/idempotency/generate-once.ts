@@ -171,15 +171,18 @@ async function deliverStream(
 ): Promise<void> {
   // The frames are shared by all readers, so only a comment can come between them.
   using out = openEventStream(context, exchange, record, () => KEEP_ALIVE);
+  let sent = '';
   try {
-    for (let frames = await reader.next(); frames !== null; frames = await reader.next()) {
-      const drained = out.write(frames.toString('utf8'));
+    for (let bytes = await reader.next(); bytes !== null; bytes = await reader.next()) {
+      const frames = bytes.toString('utf8');
+      if (frames !== '') sent = frames;
+      const drained = out.write(frames);
       if (drained) await drained;
     }
     if (!reader.closed) out.end('');
   } catch (error) {
     if (!out.opened || !(error instanceof ServiceError)) throw error;
-    out.end(exchange.protocol.errorFrames(error, record.usage));
+    out.end(exchange.protocol.errorFrames(error, record.usage, sent));
   }
 }
 
