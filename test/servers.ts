@@ -158,3 +158,7 @@ async function startOnce(variable: string, start: () => Promise<TestServer>): Pr
   started.set(variable, starting);
   return await starting;
 }
+
+/** The locks of the current database, in SQL. In other databases of the server, relations can have the same IDs. */
+export const POSTGRES_LOCKS =
+  '(select * from pg_locks where database = (select oid from pg_database where datname = current_database())) as locks';

@@ -8,7 +8,7 @@ import { Client } from 'pg';
 import { openDatabase } from '../../src/database/database.ts';
 import { ensurePartitions } from '../../src/database/partitions.ts';
 import { until } from '../harness.ts';
-import { testDatabases, withoutPostgres, type TestLocation } from '../servers.ts';
+import { POSTGRES_LOCKS, testDatabases, withoutPostgres, type TestLocation } from '../servers.ts';
 import { fault, plain } from './faults.ts';
 
 /** The tables of version 0.1.0 on SQLite, and the same on PostgreSQL. */
@@ -405,7 +405,7 @@ describe('a migration on PostgreSQL that waits for a reader', { skip: withoutPos
     });
     await until(async () => {
       const { rows } = await writer.query(
-        `select 1 from pg_locks where relation = 'ledger'::regclass and mode = 'AccessExclusiveLock' and not granted`,
+        `select 1 from ${POSTGRES_LOCKS} where relation = 'ledger'::regclass and mode = 'AccessExclusiveLock' and not granted`,
       );
       return rows.length > 0;
     });
@@ -430,9 +430,9 @@ describe('a migration on PostgreSQL that waits for a reader', { skip: withoutPos
     await until(async () => {
       const { rows } = await writer.query<{ held: unknown[] }>(
         `select array (
-           select relation::regclass::text from pg_locks
+           select relation::regclass::text from ${POSTGRES_LOCKS}
            where pid = waiting.pid and relation in ('keys'::regclass, 'accounts'::regclass)) as held
-         from pg_locks as waiting
+         from (select * from ${POSTGRES_LOCKS}) as waiting
          where relation = 'audit'::regclass and mode = 'ShareLock' and not granted`,
       );
       held = rows[0]?.held ?? [];
@@ -456,7 +456,7 @@ describe('a migration on PostgreSQL that waits for a reader', { skip: withoutPos
     const onMigration = (name: string) => {
       if (name !== '0019_cache_read_price_check') return;
       locks = writer.query(
-        `select 1 from pg_locks where relation = 'ledger'::regclass and mode = 'AccessExclusiveLock'`,
+        `select 1 from ${POSTGRES_LOCKS} where relation = 'ledger'::regclass and mode = 'AccessExclusiveLock'`,
       );
     };
     await using database = await openDatabase({ ...location, onMigration });

@@ -14,7 +14,7 @@ import { ServiceLock } from '../../src/database/service-lock.ts';
 import { restoreDatabase } from '../../src/database/restore.ts';
 import { start } from '../commands/program.ts';
 import { runCli, temporaryFolder, until } from '../harness.ts';
-import { testDatabases, withoutPostgres, type TestLocation } from '../servers.ts';
+import { POSTGRES_LOCKS, testDatabases, withoutPostgres, type TestLocation } from '../servers.ts';
 import { fault, plain } from './faults.ts';
 
 const TABLES = [
@@ -231,7 +231,7 @@ test(
       const ended = once(restoring, 'close');
       await until(async () => {
         const { rows } =
-          await sql`select 1 from pg_locks where not granted and relation = 'instances'::regclass`.execute(
+          await sql`select 1 from ${sql.raw(POSTGRES_LOCKS)} where not granted and relation = 'instances'::regclass`.execute(
             transaction,
           );
         return rows.length > 0;

@@ -87,7 +87,9 @@ describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres },
     let retired = false;
     const retiring = store.retire(epoch).finally(() => (retired = true));
     await until(async () => {
-      const { rows } = await sql`select 1 from pg_locks where not granted`.execute(database.reports);
+      const { rows } = await sql`
+        select 1 from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'`.execute(database.reports);
       return retired || rows.length > 0;
     });
     commit();
