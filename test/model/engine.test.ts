@@ -43,6 +43,7 @@ describe('the embedded engine', SKIP, () => {
       quantization: 'Q4_1',
       tokenizer: engine.describe().tokenizer,
       instructType: 'chatml',
+      toolFormat: 'generic',
       recommendedSampling: null,
     });
     assert.equal(engine.slots, SLOTS);
