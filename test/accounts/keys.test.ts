@@ -460,7 +460,7 @@ test('the last use is written in batches and when the store is closed; a locked 
     };
     await keys.create({ name: 'unused' });
     await keys.authenticate(`Bearer ${key.reveal()}`, '192.0.2.7');
-    const other = new DatabaseSync(join(home, 'sluice.db'));
+    const other = new DatabaseSync(join(home, 'sluice.db'), { timeout: 10_000 });
     other.exec('begin immediate');
     await keys.writeLastUsed();
     assert.deepEqual(await lastUse(), [null, null]);

@@ -159,7 +159,7 @@ test('counts are saved between the writes of other connections on SQLite, withou
     database,
     openLog('info', { write: (line) => void lines.push(line) }),
   );
-  using other = new DatabaseSync(sqlitePath(folder.path));
+  using other = new DatabaseSync(sqlitePath(folder.path), { timeout: 10_000 });
   other.exec('begin immediate');
   refusals.record(zoe, error('invalid_json'));
   const saved = refusals.flush();
@@ -179,7 +179,7 @@ test('a lock that stays is one warning with the message only', async () => {
     database,
     openLog('info', { write: (line) => void lines.push(line) }),
   );
-  using other = new DatabaseSync(sqlitePath(folder.path));
+  using other = new DatabaseSync(sqlitePath(folder.path), { timeout: 10_000 });
   other.exec('begin immediate');
   refusals.record(zoe, error('invalid_json'));
   await refusals.flush();

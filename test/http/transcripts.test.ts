@@ -365,7 +365,7 @@ const locked = await startService();
 after(() => locked[Symbol.asyncDispose]());
 const lockedAdmin = await locked.service.keys.create({ name: 'admin', kind: 'admin' });
 const lockedKey = { Authorization: `Bearer ${locked.key}` };
-const lock = new DatabaseSync(join(locked.home, 'sluice.db'));
+const lock = new DatabaseSync(join(locked.home, 'sluice.db'), { timeout: 10_000 });
 lock.exec('begin immediate');
 after(() => lock.close());
 // The first request waits for SQLite's timeout.

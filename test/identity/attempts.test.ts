@@ -128,7 +128,7 @@ test('requests without a session or key do not write to SQLite, which would bloc
   company.serve(`${fixture.test.url}/api/auth/callback/company`);
   await fixture.operator();
   // A write would wait for this lock for 5 seconds, and then fail with `storage_unavailable`.
-  using lock = new DatabaseSync(join(fixture.test.home, 'sluice.db'));
+  using lock = new DatabaseSync(join(fixture.test.home, 'sluice.db'), { timeout: 10_000 });
   lock.exec('begin immediate');
   const browser = fixture.browser();
   browser.cookies.set('sluice.session_token', `${'a'.repeat(32)}.b`);

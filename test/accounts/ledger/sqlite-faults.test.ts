@@ -52,7 +52,7 @@ test('a lock that another process holds too long does not block the event loop',
   await using ledger = await open(database, { settleWaitMs: 50 });
   const running = newRow();
   await ledger.open(running, counts());
-  const other = new DatabaseSync(join(database.home, 'sluice.db'));
+  const other = new DatabaseSync(join(database.home, 'sluice.db'), { timeout: 10_000 });
   other.exec('begin immediate');
   await assert.rejects(ledger.settle(running.id, settlement()), { code: 'storage_unavailable' });
   await until(() => !ledger.health.writable);
