@@ -5,6 +5,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
     pages: [
       { slug: 'quick-start', title: 'Quick start' },
       { slug: 'clients', title: 'Client libraries' },
+      { slug: 'agents', title: 'Agents and chat apps' },
       { slug: 'console', title: 'The web console' },
     ],
   },
