@@ -33,8 +33,13 @@ export class Notes {
       const message = `\`${path}\` would be ${what}, and the request is strict.`;
       throw new ServiceError('unsupported_parameter', message, { param: path });
     }
-    if (this.isFull) this.#more++;
+    if (this.isFull) this.addUnnamed();
     else this.#list.push({ path, what });
+  }
+
+  /** Counts a note that is not kept, because `isFull`. */
+  addUnnamed(): void {
+    this.#more++;
   }
 
   /** Whether further notes are only counted. */

@@ -1,6 +1,6 @@
 import type { Field, ScalarField } from './field.ts';
 import type { Notes } from '../notes.ts';
-import { missing, noteUnknown, unsupported } from './values.ts';
+import { missing, noteUnknownField, unsupported } from './values.ts';
 
 /**
  * A JSON object in a request, read according to the table of fields. The constructor notes fields that are unknown or
@@ -27,11 +27,15 @@ export class RequestBody {
     this.#path = path;
     this.notes = notes;
     const fields = fieldsOf(parent, table);
-    noteUnknown(object, fields, notes, path);
     for (const name of Object.keys(object)) {
-      const field = fields.get(name);
       const value = object[name] ?? null;
-      if (field === undefined || value === null || isNeutral(field, value)) continue;
+      if (value === null) continue;
+      const field = fields.get(name);
+      if (field === undefined) {
+        noteUnknownField(name, fields, notes, path);
+        continue;
+      }
+      if (isNeutral(field, value)) continue;
       if (field.use === 'refused') throw unsupported(path + name, refusalOf(field));
       if (field.use === 'noted') notes.add(path + name, 'ignored');
     }

@@ -118,14 +118,24 @@ export function noteUnknown(
   parent = '',
 ): void {
   for (const name of Object.keys(object)) {
-    if (known.has(name) || object[name] === null) continue;
-    const param = parent + displayName(name);
-    // A request can have tens of thousands of unknown fields, and each comparison takes up to a millisecond.
-    const suggestion = notes.isFull ? '' : didYouMean(name, known.keys());
-    if (suggestion === '') notes.add(param, 'ignored (unknown field)');
-    else
-      throw new ServiceError('unsupported_parameter', `Unknown field: \`${param}\`.${suggestion}`, { param });
+    if (!known.has(name) && object[name] !== null) noteUnknownField(name, known, notes, parent);
   }
+}
+
+/** Like `noteUnknown`, for one field that is not known. */
+export function noteUnknownField(
+  name: string,
+  known: ReadonlySet<string> | ReadonlyMap<string, unknown>,
+  notes: Notes,
+  parent: string,
+): void {
+  // A request can have tens of thousands of unknown fields, and each comparison takes up to a millisecond.
+  if (notes.isFull) return notes.addUnnamed();
+  const param = parent + displayName(name);
+  const suggestion = didYouMean(name, known.keys());
+  if (suggestion !== '')
+    throw new ServiceError('unsupported_parameter', `Unknown field: \`${param}\`.${suggestion}`, { param });
+  notes.add(param, 'ignored (unknown field)');
 }
 
 /** Shortens a field name for messages and `param`, and replaces lone surrogates. */
