@@ -165,7 +165,10 @@ export const ATTRIBUTES = {
   cachedTokens: ['gen_ai.usage.cache_read.input_tokens', 'Prompt tokens read from a prefix cache.'],
   outputTokens: ['gen_ai.usage.output_tokens', 'Completion tokens.'],
   method: ['http.request.method', 'Always `POST`.'],
-  route: ['http.route', 'The path of the endpoint.'],
+  route: [
+    'http.route',
+    'The path of the endpoint, which tells the API: `/v1/chat/completions`, `/v1/completions`, `/v1/responses` or `/v1/messages`.',
+  ],
   status: ['http.response.status_code', 'The HTTP status, as in the request log.'],
   errorType: [
     'error.type',

@@ -4,6 +4,13 @@ import { after, before, describe, test } from 'node:test';
 import { curl } from '../../console/src/snippets/curl.ts';
 import { literal, JSON_SYNTAX, PYTHON, TYPESCRIPT } from '../../console/src/snippets/literal.ts';
 import { KEY_VARIABLE, samplesOf, type Sample } from '../../console/src/snippets/samples.ts';
+import { translate, type Body } from '../../console/src/snippets/translate.ts';
+import { MESSAGES } from '../../src/anthropic/protocol.ts';
+import { Notes } from '../../src/notes.ts';
+import { CHAT } from '../../src/openai/protocols.ts';
+import type { Protocol } from '../../src/protocol.ts';
+import { RESPONSES } from '../../src/responses/protocol.ts';
+import { sealing } from '../responses/samples.ts';
 import { python, runPython, WITH_PYTHON } from '../clients/python.ts';
 import { ROOT } from '../docs/markdown.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
@@ -27,6 +34,8 @@ const AWKWARD = [
   '-flag',
   '',
 ];
+
+const CHAT_APIS = ['chat', 'responses', 'messages'] as const;
 
 const NESTED = {
   strings: AWKWARD,
@@ -216,6 +225,49 @@ const REQUESTS: Readonly<Record<string, { request: Record<string, unknown>; prin
   },
 };
 
+/** The requests in each API that has them. */
+const SAMPLED = Object.entries(REQUESTS).flatMap(([name, { request, prints }]) => {
+  const apis = request['messages'] === undefined || 'n' in request ? (['chat'] as const) : CHAT_APIS;
+  return apis.map((api) => ({ name: `${name}, with the API ${api}`, request, prints, api }));
+});
+
+test('a translated chat means the same, and all of it has an effect', () => {
+  const format = {
+    type: 'json_schema',
+    json_schema: { name: 'a', schema: { type: 'object' }, strict: true },
+  };
+  const more = { response_format: format, parallel_tool_calls: false, logprobs: true, max_tokens: 9 };
+  const chats = SAMPLED.filter(({ api }) => api === 'responses').flatMap(({ request }) => [
+    { request, with: {} },
+    { request, with: { ...more, tools: TOOLS, tool_choice: 'required' } },
+  ]);
+  for (const { request, with: fields } of chats) {
+    const body = { ...request, ...fields };
+    const chat = meaningOf(CHAT, body);
+    assert.deepEqual(meaningOf(RESPONSES, translate(body, 'responses')), chat);
+    assert.deepEqual(meaningOf(MESSAGES, translate(body, 'messages')), {
+      ...chat,
+      messages: chat.messages.map((message) =>
+        'reasoning' in message ? { ...message, reasoning: null } : message,
+      ),
+      maxTokens: chat.maxTokens ?? 1024,
+      logprobs: null,
+    });
+  }
+});
+
+/** What a model is asked by a request of which nothing is ignored. Formats have different names. */
+function meaningOf(protocol: Protocol, body: Body) {
+  const { generation } = protocol.parse(body, {
+    maxChoices: 1,
+    notes: new Notes(true),
+    sealer: sealing.of('account'),
+  });
+  assert.ok(generation.kind === 'chat');
+  const { includeUsage: _, responseFormat, ...meaning } = generation;
+  return { ...meaning, schema: 'schema' in responseFormat ? responseFormat.schema : null };
+}
+
 describe('executed samples', () => {
   let service: TestService;
   before(async () => {
@@ -229,19 +281,18 @@ describe('executed samples', () => {
     ['TypeScript', {}],
   ] as const) {
     test(`each request, in ${language}`, needs, async (t) => {
-      const requests = Object.entries(REQUESTS);
-      const programs = requests.map(([name, { request }], index) => {
+      const programs = SAMPLED.map(({ name, request, api }, index) => {
         const key = index % 2 === 0 ? service.key : KEY_VARIABLE;
-        const samples = samplesOf({ baseUrl: service.url, key, request });
+        const samples = samplesOf({ baseUrl: service.url, key, request, api });
         return samples.find((sample) => sample.language === language)?.text ?? assert.fail(name);
       });
       const results = await runPrograms(language, programs, { SLUICE_API_KEY: service.key });
-      for (const [i, [name, { prints }]] of requests.entries()) {
+      for (const [i, { name, prints }] of SAMPLED.entries()) {
         await t.test(name, () => {
           const { code, stdout, stderr } = results[i] ?? assert.fail('no result');
           assert.equal(code, 0, `${programs[i]}\n${stdout}\n${stderr}`);
           assert.match(stdout, prints);
-          assert.doesNotMatch(stdout, /"error"/);
+          assert.doesNotMatch(stdout, /"error": ?\{/);
         });
       }
     });

@@ -109,6 +109,8 @@ describe('the playground', WITH_BROWSER, () => {
       for (const part of [`${stage.service.url}/v1`, MODEL, SECRET]) assert.ok(code.includes(part), code);
       assert.doesNotMatch(code, /sk-sluice-\w{20}/);
     }
+    await dialog.getByRole('button', { name: 'Messages', exact: true }).click();
+    await dialog.getByText('@anthropic-ai/sdk').waitFor();
     await page.keyboard.press('Escape');
   });
 

@@ -1,6 +1,5 @@
 /** The parts of a request that decide how its response is printed. */
 export interface Printed {
-  chat: boolean;
   streams: boolean;
   /** The response has several choices. */
   many: boolean;
@@ -10,8 +9,11 @@ export interface Printed {
   usageApart: boolean;
 }
 
+/** A chat or text completion. */
+type Completion = Printed & { chat: boolean };
+
 /** Returns the Python lines that print `completion` or `stream`. */
-export function pythonPrint({ chat, streams, many, tools, usageApart }: Printed): string[] {
+export function pythonPrint({ chat, streams, many, tools, usageApart }: Completion): string[] {
   if (!streams) {
     if (!chat) return pythonChoices(many, 'text');
     if (many) return pythonChoices(many, `message.content${tools ? ', choice.message.tool_calls' : ''}`);
@@ -53,7 +55,7 @@ function pythonChoices(many: boolean, fields: string): string[] {
 }
 
 /** Returns the TypeScript lines that print `completion` or `stream`. */
-export function typescriptPrint({ chat, streams, many, tools }: Printed): string[] {
+export function typescriptPrint({ chat, streams, many, tools }: Completion): string[] {
   if (!streams) {
     const text = chat ? 'message.content' : 'text';
     if (many) {
@@ -89,4 +91,100 @@ export function typescriptPrint({ chat, streams, many, tools }: Printed): string
       ]
     : [`process.stdout.write(chunk.choices[0]?.${text} ?? '');`];
   return ['for await (const chunk of stream) {', ...body.map((line) => `  ${line}`), '}'];
+}
+
+/** Returns the Python lines that print `response` or the `stream` of one. */
+export function pythonPrintResponse({ streams, tools }: Printed): string[] {
+  if (streams) {
+    return [
+      'for event in stream:',
+      '    if event.type == "response.output_text.delta":',
+      '        print(event.delta, end="", flush=True)',
+      ...(tools
+        ? [
+            '    elif event.type == "response.output_item.done" and event.item.type == "function_call":',
+            '        print(event.item.call_id, event.item.name, event.item.arguments)',
+          ]
+        : []),
+    ];
+  }
+  const calls = [
+    'for item in response.output:',
+    '    if item.type == "function_call":',
+    '        print(item.call_id, item.name, item.arguments)',
+  ];
+  return ['print(response.output_text)', ...(tools ? calls : [])];
+}
+
+/** Returns the TypeScript lines that print `response` or the `stream` of one. */
+export function typescriptPrintResponse({ streams, tools }: Printed): string[] {
+  if (streams) {
+    const calls = [
+      "  else if (event.type === 'response.output_item.done' && event.item.type === 'function_call')",
+      '    console.log(event.item.call_id, event.item.name, event.item.arguments);',
+    ];
+    return [
+      'for await (const event of stream) {',
+      "  if (event.type === 'response.output_text.delta') process.stdout.write(event.delta);",
+      ...(tools ? calls : []),
+      '}',
+    ];
+  }
+  const calls = [
+    'for (const item of response.output) {',
+    "  if (item.type === 'function_call') console.log(item.call_id, item.name, item.arguments);",
+    '}',
+  ];
+  return ['console.log(response.output_text);', ...(tools ? calls : [])];
+}
+
+/** Returns the Python lines that print `message` or the `stream` of one. */
+export function pythonPrintMessage({ streams, tools }: Printed): string[] {
+  if (streams) {
+    const calls = [
+      '    elif event.type == "content_block_start" and event.content_block.type == "tool_use":',
+      '        print(f"\\n{event.content_block.id} {event.content_block.name} ", end="")',
+      '    elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":',
+      '        print(event.delta.partial_json, end="", flush=True)',
+    ];
+    return [
+      'for event in stream:',
+      '    if event.type == "content_block_delta" and event.delta.type == "text_delta":',
+      '        print(event.delta.text, end="", flush=True)',
+      ...(tools ? calls : []),
+    ];
+  }
+  const calls = ['    elif block.type == "tool_use":', '        print(block.id, block.name, block.input)'];
+  return [
+    'for block in message.content:',
+    '    if block.type == "text":',
+    '        print(block.text)',
+    ...(tools ? calls : []),
+  ];
+}
+
+/** Returns the TypeScript lines that print `message` or the `stream` of one. */
+export function typescriptPrintMessage({ streams, tools }: Printed): string[] {
+  if (streams) {
+    const calls = [
+      "  else if (event.type === 'content_block_start' && event.content_block.type === 'tool_use')",
+      '    process.stdout.write(`\\n${event.content_block.id} ${event.content_block.name} `);',
+      "  else if (event.type === 'content_block_delta' && event.delta.type === 'input_json_delta')",
+      '    process.stdout.write(event.delta.partial_json);',
+    ];
+    return [
+      'for await (const event of stream) {',
+      "  if (event.type === 'content_block_delta' && event.delta.type === 'text_delta')",
+      '    process.stdout.write(event.delta.text);',
+      ...(tools ? calls : []),
+      '}',
+    ];
+  }
+  const calls = ["  else if (block.type === 'tool_use') console.log(block.id, block.name, block.input);"];
+  return [
+    'for (const block of message.content) {',
+    "  if (block.type === 'text') console.log(block.text);",
+    ...(tools ? calls : []),
+    '}',
+  ];
 }

@@ -1,6 +1,15 @@
 import { curl, variableOf } from './curl.ts';
 import { fieldsOf, literal, PYTHON, TYPESCRIPT } from './literal.ts';
-import { pythonPrint, typescriptPrint, type Printed } from './print.ts';
+import {
+  pythonPrint,
+  pythonPrintMessage,
+  pythonPrintResponse,
+  typescriptPrint,
+  typescriptPrintMessage,
+  typescriptPrintResponse,
+  type Printed,
+} from './print.ts';
+import { translate, type Body, type ChatApi } from './translate.ts';
 
 /** A code sample in one language. */
 export interface Sample {
@@ -14,36 +23,38 @@ interface SampleInput {
   /** An API key, or `$NAME` of an environment variable. */
   key: string;
   /** Request body: a chat completion if it has `messages`, else a text completion. */
-  request: Readonly<Record<string, unknown>>;
+  request: Body;
+  /** The API for a chat. Default: chat completions. */
+  api?: ChatApi;
 }
 
 /** The environment variable of the key, for snippets that do not contain one. */
 export const KEY_VARIABLE = '$SLUICE_API_KEY';
 
-/** Returns samples of this request for curl and OpenAI's Python and TypeScript clients. */
-export function samplesOf({ baseUrl, key, request }: SampleInput): Sample[] {
-  const chat = request['messages'] !== undefined;
-  const base = `${baseUrl.replace(/\/+$/, '')}/v1`;
+/** Returns samples of this request for curl and the official Python and TypeScript clients of its API. */
+export function samplesOf({ baseUrl, key, request, api: chosen = 'chat' }: SampleInput): Sample[] {
+  const name = request['messages'] === undefined ? 'text' : chosen;
+  const api = APIS[name];
+  const body = name === 'responses' || name === 'messages' ? translate(request, name) : request;
+  const service = baseUrl.replace(/\/+$/, '');
   const call: ClientCall = {
-    base,
+    api,
+    base: api.client === 'openai' ? `${service}/v1` : service,
     key,
-    method: chat ? 'chat.completions.create' : 'completions.create',
     // Fields that the clients do not know are passed separately.
-    named: fieldsOf(request).filter(([name]) => (chat ? CHAT_FIELDS : TEXT_FIELDS).has(name)),
-    others: fieldsOf(request).filter(([name]) => !(chat ? CHAT_FIELDS : TEXT_FIELDS).has(name)),
-    chat,
-    streams: request['stream'] === true,
+    named: fieldsOf(body).filter(([field]) => api.fields.has(field)),
+    others: fieldsOf(body).filter(([field]) => !api.fields.has(field)),
+    streams: body['stream'] === true,
     many:
-      (typeof request['n'] === 'number' && request['n'] > 1) ||
-      (Array.isArray(request['prompt']) && request['prompt'].length > 1),
-    tools: Array.isArray(request['tools']) && request['tools'].length > 0,
-    usageApart: readField(request['stream_options'], 'include_usage') === true,
+      (typeof body['n'] === 'number' && body['n'] > 1) ||
+      (Array.isArray(body['prompt']) && body['prompt'].length > 1),
+    tools: Array.isArray(body['tools']) && body['tools'].length > 0,
+    usageApart: readField(body['stream_options'], 'include_usage') === true,
   };
-  const url = `${base}/${chat ? 'chat/completions' : 'completions'}`;
   return [
     {
       language: 'curl',
-      text: curl({ method: 'POST', url, key, body: request, streams: call.streams }),
+      text: curl({ method: 'POST', url: service + api.path, key, body, streams: call.streams }),
     },
     { language: 'Python', text: python(call) },
     { language: 'TypeScript', text: typescript(call) },
@@ -52,15 +63,27 @@ export function samplesOf({ baseUrl, key, request }: SampleInput): Sample[] {
 
 type Fields = readonly (readonly [string, unknown])[];
 
+/** How the official client of an API is used. */
+interface Api {
+  path: string;
+  client: 'openai' | 'anthropic';
+  method: string;
+  /** The variable for a response that is not a stream. */
+  whole: string;
+  /** The fields that both clients know, including older versions. */
+  fields: ReadonlySet<string>;
+  python: (printed: Printed) => string[];
+  typescript: (printed: Printed) => string[];
+}
+
 interface ClientCall extends Printed {
+  api: Api;
   base: string;
   key: string;
-  method: string;
   named: Fields;
   others: Fields;
 }
 
-/** Fields that both clients know, including older versions. */
 const BOTH = [
   'model',
   'stream',
@@ -92,23 +115,98 @@ const CHAT_FIELDS = new Set([
   'reasoning_effort',
 ]);
 const TEXT_FIELDS = new Set([...BOTH, 'prompt', 'echo', 'best_of', 'suffix']);
+const RESPONSES_FIELDS = new Set([
+  'model',
+  'instructions',
+  'input',
+  'stream',
+  'max_output_tokens',
+  'temperature',
+  'top_p',
+  'tools',
+  'tool_choice',
+  'parallel_tool_calls',
+  'reasoning',
+  'text',
+  'include',
+  'top_logprobs',
+  'metadata',
+  'user',
+]);
+const MESSAGES_FIELDS = new Set([
+  'model',
+  'max_tokens',
+  'system',
+  'messages',
+  'stream',
+  'stop_sequences',
+  'tools',
+  'tool_choice',
+  'output_config',
+  'metadata',
+]);
+
+const APIS: Readonly<Record<ChatApi | 'text', Api>> = {
+  chat: {
+    path: '/v1/chat/completions',
+    client: 'openai',
+    method: 'chat.completions.create',
+    whole: 'completion',
+    fields: CHAT_FIELDS,
+    python: (printed) => pythonPrint({ ...printed, chat: true }),
+    typescript: (printed) => typescriptPrint({ ...printed, chat: true }),
+  },
+  text: {
+    path: '/v1/completions',
+    client: 'openai',
+    method: 'completions.create',
+    whole: 'completion',
+    fields: TEXT_FIELDS,
+    python: (printed) => pythonPrint({ ...printed, chat: false }),
+    typescript: (printed) => typescriptPrint({ ...printed, chat: false }),
+  },
+  responses: {
+    path: '/v1/responses',
+    client: 'openai',
+    method: 'responses.create',
+    whole: 'response',
+    fields: RESPONSES_FIELDS,
+    python: pythonPrintResponse,
+    typescript: typescriptPrintResponse,
+  },
+  messages: {
+    path: '/v1/messages',
+    client: 'anthropic',
+    method: 'messages.create',
+    whole: 'message',
+    fields: MESSAGES_FIELDS,
+    python: pythonPrintMessage,
+    typescript: typescriptPrintMessage,
+  },
+};
+
+const CLIENTS = {
+  openai: { python: ['openai', 'OpenAI'], typescript: ['openai', 'OpenAI'] },
+  anthropic: { python: ['anthropic', 'Anthropic'], typescript: ['@anthropic-ai/sdk', 'Anthropic'] },
+} as const;
 
 function python(call: ClientCall): string {
+  const [library, client] = CLIENTS[call.api.client].python;
   const variable = variableOf(call.key);
   const key = variable === null ? PYTHON.string(call.key) : `os.environ[${PYTHON.string(variable)}]`;
   const fields = call.named.map(([name, value]) => argument(`${name}=`, value));
   if (call.others.length > 0) fields.push(argument('extra_body=', Object.fromEntries(call.others)));
-  const result = call.streams ? 'stream' : 'completion';
+  const result = call.streams ? 'stream' : call.api.whole;
   return [
     ...(variable === null ? [] : ['import os']),
-    'from openai import OpenAI',
+    `from ${library} import ${client}`,
     '',
-    `client = OpenAI(base_url=${PYTHON.string(call.base)}, api_key=${key})`,
+    `client = ${client}(base_url=${PYTHON.string(call.base)}, api_key=${key})`,
     '',
-    `${result} = client.${call.method}(`,
+    `${result} = client.${call.api.method}(`,
     ...fields,
     ')',
-    ...pythonPrint(call),
+    ...call.api.python(call),
   ].join('\n');
 }
 
@@ -117,6 +215,7 @@ function argument(start: string, value: unknown): string {
 }
 
 function typescript(call: ClientCall): string {
+  const [library, client] = CLIENTS[call.api.client].typescript;
   const variable = variableOf(call.key);
   const key = variable === null ? TYPESCRIPT.string(call.key) : `process.env.${variable}`;
   const fields = call.named.map(([name, value]) => {
@@ -130,27 +229,30 @@ function typescript(call: ClientCall): string {
       `  ...${literal(Object.fromEntries(call.others), TYPESCRIPT, 1, 6)},`,
     );
   }
-  const result = call.streams ? 'stream' : 'completion';
+  const result = call.streams ? 'stream' : call.api.whole;
   return [
-    "import OpenAI from 'openai';",
+    `import ${client} from '${library}';`,
     '',
-    'const client = new OpenAI({',
+    `const client = new ${client}({`,
     `  baseURL: ${TYPESCRIPT.string(call.base)},`,
     `  apiKey: ${key},`,
     '});',
     '',
-    `const ${result} = await client.${call.method}({`,
+    `const ${result} = await client.${call.api.method}({`,
     ...fields,
     '});',
-    ...typescriptPrint(call),
+    ...call.api.typescript(call),
   ].join('\n');
 }
 
-/** Returns a type assertion for messages with reasoning, which the client's types reject in an object literal. */
+/** Returns a type assertion for reasoning, which the client's types reject in an object literal. */
 function assertionOf(name: string, value: unknown): string {
-  const messages = name === 'messages' && Array.isArray(value) ? value : [];
-  const hasReasoning = messages.some((message) => readField(message, 'reasoning_content') !== undefined);
-  return hasReasoning ? ' as OpenAI.ChatCompletionMessageParam[]' : '';
+  const list = Array.isArray(value) ? value : [];
+  if (name === 'messages' && list.some((message) => readField(message, 'reasoning_content') !== undefined))
+    return ' as OpenAI.ChatCompletionMessageParam[]';
+  if (name === 'input' && list.some((item) => readField(item, 'type') === 'reasoning'))
+    return ' as OpenAI.Responses.ResponseInput';
+  return '';
 }
 
 function readField(value: unknown, name: string): unknown {

@@ -5,14 +5,22 @@ import { Dialog } from '../../components/dialog.tsx';
 import { Notice } from '../../components/states.tsx';
 import { useSession } from '../../state/session.tsx';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
+import type { ChatApi } from '../../snippets/translate.ts';
 import { usePlayground } from './state.tsx';
 import { recommendedOf, sentRequest } from './request.ts';
+
+const CHAT_APIS = [
+  { value: 'chat', label: 'Chat completions' },
+  { value: 'responses', label: 'Responses' },
+  { value: 'messages', label: 'Messages' },
+] as const;
 
 /** Code samples of the current request. */
 export default function CodeDialog({ onClose }: { onClose: () => void }) {
   const { public_url: baseUrl } = useSession();
   const { draft, errors, models } = usePlayground();
   const [chosen, setChosen] = useState(0);
+  const [api, setApi] = useState<ChatApi>('chat');
   const column = draft.columns[chosen] ?? draft.columns[0];
   if (column === undefined) return null;
   const request = sentRequest(draft, column, recommendedOf(models, column.model));
@@ -44,7 +52,11 @@ export default function CodeDialog({ onClose }: { onClose: () => void }) {
             onChange={(value) => setChosen(Number(value))}
           />
         )}
-        <CodeTabs label="Current request" samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request })} />
+        {draft.mode === 'chat' && <Segmented label="API" value={api} choices={CHAT_APIS} onChange={setApi} />}
+        {draft.mode === 'chat' && api !== 'chat' && Number(request['n'] ?? 1) > 1 && (
+          <Notice tone="warn">This API has only one choice per request.</Notice>
+        )}
+        <CodeTabs label="Current request" samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request, api })} />
       </div>
     </Dialog>
   );
