@@ -28,14 +28,13 @@ export class RequestBody {
     this.notes = notes;
     const fields = fieldsOf(parent, table);
     for (const name of Object.keys(object)) {
-      const value = object[name] ?? null;
-      if (value === null) continue;
       const field = fields.get(name);
       if (field === undefined) {
-        noteUnknownField(name, fields, notes, path);
+        noteUnknownField(object, name, fields, notes, path);
         continue;
       }
-      if (isNeutral(field, value)) continue;
+      const value = object[name] ?? null;
+      if (value === null || isNeutral(field, value)) continue;
       if (field.use === 'refused') throw unsupported(path + name, refusalOf(field));
       if (field.use === 'noted') notes.add(path + name, 'ignored');
     }

@@ -118,19 +118,22 @@ export function noteUnknown(
   parent = '',
 ): void {
   for (const name of Object.keys(object)) {
-    if (!known.has(name) && object[name] !== null) noteUnknownField(name, known, notes, parent);
+    if (!known.has(name)) noteUnknownField(object, name, known, notes, parent);
   }
 }
 
-/** Like `noteUnknown`, for one field that is not known. */
+/** Like `noteUnknown`, for the field `name`, which is not known. */
 export function noteUnknownField(
+  object: Readonly<Record<string, unknown>>,
   name: string,
   known: ReadonlySet<string> | ReadonlyMap<string, unknown>,
   notes: Notes,
   parent: string,
 ): void {
   // A request can have tens of thousands of unknown fields, and each comparison takes up to a millisecond.
+  // Reading their values takes as long as listing their names.
   if (notes.isFull) return notes.addUnnamed();
+  if (object[name] === null) return;
   const param = parent + displayName(name);
   const suggestion = didYouMean(name, known.keys());
   if (suggestion !== '')
