@@ -90,7 +90,7 @@ export const thinkingBudget = number('thinking.budget_tokens', { type: 'integer'
 export const thinkingDisplay = structured(
   'thinking.display',
   'string',
-  { type: 'string' },
+  {},
   {
     default: '`"summarized"`',
     description: '`omitted`: only the signature is sent. Otherwise, all thinking is.',

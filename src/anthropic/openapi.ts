@@ -109,10 +109,10 @@ const SCHEMAS = {
           type: { const: 'custom' },
           name,
           description: nullable(string),
-          input_schema: { type: 'object' },
+          input_schema: nullable({ type: 'object' }),
           strict: nullable(boolean),
           defer_loading: {
-            ...boolean,
+            ...nullable(boolean),
             description: 'If true, the model gets the tool only after a `tool_reference` has named it.',
           },
         },

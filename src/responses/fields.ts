@@ -6,28 +6,27 @@ import * as chat from '../openai/fields.ts';
 
 export const { model, stop, stream, user } = chat;
 
+const ITEMS = { type: 'array', items: { $ref: '#/components/schemas/ResponsesInputItem' } };
+
 export const input = structured(
   'input',
   'string or array of items',
   {
-    oneOf: [
-      { type: 'string' },
-      { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/ResponsesInputItem' } },
-    ],
+    oneOf: [{ type: 'string' }, ITEMS],
   },
   {
     required: true,
     feature: 'earlierCalls',
-    bounds: 'at least 1 item',
+    bounds: 'at least 1 item, unless there are `instructions`',
     description: 'The conversation: the text of a user, or items in order.',
   },
 );
 
 export const instructions = structured(
   'instructions',
-  'string',
-  { type: 'string' },
-  { description: 'System message before the conversation.' },
+  'string or array of items',
+  { oneOf: [{ type: 'string' }, ITEMS] },
+  { description: 'System message before the conversation, or items before those of `input`.' },
 );
 
 export const maxOutputTokens = number('max_output_tokens', { type: 'integer', minimum: 1 }, null, {

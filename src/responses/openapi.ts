@@ -61,7 +61,7 @@ const SCHEMAS = {
     anyOf: [
       object(
         {
-          type: { const: 'message' },
+          type: nullable({ const: 'message' }),
           role: { enum: ['user', 'assistant', 'system', 'developer'] },
           content: contents,
         },

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import * as fc from 'fast-check';
+import { MESSAGES } from '../../src/anthropic/protocol.ts';
+import { PROTOCOLS } from '../../src/http/protocols.ts';
+import { Notes } from '../../src/notes.ts';
+import { openApiDocument } from '../../src/openai/openapi.ts';
+import type { Protocol } from '../../src/protocol.ts';
+import { RESPONSES } from '../../src/responses/protocol.ts';
+import { sealing } from '../responses/samples.ts';
+
+const info = { version: '1.0.0', serverUrl: 'http://127.0.0.1', maxChoices: 16 };
+const document = openApiDocument(info, PROTOCOLS, { paths: {}, schemas: {}, securitySchemes: {} });
+const ajv = new Ajv2020({ strict: false, validateFormats: false });
+ajv.addSchema({ ...document, $id: 'document' });
+
+const APIS = [
+  { folder: 'responses', protocol: RESPONSES, schema: 'ResponsesRequest' },
+  { folder: 'anthropic', protocol: MESSAGES, schema: 'MessagesRequest' },
+] as const;
+
+/** Values of every type. */
+const VALUES = [undefined, null, '', 'a', 0, 1, -1, 0.5, true, [], ['a'], {}, [{}]];
+
+for (const { folder, protocol, schema } of APIS) {
+  const validate = ajv.compile({ $ref: `document#/components/schemas/${schema}` });
+  const files = join(import.meta.dirname, '..', folder, 'recordings');
+  for (const file of readdirSync(files)) {
+    const body = JSON.parse(readFileSync(join(files, file), 'utf8')) as Record<string, unknown>;
+    const known = notesOf(protocol, body);
+    // Images are refused, and a count has no `max_tokens`.
+    if (known === null) continue;
+
+    test(`${file} matches the schema of its API`, () => {
+      assert.ok(validate(body), ajv.errorsText(validate.errors));
+    });
+
+    test(`${file} with any part replaced matches the schema if it is accepted without other notes`, () => {
+      const replaced = fc.property(
+        fc.constantFrom(...pathsOf(body)),
+        fc.constantFrom(...VALUES),
+        (path, value) => {
+          const changed = structuredClone(body);
+          replace(changed, path, value);
+          const notes = notesOf(protocol, changed);
+          if (notes === null || notes.some((note) => !known.includes(note))) return;
+          assert.ok(validate(changed), `${path.join('.')}: ${ajv.errorsText(validate.errors)}`);
+        },
+      );
+      fc.assert(replaced);
+    });
+  }
+}
+
+/** Returns the path of each field and element. */
+function pathsOf(value: unknown): string[][] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, inner]) => [
+    [name],
+    ...pathsOf(inner).map((path) => [name, ...path]),
+  ]);
+}
+
+/** Replaces a field; undefined removes it. */
+function replace(body: object, path: readonly string[], value: unknown): void {
+  const parent = path.slice(0, -1).reduce((at: object, name) => Reflect.get(at, name) as object, body);
+  const name = path.at(-1) ?? '';
+  if (value === undefined && !Array.isArray(parent)) Reflect.deleteProperty(parent, name);
+  else Reflect.set(parent, name, value ?? null);
+}
+
+/** Returns the paths with notes of a request; null: it is refused. */
+function notesOf(protocol: Protocol, body: Record<string, unknown>): readonly string[] | null {
+  const notes = new Notes();
+  try {
+    protocol.parse(body, { maxChoices: 16, notes, sealer: sealing.of('account') });
+  } catch {
+    return null;
+  }
+  return notes.list.map(({ path }) => path);
+}
