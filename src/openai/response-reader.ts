@@ -381,6 +381,8 @@ function countTokens(choices: readonly ReplicaChoice[]): ReceivedTokens {
 export class ChoiceReader {
   readonly #choice: number;
   readonly #calls: ToolCallReader;
+  readonly #text = new WellFormedText();
+  readonly #reasoning = new WellFormedText();
   /** IDs of the tokens since the last event with IDs. */
   #tokenIds: number[] = [];
   #finished = false;
@@ -430,7 +432,9 @@ export class ChoiceReader {
 
   /** Adds reasoning, then text. Log probabilities go with the text if there is any; those of calls are dropped. */
   #pushText(part: ReplicaChoice, completionTokens: number, events: GenerationEvent[]): void {
-    const { text, reasoning, logprobs } = part;
+    const { logprobs } = part;
+    const text = this.#text.add(part.text, part.reason !== null);
+    const reasoning = this.#reasoning.add(part.reasoning, part.reason !== null);
     const choice = this.#choice;
     const withText = text !== '' || (reasoning === '' && part.calls.length === 0);
     if (reasoning !== '') {
@@ -453,5 +457,21 @@ export class ChoiceReader {
   #reasonOf(reason: FinishReason): FinishReason {
     if (isCutOff(reason)) return reason;
     return this.#calls.count > 0 ? 'tool_calls' : 'stop';
+  }
+}
+
+/**
+ * Makes text in several parts well-formed. Some servers escape characters outside the BMP as two surrogates in JSON, and
+ * may send them in two parts; one alone is not text, and would be refused when the client sends it back.
+ */
+class WellFormedText {
+  /** A high surrogate that waits for its low one; otherwise empty. */
+  #high = '';
+
+  /** Returns the text up to the end of this part, without a character that the next part may complete. */
+  add(part: string, isLast: boolean): string {
+    const text = this.#high + part;
+    this.#high = isLast ? '' : (/[\ud800-\udbff]$/.exec(text)?.[0] ?? '');
+    return (this.#high === '' ? text : text.slice(0, -1)).toWellFormed();
   }
 }

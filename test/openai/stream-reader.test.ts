@@ -270,3 +270,16 @@ test('usage missing from a non-streaming response is estimated, and missing choi
     code: 'invalid_value',
   });
 });
+
+test('a character that is split between two parts is one character, and half of one is replaced', () => {
+  const texts = (...frames: object[]) =>
+    read('chat', ...frames, { ...stop, usage }, '[DONE]').flatMap((event) =>
+      event.type === 'token' || event.type === 'reasoning' ? [event.text] : [],
+    );
+  assert.deepEqual(texts(delta('a\ud83d'), delta('\ude42b')), ['a', '🙂b']);
+  assert.deepEqual(texts(delta('a\ud83d'), delta(''), delta('\ude42')), ['a', '🙂']);
+  assert.deepEqual(texts(delta('a\ud800b')), ['a\ufffdb']);
+  assert.deepEqual(texts(delta('a'), delta('\ud800')), ['a', '\ufffd']);
+  const thought = (reasoning_content: string) => ({ choices: [{ index: 0, delta: { reasoning_content } }] });
+  assert.deepEqual(texts(thought('a\ud83d'), thought('\ude42')), ['a', '🙂']);
+});
