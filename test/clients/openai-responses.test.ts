@@ -175,7 +175,8 @@ describe('openai for Node, responses', () => {
       assert.equal(last.response.error?.code, 'server_error');
       assert.equal(last.response.output[0]?.type, 'reasoning' in directive ? 'reasoning' : 'function_call');
       events.forEach(({ sequence_number }, index) => assert.equal(sequence_number, index));
-      await until(async () => (await fetch(`${service.url}/readyz`)).ok);
+      const answer = () => client.responses.create({ model: KILLABLE, input: 'Hi' }).catch(() => null);
+      await until(async () => (await answer()) !== null);
     }
   });
 
