@@ -14,6 +14,7 @@ import { readUsage, UsageMeter, type ReceivedTokens } from './usage.ts';
 import { asList, jsonObject } from './values.ts';
 import { readLogprobs } from './logprobs.ts';
 import { readToolCalls, ToolCallReader, type ReplicaCall } from './tool-call-reader.ts';
+import { WellFormedText } from './well-formed-text.ts';
 
 const ONE_TOKEN: ReceivedTokens = { tokens: 1, reasoningTokens: 0 };
 const ONE_REASONING_TOKEN: ReceivedTokens = { tokens: 1, reasoningTokens: 1 };
@@ -457,21 +458,5 @@ export class ChoiceReader {
   #reasonOf(reason: FinishReason): FinishReason {
     if (isCutOff(reason)) return reason;
     return this.#calls.count > 0 ? 'tool_calls' : 'stop';
-  }
-}
-
-/**
- * Makes text in several parts well-formed. Some servers escape characters outside the BMP as two surrogates in JSON, and
- * may send them in two parts; one alone is not text, and would be refused when the client sends it back.
- */
-class WellFormedText {
-  /** A high surrogate that waits for its low one; otherwise empty. */
-  #high = '';
-
-  /** Returns the text up to the end of this part, without a character that the next part may complete. */
-  add(part: string, isLast: boolean): string {
-    const text = this.#high + part;
-    this.#high = isLast ? '' : (/[\ud800-\udbff]$/.exec(text)?.[0] ?? '');
-    return (this.#high === '' ? text : text.slice(0, -1)).toWellFormed();
   }
 }

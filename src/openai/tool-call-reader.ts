@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { GenerationEvent } from '../generation.ts';
 import { invalidResponse } from './invalid-response.ts';
 import { JsonScanner } from './json-scanner.ts';
+import { WellFormedText } from './well-formed-text.ts';
 
 /** Limits for responses of a replica: the calls of a choice, and the length of an ID or a name. */
 const MAX_CALLS = 128;
@@ -61,7 +62,7 @@ function readName(value: unknown): string | null {
   if (value.length > MAX_ID_CHARACTERS) {
     throw invalidResponse(new Error(`an ID or a name has more than ${MAX_ID_CHARACTERS} characters`));
   }
-  return value;
+  return value.toWellFormed();
 }
 
 /** TGI sends arguments as an object. Text is passed on even if it is not JSON. */
@@ -82,6 +83,8 @@ interface Call {
   /** The index in the events; null: the event `tool-call` was not sent yet. */
   number: number | null;
   hasArguments: boolean;
+  /** All arguments so far. */
+  readonly text: WellFormedText;
   /** Arguments that were not sent yet. */
   held: string;
   /** Finds the end of the arguments. */
@@ -181,6 +184,7 @@ export class ToolCallReader {
       named: false,
       number: null,
       hasArguments: false,
+      text: new WellFormedText(),
       held: '',
       scanner: new JsonScanner(),
       ended: false,
@@ -197,10 +201,12 @@ export class ToolCallReader {
     call.named = !this.#mayBeIncomplete(call.name);
   }
 
-  #addArguments(call: Call, text: string): void {
-    if (text === '') return;
+  #addArguments(call: Call, part: string): void {
+    if (part === '') return;
     if (call.name === '') throw invalidResponse(new Error('a tool call has no name'));
     call.named = call.hasArguments = true;
+    // Complete arguments end with a brace, so at most half a character of a response that is cut off is left out.
+    const text = call.text.add(part, false);
     call.held += text;
     this.#heldCharacters += text.length;
     call.scanner.scan(text);

@@ -434,3 +434,18 @@ describe('invalid tool calls', () => {
     );
   });
 });
+
+it('sends characters that are split between two parts whole, and no half of one', () => {
+  const call = (name: string, args: string) =>
+    delta({ index: 0, id: 'a', function: { name, arguments: args } });
+  const more = (args: string) => delta({ index: 0, function: { arguments: args } });
+  const textOf = (events: readonly GenerationEvent[]) =>
+    events.flatMap((event) => (event.type === 'tool-arguments' ? [event.text] : [])).join('');
+  const split = read(call('f', '{"a":"\ud83d'), more('\ude42"}'), end('tool_calls'));
+  assert.ok(split.every((event) => event.type !== 'tool-arguments' || event.text.isWellFormed()));
+  assert.equal(textOf(split), '{"a":"🙂"}');
+  assert.equal(textOf(read(call('f', '{"a":"\ud83d"}'), end('tool_calls'))), '{"a":"\ufffd"}');
+  assert.equal(textOf(read(call('f', '{"a":"\ud83d'), end('length'))), '{"a":"');
+  const [named] = read(call('f\ud83d', '{}'), end('tool_calls'));
+  assert.ok(named?.type === 'tool-call' && named.name === 'f\ufffd');
+});
