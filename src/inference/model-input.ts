@@ -18,8 +18,7 @@ const MAX_VARIABLES = 16;
 const MAX_NAME_CHARACTERS = 64;
 
 /**
- * What the model was given, without its text. This is the JSON of the ledger and of receipts. The counts of tokens are
- * in the row.
+ * What the model was given, without its text. This is the JSON of receipts. The counts of tokens are in the row.
  */
 export interface ModelInput {
   /** Messages by role; null for a text completion. */
@@ -60,6 +59,11 @@ export interface ModelInput {
   more_notes: number;
 }
 
+/** The JSON of the ledger: only what is unusual, because the ledger has a row per request. */
+export type StoredModelInput = Partial<Omit<ModelInput, 'sampling'>> & {
+  sampling: Partial<ModelInput['sampling']>;
+};
+
 interface RecommendedSamplingJson {
   temperature?: number | undefined;
   top_p?: number | undefined;
@@ -68,77 +72,7 @@ interface RecommendedSamplingJson {
   repetition_penalty?: number | undefined;
 }
 
-/** Describes the request that is sent to the replicas of a model. */
-export function describeInput(
-  request: GenerationRequest,
-  model: { card(): ModelCard | null; readonly dialects: readonly Dialect[] },
-  notes: Notes,
-): ModelInput {
-  const { sampling } = request;
-  const card = model.card();
-  // Only servers of this type are not sent the parameters that the caller did not set.
-  const hasDefaults = model.dialects.includes('openai');
-  const set = <T>(name: Parameters<typeof sampling.explicit.has>[0], value: T): T | null =>
-    hasDefaults && !sampling.explicit.has(name) ? null : value;
-  const kept = notes.within(MAX_NOTES_CHARACTERS);
-  return {
-    ...promptFields(request, card),
-    response_format: request.responseFormat.type,
-    max_tokens: request.maxTokens,
-    stop_sequences: request.stop.length,
-    choices: request.choices,
-    sampling: {
-      temperature: set('temperature', sampling.temperature),
-      top_p: set('topP', sampling.topP),
-      top_k: sampling.topK,
-      min_p: sampling.minP,
-      seed: sampling.seed,
-      presence_penalty: set('presencePenalty', sampling.presencePenalty),
-      frequency_penalty: set('frequencyPenalty', sampling.frequencyPenalty),
-      repetition_penalty: sampling.repetitionPenalty,
-      logit_bias: sampling.logitBias.size,
-    },
-    recommended_sampling: samplingJson(card?.recommendedSampling ?? {}),
-    notes: [...kept.list],
-    more_notes: kept.more,
-  };
-}
-
-type PromptField =
-  | ('messages' | 'prompts' | 'tools' | 'tool_choice' | 'tool_format')
-  | ('reasoning_effort' | 'template' | 'template_variables');
-
-function promptFields(request: GenerationRequest, card: ModelCard | null): Pick<ModelInput, PromptField> {
-  switch (request.kind) {
-    case 'chat': {
-      const { messages, tools, toolChoice, reasoningEffort, templateVariables } = request;
-      const hasTools = tools.length > 0;
-      return {
-        messages: countRoles(messages),
-        prompts: null,
-        tools: tools.length,
-        tool_choice: hasTools ? toolChoice.type : null,
-        tool_format: hasTools ? (card?.toolFormat ?? null) : null,
-        reasoning_effort: reasoningEffort,
-        template: card?.architecture.instruct_type ?? null,
-        template_variables: describeVariables(templateVariables),
-      };
-    }
-    case 'text':
-      return {
-        messages: null,
-        prompts: request.prompts.length,
-        tools: 0,
-        tool_choice: null,
-        tool_format: null,
-        reasoning_effort: null,
-        template: null,
-        template_variables: {},
-      };
-  }
-}
-
-/** The values that are not stored, because most requests have them. */
+/** What most requests have. It is not stored. */
 const USUAL: ModelInput = {
   messages: null,
   prompts: null,
@@ -168,16 +102,76 @@ const USUAL: ModelInput = {
   more_notes: 0,
 };
 
-/** Formats the column of a row of the ledger. It contains only what is unusual, because the ledger has a row per request. */
+/** Describes the request that is sent to the replicas of a model. */
+export function describeInput(
+  request: GenerationRequest,
+  model: { card(): ModelCard | null; readonly dialects: readonly Dialect[] },
+  notes: Notes,
+): ModelInput {
+  const { sampling } = request;
+  const card = model.card();
+  // Only servers of this type are not sent the parameters that the caller did not set.
+  const hasDefaults = model.dialects.includes('openai');
+  const set = <T>(name: Parameters<typeof sampling.explicit.has>[0], value: T): T | null =>
+    hasDefaults && !sampling.explicit.has(name) ? null : value;
+  const kept = notes.within(MAX_NOTES_CHARACTERS);
+  return {
+    ...USUAL,
+    ...promptFields(request, card),
+    response_format: request.responseFormat.type,
+    max_tokens: request.maxTokens,
+    stop_sequences: request.stop.length,
+    choices: request.choices,
+    sampling: {
+      temperature: set('temperature', sampling.temperature),
+      top_p: set('topP', sampling.topP),
+      top_k: sampling.topK,
+      min_p: sampling.minP,
+      seed: sampling.seed,
+      presence_penalty: set('presencePenalty', sampling.presencePenalty),
+      frequency_penalty: set('frequencyPenalty', sampling.frequencyPenalty),
+      repetition_penalty: sampling.repetitionPenalty,
+      logit_bias: sampling.logitBias.size,
+    },
+    recommended_sampling: samplingJson(card?.recommendedSampling ?? {}),
+    notes: [...kept.list],
+    more_notes: kept.more,
+  };
+}
+
+/** Returns what is described of only one kind of request. */
+function promptFields(request: GenerationRequest, card: ModelCard | null): Partial<ModelInput> {
+  switch (request.kind) {
+    case 'chat': {
+      const { messages, tools, toolChoice, reasoningEffort, templateVariables } = request;
+      return {
+        messages: countRoles(messages),
+        reasoning_effort: reasoningEffort,
+        template: card?.architecture.instruct_type ?? null,
+        template_variables: describeVariables(templateVariables),
+        ...(tools.length > 0 && {
+          tools: tools.length,
+          tool_choice: toolChoice.type,
+          tool_format: card?.toolFormat ?? null,
+        }),
+      };
+    }
+    case 'text':
+      return { prompts: request.prompts.length };
+  }
+}
+
+/** Formats the column of a row of the ledger. */
 export function formatModelInput(input: ModelInput): string {
-  return JSON.stringify({ ...unusual(input, USUAL), sampling: unusual(input.sampling, USUAL.sampling) });
+  const sampling = unusual(input.sampling, USUAL.sampling);
+  return JSON.stringify({ ...unusual(input, USUAL), sampling } satisfies StoredModelInput);
 }
 
 /** Parses the column of a row of the ledger. */
 export function readModelInput(text: string | null): ModelInput | null {
   if (text === null) return null;
   // Written by `formatModelInput`.
-  const stored = JSON.parse(text) as Partial<ModelInput>;
+  const stored = JSON.parse(text) as StoredModelInput;
   return { ...USUAL, ...stored, sampling: { ...USUAL.sampling, ...stored.sampling } };
 }
 

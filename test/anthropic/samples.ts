@@ -1,29 +1,12 @@
 import { MESSAGES } from '../../src/anthropic/protocol.ts';
-import type { ChatRequest, GenerationEvent, Message } from '../../src/generation.ts';
-import { Notes } from '../../src/notes.ts';
-import type { ParsedRequest, ParseOptions } from '../../src/protocol.ts';
-import { REQUEST_ID, sealing } from '../responses/samples.ts';
-
-export interface Read {
-  parsed: ParsedRequest;
-  request: ChatRequest;
-  messages: readonly Message[];
-  /** Each note as its path and what happened. */
-  notes: string[];
-}
+import type { GenerationEvent } from '../../src/generation.ts';
+import type { Notes } from '../../src/notes.ts';
+import { eventsOf as framesOf, type Read, readBody, REQUEST_ID } from '../responses/samples.ts';
 
 /** Parses a body, by default of an account `account`. */
-export function read(fields: object, notes = new Notes(), account = 'account'): Read {
-  const options: ParseOptions = { maxChoices: 16, notes, sealer: sealing.of(account) };
+export function read(fields: object, notes?: Notes, account?: string): Read {
   const body = { model: 'ns/m', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }], ...fields };
-  const parsed = MESSAGES.parse(body, options);
-  const request = parsed.generation as ChatRequest; // The kind of the protocol is `chat`.
-  return {
-    parsed,
-    request,
-    messages: request.messages,
-    notes: notes.list.map(({ path, what }) => `${path} ${what}`),
-  };
+  return readBody(MESSAGES, body, notes, account);
 }
 
 export interface Block {
@@ -62,15 +45,7 @@ export function streamOf(fields: object, events: readonly GenerationEvent[]): St
 }
 
 export function eventsOf(frames: string): StreamEvent[] {
-  return frames
-    .split('\n\n')
-    .filter((frame) => frame !== '')
-    .map((frame) => {
-      const [, type, data = ''] = /^event: (.+)\ndata: (.+)$/.exec(frame) ?? [];
-      const event = JSON.parse(data) as StreamEvent;
-      if (event.type !== type) throw new Error(`event: ${type}, but type: ${event.type}`);
-      return event;
-    });
+  return framesOf<StreamEvent>(frames);
 }
 
 /** Joins the events of a stream to the message, as clients do. Throws if the events are not in order. */

@@ -1,4 +1,4 @@
-import type { ModelInput } from '../../src/inference/model-input.ts';
+import type { StoredModelInput } from '../../src/inference/model-input.ts';
 import { DAY_MS } from '../../src/accounts/ledger/days.ts';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { picoPerToken } from '../../src/config/model.ts';
@@ -142,38 +142,23 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
   };
 }
 
-/** The same for every request, because only receipts show it. */
+/** As the ledger stores it. The same for every request, because only receipts show it. */
 const MODEL_INPUT = JSON.stringify({
   messages: { system: 1, user: 3, assistant: 2 },
-  prompts: null,
   tools: 2,
   tool_choice: 'auto',
   tool_format: 'hermes',
-  response_format: 'text',
   reasoning_effort: 'low',
   template: 'chatml',
   template_variables: { enable_thinking: true },
   max_tokens: 2048,
-  stop_sequences: 0,
-  choices: 1,
-  sampling: {
-    temperature: 0.6,
-    top_p: 0.95,
-    top_k: null,
-    min_p: 0,
-    seed: null,
-    presence_penalty: 0,
-    frequency_penalty: 0,
-    repetition_penalty: 1,
-    logit_bias: 0,
-  },
+  sampling: { temperature: 0.6, top_p: 0.95 },
   recommended_sampling: { temperature: 0.6, top_p: 0.95, top_k: 20 },
   notes: [
     { path: 'store', what: 'ignored' },
     { path: 'tools[2]', what: 'ignored (web_search)' },
   ],
-  more_notes: 0,
-} satisfies ModelInput);
+} satisfies StoredModelInput);
 
 /** The outcomes of requests with their HTTP status. */
 const STATUS = {

@@ -1,7 +1,8 @@
 import { Sealing } from '../../src/accounts/sealing.ts';
 import type { ChatRequest, GenerationEvent, Message } from '../../src/generation.ts';
 import { Notes } from '../../src/notes.ts';
-import type { ParsedRequest, ParseOptions } from '../../src/protocol.ts';
+import type { JsonObject } from '../../src/openai/values.ts';
+import type { ParsedRequest, Protocol } from '../../src/protocol.ts';
 import { RESPONSES } from '../../src/responses/protocol.ts';
 
 export const sealing = new Sealing([{ id: 'a1b2c3d4', bytes: Buffer.alloc(32, 1) }]);
@@ -16,10 +17,19 @@ export interface Read {
   notes: string[];
 }
 
-/** Parses a body, by default of a strict account `account`. */
-export function read(fields: object, notes = new Notes(), account = 'account'): Read {
-  const options: ParseOptions = { maxChoices: 16, notes, sealer: sealing.of(account) };
-  const parsed = RESPONSES.parse({ model: 'ns/m', input: 'Hi', ...fields }, options);
+/** Parses a body, by default of an account `account`. */
+export function read(fields: object, notes?: Notes, account?: string): Read {
+  return readBody(RESPONSES, { model: 'ns/m', input: 'Hi', ...fields }, notes, account);
+}
+
+/** Parses a body of a protocol whose requests are chats. */
+export function readBody(
+  protocol: Protocol,
+  body: JsonObject,
+  notes = new Notes(),
+  account = 'account',
+): Read {
+  const parsed = protocol.parse(body, { maxChoices: 16, notes, sealer: sealing.of(account) });
   const request = parsed.generation as ChatRequest; // The kind of the protocol is `chat`.
   return {
     parsed,
@@ -57,13 +67,13 @@ export interface StreamEvent {
 }
 
 /** Reads the frames of a stream. Throws if `event:` and the type differ. */
-export function eventsOf(frames: string): StreamEvent[] {
+export function eventsOf<E extends { type: string } = StreamEvent>(frames: string): E[] {
   return frames
     .split('\n\n')
     .filter((frame) => frame !== '')
     .map((frame) => {
       const [, type, data = ''] = /^event: (.+)\ndata: (.+)$/.exec(frame) ?? [];
-      const event = JSON.parse(data) as StreamEvent;
+      const event = JSON.parse(data) as E; // Of the language that the test reads.
       if (event.type !== type) throw new Error(`event: ${type}, but type: ${event.type}`);
       return event;
     });
