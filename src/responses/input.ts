@@ -46,6 +46,10 @@ const CUSTOM_CALL_FIELDS = new Set(['type', 'id', 'call_id', 'name', 'namespace'
 const OUTPUT_FIELDS = new Set(['type', 'id', 'call_id', 'output', 'status', 'name']);
 const PART_FIELDS = new Set(['type', 'text', 'annotations', 'logprobs', 'refusal', 'cache_control']);
 
+/** Clients refer to items because they take the service for one that stores them. */
+const NOT_STORED =
+  'refers to an item, and items are not stored. Send the items themselves: clients do so with the option `store: false`, which is `providerOptions: { openai: { store: false } }` in the AI SDK';
+
 /** Joins items to messages. */
 class Conversation {
   readonly #notes: Notes;
@@ -124,7 +128,7 @@ class Conversation {
       case 'additional_tools':
         break;
       case 'item_reference':
-        throw unsupported(path, 'refers to an item, and items are not stored; send the item');
+        throw unsupported(path, NOT_STORED);
       default:
         this.#notes.add(path, `ignored (${displayName(type)})`);
     }

@@ -231,7 +231,7 @@ test('fields that need something stored are refused with what to send instead', 
     { input: [{ type: 'item_reference', id: 'x' }] },
     'unsupported_parameter',
     'input[0]',
-    /send the item/,
+    /Send the items themselves: .* `store: false`/,
   );
   assert.deepEqual(read({ background: false, previous_response_id: null }).notes, []);
 });
