@@ -7,20 +7,72 @@ const EVENT_STREAM = 'text/event-stream; charset=utf-8';
 /** A comment that keeps proxies and clients from timing out. It is not an event. */
 export const KEEP_ALIVE = ': keep-alive\n\n';
 
-export interface EventStreamOptions {
+export interface KeepAliveOptions {
   /**
-   * Time after which the status is sent even without an event, in milliseconds. If null, the stream waits for the first
-   * event.
+   * Time after which the first keep-alive is sent, in milliseconds, if the stream has not begun. If null, the stream waits
+   * for its first event.
    */
   holdMs: number | null;
-  /** Time without data after which a keep-alive comment is sent, in milliseconds. */
+  /** Time without data after which a keep-alive is sent, in milliseconds. */
   keepAliveMs: number;
   /** Returns the frames of a keep-alive. */
   keepAlive: () => string;
+  /** While this returns false, no keep-alives are sent. Default: always true. */
+  alive?: () => boolean;
+}
+
+export interface EventStreamOptions {
+  /** Null: those that write the stream also write its keep-alives. */
+  keepAlives: KeepAliveOptions | null;
   /** Default: the content type of server-sent events. */
   contentType?: string;
-  /** While this returns false, no keep-alive comments are sent, and the status is sent only with the first event. */
-  alive?: () => boolean;
+}
+
+/** Writes keep-alives to a stream while it has nothing else to send. */
+export class KeepAlives implements Disposable {
+  readonly #options: KeepAliveOptions;
+  readonly #write: (frames: string) => void;
+  /** Runs for `holdMs`, then for `keepAliveMs`. */
+  #timer: NodeJS.Timeout | undefined;
+  #wroteAtMs = -Infinity;
+
+  constructor(options: KeepAliveOptions, write: (frames: string) => void) {
+    this.#options = options;
+    this.#write = write;
+    if (options.holdMs !== null) this.#timer = setTimeout(this.#hold, options.holdMs);
+  }
+
+  /** Tells that the stream has begun. */
+  begin(): void {
+    this.#schedule(this.#options.keepAliveMs);
+  }
+
+  /** Tells that data was written. The timer is not restarted, because that costs more than recording the time. */
+  wrote(): void {
+    this.#wroteAtMs = performance.now();
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+  }
+
+  readonly #hold = (): void => {
+    const { holdMs, alive, keepAlive } = this.#options;
+    if (alive?.() !== false) this.#write(keepAlive());
+    else if (holdMs !== null) this.#timer = setTimeout(this.#hold, holdMs);
+  };
+
+  #schedule(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#keepAlive(), ms);
+  }
+
+  #keepAlive(): void {
+    const { keepAliveMs, alive, keepAlive } = this.#options;
+    const leftMs = this.#wroteAtMs + keepAliveMs - performance.now();
+    if (leftMs <= 0 && alive?.() !== false) this.#write(keepAlive());
+    this.#schedule(leftMs > 0 ? leftMs : keepAliveMs);
+  }
 }
 
 const HEADERS = ['cache-control', 'no-cache', 'x-accel-buffering', 'no'];
@@ -53,9 +105,9 @@ export class WriteQueue {
 }
 
 /**
- * Sends server-sent events on one response. The status is sent with the first frame, or after `holdMs`. From then on, a
- * comment is sent after each `keepAliveMs` without data. The amount of unread data is limited to the high-water mark
- * plus the frames of one turn; `watchConnections` closes connections whose client does not read.
+ * Sends server-sent events on one response. The status is sent with the first frame, which can be a keep-alive. The amount
+ * of unread data is limited to the high-water mark plus the frames of one turn; `watchConnections` closes connections whose
+ * client does not read.
  *
  * `ServerResponse.write` creates four buffers and a `writev` for each chunk, which is most of the cost of a token in a
  * proxy. After the headers, this class therefore frames each chunk itself and writes it directly to the socket.
@@ -63,29 +115,27 @@ export class WriteQueue {
 export class EventStream implements Disposable {
   readonly #response: ServerResponse;
   readonly #writes: WriteQueue;
-  readonly #options: EventStreamOptions;
+  readonly #contentType: string;
+  readonly #keepAlives: KeepAlives | null;
   readonly #headers: () => string[];
   #opened = false;
   /** Whether chunks are written directly to the socket. */
   #direct = false;
   /** Frames of this turn of the event loop. */
   #pending = '';
-  /** Runs for `holdMs`, then for `keepAliveMs`. */
-  #timer: NodeJS.Timeout | undefined;
-  #wroteAtMs = -Infinity;
 
   /** `headers` returns additional headers, as alternating names and values, when the status is sent. */
   constructor(
     response: ServerResponse,
     writes: WriteQueue,
-    options: EventStreamOptions,
+    { keepAlives, contentType = EVENT_STREAM }: EventStreamOptions,
     headers: () => string[] = () => [],
   ) {
     this.#response = response;
     this.#writes = writes;
-    this.#options = options;
+    this.#contentType = contentType;
     this.#headers = headers;
-    if (options.holdMs !== null) this.#timer = setTimeout(this.#hold, options.holdMs);
+    this.#keepAlives = keepAlives && this.#keepAlivesOf(keepAlives);
   }
 
   /** Whether the status has been sent, so that errors can only be sent as frames. */
@@ -103,7 +153,7 @@ export class EventStream implements Disposable {
       return null;
     }
     if (!this.#opened) this.#writeHead();
-    this.#wroteAtMs = performance.now();
+    this.#keepAlives?.wrote();
     if (this.#pending === '') this.#writes.add(this);
     this.#pending += frames;
     if (this.#pending.length > PENDING_LIMIT) this.flush();
@@ -137,14 +187,16 @@ export class EventStream implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    clearTimeout(this.#timer);
+    this.#keepAlives?.[Symbol.dispose]();
   }
 
-  readonly #hold = (): void => {
-    const { holdMs, alive, keepAlive } = this.#options;
-    if (alive?.() !== false) void this.write(keepAlive());
-    else if (holdMs !== null) this.#timer = setTimeout(this.#hold, holdMs);
-  };
+  /** Keep-alives wait while the client does not read. */
+  #keepAlivesOf(options: KeepAliveOptions): KeepAlives {
+    const response = this.#response;
+    const isReady = () => !response.writableEnded && !response.destroyed && this.#fullBuffer === null;
+    const alive = () => isReady() && options.alive?.() !== false;
+    return new KeepAlives({ ...options, alive }, (frames) => void this.write(frames));
+  }
 
   #open(): void {
     if (this.#opened) return;
@@ -156,9 +208,8 @@ export class EventStream implements Disposable {
   /** Writes the status line and headers, which are sent with the next bytes. */
   #writeHead(): void {
     this.#opened = true;
-    const { contentType = EVENT_STREAM, keepAliveMs } = this.#options;
-    this.#response.writeHead(200, ['content-type', contentType, ...HEADERS, ...this.#headers()]);
-    this.#scheduleKeepAlive(keepAliveMs);
+    this.#response.writeHead(200, ['content-type', this.#contentType, ...HEADERS, ...this.#headers()]);
+    this.#keepAlives?.begin();
   }
 
   /**
@@ -179,23 +230,6 @@ export class EventStream implements Disposable {
     const response = this.#response;
     if (response.writableNeedDrain) return response;
     return response.socket?.writableNeedDrain ? response.socket : null;
-  }
-
-  /**
-   * Starts the keep-alive timer. Writes do not restart it, because that costs more than recording the time of the last
-   * write.
-   */
-  #scheduleKeepAlive(ms: number): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#keepAlive(), ms);
-  }
-
-  #keepAlive(): void {
-    if (this.#response.writableEnded || this.#response.destroyed) return;
-    const { keepAliveMs, alive, keepAlive } = this.#options;
-    const leftMs = this.#wroteAtMs + keepAliveMs - performance.now();
-    if (leftMs <= 0 && this.#fullBuffer === null && alive?.() !== false) void this.write(keepAlive());
-    this.#scheduleKeepAlive(leftMs > 0 ? leftMs : keepAliveMs);
   }
 
   #drained(output: Writable): Promise<void> {

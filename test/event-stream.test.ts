@@ -42,7 +42,8 @@ test('a stream that is not alive does not send its status, even after holdMs', a
   const alive = () => ++asked > 3;
   await using owned = new AsyncDisposableStack();
   const server = createServer((_request, response) => {
-    owned.use(new EventStream(response, new WriteQueue(), { holdMs: 1, keepAliveMs: 1e6, keepAlive, alive }));
+    const keepAlives = { holdMs: 1, keepAliveMs: 1e6, keepAlive, alive };
+    owned.use(new EventStream(response, new WriteQueue(), { keepAlives }));
   });
   owned.defer(() => server.closeAllConnections());
   owned.defer(() => void server.close());
@@ -66,7 +67,7 @@ class Exchange implements AsyncDisposable {
     this.client = client;
     this.server = response.req.socket;
     this.#owned = owned;
-    const options = { holdMs: 1e6, keepAliveMs: 1e6, keepAlive };
+    const options = { keepAlives: { holdMs: 1e6, keepAliveMs: 1e6, keepAlive } };
     this.#stream = new EventStream(response, new WriteQueue(), options);
     this.#stream.write('');
   }

@@ -480,10 +480,10 @@ const configFields = z.strictObject({
   stream: z
     .strictObject({
       holdMs: milliseconds(10_000, 1).describe(
-        'How long a stream waits for the first result of the engine before its status is sent, in milliseconds; after that, 200 and keep-alive comments are sent.',
+        'How long a stream waits for the first result of the engine before its status is sent, in milliseconds; after that, 200 and keep-alives are sent.',
       ),
       keepAliveMs: milliseconds(10_000, 1).describe(
-        'Time without data after which a keep-alive comment is sent, in milliseconds.',
+        'Time without data after which a keep-alive is sent, in milliseconds: a comment, or an event in responses and messages.',
       ),
       stallMs: milliseconds(30_000, 1).describe(
         'How long a client may stop reading a response, in milliseconds; after that, its connection is closed.',

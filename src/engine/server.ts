@@ -229,11 +229,13 @@ class Responder {
   readonly #writes = new WriteQueue();
   /** With the keep-alive frames, a service can distinguish a long prefill from a stuck engine. */
   readonly #streamOptions: EventStreamOptions = {
-    holdMs: null,
-    keepAliveMs: KEEP_ALIVE_MS,
-    alive: () => (this.#engine.health().lastStepAgeMs ?? 0) <= MAX_STEP_AGE_MS,
+    keepAlives: {
+      holdMs: null,
+      keepAliveMs: KEEP_ALIVE_MS,
+      alive: () => (this.#engine.health().lastStepAgeMs ?? 0) <= MAX_STEP_AGE_MS,
+      keepAlive: () => KEEP_ALIVE_FRAME,
+    },
     contentType: EVENT_FRAMES,
-    keepAlive: () => KEEP_ALIVE_FRAME,
   };
 
   constructor(engine: Engine, log: Log) {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { StalledError } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
-import { EventStream, KEEP_ALIVE } from '../event-stream.ts';
+import { EventStream, KEEP_ALIVE, type KeepAliveOptions } from '../event-stream.ts';
 import type { GenerationRequest } from '../generation.ts';
 import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
@@ -132,7 +132,9 @@ class ConnectionOutput implements GenerationOutput {
   }
 
   openStream(record: GenerationRecord, keepAlive: () => string): FrameOutput {
-    return openEventStream(this.#context, this.#exchange, record, keepAlive);
+    const { holdMs, keepAliveMs } = this.#context.stream;
+    const alive = () => record.isRowWritten;
+    return openEventStream(this.#context, this.#exchange, { holdMs, keepAliveMs, keepAlive, alive });
   }
 
   sendJson(body: string): void {
@@ -144,16 +146,13 @@ class ConnectionOutput implements GenerationOutput {
   }
 }
 
-/** Opens the event stream of one response. */
+/** Opens the event stream of one response. `keepAlives` is null if they are among its frames. */
 export function openEventStream(
-  context: HttpContext,
+  { writes }: HttpContext,
   exchange: GenerationExchange,
-  record: GenerationRecord,
-  keepAlive: () => string,
+  keepAlives: KeepAliveOptions | null,
 ): EventStream {
-  const { holdMs, keepAliveMs } = context.stream;
-  const options = { holdMs, keepAliveMs, keepAlive, alive: () => record.isRowWritten };
-  const out = new EventStream(exchange.response, context.writes, options, () => commonHeaders(exchange));
+  const out = new EventStream(exchange.response, writes, { keepAlives }, () => commonHeaders(exchange));
   probeStreamWith(exchange.response, () => void out.write(KEEP_ALIVE));
   return out;
 }

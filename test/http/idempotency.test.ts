@@ -16,6 +16,17 @@ const REPLAY = 'x-sluice-idempotent-replay';
 /** Longer than any test, in milliseconds. */
 const FOREVER = 80_000_000;
 
+/** What keeps the client of a stream waiting, by the endpoint. */
+const LANGUAGES = [
+  { path: '/v1/chat/completions', fields: {}, keepAlive: ': keep-alive\n\n' },
+  {
+    path: '/v1/responses',
+    fields: { input: 'Count.', messages: undefined },
+    keepAlive: 'event: keepalive\n',
+  },
+  { path: '/v1/messages', fields: { max_tokens: 100 }, keepAlive: 'event: ping\n' },
+];
+
 describe('a second request with the same key and body, while the first one runs', () => {
   test('gets the stream so far, and then the rest', async () => {
     await using fixture = await Fixture.start();
@@ -121,6 +132,38 @@ describe('a second request with the same key and body, while the first one runs'
     generation.finish();
     assert.match(await first.restOfBody(), /event: response.completed\n/);
   });
+
+  for (const { path, fields, keepAlive } of LANGUAGES) {
+    test(`gets the keep-alives of its language: ${path}`, async () => {
+      await using fixture = await Fixture.start('{}', {}, 'stream: {holdMs: 1, keepAliveMs: 1}');
+      const sent = { path, fields: { max_tokens: undefined, stream: true, ...fields } };
+      using first = await fixture.wire('a', sent);
+      const generation = await fixture.replica.next();
+      using second = await fixture.wire('a', sent);
+      const bodies = [];
+      for (const reader of [first, second]) {
+        let received = '';
+        while (received.split(keepAlive).length < 4) received += await reader.chunk();
+        bodies.push(received);
+      }
+      generation.send('one');
+      generation.finish();
+      bodies[0] += await first.restOfBody();
+      bodies[1] += await second.restOfBody();
+      const replay = await fixture.exchange('a', sent);
+      assert.match(replay.body, /one/);
+      assert.deepEqual(bodies, [replay.body, replay.body]);
+      const comments = replay.body.split('\n').filter((line) => line.startsWith(':'));
+      assert.equal(comments.length > 0, keepAlive.startsWith(':'));
+      const numbers = [...replay.body.matchAll(/"sequence_number":(\d+)/g)].map(([, number]) =>
+        Number(number),
+      );
+      assert.deepEqual(
+        numbers,
+        numbers.map((_, index) => index),
+      );
+    });
+  }
 
   test('ends with the same error when the API key of the first one is revoked', async () => {
     await using fixture = await Fixture.start();

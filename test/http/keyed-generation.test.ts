@@ -30,6 +30,7 @@ class Fixture {
         add: (_account, bytes) => this.#add(bytes),
         release: (_account, bytes) => (this.bytes -= bytes),
       },
+      stream: { holdMs: 1e6, keepAliveMs: 1e6 },
       graceMs: () => graceMs,
       onWaiting: () => {},
       onAbandoned: (generation) => {
@@ -43,7 +44,7 @@ class Fixture {
   /** Writes a stream. Pauses before each frame for this number of turns of the event loop. */
   async write(frames: readonly string[], pause = 0): Promise<void> {
     const { generation } = this;
-    using out = generation.openStream(new GenerationRecord());
+    using out = generation.openStream(new GenerationRecord(), () => '');
     for (const frame of frames) {
       await turns(pause);
       await out.write(frame);

@@ -2,7 +2,6 @@ import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { AuthenticatedKey } from '../../accounts/keys.ts';
 import { ServiceError } from '../../errors.ts';
-import { KEEP_ALIVE } from '../../event-stream.ts';
 import type { GenerationRequest } from '../../generation.ts';
 import type { ClientDisconnected } from '../../inference/complete.ts';
 import type { GenerationRecord } from '../../inference/record.ts';
@@ -169,8 +168,7 @@ async function deliverStream(
   record: GenerationRecord,
   reader: ResponseReader,
 ): Promise<void> {
-  // The frames are shared by all readers, so only a comment can come between them.
-  using out = openEventStream(context, exchange, record, () => KEEP_ALIVE);
+  using out = openEventStream(context, exchange, null);
   let sent = '';
   try {
     for (let bytes = await reader.next(); bytes !== null; bytes = await reader.next()) {

@@ -1,5 +1,6 @@
 import { Deadline } from '../../deadline.ts';
 import { ServiceError } from '../../errors.ts';
+import { KeepAlives, type KeepAliveOptions } from '../../event-stream.ts';
 import { ClientDisconnected } from '../../inference/complete.ts';
 import type { GenerationRecord } from '../../inference/record.ts';
 import type { FrameOutput, GenerationOutput } from '../generation-output.ts';
@@ -27,6 +28,8 @@ interface KeyedGenerationOptions {
   fingerprint: string;
   requestId: string;
   memory: ResponseMemory;
+  /** When streams send keep-alives. */
+  stream: Pick<KeepAliveOptions, 'holdMs' | 'keepAliveMs'>;
   /** Returns how long the generation continues without readers, in milliseconds. */
   graceMs: () => number;
   /** Called when the last reader has disconnected from a running generation, which continues for `graceMs`. */
@@ -56,6 +59,7 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
   /** In the order in which they began. */
   readonly #readers = new Set<ResponseReader>();
   #shared: boolean;
+  #keepAlives: KeepAlives | null = null;
   #opened = false;
   #ended = false;
   #fault: ServiceError | ClientDisconnected | null = null;
@@ -102,16 +106,18 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
     return this.#opened;
   }
 
-  openStream(record: GenerationRecord): FrameOutput {
+  /** Keep-alives are part of the response, because events are numbered for all readers. */
+  openStream(record: GenerationRecord, keepAlive: () => string): FrameOutput {
     this.record = record;
+    const alive = () => record.isRowWritten && this.#resume === null;
+    const options = { ...this.#options.stream, keepAlive, alive };
+    this.#keepAlives = new KeepAlives(options, (frames) => this.#send(frames));
     this.wake();
     return this;
   }
 
   write(frames: string): Promise<void> | null {
-    this.#opened = true;
-    this.#append(frames);
-    this.wake();
+    this.#send(frames);
     return this.#shared ? null : this.#whenRead();
   }
 
@@ -129,7 +135,9 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
     this.#end();
   }
 
-  [Symbol.dispose](): void {}
+  [Symbol.dispose](): void {
+    this.#keepAlives?.[Symbol.dispose]();
+  }
 
   /** Adds a reader, which must be closed. The generation continues while there are readers. */
   join(): ResponseReader {
@@ -184,6 +192,14 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
     if (this.#discarded) this.#free();
     if (this.#ended) this.#checkDelivery();
     else if (disconnect !== null) this.#waitForReader(disconnect);
+  }
+
+  #send(frames: string): void {
+    if (!this.#opened) this.#keepAlives?.begin();
+    this.#opened = true;
+    if (frames !== '') this.#keepAlives?.wrote();
+    this.#append(frames);
+    this.wake();
   }
 
   #append(frames: string): void {

@@ -23,6 +23,7 @@ interface AccountResponses {
 
 export interface IdempotencyStoreOptions {
   settings: ConfigFile['idempotency'];
+  stream: ConfigFile['stream'];
   /** The claims of all instances; null: there is only this instance. */
   claims: IdempotencyClaims | null;
   /** Called when a running generation has no readers and waits for a repeated request. */
@@ -60,13 +61,14 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
 
   /** Adds a generation with a key that is free on this instance. */
   begin(accountId: string, key: string, fingerprint: string, requestId: string): KeyedGeneration {
-    const { settings, onWaiting, onUndelivered } = this.#options;
+    const { settings, stream, onWaiting, onUndelivered } = this.#options;
     const generation = new KeyedGeneration({
       accountId,
       id: idOf(accountId, key),
       fingerprint,
       requestId,
       memory: this,
+      stream,
       graceMs: () => (this.#stopping ? 0 : settings.graceMs),
       onWaiting,
       onAbandoned: (abandoned) => this.#remove(abandoned),
@@ -233,6 +235,7 @@ export async function openIdempotency(dependencies: Dependencies): Promise<Idemp
   const { config, generations, ledger, log } = dependencies;
   const store = new IdempotencyStore({
     settings: config.file.idempotency,
+    stream: config.file.stream,
     claims: config.valkeyUrl === null ? null : await openClaims(config.valkeyUrl, log),
     onWaiting: (requestId) => log.info('client disconnected, waiting for a repeated request', { requestId }),
     onUndelivered: (requestId) => ledger.undelivered(requestId),
