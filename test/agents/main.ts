@@ -13,11 +13,19 @@ interface Agent {
   program: string;
   /** Returns the call that runs a command in a shell. */
   call: (command: string) => ScriptedCall;
-  /** Writes the settings to the home folder. Returns the arguments that run a task without questions, and variables. */
-  prepare: (
-    service: TestService,
-    home: string,
-  ) => Promise<{ args: readonly string[]; env?: NodeJS.ProcessEnv }>;
+  /** Writes the settings to the home folder. */
+  prepare: (service: TestService, home: string) => Promise<Invocation>;
+}
+
+interface Invocation {
+  /** The arguments that run a task without questions. The prompt follows them, or is written to the standard input. */
+  args: readonly string[];
+  stdin?: boolean;
+  env?: NodeJS.ProcessEnv;
+  /** The arguments that write settings. */
+  before?: readonly string[];
+  /** The arguments that end what the task leaves running. */
+  after?: readonly string[];
 }
 
 /** More than the prompts and tools of the agents take. */
@@ -33,8 +41,7 @@ const CACHE = resolve(import.meta.dirname, '../../.cache/agents');
 const CONTENT = 'written by the agent';
 const ANSWER = 'The file is written.';
 
-/** The command also prints the directive for the next response, divided because directives must not be nested. */
-const COMMAND = `printf '${CONTENT}' > result.txt; printf '%s' 'script''ed:${JSON.stringify({ text: ANSWER })}'`;
+const COMMAND = `printf '${CONTENT}' > result.txt`;
 
 const AGENTS: Readonly<Record<string, Agent>> = {
   codex: {
@@ -86,7 +93,8 @@ wire_api = "responses"
         models: { [MODEL]: { limit: { context: CONTEXT_TOKENS, output: 8192 } } },
       };
       await write(join(home, '.config/opencode/opencode.json'), JSON.stringify({ provider: { sluice } }));
-      return { args: ['run', '--auto', '--model', `sluice/${MODEL}`] };
+      // It would escape the quotes of an argument.
+      return { args: ['run', '--auto', '--model', `sluice/${MODEL}`], stdin: true };
     },
   },
   cn: {
@@ -100,6 +108,18 @@ wire_api = "responses"
       ];
       await write(config, JSON.stringify({ name: 'test', version: '0.0.1', schema: 'v1', models }));
       return { args: ['--config', config, '--auto', '--print'] };
+    },
+  },
+  cline: {
+    package: 'cline',
+    program: 'cline',
+    call: (command) => ({ name: 'run_commands', arguments: { commands: [command] } }),
+    async prepare({ url, key }) {
+      return {
+        before: ['auth', 'openai', '--apikey', key, '--modelid', MODEL, '--baseurl', `${url}/v1`],
+        args: [],
+        after: ['hub', 'stop'],
+      };
     },
   },
 };
@@ -131,16 +151,16 @@ async function task({ program, call, prepare }: Agent): Promise<string | null> {
   await using folder = await temporaryFolder();
   const [home, work] = [join(folder.path, 'home'), join(folder.path, 'work')];
   await mkdir(work, { recursive: true });
-  const { args, env } = await prepare(service, home);
-  const prompt = `Write the file. ${scripted({ calls: [call(COMMAND)] })}`;
+  const { args, stdin, env, before, after } = await prepare(service, home);
   // Without the user's own variables, such as keys of other services.
   const own = { PATH: process.env.PATH, HOME: home, SLUICE_API_KEY: service.key, ...env };
   const bin = join(CACHE, program, 'node_modules/.bin', program);
-  const { code, stdout, stderr } = await run(bin, args, own, {
-    cwd: work,
-    timeout: TIMEOUT_MS,
-    input: prompt,
-  });
+  const start = (list: readonly string[], input?: string) =>
+    run(bin, list, own, { cwd: work, timeout: TIMEOUT_MS, input });
+  if (before) await start(before);
+  const prompt = `Write the file. ${scripted([{ calls: [call(COMMAND)] }, { text: ANSWER }])}`;
+  const { code, stdout, stderr } = await (stdin ? start(args, prompt) : start([...args, prompt]));
+  if (after) await start(after);
   const content = await readFile(join(work, 'result.txt'), 'utf8').catch(() => null);
   if (code === 0 && content === CONTENT && stdout.includes(ANSWER)) return null;
   return `exit code ${code}, the file has ${JSON.stringify(content)}\n${stdout}\n${stderr}\n${service.log()}`;

@@ -4,7 +4,8 @@ import * as fc from 'fast-check';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { ReplicaEvent } from '../../src/engine/engine.ts';
-import type { ToolChoice } from '../../src/generation.ts';
+import type { Message, ToolChoice } from '../../src/generation.ts';
+import { scripted } from '../../src/engine/scripted/options.ts';
 import { openScripted } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
 
@@ -262,7 +263,36 @@ describe('the scripted engine', () => {
   });
 
   it('names the invalid field of a directive', async () => {
-    const request = chat({}, { messages: [{ role: 'user', content: 'scripted:{"tokns":1}' }] });
-    await assert.rejects(collect(engine.generate(request, NEVER_ABORTED)), /tokns/);
+    for (const content of ['scripted:{"tokns":1}', 'scripted:[{"tokns":1},{"text":"a"}]', 'scripted:[]']) {
+      const request = chat({}, { messages: [{ role: 'user', content }] });
+      await assert.rejects(collect(engine.generate(request, NEVER_ABORTED)), /tokns|expected an object/);
+    }
+  });
+
+  it('takes the directive of each response after the user message from a list', async () => {
+    const user = {
+      role: 'user',
+      content: scripted([{ calls }, { text: 'Two.' }, { text: 'Three.' }]),
+    } as const;
+    const turn: Message[] = [
+      {
+        role: 'assistant',
+        content: '',
+        reasoning: null,
+        toolCalls: [{ id: 'a', name: 'f', arguments: '{}' }],
+      },
+      { role: 'tool', content: 'ok', toolCallId: 'a' },
+    ];
+    const answer = (...turns: Message[][]) => {
+      const messages = [
+        { role: 'assistant', content: 'Earlier.', reasoning: null, toolCalls: [] } as const,
+        user,
+      ];
+      return collect(engine.generate(chat({}, { messages: [...messages, ...turns.flat()] }), NEVER_ABORTED));
+    };
+    assert.deepEqual(callsOf(await answer()), calls);
+    assert.equal(textOf(await answer(turn)), 'Two.');
+    assert.equal(textOf(await answer(turn, turn)), 'Three.');
+    assert.equal(textOf(await answer(turn, turn, turn)), 'Three.');
   });
 });

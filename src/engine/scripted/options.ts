@@ -1,5 +1,5 @@
 import { ERRORS, type ErrorCode } from '../../errors.ts';
-import type { GenerationRequest, Message } from '../../generation.ts';
+import type { GenerationRequest } from '../../generation.ts';
 
 /** The options of a scripted engine. Directives override some of them for their request. */
 export interface ScriptedOptions {
@@ -135,14 +135,16 @@ const NONE: Directive = {};
 const PREFIX = 'scripted:';
 
 /**
- * Reads the directive `scripted:{…}` at the end of the last prompt or of the last user message. A tool result after
- * that message can also contain it. Throws if the directive is invalid.
+ * Reads the directive `scripted:{…}` at the end of the last prompt or of the last user message. A list
+ * `scripted:[{…}, …]` has one for each response after that message, as an agent that calls tools needs; the last one
+ * repeats. Throws if the directive is invalid.
  */
 export function parseDirective(request: GenerationRequest): Directive {
-  const text = promptText(request);
+  const { text, turn } = instructionOf(request);
   const at = text.lastIndexOf(PREFIX);
   if (at === -1) return NONE;
-  const directive = checked(JSON.parse(text.slice(at + PREFIX.length)));
+  const value = JSON.parse(text.slice(at + PREFIX.length)) as unknown;
+  const directive = checked(Array.isArray(value) ? value[Math.min(turn, value.length - 1)] : value);
   if (directive.once === true && request.continuation !== null) {
     for (const fault of FAULTS) delete directive[fault];
   }
@@ -179,21 +181,20 @@ function isString(value: unknown): value is string {
   return typeof value === 'string';
 }
 
-/** Formats a directive as a prompt. */
-export function scripted(directive: Directive): string {
+/** Formats a directive, or those of the responses after a user message, as a prompt. */
+export function scripted(directive: Directive | readonly Directive[]): string {
   return PREFIX + JSON.stringify(directive);
 }
 
-function promptText(request: GenerationRequest): string {
+/** Returns the text with the directive, and the number of responses after it. */
+function instructionOf(request: GenerationRequest): { text: string; turn: number } {
   switch (request.kind) {
-    case 'chat':
-      return request.messages.findLast(isInstruction)?.content ?? '';
+    case 'chat': {
+      const at = request.messages.findLastIndex(({ role }) => role === 'user');
+      const turn = request.messages.slice(at + 1).filter(({ role }) => role === 'assistant').length;
+      return { text: request.messages[at]?.content ?? '', turn };
+    }
     case 'text':
-      return request.prompts.at(-1) ?? '';
+      return { text: request.prompts.at(-1) ?? '', turn: 0 };
   }
-}
-
-/** Skips tool results without a directive, so that the user message can have one for the whole conversation. */
-function isInstruction({ role, content }: Message): boolean {
-  return role === 'user' || (role === 'tool' && content.includes(PREFIX));
 }
