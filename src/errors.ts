@@ -13,7 +13,7 @@ export const ERRORS = {
   ],
   response_too_large: [
     400,
-    'The response, or an event of a stream that is read slowly, has too many log probabilities.',
+    'The response, or an event of a stream that is read slowly, has too many log probabilities, or too many vectors.',
   ],
   invalid_api_key: [
     401,

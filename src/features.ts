@@ -1,11 +1,40 @@
+import { ServiceError } from './errors.ts';
 import {
   DIALECTS,
+  tokenInputs,
   toolsOf,
   type ChatRequest,
   type Dialect,
+  type EmbeddingRequest,
   type GenerationRequest,
   type TextRequest,
 } from './generation.ts';
+
+/** Whether a model of this modality, such as `text->embedding`, returns vectors instead of text. */
+export function isEmbeddingModality(modality: string): boolean {
+  return modality.endsWith('->embedding');
+}
+
+/** Throws 400 `unsupported_parameter` for a request of another kind than the model serves, with the endpoint to use. */
+export function refuseOtherKind(request: GenerationRequest, embeds: boolean): void {
+  switch (request.kind) {
+    case 'chat':
+    case 'text':
+      if (!embeds) return;
+      throw unsupportedModel(
+        'This model returns embeddings and generates no text. Send texts to `POST /v1/embeddings`.',
+      );
+    case 'embedding':
+      if (embeds) return;
+      throw unsupportedModel(
+        'This model generates text and returns no embeddings. Use `POST /v1/chat/completions`, or a model whose `architecture.modality` is `text->embedding`.',
+      );
+  }
+}
+
+function unsupportedModel(message: string): ServiceError {
+  return new ServiceError('unsupported_parameter', message, { param: 'model' });
+}
 
 /** Something that a request can ask for and that not every server supports. */
 interface FeatureSupport {
@@ -36,6 +65,7 @@ const inChats =
       case 'chat':
         return isUsed(request);
       case 'text':
+      case 'embedding':
         return false;
     }
   };
@@ -46,8 +76,22 @@ const inTexts =
   (request) => {
     switch (request.kind) {
       case 'chat':
+      case 'embedding':
         return false;
       case 'text':
+        return isUsed(request);
+    }
+  };
+
+/** Only embeddings can ask for the feature. */
+const inEmbeddings =
+  (isUsed: IsUsed<EmbeddingRequest>): IsUsed<GenerationRequest> =>
+  (request) => {
+    switch (request.kind) {
+      case 'chat':
+      case 'text':
+        return false;
+      case 'embedding':
         return isUsed(request);
     }
   };
@@ -107,6 +151,9 @@ export const FEATURES = {
     servers: SAMPLERS,
     isUsed: inChats(({ templateVariables }) => Object.keys(templateVariables).length > 0),
   },
+  /** TGI has no endpoint for them. */
+  embeddings: { servers: WITH_OPENAI, isUsed: inEmbeddings(() => true) },
+  tokenInputs: { servers: WITH_OPENAI, isUsed: inEmbeddings((request) => tokenInputs(request).length > 0) },
 } as const satisfies Readonly<Record<string, FeatureSupport>>;
 
 export type Feature = keyof typeof FEATURES;

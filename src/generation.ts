@@ -98,7 +98,7 @@ export type ResponseFormat =
 interface GenerationRequestBase {
   /** Model ID from the caller. */
   model: string;
-  /** Maximum completion tokens per choice, at least 1. If null, they are limited only by the model and its context. */
+  /** Maximum completion tokens per choice; 0 for an embedding, otherwise at least 1. If null, they are limited only by the model and its context. */
   maxTokens: number | null;
   sampling: Sampling;
   /** Up to 4 sequences, none empty. */
@@ -164,10 +164,51 @@ export interface TextRequest extends GenerationRequestBase {
   echo: boolean;
 }
 
-export type GenerationRequest = ChatRequest | TextRequest;
+/** A request for text. */
+export type CompletionRequest = ChatRequest | TextRequest;
+
+/** A request for a vector of each input. It generates no tokens, so the other parameters are those of `NO_OUTPUT`. */
+export interface EmbeddingRequest extends GenerationRequestBase {
+  kind: 'embedding';
+  /** Not empty, and none of them is. */
+  inputs: readonly EmbeddingInput[];
+  /** Length of the vectors; null for that of the model. */
+  dimensions: number | null;
+}
+
+/** A text, or the IDs of its tokens. */
+export type EmbeddingInput = string | readonly number[];
+
+/** The parameters of requests that generate no tokens. */
+export const NO_OUTPUT = {
+  maxTokens: 0,
+  sampling: {
+    temperature: 1,
+    topP: 1,
+    topK: null,
+    minP: 0,
+    seed: null,
+    presencePenalty: 0,
+    frequencyPenalty: 0,
+    repetitionPenalty: 1,
+    logitBias: new Map<number, number>(),
+    explicit: new Set<OptionalSampling>(),
+  },
+  stop: [],
+  choices: 1,
+  logprobs: null,
+  responseFormat: { type: 'text' },
+  stream: false,
+  includeUsage: null,
+  tokenIds: false,
+  continuation: null,
+} as const satisfies Partial<GenerationRequestBase>;
+
+export type GenerationRequest = CompletionRequest | EmbeddingRequest;
 
 /** The kind of a request; each has its own endpoint. */
 export type GenerationKind = GenerationRequest['kind'];
+export type CompletionKind = CompletionRequest['kind'];
 
 /**
  * The source of the token counts. `engine`: the engine reported them. `estimated`: the engine did not report all of
@@ -257,8 +298,8 @@ interface ToolCallDelta {
 type TokenIds = readonly number[];
 
 /**
- * The events of a generation. First comes one `started`, then the text and the tool calls. Each choice has one `finish`
- * after its last part. One `end` comes last. A call is one `tool-call`, followed by the parts of its arguments; the
+ * The events of a generation. First comes one `started`, then the text and the tool calls, or the vectors of an embedding.
+ * Each choice has one `finish` after its last part. One `end` comes last. A call is one `tool-call`, followed by the parts of its arguments; the
  * calls of a choice do not overlap. Reasoning and calls count as completion tokens. A stream that throws a
  * `ServiceError` has no `end`.
  */
@@ -283,6 +324,14 @@ export type GenerationEvent =
       stopSequence: string | null;
     }
   | {
+      /** The vector of one input. If the request was sent to another replica, an input can have several, which are equal. */
+      type: 'embedding';
+      /** Index of the input. */
+      index: number;
+      /** Finite numbers, as many for each input. */
+      vector: Float32Array;
+    }
+  | {
       type: 'end';
       usage: Usage;
       usageSource: UsageSource;
@@ -304,15 +353,16 @@ export function countTokens(usage: Usage, { type, completionTokens }: TextEvent 
   usage.completionTokens = completionTokens;
 }
 
-/** Returns the number of choices of all prompts together. */
+/** Returns the number of choices of all prompts together. All inputs of an embedding are one choice. */
 export function totalChoices(request: GenerationRequest): number {
   return promptCount(request) * request.choices;
 }
 
-/** Returns the number of prompts. A chat is one prompt. */
+/** Returns the number of prompts that have completions of their own. */
 export function promptCount(request: GenerationRequest): number {
   switch (request.kind) {
     case 'chat':
+    case 'embedding':
       return 1;
     case 'text':
       return request.prompts.length;
@@ -325,6 +375,7 @@ export function toolsOf(request: GenerationRequest): readonly Tool[] {
     case 'chat':
       return request.tools;
     case 'text':
+    case 'embedding':
       return [];
   }
 }
@@ -333,6 +384,7 @@ export function toolsOf(request: GenerationRequest): readonly Tool[] {
 export function echoedPrompts(request: GenerationRequest): readonly string[] {
   switch (request.kind) {
     case 'chat':
+    case 'embedding':
       return [];
     case 'text':
       return request.echo ? request.prompts : [];
@@ -349,7 +401,22 @@ export const CHARACTERS_PER_TOKEN = 4;
 
 /** Estimates the tokens of the prompts from their length. Used if the engine reports no counts. */
 export function estimatedPromptTokens(request: GenerationRequest): number {
-  return promptTexts(request).reduce((sum, text) => sum + Math.ceil(text.length / CHARACTERS_PER_TOKEN), 0);
+  const ofTexts = promptTexts(request).reduce(
+    (sum, text) => sum + Math.ceil(text.length / CHARACTERS_PER_TOKEN),
+    0,
+  );
+  return ofTexts + tokenInputs(request).reduce((sum, tokens) => sum + tokens.length, 0);
+}
+
+/** Returns the inputs of an embedding that are token IDs. */
+export function tokenInputs(request: GenerationRequest): readonly (readonly number[])[] {
+  switch (request.kind) {
+    case 'chat':
+    case 'text':
+      return [];
+    case 'embedding':
+      return request.inputs.filter((input) => typeof input !== 'string');
+  }
 }
 
 /**
@@ -362,6 +429,12 @@ export function maxPromptTokens(request: GenerationRequest): number {
     case 'text':
       // The server may add one token before each text.
       return bytes + request.prompts.length;
+    case 'embedding':
+      return (
+        bytes +
+        tokenInputs(request).reduce((sum, tokens) => sum + tokens.length, 0) +
+        request.inputs.length * MARKERS
+      );
     case 'chat': {
       const { messages, tools } = request;
       const calls = messages.flatMap((message) => (message.role === 'assistant' ? message.toolCalls : []));
@@ -375,6 +448,8 @@ export function maxPromptTokens(request: GenerationRequest): number {
  * message, tool and call, such as the markers around it and its ID.
  */
 const TEMPLATE_TOKENS = 2048;
+/** More tokens than a server adds before and after an input of an embedding. */
+const MARKERS = 4;
 const PART_TOKENS = 64;
 
 /**
@@ -385,6 +460,8 @@ export function promptTexts(request: GenerationRequest): readonly string[] {
   switch (request.kind) {
     case 'text':
       return request.prompts;
+    case 'embedding':
+      return request.inputs.filter((input) => typeof input === 'string');
     case 'chat':
       // Most chat templates put the tools first.
       return toolTexts(request.tools).concat(

@@ -13,6 +13,8 @@ export interface Protocol {
   readonly path: string;
   /** The kind of its requests. */
   readonly kind: GenerationKind;
+  /** Maximum number of JSON values in a body. Default: that of all bodies. */
+  readonly maxBodyValues?: number;
   /** Throws a `ServiceError` with the field. */
   parse(body: Record<string, unknown>, options: ParseOptions): ParsedRequest;
   /** Returns the path of the field that asks for a feature, for errors. */
@@ -57,7 +59,7 @@ export interface ParsedRequest {
   fit?(card: ModelCard): void;
   /** Returns the writer of a response that is not a stream. */
   whole(requestId: string): WholeResponse;
-  /** Returns the writer of a stream. */
+  /** Returns the writer of a stream. Only for a request whose response is one. */
   stream(requestId: string): ResponseStream;
 }
 

@@ -100,6 +100,8 @@ class MessageWriter {
         break;
       case 'end':
         this.#end(event.usage);
+        break;
+      case 'embedding':
     }
   }
 

@@ -84,9 +84,12 @@ function describeInput(input: NonNullable<ReceiptJson['model_input']>): [name: s
     Object.entries(values)
       .map(([name, value]) => `${name} ${value ?? unset}`)
       .join(', ');
+  // The parameters of text have no effect on an embedding.
+  const generatesText = input.max_tokens !== 0;
   const lines: [string, string | null][] = [
     ['messages', input.messages && given(input.messages, '')],
-    ['prompts', input.prompts === null ? null : String(input.prompts)],
+    [generatesText ? 'prompts' : 'inputs', input.prompts === null ? null : String(input.prompts)],
+    ['dimensions', input.dimensions === null ? null : String(input.dimensions)],
     [
       'tools',
       input.tools === 0
@@ -96,13 +99,17 @@ function describeInput(input: NonNullable<ReceiptJson['model_input']>): [name: s
     ['template', input.template],
     ['variables', given(input.template_variables, '(not shown)')],
     ['reasoning effort', input.reasoning_effort],
-    ['response format', input.response_format],
-    ['maximum tokens', input.max_tokens === null ? 'those of the model' : String(input.max_tokens)],
-    ['stop sequences', String(input.stop_sequences)],
-    ['choices', String(input.choices)],
-    ['sampling', given({ ...input.sampling, seed: input.sampling.seed ?? 'random' }, 'default')],
-    ['recommended', given(input.recommended_sampling, '')],
   ];
+  if (generatesText) {
+    lines.push(
+      ['response format', input.response_format],
+      ['maximum tokens', input.max_tokens === null ? 'those of the model' : String(input.max_tokens)],
+      ['stop sequences', String(input.stop_sequences)],
+      ['choices', String(input.choices)],
+      ['sampling', given({ ...input.sampling, seed: input.sampling.seed ?? 'random' }, 'default')],
+      ['recommended', given(input.recommended_sampling, '')],
+    );
+  }
   return lines.flatMap(([name, text]) => (text === null || text === '' ? [] : [[name, text]]));
 }
 

@@ -247,7 +247,12 @@ export const modelSchema = z
       .describe(
         "`architecture.instruct_type` in the model list. Default: derived from the model's chat template, or null.",
       ),
-    modality: z.string().default('text->text').describe('`architecture.modality` in the model list.'),
+    modality: z
+      .string()
+      .optional()
+      .describe(
+        '`architecture.modality` in the model list. Set `text->embedding` for servers of an embedding model. Default: from the GGUF file, otherwise `text->text`.',
+      ),
     tokenizer: z
       .string()
       .optional()

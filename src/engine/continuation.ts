@@ -71,6 +71,8 @@ export function withOutput(request: GenerationRequest, text: string): Generation
     }
     case 'text':
       return { ...request, prompts: request.prompts.map((prompt) => prompt + text) };
+    case 'embedding':
+      return request; // Never continued.
   }
 }
 
@@ -89,7 +91,13 @@ export function asTextRequest(request: ChatRequest, prompt: string): TextRequest
 const OPEN_REASONING = /[<[](?!\/)[^<>[\]]*think[^<>[\]/]*[>\]]\s*$/i;
 
 function hasOneOutput(request: GenerationRequest): boolean {
-  return totalChoices(request) === 1 && request.logprobs === null && echoedPrompts(request).length === 0;
+  switch (request.kind) {
+    case 'chat':
+    case 'text':
+      return totalChoices(request) === 1 && request.logprobs === null && echoedPrompts(request).length === 0;
+    case 'embedding':
+      return false;
+  }
 }
 
 /**
@@ -113,6 +121,7 @@ function mayCall(request: GenerationRequest): boolean {
     case 'chat':
       return toolsOf(request).length > 0 && request.toolChoice.type !== 'none';
     case 'text':
+    case 'embedding':
       return false;
   }
 }
@@ -122,6 +131,7 @@ function endsWithAssistantMessage(request: GenerationRequest): boolean {
     case 'chat':
       return request.messages.at(-1)?.role === 'assistant';
     case 'text':
+    case 'embedding':
       return false;
   }
 }

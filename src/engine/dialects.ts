@@ -80,6 +80,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
       quantization: text(body['quantization']),
       tokenizer: text(body['tokenizer']),
       instructType: text(body['instructType']),
+      modality: text(body['modality']),
       toolFormat: text(body['toolFormat']),
     }),
   },

@@ -8,6 +8,7 @@ import {
   REASONING_EFFORTS,
   type ChatRequest,
   type Continuation,
+  type EmbeddingRequest,
   type GenerationKind,
   type JsonSchema,
   type Message,
@@ -21,6 +22,7 @@ import {
 } from '../generation.ts';
 import { errorBody, readErrorFrame } from '../openai/error-body.ts';
 import { accepts, type ScalarField } from '../openai/field.ts';
+import { encodeVector, readVector } from '../openai/vectors.ts';
 import { BIAS, SAMPLING_FIELDS } from '../openai/fields.ts';
 import { incompleteResponse, invalidResponse, parseObject } from '../openai/invalid-response.ts';
 import { LineSplitter, SseParseError } from '../openai/sse.ts';
@@ -29,7 +31,8 @@ import type { JsonObject } from '../openai/values.ts';
 /**
  * The protocol between the service and its engines, on this machine and on others. The service sends the request of a
  * generation as JSON; the engine responds with one line of JSON per event, called a frame. Text without log probabilities
- * is an array, to keep the most frequent event short; other events are objects with the fields of `GenerationEvent`.
+ * is an array, to keep the most frequent event short; other events are objects with the fields of `GenerationEvent`. A
+ * vector is Base64 of its numbers, in 32 bits, little-endian.
  * Both ends must have the same version of this file: see `ENGINE_PROTOCOL`.
  */
 
@@ -37,7 +40,7 @@ import type { JsonObject } from '../openai/values.ts';
  * The version, which `GET /health` of an engine reports. The service uses only engines of its own version. Increment it
  * when `GenerationRequest`, `GenerationEvent` or their formats change.
  */
-export const ENGINE_PROTOCOL = 3;
+export const ENGINE_PROTOCOL = 4;
 
 export const GENERATE_PATH = '/generate';
 
@@ -126,6 +129,9 @@ export function formatFrame(event: GenerationEvent): string {
     const ids = tokenIds === undefined ? '' : `,[${tokenIds.join(',')}]`;
     return `[${choice},${completionTokens},${JSON.stringify(event.text)}${ids}]\n`;
   }
+  if (event.type === 'embedding') {
+    return `${JSON.stringify({ ...event, vector: encodeVector(event.vector) })}\n`;
+  }
   return `${JSON.stringify(event)}\n`;
 }
 
@@ -182,6 +188,7 @@ const TYPES: Readonly<Record<GenerationEvent['type'], true>> = {
   reasoning: true,
   'tool-call': true,
   'tool-arguments': true,
+  embedding: true,
   finish: true,
   end: true,
 };
@@ -191,10 +198,19 @@ function readFrame(line: string): GenerationEvent {
   if (Array.isArray(value)) return readText(value);
   if ('error' in value) throw readErrorFrame(line);
   if ('type' in value && typeof value.type === 'string' && Object.hasOwn(TYPES, value.type)) {
-    // Written by `formatFrame`.
-    return value as GenerationEvent;
+    const event = value as GenerationEvent; // Written by `formatFrame`.
+    if (event.type !== 'embedding') return event;
+    return { ...event, vector: vectorOf(event) };
   }
   throw invalidResponse(new Error('a frame has an unknown type'));
+}
+
+function vectorOf({ vector }: { vector: unknown }): Float32Array {
+  try {
+    return readVector(vector);
+  } catch (cause) {
+    throw invalidResponse(cause);
+  }
 }
 
 function readText([choice, completionTokens, text, tokenIds]: readonly unknown[]): TextEvent {
@@ -367,6 +383,12 @@ const requests = variantOf('kind', {
     templateVariables: object,
   }),
   text: fieldsOf<Omit<TextRequest, 'kind'>>({ ...SHARED, prompts: listOf(string, 1), echo: boolean }),
+  embedding: fieldsOf<Omit<EmbeddingRequest, 'kind'>>({
+    ...SHARED,
+    maxTokens: integer(0, 0),
+    inputs: listOf((value) => (typeof value === 'string' ? null : listOf(count, 1)(value)), 1),
+    dimensions: orNull(integer(1)),
+  }),
 } satisfies Record<GenerationKind, Check>);
 
 /** Returns the path of the first invalid field of a `GenerationRequest` in its form as JSON, or null. */

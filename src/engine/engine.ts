@@ -10,6 +10,8 @@ export interface ModelDescription {
   quantization: string | null;
   tokenizer: string | null;
   instructType: string | null;
+  /** `architecture.modality` of the model. Absent if the engine cannot report it. */
+  modality?: string | null;
   /** The format in which the model writes tool calls. Absent if the engine cannot report it. */
   toolFormat?: string | null;
   /** Number of requests that the server can process at the same time. Absent if `ReplicaHealth.slots` has it instead. */

@@ -1,6 +1,12 @@
 import type { Dispatcher } from 'undici';
 import { ServiceError } from '../errors.ts';
-import type { ChatRequest, Continuation, Dialect, GenerationRequest } from '../generation.ts';
+import {
+  promptTexts,
+  type ChatRequest,
+  type Continuation,
+  type Dialect,
+  type GenerationRequest,
+} from '../generation.ts';
 import type { Log } from '../log.ts';
 import {
   formatChat,
@@ -156,7 +162,8 @@ export class HttpReplicaClient implements ReplicaClient {
     if (request.continuation !== null && continues === 'text') {
       return this.#continueText(request, request.continuation, signal);
     }
-    const streamed = request.stream || !wholeResponses || this.#options.exactCounts === true;
+    const isCounted = this.#options.exactCounts === true && request.maxTokens !== 0;
+    const streamed = request.stream || !wholeResponses || isCounted;
     return new ReplicaStream(this.#streams, request, streamed, signal);
   }
 
@@ -192,6 +199,7 @@ export class HttpReplicaClient implements ReplicaClient {
       case 'chat':
         return asTextRequest(counted, await this.#renderOnLlamaServer(counted, signal));
       case 'text':
+      case 'embedding':
         return counted;
     }
   }
@@ -223,7 +231,8 @@ export class HttpReplicaClient implements ReplicaClient {
       case 'chat':
         return [await this.#renderOnLlamaServer(request, signal)];
       case 'text':
-        return request.prompts;
+      case 'embedding':
+        return promptTexts(request);
     }
   }
 

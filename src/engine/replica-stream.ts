@@ -4,8 +4,10 @@ import { ServiceError } from '../errors.ts';
 import {
   CHARACTERS_PER_TOKEN,
   estimatedPromptTokens,
+  tokenInputs,
   totalChoices,
   type Dialect,
+  type EmbeddingRequest,
   type GenerationEvent,
   type GenerationRequest,
   echoedPrompts,
@@ -13,6 +15,7 @@ import {
   UNKNOWN_CONTEXT,
 } from '../generation.ts';
 import { LARGE_JSON, writeLargeJson } from '../openai/json-thread.ts';
+import { readEmbeddings } from '../openai/embedding-reader.ts';
 import { readResponse, StreamReader } from '../openai/response-reader.ts';
 import {
   isAccessDenied,
@@ -291,29 +294,46 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   #limitBody(chunk: Buffer, most: number): void {
     this.#bodyBytes += chunk.length;
     if (this.#bodyBytes <= most) return;
-    throw this.#request.logprobs === null
-      ? unavailable(`the response has more than ${most} bytes`)
-      : responseTooLarge(most);
+    throw tooLarge(this.#request, most);
   }
 
   onResponseEnd(): void {
     try {
       if (this.#reader) this.#read(this.#reader, null);
-      else if (this.#status === 200)
-        this.#deliver(
-          readResponse(
-            this.#request.kind,
-            this.#body(),
-            usageMeter(this.#request, this.#settings.dialect),
-            totalChoices(this.#request),
-          ),
-        );
-      else {
+      else if (this.#status === 200) {
+        if (this.#readWhole()) return;
+      } else {
         const error = this.#httpError();
         if (this.#retryWithFewerTokens(error) || this.#retryWithoutRefusedField()) return;
         this.#fail(error);
       }
       if (this.#state !== 'ended' && !this.#complete) throw unavailable('the response ended too early');
+    } catch (error) {
+      this.#fail(error);
+    }
+    this.#finish();
+  }
+
+  /** Delivers the events of a whole response. Returns whether they are read in the background. */
+  #readWhole(): boolean {
+    const request = this.#request;
+    switch (request.kind) {
+      case 'chat':
+      case 'text': {
+        const meter = usageMeter(request, this.#settings.dialect);
+        this.#deliver(readResponse(request.kind, this.#body(), meter, totalChoices(request)));
+        return false;
+      }
+      case 'embedding':
+        void this.#readVectors(request);
+        return true;
+    }
+  }
+
+  async #readVectors(request: EmbeddingRequest): Promise<void> {
+    try {
+      const body = Buffer.concat(this.#bodyParts.splice(0));
+      for await (const events of readEmbeddings(request, body)) this.#deliver(events);
     } catch (error) {
       this.#fail(error);
     }
@@ -482,6 +502,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       case 'sent':
       case 'started':
       case 'tool-call':
+      case 'embedding':
       case 'end':
     }
   }
@@ -545,7 +566,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
 
   #httpError(): ServiceError {
     const body = this.#body();
-    const error = readErrorBody(this.#status, body);
+    const error = explained(this.#request, readErrorBody(this.#status, body));
     if (isAccessDenied(this.#status, body)) return new AccessDenied(error);
     const rateLimited = this.#status === 429;
     if (!rateLimited && this.#status !== 503) return error;
@@ -556,6 +577,13 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
 /** Whether the body of a request is so large that it must be written on a thread. */
 export function hasLargeBody(request: GenerationRequest): boolean {
   return estimatedPromptTokens(request) * CHARACTERS_PER_TOKEN >= LARGE_JSON;
+}
+
+/** Adds what to do if a server takes only texts: the message of such a server does not say it. */
+function explained(request: GenerationRequest, error: ServiceError): ServiceError {
+  if (error.code !== 'invalid_value' || tokenInputs(request).length === 0) return error;
+  const message = `${error.message} If the server of this model takes only texts, send texts instead of token IDs. In LangChain, set \`check_embedding_ctx_length=False\`.`;
+  return new ServiceError(error.code, message, { param: 'input', cause: error.cause });
 }
 
 function unavailable(reason: string, cause?: unknown): ServiceError {
@@ -581,12 +609,20 @@ function responseTimeout(responseMs: number): ServiceError {
   );
 }
 
-/** Log probabilities can make a valid response this long, and it would be as long on any replica. */
-function responseTooLarge(most: number): ServiceError {
-  return new ServiceError(
-    'response_too_large',
-    `The response has more than ${most / 1_048_576} MiB. Set \`stream\` to true, or request fewer log probabilities, choices or tokens.`,
-  );
+/** Log probabilities and vectors can make a valid response this long, and it would be as long on any replica. */
+function tooLarge(request: GenerationRequest, most: number): ServiceError {
+  const size = `The response has more than ${most / 1_048_576} MiB.`;
+  switch (request.kind) {
+    case 'embedding':
+      return new ServiceError('response_too_large', `${size} Send fewer inputs in a request.`);
+    case 'chat':
+    case 'text':
+      if (request.logprobs === null) return unavailable(`the response has more than ${most} bytes`);
+      return new ServiceError(
+        'response_too_large',
+        `${size} Set \`stream\` to true, or request fewer log probabilities, choices or tokens.`,
+      );
+  }
 }
 
 /** vLLM joins the tokens that it could not send, because the stream was read slowly, into one event. */
@@ -652,7 +688,7 @@ function usageMeter(request: GenerationRequest, dialect: Dialect): UsageMeter {
   });
 }
 
-/** Returns how many tokens a response may have, over all choices, including repeated prompts and some more. */
+/** Returns how many tokens or vectors a response may have, over all choices, including repeated prompts and some more. */
 function mostTokens(
   request: GenerationRequest,
   { contextTokens }: Pick<ContextBound, 'contextTokens'>,
@@ -661,7 +697,18 @@ function mostTokens(
   const context = contextTokens ?? UNKNOWN_CONTEXT;
   const repeated = echoedPrompts(request).reduce((sum, prompt) => sum + prompt.length, 0);
   const choices = Math.min(maxTokens ?? context, context) * totalChoices(request);
-  return choices + repeated * request.choices + EXTRA_TOKENS;
+  return choices + repeated * request.choices + vectorCount(request) + EXTRA_TOKENS;
+}
+
+/** Returns the number of vectors of the response. Each counts as a token. */
+function vectorCount(request: GenerationRequest): number {
+  switch (request.kind) {
+    case 'chat':
+    case 'text':
+      return 0;
+    case 'embedding':
+      return request.inputs.length;
+  }
 }
 
 /** The properties of a replica that determine the `max_tokens` sent to it. */
@@ -729,6 +776,7 @@ function lowerMaxTokens(
 function maxPromptTokens(request: GenerationRequest): number | null {
   switch (request.kind) {
     case 'chat':
+    case 'embedding':
       return null;
     case 'text':
       // A token has at least one byte, and the server may add one token before the text.

@@ -3,6 +3,7 @@ import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { StalledError } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { EventStream, KEEP_ALIVE, type KeepAliveOptions } from '../event-stream.ts';
+import { isEmbeddingModality, refuseOtherKind } from '../features.ts';
 import type { GenerationRequest } from '../generation.ts';
 import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
@@ -183,8 +184,9 @@ export function parse(
     sealer: context.sealing.of(caller.accountId),
   });
   const model = modelOf(context, parsed.generation, caller);
-  refuseUnsupported(parsed, model.dialects, exchange.protocol);
   const card = model.card();
+  if (card !== null) refuseOtherKind(parsed.generation, isEmbeddingModality(card.architecture.modality));
+  refuseUnsupported(parsed, model.dialects, exchange.protocol);
   if (card !== null) parsed.fit?.(card);
   return { model, parsed };
 }

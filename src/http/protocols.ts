@@ -1,11 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { MESSAGES } from '../anthropic/protocol.ts';
+import { EMBEDDINGS } from '../openai/embeddings.ts';
 import { CHAT, TEXT } from '../openai/protocols.ts';
 import type { Protocol } from '../protocol.ts';
 import { RESPONSES } from '../responses/protocol.ts';
 
 /** The protocols that callers can use. */
-export const PROTOCOLS: readonly Protocol[] = [CHAT, TEXT, RESPONSES, MESSAGES];
+export const PROTOCOLS: readonly Protocol[] = [CHAT, TEXT, EMBEDDINGS, RESPONSES, MESSAGES];
 
 /** By the usual spellings of their paths. */
 const BY_PATH: ReadonlyMap<string, Protocol> = new Map(

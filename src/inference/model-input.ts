@@ -23,8 +23,10 @@ const MAX_NAME_CHARACTERS = 64;
 export interface ModelInput {
   /** Messages by role; null for a text completion. */
   messages: Partial<Record<Role, number>> | null;
-  /** Prompts of a text completion; null for a chat. */
+  /** Prompts of a text completion, or inputs of an embedding; null for a chat. */
   prompts: number | null;
+  /** The length of the vectors that was asked for. Null: that of the model, or no embedding. */
+  dimensions: number | null;
   tools: number;
   tool_choice: ToolChoice['type'] | null;
   /** The format in which the model writes calls. Null: without tools, or unknown. */
@@ -76,6 +78,7 @@ interface RecommendedSamplingJson {
 const USUAL: ModelInput = {
   messages: null,
   prompts: null,
+  dimensions: null,
   tools: 0,
   tool_choice: null,
   tool_format: null,
@@ -158,6 +161,8 @@ function promptFields(request: GenerationRequest, card: ModelCard | null): Parti
     }
     case 'text':
       return { prompts: request.prompts.length };
+    case 'embedding':
+      return { prompts: request.inputs.length, dimensions: request.dimensions };
   }
 }
 

@@ -122,6 +122,8 @@ export class GenerationRecord implements Required<RunningCounts> {
         this.#countTokens(event);
         this.toolCalls?.add(event);
         return;
+      case 'embedding':
+        return;
       case 'finish':
         this.finishReason = event.reason;
         this.toolCalls?.finish(event.choice, event.reason);

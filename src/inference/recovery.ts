@@ -134,6 +134,8 @@ export class Recovery {
       case 'started':
         this.#promptTokenIds = event.promptTokenIds ?? null;
         return;
+      // If the replica fails, another one computes all vectors again.
+      case 'embedding':
       case 'finish':
       case 'end':
         return;
@@ -189,6 +191,7 @@ export class Recovery {
     if (this.#limits.maxAttempts === 0 || totalChoices(this.#request) > 1) return null;
     const end: GenerationEvent = { type: 'end', usage, usageSource: 'estimated' };
     if (finishReason !== null) return [end];
+    if (!this.hasOutput) return null;
     if (usage.completionTokens < (this.#request.maxTokens ?? Infinity)) return null;
     return [{ type: 'finish', choice: 0, reason: 'length', stopSequence: null }, end];
   }

@@ -414,6 +414,8 @@ function maxPromptTokens(request: GenerationRequest, context: number): readonly 
     }
     case 'text':
       return promptTexts(request).map(textTokens);
+    case 'embedding':
+      return request.inputs.map((input) => (typeof input === 'string' ? textTokens(input) : input.length));
   }
 }
 

@@ -12,6 +12,7 @@ const NUMBERS_OF_REASONING = /"(completion_tokens|total_tokens|reasoning_tokens|
 const TEXT_KEYS: Readonly<Record<GenerationKind, readonly string[]>> = {
   chat: ['"content":"'],
   text: ['"text":"'],
+  embedding: [],
 };
 const REASONING_KEYS = ['"reasoning_content":"', '"reasoning":"'];
 

@@ -143,7 +143,7 @@ function knownCode(code: string | null): ErrorCode | null {
 
 /** Messages of vLLM, SGLang, llama-server and TGI for prompts that are too long. */
 const OVERFLOW =
-  /maximum context length|context (?:length|size|window)|(?:longer than|exceeds?) .{0,40}context|max_model_len|`inputs` (?:tokens|must have)|`inputs` tokens \+ `max_new_tokens`/i;
+  /maximum context length|context (?:length|size|window)|(?:longer than|exceeds?) .{0,40}context|max_model_len|too large to process|`inputs` (?:tokens|must have)|`inputs` tokens \+ `max_new_tokens`/i;
 
 function isContextOverflow(detail: ErrorDetail): boolean {
   if (detail.code === 'context_length_exceeded' || detail.code === 'exceed_context_size_error') return true;
@@ -226,7 +226,7 @@ function redact(message: string): string {
  * and other providers do not know its new name `max_completion_tokens`. Mistral's API refuses `stream_options`, and
  * reports the usage without it.
  */
-export type RefusableField = 'max_tokens' | 'stream_options';
+export type RefusableField = 'max_tokens' | 'stream_options' | 'encoding_format';
 
 /** The patterns match only the beginning of an error message, because the rest may quote the caller's text. */
 const REFUSED: readonly (readonly [RegExp, RefusableField])[] = [
@@ -234,6 +234,10 @@ const REFUSED: readonly (readonly [RegExp, RefusableField])[] = [
   [
     /^(?:(?:Unsupported|Unknown) parameter: |Unrecognized request argument supplied: |property )'?stream_options\b/,
     'stream_options',
+  ],
+  [
+    /^(?:(?:Unsupported|Unknown) parameter: |Unrecognized request argument supplied: |property )?'?`?encoding_format\b/,
+    'encoding_format',
   ],
 ];
 
@@ -245,7 +249,10 @@ export function readRefusedField(status: number, body: string): RefusableField |
   if (typeof message === 'string') {
     return REFUSED.find(([pattern]) => pattern.test(message))?.[1] ?? null;
   }
-  const unknown = validationErrors(whole).filter(({ type }) => type === 'extra_forbidden');
+  const errors = validationErrors(whole);
+  // A value of `encoding_format` may be refused too.
+  if (errors.some(({ path }) => path[0] === 'encoding_format')) return 'encoding_format';
+  const unknown = errors.filter(({ type }) => type === 'extra_forbidden');
   return unknown.some(({ path }) => path[0] === 'stream_options') ? 'stream_options' : null;
 }
 

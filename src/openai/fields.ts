@@ -1,4 +1,4 @@
-import { REASONING_EFFORTS, type GenerationKind, type SamplingNumber } from '../generation.ts';
+import { REASONING_EFFORTS, type CompletionKind, type SamplingNumber } from '../generation.ts';
 import {
   boolean,
   number,
@@ -536,7 +536,7 @@ export const FIELDS: readonly Field[] = [
 ];
 
 /** The fields of each request. */
-export const FIELDS_OF: Readonly<Record<GenerationKind, readonly Field[]>> = {
+export const FIELDS_OF: Readonly<Record<CompletionKind, readonly Field[]>> = {
   chat: FIELDS.filter(({ kinds }) => kinds.includes('chat')),
   text: FIELDS.filter(({ kinds }) => kinds.includes('text')),
 };

@@ -2,6 +2,7 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { ServiceError } from '../errors.ts';
 import { MAX_BODY_VALUES, parseJsonBody } from './json-body.ts';
+import { readVectors, type VectorList } from './vectors.ts';
 
 /**
  * Size from which JSON is parsed and written on a thread, in bytes or characters. Smaller texts take at most a few
@@ -9,7 +10,13 @@ import { MAX_BODY_VALUES, parseJsonBody } from './json-body.ts';
  */
 export const LARGE_JSON = 1_048_576;
 
-export type JsonTask = { parse: Uint8Array; maxValues: number } | { write: unknown };
+/** The same for bodies that may have more values than usual. */
+const LARGE_LIST = 65_536;
+
+export type JsonTask =
+  | { parse: Uint8Array; maxValues: number }
+  | { write: unknown }
+  | { vectors: Uint8Array; count: number };
 /** `invalid` is the message of an `invalid_json`, and `failed` any other error. */
 export type JsonResult = { value: unknown } | { invalid: string } | { failed: unknown };
 
@@ -63,7 +70,8 @@ export function jsonBody(
   bytes: Uint8Array<ArrayBuffer>,
   maxValues = MAX_BODY_VALUES,
 ): JsonBody | Promise<JsonBody> {
-  if (bytes.length < LARGE_JSON) return () => parseJsonBody(bytes, maxValues);
+  const large = maxValues > MAX_BODY_VALUES ? LARGE_LIST : LARGE_JSON;
+  if (bytes.length < large) return () => parseJsonBody(bytes, maxValues);
   return thread.run({ parse: bytes, maxValues }, [bytes.buffer]).then(
     (value) => () => value as Record<string, unknown>, // From `parseJsonBody`.
     (error: unknown) => () => {
@@ -75,4 +83,10 @@ export function jsonBody(
 /** Returns the JSON text of a value as UTF-8. */
 export async function writeLargeJson(value: unknown): Promise<Uint8Array> {
   return (await thread.run({ write: value })) as Uint8Array;
+}
+
+/** Reads the vectors in the body of a response: see `readVectors`. The bytes of a large one cannot be used afterwards. */
+export async function readVectorBody(body: Uint8Array<ArrayBuffer>, count: number): Promise<VectorList> {
+  if (body.length < LARGE_LIST) return readVectors(body, count);
+  return (await thread.run({ vectors: body, count }, [body.buffer])) as VectorList;
 }

@@ -10,6 +10,7 @@ import {
   MAX_TOOLS,
   NAME,
 } from './fields.ts';
+import { EMBEDDING_FIELDS } from './embedding-fields.ts';
 import type { Field } from './field.ts';
 import { bodyBounds } from './json-body.ts';
 import { jsonObject } from './values.ts';
@@ -126,6 +127,36 @@ export function describeText({ maxChoices }: { maxChoices: number }): EndpointDe
   return { operation, schemas: { TextRequest } };
 }
 
+/** Describes the endpoint for embeddings. */
+export function describeEmbeddings(): EndpointDescription {
+  const operation = generationOperation(
+    'createEmbeddings',
+    'Create embeddings.',
+    reference('EmbeddingRequest'),
+    { description: 'The vectors, in the order of the inputs.', whole: reference('EmbeddingResponse') },
+  );
+  const number = { type: 'number' };
+  const EmbeddingResponse = object({
+    object: { const: 'list' },
+    data: list(
+      object({
+        object: { const: 'embedding' },
+        index: { type: 'integer', minimum: 0 },
+        embedding: {
+          description: 'An array of numbers, or Base64 of numbers in 32 bits, little-endian.',
+          anyOf: [list(number), { type: 'string', contentEncoding: 'base64' }],
+        },
+      }),
+    ),
+    model: { type: 'string' },
+    usage: object({ prompt_tokens: { type: 'integer' }, total_tokens: { type: 'integer' } }),
+  });
+  return {
+    operation,
+    schemas: { EmbeddingRequest: objectSchema(EMBEDDING_FIELDS, ''), EmbeddingResponse },
+  };
+}
+
 /** `name` is the start of the names of the schemas. */
 function completions(operationId: string, summary: string, name: string): Json {
   return generationOperation(operationId, summary, reference(`${name}Request`), {
@@ -140,7 +171,7 @@ export function generationOperation(
   operationId: string,
   summary: string,
   request: Json,
-  response: { description: string; whole: Json; event: Json; errors?: ErrorForm },
+  response: { description: string; whole: Json; event?: Json; errors?: ErrorForm },
 ): Json {
   return {
     operationId,
@@ -157,7 +188,7 @@ export function generationOperation(
         headers: { 'x-sluice-idempotent-replay': REPLAY },
         content: {
           'application/json': { schema: response.whole },
-          'text/event-stream': { schema: response.event },
+          ...(response.event && { 'text/event-stream': { schema: response.event } }),
         },
       },
       ...errorResponses(GENERATION_ERRORS, response.errors),

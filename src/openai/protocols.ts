@@ -1,5 +1,5 @@
 import type { Feature } from '../features.ts';
-import type { GenerationKind } from '../generation.ts';
+import type { CompletionKind } from '../generation.ts';
 import type { Protocol } from '../protocol.ts';
 import { errorBody } from './error-body.ts';
 import { FIELDS } from './fields.ts';
@@ -26,12 +26,12 @@ export const TEXT: Protocol = {
 /** The paths of the fields by the features that they ask for. */
 const FIELD_OF = { chat: fieldsByFeature('chat'), text: fieldsByFeature('text') };
 
-function fieldsByFeature(kind: GenerationKind): ReadonlyMap<Feature, string> {
+function fieldsByFeature(kind: CompletionKind): ReadonlyMap<Feature, string> {
   const own = FIELDS.filter(({ kinds }) => kinds.includes(kind));
   return new Map(own.flatMap(({ feature, path }) => (feature === null ? [] : [[feature, path] as const])));
 }
 
-function completions(kind: GenerationKind): Omit<Protocol, 'id' | 'path' | 'describe'> {
+function completions(kind: CompletionKind): Omit<Protocol, 'id' | 'path' | 'describe'> {
   return {
     kind,
     parse: (body, options) => {

@@ -1,6 +1,6 @@
 import type {
-  GenerationKind,
-  GenerationRequest,
+  CompletionKind,
+  CompletionRequest,
   ChatRequest,
   TextRequest,
   OptionalSampling,
@@ -32,10 +32,10 @@ import { checkJsonSchema } from './json-schema.ts';
 
 /** Parses the body of a request. Throws `ServiceError` with the field. */
 export function parseRequest(
-  kind: GenerationKind,
+  kind: CompletionKind,
   body: Record<string, unknown>,
   options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
-): GenerationRequest {
+): CompletionRequest {
   switch (kind) {
     case 'chat':
       return parseChatRequest(body, options);
@@ -141,7 +141,7 @@ type GenerationFields = Omit<TextRequest, 'kind' | 'prompts' | 'echo' | 'maxToke
 /** Parses the fields that chat and text requests share. Throws a 400 with the path of the field. */
 function parseGenerationFields(
   body: RequestBody,
-  kind: GenerationKind,
+  kind: CompletionKind,
   options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
 ): GenerationFields {
   return {
@@ -232,7 +232,7 @@ function parseChoices(body: RequestBody, maxChoices: number): number {
   return choices;
 }
 
-function parseIncludeUsage(body: RequestBody, kind: GenerationKind): boolean | null {
+function parseIncludeUsage(body: RequestBody, kind: CompletionKind): boolean | null {
   const value = body.raw(fields.streamOptions);
   if (value === null) return null;
   const options = new RequestBody(
@@ -244,7 +244,7 @@ function parseIncludeUsage(body: RequestBody, kind: GenerationKind): boolean | n
   return options.read(fields.includeUsage);
 }
 
-function parseResponseFormat(body: RequestBody, kind: GenerationKind): ResponseFormat {
+function parseResponseFormat(body: RequestBody, kind: CompletionKind): ResponseFormat {
   const field = RESPONSE_FORMATS[kind];
   const value = body.raw(field);
   if (value === null) return { type: 'text' };
@@ -267,7 +267,7 @@ function parseResponseFormat(body: RequestBody, kind: GenerationKind): ResponseF
   }
 }
 
-const RESPONSE_FORMATS: Readonly<Record<GenerationKind, Field>> = {
+const RESPONSE_FORMATS: Readonly<Record<CompletionKind, Field>> = {
   chat: fields.chatResponseFormat,
   text: fields.textResponseFormat,
 };

@@ -341,6 +341,7 @@ function readOutput(
       };
     }
     case 'text':
+    case 'embedding':
       return { text: asText(text), reasoning: '', calls: [] };
   }
 }

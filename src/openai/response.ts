@@ -3,11 +3,11 @@ import {
   totalChoices,
   type FinishReason,
   type GenerationEvent,
-  type GenerationRequest,
+  type CompletionRequest,
   type TokenLogprob,
   type ToolCall,
   type Usage,
-  type GenerationKind,
+  type CompletionKind,
   type TextEvent,
   type ToolEvent,
 } from '../generation.ts';
@@ -29,11 +29,11 @@ interface ResponseChoice {
 /** Builds a non-streaming JSON response from the events of one generation. */
 export class ResponseBuilder implements WholeResponse {
   readonly #identity: ResponseIdentity;
-  readonly #request: GenerationRequest;
+  readonly #request: CompletionRequest;
   readonly #choices: ResponseChoice[];
   #usage: Usage = NO_USAGE;
 
-  constructor(identity: ResponseIdentity, request: GenerationRequest) {
+  constructor(identity: ResponseIdentity, request: CompletionRequest) {
     this.#identity = identity;
     this.#request = request;
     this.#choices = Array.from({ length: totalChoices(request) }, () => ({
@@ -76,6 +76,8 @@ export class ResponseBuilder implements WholeResponse {
       }
       case 'end':
         this.#usage = event.usage;
+        break;
+      case 'embedding':
     }
   }
 
@@ -124,7 +126,7 @@ const DONE = 'data: [DONE]\n\n';
  */
 export class StreamFormatter implements ResponseStream {
   readonly end = DONE;
-  readonly #request: GenerationRequest;
+  readonly #request: CompletionRequest;
   /** Up to and including `"choices":[`. */
   readonly #head: string;
   /** By choice: everything before the text of a token. */
@@ -141,7 +143,7 @@ export class StreamFormatter implements ResponseStream {
   /** A finish chunk that waits for `end`. */
   #pendingFinish: string | null = null;
 
-  constructor(identity: ResponseIdentity, request: GenerationRequest) {
+  constructor(identity: ResponseIdentity, request: CompletionRequest) {
     const { id, created, model } = identity;
     const shape = SHAPES[request.kind];
     const constant = JSON.stringify({ id, object: shape.chunkObject, created, model });
@@ -181,6 +183,8 @@ export class StreamFormatter implements ResponseStream {
         return this.#formatFinish(event.choice, event.reason);
       case 'end':
         return this.#formatEnd(event.usage);
+      case 'embedding':
+        return '';
     }
   }
 
@@ -274,7 +278,7 @@ export class StreamFormatter implements ResponseStream {
 }
 
 /** Returns the frames that end a stream with an error. */
-export function errorFrames(kind: GenerationKind, error: ServiceError, usage: Usage): string {
+export function errorFrames(kind: CompletionKind, error: ServiceError, usage: Usage): string {
   return `data: {"error":${errorJson(error)},"usage":${usageJson(kind, usage)}}\n\n${DONE}`;
 }
 
@@ -311,7 +315,7 @@ interface Shape {
   empty: string;
 }
 
-const SHAPES: Readonly<Record<GenerationKind, Shape>> = {
+const SHAPES: Readonly<Record<CompletionKind, Shape>> = {
   chat: {
     idPrefix: 'chatcmpl-',
     object: 'chat.completion',
@@ -335,7 +339,7 @@ const SHAPES: Readonly<Record<GenerationKind, Shape>> = {
 };
 
 /** Returns the fields that identify the response to a request, which is created now. */
-export function responseIdentity(kind: GenerationKind, requestId: string, model: string): ResponseIdentity {
+export function responseIdentity(kind: CompletionKind, requestId: string, model: string): ResponseIdentity {
   const created = Math.floor(Date.now() / 1000);
   return { id: SHAPES[kind].idPrefix + requestId.replaceAll('-', ''), created, model };
 }

@@ -1,10 +1,10 @@
-import { type Usage, type GenerationKind, NO_USAGE } from '../generation.ts';
+import { type Usage, type CompletionKind, NO_USAGE } from '../generation.ts';
 
 /**
  * Formats `usage` as JSON, with the fields in OpenAI's order. OpenAI reports reasoning tokens for every chat, even if
  * there are none.
  */
-export function usageJson(kind: GenerationKind, usage: Usage): string {
+export function usageJson(kind: CompletionKind, usage: Usage): string {
   const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = usage;
   return (
     `{"prompt_tokens":${promptTokens},"completion_tokens":${completionTokens},` +
@@ -13,7 +13,7 @@ export function usageJson(kind: GenerationKind, usage: Usage): string {
   );
 }
 
-function completionDetails(kind: GenerationKind, reasoningTokens: number): string {
+function completionDetails(kind: CompletionKind, reasoningTokens: number): string {
   switch (kind) {
     case 'chat':
       return `,"completion_tokens_details":{"reasoning_tokens":${reasoningTokens}}`;

@@ -144,6 +144,8 @@ class ResponseWriter {
         break;
       case 'end':
         this.#end(event.usage);
+        break;
+      case 'embedding':
     }
   }
 

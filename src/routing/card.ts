@@ -27,7 +27,7 @@ function cardOf(
     id: config.id,
     architecture: {
       instruct_type: config.instructType !== undefined ? config.instructType : first('instructType'),
-      modality: config.modality,
+      modality: config.modality ?? descriptions.find((each) => each.modality)?.modality ?? 'text->text',
       tokenizer: config.tokenizer ?? first('tokenizer') ?? 'unknown',
     },
     context_length: contextTokens,

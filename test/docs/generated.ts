@@ -13,6 +13,7 @@ import type { Field } from '../../src/openai/field.ts';
 import { METRICS, type Metric } from '../../src/metrics/table.ts';
 import { ATTRIBUTES, SPANS } from '../../src/tracing/tracer.ts';
 import { FEATURES } from '../../src/features.ts';
+import { EMBEDDING_FIELDS } from '../../src/openai/embedding-fields.ts';
 import { FIELDS } from '../../src/openai/fields.ts';
 import { MESSAGES_FIELDS } from '../../src/anthropic/fields.ts';
 import { RESPONSES_FIELDS } from '../../src/responses/fields.ts';
@@ -44,6 +45,7 @@ export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<
     COMMAND_PAGES.find(([command]) => `${name} `.startsWith(`${command} `))?.[1] ?? 'docs/cli.md';
   const pages = new Map<string, ReadonlyMap<string, string>>([
     ['docs/api.md', fieldTables()],
+    ['docs/embeddings.md', new Map([...protocolTables(EMBEDDING_FIELDS)].slice(0, 1))],
     ['docs/responses.md', protocolTables(RESPONSES_FIELDS)],
     ['docs/messages.md', protocolTables(MESSAGES_FIELDS)],
     ['docs/management.md', endpointTable()],

@@ -163,7 +163,7 @@ test('the error for an unknown path names the right one if there is one', async 
     ['/v1/v1/models', '/v1/models'],
     ['/api/v1/chat/completions', '/v1/chat/completions'],
     ['/v1/chat/completion', '/v1/chat/completions'],
-    ['/v1/embeddings', null],
+    ['/v1/embedding', '/v1/embeddings'],
     ['/nowhere', null],
   ] as const) {
     const response = await exchange(service.url, requestText(`POST ${path}`));

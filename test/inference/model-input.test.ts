@@ -46,6 +46,7 @@ test('the model input of a chat has counts, settings and the chat template', () 
   assert.deepEqual(described(request, MODEL, new Notes()), {
     messages: { system: 1, user: 2, assistant: 1 },
     prompts: null,
+    dimensions: null,
     tools: 1,
     tool_choice: 'auto',
     tool_format: 'hermes',

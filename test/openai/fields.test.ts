@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DIALECTS } from '../../src/generation.ts';
+import { DIALECTS, type GenerationRequest } from '../../src/generation.ts';
 import { messageToolCallId, toolStrict, FIELDS } from '../../src/openai/fields.ts';
 import type { Field, FieldSchema } from '../../src/openai/field.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { FEATURES, type Feature } from '../../src/features.ts';
+import { EMBEDDING_FIELDS } from '../../src/openai/embedding-fields.ts';
+import { EMBEDDINGS } from '../../src/openai/embeddings.ts';
 import { CHAT, TEXT } from '../../src/openai/protocols.ts';
 import { refuseUnsupported } from '../../src/openai/unsupported.ts';
 import { Notes } from '../../src/notes.ts';
@@ -107,7 +109,7 @@ test('every field has a description, a type and a default', () => {
 });
 
 /** Requests that ask for one feature each, besides what it requires. */
-const ASKING: Record<Feature, ReturnType<typeof parse>> = {
+const ASKING: Record<Feature, GenerationRequest> = {
   severalPrompts: parse('text', { prompt: ['a', 'b'] }),
   topK: parse('chat', { top_k: 5 }),
   minP: parse('chat', { min_p: 0.5 }),
@@ -139,13 +141,21 @@ const ASKING: Record<Feature, ReturnType<typeof parse>> = {
   singleCalls: parse('chat', { tools: [TOOL], parallel_tool_calls: false }),
   reasoningEffort: parse('chat', { reasoning_effort: 'low' }),
   templateVariables: parse('chat', { chat_template_kwargs: { a: 1 } }),
+  embeddings: parseEmbedding({ input: 'a' }),
+  tokenInputs: parseEmbedding({ input: [1, 2] }),
 };
+
+function parseEmbedding(body: object): GenerationRequest {
+  return EMBEDDINGS.parse({ model: 'ns/m', ...body }, CALLER).generation;
+}
+
+const PROTOCOL_OF = { chat: CHAT, text: TEXT, embedding: EMBEDDINGS };
 
 test('a feature that a dialect does not support is refused with the path of its field', () => {
   for (const [feature, request] of Object.entries(ASKING)) {
     const { servers, isUsed } = FEATURES[feature as Feature];
     assert.ok(isUsed(request), feature);
-    const protocol = request.kind === 'chat' ? CHAT : TEXT;
+    const protocol = PROTOCOL_OF[request.kind];
     const paths = (Object.keys(FEATURES) as Feature[])
       .filter((each) => FEATURES[each].isUsed(request))
       .map((each) => protocol.paramOf(each));
@@ -168,8 +178,11 @@ test('a feature that a dialect does not support is refused with the path of its 
 test('every feature has a field in each protocol that can ask for it', () => {
   for (const feature of Object.keys(FEATURES) as Feature[]) {
     const { kind } = ASKING[feature];
+    const path = PROTOCOL_OF[kind].paramOf(feature);
+    const fields =
+      kind === 'embedding' ? EMBEDDING_FIELDS : FIELDS.filter((each) => each.kinds.includes(kind));
     assert.ok(
-      FIELDS.some((field) => field.feature === feature && field.kinds.includes(kind)),
+      fields.some((field) => field.path === path),
       feature,
     );
   }

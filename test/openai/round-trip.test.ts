@@ -5,7 +5,7 @@ import {
   countTokens,
   NO_USAGE,
   type GenerationEvent,
-  type GenerationRequest,
+  type CompletionRequest,
   type TokenLogprob,
   type Usage,
 } from '../../src/generation.ts';
@@ -69,7 +69,7 @@ function partsOf(items: readonly Item[], kind: 'chat' | 'text', choices: number,
 }
 
 interface Generation {
-  request: GenerationRequest;
+  request: CompletionRequest;
   events: GenerationEvent[];
 }
 

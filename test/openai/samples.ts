@@ -9,6 +9,7 @@ import type {
   ChatRequest,
   FinishReason,
   GenerationEvent,
+  CompletionRequest,
   GenerationRequest,
   TextRequest,
 } from '../../src/generation.ts';
@@ -59,7 +60,7 @@ export function parse(
   kind: 'chat' | 'text',
   fields: object,
   options: ParseOptions = CALLER,
-): GenerationRequest {
+): CompletionRequest {
   return kind === 'chat' ? chat(fields, options).request : text(fields, options).request;
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
-import type { GenerationEvent, GenerationRequest, TokenLogprob } from '../../src/generation.ts';
+import type { CompletionRequest, GenerationEvent, TokenLogprob } from '../../src/generation.ts';
 import { ResponseBuilder, StreamFormatter } from '../../src/openai/response.ts';
 import { KEEP_ALIVE } from '../../src/event-stream.ts';
 import {
@@ -19,7 +19,7 @@ import {
 } from './samples.ts';
 
 /** Returns the frames of a stream, without the blank lines. */
-function stream(request: GenerationRequest, events: readonly GenerationEvent[]): string[] {
+function stream(request: CompletionRequest, events: readonly GenerationEvent[]): string[] {
   const formatter = new StreamFormatter(request.kind === 'chat' ? CHAT_IDENTITY : TEXT_IDENTITY, request);
   return frames(events.map((event) => formatter.format(event)).join('') + formatter.end);
 }
@@ -34,7 +34,7 @@ function withReasoning(total: string, tokens: number): string {
   return `${total.slice(0, -1)},"completion_tokens_details":{"reasoning_tokens":${tokens}}}`;
 }
 
-function respond(request: GenerationRequest, events: readonly GenerationEvent[]): string {
+function respond(request: CompletionRequest, events: readonly GenerationEvent[]): string {
   const builder = new ResponseBuilder(request.kind === 'chat' ? CHAT_IDENTITY : TEXT_IDENTITY, request);
   for (const event of events) builder.add(event);
   return builder.body();

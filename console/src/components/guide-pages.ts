@@ -17,6 +17,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
       { slug: 'tools', title: 'Tool calls' },
       { slug: 'responses', title: 'Responses' },
       { slug: 'messages', title: 'Messages' },
+      { slug: 'embeddings', title: 'Embeddings' },
       { slug: 'reasoning', title: 'Reasoning' },
       { slug: 'structured-outputs', title: 'Structured outputs and log probabilities' },
       { slug: 'idempotency', title: 'Idempotent requests' },

@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { refuseOtherKind } from '../../features.ts';
 import { ServiceError } from '../../errors.ts';
 import {
   type ChatRequest,
@@ -78,6 +79,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
    */
   async generate(request: GenerationRequest, signal: AbortSignal): Promise<Outbox> {
     signal.throwIfAborted();
+    refuseOtherKind(request, false);
     const choices = await this.#choices(request, signal);
     signal.throwIfAborted();
     const job = choices[0]?.job;
@@ -195,7 +197,8 @@ export class LlamaEngine implements Engine, AsyncDisposable {
     switch (request.kind) {
       case 'chat':
         return this.#chatFactory(request, prompt);
-      case 'text': {
+      case 'text':
+      case 'embedding': {
         const whole = this.#grammars.grammar(request.responseFormat);
         const grammars = { first: whole, answer: whole, call: null };
         return this.#factory(request, grammars, TEXT_ONLY);
@@ -297,6 +300,7 @@ function mustCall(choice: ToolChoice): boolean {
 function grammarFieldOf(request: GenerationRequest): GrammarField {
   switch (request.kind) {
     case 'text':
+    case 'embedding':
       return 'response_format';
     case 'chat': {
       const tools = offeredTools(request);

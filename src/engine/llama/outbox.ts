@@ -43,6 +43,7 @@ export class Outbox implements AsyncIterableIterator<GenerationEvent, undefined>
         this.#addPart(event);
         break;
       case 'started':
+      case 'embedding':
       case 'finish':
       case 'end':
         this.#unread.add(event);

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServiceError } from '../../errors.ts';
-import type { ChatRequest, GenerationRequest } from '../../generation.ts';
+import { promptTexts, type ChatRequest, type GenerationRequest } from '../../generation.ts';
 import type { Log } from '../../log.ts';
 import type { GgufInfo } from '../../models/gguf.ts';
 import type { NativeModel } from './binding.ts';
@@ -72,9 +72,10 @@ export class PromptTokenizer {
         const subject = request.tools.length > 0 ? 'the messages and tools have' : 'the messages have';
         return { prompts: [await this.#tokenizePrompt(segments, bos, subject, signal)], reasoning };
       }
-      case 'text': {
+      case 'text':
+      case 'embedding': {
         const prompts: Uint32Array[] = [];
-        for (const text of request.prompts) {
+        for (const text of promptTexts(request)) {
           // Text prompts may contain special tokens, as with other engines.
           const segments = [{ text, trusted: true }];
           prompts.push(await this.#tokenizePrompt(segments, false, 'the prompt has', signal));

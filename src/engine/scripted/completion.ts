@@ -5,6 +5,8 @@ import {
   type Tool,
   type ToolChoice,
   promptTexts,
+  tokenInputs,
+  type EmbeddingInput,
   type JsonSchema,
   type Logprob,
   type TokenLogprob,
@@ -78,6 +80,7 @@ function callsOf(request: GenerationRequest, directive: Directive): readonly Scr
       return [{ name: tool.name, arguments: exampleOf(tool.parameters) }];
     }
     case 'text':
+    case 'embedding':
       return [];
   }
 }
@@ -160,6 +163,8 @@ export function countPromptTokens(request: GenerationRequest): number[] {
       return [counts.reduce((sum, count) => sum + count, 0)];
     case 'text':
       return counts;
+    case 'embedding':
+      return [...counts, ...tokenInputs(request).map((tokens) => tokens.length)];
   }
 }
 
@@ -179,7 +184,17 @@ function inputOf(request: GenerationRequest): unknown {
       return request.messages;
     case 'text':
       return request.prompts;
+    case 'embedding':
+      return request.inputs;
   }
+}
+
+/** Returns a made-up vector with the length 1, always the same for an input. */
+export function fakeVector(input: EmbeddingInput, dimensions: number): Float32Array {
+  const seed = hash(JSON.stringify(input));
+  const vector = Float32Array.from({ length: dimensions }, (_, index) => Math.sin(seed + index * index));
+  const length = Math.hypot(...vector);
+  return vector.map((number) => number / length);
 }
 
 /** Returns made-up log probabilities in descending order, always the same for a token. */

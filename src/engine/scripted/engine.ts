@@ -1,7 +1,9 @@
 import { ServiceError } from '../../errors.ts';
+import { refuseOtherKind } from '../../features.ts';
 import {
   countTokens,
   NO_USAGE,
+  type EmbeddingRequest,
   type GenerationEvent,
   type GenerationRequest,
   type TextEvent,
@@ -19,6 +21,7 @@ import {
   type PlannedToken,
   countPromptTokens,
   fakeLogprobs,
+  fakeVector,
   hash,
 } from './completion.ts';
 import { parseDirective, SCRIPTED_DEFAULTS, type Directive, type ScriptedOptions } from './options.ts';
@@ -52,6 +55,7 @@ export class ScriptedEngine implements Engine {
 
   async *generate(request: GenerationRequest, signal: AbortSignal): AsyncGenerator<GenerationEvent> {
     signal.throwIfAborted();
+    refuseOtherKind(request, this.#options.dimensions > 0);
     const directive = readDirective(request);
     if (directive.error)
       throw new ServiceError(
@@ -74,8 +78,15 @@ export class ScriptedEngine implements Engine {
       yield { type: 'started', promptTokens: total, cachedTokens };
       await pause.forMs(directive.prefillMs ?? this.#options.prefillMs);
       const usage = { ...continued, promptTokens: total, cachedTokens };
-      yield* this.#emitTokens(request, directive, completions, pause, usage);
-      this.#prefixCache.add(request, textOf(completions));
+      switch (request.kind) {
+        case 'chat':
+        case 'text':
+          yield* this.#emitTokens(request, directive, completions, pause, usage);
+          this.#prefixCache.add(request, textOf(completions));
+          break;
+        case 'embedding':
+          yield* this.#emitVectors(request, directive, pause);
+      }
       yield { type: 'end', usage, usageSource: 'engine' };
     } finally {
       this.#heldTokens -= total;
@@ -122,6 +133,7 @@ export class ScriptedEngine implements Engine {
       quantization: 'none',
       tokenizer: 'scripted',
       instructType: null,
+      ...(this.#options.dimensions > 0 && { modality: 'text->embedding' }),
     };
   }
 
@@ -170,6 +182,20 @@ export class ScriptedEngine implements Engine {
       }
     }
     await this.#injectFault(directive, usage.completionTokens, pause);
+  }
+
+  /** Emits the vectors. Faults count them instead of tokens. */
+  async *#emitVectors(
+    { inputs, dimensions }: EmbeddingRequest,
+    directive: Directive,
+    pause: Pause,
+  ): AsyncGenerator<GenerationEvent> {
+    for (const [index, input] of inputs.entries()) {
+      await this.#injectFault(directive, index, pause);
+      if (index > 0) await pause.forMs(this.#tokenMs(directive));
+      yield { type: 'embedding', index, vector: fakeVector(input, dimensions ?? this.#options.dimensions) };
+    }
+    await this.#injectFault(directive, inputs.length, pause);
   }
 
   #tokenMs(directive: Directive): number {
@@ -249,7 +275,11 @@ function readDirective(request: GenerationRequest): Directive {
   }
 }
 
-const PROMPT_FIELDS: Readonly<Record<GenerationKind, string>> = { chat: 'messages', text: 'prompt' };
+const PROMPT_FIELDS: Readonly<Record<GenerationKind, string>> = {
+  chat: 'messages',
+  text: 'prompt',
+  embedding: 'input',
+};
 
 function tooLong(request: GenerationRequest, promptTokens: number, contextTokens: number): ServiceError {
   return new ServiceError(

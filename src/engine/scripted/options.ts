@@ -1,5 +1,5 @@
 import { ERRORS, type ErrorCode } from '../../errors.ts';
-import type { GenerationRequest } from '../../generation.ts';
+import { promptTexts, type GenerationRequest } from '../../generation.ts';
 
 /** The options of a scripted engine. Directives override some of them for their request. */
 export interface ScriptedOptions {
@@ -23,6 +23,8 @@ export interface ScriptedOptions {
   cacheTokens: number;
   /** Loading time, in milliseconds. */
   loadMs: number;
+  /** Length of the vectors of an embedding model; 0: the model generates text. */
+  dimensions: number;
 }
 
 export const SCRIPTED_DEFAULTS: ScriptedOptions = {
@@ -36,6 +38,7 @@ export const SCRIPTED_DEFAULTS: ScriptedOptions = {
   promptTokenMs: 0,
   cacheTokens: 0,
   loadMs: 0,
+  dimensions: 0,
 };
 
 /** A function call. */
@@ -152,6 +155,7 @@ export function parseDirective(request: GenerationRequest): Directive {
     case 'chat':
       return directive;
     case 'text':
+    case 'embedding':
       if (directive.reasoning === undefined && directive.calls === undefined) return directive;
       throw new TypeError('reasoning and calls are only for chats');
   }
@@ -195,6 +199,7 @@ function instructionOf(request: GenerationRequest): { text: string; turn: number
       return { text: request.messages[at]?.content ?? '', turn };
     }
     case 'text':
-      return { text: request.prompts.at(-1) ?? '', turn: 0 };
+    case 'embedding':
+      return { text: promptTexts(request).at(-1) ?? '', turn: 0 };
   }
 }

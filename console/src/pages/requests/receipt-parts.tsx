@@ -85,12 +85,15 @@ export function CostLines({ request, cost }: { request: Request; cost: Receipt['
 export function ModelInput({ input }: { input: NonNullable<Receipt['model_input']> }) {
   const { sampling, recommended_sampling: recommended, notes, more_notes: more } = input;
   const parameters = { ...sampling, seed: sampling.seed ?? 'random' };
+  // The parameters of text have no effect on an embedding.
+  const generatesText = input.max_tokens !== 0;
   return (
     <Part title="What the model was given">
       <DetailList
         details={[
           { label: 'Messages', value: input.messages && named(input.messages) },
-          { label: 'Prompts', value: input.prompts },
+          { label: generatesText ? 'Prompts' : 'Inputs', value: input.prompts },
+          { label: 'Dimensions', value: input.dimensions },
           {
             label: 'Tools',
             value: input.tools === 0 ? null : `${input.tools}, choice: ${input.tool_choice}`,
@@ -99,15 +102,19 @@ export function ModelInput({ input }: { input: NonNullable<Receipt['model_input'
           { label: 'Chat template', value: input.template },
           { label: 'Template variables', value: named(input.template_variables, 'not shown') },
           { label: 'Reasoning effort', value: input.reasoning_effort },
-          { label: 'Response format', value: input.response_format },
-          {
-            label: 'Maximum tokens',
-            value: input.max_tokens === null ? 'Limit of the model' : whole(input.max_tokens),
-          },
-          { label: 'Stop sequences', value: input.stop_sequences === 0 ? null : input.stop_sequences },
-          { label: 'Choices', value: input.choices === 1 ? null : input.choices },
-          { label: 'Sampling', value: named(parameters, 'default') },
-          { label: 'Recommended sampling', value: named(recommended) },
+          ...(generatesText
+            ? [
+                { label: 'Response format', value: input.response_format },
+                {
+                  label: 'Maximum tokens',
+                  value: input.max_tokens === null ? 'Limit of the model' : whole(input.max_tokens),
+                },
+                { label: 'Stop sequences', value: input.stop_sequences === 0 ? null : input.stop_sequences },
+                { label: 'Choices', value: input.choices === 1 ? null : input.choices },
+                { label: 'Sampling', value: named(parameters, 'default') },
+                { label: 'Recommended sampling', value: named(recommended) },
+              ]
+            : []),
         ].filter(({ value }) => value !== null && value !== '')}
       />
       {notes.length > 0 && (

@@ -55,7 +55,12 @@ const modelInput = component(
       .partialRecord(z.enum(['system', 'user', 'assistant', 'tool']), count)
       .nullable()
       .describe('Number of messages by role. Null for a text completion.'),
-    prompts: count.nullable().describe('Number of prompts of a text completion. Null for a chat.'),
+    prompts: count
+      .nullable()
+      .describe('Number of prompts of a text completion, or of inputs of an embedding. Null for a chat.'),
+    dimensions: count
+      .nullable()
+      .describe('The length of vectors that was asked for. Null: that of the model, or no embedding.'),
     tools: count.describe('Number of functions that the model could call.'),
     tool_choice: z.enum(['auto', 'none', 'required', 'function', 'allowed']).nullable(),
     tool_format: z

@@ -1,0 +1,128 @@
+import {
+  NO_OUTPUT,
+  NO_USAGE,
+  type EmbeddingInput,
+  type EmbeddingRequest,
+  type GenerationEvent,
+  type Usage,
+} from '../generation.ts';
+import type { Protocol, WholeResponse } from '../protocol.ts';
+import { errorBody } from './error-body.ts';
+import * as fields from './embedding-fields.ts';
+import { model, user } from './fields.ts';
+import { describeEmbeddings } from './openapi.ts';
+import { RequestBody } from './request-body.ts';
+import { asString, wrongType, wrongValue } from './values.ts';
+import { encodeVector, formatVector } from './vectors.ts';
+
+/** JSON values in a body: the token IDs of a thousand inputs of common length. */
+const MAX_VALUES = 320_000;
+
+/** OpenAI's embeddings. */
+export const EMBEDDINGS: Protocol = {
+  id: 'embeddings',
+  path: '/v1/embeddings',
+  kind: 'embedding',
+  maxBodyValues: MAX_VALUES,
+  parse: (object, options) => {
+    const body = new RequestBody(object, fields.EMBEDDING_FIELDS, options.notes);
+    const generation = parseEmbeddingRequest(body);
+    const format = body.read(fields.encodingFormat) ?? 'float';
+    return {
+      generation,
+      schemaPath: () => '',
+      stream: () => {
+        throw new TypeError('an embedding is never a stream');
+      },
+      whole: () => new EmbeddingResponse(generation, format === 'base64' ? base64 : formatVector),
+    };
+  },
+  paramOf: (feature) => (feature === 'embeddings' ? 'model' : 'input'),
+  errorStatus: ({ status }) => status,
+  errorBody,
+  errorFrames: () => '',
+  describe: describeEmbeddings,
+};
+
+const base64 = (vector: Float32Array): string => `"${encodeVector(vector)}"`;
+
+function parseEmbeddingRequest(body: RequestBody): EmbeddingRequest {
+  return {
+    kind: 'embedding',
+    ...NO_OUTPUT,
+    model: body.read(model) ?? '', // Required: `read` throws if it is absent.
+    inputs: parseInputs(body.raw(fields.input)),
+    dimensions: body.read(fields.dimensions),
+    cacheScope: null,
+    user: body.read(user),
+  };
+}
+
+/** Parses the inputs, which are all texts or all token IDs. */
+function parseInputs(value: unknown): readonly EmbeddingInput[] {
+  if (typeof value === 'string') return [parseText(value, 'input')];
+  const expected = 'a string, or an array of strings, of token IDs, or of arrays of token IDs';
+  if (!Array.isArray(value)) throw wrongType('input', expected, value);
+  const list: readonly unknown[] = value;
+  if (list.length === 0) throw wrongValue('input', 'a string or an array with at least 1 input');
+  if (typeof list[0] === 'number') return [parseTokens(list, 'input')];
+  if (list.length > fields.MAX_INPUTS)
+    throw wrongValue('input', `an array of at most ${fields.MAX_INPUTS} inputs`, list.length);
+  const parse = Array.isArray(list[0]) ? parseTokens : parseText;
+  return list.map((item, index) => parse(item, `input[${index}]`));
+}
+
+function parseText(value: unknown, path: string): string {
+  const text = asString(value, path);
+  if (text === '') throw wrongValue(path, 'text that is not empty');
+  return text;
+}
+
+function parseTokens(value: unknown, path: string): readonly number[] {
+  if (!Array.isArray(value)) throw wrongType(path, 'an array of token IDs, as the first input is', value);
+  if (value.length === 0) throw wrongValue(path, 'an array of at least 1 token ID');
+  const invalid = value.findIndex((token) => !Number.isSafeInteger(token) || Number(token) < 0);
+  if (invalid === -1) return value as number[];
+  const at = `${path}[${invalid}]`;
+  if (typeof value[invalid] === 'number')
+    throw wrongValue(at, 'a whole number, the ID of a token', value[invalid]);
+  throw wrongType(at, 'the ID of a token', value[invalid]);
+}
+
+/** Writes the response. A vector is formatted when it arrives, so that many of them do not hold the event loop. */
+class EmbeddingResponse implements WholeResponse {
+  readonly #request: EmbeddingRequest;
+  readonly #format: (vector: Float32Array) => string;
+  readonly #items: string[] = [];
+  #usage: Usage = NO_USAGE;
+
+  constructor(request: EmbeddingRequest, format: (vector: Float32Array) => string) {
+    this.#request = request;
+    this.#format = format;
+  }
+
+  add(event: GenerationEvent): void {
+    switch (event.type) {
+      case 'embedding':
+        this.#items[event.index] =
+          `{"object":"embedding","index":${event.index},"embedding":${this.#format(event.vector)}}`;
+        break;
+      case 'end':
+        this.#usage = event.usage;
+        break;
+      case 'started':
+      case 'token':
+      case 'reasoning':
+      case 'tool-call':
+      case 'tool-arguments':
+      case 'finish':
+    }
+  }
+
+  body(): string {
+    const { promptTokens } = this.#usage;
+    const usage = `{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens}}`;
+    const model = JSON.stringify(this.#request.model);
+    return `{"object":"list","data":[${this.#items.join(',')}],"model":${model},"usage":${usage}}`;
+  }
+}
