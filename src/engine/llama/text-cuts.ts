@@ -1,8 +1,10 @@
+import { decodeByteLevel } from './byte-level.ts';
+
 /** A place where a text can be cut, and the tokens that would span it. */
 interface CutKind {
   /** Matches the empty string at the place. */
   place: string;
-  /** Matches the stored text of a token that spans the place. */
+  /** Matches the stored texts of the tokens that span the place, and of a few others. */
   spanning: RegExp;
 }
 
@@ -29,7 +31,10 @@ const KINDS: readonly CutKind[] = [
   { place: '(?<=[A-Za-z])(?=[0-9])', spanning: /[A-Za-z][0-9]/ },
   { place: '(?<=[0-9])(?=[A-Za-z])', spanning: /[0-9][A-Za-z]/ },
   // After a word, as in JSON without white space.
-  { place: '(?<=[A-Za-z])(?=[",:;(){}\\[\\]<>=])', spanning: /[A-Za-z][",:;(){}[\]<>=]/ },
+  ...Array.from('",:;(){}[]<>=', (sign) => RegExp.escape(sign)).map((sign) => ({
+    place: `(?<=[A-Za-z])(?=${sign})`,
+    spanning: new RegExp(`[A-Za-z]${sign}`),
+  })),
   // After a Chinese clause.
   { place: '(?<=[\\u4e00-\\u9fff])(?=[。，])', spanning: /[ä-é]..(?:ãĢĤ|ï¼Į)|[\u4e00-\u9fff][。，]/ },
 ];
@@ -130,7 +135,18 @@ const MAX_TRIES = 1000;
 function placesOf({ type, tokens }: CutVocabulary): RegExp | null {
   if (type !== SENTENCE_PIECE && type !== BYTE_PAIR) return null;
   const any = new RegExp(KINDS.map(({ spanning }) => spanning.source).join('|'));
-  const spanning = tokens.filter((token) => any.test(token));
-  const kinds = KINDS.filter((kind) => !spanning.some((token) => kind.spanning.test(token)));
+  const few = tokens.filter((token) => any.test(token)).map(readings);
+  const kinds = KINDS.filter(({ place }) => !few.some((texts) => texts.some((text) => spans(text, place))));
   return kinds.length === 0 ? null : new RegExp(kinds.map(({ place }) => place).join('|'), 'gu');
+}
+
+/** Returns the texts that a token has in the notations of SentencePiece and of byte-level tokens. */
+function readings(token: string): string[] {
+  return [token.replaceAll('▁', ' '), Buffer.from(decodeByteLevel(token)).toString()];
+}
+
+/** Whether a token with this text covers both sides of such a place, between any letters. */
+function spans(text: string, place: string): boolean {
+  const matches = `a${text}a`.matchAll(new RegExp(place, 'gu'));
+  return matches.some(({ index }) => index > 1 && index <= text.length);
 }

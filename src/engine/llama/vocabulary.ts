@@ -1,4 +1,5 @@
 import type { NativeModel } from './binding.ts';
+import { decodeByteLevel } from './byte-level.ts';
 import { withAnchor } from './character-assembler.ts';
 import { TextCuts } from './text-cuts.ts';
 
@@ -140,20 +141,9 @@ const RULES: Partial<Record<number, BytesRule>> = {
   },
   2: (text, attributes) => {
     if (attributes & USER_DEFINED) return Buffer.from(text);
-    return Uint8Array.from(text, (character) => BYTE_OF.get(character) ?? 0x3f);
+    return decodeByteLevel(text);
   },
 };
-
-/** GPT-2's byte encoding: printable Latin-1 bytes map to themselves, the others to U+0100 and above. */
-const BYTE_OF: ReadonlyMap<string, number> = (() => {
-  const map = new Map<string, number>();
-  let next = 0x100;
-  for (let byte = 0; byte < 256; byte++) {
-    const printable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-    map.set(String.fromCodePoint(printable ? byte : next++), byte);
-  }
-  return map;
-})();
 
 /** Whether llama.cpp adds a space before every text, as SentencePiece does. */
 function addsSpace(model: NativeModel): boolean {
