@@ -33,6 +33,7 @@ import { openSecretKeys } from './identity/stored-secrets.ts';
 import { createSetupLink } from './identity/setup.ts';
 import { ReplicaDrains } from './inference/replica-drains.ts';
 import { openInference } from './inference/complete.ts';
+import { PromptHistory } from './inference/prompt-history.ts';
 import type { Log } from './log.ts';
 import { ModelStore } from './models/store.ts';
 import { SYSTEM_CLOCK } from './routing/breaker.ts';
@@ -129,7 +130,7 @@ export class Service implements AsyncDisposable {
     // Computed once, so that the console and the startup message recommend the same model.
     const hasAdded = router.overview().length > config.file.models.length;
     const recommended = hasAdded ? null : recommendedModel(config.file.models);
-    const accounting = { plans, limiter, ledger };
+    const accounting = { plans, limiter, ledger, prompts: new PromptHistory() };
     const metrics = owned.use(new ServiceMetrics(() => exposeGauges(router, accounting)));
     const app = buildServer({
       router,

@@ -117,6 +117,7 @@ function createRow(number: number, atMs: number, rollUps: RollUps): SqlValues {
     error_code: failed ? RARE : null,
     prompt_tokens: prompt,
     cached_tokens: 0,
+    cache_miss_tokens: 0,
     completion_tokens: completion,
     reasoning_tokens: 0,
     billed: failed ? 0 : 1,

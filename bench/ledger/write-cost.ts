@@ -58,6 +58,7 @@ const COUNTS: RunningCounts = {
 
 const OUTCOME = {
   attempts: 1,
+  cacheMissTokens: 0,
   continuedAfter: null,
   finishReason: 'stop' as const,
   errorCode: null,

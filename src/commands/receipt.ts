@@ -30,6 +30,7 @@ async function receipt(id: string, flags: { json?: true }): Promise<void> {
   const json = receiptJson(found);
   if (flags.json) return printJson(json);
   printRequest(json);
+  if (json.cache_miss !== null) print(`\nCache miss\n  ${json.cache_miss}`);
   printInput(json);
   printCost(json);
   printLimits(json);

@@ -70,6 +70,7 @@ const HEADINGS = [
   'ABORTED',
   'PROMPT',
   'CACHED',
+  'MISSED',
   'COMPLETION',
   'REASONING',
   'USD',
@@ -79,9 +80,10 @@ const HEADINGS = [
 
 function cells(row: UsageJson): string[] {
   const counts = [row.requests, row.errors + row.interrupted, row.aborted];
-  const tokens = [row.prompt_tokens, row.cached_tokens, row.completion_tokens, row.reasoning_tokens];
+  const prompt = [row.prompt_tokens, row.cached_tokens, row.cache_miss_tokens];
+  const completion = [row.completion_tokens, row.reasoning_tokens];
   const medians = [row.ttft_ms, row.tokens_per_second].map((values) => values?.p50 ?? '-');
-  return [...counts, ...tokens, row.cost_usd, ...medians].map(String);
+  return [...counts, ...prompt, ...completion, row.cost_usd, ...medians].map(String);
 }
 
 function printCsv(rows: readonly UsageJson[]): void {

@@ -35,6 +35,9 @@ interface LedgerColumn {
   readonly sum?: { readonly description?: string };
 }
 
+const CACHE_MISS_TOKENS =
+  'Prompt tokens that were computed again although an earlier request of the account had sent them. An estimate.';
+
 const REASONING = 'Completion tokens that are reasoning. They cost as much as other completion tokens.';
 
 /**
@@ -101,6 +104,25 @@ const LEDGER = {
     written: 'running',
     description: 'Prompt tokens that were read from the prefix cache.',
     sum: {},
+  },
+  cacheMiss: {
+    kind: 'text',
+    written: 'settle',
+    nullable: true,
+    description:
+      'Why prompt tokens were computed again that an earlier request of the account had sent, such as `tools` or `user 3`. Null: none were, or unknown.',
+  },
+  cacheMissTokens: {
+    kind: 'integer',
+    written: 'settle',
+    description: CACHE_MISS_TOKENS,
+    sum: { description: CACHE_MISS_TOKENS },
+  },
+  cacheMissAfterMs: {
+    kind: 'integer',
+    written: 'settle',
+    nullable: true,
+    description: 'How long it started after that earlier request, in milliseconds.',
   },
   completionTokens: { kind: 'integer', written: 'running', sum: {} },
   reasoningTokens: {

@@ -27,6 +27,7 @@ import {
 } from '../generation.ts';
 import type { ServedModel, ConfiguredModel } from '../routing/served-model.ts';
 import { describeInput, formatModelInput } from './model-input.ts';
+import type { CacheMiss, PromptHistory } from './prompt-history.ts';
 import type { GenerationRecord } from './record.ts';
 
 /** Applies plans to requests and records their usage. */
@@ -34,6 +35,7 @@ export interface Accounting {
   plans: Plans;
   limiter: Limiter;
   ledger: Ledger;
+  prompts: PromptHistory;
 }
 
 /** The IDs and the caller of a request. */
@@ -64,6 +66,7 @@ export class RequestAccounting {
   readonly #identity: RequestIdentity;
   readonly #model: ServedModel;
   readonly #record: GenerationRecord;
+  #request: GenerationRequest | null = null;
   #worst: WorstCase | null = null;
   #reservation: Reservation | null = null;
   #opened: Promise<void> | null = null;
@@ -99,6 +102,7 @@ export class RequestAccounting {
     const { caller, requestId, clientRequestId, protocol } = this.#identity;
     // Without this check, the replica would generate until the ledger refuses the row.
     if (!ledger.health.writable) throw ledgerUnavailable();
+    this.#request = request;
     const worst = (this.#worst = worstCase(request, this.#model));
     const { price } = worst;
     const plan = planOf(plans, caller);
@@ -166,6 +170,23 @@ export class RequestAccounting {
     this.#accounting.ledger.checkpoint(this.#identity.requestId);
   }
 
+  /** Remembers the prompt, and returns why part of it was computed again; see `PromptHistory.add`. */
+  #cacheMiss(): CacheMiss | null {
+    const { replica, usage, usageSource, startedAtMs, endedAtMs, continuedAfter } = this.#record;
+    if (this.#request === null || replica === null || endedAtMs === null) return null;
+    // Other counts do not say what was computed.
+    if (usageSource !== 'engine' || continuedAfter !== null) return null;
+    return this.#accounting.prompts.add({
+      accountId: this.#identity.caller.accountId,
+      request: this.#request,
+      replica,
+      isOwnEngine: this.#model.dialects.every((dialect) => dialect === 'sluice'),
+      usage,
+      startedAtMs,
+      endedAtMs,
+    });
+  }
+
   /**
    * Settles the row, durably, then the reservation. Rejects with a `ServiceError` `storage_unavailable` if the
    * row cannot be written in time, or belongs to another instance; the request then costs nothing.
@@ -176,6 +197,7 @@ export class RequestAccounting {
     let actual = NOTHING;
     try {
       if (this.#opened === null || this.#worst === null) return;
+      const miss = outcome.billed ? this.#cacheMiss() : null;
       const settled = await ledger.settle(this.#identity.requestId, {
         replica: record.replica,
         attempts: record.attempts,
@@ -185,6 +207,9 @@ export class RequestAccounting {
         endedAt: record.endedAt ?? Date.now(),
         usage: record.usage,
         usageSource: record.usageSource,
+        cacheMiss: miss?.at ?? null,
+        cacheMissTokens: miss?.tokens ?? 0,
+        cacheMissAfterMs: miss?.afterMs ?? null,
         finishReason: outcome.code === null ? record.finishReason : null,
         errorCode: outcome.code,
         httpStatus: outcome.status,

@@ -47,11 +47,11 @@ for (const kind of testDatabases()) {
       const table = await run(args, managed.env);
       assert.match(
         table.stdout,
-        /^DAY +MODEL +REQUESTS +ERRORS +ABORTED +PROMPT +CACHED +COMPLETION +REASONING +USD /,
+        /^DAY +MODEL +REQUESTS +ERRORS +ABORTED +PROMPT +CACHED +MISSED +COMPLETION +REASONING +USD /,
       );
       assert.match(
         table.stdout,
-        new RegExp(`^${today} +${MODEL} +2 +0 +0 +\\d+ +\\d+ +10 +0 +[\\d.]+ +[\\d.]+ `, 'm'),
+        new RegExp(`^${today} +${MODEL} +2 +0 +0 +\\d+ +\\d+ +0 +10 +0 +[\\d.]+ +[\\d.]+ `, 'm'),
       );
       const csv = await run([...args, '--csv'], managed.env);
       const [head = '', line = '', ...rest] = csv.stdout.split('\n');
@@ -221,7 +221,7 @@ test('usage of 130,000 keys is printed', async (t) => {
     await sql`
       with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 130000)
       insert into usage_days
-      select 'default', ${dayOf(Date.now())}, 'a/b', 'key_' || n, 1, 0, 0, 0, 1, 0, 1, 2, 0, 0 from numbers`.execute(
+      select 'default', ${dayOf(Date.now())}, 'a/b', 'key_' || n, 1, 0, 0, 0, 1, 0, 1, 2, 0, 0, 0 from numbers`.execute(
       database.kysely,
     );
   }

@@ -26,6 +26,7 @@ const SUMS: Sums = {
   interrupted: 3,
   prompt_tokens: 100,
   cached_tokens: 40,
+  cache_miss_tokens: 25,
   completion_tokens: 50,
   reasoning_tokens: 30,
   billed_tokens: 150,
@@ -123,7 +124,7 @@ describe('usage as CSV', () => {
     const csv = csvOf(['day', 'model'], [{ ...SUMS, day: '2026-11-21', model: 'a/b' }], names);
     const [heading, line, end] = csv.split('\r\n');
     assert.match(heading ?? '', /^day,model,requests,errors,client_disconnected,interrupted,/);
-    assert.equal(line, '2026-11-21,a/b,10,1,2,3,100,40,50,30,150,0.000000000001,20,40.5,,');
+    assert.equal(line, '2026-11-21,a/b,10,1,2,3,100,40,25,50,30,150,0.000000000001,20,40.5,,');
     assert.equal(end, '');
   });
 

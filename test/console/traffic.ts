@@ -100,6 +100,7 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
   const cachedTokens = random.chance(0.55) ? Math.floor(promptTokens * (0.2 + 0.7 * random.fraction())) : 0;
   const reasoningTokens = model.reasoning ? Math.floor(completionTokens * 0.6) : 0;
   const refused = outcome !== 'complete' && outcome !== CLIENT_DISCONNECTED && outcome !== 'interrupted';
+  const isMissed = !refused && cachedTokens === 0 && promptTokens > 1000;
   const usage = refused
     ? { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 }
     : { promptTokens, cachedTokens, completionTokens, reasoningTokens };
@@ -136,6 +137,9 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
       finishReason: outcome !== 'complete' ? null : wanted > maxTokens ? 'length' : 'stop',
       errorCode: outcome === 'complete' || outcome === 'interrupted' ? null : outcome,
       httpStatus: STATUS[outcome],
+      cacheMiss: isMissed ? 'tools' : null,
+      cacheMissTokens: isMissed ? Math.floor(promptTokens / 2) : 0,
+      cacheMissAfterMs: isMissed ? 12_000 : null,
       delivered: outcome !== CLIENT_DISCONNECTED,
       billed: !refused,
     },

@@ -183,7 +183,14 @@ for (const databases of testDatabases()) {
       await using database = await databases.open();
       const { kysely } = database;
       const big = { account_id: 'a', day: 1, model: 'm', key_id: 'k', requests: 9007199254740991 };
-      const zeros = { errors: 0, aborted: 0, interrupted: 0, prompt_tokens: 0, cached_tokens: 0 };
+      const zeros = {
+        errors: 0,
+        aborted: 0,
+        interrupted: 0,
+        prompt_tokens: 0,
+        cached_tokens: 0,
+        cache_miss_tokens: 0,
+      };
       const cost = 9_223_372_036_854_775_807n;
       await kysely
         .insertInto('usage_days')

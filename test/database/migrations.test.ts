@@ -244,6 +244,33 @@ for (const databases of testDatabases()) {
       await change(location, add.replaceAll(id, randomUUIDv7()).replaceAll('20000', '20001'));
     });
 
+    test('requests from before cache misses were told have none, and instances of that version can still write', async () => {
+      await using location = await databases.emptyLocation();
+      await createOldest(location);
+      await using old = await openDatabase(location);
+      await ensurePartitions(old, Date.now());
+      const add = (day: number) => `
+        insert into ledger (id, account_id, key_id, endpoint, model, streamed, epoch, state,
+          started_at, plan, limits, reserved_tokens, reserved_pico, price_prompt, price_completion, attempts,
+          prompt_tokens, cached_tokens, completion_tokens, billed, cost_pico)
+        values ('${randomUUIDv7()}', 'acme', 'key_2', 'chat', 'a/b', 0, 1, 'settled', 1, 'free', '{}', 1, 1, 3, 1, 1, 7, 6, 5, 1, 26);
+        insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted,
+          prompt_tokens, cached_tokens, completion_tokens, billed_tokens, cost_pico)
+        values ('acme', ${day}, 'a/b', 'key_2', 1, 0, 0, 0, 7, 0, 5, 12, 2);`;
+      await change(location, BEFORE_CACHE_MISSES + add(20000));
+      await using database = await openDatabase(location);
+      await change(location, add(20001));
+      const { kysely } = database;
+      const rows = await kysely
+        .selectFrom('ledger')
+        .select(['cache_miss', 'cache_miss_tokens', 'cache_miss_after_ms'])
+        .execute();
+      const none = { cache_miss: null, cache_miss_tokens: 0, cache_miss_after_ms: null };
+      assert.deepEqual(plain(rows), [none, none]);
+      const days = await kysely.selectFrom('usage_days').select('cache_miss_tokens').execute();
+      assert.deepEqual(plain(days), [{ cache_miss_tokens: 0 }, { cache_miss_tokens: 0 }]);
+    });
+
     test('requests from before cached tokens had a price have none', async () => {
       await using location = await databases.emptyLocation();
       await createOldest(location);
@@ -509,6 +536,12 @@ const BEFORE_REASONING = `
   alter table ledger drop column reasoning_tokens;
   alter table usage_days drop column reasoning_tokens;
   delete from migrations where name = '0006_reasoning_tokens';`;
+
+/** Reverts 0022_cache_misses. */
+const BEFORE_CACHE_MISSES = `
+  ${['cache_miss', 'cache_miss_tokens', 'cache_miss_after_ms'].map((column) => `alter table ledger drop column ${column};`).join('')}
+  alter table usage_days drop column cache_miss_tokens;
+  delete from migrations where name = '0022_cache_misses';`;
 
 /** Reverts the renaming of users. */
 const BEFORE_USERS = `

@@ -32,6 +32,7 @@ async function write({ kysely }: Database, time: string): Promise<void> {
       attempts: 1,
       prompt_tokens: 0,
       cached_tokens: 0,
+      cache_miss_tokens: 0,
       completion_tokens: 0,
       reasoning_tokens: 0,
       billed: 1,

@@ -29,7 +29,14 @@ for (const databases of testDatabases()) {
     test('read what the main connection has written', async () => {
       await using database = await open(databases);
       const values = { account_id: 'ä', day: 1, model: 'm', key_id: "'", requests: 9007199254740991 };
-      const zeros = { errors: 0, aborted: 0, interrupted: 0, prompt_tokens: 0, cached_tokens: 0 };
+      const zeros = {
+        errors: 0,
+        aborted: 0,
+        interrupted: 0,
+        prompt_tokens: 0,
+        cached_tokens: 0,
+        cache_miss_tokens: 0,
+      };
       await database.kysely
         .insertInto('usage_days')
         .values({

@@ -7,6 +7,7 @@ import { configSchema } from '../../src/config/schema.ts';
 import type { PlanLimits } from '../../src/config/plan.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { SILENT } from '../../src/log.ts';
+import { PromptHistory } from '../../src/inference/prompt-history.ts';
 import type { Accounting } from '../../src/inference/request-accounting.ts';
 import { ManualClock, temporaryFolder } from '../harness.ts';
 
@@ -62,6 +63,7 @@ export async function openAccounting(
     plans,
     limiter,
     ledger,
+    prompts: new PromptHistory(),
     caller: CALLER,
     row: (id) => findRow(database, id),
     async inFlight() {

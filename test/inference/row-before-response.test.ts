@@ -10,6 +10,7 @@ import type { GenerationEvent } from '../../src/generation.ts';
 import { complete } from '../../src/inference/complete.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
+import { PromptHistory } from '../../src/inference/prompt-history.ts';
 import { SILENT } from '../../src/log.ts';
 import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
 import { Router } from '../../src/routing/router.ts';
@@ -56,7 +57,7 @@ function run(replica: ReplicaClient, ledger: Partial<Ledger>, directive: object,
     ...ledger,
   };
   const inference = {
-    accounting: { plans, limiter, ledger: changed },
+    accounting: { plans, limiter, ledger: changed, prompts: new PromptHistory() },
     crashSuspects: new CrashSuspects(SILENT),
     checkpointTokens: 256,
     recovery: NO_RECOVERY,

@@ -5,6 +5,7 @@ import { readAppliedLimits } from '../../accounts/limits/limit-status.ts';
 import { readModelInput } from '../../inference/model-input.ts';
 import type { receipt } from './contract/ledger.ts';
 import { apiName } from './contract/limits.ts';
+import { explainCacheMiss } from './cache-miss.ts';
 
 export type ReceiptJson = z.input<typeof receipt>;
 
@@ -34,6 +35,7 @@ export function receiptJson(row: RequestRow): ReceiptJson {
       limit: apiName(applied.limit),
     })),
     model_input: readModelInput(row.model_input),
+    cache_miss: explainCacheMiss(row),
     stages: {
       queue_ms: between(row.started_at, row.slot_at),
       prefill_ms: between(row.slot_at, row.first_token_at),

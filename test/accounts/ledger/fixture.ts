@@ -71,6 +71,7 @@ export function settlement(with_: Partial<Settlement> = {}): Settlement {
     ...counts(10, 5),
     endedAt: Date.now(),
     attempts: 1,
+    cacheMissTokens: 3,
     continuedAfter: null,
     finishReason: 'stop',
     errorCode: null,
@@ -97,6 +98,7 @@ export async function readUsageDays(database: Database) {
     .selectFrom('usage_days')
     .select(['account_id', 'day', 'model', 'key_id', 'requests', 'errors', 'aborted', 'interrupted'])
     .select(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'reasoning_tokens', 'billed_tokens'])
+    .select('cache_miss_tokens')
     .select(sql<string>`cast(cost_pico as text)`.as('cost'))
     .orderBy('account_id')
     .orderBy('day')

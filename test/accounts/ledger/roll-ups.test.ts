@@ -129,6 +129,7 @@ async function expectedUsage(database: Database): Promise<Day[]> {
       interrupted: 0,
       prompt_tokens: 0,
       cached_tokens: 0,
+      cache_miss_tokens: 0,
       completion_tokens: 0,
       reasoning_tokens: 0,
       billed_tokens: 0,
@@ -141,6 +142,7 @@ async function expectedUsage(database: Database): Promise<Day[]> {
     sum.errors += Number(one.error_code !== null && one.error_code !== 'client_disconnected');
     sum.prompt_tokens += one.prompt_tokens;
     sum.cached_tokens += one.cached_tokens;
+    sum.cache_miss_tokens += one.cache_miss_tokens;
     sum.completion_tokens += one.completion_tokens;
     sum.reasoning_tokens += one.reasoning_tokens;
     sum.billed_tokens += one.billed * (one.prompt_tokens + one.completion_tokens);

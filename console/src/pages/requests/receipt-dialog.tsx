@@ -80,6 +80,11 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
             { label: 'Source', value: usageSource(receipt) },
           ]}
         />
+        {receipt.cache_miss !== null && (
+          <div className="mt-3">
+            <Notice>{receipt.cache_miss}</Notice>
+          </div>
+        )}
       </Part>
       <CostLines request={request} cost={cost} />
       {receipt.model_input !== null && <ModelInput input={receipt.model_input} />}

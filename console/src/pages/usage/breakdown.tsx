@@ -197,7 +197,7 @@ function partColumns(
       cell: (row) => (row.ttft_ms === null ? '—' : duration(row.ttft_ms.p50)),
     },
     // Throughput percentiles over several models are meaningless.
-    ...(by === 'model' ? SPEED : []),
+    ...(by === 'model' ? SPEED : MISSED),
     {
       name: 'cost',
       heading: 'Cost',
@@ -214,6 +214,18 @@ const SPEED: readonly Column<Sums>[] = (['p50', 'p5'] as const).map((share) => (
   from: 'xl',
   cell: ({ tokens_per_second: speed }) => (speed === null ? '—' : fixed(speed[share], 1)),
 }));
+
+const MISSED: readonly Column<Sums>[] = [
+  {
+    name: 'missed',
+    heading: 'Missed in cache',
+    numeric: true,
+    from: 'xl',
+    cell: ({ cache_miss_tokens: missed, prompt_tokens: prompt }) => (
+      <span title={`${whole(missed)} of ${whole(prompt)} prompt tokens`}>{compact(missed)}</span>
+    ),
+  },
+];
 
 /** A share as a number and as a bar. */
 function Share({ part, of }: { part: number; of: number }) {

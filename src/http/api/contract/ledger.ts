@@ -128,6 +128,12 @@ export const receipt = component(
       .describe(
         'What the model was given, without its text. Null: the request was recorded by an earlier version.',
       ),
+    cache_miss: z
+      .string()
+      .nullable()
+      .describe(
+        'Why prompt tokens were computed again that an earlier request of the account had sent, as a sentence. Null: none were, or unknown.',
+      ),
     stages: z
       .object({ queue_ms: milliseconds, prefill_ms: milliseconds, decode_ms: milliseconds })
       .describe('Duration of each stage; null: not completed, or unknown.'),
