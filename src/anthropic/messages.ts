@@ -176,14 +176,14 @@ class Conversation {
     if (!this.#turns.addResult(id, isError === true ? `Error: ${text}` : text)) {
       throw refused(
         path,
-        `unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${idList(new Set([id]))}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,
+        `unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${idList([id])}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,
       );
     }
   }
 
   #refusePending(): void {
     const { pending } = this.#turns;
-    if (pending.size === 0) return;
+    if (pending.length === 0) return;
     throw refused(
       `messages[${this.#assistant}]`,
       `\`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${idList(pending)}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`,

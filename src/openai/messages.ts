@@ -232,14 +232,14 @@ function refusePending(pending: ReadonlySet<string> | null, caller: number): voi
   if (pending === null || pending.size === 0) return;
   throw unpaired(
     `messages[${caller}]`,
-    `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ${idList(pending)}`,
+    `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ${idList([...pending])}`,
   );
 }
 
 /** Lists the IDs of calls in an error message. */
-export function idList(callIds: ReadonlySet<string>): string {
-  const ids = [...callIds].slice(0, MAX_IDS).map((id) => (CALL_ID.test(id) ? id : '…'));
-  const others = callIds.size > MAX_IDS ? `, and ${callIds.size - MAX_IDS} others` : '';
+export function idList(callIds: readonly string[]): string {
+  const ids = callIds.slice(0, MAX_IDS).map((id) => (CALL_ID.test(id) ? id : '…'));
+  const others = callIds.length > MAX_IDS ? `, and ${callIds.length - MAX_IDS} others` : '';
   return ids.join(', ') + others;
 }
 

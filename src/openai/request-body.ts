@@ -26,8 +26,10 @@ export class RequestBody {
     this.#object = object;
     this.#path = path;
     this.notes = notes;
+    const names = Object.keys(object);
+    if (names.length === 0) return;
     const fields = fieldsOf(parent, table);
-    for (const name of Object.keys(object)) {
+    for (const name of names) {
       const field = fields.get(name);
       if (field === undefined) {
         noteUnknownField(object, name, fields, notes, path);

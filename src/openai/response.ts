@@ -13,7 +13,7 @@ import {
 } from '../generation.ts';
 import type { WholeResponse, ResponseStream } from '../protocol.ts';
 import type { ServiceError } from '../errors.ts';
-import { KEEP_ALIVE } from '../event-stream.ts';
+import { flatten, KEEP_ALIVE } from '../event-stream.ts';
 import { chatLogprobs, textLogprobs, codePoints } from './logprobs.ts';
 import { usageJson } from './usage.ts';
 import { errorJson } from './error-body.ts';
@@ -280,11 +280,6 @@ export class StreamFormatter implements ResponseStream {
 /** Returns the frames that end a stream with an error. */
 export function errorFrames(kind: CompletionKind, error: ServiceError, usage: Usage): string {
   return `data: {"error":${errorJson(error)},"usage":${usageJson(kind, usage)}}\n\n${DONE}`;
-}
-
-/** Copies a concatenated string: V8 keeps it as a tree, which every write of a chunk would traverse. */
-function flatten(text: string): string {
-  return Buffer.from(text).toString();
 }
 
 /** The fields that are the same in a response and in every chunk of a stream. */

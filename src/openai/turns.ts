@@ -31,8 +31,8 @@ export class Turns {
   }
 
   /** IDs of calls without a result. */
-  get pending(): ReadonlySet<string> {
-    return new Set(this.#pending.keys());
+  get pending(): readonly string[] {
+    return [...this.#pending.keys()];
   }
 
   /** Adds a message of another role. */
@@ -66,7 +66,7 @@ export class Turns {
   }
 
   messages(): Message[] {
-    return this.#entries.flatMap((entry) => (entry.role === 'turn' ? messagesOf(entry) : [entry]));
+    return this.#entries.flatMap((entry) => (entry.role === 'turn' ? messagesOf(entry) : entry));
   }
 
   #turn(): Turn {

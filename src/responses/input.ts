@@ -83,7 +83,7 @@ class Conversation {
 
   messages(): Message[] {
     const { pending } = this.#turns;
-    if (pending.size > 0) {
+    if (pending.length > 0) {
       const ids = idList(pending);
       throw new ServiceError('invalid_value', `No tool output found for function call ${ids}.`, {
         param: 'input',
@@ -192,7 +192,7 @@ class Conversation {
     const output = item['output'] ?? null;
     if (output === null) throw missing(`${path}.output`);
     if (!this.#turns.addResult(id, this.#text(output, `${path}.output`))) {
-      const message = `No tool call found for function call output with call_id ${idList(new Set([id]))}.`;
+      const message = `No tool call found for function call output with call_id ${idList([id])}.`;
       throw new ServiceError('invalid_value', message, { param: `${path}.call_id` });
     }
   }

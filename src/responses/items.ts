@@ -1,10 +1,19 @@
+import { flatten } from '../event-stream.ts';
 import type { TokenLogprob } from '../generation.ts';
 import { tokenLogprobs } from '../openai/logprobs.ts';
 import { CustomInput } from './custom-input.ts';
 import type { ToolIdentity } from './tools.ts';
 
-/** Emits an event of a stream. `members` are its fields as JSON, without the braces. */
-export type Emit = (type: string, members: string) => void;
+/**
+ * Emits an event of a stream. `start` is everything before its sequence number (`eventStart`); `members` are its other
+ * fields as JSON, without the braces.
+ */
+export type Emit = (start: string, members: string) => void;
+
+/** Returns the start of the events of a type. */
+export function eventStart(type: string): string {
+  return `event: ${type}\ndata: {"type":"${type}","sequence_number":`;
+}
 
 /** Returns fields as JSON, without the braces. */
 export function members(fields: object): string {
@@ -20,23 +29,25 @@ export abstract class Item {
   protected readonly events: ItemEvents | null;
   readonly id: string;
 
-  constructor(emit: Emit | null, id: string, index: number) {
-    this.events = emit === null ? null : new ItemEvents(emit, id, index);
+  /** `place`: where its content is, as members of events that end with a comma. */
+  constructor(emit: Emit | null, id: string, index: number, place = '') {
+    this.events = emit === null ? null : new ItemEvents(emit, id, index, place);
     this.id = id;
   }
 
-  abstract json(status: ItemStatus): object;
+  /** Returns the item so far as JSON. */
+  abstract json(status: ItemStatus): string;
 
   /** Emits the first events. */
   begin(): void {
-    this.events?.emit('response.output_item.added', { item: this.json('in_progress') });
+    this.events?.emit('response.output_item.added', this.json('in_progress'));
   }
 
-  /** Emits the last events. Returns the item. */
-  end(status: ItemStatus): object {
+  /** Emits the last events. Returns the item as JSON. */
+  end(status: ItemStatus): string {
     this.endContent();
     const item = this.json(status);
-    this.events?.emit('response.output_item.done', { item });
+    this.events?.emit('response.output_item.done', item);
     return item;
   }
 
@@ -46,24 +57,35 @@ export abstract class Item {
 /** Emits the events of an item. What they have in common is formatted once, because there is one for each token. */
 class ItemEvents {
   readonly #emit: Emit;
-  readonly #item: string;
-  readonly #part: string;
+  readonly #index: string;
+  readonly #content: string;
 
-  constructor(emit: Emit, id: string, index: number) {
+  constructor(emit: Emit, id: string, index: number, place: string) {
     this.#emit = emit;
-    this.#item = `"output_index":${index},`;
-    this.#part = `${this.#item}"item_id":"${id}","content_index":0,`;
+    this.#index = `"output_index":${index},`;
+    this.#content = flatten(`${this.#index}"item_id":"${id}",${place}`);
   }
 
-  emit(type: string, fields: object): void {
-    this.#emit(type, this.#item + members(fields));
+  /** Emits an event with the item. */
+  emit(type: string, item: string): void {
+    this.#emit(eventStart(type), `${this.#index}"item":${item}`);
   }
 
-  /** Emits an event of the only part of the item. */
-  emitPart(type: string, fields: object): void {
-    this.#emit(type, this.#part + members(fields));
+  /** Emits an event of the content of the item. `fields`: JSON without the braces. */
+  emitContent(type: string, fields: string): void {
+    this.#emit(eventStart(type), this.#content + fields);
+  }
+
+  /** Emits a part of the content. `rest`: the fields after it, as JSON that begins with a comma. */
+  emitDelta(start: string, delta: string, rest = ''): void {
+    this.#emit(start, `${this.#content}"delta":${JSON.stringify(delta)}${rest}`);
   }
 }
+
+/** Where the content of items with one part is. */
+const FIRST_PART = '"content_index":0,';
+
+const TEXT_DELTA = eventStart('response.output_text.delta');
 
 /** A message of the assistant. */
 export class MessageItem extends Item {
@@ -74,37 +96,48 @@ export class MessageItem extends Item {
 
   /** `alternatives`: number of most likely tokens in log probabilities. */
   constructor(emit: Emit | null, id: string, index: number, alternatives: number) {
-    super(emit, id, index);
+    super(emit, id, index, FIRST_PART);
     this.#alternatives = alternatives;
   }
 
   override begin(): void {
     super.begin();
     this.#begun = true;
-    this.events?.emitPart('response.content_part.added', { part: this.#part() });
+    this.events?.emitContent('response.content_part.added', `"part":${this.#part()}`);
   }
 
-  add(text: string, tokens: readonly TokenLogprob[]): void {
-    const logprobs = tokenLogprobs(tokens, this.#alternatives);
+  /** `tokens`: null without log probabilities. */
+  add(text: string, tokens: readonly TokenLogprob[] | null): void {
     this.#text += text;
+    if (tokens === null) {
+      this.events?.emitDelta(TEXT_DELTA, text, ',"logprobs":[]');
+      return;
+    }
+    const logprobs = tokenLogprobs(tokens, this.#alternatives);
     for (const logprob of logprobs) this.#logprobs.push(logprob);
-    this.events?.emitPart('response.output_text.delta', { delta: text, logprobs });
+    this.events?.emitDelta(TEXT_DELTA, text, `,"logprobs":${JSON.stringify(logprobs)}`);
   }
 
-  json(status: ItemStatus): object {
-    const content = this.#begun ? [this.#part()] : [];
-    return { type: 'message', id: this.id, status, role: 'assistant', content };
+  json(status: ItemStatus): string {
+    const content = this.#begun ? this.#part() : '';
+    return `{"type":"message","id":"${this.id}","status":"${status}","role":"assistant","content":[${content}]}`;
   }
 
   protected endContent(): void {
-    this.events?.emitPart('response.output_text.done', { text: this.#text, logprobs: this.#logprobs });
-    this.events?.emitPart('response.content_part.done', { part: this.#part() });
+    this.events?.emitContent(
+      'response.output_text.done',
+      members({ text: this.#text, logprobs: this.#logprobs }),
+    );
+    this.events?.emitContent('response.content_part.done', `"part":${this.#part()}`);
   }
 
-  #part(): object {
-    return { type: 'output_text', text: this.#text, annotations: [], logprobs: [...this.#logprobs] };
+  #part(): string {
+    const logprobs = JSON.stringify(this.#logprobs);
+    return `{"type":"output_text","text":${JSON.stringify(this.#text)},"annotations":[],"logprobs":${logprobs}}`;
   }
 }
+
+const REASONING_DELTA = eventStart('response.reasoning_text.delta');
 
 /** The reasoning before a message or a call. */
 export class ReasoningItem extends Item {
@@ -113,36 +146,38 @@ export class ReasoningItem extends Item {
 
   /** `seal` encrypts the text for callers who keep it; null: they did not ask for it. */
   constructor(emit: Emit | null, id: string, index: number, seal: ((text: string) => string) | null) {
-    super(emit, id, index);
+    super(emit, id, index, FIRST_PART);
     this.#seal = seal;
   }
 
   override begin(): void {
     super.begin();
-    this.events?.emitPart('response.content_part.added', { part: this.#part() });
+    this.events?.emitContent('response.content_part.added', `"part":${this.#part()}`);
   }
 
   add(text: string): void {
     this.#text += text;
-    this.events?.emitPart('response.reasoning_text.delta', { delta: text });
+    this.events?.emitDelta(REASONING_DELTA, text);
   }
 
-  json(status: ItemStatus): object {
-    const content = this.#text === '' ? [] : [this.#part()];
-    const sealed =
-      this.#seal === null || status === 'in_progress' ? {} : { encrypted_content: this.#seal(this.#text) };
-    return { type: 'reasoning', id: this.id, status, summary: [], content, ...sealed };
+  json(status: ItemStatus): string {
+    const content = this.#text === '' ? '' : this.#part();
+    const isSealed = this.#seal !== null && status !== 'in_progress';
+    const sealed = isSealed ? `,"encrypted_content":${JSON.stringify(this.#seal(this.#text))}` : '';
+    return `{"type":"reasoning","id":"${this.id}","status":"${status}","summary":[],"content":[${content}]${sealed}}`;
   }
 
   protected endContent(): void {
-    this.events?.emitPart('response.reasoning_text.done', { text: this.#text });
-    this.events?.emitPart('response.content_part.done', { part: this.#part() });
+    this.events?.emitContent('response.reasoning_text.done', members({ text: this.#text }));
+    this.events?.emitContent('response.content_part.done', `"part":${this.#part()}`);
   }
 
-  #part(): object {
-    return { type: 'reasoning_text', text: this.#text };
+  #part(): string {
+    return `{"type":"reasoning_text","text":${JSON.stringify(this.#text)}}`;
   }
 }
+
+const ARGUMENTS_DELTA = eventStart('response.function_call_arguments.delta');
 
 /** A call of a function. */
 export class CallItem extends Item {
@@ -160,22 +195,21 @@ export class CallItem extends Item {
   add(text: string): void {
     if (text === '') return;
     this.#arguments += text;
-    this.events?.emit('response.function_call_arguments.delta', { item_id: this.id, delta: text });
+    this.events?.emitDelta(ARGUMENTS_DELTA, text);
   }
 
-  json(status: ItemStatus): object {
+  json(status: ItemStatus): string {
     const head = { type: 'function_call', id: this.id, status, call_id: this.#callId };
-    return { ...head, ...nameOf(this.#tool), arguments: this.#arguments };
+    return JSON.stringify({ ...head, ...nameOf(this.#tool), arguments: this.#arguments });
   }
 
   protected endContent(): void {
-    this.events?.emit('response.function_call_arguments.done', {
-      item_id: this.id,
-      name: this.#tool.name,
-      arguments: this.#arguments,
-    });
+    const called = { name: this.#tool.name, arguments: this.#arguments };
+    this.events?.emitContent('response.function_call_arguments.done', members(called));
   }
 }
+
+const INPUT_DELTA = eventStart('response.custom_tool_call_input.delta');
 
 /** A call of a custom tool: its input is the only argument of the function that the model called. */
 export class CustomCallItem extends Item {
@@ -194,18 +228,18 @@ export class CustomCallItem extends Item {
     this.#emitDelta(this.#input.push(text));
   }
 
-  json(status: ItemStatus): object {
+  json(status: ItemStatus): string {
     const head = { type: 'custom_tool_call', id: this.id, status, call_id: this.#callId };
-    return { ...head, ...nameOf(this.#tool), input: this.#input.text };
+    return JSON.stringify({ ...head, ...nameOf(this.#tool), input: this.#input.text });
   }
 
   protected endContent(): void {
     this.#emitDelta(this.#input.end());
-    this.events?.emit('response.custom_tool_call_input.done', { item_id: this.id, input: this.#input.text });
+    this.events?.emitContent('response.custom_tool_call_input.done', members({ input: this.#input.text }));
   }
 
   #emitDelta(delta: string): void {
-    if (delta !== '') this.events?.emit('response.custom_tool_call_input.delta', { item_id: this.id, delta });
+    if (delta !== '') this.events?.emitDelta(INPUT_DELTA, delta);
   }
 }
 

@@ -17,6 +17,7 @@ import {
 import type { ResponseFormat } from '../generation.ts';
 import * as fields from './fields.ts';
 import { parseInput } from './input.ts';
+import { members } from './items.ts';
 import { parseTooling, type Tooling } from './tools.ts';
 
 /** A request, and what its response needs besides. */
@@ -25,8 +26,8 @@ export interface ResponsesRequest {
   tooling: Tooling;
   /** Seals the reasoning of the response; null: the caller did not ask for it. */
   seal: ((text: string) => string) | null;
-  /** The fields of the request that the response repeats. */
-  echo: JsonObject;
+  /** The fields of the request that the response repeats, as JSON without the braces. */
+  echo: string;
 }
 
 /** Parses the body of `POST /v1/responses`. Throws a 400 with the path of the field. */
@@ -132,8 +133,8 @@ function parseFormat(text: RequestBody): ResponseFormat {
   }
 }
 
-function echoOf(object: JsonObject, { sampling, parallelToolCalls, ...request }: ChatRequest): JsonObject {
-  return {
+function echoOf(object: JsonObject, { sampling, parallelToolCalls, ...request }: ChatRequest): string {
+  return members({
     instructions: object['instructions'] ?? null,
     max_output_tokens: object['max_output_tokens'] ?? null,
     max_tool_calls: null,
@@ -156,7 +157,7 @@ function echoOf(object: JsonObject, { sampling, parallelToolCalls, ...request }:
     truncation: 'disabled',
     user: request.user,
     background: false,
-  };
+  });
 }
 
 /** Typed clients expect every field of a function. */

@@ -10,7 +10,7 @@ import type { ResponseStream, WholeResponse } from '../protocol.ts';
 import {
   CallItem,
   CustomCallItem,
-  members,
+  eventStart,
   MessageItem,
   ReasoningItem,
   type Emit,
@@ -31,7 +31,7 @@ export class ResponseBuilder implements WholeResponse {
   }
 
   body(): string {
-    return JSON.stringify(this.#writer.ended);
+    return this.#writer.ended;
   }
 }
 
@@ -44,8 +44,8 @@ export class ResponseEvents implements ResponseStream {
   #sequence = 0;
 
   constructor(request: ResponsesRequest, requestId: string) {
-    this.#writer = new ResponseWriter(request, requestId, (type, fields) => {
-      this.#frames += `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.#sequence++},${fields}}\n\n`;
+    this.#writer = new ResponseWriter(request, requestId, (start, members) => {
+      this.#frames += `${start}${this.#sequence++},${members}}\n\n`;
     });
   }
 
@@ -89,13 +89,14 @@ function frame(type: string, fields: object): string {
 
 /** Writes the response to one request: its events, and the response with the items so far. */
 class ResponseWriter {
-  /** The complete response, after the event `end`. */
-  ended: object | null = null;
+  /** The JSON of the complete response, after the event `end`. */
+  ended = '';
   readonly #request: ResponsesRequest;
   readonly #emit: Emit | null;
   readonly #hex: string;
   readonly #createdAt = Math.floor(Date.now() / 1000);
-  readonly #items: object[] = [];
+  /** The items that ended, as JSON. */
+  readonly #items: string[] = [];
   #open: Item | null = null;
   #begun = false;
   #reason: FinishReason = 'stop';
@@ -116,9 +117,9 @@ class ResponseWriter {
     if (this.#begun) return;
     this.#begun = true;
     if (this.#emit === null) return;
-    const fields = members({ response: this.#response('in_progress', null) });
-    this.#emit('response.created', fields);
-    this.#emit('response.in_progress', fields);
+    const response = this.#response('in_progress', null);
+    this.#emitResponse('response.created', response);
+    this.#emitResponse('response.in_progress', response);
   }
 
   add(event: GenerationEvent): void {
@@ -153,15 +154,14 @@ class ResponseWriter {
   fail(error: ServiceError, usage: Usage): void {
     this.begin();
     const open = this.#open === null ? [] : [this.#open.json('incomplete')];
-    const failed = { error: { code: failureCode(error), message: error.message } };
-    const response = { ...this.#response('failed', usage, open), ...failed };
-    this.#emit?.('response.failed', members({ response }));
+    const failure = { code: failureCode(error), message: error.message };
+    this.#emitResponse('response.failed', this.#response('failed', usage, failure, open));
   }
 
   #addText(text: string, logprobs: readonly TokenLogprob[] | null): void {
     const { logprobs: alternatives } = this.#request.generation;
     const wanted = alternatives === null ? null : logprobs;
-    if (text !== '' || wanted !== null) this.#message().add(text, wanted ?? []);
+    if (text !== '' || wanted !== null) this.#message().add(text, wanted);
   }
 
   #message(): MessageItem {
@@ -213,29 +213,33 @@ class ResponseWriter {
     const cutOff = isCutOff(this.#reason);
     this.#close(cutOff ? 'incomplete' : 'completed');
     const status = cutOff ? 'incomplete' : 'completed';
-    const response = this.#response(status, usage);
-    this.ended = response;
-    this.#emit?.(`response.${status}`, members({ response }));
+    this.ended = this.#response(status, usage);
+    this.#emitResponse(`response.${status}`, this.ended);
   }
 
   #id(prefix: string, index: number): string {
     return `${prefix}_${this.#hex}${index}`;
   }
 
-  #response(status: string, usage: Usage | null, open: readonly object[] = []): object {
-    return {
-      id: `resp_${this.#hex}`,
-      object: 'response',
-      created_at: this.#createdAt,
-      completed_at: status === 'completed' ? Math.floor(Date.now() / 1000) : null,
-      status,
-      error: null,
-      incomplete_details: status === 'incomplete' ? { reason: incompleteReason(this.#reason) } : null,
-      model: this.#request.generation.model,
-      output: [...this.#items, ...open],
-      ...this.#request.echo,
-      usage: usage === null ? null : usageOf(usage),
-    };
+  #emitResponse(type: string, response: string): void {
+    this.#emit?.(eventStart(type), `"response":${response}`);
+  }
+
+  /** Returns the response so far as JSON. `open`: items that did not end. */
+  #response(
+    status: string,
+    usage: Usage | null,
+    error: object | null = null,
+    open: readonly string[] = [],
+  ): string {
+    const completedAt = status === 'completed' ? Math.floor(Date.now() / 1000) : null;
+    const incomplete = status === 'incomplete' ? `{"reason":"${incompleteReason(this.#reason)}"}` : null;
+    return (
+      `{"id":"resp_${this.#hex}","object":"response","created_at":${this.#createdAt},"completed_at":${completedAt},` +
+      `"status":"${status}","error":${JSON.stringify(error)},"incomplete_details":${incomplete},` +
+      `"model":${JSON.stringify(this.#request.generation.model)},"output":[${[...this.#items, ...open].join(',')}],` +
+      `${this.#request.echo},"usage":${usage === null ? null : usageJson(usage)}}`
+    );
   }
 }
 
@@ -243,14 +247,12 @@ function incompleteReason(reason: FinishReason): string {
   return reason === 'content_filter' ? reason : 'max_output_tokens';
 }
 
-function usageOf({ promptTokens, completionTokens, cachedTokens, reasoningTokens }: Usage): object {
-  return {
-    input_tokens: promptTokens,
-    input_tokens_details: { cached_tokens: cachedTokens },
-    output_tokens: completionTokens,
-    output_tokens_details: { reasoning_tokens: reasoningTokens },
-    total_tokens: promptTokens + completionTokens,
-  };
+function usageJson({ promptTokens, completionTokens, cachedTokens, reasoningTokens }: Usage): string {
+  return (
+    `{"input_tokens":${promptTokens},"input_tokens_details":{"cached_tokens":${cachedTokens}},` +
+    `"output_tokens":${completionTokens},"output_tokens_details":{"reasoning_tokens":${reasoningTokens}},` +
+    `"total_tokens":${promptTokens + completionTokens}}`
+  );
 }
 
 /** The codes of OpenAI's API for errors of a stream. Clients decide by them whether to try again. */
