@@ -43,12 +43,9 @@ export function parseMessagesRequest(
 ): MessagesRequest {
   if ((object['thread'] ?? null) !== null)
     throw unsupported('thread', 'is not supported, because nothing is stored; send all messages');
-  const table = fields.MESSAGES_FIELDS;
-  const body = new RequestBody(object, table, notes);
-  const nested = (field: typeof fields.thinking): RequestBody =>
-    new RequestBody(asObject(body.raw(field) ?? {}, field.path), table, notes, `${field.path}.`);
-  const output = nested(fields.outputConfig);
-  const thinking = body.has(fields.thinking) ? nested(fields.thinking) : null;
+  const body = new RequestBody(object, fields.MESSAGES_FIELDS, notes);
+  const output = body.nested(fields.outputConfig);
+  const thinking = body.has(fields.thinking) ? body.nested(fields.thinking) : null;
   const conversation = parseMessages(body, sealer, isCount);
   const tooling = parseTooling(body, conversation.loadedTools);
   const { tools, toolChoice, parallelToolCalls } = tooling;
@@ -67,7 +64,7 @@ export function parseMessagesRequest(
     tokenIds: false,
     continuation: null,
     cacheScope: null,
-    user: nested(fields.metadata).read(fields.userId),
+    user: body.nested(fields.metadata).read(fields.userId),
     tools,
     toolChoice,
     parallelToolCalls,

@@ -1,6 +1,6 @@
 import type { Field, ScalarField } from './field.ts';
 import type { Notes } from '../notes.ts';
-import { missing, noteUnknownField, unsupported } from './values.ts';
+import { asObject, missing, noteUnknownField, unsupported } from './values.ts';
 
 /**
  * A JSON object in a request, read according to the table of fields. The constructor notes fields that are unknown or
@@ -8,6 +8,7 @@ import { missing, noteUnknownField, unsupported } from './values.ts';
  */
 export class RequestBody {
   readonly #object: Readonly<Record<string, unknown>>;
+  readonly #table: readonly Field[];
   readonly #path: string;
   /** Receives what has no effect. */
   readonly notes: Notes;
@@ -24,6 +25,7 @@ export class RequestBody {
     path = parent,
   ) {
     this.#object = object;
+    this.#table = table;
     this.#path = path;
     this.notes = notes;
     const names = Object.keys(object);
@@ -58,6 +60,12 @@ export class RequestBody {
   read<T>(field: ScalarField<T>): T {
     const value = this.raw(field);
     return value === null ? field.fallback : field.read(value, this.#path + field.name);
+  }
+
+  /** Returns the object in a field of the body, without members if it is absent. Throws as the constructor does, and `invalid_type`. */
+  nested({ path, name }: Field): RequestBody {
+    const object = asObject(this.#object[name] ?? {}, path);
+    return new RequestBody(object, this.#table, this.notes, `${path}.`);
   }
 }
 

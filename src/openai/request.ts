@@ -151,7 +151,7 @@ function parseGenerationFields(
     choices: parseChoices(body, options.maxChoices),
     responseFormat: parseResponseFormat(body, kind),
     stream: body.read(fields.stream),
-    includeUsage: parseIncludeUsage(body, kind),
+    includeUsage: body.nested(fields.streamOptions).read(fields.includeUsage),
     cacheScope: null,
     tokenIds: false,
     continuation: null,
@@ -230,18 +230,6 @@ function parseChoices(body: RequestBody, maxChoices: number): number {
   const choices = body.read(fields.choices);
   if (choices > maxChoices) throw wrongValue('n', `between 1 and ${maxChoices}`, choices);
   return choices;
-}
-
-function parseIncludeUsage(body: RequestBody, kind: CompletionKind): boolean | null {
-  const value = body.raw(fields.streamOptions);
-  if (value === null) return null;
-  const options = new RequestBody(
-    asObject(value, 'stream_options'),
-    fields.FIELDS_OF[kind],
-    body.notes,
-    'stream_options.',
-  );
-  return options.read(fields.includeUsage);
 }
 
 function parseResponseFormat(body: RequestBody, kind: CompletionKind): ResponseFormat {

@@ -36,12 +36,9 @@ export function parseResponsesRequest(
   { notes, sealer }: Pick<ParseOptions, 'notes' | 'sealer'>,
 ): ResponsesRequest {
   refuseStored(object);
-  const table = fields.RESPONSES_FIELDS;
-  const body = new RequestBody(object, table, notes);
-  const nested = (field: typeof fields.text): RequestBody =>
-    new RequestBody(asObject(body.raw(field) ?? {}, field.path), table, notes, `${field.path}.`);
-  const text = nested(fields.text);
-  nested(fields.streamOptions);
+  const body = new RequestBody(object, fields.RESPONSES_FIELDS, notes);
+  const text = body.nested(fields.text);
+  body.nested(fields.streamOptions);
   const included = parseInclude(body);
   const tooling = parseTooling(body);
   const { tools, toolChoice, parallelToolCalls } = tooling;
@@ -64,7 +61,7 @@ export function parseResponsesRequest(
     tools,
     toolChoice,
     parallelToolCalls,
-    reasoningEffort: nested(fields.reasoning).read(fields.reasoningEffort),
+    reasoningEffort: body.nested(fields.reasoning).read(fields.reasoningEffort),
     templateVariables: parseTemplateVariables(body),
   };
   return {
