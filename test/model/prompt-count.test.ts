@@ -13,8 +13,8 @@ import { temporaryFolder } from '../harness.ts';
 import { PROMPT_CHATS, PROMPT_TEXTS } from '../prompts.ts';
 import { chat, copyModel, ENDLESS, loadEngine, MODELS, SKIP, text, until } from './embedded-engine.ts';
 
-/** Longer than the pieces in which texts are tokenized, in few tokens. */
-const LONG = ' international'.repeat(600);
+/** Longer than the pieces in which texts are tokenized. */
+const LONG = 'One word after another, '.repeat(400);
 
 /** Renders the variables, so that they change the number of tokens. */
 const TEMPLATE = `{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + (m.content or '') + '<|im_end|>\n' }}{% endfor %}{% if enable_thinking %}{{ '<think>' + (custom or '') }}{% else %}no{% endif %}`;
@@ -33,8 +33,7 @@ async function serve(file: string): Promise<Served> {
     { host: '127.0.0.1', port: 0 },
     { maxChoices: 4, modelId: 'test/model', log: SILENT },
   );
-  // With the slowest kernels on a busy machine, a prompt of these tests can take more than a minute.
-  const client = new HttpReplicaClient({ ...REPLICA, url: server.address, responseMs: 600_000 });
+  const client = new HttpReplicaClient({ ...REPLICA, url: server.address, responseMs: 60_000 });
   return {
     engine,
     client,
@@ -46,11 +45,16 @@ async function serve(file: string): Promise<Served> {
   };
 }
 
-/** Returns the prompt tokens that a generation reports. */
+/**
+ * Returns the prompt tokens that a generation reports when it starts, and stops it then. The common start of prompts, such
+ * as the tools, is computed once.
+ */
 async function promptTokensOf({ client }: Served, request: GenerationRequest): Promise<number> {
-  const end = (await collect(client.generate({ ...request, maxTokens: 1 }, NEVER_ABORTED))).at(-1);
-  assert(end?.type === 'end');
-  return end.usage.promptTokens;
+  for await (const event of client.generate({ ...request, cacheScope: 'test' }, NEVER_ABORTED)) {
+    assert(event.type === 'started' && event.promptTokens !== null);
+    return event.promptTokens;
+  }
+  throw new Error('the generation did not start');
 }
 
 /** Asserts that the counts of the requests are those of generations, and not above the upper bound. */
@@ -78,6 +82,13 @@ describe('the number of prompt tokens', SKIP, () => {
     const counts = await assertExact(served, PROMPT_CHATS);
     assert.equal(counts.length, 30);
     await assertExact(served, [chat(LONG)]);
+  });
+
+  test('is that of the usage at the end', async () => {
+    const request = chat('Hi', { maxTokens: 1 });
+    const end = (await collect(served.client.generate(request, NEVER_ABORTED))).at(-1);
+    assert(end?.type === 'end');
+    assert.equal(end.usage.promptTokens, await served.client.countPromptTokens(request, NEVER_ABORTED));
   });
 
   test('is counted while all slots are in use, and changes nothing in the engine', async () => {
