@@ -2,6 +2,7 @@ import { ServiceError } from './errors.ts';
 import {
   DIALECTS,
   tokenInputs,
+  imagesOf,
   toolsOf,
   type ChatRequest,
   type Dialect,
@@ -9,6 +10,9 @@ import {
   type GenerationRequest,
   type TextRequest,
 } from './generation.ts';
+
+/** The modality of a model that takes images. */
+export const IMAGE_MODALITY = 'text+image->text';
 
 /** Whether a model of this modality, such as `text->embedding`, returns vectors instead of text. */
 export function isEmbeddingModality(modality: string): boolean {
@@ -146,6 +150,10 @@ export const FEATURES = {
   reasoningEffort: {
     servers: [...SAMPLERS, 'openai'],
     isUsed: inChats(({ reasoningEffort }) => reasoningEffort !== null && reasoningEffort !== 'none'),
+  },
+  images: {
+    servers: ['vllm', 'sglang', 'llama-server', 'tgi', 'openai'],
+    isUsed: (request) => imagesOf(request).length > 0,
   },
   templateVariables: {
     servers: SAMPLERS,

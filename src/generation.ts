@@ -9,9 +9,48 @@ export type Dialect = (typeof DIALECTS)[number];
 /** The dialects of other servers. Sluice's own engines have a private protocol (`engine/engine-protocol.ts`). */
 export type ServerDialect = Exclude<Dialect, 'sluice'>;
 
+/** Images that a request can have. */
+export const IMAGE_FORMATS = ['png', 'jpeg', 'gif', 'webp'] as const;
+export type ImageFormat = (typeof IMAGE_FORMATS)[number];
+
+/** How closely the model looks at an image. */
+export const IMAGE_DETAILS = ['auto', 'low', 'high', 'original'] as const;
+export type ImageDetail = (typeof IMAGE_DETAILS)[number];
+
+/** An image in a message. */
+export interface Image {
+  /** Number of UTF-16 code units of the message's content before the image. */
+  at: number;
+  /** A data URI, or an `https` URL, which only the server of the model fetches. */
+  url: string;
+  /** Null if the caller sent none. */
+  detail: ImageDetail | null;
+  /** Stands for the image where only equality matters. */
+  digest: string;
+  /** Null if it has a URL, because it is not fetched. */
+  file: ImageFile | null;
+  /** Path of the image in the caller's request, for errors. */
+  path: string;
+}
+
+/** An image as a file. */
+export interface ImageFile {
+  format: ImageFormat;
+  bytes: number;
+  /** Pixels. */
+  width: number;
+  height: number;
+}
+
 /** A message of a chat. */
 export type Message =
-  | { role: 'system' | 'user'; content: string }
+  | { role: 'system'; content: string }
+  | {
+      role: 'user';
+      content: string;
+      /** In order. Absent: none. */
+      images?: readonly Image[];
+    }
   | {
       role: 'assistant';
       /** Null if the message has only tool calls. */
@@ -24,6 +63,18 @@ export type Message =
   | { role: 'tool'; toolCallId: string; content: string };
 
 export type Role = Message['role'];
+
+/** The bounds of the images in a request to a model that takes images. */
+export interface ImageLimits {
+  /** Whether the servers of the model may fetch images by URL. */
+  urls: boolean;
+  /** Maximum prompt tokens of an image. */
+  tokens: number;
+  /** Maximum number of images. */
+  max: number;
+  /** Maximum size of one, in bytes. */
+  bytes: number;
+}
 
 /** A function call. */
 export interface ToolCall {
@@ -145,6 +196,8 @@ export interface ChatRequest extends GenerationRequestBase {
   kind: 'chat';
   /** Not empty. The role `developer` was converted to `system`, and content parts were joined. */
   messages: readonly Message[];
+  /** Maximum prompt tokens of an image. Set by the service, never by callers; absent: there are no images. */
+  imageTokens?: number;
   /** Functions with unique names; empty if there are none. */
   tools: readonly Tool[];
   toolChoice: ToolChoice;
@@ -380,6 +433,41 @@ export function toolsOf(request: GenerationRequest): readonly Tool[] {
   }
 }
 
+/** Returns the images of all messages, in order. */
+export function imagesOf(request: GenerationRequest): readonly Image[] {
+  switch (request.kind) {
+    case 'chat':
+      return request.messages.flatMap((message) => (message.role === 'user' ? (message.images ?? []) : []));
+    case 'text':
+    case 'embedding':
+      return [];
+  }
+}
+
+/** Returns the texts and images of a message in their order. No text is empty. */
+export function contentParts(content: string, images: readonly Image[]): readonly (string | Image)[] {
+  const parts: (string | Image)[] = [];
+  let end = 0;
+  for (const image of images) {
+    if (image.at > end) parts.push(content.slice(end, image.at));
+    parts.push(image);
+    end = image.at;
+  }
+  if (end < content.length) parts.push(content.slice(end));
+  return parts;
+}
+
+/** Returns the maximum prompt tokens of all images. */
+export function imageTokens(request: GenerationRequest): number {
+  switch (request.kind) {
+    case 'chat':
+      return imagesOf(request).length * (request.imageTokens ?? 0);
+    case 'text':
+    case 'embedding':
+      return 0;
+  }
+}
+
 /** Returns the prompts that are repeated at the start of the choices. Empty if none are. */
 export function echoedPrompts(request: GenerationRequest): readonly string[] {
   switch (request.kind) {
@@ -403,7 +491,7 @@ export const CHARACTERS_PER_TOKEN = 4;
 export function estimatedPromptTokens(request: GenerationRequest): number {
   const ofTexts = promptTexts(request).reduce(
     (sum, text) => sum + Math.ceil(text.length / CHARACTERS_PER_TOKEN),
-    0,
+    imageTokens(request),
   );
   return ofTexts + tokenInputs(request).reduce((sum, tokens) => sum + tokens.length, 0);
 }
@@ -424,7 +512,10 @@ export function tokenInputs(request: GenerationRequest): readonly (readonly numb
  * templates of common models do.
  */
 export function maxPromptTokens(request: GenerationRequest): number {
-  const bytes = promptTexts(request).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  const bytes = promptTexts(request).reduce(
+    (sum, text) => sum + Buffer.byteLength(text),
+    imageTokens(request),
+  );
   switch (request.kind) {
     case 'text':
       // The server may add one token before each text.
@@ -453,8 +544,8 @@ const MARKERS = 4;
 const PART_TOKENS = 64;
 
 /**
- * Returns the texts that are sent to the model, for estimates: one per prompt, tool and message, in this order. The
- * variables of the template come last, so that they do not change the prefix.
+ * Returns the texts that are sent to the model, for estimates: one per prompt, tool and message, in this order. An image
+ * is represented by its digest. The variables of the template come last, so that they do not change the prefix.
  */
 export function promptTexts(request: GenerationRequest): readonly string[] {
   switch (request.kind) {
@@ -488,9 +579,14 @@ function variableTexts(variables: ChatRequest['templateVariables']): readonly st
 function messageText(message: Message): string {
   switch (message.role) {
     case 'system':
-    case 'user':
     case 'tool':
       return message.content;
+    case 'user': {
+      const { content, images = [] } = message;
+      if (images.length === 0) return content;
+      const parts = contentParts(content, images);
+      return parts.map((part) => (typeof part === 'string' ? part : part.digest)).join('');
+    }
     case 'assistant': {
       const calls = message.toolCalls.map((call) => call.name + call.arguments);
       return (message.content ?? '') + (message.reasoning ?? '') + calls.join('');

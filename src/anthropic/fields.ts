@@ -18,6 +18,18 @@ export const messages = structured(
   },
 );
 
+const imageSource = structured(
+  'messages[].content[].source',
+  'object',
+  { type: 'object' },
+  {
+    feature: 'images',
+    bounds: 'of the type `base64`, or `url` if the model takes URLs',
+    description:
+      'An image, in a block of the type `image` of a user message or of a result. PNG, JPEG, GIF or WebP.',
+  },
+);
+
 export const system = structured(
   'system',
   'string or array of text blocks',
@@ -160,6 +172,7 @@ const REFUSALS: readonly Field[] = [
 export const MESSAGES_FIELDS: readonly Field[] = [
   model,
   messages,
+  imageSource,
   system,
   maxTokens,
   stream,

@@ -1,6 +1,7 @@
 import { ServiceError } from '../errors.ts';
 import type { Message } from '../generation.ts';
 import type { Notes } from '../notes.ts';
+import { Content, noteMovedImages, readImageData, readImageUrl, textOnly } from '../openai/images.ts';
 import { idList, parseCalledName, parseCallId } from '../openai/messages.ts';
 import type { RequestBody } from '../openai/request-body.ts';
 import { Turns } from '../openai/turns.ts';
@@ -51,10 +52,15 @@ const RESULT_FIELDS = new Set([
   'cache_control',
   'toolset_name',
 ]);
+const IMAGE_FIELDS = new Set(['type', 'source', 'cache_control']);
+const SOURCE_FIELDS = new Set(['type', 'media_type', 'data', 'url', 'file_id']);
 const THINKING_FIELDS = new Set(['type', 'thinking', 'signature', 'cache_control']);
 
+/** Between the texts of blocks. */
+const SEPARATOR = '\n\n';
+
 /** Blocks whose content a model would have to read. */
-const MEDIA: ReadonlySet<string> = new Set(['image', 'document', 'search_result', 'container_upload']);
+const MEDIA: ReadonlySet<string> = new Set(['document', 'search_result', 'container_upload']);
 
 /** The beginning of a system block of Claude Code. It changes with each request, so no prefix would ever be found again. */
 const BILLING = 'x-anthropic-billing-header';
@@ -73,8 +79,8 @@ class Conversation {
   }
 
   addSystem(content: unknown, path: string): void {
-    const text = this.#text(content, path);
-    if (text !== '') this.#turns.add('system', text);
+    const text = textOnly(this.#content(content, path));
+    if (text !== '') this.#turns.addSystem(text);
   }
 
   add(message: JsonObject, index: number): void {
@@ -117,16 +123,17 @@ class Conversation {
 
   /** Adds the results of a message before its text, because they must follow the calls. */
   #addUser(content: unknown, path: string): void {
-    const texts: string[] = [];
+    const parts = new Content(SEPARATOR);
     let results = 0;
     for (const { block, type, at } of this.#blocks(content, path)) {
       if (type === 'tool_result') {
         this.#addResult(block, at);
         results++;
-      } else if (type === 'text') texts.push(this.#textOf(block, at));
+      } else if (type === 'text') parts.addText(this.#textOf(block, at));
+      else if (type === 'image') parts.addImage(this.#image(block, at), null);
       else this.#ignore(type, at);
     }
-    if (texts.length > 0 || results === 0) this.#turns.add('user', texts.join('\n\n'));
+    if (!parts.isEmpty || results === 0) this.#turns.addUser(parts);
   }
 
   #addAssistant(content: unknown, path: string): void {
@@ -171,9 +178,11 @@ class Conversation {
     const { content = '', is_error: isError = false } = block;
     if (isError !== null && typeof isError !== 'boolean')
       throw wrongType(`${path}.is_error`, 'a boolean', isError);
-    const text = this.#text(content ?? '', `${path}.content`);
+    const parts = this.#content(content ?? '', `${path}.content`);
+    noteMovedImages(parts, this.#notes);
+    const text = parts.withMarkers();
     // Models know no other sign of an error.
-    if (!this.#turns.addResult(id, isError === true ? `Error: ${text}` : text)) {
+    if (!this.#turns.addResult(id, isError === true ? `Error: ${text}` : text, parts.images)) {
       throw refused(
         path,
         `unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${idList([id])}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,
@@ -190,19 +199,48 @@ class Conversation {
     );
   }
 
-  /** Returns the text of a system message or a result. */
-  #text(content: unknown, path: string): string {
-    const texts: string[] = [];
+  /** Returns the content of a system message or a result. */
+  #content(content: unknown, path: string): Content {
+    const parts = new Content(SEPARATOR);
     for (const { block, type, at } of this.#blocks(content, path)) {
-      if (type === 'tool_reference') texts.push(this.#reference(block, at));
+      if (type === 'tool_reference') parts.addText(this.#reference(block, at));
+      else if (type === 'image') parts.addImage(this.#image(block, at), null);
       else if (type !== 'text') this.#ignore(type, at);
       else {
         const text = this.#textOf(block, at);
         if (text.startsWith(BILLING)) this.#notes.add(at, 'left out (billing header)');
-        else texts.push(text);
+        else parts.addText(text);
       }
     }
-    return texts.join('\n\n');
+    return parts;
+  }
+
+  #image(block: JsonObject, path: string): ReturnType<typeof readImageUrl> {
+    noteUnknown(block, IMAGE_FIELDS, this.#notes, `${path}.`);
+    const at = `${path}.source`;
+    const { source: given = null } = block;
+    if (given === null) throw missing(at);
+    const source = asObject(given, at);
+    noteUnknown(source, SOURCE_FIELDS, this.#notes, `${at}.`);
+    const field = (name: string): { value: unknown; path: string } => {
+      const value = source[name] ?? null;
+      if (value === null) throw missing(`${at}.${name}`);
+      return { value, path: `${at}.${name}` };
+    };
+    const { value: type } = field('type');
+    switch (type) {
+      case 'base64':
+        return readImageData(field('media_type'), field('data'));
+      case 'url': {
+        const url = field('url');
+        return readImageUrl(url.value, url.path);
+      }
+      case 'file':
+        throw unsupported(`${at}.type`, 'refers to a file, and files are not stored; use `base64`');
+      default:
+        if (typeof type !== 'string') throw wrongType(`${at}.type`, 'a string', type);
+        throw wrongValue(`${at}.type`, 'one of base64, url');
+    }
   }
 
   #reference({ tool_name: name = null }: JsonObject, path: string): string {

@@ -3,6 +3,7 @@ import { bodyBounds } from '../openai/json-body.ts';
 import {
   errorResponses,
   generationOperation,
+  imageUrl,
   list,
   MODEL_ERRORS,
   nullable,
@@ -90,14 +91,18 @@ const toolUse = typed('tool_use', { id, name: { ...string, minLength: 1 }, input
 const SCHEMAS = {
   MessagesMessage: object({ role: { enum: ['user', 'assistant', 'system'] }, content: contents }),
   MessagesBlock: {
-    description:
-      'Blocks of other types are ignored with a note, except images and documents, which are refused.',
+    description: 'Blocks of other types are ignored with a note, except documents, which are refused.',
     anyOf: [
       text,
       thinking,
       toolUse,
       typed('tool_result', { tool_use_id: id, content: contents, is_error: boolean }, 'content', 'is_error'),
       typed('tool_reference', { tool_name: string }),
+      typed('image', {
+        source: {
+          anyOf: [typed('base64', { media_type: string, data: string }), typed('url', { url: imageUrl })],
+        },
+      }),
       object({ type: string }),
     ],
   },

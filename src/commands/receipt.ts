@@ -91,6 +91,7 @@ function describeInput(input: NonNullable<ReceiptJson['model_input']>): [name: s
     ['messages', input.messages && given(input.messages, '')],
     [generatesText ? 'prompts' : 'inputs', input.prompts === null ? null : String(input.prompts)],
     ['dimensions', input.dimensions === null ? null : String(input.dimensions)],
+    ['images', input.images.map(describeImage).join(', ')],
     [
       'tools',
       input.tools === 0
@@ -112,6 +113,10 @@ function describeInput(input: NonNullable<ReceiptJson['model_input']>): [name: s
     );
   }
   return lines.flatMap(([name, text]) => (text === null || text === '' ? [] : [[name, text]]));
+}
+
+function describeImage(image: NonNullable<ReceiptJson['model_input']>['images'][number]): string {
+  return image === null ? 'URL' : `${image.format} ${image.width} x ${image.height}`;
 }
 
 function describeState({

@@ -210,6 +210,30 @@ const engine = z.strictObject({
     ),
 });
 
+export const imagesSchema = z.strictObject({
+  urls: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Whether requests may have `https` URLs of images. The servers of the model fetch them, from inside your network; Sluice itself never does. False: images are in the requests.',
+    ),
+  tokens: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .default(4096)
+    .describe(
+      'Maximum prompt tokens of an image. Limits reserve them until the server reports the tokens of the whole prompt, and at most this number is charged.',
+    ),
+  max: z.int().min(1).max(256).default(20).describe('Maximum number of images in a request.'),
+  bytes: z
+    .int()
+    .min(1024)
+    .max(1_073_741_824)
+    .default(10_485_760)
+    .describe('Maximum size of an image, in bytes. `limits.bodyBytes` must have room for it in base64.'),
+});
+
 export const modelSchema = z
   .strictObject({
     id: modelId.describe('Model ID that callers send, `<namespace>/<model_name>`.'),
@@ -251,7 +275,12 @@ export const modelSchema = z
       .string()
       .optional()
       .describe(
-        '`architecture.modality` in the model list. Set `text->embedding` for servers of an embedding model. Default: from the GGUF file, otherwise `text->text`.',
+        '`architecture.modality` in the model list. Set `text->embedding` for servers of an embedding model. Default: from the GGUF file; `text+image->text` for a model that takes images; otherwise `text->text`.',
+      ),
+    images: imagesSchema
+      .optional()
+      .describe(
+        'Declares that the model takes images, with their bounds. Default: what llama-server reports; other models take only text.',
       ),
     tokenizer: z
       .string()
@@ -294,6 +323,10 @@ export const modelSchema = z
   .refine((value) => value.engine === undefined || value.replicas === undefined, {
     error: 'expected either `engine` or `replicas`, not both',
     path: ['replicas'],
+  })
+  .refine((value) => value.images === undefined || value.replicas !== undefined, {
+    error: 'expected no value without `replicas`: the embedded engine takes only text',
+    path: ['images'],
   })
   .refine(
     (value) => new Set(namedReplicas(value).map(({ name }) => name)).size === (value.replicas ?? []).length,

@@ -1,6 +1,7 @@
 import { ServiceError } from '../errors.ts';
 import {
   echoedPrompts,
+  imagesOf,
   toolsOf,
   totalChoices,
   type ChatRequest,
@@ -15,7 +16,8 @@ export type OutputPosition = 'text' | 'reasoning' | 'text after reasoning' | 'ca
 
 /** Whether a replica of this dialect can continue the request after an interruption. */
 export function canContinue(request: GenerationRequest, dialect: Dialect): boolean {
-  if (!hasOneOutput(request)) return false;
+  // The IDs of a prompt's tokens do not contain its images.
+  if (!hasOneOutput(request) || imagesOf(request).length > 0) return false;
   switch (DIALECT_TRAITS[dialect].continues) {
     case 'output':
       return true;

@@ -1,3 +1,4 @@
+import { IMAGE_MODALITY } from '../features.ts';
 import type { Dialect, GenerationRequest } from '../generation.ts';
 import { asList, jsonObject, type JsonObject } from '../openai/values.ts';
 import { readCount } from '../openai/usage.ts';
@@ -178,6 +179,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
         contextTokens:
           readCount(jsonObject(body['default_generation_settings'])['n_ctx']) ?? readCount(meta['n_ctx']),
         slots: readCount(body['total_slots']),
+        modality: jsonObject(body['modalities'])['vision'] === true ? IMAGE_MODALITY : null,
       };
     },
   },

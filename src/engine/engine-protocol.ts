@@ -286,12 +286,15 @@ function variantOf(field: string, variants: Readonly<Record<string, Check>>): Ch
 
 type MessageOf<R extends Role> = Extract<Message, { role: R }>;
 
+const absent = is((value) => value === undefined);
+
 const calls = listOf(fieldsOf<ToolCall>({ id: string, name: string, arguments: string }));
 const text = fieldsOf<{ content: string }>({ content: string });
 const messages = listOf(
   variantOf('role', {
     system: text,
-    user: text,
+    // Engines read only text, and the service sends them nothing else.
+    user: fieldsOf<Omit<MessageOf<'user'>, 'role'>>({ content: string, images: absent }),
     tool: fieldsOf<Omit<MessageOf<'tool'>, 'role'>>({ toolCallId: string, content: string }),
     assistant: fieldsOf<Omit<MessageOf<'assistant'>, 'role'>>({
       content: orNull(string),
@@ -376,6 +379,7 @@ const requests = variantOf('kind', {
   chat: fieldsOf<Omit<ChatRequest, 'kind'>>({
     ...SHARED,
     messages,
+    imageTokens: absent,
     tools,
     toolChoice,
     parallelToolCalls: boolean,

@@ -5,6 +5,7 @@ import {
   CHARACTERS_PER_TOKEN,
   estimatedPromptTokens,
   tokenInputs,
+  imagesOf,
   totalChoices,
   type Dialect,
   type EmbeddingRequest,
@@ -576,7 +577,11 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
 
 /** Whether the body of a request is so large that it must be written on a thread. */
 export function hasLargeBody(request: GenerationRequest): boolean {
-  return estimatedPromptTokens(request) * CHARACTERS_PER_TOKEN >= LARGE_JSON;
+  const characters = imagesOf(request).reduce(
+    (sum, { url }) => sum + url.length,
+    estimatedPromptTokens(request) * CHARACTERS_PER_TOKEN,
+  );
+  return characters >= LARGE_JSON;
 }
 
 /** Adds what to do if a server takes only texts: the message of such a server does not say it. */

@@ -4,6 +4,7 @@ import { COUNT_PATH, formatCount, parseCountRequest } from '../anthropic/count.t
 import { ServiceError } from '../errors.ts';
 import { countRequest } from '../inference/request-accounting.ts';
 import { Notes } from '../notes.ts';
+import { admitImages } from '../openai/images.ts';
 import { jsonBody } from '../openai/json-thread.ts';
 import { authorizationOf, invalidKey, requireKey } from './authenticate.ts';
 import type { HttpContext } from './context.ts';
@@ -39,6 +40,7 @@ async function respondWithCount(
   const notes = new Notes(isStrict(request.raw, caller));
   const generation = parseCountRequest(body, { notes, sealer: context.sealing.of(caller.accountId) });
   const model = modelOf(context, generation, caller);
+  admitImages(generation, model.images());
   const limitHeaders = await countRequest(context.inference.accounting, request.id, caller, model.id);
   const stop = new AbortController();
   reply.raw.once('close', () => {

@@ -9,6 +9,7 @@ import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 import type { ServedModel } from '../routing/served-model.ts';
+import { admitImages } from '../openai/images.ts';
 import { refuseUnsupported } from '../openai/unsupported.ts';
 import { Notes } from '../notes.ts';
 import type { ParsedRequest, ResponseStream } from '../protocol.ts';
@@ -184,6 +185,7 @@ export function parse(
     sealer: context.sealing.of(caller.accountId),
   });
   const model = modelOf(context, parsed.generation, caller);
+  admitImages(parsed.generation, model.images());
   const card = model.card();
   if (card !== null) refuseOtherKind(parsed.generation, isEmbeddingModality(card.architecture.modality));
   refuseUnsupported(parsed, model.dialects, exchange.protocol);

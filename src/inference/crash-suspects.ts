@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.ts';
-import type { GenerationRequest } from '../generation.ts';
+import { imagesOf, type GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import type { RequestIdentity } from './request-accounting.ts';
 
@@ -180,7 +180,7 @@ function accountKey(accountId: string, model: string): string {
 /** Hashes the fields that determine the generation, without delivery options and the caller. */
 function hashGeneration(request: GenerationRequest): string {
   const generation = {
-    ...request,
+    ...withoutUrls(request),
     sampling: { ...request.sampling, logitBias: [...request.sampling.logitBias] },
     stream: undefined,
     includeUsage: undefined,
@@ -191,4 +191,21 @@ function hashGeneration(request: GenerationRequest): string {
     user: undefined,
   };
   return hash('sha256', JSON.stringify(generation));
+}
+
+/** Returns the request without the URLs of its images, which can be large. Their digests are left. */
+function withoutUrls(request: GenerationRequest): object {
+  if (imagesOf(request).length === 0) return request;
+  switch (request.kind) {
+    case 'chat': {
+      const messages = request.messages.map((message) => {
+        if (message.role !== 'user' || message.images === undefined) return message;
+        return { ...message, images: message.images.map((image) => ({ ...image, url: '' })) };
+      });
+      return { ...request, messages };
+    }
+    case 'text':
+    case 'embedding':
+      return request;
+  }
 }

@@ -1,6 +1,8 @@
 import {
   type Dialect,
+  imagesOf,
   type GenerationRequest,
+  type ImageFile,
   type ModelCard,
   type RecommendedSampling,
   type ReasoningEffort,
@@ -27,6 +29,8 @@ export interface ModelInput {
   prompts: number | null;
   /** The length of the vectors that was asked for. Null: that of the model, or no embedding. */
   dimensions: number | null;
+  /** The images of a chat, in order. Null: one with a URL, which only the server of the model has seen. */
+  images: (ImageFile | null)[];
   tools: number;
   tool_choice: ToolChoice['type'] | null;
   /** The format in which the model writes calls. Null: without tools, or unknown. */
@@ -79,6 +83,7 @@ const USUAL: ModelInput = {
   messages: null,
   prompts: null,
   dimensions: null,
+  images: [],
   tools: 0,
   tool_choice: null,
   tool_format: null,
@@ -149,6 +154,7 @@ function promptFields(request: GenerationRequest, card: ModelCard | null): Parti
       const { messages, tools, toolChoice, reasoningEffort, templateVariables } = request;
       return {
         messages: countRoles(messages),
+        images: imagesOf(request).map(({ file }) => file),
         reasoning_effort: reasoningEffort,
         template: card?.architecture.instruct_type ?? null,
         template_variables: describeVariables(templateVariables),

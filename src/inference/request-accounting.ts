@@ -18,6 +18,7 @@ import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../errors.ts';
 import {
   type GenerationRequest,
+  imageTokens,
   promptTexts,
   toolTexts,
   UNKNOWN_CONTEXT,
@@ -453,6 +454,7 @@ function* chatTokens(request: ChatRequest): Iterable<number> {
   for (const message of messages) yield addedToMessage(message);
   for (const { parameters } of tools) yield TOKENS_PER_MEMBER * membersOf(parameters);
   for (const text of toolTexts(tools)) yield unicodeEscapeBytes(text);
+  yield imageTokens(request);
   yield TOKENS_PER_MEMBER * membersOf(templateVariables);
   if (responseFormat.type !== 'json_schema') return;
   // Servers put the schema of a response format into the prompts of some models.

@@ -301,18 +301,32 @@ export const messageRole = structured(
 
 export const messageContent = structured(
   'messages[].content',
-  'string or array of text parts',
+  'string or array of parts',
   {
     oneOf: [
       { type: 'string' },
-      { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/TextPart' } },
+      { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/ContentPart' } },
     ],
   },
   {
     kinds: CHAT,
     required: true,
     description:
-      'Text of the message. Parts of type `text` are joined without a separator; other types are refused. May be null in assistant messages with `tool_calls` or reasoning.',
+      'Text of the message, or parts of the types `text` and `image_url`; other types are refused. Texts are joined without a separator. May be null in assistant messages with `tool_calls` or reasoning.',
+  },
+);
+
+export const messageImage = structured(
+  'messages[].content[].image_url',
+  'object',
+  { type: 'object' },
+  {
+    kinds: CHAT,
+    default: 'required in a part of this type',
+    feature: 'images',
+    bounds: 'a data URI, or an `https` URL if the model takes URLs',
+    description:
+      'An image of a user message: `{"url","detail"}`, in a part of the type `image_url`. PNG, JPEG, GIF or WebP.',
   },
 );
 
@@ -503,6 +517,7 @@ export const FIELDS: readonly Field[] = [
   messages,
   messageRole,
   messageContent,
+  messageImage,
   messageToolCalls,
   messageToolCallId,
   messageReasoningContent,

@@ -1,10 +1,12 @@
 import { ServiceError } from '../errors.ts';
 import type { Message, Role, ToolCall } from '../generation.ts';
 import * as fields from './fields.ts';
+import { Content, readImageDetail, readImageUrl, textOnly } from './images.ts';
 import { JsonBudget } from './json-body.ts';
 import type { Notes } from '../notes.ts';
 import { RequestBody } from './request-body.ts';
 import { functionOf } from './tools.ts';
+import { userMessage } from './turns.ts';
 import {
   asObject,
   asString,
@@ -40,7 +42,8 @@ function parseMessage(value: unknown, path: string, budget: JsonBudget, notes: N
     `${path}.`,
   );
   const role = parseRole(message.raw(fields.messageRole), `${path}.role`);
-  const content = () => parseContent(message.raw(fields.messageContent), `${path}.content`, notes);
+  const parts = () => parseContent(message.raw(fields.messageContent), `${path}.content`, notes);
+  const content = () => textOnly(parts());
   const toolCalls = parseToolCalls(message.raw(fields.messageToolCalls), `${path}.tool_calls`, budget, notes);
   const toolCallId = message.read(fields.messageToolCallId);
   const reasoning = parseReasoning(message, path);
@@ -52,8 +55,9 @@ function parseMessage(value: unknown, path: string, budget: JsonBudget, notes: N
   }
   switch (role) {
     case 'system':
-    case 'user':
       return { role, content: content() };
+    case 'user':
+      return userMessage(parts());
     case 'assistant': {
       if (message.has(fields.messageContent)) return { role, content: content(), reasoning, toolCalls };
       if (toolCalls.length > 0) return { role, content: null, reasoning, toolCalls };
@@ -84,40 +88,62 @@ function parseRole(value: unknown, path: string): Role {
   return role;
 }
 
-function parseContent(value: unknown, path: string, notes: Notes): string {
+function parseContent(value: unknown, path: string, notes: Notes): Content {
+  const content = new Content('');
   if (!Array.isArray(value)) {
-    if (typeof value !== 'string') throw wrongType(path, 'a string or an array of text parts', value);
-    return asString(value, path);
+    if (typeof value !== 'string') throw wrongType(path, 'a string or an array of parts', value);
+    content.addText(asString(value, path));
+    return content;
   }
   if (value.length === 0) throw wrongValue(path, 'a string or an array with at least 1 part');
-  return value.map((part, index) => parsePart(part, `${path}[${index}]`, notes)).join('');
+  value.forEach((part, index) => addPart(content, part, `${path}[${index}]`, notes));
+  return content;
 }
 
 /** `cache_control` is accepted without effect, because agents that also support Anthropic's API send it. */
-const PART_FIELDS = new Set(['type', 'text', 'cache_control']);
+const TEXT_FIELDS = new Set(['type', 'text', 'cache_control']);
+const IMAGE_FIELDS = new Set(['type', 'image_url', 'cache_control']);
+const URL_FIELDS = new Set(['url', 'detail']);
 
-/** The content in the parts of OpenAI's and other APIs, such as `image_url` and `input_audio`. */
+/** The content in the parts of OpenAI's and other APIs, such as `input_audio`. */
 const MEDIA = [
-  ['image', 'images'],
+  ['image', 'images of this type'],
   ['audio', 'audio inputs'],
   ['video', 'videos'],
   ['file', 'files'],
 ] as const;
 
-function parsePart(value: unknown, path: string, notes: Notes): string {
+function addPart(content: Content, value: unknown, path: string, notes: Notes): void {
   const part = asObject(value, path);
   const type = part['type'] ?? null;
   if (type === null) throw missing(`${path}.type`);
   if (typeof type !== 'string') throw wrongType(`${path}.type`, 'a string', type);
-  if (type !== 'text') {
-    const media = MEDIA.find(([part]) => type.includes(part))?.[1];
-    const reason = media === undefined ? '' : `; ${media} are not supported`;
-    throw unsupported(`${path}.type`, `must be \`text\`${reason}`);
+  switch (type) {
+    case 'text': {
+      noteUnknown(part, TEXT_FIELDS, notes, `${path}.`);
+      const text = part['text'] ?? null;
+      if (text === null) throw missing(`${path}.text`);
+      content.addText(asString(text, `${path}.text`));
+      break;
+    }
+    case 'image_url': {
+      noteUnknown(part, IMAGE_FIELDS, notes, `${path}.`);
+      const at = `${path}.image_url`;
+      const image = part['image_url'] ?? null;
+      if (image === null) throw missing(at);
+      const object = asObject(image, at);
+      noteUnknown(object, URL_FIELDS, notes, `${at}.`);
+      const { url = null, detail = null } = object;
+      if (url === null) throw missing(`${at}.url`);
+      content.addImage(readImageUrl(url, `${at}.url`), readImageDetail(detail, `${at}.detail`));
+      break;
+    }
+    default: {
+      const media = MEDIA.find(([name]) => type.includes(name))?.[1];
+      const reason = media === undefined ? '' : `; ${media} are not supported`;
+      throw unsupported(`${path}.type`, `must be \`text\` or \`image_url\`${reason}`);
+    }
   }
-  noteUnknown(part, PART_FIELDS, notes, `${path}.`);
-  const text = part['text'] ?? null;
-  if (text === null) throw missing(`${path}.text`);
-  return asString(text, `${path}.text`);
 }
 
 function parseReasoning(message: RequestBody, path: string): string | null {

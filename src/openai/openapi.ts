@@ -1,4 +1,4 @@
-import { type GenerationKind, FINISH_REASONS } from '../generation.ts';
+import { type GenerationKind, FINISH_REASONS, IMAGE_DETAILS } from '../generation.ts';
 import { type ErrorCode, ERRORS, errorType } from '../errors.ts';
 import type { EndpointDescription, Protocol } from '../protocol.ts';
 import {
@@ -12,6 +12,7 @@ import {
 } from './fields.ts';
 import { EMBEDDING_FIELDS } from './embedding-fields.ts';
 import type { Field } from './field.ts';
+import { MAX_IMAGE_SIDE, MAX_IMAGE_URL } from './images.ts';
 import { bodyBounds } from './json-body.ts';
 import { jsonObject } from './values.ts';
 import {
@@ -400,9 +401,27 @@ function closed(properties: Readonly<Record<string, object>>, ...optional: strin
 
 const functionName = { type: 'string', pattern: NAME.source };
 
+/** The URL of an image. */
+export const imageUrl = {
+  type: 'string',
+  description: `A data URI in base64 with a PNG, JPEG, GIF or WebP image of at most ${MAX_IMAGE_SIDE} x ${MAX_IMAGE_SIDE} pixels. If the model takes URLs, also an \`https\` URL of at most ${MAX_IMAGE_URL} characters.`,
+};
+
 /** Schemas of request objects that the field table does not describe. */
 const REQUEST_SCHEMAS = {
-  TextPart: closed({ type: { const: 'text' }, text: string, cache_control: {} }, 'cache_control'),
+  ContentPart: {
+    oneOf: [
+      closed({ type: { const: 'text' }, text: string, cache_control: {} }, 'cache_control'),
+      closed(
+        {
+          type: { const: 'image_url' },
+          image_url: closed({ url: imageUrl, detail: nullable({ enum: IMAGE_DETAILS }) }, 'detail'),
+          cache_control: {},
+        },
+        'cache_control',
+      ),
+    ],
+  },
   RequestToolCall: closed(
     {
       id: { type: 'string', minLength: 1, maxLength: MAX_CALL_ID },

@@ -5,6 +5,7 @@ import {
   type JsonSchema,
   type ResponseFormat,
   type Sampling,
+  contentParts,
   echoedPrompts,
   promptCount,
   promptTexts,
@@ -13,6 +14,7 @@ import {
   type EmbeddingRequest,
   type GenerationKind,
   type ChatRequest,
+  type Image,
   type Message,
   type Tool,
   type ToolChoice,
@@ -305,8 +307,9 @@ const REASONING_FIELD: Readonly<Record<Exclude<ServerDialect, 'openai'>, Reasoni
 function formatMessage(message: Message, dialect: ServerDialect, field: ReasoningField | null): Body[] {
   switch (message.role) {
     case 'system':
+      return [{ role: 'system', content: message.content }];
     case 'user':
-      return [{ role: message.role, content: message.content }];
+      return [{ role: 'user', content: formatContent(message.content, message.images ?? []) }];
     case 'tool':
       return [{ role: 'tool', tool_call_id: message.toolCallId, content: message.content }];
     case 'assistant': {
@@ -324,6 +327,15 @@ function formatMessage(message: Message, dialect: ServerDialect, field: Reasonin
       return [{ role, content, ...reasoningOf(reasoning, field), tool_calls: calls }];
     }
   }
+}
+
+function formatContent(content: string, images: readonly Image[]): string | Body[] {
+  if (images.length === 0) return content;
+  return contentParts(content, images).map((part) => {
+    if (typeof part === 'string') return { type: 'text', text: part };
+    const { url, detail } = part;
+    return { type: 'image_url', image_url: detail === null ? { url } : { url, detail } };
+  });
 }
 
 function reasoningOf(reasoning: string | null, field: ReasoningField | null): Body {

@@ -1,4 +1,7 @@
-import type { Message, ToolCall } from '../generation.ts';
+import type { Image, Message, ToolCall } from '../generation.ts';
+import type { Content } from './images.ts';
+
+type UserContent = Pick<Content, 'text' | 'images'>;
 
 /** The parts of one assistant message, and the results of its calls. */
 interface Turn {
@@ -8,6 +11,8 @@ interface Turn {
   calls: ToolCall[];
   /** By the ID of the call. */
   results: Map<string, string>;
+  /** The images of the results. */
+  images: Image[];
 }
 
 /**
@@ -35,10 +40,14 @@ export class Turns {
     return [...this.#pending.keys()];
   }
 
-  /** Adds a message of another role. */
-  add(role: 'system' | 'user', content: string): void {
+  addSystem(content: string): void {
     this.#open = null;
-    this.#entries.push({ role, content });
+    this.#entries.push({ role: 'system', content });
+  }
+
+  addUser(content: UserContent): void {
+    this.#open = null;
+    this.#entries.push(userMessage(content));
   }
 
   /** Returns the assistant message that the next part belongs to. */
@@ -55,28 +64,54 @@ export class Turns {
     return true;
   }
 
-  /** Adds the result of a call. Returns false if no call waits for it. */
-  addResult(id: string, content: string): boolean {
+  /**
+   * Adds the result of a call. Its images, which only messages of the user can have, follow all results of the turn.
+   * Returns false if no call waits for it.
+   */
+  addResult(id: string, text: string, images: readonly Image[] = []): boolean {
     const turn = this.#pending.get(id);
     if (turn === undefined) return false;
-    turn.results.set(id, content);
+    turn.results.set(id, text);
+    turn.images.push(...images);
     this.#pending.delete(id);
     this.#open = null;
     return true;
   }
 
   messages(): Message[] {
-    return this.#entries.flatMap((entry) => (entry.role === 'turn' ? messagesOf(entry) : entry));
+    const messages: Message[] = [];
+    /** Images of results that no message of the user has yet. */
+    let images: readonly Image[] = [];
+    for (const entry of this.#entries) {
+      if (images.length > 0 && entry.role === 'user') {
+        messages.push(userMessage({ text: entry.content, images: [...images, ...(entry.images ?? [])] }));
+        images = [];
+        continue;
+      }
+      if (images.length > 0) messages.push(userMessage({ text: '', images }));
+      images = entry.role === 'turn' ? atStart(entry.images) : [];
+      if (entry.role === 'turn') messages.push(...messagesOf(entry));
+      else messages.push(entry);
+    }
+    if (images.length > 0) messages.push(userMessage({ text: '', images }));
+    return messages;
   }
 
   #turn(): Turn {
     if (this.#open === null) {
-      this.#open = { role: 'turn', texts: [], reasoning: [], calls: [], results: new Map() };
+      this.#open = { role: 'turn', texts: [], reasoning: [], calls: [], results: new Map(), images: [] };
       this.#entries.push(this.#open);
     }
     return this.#open;
   }
 }
+
+/** Returns a message of the user. */
+export function userMessage({ text: content, images }: UserContent): Message {
+  return images.length === 0 ? { role: 'user', content } : { role: 'user', content, images };
+}
+
+const atStart = (images: readonly Image[]): Image[] => images.map((image) => ({ ...image, at: 0 }));
 
 function messagesOf({ texts, reasoning, calls, results }: Turn): Message[] {
   const content = texts.length === 0 && calls.length > 0 ? null : texts.join('\n\n');

@@ -22,6 +22,18 @@ export const input = structured(
   },
 );
 
+const inputImage = structured(
+  'input[].content[].image_url',
+  'string',
+  { type: 'string' },
+  {
+    feature: 'images',
+    bounds: chat.messageImage.bounds,
+    description:
+      'An image of a user message, in a part of the type `input_image`; also in `output` of the result of a call. PNG, JPEG, GIF or WebP.',
+  },
+);
+
 export const instructions = structured(
   'instructions',
   'string or array of items',
@@ -161,6 +173,7 @@ const REFUSALS: readonly Field[] = Object.entries(INSTEAD).map(([name, instead])
 export const RESPONSES_FIELDS: readonly Field[] = [
   model,
   input,
+  inputImage,
   instructions,
   stream,
   streamOptions,

@@ -1,6 +1,7 @@
 import { ServiceError } from '../errors.ts';
 import type { Message } from '../generation.ts';
 import type { Notes } from '../notes.ts';
+import { Content, noteMovedImages, readImageDetail, readImageUrl, textOnly } from '../openai/images.ts';
 import { JsonBudget } from '../openai/json-body.ts';
 import { idList, parseArguments, parseCalledName, parseCallId } from '../openai/messages.ts';
 import type { RequestBody } from '../openai/request-body.ts';
@@ -45,6 +46,7 @@ const CALL_FIELDS = new Set(['type', 'id', 'call_id', 'name', 'namespace', 'argu
 const CUSTOM_CALL_FIELDS = new Set(['type', 'id', 'call_id', 'name', 'namespace', 'input', 'status']);
 const OUTPUT_FIELDS = new Set(['type', 'id', 'call_id', 'output', 'status', 'name']);
 const PART_FIELDS = new Set(['type', 'text', 'annotations', 'logprobs', 'refusal', 'cache_control']);
+const IMAGE_FIELDS = new Set(['type', 'image_url', 'file_id', 'detail', 'cache_control']);
 
 /** Clients refer to items because they take the service for one that stores them. */
 const NOT_STORED =
@@ -68,8 +70,8 @@ class Conversation {
     items.forEach((item, index) => this.#add(asObject(item, `${path}[${index}]`), `${path}[${index}]`));
   }
 
-  addUser(content: string): void {
-    this.#turns.add('user', content);
+  addUser(text: string): void {
+    this.#turns.addUser({ text, images: [] });
   }
 
   /** Templates accept system messages only at the start. Later ones become messages of the user. */
@@ -139,17 +141,17 @@ class Conversation {
     const { role = null, content = null } = item;
     if (role === null) throw missing(`${path}.role`);
     if (content === null) throw missing(`${path}.content`);
-    const text = this.#text(content, `${path}.content`);
+    const parts = this.#content(content, `${path}.content`);
     switch (role) {
       case 'user':
-        this.addUser(text);
+        this.#turns.addUser(parts);
         break;
       case 'system':
       case 'developer':
-        this.addSystem(text, path);
+        this.addSystem(textOnly(parts), path);
         break;
       case 'assistant':
-        this.#turns.turn().texts.push(text);
+        this.#turns.turn().texts.push(textOnly(parts));
         break;
       default:
         if (typeof role !== 'string') throw wrongType(`${path}.role`, 'a string', role);
@@ -191,34 +193,51 @@ class Conversation {
     const id = parseCallId(item['call_id'] ?? null, `${path}.call_id`);
     const output = item['output'] ?? null;
     if (output === null) throw missing(`${path}.output`);
-    if (!this.#turns.addResult(id, this.#text(output, `${path}.output`))) {
+    const content = this.#content(output, `${path}.output`);
+    noteMovedImages(content, this.#notes);
+    if (!this.#turns.addResult(id, content.withMarkers(), content.images)) {
       const message = `No tool call found for function call output with call_id ${idList([id])}.`;
       throw new ServiceError('invalid_value', message, { param: `${path}.call_id` });
     }
   }
 
-  #text(value: unknown, path: string): string {
+  #content(value: unknown, path: string): Content {
+    const content = new Content('');
     if (!Array.isArray(value)) {
       if (typeof value !== 'string') throw wrongType(path, 'a string or an array of parts', value);
-      return asString(value, path);
+      content.addText(asString(value, path));
+      return content;
     }
-    return value
-      .map((part, index) => this.#part(asObject(part, `${path}[${index}]`), `${path}[${index}]`))
-      .join('');
+    value.forEach((element, index) => {
+      const at = `${path}[${index}]`;
+      const part = asObject(element, at);
+      const { type = null } = part;
+      if (type === null) throw missing(`${at}.type`);
+      if (typeof type !== 'string') throw wrongType(`${at}.type`, 'a string', type);
+      if (type === 'input_image') this.#addImage(content, part, at);
+      else content.addText(this.#text(part, type, at));
+    });
+    return content;
   }
 
-  #part(part: JsonObject, path: string): string {
-    const { type = null } = part;
-    if (type === null) throw missing(`${path}.type`);
-    if (typeof type !== 'string') throw wrongType(`${path}.type`, 'a string', type);
+  #addImage(content: Content, part: JsonObject, path: string): void {
+    noteUnknown(part, IMAGE_FIELDS, this.#notes, `${path}.`);
+    const { image_url: url = null, file_id: file = null, detail = null } = part;
+    if (file !== null)
+      throw unsupported(`${path}.file_id`, 'refers to a file, and files are not stored; send `image_url`');
+    if (url === null) throw missing(`${path}.image_url`);
+    content.addImage(readImageUrl(url, `${path}.image_url`), readImageDetail(detail, `${path}.detail`));
+  }
+
+  #text(part: JsonObject, type: string, path: string): string {
     const field = PARTS.get(type);
     if (field === undefined) {
       const media = MEDIA.find((one) => type.includes(one));
       throw unsupported(
         path,
         media === undefined
-          ? 'must be a part with text'
-          : `is not text; a model cannot read an ${media} here`,
+          ? 'must be a part with text or an image'
+          : `is not text; a model cannot read an ${media} of this type here`,
       );
     }
     noteUnknown(part, PART_FIELDS, this.#notes, `${path}.`);

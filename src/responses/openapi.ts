@@ -1,5 +1,14 @@
+import { IMAGE_DETAILS } from '../generation.ts';
 import { MAX_CALL_ID } from '../openai/fields.ts';
-import { generationOperation, list, nullable, object, objectSchema, reference } from '../openai/openapi.ts';
+import {
+  generationOperation,
+  imageUrl,
+  list,
+  nullable,
+  object,
+  objectSchema,
+  reference,
+} from '../openai/openapi.ts';
 import type { EndpointDescription } from '../protocol.ts';
 import { RESPONSES_FIELDS } from './fields.ts';
 
@@ -54,6 +63,7 @@ const SCHEMAS = {
     anyOf: [
       object({ type: { enum: ['input_text', 'output_text', 'text'] }, text: string }),
       typed('refusal', { refusal: string }),
+      typed('input_image', { image_url: imageUrl, detail: nullable({ enum: IMAGE_DETAILS }) }, 'detail'),
     ],
   },
   ResponsesInputItem: {

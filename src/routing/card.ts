@@ -1,6 +1,8 @@
+import { imagesSchema } from '../config/model.ts';
 import type { ModelConfig } from '../config/schema.ts';
 import type { ModelDescription } from '../engine/engine.ts';
-import type { ModelCard } from '../generation.ts';
+import { IMAGE_MODALITY } from '../features.ts';
+import type { ImageLimits, ModelCard } from '../generation.ts';
 
 /**
  * Returns the entry of a model in `GET /v1/models`, from the configuration and the descriptions of its replicas. If
@@ -27,7 +29,7 @@ function cardOf(
     id: config.id,
     architecture: {
       instruct_type: config.instructType !== undefined ? config.instructType : first('instructType'),
-      modality: config.modality ?? descriptions.find((each) => each.modality)?.modality ?? 'text->text',
+      modality: modalityOf(config, descriptions),
       tokenizer: config.tokenizer ?? first('tokenizer') ?? 'unknown',
     },
     context_length: contextTokens,
@@ -44,6 +46,23 @@ function cardOf(
     tools: config.tools ?? null,
     reasoning: config.reasoning ?? null,
   };
+}
+
+function modalityOf({ modality, images }: ModelConfig, descriptions: readonly ModelDescription[]): string {
+  const declared = modality ?? (images === undefined ? null : IMAGE_MODALITY);
+  return declared ?? descriptions.find((each) => each.modality)?.modality ?? 'text->text';
+}
+
+const DEFAULT_IMAGES: ImageLimits = imagesSchema.parse({});
+
+/** Returns the bounds of images. Null: neither the configuration nor a server says that the model takes images. */
+export function imageLimits(
+  config: ModelConfig,
+  replicas: readonly { readonly description: ModelDescription | null }[],
+): ImageLimits | null {
+  if (config.images !== undefined) return config.images;
+  const descriptions = replicas.flatMap(({ description }) => description ?? []);
+  return modalityOf(config, descriptions) === IMAGE_MODALITY ? DEFAULT_IMAGES : null;
 }
 
 /** Returns a function that returns the current card. Cached, because every request reads it. */

@@ -1,6 +1,6 @@
 import { Deadline } from '../deadline.ts';
 import { ServiceError } from '../errors.ts';
-import { maxPromptTokens, type GenerationRequest } from '../generation.ts';
+import { imagesOf, maxPromptTokens, type GenerationRequest } from '../generation.ts';
 import type { RoutedReplica } from './replica.ts';
 
 /** The prompt tokens of a request. If `exact` is false, they are an upper bound. */
@@ -26,6 +26,8 @@ export async function countPromptTokens(
   signal: AbortSignal,
 ): Promise<PromptTokenCount> {
   signal.throwIfAborted();
+  // No server counts the tokens of images.
+  if (imagesOf(request).length > 0) return { tokens: maxPromptTokens(request), exact: false };
   const timeout = new AbortController();
   using _ = new Deadline(TIMEOUT_MS, () => timeout.abort());
   const ready = replicas.filter(({ state }) => state.state === 'ready');

@@ -1,6 +1,6 @@
 import type { ReplicaReport } from '../engine/replica-report.ts';
 import { ServiceError } from '../errors.ts';
-import type { Dialect, GenerationRequest, ModelCard } from '../generation.ts';
+import type { Dialect, GenerationRequest, ImageLimits, ModelCard } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { type BreakerClock, WindowCount } from './breaker.ts';
 import { Dispatcher } from './dispatcher.ts';
@@ -21,6 +21,8 @@ export interface ConfiguredModel {
     readonly inputCacheRead: number | null;
   };
   card(): ModelCard | null;
+  /** Returns the bounds of images. Null or absent: the model takes only text. */
+  images?(): ImageLimits | null;
 }
 
 export interface ModelOverview {
@@ -95,8 +97,8 @@ export class ServedModel implements ConfiguredModel {
     return this.#model.price;
   }
 
-  /** Replaces the price and the card. Running requests keep the price at which they were admitted. */
-  update(model: Pick<ConfiguredModel, 'price' | 'card'>): void {
+  /** Replaces what requests depend on. Running requests keep the price at which they were admitted. */
+  update(model: Pick<ConfiguredModel, 'price' | 'card' | 'images'>): void {
     this.#model = { ...this.#model, ...model };
   }
 
@@ -132,6 +134,11 @@ export class ServedModel implements ConfiguredModel {
 
   card(): ModelCard | null {
     return this.#model.card();
+  }
+
+  /** Returns the bounds of images. Null: the model takes only text. */
+  images(): ImageLimits | null {
+    return this.#model.images?.() ?? null;
   }
 
   /** Enters the backlog, before anything is reserved for a request; see `Backlog.enter`. Throws 503 `queue_full`. */

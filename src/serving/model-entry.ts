@@ -10,7 +10,7 @@ import { createRemoteReplica, type RemoteReplica } from '../engine/remote-replic
 import type { Log } from '../log.ts';
 import { withCatalog } from '../models/catalog.ts';
 import type { ModelStore } from '../models/store.ts';
-import { cardSource } from '../routing/card.ts';
+import { cardSource, imageLimits } from '../routing/card.ts';
 import type { RoutedReplica } from '../routing/replica.ts';
 import type { Router } from '../routing/router.ts';
 import type { ServedModel } from '../routing/served-model.ts';
@@ -212,6 +212,7 @@ class RemoteEntry {
     return {
       price: priceOf(this.#config),
       card: cardSource(this.#config, this.#replicas, () => this.#created),
+      images: () => imageLimits(this.#config, this.#replicas),
     };
   }
 }

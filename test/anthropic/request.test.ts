@@ -190,7 +190,7 @@ test('a last message of the assistant is refused, because it cannot be continued
 });
 
 test('media are refused, and blocks of unknown types are ignored with a note', () => {
-  for (const type of ['image', 'document', 'search_result']) {
+  for (const type of ['document', 'search_result']) {
     assertRefused({ messages: [user([{ type }])] }, 'unsupported_parameter', 'messages[0].content[0]');
     const content = [user('a'), assistant(call('1')), user([result('1', [{ type }])])];
     assertRefused({ messages: content }, 'unsupported_parameter', 'messages[2].content[0].content[0]');

@@ -47,6 +47,7 @@ test('the model input of a chat has counts, settings and the chat template', () 
     messages: { system: 1, user: 2, assistant: 1 },
     prompts: null,
     dimensions: null,
+    images: [],
     tools: 1,
     tool_choice: 'auto',
     tool_format: 'hermes',

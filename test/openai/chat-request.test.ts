@@ -108,7 +108,12 @@ test('errors in messages have the path of the field', () => {
     [{ role: 'user', content: '\ud800' }, 'invalid_value', '.content'],
     [{ role: 'user', content: ['x'] }, 'invalid_type', '.content[0]'],
     [{ role: 'user', content: [{ text: 'x' }] }, 'missing_required_parameter', '.content[0].type'],
-    [{ role: 'user', content: [{ type: 'image_url' }] }, 'unsupported_parameter', '.content[0].type'],
+    [{ role: 'user', content: [{ type: 'image' }] }, 'unsupported_parameter', '.content[0].type'],
+    [
+      { role: 'user', content: [{ type: 'image_url' }] },
+      'missing_required_parameter',
+      '.content[0].image_url',
+    ],
     [{ role: 'user', content: [{ type: 'text' }] }, 'missing_required_parameter', '.content[0].text'],
     [{ role: 'user', content: [{ type: 'text', text: 1 }] }, 'invalid_type', '.content[0].text'],
     [{ role: 'user', content: [{ type: 'text', text: '', x: 1 }] }, 'unsupported_parameter', '.content[0].x'],

@@ -164,13 +164,18 @@ test('arguments beyond the depth and the number of values of all calls are not p
 });
 
 test('the error for a part of another type names what is not supported', () => {
-  const types = { image_url: 'images', input_audio: 'audio inputs', video_url: 'videos', file: 'files' };
+  const types = {
+    image: 'images of this type',
+    input_audio: 'audio inputs',
+    video_url: 'videos',
+    file: 'files',
+  };
   for (const [type, media] of Object.entries(types)) {
     refuses(
       () => parse({ role: 'user', content: [{ type }] }),
       'unsupported_parameter',
       'messages[0].content[0].type',
-      `must be \`text\`; ${media} are not supported`,
+      `must be \`text\` or \`image_url\`; ${media} are not supported`,
     );
   }
 });

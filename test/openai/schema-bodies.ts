@@ -1,4 +1,5 @@
 import * as fc from 'fast-check';
+import { PIXEL } from '../images/samples.ts';
 
 export type Schema = Readonly<Record<string, unknown>>;
 export type Schemas = Readonly<Record<string, Schema>>;
@@ -116,6 +117,7 @@ export function withRules(body: Body): Body {
   );
   const messages = (body.messages as WireMessage[])
     .filter(({ role }) => role !== 'tool')
+    .map(withImages)
     .flatMap(withResults);
   const first = { role: 'user', content: 'Hi' };
   return {
@@ -138,7 +140,16 @@ interface WireCall {
 
 interface WireMessage {
   role: string;
+  content?: string | { type: string }[] | null;
   tool_calls?: WireCall[] | null;
+}
+
+/** Replaces the images of a message of the user, and those of another one with text. */
+function withImages(message: WireMessage): WireMessage {
+  if (!Array.isArray(message.content)) return message;
+  const image =
+    message.role === 'user' ? { type: 'image_url', image_url: { url: PIXEL } } : { type: 'text', text: '' };
+  return { ...message, content: message.content.map((part) => (part.type === 'image_url' ? image : part)) };
 }
 
 function withSupportedSchema(tool: Tool): Tool {

@@ -48,12 +48,13 @@ function refusalOf(body: Record<string, unknown>, notes = new Notes()): ServiceE
   }
 }
 
-/** The rules that a JSON schema cannot express, by the message of the parser. They are described in `docs/tools.md`. */
+/** The rules that a JSON schema cannot express, by the message of the parser. They are described in the docs. */
 const RULES = [
   /must be followed by tool messages responding to each 'tool_call_id'/,
   /must be a response to a preceding message with 'tool_calls'/,
   /^`messages\[\d+\]\.tool_calls\[\d+\]\.id` must be unique in the message/,
   /^`messages\[\d+\]\.tool_calls\[\d+\]\.function\.arguments` must be the JSON text of an object/,
+  /^`messages\[\d+\]\.content\[\d+\]\.image_url\.url` (?:must be|is an image, and only messages)/,
   /^`tools\[\d+\]\.function\.name` must be unique/,
   /^`tool_choice` is only allowed when `tools` are specified/,
   /^`tool_choice\.[^`]+\.name` must be the name of a function in `tools`/,
@@ -105,6 +106,7 @@ test('each field of messages and tools is in the generated bodies', () => {
     'strict',
     'allowed_tools',
     'cache_control',
+    'image_url',
   ]) {
     assert.ok(text.includes(`"${field}"`), field);
   }

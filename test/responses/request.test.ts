@@ -205,17 +205,6 @@ test('calls and results that do not belong together are refused', () => {
   );
 });
 
-test('images are refused by their field, in messages and in results', () => {
-  const image = { type: 'input_image', image_url: 'data:image/png;base64,AA==' };
-  assertRefused({ input: [user([image])] }, 'unsupported_parameter', 'input[0].content[0]', /image/);
-  assertRefused(
-    { input: [called('1'), result('1', [image])] },
-    'unsupported_parameter',
-    'input[1].output[0]',
-    /image/,
-  );
-});
-
 test('fields that need something stored are refused with what to send instead', () => {
   for (const name of ['previous_response_id', 'conversation']) {
     assertRefused(

@@ -18,6 +18,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
       { slug: 'responses', title: 'Responses' },
       { slug: 'messages', title: 'Messages' },
       { slug: 'embeddings', title: 'Embeddings' },
+      { slug: 'images', title: 'Images' },
       { slug: 'reasoning', title: 'Reasoning' },
       { slug: 'structured-outputs', title: 'Structured outputs and log probabilities' },
       { slug: 'idempotency', title: 'Idempotent requests' },

@@ -4,7 +4,7 @@ import {
   type RequestField,
   type RequestJson,
 } from '../../../accounts/ledger/request-json.ts';
-import { REASONING_EFFORTS } from '../../../generation.ts';
+import { IMAGE_FORMATS, REASONING_EFFORTS } from '../../../generation.ts';
 import { COUNTS, type Count, type CountName } from '../../../accounts/ledger/roll-ups.ts';
 import { appliedLimit } from './limits.ts';
 import { component, recommendedSampling, time, usd } from './schemas.ts';
@@ -61,6 +61,20 @@ const modelInput = component(
     dimensions: count
       .nullable()
       .describe('The length of vectors that was asked for. Null: that of the model, or no embedding.'),
+    images: z
+      .array(
+        z
+          .object({
+            format: z.enum(IMAGE_FORMATS),
+            bytes: count,
+            width: count.describe('In pixels.'),
+            height: count.describe('In pixels.'),
+          })
+          .nullable(),
+      )
+      .describe(
+        'The images, in order. Null: an image with a URL, which only the server of the model has seen.',
+      ),
     tools: count.describe('Number of functions that the model could call.'),
     tool_choice: z.enum(['auto', 'none', 'required', 'function', 'allowed']).nullable(),
     tool_format: z

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { readImageHeader } from '../../src/openai/image-header.ts';
+import { gif, jpeg, png, webp } from './samples.ts';
+
+const SAMPLES = {
+  png: [png(3, 2)],
+  jpeg: [
+    jpeg(),
+    jpeg(3, 2, 65_533),
+    Buffer.concat([Buffer.from([0xff, 0xd8, 0xff, 0, 1]), jpeg().subarray(2)]),
+  ],
+  gif: [gif(), gif(3, 2, [1, 1])],
+  webp: [webp('VP8 '), webp('VP8L'), webp('VP8X')],
+};
+
+test('the format and the size of an image are read from its header', () => {
+  for (const [format, samples] of Object.entries(SAMPLES))
+    for (const sample of samples) assert.deepEqual(readImageHeader(sample), { format, width: 3, height: 2 });
+  assert.deepEqual(readImageHeader(webp('VP8X', 16_777_216, 16_777_216)), {
+    format: 'webp',
+    width: 16_777_216,
+    height: 16_777_216,
+  });
+  assert.deepEqual(readImageHeader(png(1, 1, [0xffff_ffff, 1])), {
+    format: 'png',
+    width: 0xffff_ffff,
+    height: 1,
+  });
+});
+
+test('a header that ends early is none', () => {
+  for (const sample of [
+    png(3, 2).subarray(0, 24),
+    jpeg(),
+    gif(),
+    webp('VP8 '),
+    webp('VP8L').subarray(0, 25),
+  ]) {
+    const complete = sample.lastIndexOf(sample.at(-1) ?? 0) + 1;
+    for (let length = 0; length < Math.min(complete, sample.length) - 8; length++)
+      assert.equal(readImageHeader(sample.subarray(0, length)), null, `${length} bytes`);
+  }
+});
+
+test('a JPEG image without a frame, and bytes that are no image, have no header', () => {
+  const scan = Buffer.from([0xff, 0xd8, 0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0]);
+  for (const bytes of [
+    scan,
+    Buffer.from('%PDF-1.7'),
+    Buffer.from('<svg xmlns="…" width="1"/>'),
+    Buffer.alloc(64),
+  ])
+    assert.equal(readImageHeader(bytes), null);
+});
+
+test('no bytes after a signature make the reader fail or run on', () => {
+  const starts = Object.values(SAMPLES).flatMap((samples) => samples.map((sample) => sample.subarray(0, 30)));
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...starts),
+      fc.nat(30),
+      fc.uint8Array({ maxLength: 4096 }),
+      (start, kept, bytes) => {
+        const header = readImageHeader(Buffer.concat([start.subarray(0, kept), bytes]));
+        assert.ok(header === null || (header.width >= 0 && header.height >= 0));
+      },
+    ),
+    { numRuns: 3000 },
+  );
+});
