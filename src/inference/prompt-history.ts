@@ -51,7 +51,7 @@ const MIN_TOKENS = { own: 128, other: 1024 };
 /** Share of a common prefix that must be cached for it to count as reused, because token counts of parts are estimated. */
 const REUSED_SHARE = 0.75;
 
-/** Share of an earlier prompt that a prompt must have in common with it, to count as a changed version of it. */
+/** Share of the shorter one of two prompts that they must have in common, for one to count as a changed version of the other. */
 const ALIKE_SHARE = 0.5;
 
 /**
@@ -149,7 +149,7 @@ function missOf(
     const common = commonPieces(prompt, earlier.prompt);
     const before = lengthOf(earlier.prompt, common);
     const after = commonLength(prompt, indices, earlier.prompt, common);
-    const isAlike = before + after >= ALIKE_SHARE * earlier.prompt.length;
+    const isAlike = before + after >= ALIKE_SHARE * Math.min(prompt.length, earlier.prompt.length);
     const prefix = Math.min(promptTokens, earlier.promptTokens * shareOf(before, earlier.prompt));
     const rest = isAlike ? promptTokens * shareOf(after, prompt) : 0;
     // The start of the prompt was not reused, and that cost more than what differs after it.

@@ -34,13 +34,16 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
   after(() => stage[Symbol.asyncDispose]());
 
   /** Resolves with the request ID. */
-  async function sendRequest(clientRequestId: string): Promise<string> {
+  async function sendRequest(
+    clientRequestId: string,
+    content = `${PROMPT} ${scripted({ cachedTokens: 3 })}`,
+  ): Promise<string> {
     const response = await fetch(`${stage.service.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'x-client-request-id': clientRequestId },
       body: JSON.stringify({
         model: MODEL,
-        messages: [{ role: 'user', content: `${PROMPT} ${scripted({ cachedTokens: 3 })}` }],
+        messages: [{ role: 'user', content }],
       }),
     });
     await response.text();
@@ -200,6 +203,19 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
       await page.getByRole('button', { name: 'Refresh' }).click();
       return (await page.getByText('model_not_found').count()) > 0;
     });
+  });
+
+  test('a receipt explains why tokens were computed again, and the breakdown by key sums them', async () => {
+    const content = 'A long task. '.repeat(280) + scripted({ cachedTokens: 0 });
+    let id = '';
+    for (let call = 0; call < 2; call++) id = await sendRequest(`long-${call}`, content);
+    await page.goto(`/requests/${id}`);
+    const note = page.getByRole('dialog', { name: 'Request' }).getByRole('note').first();
+    await note.getByText(/^The request begins like the one .* before, but the replica computed/).waitFor();
+    await page.goto('/usage?breakdown=key&range=today');
+    const table = page.getByRole('table', { name: 'Usage by key' });
+    await table.getByRole('columnheader', { name: 'Missed in cache' }).waitFor();
+    await table.getByTitle(/^[89]\d\d of 1,[89]\d\d prompt tokens$/).waitFor();
   });
 
   test('the breakdown shows the keys with the most tokens, and more of them on request', async () => {

@@ -104,6 +104,17 @@ test('tools that change, are added, left out or reordered are named', () => {
   }
 });
 
+test('a request without the tools of a conversation, such as to summarize it, has a miss', () => {
+  const requests = new Requests();
+  const tools = Array.from({ length: 10 }, (_, index) => tool(`tool ${index}`));
+  requests.send({ messages: [RULES, TASK, DONE], tools });
+  assertMiss(
+    requests.send({ messages: [RULES, TASK, DONE, user('Summarize')], cachedTokens: 0 }),
+    'tools',
+    1600,
+  );
+});
+
 test('a line of the system message that changes is named, in a new conversation too', () => {
   const dated = (time: string) => system(`Now: ${time}\n${long('Rule one.')}\n${long('Rule two.')}`);
   const requests = new Requests();
