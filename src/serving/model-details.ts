@@ -11,6 +11,8 @@ export interface ModelOrigin {
   /** Where it is defined. Models of the configuration file cannot be changed at run time. */
   origin: 'file' | 'added';
   embedded: boolean;
+  /** The configured modality; null: not configured. */
+  modality: string | null;
 }
 
 /** Details of a model for operators, in addition to its state. */

@@ -89,7 +89,11 @@ export class ModelRegistry implements AsyncDisposable {
   /** Returns the origin of a served model: where it is defined, and whether it is embedded. */
   origin(id: string): ModelOrigin {
     const { entry, stored } = this.#find(id);
-    return { origin: stored === null ? 'file' : 'added', embedded: entry.kind === 'embedded' };
+    return {
+      origin: stored === null ? 'file' : 'added',
+      embedded: entry.kind === 'embedded',
+      modality: entry.config.modality ?? null,
+    };
   }
 
   /** Returns the details of a served model for operators. */

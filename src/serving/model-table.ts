@@ -172,6 +172,8 @@ export interface NewModel {
   /** The ID of a model in the catalog, or its name without the namespace; `hf:…`, an address, or an absolute path. */
   source?: string | undefined;
   replicas?: readonly NewReplica[] | undefined;
+  /** Only with `replicas`. */
+  modality?: string | undefined;
   pricing?: PricingChange | undefined;
   contextTokens?: number | undefined;
   slots?: number | undefined;
@@ -201,7 +203,7 @@ export function nodeOf(config: { home: string; databaseUrl: unknown }): string {
 
 /** Returns the definition of a new model. Rejects with `invalid_value` or `missing_required_parameter`. */
 export async function defineModel(model: NewModel, store: ModelStore): Promise<ModelConfig> {
-  const { source, replicas, contextTokens, slots } = model;
+  const { source, replicas, modality, contextTokens, slots } = model;
   const pricing = changedPricing({}, model.pricing);
   if (source !== undefined && replicas !== undefined) {
     throw new ServiceError('invalid_value', '`replicas` cannot be combined with `source`.', {
@@ -214,11 +216,16 @@ export async function defineModel(model: NewModel, store: ModelStore): Promise<M
         param: 'slots',
       });
     }
-    return validModel({ id: requiredId(model), replicas, pricing, contextTokens });
+    return validModel({ id: requiredId(model), replicas, modality, pricing, contextTokens });
   }
   if (source === undefined) {
     throw new ServiceError('missing_required_parameter', '`source` or `replicas` is required.', {
       param: 'source',
+    });
+  }
+  if (modality !== undefined) {
+    throw new ServiceError('invalid_value', '`modality` is only for models with `replicas`.', {
+      param: 'modality',
     });
   }
   const listed = catalogName(source);

@@ -299,6 +299,14 @@ for (const kind of testDatabases()) {
       await management.call('POST', '/api/models/remove', { model: SECOND });
     });
 
+    test('a model of servers has the modality that it was added with, even while they are down', async () => {
+      const replicas = [{ url: 'http://127.0.0.1:9', dialect: 'vllm' }];
+      const modality = 'text->embedding';
+      const added = await management.call('POST', '/api/models', { id: SECOND, replicas, modality });
+      assert.partialDeepStrictEqual(added, { modality, context_length: null });
+      await management.call('POST', '/api/models/remove', { model: SECOND });
+    });
+
     test('the default ID of an address is its file name, even with an invalid percent-encoding', async () => {
       const source = 'https://127.0.0.1:1/a%20b%.gguf';
       const { id } = await management.call('POST', '/api/models', { source });
@@ -313,6 +321,12 @@ for (const kind of testDatabases()) {
         [{ source: 'relative.gguf' }, 'invalid_value', 'source'],
         [{ source: scripted() }, 'missing_required_parameter', 'id'],
         [{ source: scripted(), id: MODEL }, 'conflict', 'id'],
+        [{ source: scripted(), id: SECOND, modality: 'text->embedding' }, 'invalid_value', 'modality'],
+        [
+          { id: SECOND, replicas: [{ url: 'http://a', dialect: 'vllm' }], modality: 'text' },
+          'invalid_value',
+          'modality',
+        ],
         [{ id: SECOND, replicas: [{ url: 'ftp://a', dialect: 'vllm' }] }, 'invalid_value', 'replicas[0].url'],
         [
           {

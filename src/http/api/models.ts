@@ -24,8 +24,8 @@ export const modelEndpoints = endpoints(modelOperations, {
     };
   },
   addModel: async ({ context, actor, body }) => {
-    const { id, source, replicas, pricing, context_tokens: contextTokens, slots } = body;
-    const added = { id, source, replicas: replicas?.map(replicaOf), pricing, contextTokens, slots };
+    const { replicas, context_tokens: contextTokens, ...same } = body;
+    const added = { ...same, replicas: replicas?.map(replicaOf), contextTokens };
     return served(context, await context.registry.add(added, actor));
   },
   updateModel: async ({ context, actor, body }) => {

@@ -204,7 +204,7 @@ export async function modelJson(
 ): Promise<z.input<typeof servedModel>> {
   const model = router.model(overview.id);
   // Read before the details, because the model may be removed in the meantime.
-  const origin = registry.origin(overview.id);
+  const { modality, ...origin } = registry.origin(overview.id);
   const isDefault = router.defaultModel === overview.id;
   const details = operator ? await registry.details(overview.id) : null;
   const { price } = model;
@@ -229,7 +229,7 @@ export async function modelJson(
     context_length: card?.context_length ?? null,
     max_completion_tokens: card?.max_completion_tokens ?? null,
     quantization: card?.quantization ?? null,
-    modality: card?.architecture.modality ?? null,
+    modality: card?.architecture.modality ?? modality,
     instruct_type: card?.architecture.instruct_type ?? null,
     recommended_sampling: samplingJson(card?.recommendedSampling ?? {}),
     is_default: isDefault,

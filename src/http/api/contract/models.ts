@@ -113,6 +113,12 @@ export const modelOperations = operations({
               'A model of the catalog, `hf:owner/repo/file.gguf[@revision]`, an `https://` URL, or an absolute path on the machine of the service. Either this or `replicas` is required.',
             ),
           replicas: z.array(newReplica).min(1).max(100).optional().describe('Servers that run this model.'),
+          modality: z
+            .enum(['text->text', 'text->embedding'])
+            .optional()
+            .describe(
+              'What the servers return for a text: text, or an embedding. Only with `replicas`, because servers do not report it. Default: `text->text`.',
+            ),
           pricing,
           context_tokens: contextTokens.optional(),
           slots: z
@@ -125,7 +131,10 @@ export const modelOperations = operations({
         // `defineModel` enforces the same rules, with messages of its own.
         .meta({
           oneOf: [
-            { required: ['source'], not: { required: ['replicas'] } },
+            {
+              required: ['source'],
+              not: { anyOf: [{ required: ['replicas'] }, { required: ['modality'] }] },
+            },
             {
               required: ['id', 'replicas'],
               not: { anyOf: [{ required: ['source'] }, { required: ['slots'] }] },
