@@ -121,7 +121,7 @@ for (const databases of testDatabases()) {
         });
         assert.match(
           receipts[2]?.cache_miss ?? '',
-          /^The tools differ from those of the request less than a second before, so 1,[56]\d\d prompt tokens were computed again\.$/,
+          /^The tools differ from those of the request .* before, so 1,[56]\d\d prompt tokens were computed again\.$/,
         );
         assert.ok((receipts[2]?.request.cache_miss_after_ms ?? 0) > 0);
         assert.equal(receipts[1]?.cache_miss, null);
