@@ -92,6 +92,8 @@ const EVENT_TEXTS: Partial<Record<string, (get: Get) => string | null>> = {
   'the engine cannot start': (get) => `Cannot serve ${get('engine')}: ${get('reason')}`,
   stopping: (get) => `Stopping; requests still running: ${get('running')}`,
   request: describeRequest,
+  'token count': (get) =>
+    joinPresent([`POST ${get('path')}`, get('model'), `${get('promptTokens')} tokens`, secondsOf(get)]),
   'request refused': (get) => joinPresent(['Refused', get('path'), get('code')]),
 };
 
@@ -102,9 +104,13 @@ function describeRequest(get: Get): string {
     `${get('status')} ${get('code')}`.trim(),
     get('model'),
     `${get('promptTokens')} + ${get('completionTokens')} tokens`,
-    `${(Number(get('totalMs')) / 1000).toFixed(1)} s`,
+    secondsOf(get),
     get('cause'),
   ]);
+}
+
+function secondsOf(get: Get): string {
+  return `${(Number(get('totalMs')) / 1000).toFixed(1)} s`;
 }
 
 /** Formats any other event, such as `replica is healthy  replica=acme/model#0`. */

@@ -10,6 +10,7 @@ import { authorizationOf, invalidKey, requireKey } from './authenticate.ts';
 import type { HttpContext } from './context.ts';
 import { sendJson, takeOver } from './exchange.ts';
 import { isStrict, modelOf } from './generate.ts';
+import { logCount } from './request-log.ts';
 
 const EMPTY = new Uint8Array(0);
 
@@ -33,6 +34,7 @@ async function respondWithCount(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
+  const startedAtMs = performance.now();
   // `registerBodies` reads them into new buffers.
   const bytes = request.body instanceof Uint8Array ? (request.body as Uint8Array<ArrayBuffer>) : EMPTY;
   const body = (await jsonBody(bytes))();
@@ -48,6 +50,7 @@ async function respondWithCount(
   });
   const { tokens, exact } = await model.countPromptTokens(generation, stop.signal);
   if (!exact) notes.add('input_tokens', 'estimated, and not below the count');
+  logCount(context.log, request, { model: model.id, notes, tokens, exact, startedAtMs });
   sendJson({ ...takeOver(request, reply), record: { limitHeaders, notes } }, 200, formatCount(tokens));
 }
 

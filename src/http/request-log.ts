@@ -1,6 +1,8 @@
 import type { IncomingMessage } from 'node:http';
+import type { FastifyRequest } from 'fastify';
 import type { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
+import type { Notes } from '../notes.ts';
 import type { GenerationExchange } from './exchange.ts';
 
 /** The result of a request, in addition to its `GenerationRecord`. */
@@ -28,8 +30,7 @@ export function logRequest(
   record: GenerationRecord,
 ): void {
   const { usage } = record;
-  const since = (atMs: number | null) =>
-    atMs === null ? null : Math.round((atMs - record.startedAtMs) * 10) / 10;
+  const since = (atMs: number | null) => (atMs === null ? null : tenths(atMs - record.startedAtMs));
   log.info('request', {
     requestId,
     clientRequestId: clientRequestId(request),
@@ -56,6 +57,43 @@ export function logRequest(
     ttftMs: since(record.firstTokenAtMs),
     totalMs: since(record.endedAtMs ?? performance.now()),
   });
+}
+
+/** The result of a request to count prompt tokens. */
+export interface CountSummary {
+  model: string;
+  notes: Notes;
+  tokens: number;
+  /** False: an estimate. */
+  exact: boolean;
+  /** When the request had arrived, on the monotonic clock. */
+  startedAtMs: number;
+}
+
+/** Logs one line for one count of prompt tokens. */
+export function logCount(
+  log: Log,
+  { raw, id, ip, routeOptions, caller }: FastifyRequest,
+  { model, notes, tokens, exact, startedAtMs }: CountSummary,
+): void {
+  log.info('token count', {
+    requestId: id,
+    clientRequestId: clientRequestId(raw),
+    path: routeOptions.url,
+    ip,
+    key: caller?.id,
+    account: caller?.accountId,
+    model,
+    notes: notes.count === 0 ? undefined : notes.header(),
+    promptTokens: tokens,
+    exact,
+    totalMs: tenths(performance.now() - startedAtMs),
+  });
+}
+
+/** Rounds to a tenth. */
+function tenths(ms: number): number {
+  return Math.round(ms * 10) / 10;
 }
 
 /** Returns the client request ID; undefined: missing or not valid. */

@@ -71,6 +71,7 @@ describe('the log on a terminal', () => {
       log.info('request', { ...request, status: 200, totalMs: 100 });
       log.info('request', { ...request, status: 503, code: 'queue_full', totalMs: 100 });
       log.info('request refused', { requestId: 'x', path: '/v1/completions', code: 'invalid_json' });
+      log.info('token count', { path: '/v1/count', model: 'a', promptTokens: 12, exact: true, totalMs: 100 });
       return lines.map((line) => line.replace(/\d\d:\d\d:\d\d/, 'T'));
     };
     const [dim, yellow, red] = ['\x1b[2mT\x1b[22m', '\x1b[33m', '\x1b[31m'];
@@ -80,6 +81,7 @@ describe('the log on a terminal', () => {
       `${dim}  POST /v1/completions  200  a  1 + 2 tokens  0.1 s`,
       `${dim}  ${red}POST /v1/completions  503 queue_full  a  1 + 2 tokens  0.1 s\x1b[39m`,
       `${dim}  ${yellow}Refused  /v1/completions  invalid_json\x1b[39m`,
+      `${dim}  POST /v1/count  a  12 tokens  0.1 s`,
     ]);
     assert.deepEqual(
       write(false),

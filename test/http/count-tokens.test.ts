@@ -133,6 +133,37 @@ test('without an engine that is ready, the count is an estimate that is not too 
   assert.equal(counted.header('x-sluice-notes'), 'input_tokens estimated, and not below the count');
 });
 
+test('a count has a line in the log, without the text', async () => {
+  const { key, keyId, accountId } = await manager.caller();
+  const headers = { 'X-Client-Request-Id': 'counted' };
+  const counted = await post(
+    COUNT,
+    key,
+    { messages: [user('A secret text.')], thread: null, speed: 1 },
+    headers,
+  );
+  await post(COUNT, key, { messages: [user('a '.repeat(1000))] }, headers);
+  await until(() => linesOf('counted').length === 2);
+  const [exact, estimated] = linesOf('counted');
+  assert.ok(exact !== undefined && estimated !== undefined);
+  const { requestId, clientRequestId, path, ip, model, notes, promptTokens, totalMs } = exact;
+  assert.deepEqual([requestId, clientRequestId], [counted.header('request-id'), 'counted']);
+  assert.deepEqual([path, ip, model], ['/v1/messages/count_tokens', '127.0.0.1', MODEL]);
+  assert.deepEqual([exact['key'], exact['account']], [keyId, accountId]);
+  assert.deepEqual([promptTokens, notes], [countOf(counted), 'speed ignored']);
+  assert.equal(typeof totalMs, 'number');
+  assert.deepEqual([exact['exact'], estimated['exact']], [true, false]);
+  assert.ok(!it.log().includes('secret text'));
+});
+
+/** The lines about counts with this ID of the client. */
+const linesOf = (clientRequestId: string): Record<string, unknown>[] =>
+  it
+    .log()
+    .split('\n')
+    .filter((line) => line.includes('"message":"token count"') && line.includes(`"${clientRequestId}"`))
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+
 test('a client that disconnects during a count ends it, which is no failure of the service', async () => {
   const counts = new EventEmitter();
   await using replica = await HttpReplica.listen((response, { method }) => {
