@@ -86,4 +86,14 @@ export interface EndpointDescription {
   schemas: Readonly<Record<string, unknown>>;
   /** The operations of other paths of the protocol. */
   paths?: Readonly<Record<string, unknown>>;
+  /** How its clients get models. Absent: as OpenAI's clients do. */
+  models?: ModelsDescription;
+}
+
+/** The form of models in a protocol, with the names of its schemas. */
+export interface ModelsDescription {
+  /** The header that asks for this form, as a parameter. */
+  header: Readonly<Record<string, unknown>>;
+  list: string;
+  one: string;
 }

@@ -60,7 +60,7 @@ const THINKING_FIELDS = new Set(['type', 'thinking', 'signature', 'cache_control
 const SEPARATOR = '\n\n';
 
 /** Blocks whose content a model would have to read. */
-const MEDIA: ReadonlySet<string> = new Set(['document', 'search_result', 'container_upload']);
+export const MEDIA: ReadonlySet<string> = new Set(['document', 'search_result', 'container_upload']);
 
 /** The beginning of a system block of Claude Code. It changes with each request, so no prefix would ever be found again. */
 const BILLING = 'x-anthropic-billing-header';

@@ -4,10 +4,12 @@ import {
   errorResponses,
   generationOperation,
   imageUrl,
+  KEY_OR_HEADER,
   list,
   MODEL_ERRORS,
   nullable,
   object,
+  objectOfOtherType,
   objectSchema,
   reference,
 } from '../openai/openapi.ts';
@@ -15,6 +17,7 @@ import type { EndpointDescription } from '../protocol.ts';
 import { ERROR_TYPES, statusOf } from './errors.ts';
 import { COUNT_PATH } from './count.ts';
 import { maxTokens, MESSAGES_FIELDS } from './fields.ts';
+import { MEDIA } from './messages.ts';
 
 const string = { type: 'string' };
 const boolean = { type: 'boolean' };
@@ -39,7 +42,7 @@ export function describeMessages(): EndpointDescription {
     errors: ERRORS,
   });
   return {
-    operation,
+    operation: { ...operation, security: KEY_OR_HEADER },
     schemas: {
       MessagesRequest: objectSchema(MESSAGES_FIELDS, ''),
       MessagesCountRequest: objectSchema(
@@ -49,6 +52,17 @@ export function describeMessages(): EndpointDescription {
       ...SCHEMAS,
     },
     paths: { [COUNT_PATH]: { post: countOperation() } },
+    models: {
+      header: {
+        name: 'anthropic-version',
+        in: 'header',
+        required: false,
+        description: "If it is sent, models and errors have the form of Anthropic's API.",
+        schema: string,
+      },
+      list: 'MessagesModelList',
+      one: 'MessagesModel',
+    },
   };
 }
 
@@ -59,6 +73,7 @@ function countOperation(): object {
   return {
     operationId: 'countMessageTokens',
     summary: 'Count the prompt tokens of a message.',
+    security: KEY_OR_HEADER,
     requestBody: {
       description: bodyBounds('`limits.bodyBytes`'),
       required: true,
@@ -82,10 +97,8 @@ function typed(type: string, properties: Readonly<Record<string, object>>, ...op
 
 const contents = { anyOf: [string, list(reference('MessagesBlock'))] };
 const text = typed('text', { text: string });
-const thinking = typed('thinking', {
-  thinking: string,
-  signature: { ...string, description: 'Of an earlier response to the same account, unchanged.' },
-});
+const signature = { ...string, description: 'Of an earlier response to the same account, unchanged.' };
+const thinking = typed('thinking', { thinking: string, signature });
 const toolUse = typed('tool_use', { id, name: { ...string, minLength: 1 }, input: { type: 'object' } });
 
 const SCHEMAS = {
@@ -94,16 +107,26 @@ const SCHEMAS = {
     description: 'Blocks of other types are ignored with a note, except documents, which are refused.',
     anyOf: [
       text,
-      thinking,
+      typed(
+        'thinking',
+        { thinking: nullable(string), signature: nullable(signature) },
+        'thinking',
+        'signature',
+      ),
       toolUse,
-      typed('tool_result', { tool_use_id: id, content: contents, is_error: boolean }, 'content', 'is_error'),
-      typed('tool_reference', { tool_name: string }),
+      typed(
+        'tool_result',
+        { tool_use_id: id, content: nullable(contents), is_error: nullable(boolean) },
+        'content',
+        'is_error',
+      ),
+      typed('tool_reference', { tool_name: { ...string, minLength: 1 } }),
       typed('image', {
         source: {
           anyOf: [typed('base64', { media_type: string, data: string }), typed('url', { url: imageUrl })],
         },
       }),
-      object({ type: string }),
+      objectOfOtherType('text', 'thinking', 'tool_use', 'tool_result', 'tool_reference', 'image', ...MEDIA),
     ],
   },
   MessagesTool: {
@@ -111,7 +134,7 @@ const SCHEMAS = {
     anyOf: [
       object(
         {
-          type: { const: 'custom' },
+          type: nullable({ const: 'custom' }),
           name,
           description: nullable(string),
           input_schema: nullable({ type: 'object' }),
@@ -127,14 +150,18 @@ const SCHEMAS = {
         'strict',
         'defer_loading',
       ),
-      object({ type: string }),
+      objectOfOtherType('custom'),
     ],
   },
-  MessagesToolChoice: object(
-    { type: { enum: ['auto', 'any', 'tool', 'none'] }, name, disable_parallel_tool_use: boolean },
-    'name',
-    'disable_parallel_tool_use',
-  ),
+  MessagesToolChoice: {
+    anyOf: [
+      typed('tool', { name, disable_parallel_tool_use: nullable(boolean) }, 'disable_parallel_tool_use'),
+      object(
+        { type: { enum: ['auto', 'any', 'none'] }, disable_parallel_tool_use: nullable(boolean) },
+        'disable_parallel_tool_use',
+      ),
+    ],
+  },
   MessagesUsage: object({
     input_tokens: { ...integer, description: 'Prompt tokens that were not cached.' },
     cache_creation_input_tokens: integer,
@@ -169,6 +196,20 @@ const SCHEMAS = {
     }),
     description: 'Events have further fields, which depend on their type.',
   },
+  MessagesModel: object({
+    type: { const: 'model' },
+    id: string,
+    display_name: string,
+    created_at: { ...string, format: 'date-time' },
+    max_input_tokens: integer,
+    max_tokens: integer,
+  }),
+  MessagesModelList: object({
+    data: list(reference('MessagesModel')),
+    has_more: { const: false },
+    first_id: nullable(string),
+    last_id: nullable(string),
+  }),
   MessagesError: object({
     type: { const: 'error' },
     error: object({ type: { ...string, enum: ERROR_TYPES }, message: string }),

@@ -1,6 +1,6 @@
 import { type GenerationKind, FINISH_REASONS, IMAGE_DETAILS } from '../generation.ts';
 import { type ErrorCode, ERRORS, errorType } from '../errors.ts';
-import type { EndpointDescription, Protocol } from '../protocol.ts';
+import type { EndpointDescription, ModelsDescription, Protocol } from '../protocol.ts';
 import {
   messageContent,
   choices,
@@ -50,24 +50,7 @@ export function openApiDocument(
     paths: {
       ...Object.fromEntries(described.map(({ path, operation }) => [path, { post: operation }])),
       ...Object.assign({}, ...described.map(({ paths }) => paths)),
-      '/v1/models': {
-        get: getOperation('listModels', 'List models.', reference('ModelList')),
-      },
-      '/v1/models/{namespace}/{name}': {
-        get: {
-          ...getOperation('getModel', 'Get a model.', reference('Model'), [
-            'model_not_allowed',
-            'model_not_found',
-            'engine_unavailable',
-          ]),
-          parameters: ['namespace', 'name'].map((name) => ({
-            name,
-            in: 'path',
-            required: true,
-            schema: { type: 'string' },
-          })),
-        },
-      },
+      ...modelPaths(described.flatMap(({ models }) => models ?? [])),
       '/healthz': { get: publicOperation('health', 'Check that the process is running.') },
       '/readyz': {
         get: publicOperation('readiness', 'Check that the service is ready to generate.', {
@@ -94,7 +77,7 @@ export function openApiDocument(
     },
     components: {
       securitySchemes: {
-        key: { type: 'http', scheme: 'bearer', description: 'An API key.' },
+        ...SECURITY_SCHEMES,
         ...part.securitySchemes,
       },
       schemas: {
@@ -109,6 +92,40 @@ export function openApiDocument(
           properties: { usage: reference('Usage') },
         },
         ...part.schemas,
+      },
+    },
+  };
+}
+
+const SECURITY_SCHEMES: Json = {
+  key: { type: 'http', scheme: 'bearer', description: 'An API key.' },
+  headerKey: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'x-api-key',
+    description: 'An API key, where the clients of Anthropic send it.',
+  },
+};
+
+/** The operations that return models, in OpenAI's form and in these. */
+function modelPaths(forms: readonly ModelsDescription[]): Json {
+  const headers = forms.map(({ header }) => header);
+  const anyOf = (...names: string[]): Json => ({ anyOf: names.map(reference) });
+  const pathParameter = (name: string): Json => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string' },
+  });
+  const list = anyOf('ModelList', ...forms.map((form) => form.list));
+  const one = anyOf('Model', ...forms.map((form) => form.one));
+  const errors = ['model_not_allowed', 'model_not_found', 'engine_unavailable'] as const;
+  return {
+    '/v1/models': { get: { ...getOperation('listModels', 'List models.', list), parameters: headers } },
+    '/v1/models/{namespace}/{name}': {
+      get: {
+        ...getOperation('getModel', 'Get a model.', one, errors),
+        parameters: [...['namespace', 'name'].map(pathParameter), ...headers],
       },
     },
   };
@@ -237,6 +254,9 @@ function eventSchema(chunk: Json): Json {
   };
 }
 
+/** The security of operations that clients of Anthropic's API call. */
+export const KEY_OR_HEADER: readonly Json[] = [{ key: [] }, { headerKey: [] }];
+
 function getOperation(
   operationId: string,
   summary: string,
@@ -247,7 +267,7 @@ function getOperation(
     operationId,
     summary,
     // The operator can require a key.
-    security: [{ key: [] }, {}],
+    security: [...KEY_OR_HEADER, {}],
     responses: {
       200: { description: 'The response.', ...json(schema) },
       ...errorResponses([...HTTP_ERRORS, ...KEY_ERRORS, ...errors]),
@@ -385,6 +405,10 @@ const integer = { type: 'integer', minimum: 0 };
 export const nullable = (schema: object): object => ({ anyOf: [schema, { type: 'null' }] });
 export const list = (items: object): object => ({ type: 'array', items });
 export const reference = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+
+/** An object of another type than these. */
+export const objectOfOtherType = (...types: string[]) =>
+  object({ type: { ...string, not: { enum: types } } });
 
 /** An object with these fields, all required except `optional`. */
 export function object(properties: Readonly<Record<string, object>>, ...optional: string[]): object {

@@ -6,6 +6,7 @@ import {
   list,
   nullable,
   object,
+  objectOfOtherType,
   objectSchema,
   reference,
 } from '../openai/openapi.ts';
@@ -45,13 +46,14 @@ export function describeResponses(): EndpointDescription {
 }
 
 const contents = { anyOf: [string, list(reference('ResponsesInputPart'))] };
-const call = {
-  id: nullable(string),
-  call_id: name,
-  name,
-  namespace: nullable(string),
-  status: nullable(string),
-};
+const call = { call_id: name, name, namespace: nullable(name) };
+const texts = list(object({ text: string }));
+const notSealed = { encrypted_content: { type: 'null' } };
+const toolName = object(
+  { type: { enum: ['function', 'custom'] }, name, namespace: nullable(name) },
+  'namespace',
+);
+const grammar = { syntax: string, definition: string };
 
 /** An object of the type `type`. Other fields are ignored with a note. */
 function typed(type: string, properties: Readonly<Record<string, object>>, ...optional: string[]): object {
@@ -77,26 +79,35 @@ const SCHEMAS = {
         },
         'type',
       ),
-      typed('function_call', { ...call, arguments: string }, 'id', 'namespace', 'status'),
+      typed('function_call', { ...call, arguments: string }, 'namespace'),
       typed('function_call_output', { call_id: name, output: contents }),
-      typed('custom_tool_call', { ...call, input: string }, 'id', 'namespace', 'status'),
+      typed('custom_tool_call', { ...call, input: string }, 'namespace'),
       typed('custom_tool_call_output', { call_id: name, output: contents }),
+      typed('reasoning', {
+        encrypted_content: {
+          ...string,
+          description: 'Of an earlier response to the same account, unchanged. The rest is then not read.',
+        },
+      }),
+      typed('reasoning', { content: { ...texts, minItems: 1 }, ...notSealed }, 'encrypted_content'),
       typed(
         'reasoning',
-        {
-          summary: list({ type: 'object' }),
-          content: nullable(list({ type: 'object' })),
-          encrypted_content: nullable({
-            ...string,
-            description: 'Of an earlier response to the same account, unchanged.',
-          }),
-        },
-        'summary',
+        { content: nullable({ type: 'array', maxItems: 0 }), summary: nullable(texts), ...notSealed },
         'content',
+        'summary',
         'encrypted_content',
       ),
-      typed('additional_tools', { tools: list(reference('ResponsesTool')) }),
-      object({ type: string }),
+      typed('additional_tools', { tools: nullable(list(reference('ResponsesTool'))) }, 'tools'),
+      objectOfOtherType(
+        'message',
+        'function_call',
+        'function_call_output',
+        'custom_tool_call',
+        'custom_tool_call_output',
+        'reasoning',
+        'additional_tools',
+        'item_reference',
+      ),
     ],
   },
   ResponsesTool: {
@@ -116,25 +127,34 @@ const SCHEMAS = {
       ),
       typed(
         'custom',
-        { name, description: nullable(string), format: nullable({ type: 'object' }) },
+        {
+          name,
+          description: nullable(string),
+          format: nullable({
+            anyOf: [
+              typed('text', {}),
+              typed('grammar', grammar, 'syntax'),
+              typed('grammar', { grammar: object(grammar, 'syntax') }),
+            ],
+          }),
+        },
         'description',
         'format',
       ),
-      typed(
-        'namespace',
-        { name, description: nullable(string), tools: list({ type: 'object' }) },
-        'description',
-      ),
-      object({ type: string }),
+      typed('namespace', { name, tools: nullable(list(reference('ResponsesTool'))) }, 'tools'),
+      objectOfOtherType('function', 'custom', 'namespace'),
     ],
   },
   ResponsesToolChoice: {
     anyOf: [
       { ...string, enum: ['none', 'auto', 'required'] },
-      object({ type: { enum: ['function', 'custom'] }, name, namespace: nullable(string) }, 'namespace'),
+      toolName,
       typed(
         'allowed_tools',
-        { mode: { enum: ['auto', 'required'] }, tools: list({ type: 'object' }) },
+        {
+          mode: { enum: ['auto', 'required'] },
+          tools: list({ anyOf: [toolName, objectOfOtherType('function', 'custom')] }),
+        },
         'mode',
       ),
     ],

@@ -269,6 +269,35 @@ test('responses of chats, of chats with reasoning and calls, and of text complet
   }
 });
 
+test('messages, counts and models accept a key in x-api-key', () => {
+  const { headerKey } = document.components['securitySchemes'] ?? {};
+  assert.ok(headerKey && 'name' in headerKey);
+  assert.equal(headerKey.name, 'x-api-key');
+  const documented = operations
+    .filter(({ operation }) => operation.security?.some((one) => 'headerKey' in one))
+    .map(({ operation }) => operation.operationId);
+  assert.deepEqual(documented.sort(), ['countMessageTokens', 'createMessage', 'getModel', 'listModels']);
+});
+
+test('models match the document, in the form that the headers ask for', async () => {
+  for (const [path, template, names] of [
+    ['/v1/models', '/v1/models', ['ModelList', 'MessagesModelList']],
+    [`/v1/models/${MODEL}`, '/v1/models/{namespace}/{name}', ['Model', 'MessagesModel']],
+  ] as const) {
+    const { parameters = [], responses } = document.paths[template]?.['get'] ?? {};
+    assert.ok(parameters.some(({ name, in: place }) => name === 'anthropic-version' && place === 'header'));
+    const { schema } = responses?.['200']?.content?.['application/json'] ?? {};
+    assert.deepEqual(schema, { anyOf: names.map((name) => ({ $ref: `#/components/schemas/${name}` })) });
+    for (const [index, headers] of [{}, { 'anthropic-version': '2023-06-01' }].entries()) {
+      const models: unknown = await (await fetch(service.url + path, { headers })).json();
+      for (const [other, name] of names.entries()) {
+        const { success } = validator(document.components['schemas']?.[name] ?? {}).safeParse(models);
+        assert.equal(success, other === index, `${name}: ${JSON.stringify(models)}`);
+      }
+    }
+  }
+});
+
 test('every event of a stream and its data match the document', async () => {
   const fields = { stream: true, logprobs: true, n: 2, stream_options: { include_usage: true } };
   const message = (directive: object) => [{ role: 'user', content: scripted(directive) }];

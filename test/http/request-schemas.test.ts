@@ -55,6 +55,58 @@ for (const { folder, protocol, schema } of APIS) {
   }
 }
 
+/** What is wrong in items, blocks and tools of known types. */
+const WRONG: readonly [Protocol, schema: string, body: Record<string, unknown>][] = [
+  ...[
+    { type: 'function_call', call_id: 'c', name: 'f' },
+    { type: 'function_call_output', output: 'a' },
+    { type: 'custom_tool_call', call_id: 'c', name: 'f', input: 1 },
+    { type: 'message', role: 'user' },
+    { type: 'reasoning', content: [{ type: 'reasoning_text' }] },
+    { type: 'reasoning', encrypted_content: 1 },
+    { type: 'item_reference', id: 'a' },
+    { type: 'additional_tools', tools: [{ type: 'function' }] },
+  ].map((item) => responses({ input: [user('Hi'), item] })),
+  ...[
+    { type: 'function' },
+    { type: 'custom', name: 'f', format: { type: 'grammar', syntax: 'lark' } },
+    { type: 'namespace', name: 'n', tools: [{ type: 'custom' }] },
+  ].map((tool) => responses({ input: 'Hi', tools: [tool] })),
+  ...[
+    { type: 'text' },
+    { type: 'tool_use', id: 'c', name: 'f' },
+    { type: 'thinking', thinking: 1 },
+    { type: 'document', source: {} },
+  ].map((block) => message({ messages: [user('Hi'), { role: 'assistant', content: [block] }, user('Hi')] })),
+  ...[
+    { type: 'tool_result', content: 'a' },
+    { type: 'tool_result', tool_use_id: 'c', content: [{ type: 'tool_reference' }] },
+  ].map((block) => message({ messages: [user([block])] })),
+  ...[{ type: 'custom' }, { name: 'f', input_schema: 1 }].map((tool) =>
+    message({ messages: [user('Hi')], tools: [tool] }),
+  ),
+  message({ messages: [user('Hi')], tools: [{ name: 'f' }], tool_choice: { type: 'tool' } }),
+];
+
+function user(content: unknown): object {
+  return { role: 'user', content };
+}
+
+function responses(fields: object): [Protocol, string, Record<string, unknown>] {
+  return [RESPONSES, 'ResponsesRequest', { model: 'm', ...fields }];
+}
+
+function message(fields: object): [Protocol, string, Record<string, unknown>] {
+  return [MESSAGES, 'MessagesRequest', { model: 'm', max_tokens: 1, ...fields }];
+}
+
+for (const [protocol, schema, body] of WRONG) {
+  test(`what is refused does not match ${schema}: ${JSON.stringify(body)}`, () => {
+    assert.equal(notesOf(protocol, body), null);
+    assert.ok(!ajv.validate({ $ref: `document#/components/schemas/${schema}` }, body));
+  });
+}
+
 /** Returns the path of each field and element. */
 function pathsOf(value: unknown): string[][] {
   if (typeof value !== 'object' || value === null) return [];
