@@ -139,7 +139,7 @@ const WITH_RESULT = [
   {
     role: 'tool',
     tool_call_id: 'call_1',
-    content: `{"temperature": 21} ${scripted({ text: 'It is warm.' })}`,
+    content: '{"temperature": 21}',
   },
 ];
 
@@ -210,7 +210,7 @@ const REQUESTS: Readonly<Record<string, { request: Record<string, unknown>; prin
   'the results of calls': {
     request: {
       model: MODEL,
-      messages: [{ role: 'user', content: 'How warm is it?' }, ...WITH_RESULT],
+      messages: [{ role: 'user', content: scripted({ text: 'It is warm.' }) }, ...WITH_RESULT],
       tools: TOOLS,
     },
     prints: /It is warm\./,
