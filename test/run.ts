@@ -1,5 +1,5 @@
 /**
- * Runs the tests with Node's test runner. First downloads two models, chat templates and a Python environment to
+ * Runs the tests with Node's test runner. First downloads three models, chat templates and a Python environment to
  * `.cache/`, builds the console, and starts PostgreSQL and Valkey or Redis unless `TEST_POSTGRES_URL` and
  * `TEST_VALKEY_URL` are set.
  * Arguments are paths or globs of test files, or flags of `node --test`. Tests whose dependencies are missing are skipped;
@@ -12,6 +12,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { buildConsole } from './console/build.ts';
 import { findChromium } from './console/chromium.ts';
+import { embeddingModel } from './embedding-model.ts';
 import { gemmaModel } from './gemma-model.ts';
 import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } from './server-process.ts';
 
@@ -41,10 +42,15 @@ const env = { ...process.env };
 env.NODE_COMPILE_CACHE ??= join(cache, 'compiled');
 env.SLUICE_TEST_MODEL ??= defaultModel();
 env.SLUICE_TEST_GEMMA ??= await gemmaModel(join(cache, 'gemma')).catch(printError);
+env.SLUICE_TEST_EMBEDDING_MODEL ??= await embeddingModel(join(cache, 'embedding')).catch(printError);
 env.SLUICE_TEST_PYTHON ??= pythonWithPackages();
 env.SLUICE_TEST_TEMPLATES ??= chatTemplates();
 requireOrSkip(env.SLUICE_TEST_MODEL, 'The default model could not be downloaded. Its tests are skipped.');
 requireOrSkip(env.SLUICE_TEST_GEMMA, 'Gemma 3 could not be downloaded. Its tests are skipped.');
+requireOrSkip(
+  env.SLUICE_TEST_EMBEDDING_MODEL,
+  'The model of embeddings could not be downloaded. Its tests are skipped.',
+);
 requireOrSkip(
   env.SLUICE_TEST_PYTHON,
   'Python 3.11 or newer with venv and pip was not found, or its packages could not be installed. Its tests are skipped.',

@@ -1,7 +1,7 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import { isPort, PORT_FORM } from '../config/address.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { LlamaEngine } from '../engine/llama/engine.ts';
+import type { OpenedEngine } from '../engine/llama/open-engine.ts';
 import type { ScriptedOptions } from '../engine/scripted/options.ts';
 import { becomeEngineProcess } from '../engine/engine-process.ts';
 import { serveEngine, type EngineServerOptions } from '../engine/server.ts';
@@ -107,12 +107,12 @@ function registerLlama(parent: Command): void {
   });
 }
 
-async function loadLlama(flags: LlamaFlags): Promise<LlamaEngine> {
+async function loadLlama(flags: LlamaFlags): Promise<OpenedEngine> {
   using _ = interruptibleAsInit();
-  const { LlamaEngine } = await import('../engine/llama/engine.ts');
+  const { openEngine } = await import('../engine/llama/open-engine.ts');
   const { file, slots = null, contextTokens = null, threads = null, gpuLayers } = flags;
   const options = { file, slots, contextTokens, threads, gpuLayers };
-  return await LlamaEngine.load(options, { onProgress: () => {}, log: openLog('info') });
+  return await openEngine(options, { onProgress: () => {}, log: openLog('info') });
 }
 
 /**

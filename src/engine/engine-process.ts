@@ -4,7 +4,9 @@
  * With one thread in libuv's pool, each decode runs on the same thread and keeps its CPU cache. With the settings for
  * glibc, memory that is freed after loading is returned to the system: about 27 MB.
  */
-const ENVIRONMENT = { UV_THREADPOOL_SIZE: '1', MALLOC_ARENA_MAX: '1', MALLOC_TRIM_THRESHOLD_: '65536' };
+function environment(decodes: number) {
+  return { UV_THREADPOOL_SIZE: `${decodes}`, MALLOC_ARENA_MAX: '1', MALLOC_TRIM_THRESHOLD_: '65536' };
+}
 
 /**
  * Raises the stack's limit to 64 MiB, if the system allows it, and then becomes the engine's process. llama.cpp's
@@ -19,18 +21,22 @@ export interface EngineCommand {
 }
 
 /** Returns the command that runs Node with these arguments as the process of an engine. */
-export function engineCommand(nodeArgs: readonly string[]): EngineCommand {
-  const env = { ...process.env, ...ENVIRONMENT };
+export function engineCommand(nodeArgs: readonly string[], variables = environment(1)): EngineCommand {
+  const env = { ...process.env, ...variables };
   return process.platform === 'win32'
     ? { file: process.execPath, args: nodeArgs, env }
     : { file: '/bin/sh', args: ['-c', WITH_STACK, process.execPath, ...nodeArgs], env };
 }
 
-/** Starts this program again as the process of an engine, with the same process ID, unless it is one already. */
-export function becomeEngineProcess(): void {
-  if (Object.entries(ENVIRONMENT).every(([name, value]) => process.env[name] === value)) return;
-  const { file, args, env } = engineCommand([...process.execArgv, ...process.argv.slice(1)]);
+/**
+ * Starts this program again as the process of an engine, with the same process ID, unless it is one already. `decodes`: how
+ * many run at the same time; if absent, the number may be set later.
+ */
+export function becomeEngineProcess(decodes?: number): void {
+  const wanted = environment(decodes ?? Number(process.env.UV_THREADPOOL_SIZE ?? 1));
+  if (Object.entries(wanted).every(([name, value]) => process.env[name] === value)) return;
+  const { file, args, env } = engineCommand([...process.execArgv, ...process.argv.slice(1)], wanted);
   // Windows cannot replace a process. libuv reads its variable when it first uses its pool.
   if (process.execve) process.execve(file, [file, ...args], env);
-  else Object.assign(process.env, ENVIRONMENT);
+  else Object.assign(process.env, wanted);
 }

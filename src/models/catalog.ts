@@ -43,6 +43,7 @@ export function plannedModel(model: CatalogModel) {
     stateBytesPerSlot: 0,
     vocabularySize,
     embeddingLength: null,
+    embedding: null,
   };
 }
 

@@ -42,6 +42,8 @@ export interface GgufInfo {
   vocabularySize: number | null;
   /** Dimension of an embedding; null if unknown. */
   embeddingLength: number | null;
+  /** How the model computes embeddings; null for models that generate text. */
+  embedding: EmbeddingInfo | null;
   /** From `general.sampling.*`; null if the file recommends nothing. */
   sampling: RecommendedSampling | null;
   layerCount: number;
@@ -52,6 +54,20 @@ export interface GgufInfo {
   /** Total size of all files. */
   sizeBytes: number;
 }
+
+export interface EmbeddingInfo {
+  /** How the vectors of an input's tokens become one. With `none`, they do not; `rank` is for models that compare texts. */
+  pooling: Pooling;
+  /** Whether tokens cannot see later ones, as in models that generate text. Only then is there a KV cache. */
+  causal: boolean;
+}
+
+/** llama.cpp's names, in the order of its numbers. */
+const POOLINGS = ['none', 'mean', 'cls', 'last', 'rank'] as const;
+type Pooling = (typeof POOLINGS)[number];
+
+/** Prefixes of architectures in which tokens see later ones. */
+const BIDIRECTIONAL = /^(bert|nomic-bert|jina-bert|neo-bert|modern-bert|eurobert|gemma-embedding)/;
 
 /**
  * Reads the metadata of a model and checks its structure, without reading the weights. For a split model, `path` is the
@@ -87,6 +103,7 @@ export async function readGguf(path: string): Promise<GgufInfo> {
     ...cacheBytes(metadata, architecture),
     vocabularySize: first.vocabularySize ?? metadata.number(`${architecture}.vocab_size`),
     embeddingLength: metadata.number(`${architecture}.embedding_length`),
+    embedding: embeddingOf(metadata, architecture),
     sampling: samplingOf(metadata),
     layerCount: metadata.number(`${architecture}.block_count`) ?? 0,
     splitCount: files.length,
@@ -127,6 +144,7 @@ function cacheBytes(
   metadata: MetadataReader,
   architecture: string,
 ): Pick<GgufInfo, 'kvBytesPerToken' | 'stateBytesPerSlot'> {
+  if (BIDIRECTIONAL.test(architecture)) return { kvBytesPerToken: 0, stateBytesPerSlot: 0 };
   const layers = metadata.number(`${architecture}.block_count`) ?? 0;
   const heads = metadata.numbers(`${architecture}.attention.head_count`) ?? [0];
   const kvHeads = metadata.numbers(`${architecture}.attention.head_count_kv`) ?? heads;
@@ -175,6 +193,13 @@ function stateLength(
   const inner = number('ssm.inner_size');
   const state = number('ssm.state_size');
   return convolution * (inner + 2 * number('ssm.group_count') * state) + inner * state; // Mamba and gated delta nets
+}
+
+/** Models that generate text can also have a pooling of `none`. */
+function embeddingOf(metadata: MetadataReader, architecture: string): EmbeddingInfo | null {
+  const pooling = POOLINGS[metadata.number(`${architecture}.pooling_type`) ?? 0] ?? 'none';
+  const causal = !BIDIRECTIONAL.test(architecture);
+  return pooling === 'none' && causal ? null : { pooling, causal };
 }
 
 /** For each parameter: its key in `general.sampling`, and whether the API accepts a value. Other values are ignored. */

@@ -39,14 +39,25 @@ export const RANDOM_MODELS = {
   },
 } satisfies Record<string, { metadata: Record<string, GgufField>; tensors: Tensors }>;
 
-export type RandomModel = keyof typeof RANDOM_MODELS;
+/** Small models that compute embeddings, in other ways than the real one of the tests. */
+export const RANDOM_EMBEDDINGS = {
+  /** Tokens see only earlier ones, and the last one stands for the input. */
+  'qwen3 with last': causalEmbeddings(),
+  'bert with cls': { metadata: { ...bertMetadata(), 'bert.pooling_type': 2 }, tensors: bertTensors() },
+  'bert with rank': { metadata: { ...bertMetadata(), 'bert.pooling_type': 4 }, tensors: bertTensors() },
+  'bert without pooling': { metadata: bertMetadata(), tensors: bertTensors() },
+} satisfies Record<string, { metadata: Record<string, GgufField>; tensors: Tensors }>;
+
+const ALL_RANDOM = { ...RANDOM_MODELS, ...RANDOM_EMBEDDINGS };
+
+export type RandomModel = keyof typeof ALL_RANDOM;
 
 /** Name and dimensions of each tensor. */
 type Tensors = Record<string, readonly number[]>;
 
 /** Writes a model with a vocabulary of one token per byte. The weights are the same each time. */
 export function writeRandomModel(name: RandomModel, file: string): void {
-  const { metadata, tensors } = RANDOM_MODELS[name];
+  const { metadata, tensors } = ALL_RANDOM[name];
   const random = randomNumbers(1);
   const parts = Object.entries(tensors).map(([tensor, dimensions]) => {
     const count = dimensions.reduce((product, size) => product * size, 1);
@@ -140,6 +151,79 @@ function hybridTensors(): Tensors {
       'attn_output.weight': [64, 64],
       'attn_q_norm.weight': [16],
       'attn_k_norm.weight': [16],
+    }),
+  };
+}
+
+function causalEmbeddings(): { metadata: Record<string, GgufField>; tensors: Tensors } {
+  const tensors = {
+    'attn_norm.weight': [64],
+    'attn_q.weight': [64, 64],
+    'attn_k.weight': [64, 32],
+    'attn_v.weight': [64, 32],
+    'attn_output.weight': [64, 64],
+    'attn_q_norm.weight': [16],
+    'attn_k_norm.weight': [16],
+    'ffn_norm.weight': [64],
+    'ffn_gate.weight': [64, 128],
+    'ffn_down.weight': [128, 64],
+    'ffn_up.weight': [64, 128],
+  };
+  return {
+    metadata: {
+      'qwen3.block_count': 2,
+      'qwen3.context_length': 2048,
+      'qwen3.embedding_length': 64,
+      'qwen3.feed_forward_length': 128,
+      'qwen3.attention.head_count': 4,
+      'qwen3.attention.head_count_kv': 2,
+      'qwen3.attention.key_length': 16,
+      'qwen3.attention.value_length': 16,
+      'qwen3.attention.layer_norm_rms_epsilon': f32Field(1e-5),
+      'qwen3.pooling_type': 3,
+      'tokenizer.ggml.add_eos_token': true,
+    },
+    tensors: {
+      'token_embd.weight': [64, 257],
+      'output_norm.weight': [64],
+      ...layer(0, tensors),
+      ...layer(1, tensors),
+    },
+  };
+}
+
+function bertMetadata(): Record<string, GgufField> {
+  return {
+    'bert.block_count': 1,
+    'bert.context_length': 256,
+    'bert.embedding_length': 64,
+    'bert.feed_forward_length': 128,
+    'bert.attention.head_count': 4,
+    'bert.attention.layer_norm_epsilon': f32Field(1e-5),
+    'bert.attention.causal': false,
+    'tokenizer.ggml.token_type_count': 2,
+  };
+}
+
+function bertTensors(): Tensors {
+  const both = (name: string, dimensions: readonly number[]) => ({
+    [`${name}.weight`]: dimensions,
+    [`${name}.bias`]: [dimensions.at(-1) ?? 0],
+  });
+  return {
+    'token_embd.weight': [64, 257],
+    'token_types.weight': [64, 2],
+    'position_embd.weight': [64, 256],
+    ...both('token_embd_norm', [64]),
+    ...layer(0, {
+      ...both('attn_q', [64, 64]),
+      ...both('attn_k', [64, 64]),
+      ...both('attn_v', [64, 64]),
+      ...both('attn_output', [64, 64]),
+      ...both('attn_output_norm', [64]),
+      ...both('ffn_up', [64, 128]),
+      ...both('ffn_down', [128, 64]),
+      ...both('layer_output_norm', [64]),
     }),
   };
 }

@@ -40,6 +40,24 @@ async function rejects(parts: GgufParts | Buffer, fault: ModelFileFault, message
 }
 
 describe('a GGUF file', () => {
+  it('tells whether and how the model computes embeddings', async () => {
+    const embedding = async (architecture: string, pooling?: number) => {
+      const metadata: Record<string, GgufField> = { ...TINY_METADATA, 'general.architecture': architecture };
+      for (const key of ['block_count', 'context_length', 'embedding_length', 'attention.head_count'])
+        metadata[`${architecture}.${key}`] = 4;
+      if (pooling !== undefined) metadata[`${architecture}.pooling_type`] = pooling;
+      const info = await read({ metadata });
+      return [info.embedding, info.kvBytesPerToken > 0];
+    };
+    assert.deepEqual(await embedding('llama'), [null, true]);
+    assert.deepEqual(await embedding('llama', 0), [null, true]);
+    assert.deepEqual(await embedding('qwen3', 3), [{ pooling: 'last', causal: true }, true]);
+    assert.deepEqual(await embedding('bert', 1), [{ pooling: 'mean', causal: false }, false]);
+    assert.deepEqual(await embedding('nomic-bert-moe', 2), [{ pooling: 'cls', causal: false }, false]);
+    assert.deepEqual(await embedding('gemma-embedding'), [{ pooling: 'none', causal: false }, false]);
+    assert.deepEqual(await embedding('bert', 9), [{ pooling: 'none', causal: false }, false]);
+  });
+
   it('has the metadata of the model', async () => {
     const info = await read({});
     assert.deepEqual(
@@ -64,6 +82,7 @@ describe('a GGUF file', () => {
         stateBytesPerSlot: 0,
         vocabularySize: 4,
         embeddingLength: 64,
+        embedding: null,
         sampling: null,
         layerCount: 2,
         splitCount: 1,

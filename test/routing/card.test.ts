@@ -6,7 +6,6 @@ import { cardSource } from '../../src/routing/card.ts';
 
 const CONFIG = {
   id: 'lab/model',
-  modality: 'text->text',
   pricing: { prompt: '0.10', completion: '0.20' },
 } as ModelConfig;
 
@@ -44,6 +43,19 @@ test('the smallest context of the replicas is listed, limited by the configurati
   assert.deepEqual([card?.context_length, card?.max_completion_tokens], [4096, 1024]);
   const bounded = cardSource({ ...CONFIG, contextTokens: 512 }, replicas, () => 0)();
   assert.deepEqual([bounded?.context_length, bounded?.max_completion_tokens], [512, 512]);
+});
+
+test('the modality tells whether the model computes embeddings, unless the configuration sets it', () => {
+  const modality = (config: ModelConfig, fields: Partial<ModelDescription>) =>
+    cardSource(config, [{ description: describing({ contextTokens: 512, ...fields }) }], () => 0)()
+      ?.architecture.modality;
+  const embedding = 'text->embedding';
+  assert.equal(modality(CONFIG, {}), 'text->text');
+  assert.equal(modality(CONFIG, { modality: embedding }), 'text->embedding');
+  assert.equal(
+    modality({ ...CONFIG, modality: 'text+image->text' }, { modality: embedding }),
+    'text+image->text',
+  );
 });
 
 test("the card is cached until a replica's description changes", () => {

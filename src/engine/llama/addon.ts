@@ -20,6 +20,8 @@ export interface Addon {
       threads: number;
       /** Whether layers with a sliding window keep all tokens of a sequence. */
       swaFullCache: boolean;
+      /** Whether embeddings can be read. Default: false. */
+      embeddings?: boolean;
     },
   ) => AddonContext;
   AddonSampler: {
@@ -57,7 +59,10 @@ export interface AddonModel {
   getTokenAttributes(token: number): number;
   isEogToken(token: number): boolean;
   getVocabularyType(): number;
+  sepToken(): number | undefined;
   shouldPrependBosToken(): boolean;
+  shouldAppendEosToken(): boolean;
+  getEmbeddingVectorSize(): number;
 }
 
 export interface AddonContext {
@@ -86,6 +91,9 @@ export interface AddonContext {
         ],
     totalLogitWeight: boolean,
   ): Promise<AddonSample>;
+  /** The embedding of sequence 0 in the last batch, pooled as the model's file says. `tokens` is only used in errors. */
+  getEmbedding(tokens: number): Float64Array;
+  setThreads(threads: number): void;
   disposeSequence(sequence: number): void;
   removeTokenCellsFromSequence(sequence: number, start: number, end: number): boolean;
   copySequenceStateFromOtherSequence(target: number, source: number): Promise<number>;

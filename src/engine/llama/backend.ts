@@ -161,6 +161,8 @@ const REQUIRED_CONTEXT_METHODS = [
   'removeTokenCellsFromSequence',
   'copySequenceStateFromOtherSequence',
   'getMemoryBreakdown',
+  'getEmbedding',
+  'setThreads',
 ] as const satisfies readonly (keyof AddonContext)[];
 
 /** Throws `Error` for an incompatible version of the addon, so that it fails at load and not during a request. */

@@ -76,6 +76,11 @@ export class NativeModel {
     return tokenOrNull(this.#model().tokenBos());
   }
 
+  /** Dimensions of an embedding. */
+  get embeddingLength(): number {
+    return this.#model().getEmbeddingVectorSize();
+  }
+
   get eosToken(): number | null {
     return tokenOrNull(this.#model().tokenEos());
   }
@@ -83,6 +88,18 @@ export class NativeModel {
   /** Whether every prompt starts with BOS, regardless of the chat template. */
   get addsBos(): boolean {
     return this.#model().shouldPrependBosToken();
+  }
+
+  /**
+   * The tokens that the model expects around a text. A BERT tokenizer always adds its separator, although the file does
+   * not say so.
+   */
+  get textFrame(): { before: readonly number[]; after: readonly number[] } {
+    const native = this.#model();
+    const wordPiece = native.getVocabularyType() === WORD_PIECE;
+    const end = wordPiece ? native.sepToken() : native.shouldAppendEosToken() ? native.tokenEos() : undefined;
+    const listed = (token = -1) => (token >= 0 ? [token] : []);
+    return { before: this.addsBos ? listed(native.tokenBos()) : [], after: listed(end) };
   }
 
   /** Parses GBNF synchronously. Returns null if it is invalid. Each choice needs its own `copyGrammar`. */
@@ -140,6 +157,29 @@ export class NativeModel {
     return new NativeContext(native, options.slots, options.batchTokens);
   }
 
+  /**
+   * Creates a context that computes embeddings of at most `inputTokens` tokens. An input is computed in batches of
+   * `batchTokens`. Only models in which tokens cannot see later ones can compute it in several.
+   */
+  async embeddingContext(options: {
+    inputTokens: number;
+    batchTokens: number;
+    threads: number;
+  }): Promise<NativeEmbeddingContext> {
+    const native = new this.#backend.addon.AddonContext(this.#model(), {
+      contextSize: options.inputTokens,
+      batchSize: options.batchTokens,
+      sequences: 1,
+      flashAttention: 'auto',
+      threads: options.threads,
+      swaFullCache: false,
+      embeddings: true,
+    });
+    if (!(await native.init()))
+      throw new Error(this.#backend.errors.at(-1) ?? 'not enough memory for the context');
+    return new NativeEmbeddingContext(native, options);
+  }
+
   async dispose(): Promise<void> {
     if (this.#disposed) return;
     this.#disposed = true;
@@ -157,6 +197,9 @@ function loadError(backend: Backend, file: string): ModelFileError {
   const [reason = 'no reason reported'] = backend.errors;
   return new ModelFileError('unsupported', file, `llama.cpp cannot load the file: ${reason}`);
 }
+
+/** llama.cpp's tokenizer type of BERT. */
+const WORD_PIECE = 3;
 
 function tokenOrNull(token: number): number | null {
   return token >= 0 ? token : null;
@@ -414,5 +457,59 @@ export class NativeContext {
   /** The addon interprets -1 as all sequences, and crashes for IDs out of range. */
   #assertSequence(sequence: number): void {
     assert(Number.isInteger(sequence) && sequence >= 0 && sequence < this.slots, 'sequence id');
+  }
+}
+
+/** Computes the embeddings of one input at a time. The addon can only read the embedding of one sequence per batch. */
+export class NativeEmbeddingContext {
+  /** Bytes that llama.cpp allocated for KV cache and compute buffers, in all memories. */
+  readonly allocatedBytes: number;
+  readonly #native: AddonContext;
+  readonly #inputTokens: number;
+  readonly #batchTokens: number;
+  #computing = false;
+  #disposed = false;
+
+  constructor(native: AddonContext, sizes: { inputTokens: number; batchTokens: number }) {
+    this.#native = native;
+    // Not the size of the context, which llama.cpp rounds up: models have positions for exactly so many tokens.
+    this.#inputTokens = sizes.inputTokens;
+    this.#batchTokens = sizes.batchTokens;
+    const { cpuRam, gpuVram } = native.getMemoryBreakdown();
+    this.allocatedBytes = cpuRam + gpuVram;
+  }
+
+  /**
+   * Returns the embedding of an input as the model's file pools it. All tokens must exist. `onBatch` is called after each
+   * batch.
+   */
+  async embed(tokens: Uint32Array, threads: number, onBatch: () => void): Promise<Float64Array> {
+    assert(!this.#disposed, 'the context is disposed');
+    assert(!this.#computing, 'the context is in use');
+    // llama.cpp ends the process for positions that the model does not have.
+    assert(tokens.length > 0 && tokens.length <= this.#inputTokens, 'input length');
+    assert(Number.isInteger(threads) && threads > 0, 'threads');
+    this.#computing = true;
+    try {
+      this.#native.setThreads(threads);
+      for (let from = 0; from < tokens.length; from += this.#batchTokens) {
+        const batch = tokens.subarray(from, from + this.#batchTokens);
+        this.#native.initBatch(batch.length);
+        this.#native.addToBatch(0, from, batch, Uint32Array.of(batch.length - 1));
+        await this.#native.decodeBatch();
+        onBatch();
+      }
+      return this.#native.getEmbedding(tokens.length);
+    } finally {
+      this.#native.disposeSequence(0);
+      this.#computing = false;
+    }
+  }
+
+  async dispose(): Promise<void> {
+    if (this.#disposed) return;
+    assert(!this.#computing, 'the context is in use');
+    this.#disposed = true;
+    await this.#native.dispose();
   }
 }

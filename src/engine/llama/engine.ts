@@ -11,6 +11,7 @@ import {
   echoedPrompts,
 } from '../../generation.ts';
 import type { Log } from '../../log.ts';
+import type { GgufInfo } from '../../models/gguf.ts';
 import type { ModelDescription, Engine, EngineHealth } from '../engine.ts';
 import { ChoiceOutput, type ChoiceOutputOptions } from './choice-output.ts';
 import { type GrammarField, Job, JobChoice, type JobChoiceOptions } from './job.ts';
@@ -66,10 +67,10 @@ export class LlamaEngine implements Engine, AsyncDisposable {
 
   /**
    * Loads the model and warms up. Rejects with `ModelFileError`, `NotEnoughMemory` and `BackendError`, which are
-   * permanent, and with `Error` for other failures.
+   * permanent, and with `Error` for other failures. `metadata`: that of the file, if it has been read.
    */
-  static async load(options: LlamaOptions, hooks: LoadHooks): Promise<LlamaEngine> {
-    return new LlamaEngine(await loadModel(options, hooks), hooks.log);
+  static async load(options: LlamaOptions, hooks: LoadHooks, metadata?: GgufInfo): Promise<LlamaEngine> {
+    return new LlamaEngine(await loadModel(options, hooks, metadata), hooks.log);
   }
 
   /**

@@ -4,7 +4,6 @@ import { defaultThreads, loadBackend, type Backend } from './backend.ts';
 import { NativeModel, type NativeContext } from './binding.ts';
 import {
   availableMemory,
-  batchTokens,
   checkMemory,
   describePlan,
   planMemory,
@@ -48,15 +47,51 @@ export interface LoadHooks {
   log: Log;
 }
 
-/** See `LlamaEngine.load`. */
-export async function loadModel(options: LlamaOptions, hooks: LoadHooks): Promise<LoadedModel> {
+/** A model in memory, and what its contexts may use. Dispose of the model. */
+export interface LoadedWeights {
+  model: NativeModel;
+  plan: MemoryPlan;
+  threads: number;
+  /** The backend with its threads or layers, for the log. */
+  backend: string;
+}
+
+/** See `LlamaEngine.load`. `metadata`: that of the file, if it has been read. */
+export async function loadModel(
+  options: LlamaOptions,
+  hooks: LoadHooks,
+  metadata?: GgufInfo,
+): Promise<LoadedModel> {
   const { log } = hooks;
-  const info = await readGguf(options.file);
+  const info = metadata ?? (await readGguf(options.file));
+  const template = openTemplate(info, log);
+  const { model, plan, threads, backend } = await loadWeights(info, options, hooks);
+  const context = await model.context({
+    slots: plan.slots,
+    slotTokens: plan.contextTokens,
+    batchTokens: plan.batchTokens,
+    threads,
+  });
+  checkAllocation(plan, context.allocatedBytes, log);
+  const warm = await warmUp(model, context);
+  const vocabulary = new Vocabulary(model, warm.vocabularySize);
+  return { info, model, context, vocabulary, template, canTrim: warm.canTrim, backend };
+}
+
+/** Plans the memory of a model and loads its weights. Rejects as `LlamaEngine.load` does. */
+export async function loadWeights(
+  info: GgufInfo,
+  options: LlamaOptions,
+  hooks: LoadHooks,
+): Promise<LoadedWeights> {
+  const { log } = hooks;
   const available = availableMemory();
   const backend = await loadBackend(log);
+  const threads = options.threads ?? defaultThreads(backend);
   const gpu = backend.kind !== 'cpu' && options.gpuLayers !== 0;
-  const plan = planMemory(info, options, { availableBytes: available.bytes + freeVram(backend), gpu });
-  if (plan.contextTokens > info.contextTokens)
+  const machine = { availableBytes: available.bytes + freeVram(backend), gpu };
+  const plan = planMemory(info, { ...options, threads }, machine);
+  if ((options.contextTokens ?? 0) > info.contextTokens)
     log.warn(
       'contextTokens exceeds the context length that the model was trained with; quality will be worse beyond it',
       { contextTokens: plan.contextTokens, trained: info.contextTokens },
@@ -65,27 +100,19 @@ export async function loadModel(options: LlamaOptions, hooks: LoadHooks): Promis
   checkMemory(inMachineMemory(plan, backend, 1 - gpuLayers / (info.layerCount + 1)), available);
   log.info('loading the model', { memory: describePlan(plan) });
 
-  const template = openTemplate(info, log);
   const model = await NativeModel.load(backend, options.file, {
     gpuLayers,
     onProgress: (fraction) => hooks.onProgress(fraction),
   });
-  const threads = options.threads ?? defaultThreads(backend);
-  const context = await model.context({
-    slots: plan.slots,
-    slotTokens: plan.contextTokens,
-    batchTokens: batchTokens(plan.slots, gpu),
-    threads,
-  });
-  // The plan is based on the metadata of the file, in which a new architecture may describe its caches in a new way.
+  const name = backend.kind === 'cpu' ? `cpu, ${threads} threads` : `${backend.kind}, ${gpuLayers} layers`;
+  return { model, plan, threads, backend: name };
+}
+
+/** The plan is based on the metadata of the file, in which a new architecture may describe its caches in a new way. */
+export function checkAllocation(plan: MemoryPlan, allocatedBytes: number, log: Log): void {
   const plannedBytes = plan.kvBytes + plan.computeBytes;
-  const { allocatedBytes } = context;
   if (allocatedBytes - plannedBytes > totalBytes(plan) / 10)
     log.warn('llama.cpp needs more memory for the context than planned', { plannedBytes, allocatedBytes });
-  const warm = await warmUp(model, context);
-  const vocabulary = new Vocabulary(model, warm.vocabularySize);
-  const name = backend.kind === 'cpu' ? `cpu, ${threads} threads` : `${backend.kind}, ${gpuLayers} layers`;
-  return { info, model, context, vocabulary, template, canTrim: warm.canTrim, backend: name };
 }
 
 function gpuLayersOf(requested: number | 'auto', backend: Backend, info: GgufInfo, plan: MemoryPlan): number {

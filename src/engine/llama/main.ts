@@ -2,9 +2,9 @@ import { ModelFileError } from '../../models/errors.ts';
 import type { Log } from '../../log.ts';
 import { runEngineChild, type LoadedEngine } from '../child.ts';
 import { BackendError } from './backend.ts';
-import { LlamaEngine } from './engine.ts';
 import type { LlamaOptions } from './load-model.ts';
 import { NotEnoughMemory } from './memory.ts';
+import { openEngine } from './open-engine.ts';
 
 await runEngineChild<LlamaOptions>({ load, mayRetry });
 
@@ -13,7 +13,7 @@ async function load(
   onProgress: (fraction: number) => void,
   log: Log,
 ): Promise<LoadedEngine> {
-  const engine = await LlamaEngine.load(options, { onProgress: throttled(onProgress), log });
+  const engine = await openEngine(options, { onProgress: throttled(onProgress), log });
   engine.failed.catch((error: unknown) => {
     log.error('the step loop failed', { error: error instanceof Error ? error : new Error(String(error)) });
     process.exit(1);

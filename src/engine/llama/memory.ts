@@ -1,18 +1,21 @@
 import { readFileSync } from 'node:fs';
-import { freemem, totalmem } from 'node:os';
+import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
+import type { EmbeddingInfo } from '../../models/gguf.ts';
 
 /** Slots, context length and the memory that they need, in bytes. */
 export interface MemoryPlan {
-  /** Maximum concurrent choices. */
+  /** Maximum concurrent choices, or inputs of embeddings. */
   slots: number;
   /** Context length of each slot. */
   contextTokens: number;
+  /** Maximum tokens of a batch. */
+  batchTokens: number;
   /** All files of the model. */
   weightBytes: number;
   /** KV cache and recurrent state of all slots. */
   kvBytes: number;
-  /** Buffers of one step. */
+  /** Buffers of one step. For embeddings, of one in each slot. */
   computeBytes: number;
   /** Node.js, the native libraries, the vocabulary and the samplers. */
   processBytes: number;
@@ -26,12 +29,15 @@ export interface PlannedModel {
   stateBytesPerSlot: number;
   vocabularySize: number | null;
   embeddingLength: number | null;
+  embedding: EmbeddingInfo | null;
 }
 
 /** Settings of the operator. Those that are null are chosen automatically. */
 export interface PlanOptions {
   slots: number | null;
   contextTokens: number | null;
+  /** Only used for embeddings. */
+  threads?: number | null;
 }
 
 export interface AvailableMemory {
@@ -73,14 +79,17 @@ export function planMemory(
   options: PlanOptions,
   machine: { availableBytes: number; gpu: boolean },
 ): MemoryPlan {
-  const plans = SIZES.map(([slots, contextTokens]) =>
-    planOf(
-      model,
-      options.slots ?? slots,
-      options.contextTokens ?? Math.min(contextTokens, model.contextTokens),
-      machine.gpu,
-    ),
-  );
+  const { embedding } = model;
+  // A slot without a thread would only need memory. On a GPU, inputs are computed one after the other.
+  const threads = machine.gpu ? 1 : (options.threads ?? availableParallelism());
+  const sizes = embedding ? embeddingSizes(model, threads) : SIZES;
+  const plans = sizes.map(([slots, contextTokens]) => {
+    const chosen = options.slots ?? slots;
+    const context = options.contextTokens ?? Math.min(contextTokens, model.contextTokens);
+    return embedding
+      ? planEmbeddings(model, embedding, Math.min(chosen, threads), Math.min(context, model.contextTokens))
+      : planOf(model, chosen, context, machine.gpu);
+  });
   const automatic = options.slots === null && options.contextTokens === null;
   const fits = ({ weightBytes, kvBytes, computeBytes, processBytes }: MemoryPlan): boolean => {
     const remaining = machine.availableBytes - weightBytes - computeBytes - processBytes;
@@ -89,15 +98,53 @@ export function planMemory(
   return plans.find(fits) ?? (plans.at(-1) as MemoryPlan); // `SIZES` is not empty.
 }
 
-function planOf(model: PlannedModel, slots: number, contextTokens: number, gpu: boolean): MemoryPlan {
-  const { vocabularySize: vocabulary, embeddingLength: embedding } = model;
+/**
+ * Returns slots and context lengths for embeddings, largest first. Short inputs are computed fastest with one thread each,
+ * so there are as many slots as threads. Inputs can be as long as the model allows.
+ */
+function embeddingSizes({ contextTokens }: PlannedModel, threads: number): readonly [number, number][] {
+  const sizes: [number, number][] = [[threads, contextTokens]];
+  for (let context = contextTokens; context >= 512 || sizes.length === 1; context = Math.floor(context / 2))
+    sizes.push([1, context]);
+  return sizes;
+}
+
+function planEmbeddings(
+  model: PlannedModel,
+  { pooling, causal }: EmbeddingInfo,
+  slots: number,
+  contextTokens: number,
+): MemoryPlan {
+  // Only the state of the last token is needed then, so that the batches of an input can follow each other.
+  const batchTokens = causal && pooling === 'last' ? Math.min(contextTokens, MAX_BATCH) : contextTokens;
+  const batchBytes =
+    4 *
+      batchTokens *
+      ((causal ? (model.vocabularySize ?? 150_000) : 0) + 8 * (model.embeddingLength ?? 1024)) +
+    // Which tokens see which others.
+    2 * batchTokens * contextTokens;
   return {
     slots,
     contextTokens,
+    batchTokens,
+    weightBytes: model.sizeBytes,
+    kvBytes: slots * Math.ceil(contextTokens / 256) * 256 * model.kvBytesPerToken,
+    computeBytes: slots * batchBytes,
+    processBytes: PROCESS_BYTES,
+  };
+}
+
+function planOf(model: PlannedModel, slots: number, contextTokens: number, gpu: boolean): MemoryPlan {
+  const { vocabularySize: vocabulary, embeddingLength: embedding } = model;
+  const batchTokens = batchTokensOf(slots, gpu);
+  return {
+    slots,
+    contextTokens,
+    batchTokens,
     weightBytes: model.sizeBytes,
     // llama.cpp rounds the size of a slot up to a multiple of 256 tokens.
     kvBytes: slots * (Math.ceil(contextTokens / 256) * 256 * model.kvBytesPerToken + model.stateBytesPerSlot),
-    computeBytes: 4 * batchTokens(slots, gpu) * ((vocabulary ?? 150_000) + 8 * (embedding ?? 0)),
+    computeBytes: 4 * batchTokens * ((vocabulary ?? 150_000) + 8 * (embedding ?? 0)),
     processBytes: PROCESS_BYTES,
   };
 }
@@ -106,7 +153,7 @@ function planOf(model: PlannedModel, slots: number, contextTokens: number, gpu: 
  * Returns the maximum tokens of a batch. On a CPU, 128 tokens reach 97% of the prefill speed of 512 and need a quarter of
  * the memory. With more slots, more prompts arrive together: computed in one step, they do not delay each other.
  */
-export function batchTokens(slots: number, gpu: boolean): number {
+function batchTokensOf(slots: number, gpu: boolean): number {
   const tokens = gpu ? MAX_BATCH : Math.min(MAX_BATCH, Math.max(MIN_BATCH, 32 * slots));
   return Math.max(tokens, 2 * slots);
 }

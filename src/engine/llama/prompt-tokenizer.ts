@@ -49,11 +49,9 @@ export class PromptTokenizer {
     this.#vocabulary = vocabulary;
     this.#template = template;
     this.#slotTokens = slotTokens;
-    const isBytePair = model.vocabularyType === BYTE_PAIR;
-    const byStack = isBytePair ? Math.floor(stackBytes() / STACK_BYTES_PER_CHARACTER) : Infinity;
-    const pieceLength = SLOW_PRE_TOKENIZERS.get(preTokenizer ?? '') ?? PIECE_CHARACTERS;
-    this.#pieceLength = Math.min(pieceLength, Math.floor(byStack / 2));
-    this.#maxRun = isBytePair && vocabulary.cuts.available ? 2 * this.#pieceLength : byStack;
+    const { pieceLength, maxRun } = pieceLimits(model, vocabulary, preTokenizer);
+    this.#pieceLength = pieceLength;
+    this.#maxRun = maxRun;
     this.#log = log;
     this.#reserved = anyOf(
       vocabulary.userDefined.filter((text) => /[<[|｜]/.test(text) && template?.mentions(text)),
@@ -184,14 +182,7 @@ export class PromptTokenizer {
     subject: LengthSubject,
     signal: AbortSignal,
   ): Promise<void> {
-    if (piece.length > this.#maxRun) {
-      const param = paramOf(subject);
-      throw new ServiceError(
-        'invalid_value',
-        `\`${param}\` must not have more than ${this.#maxRun} characters in a row without a word boundary, such as a long run of one character; got ${piece.length}.`,
-        { param },
-      );
-    }
+    if (piece.length > this.#maxRun) throw tooLongRun(piece, this.#maxRun, paramOf(subject));
     if (piece.length <= 2 * this.#pieceLength) return;
     let tokens = count;
     for (let from = 0; from < piece.length; from += this.#pieceLength) {
@@ -211,6 +202,27 @@ export class PromptTokenizer {
       { param: paramOf(subject) },
     );
   }
+}
+
+/** Lengths in UTF-16 code units: of the pieces in which a text is tokenized, and the maximum of one that cannot be cut. */
+export function pieceLimits(
+  model: NativeModel,
+  vocabulary: Vocabulary,
+  preTokenizer: string | null,
+): { pieceLength: number; maxRun: number } {
+  const isBytePair = model.vocabularyType === BYTE_PAIR;
+  const byStack = isBytePair ? Math.floor(stackBytes() / STACK_BYTES_PER_CHARACTER) : Infinity;
+  const byTime = SLOW_PRE_TOKENIZERS.get(preTokenizer ?? '') ?? PIECE_CHARACTERS;
+  const pieceLength = Math.min(byTime, Math.floor(byStack / 2));
+  return { pieceLength, maxRun: isBytePair && vocabulary.cuts.available ? 2 * pieceLength : byStack };
+}
+
+export function tooLongRun(piece: string, maxRun: number, param: string): ServiceError {
+  return new ServiceError(
+    'invalid_value',
+    `\`${param}\` must not have more than ${maxRun} characters in a row without a word boundary, such as a long run of one character; got ${piece.length}.`,
+    { param },
+  );
 }
 
 /** Whether the pattern matches outside trusted segments. */
@@ -264,7 +276,7 @@ function stackBytes(): number {
 /** Maximum number of tokens that a cut adds. */
 const SPLIT_TOKENS = 8;
 
-function concat(parts: readonly Uint32Array[]): Uint32Array {
+export function concat(parts: readonly Uint32Array[]): Uint32Array {
   if (parts.length === 1 && parts[0] !== undefined) return parts[0];
   const tokens = new Uint32Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;

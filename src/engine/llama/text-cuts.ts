@@ -39,9 +39,13 @@ const KINDS: readonly CutKind[] = [
   { place: '(?<=[\\u4e00-\\u9fff])(?=[。，])', spanning: /[ä-é]..(?:ãĢĤ|ï¼Į)|[\u4e00-\u9fff][。，]/ },
 ];
 
-/** llama.cpp's tokenizer types that merge neighbors. With the others, tokens can depend on distant text. */
+/** llama.cpp's tokenizer types whose tokens depend only on near text. With the others, they can depend on distant text. */
 const SENTENCE_PIECE = 1;
 export const BYTE_PAIR = 2;
+const WORD_PIECE = 3;
+
+/** A BERT tokenizer finds words first: they end at white space, and each Chinese character is one. */
+const WORDS = /(?<=[ \n])(?=[^ \n])|(?<=[\u4e00-\u9fff])/gu;
 
 export interface CutVocabulary {
   /** The tokenizer type, as llama.cpp numbers it. */
@@ -133,6 +137,7 @@ export class TextCuts {
 const MAX_TRIES = 1000;
 
 function placesOf({ type, tokens }: CutVocabulary): RegExp | null {
+  if (type === WORD_PIECE) return new RegExp(WORDS);
   if (type !== SENTENCE_PIECE && type !== BYTE_PAIR) return null;
   const any = new RegExp(KINDS.map(({ spanning }) => spanning.source).join('|'));
   const few = tokens.filter((token) => any.test(token)).map(readings);

@@ -5,7 +5,6 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import {
   availableMemory,
-  batchTokens,
   checkMemory,
   describePlan,
   NotEnoughMemory,
@@ -77,6 +76,7 @@ const DEFAULT_MODEL = {
   stateBytesPerSlot: 0,
   vocabularySize: 49_152,
   embeddingLength: 576,
+  embedding: null,
 };
 const CHOOSE = { slots: null, contextTokens: null };
 const LARGE = { availableBytes: 64 * 1024 * MB, gpu: false };
@@ -123,6 +123,40 @@ test('if the operator sets only the slots or only the context length, the other 
   assert.deepEqual(planned({ slots: null, contextTokens: 2048 }), [8, 2048]);
 });
 
+const EMBEDDINGS = {
+  sizeBytes: 640 * MB,
+  contextTokens: 32_768,
+  kvBytesPerToken: 114_688,
+  stateBytesPerSlot: 0,
+  vocabularySize: 151_669,
+  embeddingLength: 1024,
+  embedding: { pooling: 'last', causal: true },
+} as const;
+const BIDIRECTIONAL = {
+  ...EMBEDDINGS,
+  contextTokens: 512,
+  kvBytesPerToken: 0,
+  embedding: { pooling: 'mean', causal: false },
+} as const;
+
+test('embeddings have a slot per thread, in which an input may use the whole context of the model', () => {
+  const plan = planMemory(BIDIRECTIONAL, { ...CHOOSE, threads: 6 }, LARGE);
+  assert.deepEqual([plan.slots, plan.contextTokens, plan.batchTokens, plan.kvBytes], [6, 512, 512, 0]);
+  const longer = planMemory(BIDIRECTIONAL, { slots: 8, contextTokens: 1024, threads: 6 }, LARGE);
+  assert.deepEqual(
+    [longer.slots, longer.contextTokens],
+    [6, 512],
+    'neither fewer threads nor more positions',
+  );
+});
+
+test('embeddings on a GPU, or of a model with a large KV cache, have one slot with all threads', () => {
+  const onGpu = planMemory(BIDIRECTIONAL, { ...CHOOSE, threads: 6 }, { ...LARGE, gpu: true });
+  assert.deepEqual([onGpu.slots, onGpu.contextTokens], [1, 512]);
+  const causal = planMemory(EMBEDDINGS, { ...CHOOSE, threads: 6 }, LARGE);
+  assert.deepEqual([causal.slots, causal.contextTokens, causal.batchTokens], [1, 8192, 512]);
+});
+
 test('a model that does not fit is refused with the figures', () => {
   const plan = planMemory(DEFAULT_MODEL, { slots: 8, contextTokens: 1000 }, LARGE);
   assert.equal(plan.kvBytes, 8 * 1024 * 23_040, 'a slot is rounded up to 256 tokens');
@@ -138,10 +172,14 @@ test('a model that does not fit is refused with the figures', () => {
   );
 });
 
+function batchOf(slots: number, gpu: boolean): number {
+  return planMemory(DEFAULT_MODEL, { slots, contextTokens: 256 }, { ...LARGE, gpu }).batchTokens;
+}
+
 test('a batch on a CPU grows with the slots, up to the size of a batch on a GPU', () => {
   assert.deepEqual(
-    [1, 4, 8, 16, 32, 300].map((slots) => batchTokens(slots, false)),
+    [1, 4, 8, 16, 32, 300].map((slots) => batchOf(slots, false)),
     [128, 128, 256, 512, 512, 600],
   );
-  assert.equal(batchTokens(1, true), 512);
+  assert.equal(batchOf(1, true), 512);
 });

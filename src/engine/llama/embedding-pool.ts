@@ -1,0 +1,124 @@
+import type { NativeEmbeddingContext } from './binding.ts';
+
+/** An input that waits for a context. */
+interface Waiting {
+  tokens: Uint32Array;
+  signal: AbortSignal;
+  resolve(pooled: Float64Array): void;
+  reject(reason: unknown): void;
+}
+
+/** Number of batches whose durations are kept. */
+const MEASURED = 100;
+
+/**
+ * Computes inputs in the order in which they were added. Contexts and threads are shared: with many inputs, each is
+ * computed by one thread, because several would wait for each other; a single one gets all threads.
+ */
+export class EmbeddingPool {
+  readonly slots: number;
+  readonly #batchTokens: number;
+  readonly #idle: NativeEmbeddingContext[];
+  #idleThreads: number;
+  readonly #waiting: Waiting[] = [];
+  #started = false;
+  /** Milliseconds per token of the last batches. */
+  readonly #speeds: number[] = [];
+  #lastStepAt = 0;
+  #promptTokens = 0;
+  /** The reason why no more inputs are computed; null until `stop`. */
+  #stopped: { reason: unknown } | null = null;
+  #onIdle: (() => void) | null = null;
+
+  constructor(
+    contexts: readonly NativeEmbeddingContext[],
+    { threads, batchTokens }: { threads: number; batchTokens: number },
+  ) {
+    this.slots = contexts.length;
+    this.#batchTokens = batchTokens;
+    this.#idle = [...contexts];
+    this.#idleThreads = threads;
+  }
+
+  /** Returns the pooled embedding of an input. An aborted input is not started. */
+  compute(tokens: Uint32Array, signal: AbortSignal): Promise<Float64Array> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ tokens, signal, resolve, reject });
+      if (this.#started) return;
+      // Inputs that are added in the same turn share the threads.
+      this.#started = true;
+      queueMicrotask(() => {
+        this.#started = false;
+        this.#start();
+      });
+    });
+  }
+
+  get queued(): number {
+    return this.#waiting.length;
+  }
+
+  get slotsInUse(): number {
+    return this.slots - this.#idle.length;
+  }
+
+  /** Time since the last batch, in milliseconds; null if no input is being computed. */
+  get lastStepAgeMs(): number | null {
+    return this.slotsInUse === 0 ? null : performance.now() - this.#lastStepAt;
+  }
+
+  /** The duration of the largest batch at the median speed, in milliseconds; 0 before the first. */
+  get fullStepMs(): number {
+    const sorted = this.#speeds.toSorted((a, b) => a - b);
+    return (sorted[Math.floor(sorted.length / 2)] ?? 0) * this.#batchTokens;
+  }
+
+  /** Tokens computed so far. */
+  get promptTokens(): number {
+    return this.#promptTokens;
+  }
+
+  /** Rejects the inputs that wait and any later ones with `reason`. Resolves when no input is being computed. */
+  async stop(reason: unknown): Promise<void> {
+    this.#stopped = { reason };
+    this.#start();
+    if (this.slotsInUse > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
+    await Promise.all(this.#idle.map((context) => context.dispose()));
+  }
+
+  #start(): void {
+    for (let input = this.#waiting[0]; input !== undefined; input = this.#waiting[0]) {
+      const dropped = this.#stopped ?? (input.signal.aborted ? { reason: input.signal.reason } : null);
+      if (dropped !== null) {
+        this.#waiting.shift();
+        input.reject(dropped.reason);
+        continue;
+      }
+      const context = this.#idleThreads > 0 ? this.#idle.pop() : undefined;
+      if (context === undefined) return;
+      const sharing = Math.min(this.#waiting.length, this.#idle.length + 1);
+      this.#waiting.shift();
+      void this.#run(input, context, Math.max(1, Math.floor(this.#idleThreads / sharing)));
+    }
+  }
+
+  async #run(input: Waiting, context: NativeEmbeddingContext, threads: number): Promise<void> {
+    const { tokens } = input;
+    this.#idleThreads -= threads;
+    if (this.slotsInUse === 1) this.#lastStepAt = performance.now();
+    const startedAt = performance.now();
+    try {
+      const pooled = await context.embed(tokens, threads, () => (this.#lastStepAt = performance.now()));
+      this.#speeds.push((performance.now() - startedAt) / tokens.length);
+      if (this.#speeds.length > MEASURED) this.#speeds.shift();
+      this.#promptTokens += tokens.length;
+      input.resolve(pooled);
+    } catch (error) {
+      input.reject(error);
+    }
+    this.#idleThreads += threads;
+    this.#idle.push(context);
+    this.#start();
+    if (this.slotsInUse === 0) this.#onIdle?.();
+  }
+}
