@@ -1,5 +1,6 @@
 import type { ModelConfig } from '../config/schema.ts';
 import type { RecommendedSampling } from '../generation.ts';
+import type { EmbeddingInfo } from './gguf.ts';
 import type { ModelSource } from './source.ts';
 
 /** A model that can be downloaded by its ID. */
@@ -31,11 +32,13 @@ export interface CatalogModel {
   tools: boolean;
   /** Whether the model can reason before it answers. */
   reasoning: boolean;
+  /** How it computes embeddings; null for models that generate text. */
+  embedding: EmbeddingInfo | null;
 }
 
 /** Returns the input of a memory plan for a model whose file is not downloaded yet. No catalog model is recurrent. */
 export function plannedModel(model: CatalogModel) {
-  const { sizeBytes, sizeGb, contextTokens, kvBytesPerToken, vocabularySize } = model;
+  const { sizeBytes, sizeGb, contextTokens, kvBytesPerToken, vocabularySize, embedding } = model;
   return {
     sizeBytes: sizeBytes ?? sizeGb * 1e9,
     contextTokens,
@@ -43,7 +46,7 @@ export function plannedModel(model: CatalogModel) {
     stateBytesPerSlot: 0,
     vocabularySize,
     embeddingLength: null,
-    embedding: null,
+    embedding,
   };
 }
 
@@ -78,7 +81,7 @@ const GEMMA3: RecommendedSampling = { temperature: 1, topP: 0.95, topK: 64 };
 const LLAMA3: RecommendedSampling = { temperature: 0.6, topP: 0.9 };
 
 /**
- * Popular open models, fewest parameters first. Most files are Q8_0, because llama.cpp processes prompts on a CPU 1.5
+ * Popular open models, fewest parameters first, and then models of embeddings. Most files are Q8_0, because llama.cpp processes prompts on a CPU 1.5
  * to 2 times as fast with Q8_0 and Q4_0 as with other quantizations of the same size.
  */
 export const CATALOG: readonly CatalogModel[] = [
@@ -105,6 +108,7 @@ export const CATALOG: readonly CatalogModel[] = [
     sha256: 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53',
     sampling: { temperature: 0.2, topP: 0.9 },
     ...PLAIN,
+    embedding: null,
   },
   entry(
     'Qwen/Qwen2.5-0.5B-Instruct',
@@ -277,7 +281,60 @@ export const CATALOG: readonly CatalogModel[] = [
     ),
     quantization: 'MXFP4',
   },
+  {
+    ...embeddings(
+      'sentence-transformers/all-MiniLM-L6-v2',
+      'embeddings of short English texts; tiny',
+      apache,
+      512,
+      0.03,
+      ['second-state/All-MiniLM-L6-v2-Embedding-GGUF', 'all-MiniLM-L6-v2-Q8_0.gguf'],
+    ),
+    embedding: { pooling: 'mean', causal: false },
+  },
+  {
+    ...embeddings('BAAI/bge-small-en-v1.5', 'embeddings of English texts', mit, 512, 0.04, [
+      'CompendiumLabs/bge-small-en-v1.5-gguf',
+      'bge-small-en-v1.5-q8_0.gguf',
+    ]),
+    embedding: { pooling: 'cls', causal: false },
+  },
+  {
+    ...embeddings('nomic-ai/nomic-embed-text-v1.5', 'embeddings of long English texts', apache, 2048, 0.15, [
+      'nomic-ai/nomic-embed-text-v1.5-GGUF',
+      'nomic-embed-text-v1.5.Q8_0.gguf',
+    ]),
+    sizeBytes: 146_146_432,
+    sha256: '3e24342164b3d94991ba9692fdc0dd08e3fd7362e0aacc396a9a5c54a544c3b7',
+    embedding: { pooling: 'mean', causal: false },
+  },
+  {
+    ...embeddings(
+      'Qwen/Qwen3-Embedding-0.6B',
+      'embeddings of long texts in many languages',
+      apache,
+      32_768,
+      0.64,
+      ['Qwen/Qwen3-Embedding-0.6B-GGUF', 'Qwen3-Embedding-0.6B-Q8_0.gguf'],
+    ),
+    kvBytesPerToken: 114_688,
+    vocabularySize: 151_669,
+    sha256: '06507c7b42688469c4e7298b0a1e16deff06caf291cf0a5b278c308249c3e439',
+    embedding: { pooling: 'last', causal: true },
+  },
 ];
+
+/** An entry with the vocabulary of BERT and no KV cache. */
+function embeddings(
+  id: string,
+  summary: string,
+  license: string,
+  contextTokens: number,
+  sizeGb: number,
+  source: readonly [repository: string, file: string],
+): CatalogModel {
+  return entry(id, summary, license, contextTokens, sizeGb, 0, 30_522, source, {}, PLAIN);
+}
 
 function entry(
   id: string,
@@ -305,6 +362,7 @@ function entry(
     sha256: null,
     sampling,
     ...capabilities,
+    embedding: null,
   };
 }
 

@@ -7,6 +7,7 @@ import { NativeModel } from '../../src/engine/llama/binding.ts';
 import { EmbeddingEngine } from '../../src/engine/llama/embedding-engine.ts';
 import { planMemory } from '../../src/engine/llama/memory.ts';
 import { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
+import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { Supervisor } from '../../src/engine/supervisor.ts';
 import { ServiceError } from '../../src/errors.ts';
 import {
@@ -20,6 +21,7 @@ import { SILENT } from '../../src/log.ts';
 import { ModelFileError } from '../../src/models/errors.ts';
 import { readGguf } from '../../src/models/gguf.ts';
 import { quantizedFile } from '../embedding-model.ts';
+import { REPLICA } from '../engine/replicas.ts';
 import { temporaryFolder, until } from '../harness.ts';
 import { text } from './embedded-engine.ts';
 import { type RandomModel, writeRandomModel } from './random-models.ts';
@@ -273,6 +275,16 @@ test('an engine process serves the model with a thread for each slot', SKIP, asy
   assert.equal(supervisor.state.state, 'ready');
   assert.equal(supervisor.description?.modality, 'text->embedding');
   assert.equal(supervisor.capacity?.slots, 2);
+  await using client = new HttpReplicaClient({
+    ...REPLICA,
+    socketPath: argument.socketPath,
+    model: 'test/model',
+  });
+  const vectors: Float32Array[] = [];
+  for await (const event of client.generate(request(TEXTS), never))
+    if (event.type === 'embedding') vectors.push(event.vector);
+  assert.equal(vectors.length, TEXTS.length);
+  for (const [index, vector] of vectors.entries()) assert(cosine(vector, expected(index)) > 0.999);
   if (process.platform !== 'linux') return;
   const environment = readFileSync(`/proc/${supervisor.pid}/environ`, 'utf8').split('\0');
   assert(environment.includes('UV_THREADPOOL_SIZE=2'));

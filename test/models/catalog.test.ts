@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { configSchema, type ModelConfig } from '../../src/config/schema.ts';
-import { withCatalog } from '../../src/models/catalog.ts';
+import { findModel, plannedModel, withCatalog } from '../../src/models/catalog.ts';
 
 function modelOf(settings: object): ModelConfig {
   const [model] = configSchema.parse({ models: [settings] }).models;
@@ -27,4 +27,13 @@ test('a replica has the recommended sampling of the catalog, but its capabilitie
     [model.recommendedSampling?.topK, model.tools, model.reasoning],
     [20, undefined, undefined],
   );
+});
+
+test('a model of embeddings is planned without a KV cache, unless its tokens see only earlier ones', () => {
+  const planned = (id: string) => plannedModel(findModel(id) ?? assert.fail());
+  const { embedding, kvBytesPerToken } = planned('sentence-transformers/all-MiniLM-L6-v2');
+  assert.deepEqual([embedding, kvBytesPerToken], [{ pooling: 'mean', causal: false }, 0]);
+  assert.deepEqual(planned('Qwen/Qwen3-Embedding-0.6B').embedding, { pooling: 'last', causal: true });
+  assert(planned('Qwen/Qwen3-Embedding-0.6B').kvBytesPerToken > 0);
+  assert.equal(planned('Qwen/Qwen3-0.6B').embedding, null);
 });

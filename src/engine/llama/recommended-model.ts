@@ -38,8 +38,11 @@ export function recommendModel(
 ): RecommendedModel | null {
   const { availableBytes, cores } = machine;
   const recommended = CATALOG.filter(
-    ({ license, sizeGb }) =>
-      OPEN_LICENSES.has(license) && sizeGb > served.sizeGb && sizeGb * 1e9 <= cores * BYTES_PER_CORE,
+    ({ embedding, license, sizeGb }) =>
+      embedding === null &&
+      OPEN_LICENSES.has(license) &&
+      sizeGb > served.sizeGb &&
+      sizeGb * 1e9 <= cores * BYTES_PER_CORE,
   )
     .map((model) => {
       const options = { slots: null, contextTokens: null };

@@ -25,3 +25,10 @@ test('a model is only recommended if it is larger than the served one', () => {
   const large = findModel('openai/gpt-oss-20b') ?? assert.fail();
   assert.equal(recommendModel(large, { availableBytes: 1e12, cores: 64 }), null);
 });
+
+test('a model of embeddings is not recommended, although it may be larger', () => {
+  const embeddings = findModel('nomic-ai/nomic-embed-text-v1.5') ?? assert.fail();
+  assert(embeddings.sizeGb > served.sizeGb);
+  for (const megabytes of [400, 500, 600, 700, 800, 900])
+    assert.equal(recommended(megabytes / 1000, 64), undefined);
+});
