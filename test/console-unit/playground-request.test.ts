@@ -137,6 +137,7 @@ test('the request contains the turns before the response, without empty response
     id,
     role,
     text,
+    images: [],
     calls: [],
     answer: null,
   });

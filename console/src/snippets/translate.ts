@@ -9,10 +9,12 @@ interface Call {
   function: { name: string; arguments: string };
 }
 
+type Part = { type?: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
+
 /** A message of a chat completion. */
 interface Message {
   role: string;
-  content: string | readonly { text: string }[] | null;
+  content: string | readonly Part[] | null;
   reasoning_content?: string;
   tool_calls?: readonly Call[];
   tool_call_id?: string;
@@ -69,7 +71,8 @@ function toResponses(
     ...same
   } = more;
   const { model, ...rest } = same;
-  const only = messages.length === 1 && messages[0]?.role === 'user' ? textOf(messages[0]) : null;
+  const [first] = messages;
+  const only = messages.length === 1 && first?.role === 'user' && !hasImages(first) ? textOf(first) : null;
   return {
     model,
     instructions,
@@ -91,7 +94,9 @@ function itemsOf(message: Message): object[] {
   const thought = { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: reasoning }] };
   return [
     ...(reasoning === undefined ? [] : [thought]),
-    ...(text === '' && calls.length > 0 ? [] : [{ role, content: text }]),
+    ...(text === '' && calls.length > 0
+      ? []
+      : [{ role, content: hasImages(message) ? partsOf(message, INPUT_PART) : text }]),
     ...calls.map((call) => ({ type: 'function_call', call_id: call.id, ...call.function })),
   ];
 }
@@ -141,8 +146,9 @@ function turnsOf(messages: readonly Message[]): object[] {
       if (last?.role === 'user' && typeof last.content === 'object') last.content.push(result);
       else turns.push({ role: 'user', content: [result] });
     } else if (role === 'user' && last?.role === 'user' && typeof last.content === 'object') {
-      last.content.push({ type: 'text', text });
-    } else if (calls.length === 0) turns.push({ role, content: text });
+      last.content.push(...partsOf(message, BLOCK));
+    } else if (hasImages(message)) turns.push({ role, content: partsOf(message, BLOCK) });
+    else if (calls.length === 0) turns.push({ role, content: text });
     else {
       const uses = calls.map((call) => ({
         type: 'tool_use',
@@ -171,6 +177,36 @@ function argumentsOf(call: Call): unknown {
   }
 }
 
+/** How an API writes the parts of a message. */
+interface PartForms {
+  text: (text: string) => object;
+  image: (url: string) => object;
+}
+
+const INPUT_PART: PartForms = {
+  text: (text) => ({ type: 'input_text', text }),
+  image: (image_url) => ({ type: 'input_image', image_url }),
+};
+
+const BLOCK: PartForms = {
+  text: (text) => ({ type: 'text', text }),
+  image: (url) => {
+    const [, media_type, data] = /^data:([^;,]*);base64,(.*)$/s.exec(url) ?? [];
+    const source = media_type === undefined ? { type: 'url', url } : { type: 'base64', media_type, data };
+    return { type: 'image', source };
+  },
+};
+
+function partsOf({ content }: Message, { text, image }: PartForms): object[] {
+  if (typeof content !== 'object') return [text(content)];
+  return (content ?? []).map((part) => ('image_url' in part ? image(part.image_url.url) : text(part.text)));
+}
+
+function hasImages({ content }: Message): boolean {
+  return typeof content === 'object' && (content ?? []).some((part) => 'image_url' in part);
+}
+
 function textOf({ content }: Message): string {
-  return typeof content === 'object' ? (content ?? []).map(({ text }) => text).join('') : content;
+  if (typeof content !== 'object') return content;
+  return (content ?? []).map((part) => ('image_url' in part ? '' : part.text)).join('');
 }

@@ -6,6 +6,7 @@ import { Notice } from '../../components/states.tsx';
 import { useSession } from '../../state/session.tsx';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 import type { ChatApi } from '../../snippets/translate.ts';
+import { withoutLargeImages } from './image-files.ts';
 import { usePlayground } from './state.tsx';
 import { recommendedOf, sentRequest } from './request.ts';
 
@@ -23,7 +24,9 @@ export default function CodeDialog({ onClose }: { onClose: () => void }) {
   const [api, setApi] = useState<ChatApi>('chat');
   const column = draft.columns[chosen] ?? draft.columns[0];
   if (column === undefined) return null;
-  const request = sentRequest(draft, column, recommendedOf(models, column.model));
+  const { request, placeholders } = withoutLargeImages(
+    sentRequest(draft, column, recommendedOf(models, column.model)),
+  );
   return (
     <Dialog
       open
@@ -55,6 +58,12 @@ export default function CodeDialog({ onClose }: { onClose: () => void }) {
         {draft.mode === 'chat' && <Segmented label="API" value={api} choices={CHAT_APIS} onChange={setApi} />}
         {draft.mode === 'chat' && api !== 'chat' && Number(request['n'] ?? 1) > 1 && (
           <Notice tone="warn">This API has only one choice per request.</Notice>
+        )}
+        {placeholders > 0 && (
+          <Notice tone="warn">
+            The data of large images is left out. Replace each{' '}
+            <code className="font-mono text-xs">BASE64_OF_IMAGE</code> with the file in base64.
+          </Notice>
         )}
         <CodeTabs label="Current request" samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request, api })} />
       </div>

@@ -7,7 +7,8 @@ import { Select } from '../../components/select.tsx';
 import { isApple } from '../../components/shortcut-keys.tsx';
 import { notify } from '../../notify.ts';
 import { useActions, useIsRunning, usePlayground } from './state.tsx';
-import { awaitsResults, canRespond, isEmpty, isUnused, type Draft } from './draft.ts';
+import { awaitsResults, canRespond, hasInput, isEmpty, isUnused, type Draft } from './draft.ts';
+import { ImageButton, Thumbnails, useAddImages } from './images.tsx';
 import { TypedText } from './typed-text.tsx';
 
 /** The input for the next message. */
@@ -15,14 +16,36 @@ export function Composer() {
   const { draft } = usePlayground();
   const { change, send, add } = useActions();
   const isRunning = useIsRunning();
-  const typed = draft.input.trim() !== '';
+  const addImages = useAddImages();
+  const typed = hasInput(draft);
   const awaiting = draft.columns.some(awaitsResults);
   const canSend = !awaiting && (typed ? draft.inputRole === 'user' : draft.columns.some(canRespond));
   const submit = typed && draft.inputRole === 'assistant' ? add : send;
   return (
-    <div className="border-t border-line bg-surface pt-3 pb-2">
+    <div
+      className="border-t border-line bg-surface pt-3 pb-2"
+      onPaste={({ clipboardData }) => {
+        // Text of office programs comes with a picture of it.
+        if (!clipboardData.types.includes('text/plain')) addImages(clipboardData.files);
+      }}
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        if (event.dataTransfer.files.length === 0) return;
+        event.preventDefault();
+        addImages(event.dataTransfer.files);
+      }}
+    >
       <div className="mx-auto max-w-3xl px-4 sm:px-6">
         <Starters className="mb-3" />
+        <Thumbnails
+          images={draft.inputRole === 'user' ? draft.images : []}
+          onRemove={(removed) =>
+            change({
+              type: 'set',
+              values: { images: draft.images.filter((_, index) => index !== removed) },
+            })
+          }
+        />
         <TypedText
           label="Message"
           placeholder={draft.inputRole === 'user' ? 'Write a message' : 'Write an assistant message'}
@@ -48,6 +71,7 @@ export function Composer() {
             ]}
             onChange={(inputRole) => change({ type: 'set', values: { inputRole } })}
           />
+          <ImageButton />
           <Button
             size="small"
             kind="quiet"
@@ -183,7 +207,7 @@ export function Starters({ className }: { className: string }) {
 
 /** States where the playground is stored, or that it is not, and clears it. */
 export function StorageNotice() {
-  const { draft, isStored } = usePlayground();
+  const { draft, isStored, storesImages } = usePlayground();
   const { clear } = useActions();
   const [asking, setAsking] = useState(false);
   return (
@@ -196,6 +220,11 @@ export function StorageNotice() {
           reload this page.
         </span>
       )}{' '}
+      {!storesImages && (
+        <span role="status">
+          The images are too large to be stored, and are lost when you close or reload this page.{' '}
+        </span>
+      )}
       <button
         type="button"
         disabled={isEmpty(draft)}

@@ -9,6 +9,8 @@ export interface Draft {
   /** The message being typed, and its role. */
   input: string;
   inputRole: Turn['role'];
+  /** Its images, as data URIs. */
+  images: readonly string[];
   /** Prompt of text completions. */
   prompt: string;
   /** One column, or two side by side. */
@@ -31,6 +33,8 @@ export interface Turn {
   role: 'user' | 'assistant';
   /** For responses, the text of the selected choice. */
   text: string;
+  /** As data URIs. Sent only with messages of the user. */
+  images: readonly string[];
   /** For responses, the calls of the selected choice; incomplete calls are not sent back. */
   calls: readonly TurnCall[];
   /** The response; null: written by the user, or in progress. */
@@ -55,6 +59,7 @@ export const EMPTY_DRAFT: Draft = {
   system: '',
   input: '',
   inputRole: 'user',
+  images: [],
   prompt: '',
   columns: [{ model: '', turns: [], completion: null }],
   settings: DEFAULTS,
@@ -62,6 +67,8 @@ export const EMPTY_DRAFT: Draft = {
 
 /** A change of the draft. Responses in progress already have a turn without text. */
 export type Change =
+  /** Adds images to the message being typed. */
+  | { type: 'attach'; images: readonly string[] }
   | { type: 'set'; values: Partial<Omit<Draft, 'columns' | 'settings'>> }
   | { type: 'settings'; values: Partial<Settings> }
   | { type: 'number'; name: keyof Settings['numbers']; typed: string }
@@ -82,6 +89,8 @@ export type Change =
 /** Applies a change. Returns the same object if nothing changed. */
 export function changed(draft: Draft, change: Change): Draft {
   switch (change.type) {
+    case 'attach':
+      return { ...draft, images: [...draft.images, ...change.images] };
     case 'set':
       return { ...draft, ...change.values };
     case 'settings':
@@ -126,7 +135,7 @@ function withModel(draft: Draft, column: number, model: string): Draft {
   if (old?.model === model) return draft;
   if (old) return { ...draft, columns: draft.columns.map((one) => (one === old ? { ...one, model } : one)) };
   // The second column starts with a copy of the conversation.
-  const turns = draft.columns[0]?.turns.filter(({ text, calls }) => text !== '' || calls.length > 0) ?? [];
+  const turns = draft.columns[0]?.turns.filter((turn) => !isBlank(turn)) ?? [];
   const copies = turns.map((turn) => ({ ...turn, id: newId() }));
   return { ...draft, columns: [...draft.columns, { model, turns: copies, completion: null }] };
 }
@@ -190,16 +199,15 @@ export function canRespond({ turns }: Pick<Column, 'turns'>): boolean {
 /** Adds the input as a turn to every column, and a turn for each response. Does nothing if a call has no result. */
 export function sent(draft: Draft): { draft: Draft; pending: Pending[] } {
   if (draft.columns.some(awaitsResults)) return { draft, pending: [] };
-  const typed = draft.input.trim() !== '';
   const pending: Pending[] = [];
   const columns = draft.columns.map((column, index) => {
-    const turns = typed ? [...column.turns, written('user', inputOf(draft))] : [...column.turns];
+    const turns = hasInput(draft) ? [...column.turns, inputTurn(draft, 'user')] : [...column.turns];
     if (!canRespond({ turns })) return column;
     const answer = written('assistant', '');
     pending.push({ id: answer.id, column: index });
     return { ...column, turns: [...turns, answer] };
   });
-  return { draft: { ...draft, columns, input: '' }, pending };
+  return { draft: { ...draft, columns, input: '', images: [] }, pending };
 }
 
 /** Adds the input as a turn to every column, without a response. Does nothing if a call has no result. */
@@ -207,9 +215,10 @@ export function added(draft: Draft): Draft {
   if (draft.columns.some(awaitsResults)) return draft;
   const columns = draft.columns.map((column) => ({
     ...column,
-    turns: [...column.turns, written(draft.inputRole, inputOf(draft))],
+    turns: [...column.turns, inputTurn(draft, draft.inputRole)],
   }));
-  return { ...draft, columns, input: '', inputRole: draft.inputRole === 'user' ? 'assistant' : 'user' };
+  const inputRole = draft.inputRole === 'user' ? 'assistant' : 'user';
+  return { ...draft, columns, input: '', images: [], inputRole };
 }
 
 /** Cuts the conversation after a user turn, or before an assistant turn, and adds a turn for the new response. */
@@ -238,6 +247,20 @@ function cutAndRun(
     return { ...column, turns: [...kept, answer] };
   });
   return { draft: { ...draft, columns }, pending };
+}
+
+/** Returns whether there is a message to send: a text, or images of the user. */
+export function hasInput({
+  input,
+  inputRole,
+  images,
+}: Pick<Draft, 'input' | 'inputRole' | 'images'>): boolean {
+  return input.trim() !== '' || (inputRole === 'user' && images.length > 0);
+}
+
+/** Returns whether a turn has no content, such as that of a response in progress. */
+export function isBlank({ text, images, calls }: Turn): boolean {
+  return text === '' && images.length === 0 && calls.length === 0;
 }
 
 /** Returns the input as it is sent, without trailing white space. */
@@ -285,15 +308,21 @@ export function isUnused({ mode, columns }: Draft): boolean {
 }
 
 /** Returns whether there is no input and no conversation. */
-export function isEmpty({ system, input, prompt, columns }: Draft): boolean {
+export function isEmpty({ system, input, images, prompt, columns }: Draft): boolean {
   return (
     (system + input + prompt).trim() === '' &&
+    images.length === 0 &&
     columns.every(({ turns, completion }) => turns.length === 0 && completion === null)
   );
 }
 
 function written(role: Turn['role'], text: string): Turn {
-  return { id: newId(), role, text, calls: [], answer: null };
+  return { id: newId(), role, text, images: [], calls: [], answer: null };
+}
+
+/** Returns the input as a turn. */
+function inputTurn(draft: Draft, role: Turn['role']): Turn {
+  return { ...written(role, inputOf(draft)), images: role === 'user' ? draft.images : [] };
 }
 
 let count = 0;

@@ -3,6 +3,7 @@ import { readJson } from '../../format/json.ts';
 import {
   awaitsResults,
   canRespond,
+  hasInput,
   inputOf,
   sentCalls,
   type Column,
@@ -47,7 +48,7 @@ export function requestOf(
 /** Returns the full request that would be sent next, or the last one sent if there is nothing to send. */
 export function sentRequest(draft: Draft, column: Column, recommended: Recommended): RequestBody {
   const last = column.turns.at(-1);
-  const hasNext = canRespond(column) || (draft.input.trim() !== '' && !awaitsResults(column));
+  const hasNext = canRespond(column) || (hasInput(draft) && !awaitsResults(column));
   const answered = !hasNext && last?.role === 'assistant' ? last.id : null;
   return streamed(requestOf(draft, column, recommended, answered), draft.settings.stream);
 }
@@ -60,20 +61,26 @@ type Message = Readonly<Record<string, unknown>>;
  * neither text nor calls are skipped.
  */
 function messagesOf(draft: Draft, turns: readonly Turn[], withInput: boolean): Message[] {
-  const typed = withInput && draft.input.trim() !== '';
+  const typed = withInput && hasInput(draft);
   const endsWithUser = typed && draft.inputRole === 'user';
   const lastUser = endsWithUser ? turns.length : turns.findLastIndex(({ role }) => role === 'user');
   return [
     ...(draft.system.trim() === '' ? [] : [{ role: 'system', content: draft.system }]),
     ...turns.flatMap((turn, index) => turnMessages(turn, index > lastUser)),
-    ...(typed ? [{ role: draft.inputRole, content: inputOf(draft) }] : []),
+    ...(typed
+      ? [
+          draft.inputRole === 'user'
+            ? userMessage(inputOf(draft), draft.images)
+            : { role: draft.inputRole, content: inputOf(draft) },
+        ]
+      : []),
   ];
 }
 
 /** Returns the messages of a turn: the calls of a response are followed by their results. */
 function turnMessages(turn: Turn, afterLastUser: boolean): Message[] {
   const { role, text } = turn;
-  if (role === 'user') return [{ role, content: text }];
+  if (role === 'user') return [userMessage(text, turn.images)];
   const calls = sentCalls(turn);
   if (calls.length === 0) return text === '' ? [] : [{ role, content: text }];
   // Models continue their reasoning when they get the results. Reasoning before the last user message is not sent,
@@ -92,6 +99,13 @@ function turnMessages(turn: Turn, afterLastUser: boolean): Message[] {
     },
     ...calls.map(({ id, result }) => ({ role: 'tool', tool_call_id: id, content: result })),
   ];
+}
+
+/** Images come before the text, because models read a question best after what it is about. */
+function userMessage(text: string, images: readonly string[]): Message {
+  if (images.length === 0) return { role: 'user', content: text };
+  const parts = images.map((url) => ({ type: 'image_url', image_url: { url } }));
+  return { role: 'user', content: text === '' ? parts : [...parts, { type: 'text', text }] };
 }
 
 function settingsOf(settings: Settings, mode: Mode, recommended: Recommended): RequestBody {

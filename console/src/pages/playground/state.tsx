@@ -37,7 +37,7 @@ import { LiveAnswers } from './live.ts';
 import { initialModel, type Model } from './model-text.ts';
 import { recommendedOf, requestOf } from './request.ts';
 import { validationErrors } from './settings.ts';
-import { fromStored, storedText } from './stored.ts';
+import { canStoreImages, fromStored, storedText } from './stored.ts';
 
 /** State of the playground. */
 interface Playground {
@@ -48,6 +48,8 @@ interface Playground {
   models: readonly Model[];
   /** Whether this browser has stored the draft. */
   isStored: boolean;
+  /** Whether its images are stored too. */
+  storesImages: boolean;
 }
 
 /** Actions of the playground. The functions are stable. */
@@ -125,7 +127,12 @@ export function PlaygroundProvider({ accountId, models, onInvalid, children }: P
   const [live] = useState(() => new LiveAnswers());
   const errors = useMemo(() => validationErrors(draft.settings, draft.mode), [draft.settings, draft.mode]);
   const isStored = useStoredDraft(draft, live, user.id);
-  const playground = useMemo(() => ({ draft, errors, models, isStored }), [draft, errors, models, isStored]);
+  const storesImages = useMemo(() => canStoreImages(draft), [draft]);
+  const playground = useMemo(
+    () => ({ draft, errors, models, isStored, storesImages }),
+    [draft, errors, models, isStored, storesImages],
+  );
+  useLeaveWarning(!storesImages);
   useEffect(() => () => live.stop(), [live]);
   const [found] = useState(draft);
   useEffect(() => {

@@ -3,16 +3,30 @@ import { isObject } from '../../format/json.ts';
 import { EMPTY_DRAFT, type Column, type Draft, type Turn } from './draft.ts';
 import { MAX_STOPS, REASONING_EFFORTS, type Settings, type ToolChoice } from './settings.ts';
 
-/** Serializes the playground, without log probabilities and responses in progress. */
+/** Maximum size of all images together, in characters: half of what browsers store for a site, because there are two copies. */
+const MAX_IMAGES = 1_500_000;
+
+/** Returns whether the images of the playground are small enough to be stored. */
+export function canStoreImages({ images, columns }: Draft): boolean {
+  const all = [...images, ...columns.flatMap(({ turns }) => turns.flatMap((turn) => turn.images))];
+  return all.reduce((sum, { length }) => sum + length, 0) <= MAX_IMAGES;
+}
+
+/** Serializes the playground, without log probabilities, responses in progress, and images that are too large. */
 export function storedText(draft: Draft): string {
+  const storesImages = canStoreImages(draft);
   const columns = draft.columns.map(({ turns, completion, ...column }) => ({
     ...column,
     turns: turns
       .filter((turn) => turn.text !== '' || turn.answer !== null || turn.role === 'user')
-      .map((turn) => ({ ...turn, answer: turn.answer && withoutLogprobs(turn.answer) })),
+      .map((turn) => ({
+        ...turn,
+        images: storesImages ? turn.images : [],
+        answer: turn.answer && withoutLogprobs(turn.answer),
+      })),
     completion: completion?.answer ? { ...completion, answer: withoutLogprobs(completion.answer) } : null,
   }));
-  return JSON.stringify({ ...draft, columns });
+  return JSON.stringify({ ...draft, images: storesImages ? draft.images : [], columns });
 }
 
 function withoutLogprobs(answer: Answer): Answer {
@@ -34,6 +48,7 @@ export function fromStored(text: string | null): Draft {
     system: textOf(value.system, EMPTY_DRAFT.system),
     input: textOf(value.input, EMPTY_DRAFT.input),
     inputRole: roleOf(value.inputRole),
+    images: imagesOf(value.images),
     prompt: textOf(value.prompt, EMPTY_DRAFT.prompt),
     columns: columns.length > 0 ? columns : EMPTY_DRAFT.columns,
     settings: settingsOf(value.settings),
@@ -61,6 +76,7 @@ function turnOf(value: unknown): Turn[] {
       id,
       role: roleOf(value.role),
       text,
+      images: imagesOf(value.images),
       calls: Array.isArray(calls)
         ? calls.flatMap((call: unknown) =>
             callOf(call).map((valid) => ({
@@ -153,6 +169,11 @@ function settingsOf(value: unknown): Settings {
 function toolChoiceOf(value: unknown): ToolChoice {
   if (value === 'none' || value === 'required') return value;
   return typeof value === 'string' && value.startsWith('function:') ? (value as ToolChoice) : 'auto';
+}
+
+function imagesOf(value: unknown): string[] {
+  if (!Array.isArray(value)) return [];
+  return value.filter((image) => typeof image === 'string' && image.startsWith('data:image/'));
 }
 
 function roleOf(value: unknown): Turn['role'] {

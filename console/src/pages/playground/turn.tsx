@@ -6,7 +6,8 @@ import { CopyButton } from '../../components/copy.tsx';
 import { isCompleteCall } from './answer.ts';
 import { AnswerView, LiveAnswerView, ReasoningOpen, RichText, ToolCall } from './answer-view.tsx';
 import { useActions, useIsLive, useIsRunning } from './state.tsx';
-import { sentCalls, type Turn as TurnData } from './draft.ts';
+import { isBlank, sentCalls, type Turn as TurnData } from './draft.ts';
+import { Thumbnails } from './images.tsx';
 import { TypedText } from './typed-text.tsx';
 
 const NAMES = { user: 'User', assistant: 'Assistant' } as const;
@@ -41,10 +42,11 @@ export const Turn = memo(function Turn({ turn, isLast }: { turn: TurnData; isLas
             onChoose={(choice) => change({ type: 'choose', id: turn.id, choice })}
             onRetry={() => runFrom(turn.id)}
           />
-        ) : turn.role === 'assistant' && turn.text === '' && turn.calls.length === 0 ? (
+        ) : turn.role === 'assistant' && isBlank(turn) ? (
           <LiveAnswerView id={turn.id} />
         ) : (
           <>
+            {turn.role === 'user' && <Thumbnails images={turn.images} />}
             <RichText text={turn.text} />
             {calls}
           </>

@@ -81,6 +81,11 @@ export function CostLines({ request, cost }: { request: Request; cost: Receipt['
   );
 }
 
+/** Formats an image, such as `png 640 × 480`. */
+function imageText(image: NonNullable<Receipt['model_input']>['images'][number]): string {
+  return image === null ? 'URL' : `${image.format} ${image.width} × ${image.height}`;
+}
+
 /** What the model was given, without its text, and what of the request had no effect. */
 export function ModelInput({ input }: { input: NonNullable<Receipt['model_input']> }) {
   const { sampling, recommended_sampling: recommended, notes, more_notes: more } = input;
@@ -94,6 +99,7 @@ export function ModelInput({ input }: { input: NonNullable<Receipt['model_input'
           { label: 'Messages', value: input.messages && named(input.messages) },
           { label: generatesText ? 'Prompts' : 'Inputs', value: input.prompts },
           { label: 'Dimensions', value: input.dimensions },
+          { label: 'Images', value: input.images.map(imageText).join(', ') },
           {
             label: 'Tools',
             value: input.tools === 0 ? null : `${input.tools}, choice: ${input.tool_choice}`,

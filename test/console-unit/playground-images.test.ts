@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  added,
+  changed,
+  EMPTY_DRAFT,
+  isEmpty,
+  sent,
+  type Draft,
+} from '../../console/src/pages/playground/draft.ts';
+import {
+  refusalOf,
+  takesImages,
+  withoutLargeImages,
+} from '../../console/src/pages/playground/image-files.ts';
+import { requestOf } from '../../console/src/pages/playground/request.ts';
+import { canStoreImages, fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
+import { translate } from '../../console/src/snippets/translate.ts';
+import { MESSAGES } from '../../src/anthropic/protocol.ts';
+import { type ChatRequest, imagesOf } from '../../src/generation.ts';
+import { Notes } from '../../src/notes.ts';
+import { CHAT } from '../../src/openai/protocols.ts';
+import type { Protocol } from '../../src/protocol.ts';
+import { RESPONSES } from '../../src/responses/protocol.ts';
+import { dataUri, PIXEL, png } from '../images/samples.ts';
+import { sealing } from '../responses/samples.ts';
+
+const MODEL = 'acme/vision';
+const START = changed(EMPTY_DRAFT, { type: 'model', column: 0, model: MODEL });
+const attached = (draft: Draft, ...images: string[]) => changed(draft, { type: 'attach', images });
+
+function bodyOf(draft: Draft): Readonly<Record<string, unknown>> {
+  const [column] = draft.columns;
+  assert.ok(column);
+  return requestOf(draft, column, {});
+}
+
+const part = (url: string) => ({ type: 'image_url', image_url: { url } });
+
+test('images are sent before the text of their message, also without a text', () => {
+  const draft = attached({ ...START, input: 'What is this? ' }, PIXEL);
+  assert.deepEqual(bodyOf(draft)['messages'], [
+    { role: 'user', content: [part(PIXEL), { type: 'text', text: 'What is this?' }] },
+  ]);
+  const { draft: next, pending } = sent(attached(START, PIXEL, PIXEL));
+  assert.equal(pending.length, 1);
+  assert.deepEqual(next.images, []);
+  assert.deepEqual(bodyOf(next)['messages'], [{ role: 'user', content: [part(PIXEL), part(PIXEL)] }]);
+});
+
+test('a message of the assistant has no images', () => {
+  const draft = attached({ ...START, input: 'Hm', inputRole: 'assistant' }, PIXEL);
+  assert.deepEqual(bodyOf(draft)['messages'], [{ role: 'assistant', content: 'Hm' }]);
+  assert.deepEqual(added(draft).columns[0]?.turns[0]?.images, []);
+  assert.equal(isEmpty(attached(START, PIXEL)), false);
+});
+
+test('a stored playground has its images, unless they are too large', () => {
+  const small = sent(attached({ ...START, input: 'a' }, PIXEL)).draft;
+  assert.ok(canStoreImages(small));
+  assert.deepEqual(fromStored(storedText(small)).columns[0]?.turns[0]?.images, [PIXEL]);
+  const large = attached(small, `data:image/png;base64,${'A'.repeat(1_500_000)}`);
+  assert.ok(!canStoreImages(large));
+  const restored = fromStored(storedText(large));
+  assert.deepEqual([restored.images, restored.columns[0]?.turns[0]?.images], [[], []]);
+  assert.equal(restored.columns[0]?.turns[0]?.text, 'a');
+});
+
+test('only what the API takes can be added, to models that take images', () => {
+  const file = { name: 'a.png', type: 'image/png', size: 10_485_760 };
+  assert.equal(refusalOf(file), null);
+  assert.match(refusalOf({ ...file, size: file.size + 1 }) ?? '', /a\.png is larger than/);
+  for (const type of ['image/heic', 'image/svg+xml', 'application/pdf', ''])
+    assert.match(refusalOf({ ...file, type }) ?? '', /not a PNG, JPEG, GIF or WebP image/);
+  const models = ['text+image->text', 'text->text', 'text->embedding', null].map((modality, index) => ({
+    id: `${index}`,
+    modality,
+  }));
+  assert.deepEqual(
+    ['0', '1', '2', '3', 'another'].map((id) => takesImages(models, id)),
+    [true, false, false, false, false],
+  );
+});
+
+/** What a model is asked by a request of which nothing is ignored. */
+function messagesOf(protocol: Protocol, body: Readonly<Record<string, unknown>>): unknown {
+  const options = { maxChoices: 1, notes: new Notes(true), sealer: sealing.of('account') };
+  const request = protocol.parse(body, options).generation as ChatRequest; // A chat in every language.
+  const images = imagesOf(request).map(({ at, digest }) => ({ at, digest }));
+  return { images, texts: request.messages.map(({ content }) => content) };
+}
+
+test('code for each API has the images in their place', () => {
+  const { draft } = sent(attached({ ...START, input: 'First' }, PIXEL, dataUri(png(2, 2))));
+  const turns = draft.columns[0]?.turns.map((turn) =>
+    turn.role === 'user' ? turn : { ...turn, text: 'Yes' },
+  );
+  const answered = { ...draft, columns: [{ model: MODEL, turns: turns ?? [], completion: null }] };
+  const body = bodyOf(attached({ ...answered, input: 'Second' }, PIXEL));
+  const chat = messagesOf(CHAT, body);
+  assert.deepEqual(messagesOf(RESPONSES, translate(body, 'responses')), chat);
+  assert.deepEqual(messagesOf(MESSAGES, translate(body, 'messages')), chat);
+});
+
+test('code has placeholders for the data of large images', () => {
+  const large = dataUri(png(1, 1, [1, 1], 3000));
+  const body = bodyOf(attached({ ...START, input: 'a' }, PIXEL, large, large));
+  const { request, placeholders } = withoutLargeImages(body);
+  assert.equal(placeholders, 2);
+  const shown = [PIXEL, 'data:image/png;base64,BASE64_OF_IMAGE_1', 'data:image/png;base64,BASE64_OF_IMAGE_2'];
+  assert.deepEqual(request['messages'], [
+    { role: 'user', content: [...shown.map(part), { type: 'text', text: 'a' }] },
+  ]);
+  const small = bodyOf(attached(START, PIXEL));
+  assert.equal(withoutLargeImages(small).request, small);
+});
