@@ -2,6 +2,7 @@ import type { ServiceError } from './errors.ts';
 import type { Feature } from './features.ts';
 import type { GenerationEvent, GenerationKind, GenerationRequest, ModelCard, Usage } from './generation.ts';
 import type { Notes } from './notes.ts';
+import type { ValueBounds } from './openai/json-body.ts';
 
 /**
  * A language that callers speak at one path: it reads requests, and writes responses, streams and errors. Inside the
@@ -13,8 +14,8 @@ export interface Protocol {
   readonly path: string;
   /** The kind of its requests. */
   readonly kind: GenerationKind;
-  /** Maximum number of JSON values in a body. Default: that of all bodies. */
-  readonly maxBodyValues?: number;
+  /** Bounds of the JSON values in a body. Default: those of all bodies. */
+  readonly bodyValues?: ValueBounds;
   /** Throws a `ServiceError` with the field. */
   parse(body: Record<string, unknown>, options: ParseOptions): ParsedRequest;
   /** Returns the path of the field that asks for a feature, for errors. */
@@ -65,8 +66,8 @@ export interface ParsedRequest {
 
 export interface WholeResponse {
   add(event: GenerationEvent): void;
-  /** The JSON body, complete after the `end` event. */
-  body(): string;
+  /** The JSON body, complete after the `end` event. A large one is in parts, because copying it would take long. */
+  body(): string | readonly Buffer[];
 }
 
 export interface ResponseStream {

@@ -21,6 +21,7 @@ import {
   type Usage,
 } from '../generation.ts';
 import { errorBody, readErrorFrame } from '../openai/error-body.ts';
+import { valueBounds } from '../openai/json-body.ts';
 import { accepts, type ScalarField } from '../openai/field.ts';
 import { encodeVector, readVector } from '../openai/vectors.ts';
 import { BIAS, SAMPLING_FIELDS } from '../openai/fields.ts';
@@ -59,7 +60,7 @@ export const EVENT_FRAMES = 'application/x-sluice-events';
  * Maximum number of JSON values in the body of a request. The token IDs of a continued generation in the largest contexts
  * fit, and all that a service accepts from its callers.
  */
-export const MAX_ENGINE_VALUES = 4_000_000;
+export const ENGINE_VALUES = valueBounds(4_000_000);
 
 /** A request as JSON. It is nested no deeper than the caller's, so that it has the same maximum depth. */
 type EngineRequest = { version: number; sampling: EngineSampling } & Omit<GenerationRequest, 'sampling'>;

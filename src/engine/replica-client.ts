@@ -38,7 +38,7 @@ import {
   engineRequest,
   EVENT_FRAMES,
   GENERATE_PATH,
-  MAX_ENGINE_VALUES,
+  ENGINE_VALUES,
 } from './engine-protocol.ts';
 import { readGauges, type Gauges } from './replica-report.ts';
 import { ReplicaConnections } from './replica-connections.ts';
@@ -268,7 +268,7 @@ export class HttpReplicaClient implements ReplicaClient {
     const { status, bytes } = await this.#fetch(path, signal, sent);
     if (status === 400 && this.dialect === 'sluice') throw readErrorBody(status, bytes.toString());
     if (status !== 200) throw noResponse(new Error(`${path} returned status ${status}`));
-    const parsed = await jsonBody(bytes, MAX_ENGINE_VALUES);
+    const parsed = await jsonBody(bytes, ENGINE_VALUES);
     try {
       return parsed();
     } catch (cause) {

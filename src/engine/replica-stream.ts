@@ -277,9 +277,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     }
     if (this.#reader) {
       if (this.#complete) return;
-      // Limit the size of a non-streaming response, whose events are collected in memory. The service's own engines end
-      // their responses at the context length.
-      if (!this.#request.stream && !this.#settings.frames) this.#limitBody(chunk, MAX_COLLECTED_BYTES);
+      this.#limitCollected(chunk);
       this.#unreadBytes += chunk.length;
       this.#read(this.#reader, chunk);
       if (this.#unreadBytes > MAX_UNREAD_BYTES && this.#head < this.#queue.length) controller.pause();
@@ -289,6 +287,14 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     this.#hasResponse = true;
     this.#limitBody(chunk, MAX_RESPONSE_BYTES);
     this.#bodyParts.push(chunk);
+  }
+
+  /** Limits the size of a non-streaming response that arrives as events, because they are collected in memory. */
+  #limitCollected(chunk: Buffer): void {
+    const { kind, stream } = this.#request;
+    if (kind === 'embedding') this.#limitBody(chunk, MAX_RESPONSE_BYTES);
+    // The service's own engines end texts at the context length.
+    else if (!stream && !this.#settings.frames) this.#limitBody(chunk, MAX_COLLECTED_BYTES);
   }
 
   /** Counts the bytes of a body. Throws if there are more than `most`. */
@@ -334,7 +340,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   async #readVectors(request: EmbeddingRequest): Promise<void> {
     try {
       const body = Buffer.concat(this.#bodyParts.splice(0));
-      for await (const events of readEmbeddings(request, body)) this.#deliver(events);
+      this.#deliver(await readEmbeddings(request, body));
     } catch (error) {
       this.#fail(error);
     }

@@ -13,7 +13,7 @@ import {
   COUNT_PATH,
   ENGINE_PROTOCOL,
   GENERATE_PATH,
-  MAX_ENGINE_VALUES,
+  ENGINE_VALUES,
   readEngineRequest,
   EVENT_FRAMES,
   formatErrorFrame,
@@ -108,7 +108,7 @@ class RequestHandler {
       if (request.method !== 'POST') throw notAllowed(response, 'POST');
       if (this.#closing)
         throw new ServiceError('shutting_down', 'The engine is stopping.', { retryAfterMs: 1000 });
-      const body = await jsonBody(await readBody(request, this.#maxBodyBytes), MAX_ENGINE_VALUES);
+      const body = await jsonBody(await readBody(request, this.#maxBodyBytes), ENGINE_VALUES);
       // The client may have disconnected while a large body was parsed.
       if (response.closed) return;
       const generation = this.#accept(readEngineRequest(body()));

@@ -89,17 +89,25 @@ export function identityHeaders(
   return [...(protocol?.headers?.(requestId, limits) ?? ['x-request-id', requestId, ...limits])];
 }
 
-/** Sends a JSON body and ends the response. */
+/** Sends a JSON body, which may be in parts, and ends the response. */
 export function sendJson(
   exchange: Exchange,
   status: number,
-  body: string | Buffer,
+  body: string | readonly Buffer[],
   extra: string[] = [],
 ): void {
-  const bytes = Buffer.byteLength(body);
-  exchange.response.writeHead(status, jsonHeaders(exchange, bytes, extra));
-  // Writing ASCII as Latin-1 avoids encoding it. Node ignores the encoding of a buffer, and does not copy it.
-  exchange.response.end(body, bytes === body.length ? 'latin1' : 'utf8');
+  const { response } = exchange;
+  if (typeof body === 'string') {
+    const bytes = Buffer.byteLength(body);
+    response.writeHead(status, jsonHeaders(exchange, bytes, extra));
+    // Writing ASCII as Latin-1 avoids encoding it.
+    response.end(body, bytes === body.length ? 'latin1' : 'utf8');
+    return;
+  }
+  const bytes = body.reduce((sum, part) => sum + part.length, 0);
+  response.writeHead(status, jsonHeaders(exchange, bytes, extra));
+  for (const part of body) response.write(part);
+  response.end();
 }
 
 /** Sends a response without a body. */

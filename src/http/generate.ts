@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { StalledError } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { EventStream, KEEP_ALIVE, type KeepAliveOptions } from '../event-stream.ts';
 import { isEmbeddingModality, refuseOtherKind } from '../features.ts';
-import type { GenerationRequest } from '../generation.ts';
+import type { GenerationEvent, GenerationRequest } from '../generation.ts';
 import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
@@ -12,7 +13,7 @@ import type { ServedModel } from '../routing/served-model.ts';
 import { admitImages } from '../openai/images.ts';
 import { refuseUnsupported } from '../openai/unsupported.ts';
 import { Notes } from '../notes.ts';
-import type { ParsedRequest, ResponseStream } from '../protocol.ts';
+import type { ParsedRequest, ResponseStream, WholeResponse } from '../protocol.ts';
 import { commonHeaders, sendError, sendJson, type GenerationExchange } from './exchange.ts';
 import type { FrameOutput, GenerationOutput } from './generation-output.ts';
 import { probeStreamWith } from './half-close.ts';
@@ -93,7 +94,7 @@ export async function runGeneration(
       });
     } else {
       const builder = parsed.whole(requestId);
-      for await (const event of events) builder.add(event);
+      await collect(events, builder);
       output.sendJson(builder.body());
     }
   } catch (error) {
@@ -123,6 +124,22 @@ export async function runGeneration(
   return { summary, record };
 }
 
+/** Numbers of vectors that are written before the event loop gets a turn: about a millisecond. */
+const NUMBERS_AT_ONCE = 16_384;
+
+/** Adds all events to a response. Thousands of vectors may be there at once, and must not hold the event loop. */
+async function collect(events: AsyncIterable<GenerationEvent>, response: WholeResponse): Promise<void> {
+  let numbers = 0;
+  for await (const event of events) {
+    response.add(event);
+    if (event.type !== 'embedding') continue;
+    numbers += event.vector.length;
+    if (numbers < NUMBERS_AT_ONCE) continue;
+    numbers = 0;
+    await nextTurn();
+  }
+}
+
 /** Sends the response on the connection of its request. */
 class ConnectionOutput implements GenerationOutput {
   readonly #context: HttpContext;
@@ -139,7 +156,7 @@ class ConnectionOutput implements GenerationOutput {
     return openEventStream(this.#context, this.#exchange, { holdMs, keepAliveMs, keepAlive, alive });
   }
 
-  sendJson(body: string): void {
+  sendJson(body: string | readonly Buffer[]): void {
     sendJson(this.#exchange, 200, body);
   }
 

@@ -75,7 +75,7 @@ export class GenerationEndpoint {
     exchange.bodyMemory = memory;
     const bytes = memory === null ? EMPTY : await readBody(request, this.#context.limits.bodyBytes, memory);
     if (exchange.idempotencyKey !== null) exchange.fingerprint = fingerprintOf(exchange.protocol, bytes);
-    const body = jsonBody(bytes, exchange.protocol.maxBodyValues);
+    const body = jsonBody(bytes, exchange.protocol.bodyValues);
     if (body instanceof Promise) {
       // The thread has the bytes, even if the client disconnects meanwhile.
       memory?.retain();

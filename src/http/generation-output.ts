@@ -6,8 +6,8 @@ import type { GenerationRecord } from '../inference/record.ts';
 export interface GenerationOutput {
   /** Begins the stream of the generation with this record. `keepAlive` returns frames for when there are no others. */
   openStream(record: GenerationRecord, keepAlive: () => string): FrameOutput;
-  /** Sends a whole response. */
-  sendJson(body: string): void;
+  /** Sends a whole response, which may be in parts. */
+  sendJson(body: string | readonly Buffer[]): void;
   /** Ends the response with an error. */
   fail(error: ServiceError | ClientDisconnected): void;
 }

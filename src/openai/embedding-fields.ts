@@ -1,10 +1,14 @@
 import { choice, number, structured, type Field } from './field.ts';
 import { model, user } from './fields.ts';
+import { MAX_BODY_VALUES, type ValueBounds } from './json-body.ts';
 
 /** The fields of `POST /v1/embeddings`. */
 
 /** OpenAI's limit. */
 export const MAX_INPUTS = 2048;
+
+/** Enough for the token IDs of a thousand inputs of common length. */
+export const BODY_VALUES: ValueBounds = { values: 320_000, notNumbers: MAX_BODY_VALUES };
 
 /** More than any model has. */
 const MAX_DIMENSIONS = 65_536;

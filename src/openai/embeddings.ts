@@ -15,15 +15,12 @@ import { RequestBody } from './request-body.ts';
 import { asString, wrongType, wrongValue } from './values.ts';
 import { encodeVector, formatVector } from './vectors.ts';
 
-/** JSON values in a body: the token IDs of a thousand inputs of common length. */
-const MAX_VALUES = 320_000;
-
 /** OpenAI's embeddings. */
 export const EMBEDDINGS: Protocol = {
   id: 'embeddings',
   path: '/v1/embeddings',
   kind: 'embedding',
-  maxBodyValues: MAX_VALUES,
+  bodyValues: fields.BODY_VALUES,
   parse: (object, options) => {
     const body = new RequestBody(object, fields.EMBEDDING_FIELDS, options.notes);
     const generation = parseEmbeddingRequest(body);
@@ -43,6 +40,8 @@ export const EMBEDDINGS: Protocol = {
   errorFrames: () => '',
   describe: describeEmbeddings,
 };
+
+type EmbeddingEvent = Extract<GenerationEvent, { type: 'embedding' }>;
 
 const base64 = (vector: Float32Array): string => `"${encodeVector(vector)}"`;
 
@@ -89,11 +88,11 @@ function parseTokens(value: unknown, path: string): readonly number[] {
   throw wrongType(at, 'the ID of a token', value[invalid]);
 }
 
-/** Writes the response. A vector is formatted when it arrives, so that many of them do not hold the event loop. */
+/** Writes the response. Each vector is a part of it, and is written when it arrives. */
 class EmbeddingResponse implements WholeResponse {
   readonly #request: EmbeddingRequest;
   readonly #format: (vector: Float32Array) => string;
-  readonly #items: string[] = [];
+  readonly #items: Buffer[] = [];
   #usage: Usage = NO_USAGE;
 
   constructor(request: EmbeddingRequest, format: (vector: Float32Array) => string) {
@@ -104,8 +103,7 @@ class EmbeddingResponse implements WholeResponse {
   add(event: GenerationEvent): void {
     switch (event.type) {
       case 'embedding':
-        this.#items[event.index] =
-          `{"object":"embedding","index":${event.index},"embedding":${this.#format(event.vector)}}`;
+        this.#items[event.index] = Buffer.from(this.#formatItem(event), 'latin1');
         break;
       case 'end':
         this.#usage = event.usage;
@@ -119,10 +117,19 @@ class EmbeddingResponse implements WholeResponse {
     }
   }
 
-  body(): string {
+  #formatItem({ index, vector }: EmbeddingEvent): string {
+    const comma = index === 0 ? '' : ',';
+    return `${comma}{"object":"embedding","index":${index},"embedding":${this.#format(vector)}}`;
+  }
+
+  body(): readonly Buffer[] {
     const { promptTokens } = this.#usage;
     const usage = `{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens}}`;
     const model = JSON.stringify(this.#request.model);
-    return `{"object":"list","data":[${this.#items.join(',')}],"model":${model},"usage":${usage}}`;
+    return [
+      Buffer.from('{"object":"list","data":['),
+      ...this.#items,
+      Buffer.from(`],"model":${model},"usage":${usage}}`),
+    ];
   }
 }

@@ -6,17 +6,35 @@ const MAX_BODY_DEPTH = 64;
 /** Maximum number of values in a body. `JSON.parse` needs up to half a microsecond for each. */
 export const MAX_BODY_VALUES = 50_000;
 
+/** Maximum numbers of values. */
+export interface ValueBounds {
+  readonly values: number;
+  /** Strings, including the names of members, arrays and objects. They cost more than numbers. */
+  readonly notNumbers: number;
+}
+
+/** Returns bounds for values of any type. Each can have a name, which is a string too. */
+export function valueBounds(values: number): ValueBounds {
+  return { values, notNumbers: 2 * values };
+}
+
+const USUAL = valueBounds(MAX_BODY_VALUES);
+
 /** Describes the bounds of a body for the OpenAPI document. `bytes` is a number or the name of a setting. */
-export function bodyBounds(bytes: number | string, maxValues = MAX_BODY_VALUES): string {
-  return `At most ${maxValues} JSON values, nested at most ${MAX_BODY_DEPTH} levels deep, and at most ${bytes} bytes of UTF-8.`;
+export function bodyBounds(bytes: number | string, { values, notNumbers }: ValueBounds = USUAL): string {
+  const others =
+    notNumbers < values
+      ? `, at most ${notNumbers} strings (including names of members), arrays and objects`
+      : '';
+  return `At most ${values} JSON values${others}, nested at most ${MAX_BODY_DEPTH} levels deep, and at most ${bytes} bytes of UTF-8.`;
 }
 
 /**
  * Parses a request body as a JSON object. Counts depth and values before parsing, so that a hostile body costs only one
  * pass over its bytes. Throws `invalid_json`.
  */
-export function parseJsonBody(bytes: Uint8Array, maxValues = MAX_BODY_VALUES): Record<string, unknown> {
-  const exceeded = isWithinBounds(bytes, maxValues) ? null : new JsonBudget(maxValues).exceededBy(bytes);
+export function parseJsonBody(bytes: Uint8Array, bounds = USUAL): Record<string, unknown> {
+  const exceeded = isWithinBounds(bytes, bounds) ? null : new JsonBudget(bounds).exceededBy(bytes);
   if (exceeded !== null) throw new ServiceError('invalid_json', `The request body ${exceeded}.`);
   const value = parse(decode(bytes));
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
@@ -29,8 +47,8 @@ export function parseJsonBody(bytes: Uint8Array, maxValues = MAX_BODY_VALUES): R
  * Whether a body is so short, and has so few brackets and braces, that it cannot exceed the bounds. True for most
  * bodies, and faster than `JsonBudget`.
  */
-function isWithinBounds(bytes: Uint8Array, maxValues: number): boolean {
-  if (bytes.length > maxValues) return false;
+function isWithinBounds(bytes: Uint8Array, { values, notNumbers }: ValueBounds): boolean {
+  if (bytes.length > Math.min(values, notNumbers)) return false;
   let opened = 0;
   for (const bracket of [OPENING_BRACKET, OPENING_BRACE]) {
     for (let at = bytes.indexOf(bracket); at !== -1; at = bytes.indexOf(bracket, at + 1)) {
@@ -69,37 +87,38 @@ const CLOSING_BRACE = 0x7d;
 
 /** Limits the total number of values in the JSON texts of one request. */
 export class JsonBudget {
-  readonly #maxValues: number;
+  readonly #bounds: ValueBounds;
   #values = 0;
-  #strings = 0;
+  #notNumbers = 0;
 
-  constructor(maxValues = MAX_BODY_VALUES) {
-    this.#maxValues = maxValues;
+  constructor(bounds = USUAL) {
+    this.#bounds = bounds;
   }
 
   /**
    * Adds the values of a text to the total. Counts commas and opening brackets and braces outside strings instead of
-   * parsing the text. Also counts strings, because invalid JSON can consist of strings alone. The limit for strings
-   * is twice as high, because member names are strings too. Returns the end of an error message, such as `has more
-   * than 50000 JSON values`, or null if the text is within the limits.
+   * parsing the text. Also counts strings, because invalid JSON can consist of strings alone. Returns the end of an error
+   * message, such as `has more than 50000 JSON values`, or null if the text is within the limits.
    */
   exceededBy(bytes: Uint8Array): string | null {
+    const bounds = this.#bounds;
     let depth = 0;
     let values = this.#values;
-    let strings = this.#strings;
+    let notNumbers = this.#notNumbers;
     for (let at = 0; at < bytes.length; at++) {
       switch (bytes[at]) {
         case QUOTE:
-          if (++strings > 2 * this.#maxValues) return this.#tooMany();
+          if (++notNumbers > bounds.notNumbers) return tooMany(bounds.notNumbers, ' besides numbers');
           at = endOfString(bytes, at);
           break;
         case OPENING_BRACE:
         case OPENING_BRACKET:
           values++;
+          if (++notNumbers > bounds.notNumbers) return tooMany(bounds.notNumbers, ' besides numbers');
           if (++depth > MAX_BODY_DEPTH) return `is nested more than ${MAX_BODY_DEPTH} levels deep`;
           break;
         case COMMA:
-          if (++values > this.#maxValues) return this.#tooMany();
+          if (++values > bounds.values) return tooMany(bounds.values);
           break;
         case CLOSING_BRACE:
         case CLOSING_BRACKET:
@@ -109,13 +128,13 @@ export class JsonBudget {
       }
     }
     this.#values = values;
-    this.#strings = strings;
+    this.#notNumbers = notNumbers;
     return null;
   }
+}
 
-  #tooMany(): string {
-    return `has more than ${this.#maxValues} JSON values`;
-  }
+function tooMany(count: number, kind = ''): string {
+  return `has more than ${count} JSON values${kind}`;
 }
 
 /** Number of bytes that are checked one by one before the native search, which is only faster for longer strings. */

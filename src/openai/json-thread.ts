@@ -1,7 +1,7 @@
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { ServiceError } from '../errors.ts';
-import { MAX_BODY_VALUES, parseJsonBody } from './json-body.ts';
+import { MAX_BODY_VALUES, parseJsonBody, valueBounds, type ValueBounds } from './json-body.ts';
 import { readVectors, type VectorList } from './vectors.ts';
 
 /**
@@ -14,7 +14,7 @@ export const LARGE_JSON = 1_048_576;
 const LARGE_LIST = 65_536;
 
 export type JsonTask =
-  | { parse: Uint8Array; maxValues: number }
+  | { parse: Uint8Array; bounds: ValueBounds }
   | { write: unknown }
   | { vectors: Uint8Array; count: number };
 /** `invalid` is the message of an `invalid_json`, and `failed` any other error. */
@@ -68,11 +68,11 @@ export type JsonBody = () => Record<string, unknown>;
 /** Prepares a body to be parsed. The bytes of a large one cannot be used afterwards. */
 export function jsonBody(
   bytes: Uint8Array<ArrayBuffer>,
-  maxValues = MAX_BODY_VALUES,
+  bounds = valueBounds(MAX_BODY_VALUES),
 ): JsonBody | Promise<JsonBody> {
-  const large = maxValues > MAX_BODY_VALUES ? LARGE_LIST : LARGE_JSON;
-  if (bytes.length < large) return () => parseJsonBody(bytes, maxValues);
-  return thread.run({ parse: bytes, maxValues }, [bytes.buffer]).then(
+  const large = bounds.values > MAX_BODY_VALUES ? LARGE_LIST : LARGE_JSON;
+  if (bytes.length < large) return () => parseJsonBody(bytes, bounds);
+  return thread.run({ parse: bytes, bounds }, [bytes.buffer]).then(
     (value) => () => value as Record<string, unknown>, // From `parseJsonBody`.
     (error: unknown) => () => {
       throw error;

@@ -19,7 +19,7 @@ function buffersOf(value: unknown): ArrayBuffer[] {
 /** An error must not end the thread, because the tasks of other callers would fail too. */
 function resultOf(task: JsonTask): JsonResult {
   try {
-    if ('parse' in task) return { value: parseJsonBody(task.parse, task.maxValues) };
+    if ('parse' in task) return { value: parseJsonBody(task.parse, task.bounds) };
     if ('vectors' in task) return { value: readVectors(task.vectors, task.count) };
     return { value: new TextEncoder().encode(JSON.stringify(task.write)) };
   } catch (error) {

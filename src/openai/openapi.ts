@@ -10,10 +10,10 @@ import {
   MAX_TOOLS,
   NAME,
 } from './fields.ts';
-import { EMBEDDING_FIELDS } from './embedding-fields.ts';
+import { BODY_VALUES, EMBEDDING_FIELDS } from './embedding-fields.ts';
 import type { Field } from './field.ts';
 import { MAX_IMAGE_SIDE, MAX_IMAGE_URL } from './images.ts';
-import { bodyBounds } from './json-body.ts';
+import { bodyBounds, type ValueBounds } from './json-body.ts';
 import { jsonObject } from './values.ts';
 import {
   ANNOTATIONS,
@@ -152,6 +152,7 @@ export function describeEmbeddings(): EndpointDescription {
     'Create embeddings.',
     reference('EmbeddingRequest'),
     { description: 'The vectors, in the order of the inputs.', whole: reference('EmbeddingResponse') },
+    BODY_VALUES,
   );
   const number = { type: 'number' };
   const EmbeddingResponse = object({
@@ -190,13 +191,14 @@ export function generationOperation(
   summary: string,
   request: Json,
   response: { description: string; whole: Json; event?: Json; errors?: ErrorForm },
+  bodyValues?: ValueBounds,
 ): Json {
   return {
     operationId,
     summary,
     parameters: [IDEMPOTENCY_KEY],
     requestBody: {
-      description: bodyBounds('`limits.bodyBytes`'),
+      description: bodyBounds('`limits.bodyBytes`', bodyValues),
       required: true,
       content: { 'application/json': { schema: request } },
     },

@@ -75,6 +75,8 @@ function refusalOf({ instead }: Field): string {
 
 function isNeutral(field: Field, value: unknown): boolean {
   if (typeof value !== 'object') return field.neutral.includes(value);
+  // Listing the members of a large array takes milliseconds.
+  if (field.neutral.length === 0) return false;
   // Neutral objects and arrays have at most one member, so comparing their JSON is cheap.
   if (value !== null && Object.keys(value).length > 1) return false;
   return field.neutral.some((neutral) => JSON.stringify(neutral) === JSON.stringify(value));

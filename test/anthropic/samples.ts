@@ -26,7 +26,7 @@ export interface MessageObject {
 export function respond(fields: object, events: readonly GenerationEvent[]): MessageObject {
   const whole = read(fields).parsed.whole(REQUEST_ID);
   for (const event of events) whole.add(event);
-  return JSON.parse(whole.body()) as MessageObject;
+  return JSON.parse(String(whole.body())) as MessageObject;
 }
 
 export interface StreamEvent {

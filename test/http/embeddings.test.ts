@@ -78,6 +78,24 @@ describe('embeddings of an engine', () => {
     assert.deepEqual(body.usage, { prompt_tokens: 4, total_tokens: 4 });
   });
 
+  test('accept many token IDs, but no more values of other types than usual', async () => {
+    const tokens = await embed(embedded, { input: Array.from({ length: 2048 }, () => Array(63).fill(1)) });
+    assert.equal(tokens.status, 200);
+    assert.deepEqual(tokens.body.usage, { prompt_tokens: 2048 * 63, total_tokens: 2048 * 63 });
+    const names = Object.fromEntries(Array.from({ length: 60_000 }, (_, index) => [`n${index}`, 0]));
+    const { status, body } = await embed(embedded, { input: 'a', ...names });
+    assert.equal(status, 400);
+    assert.equal(body.error.code, 'invalid_json');
+    assert.match(body.error.message, /more than 50000 JSON values besides numbers/);
+  });
+
+  test('are refused if all vectors together have more than 64 MiB', async () => {
+    const { status, body } = await embed(embedded, { input: Array(193).fill('a'), dimensions: 65_536 });
+    assert.equal(status, 400);
+    assert.equal(body.error.code, 'response_too_large');
+    assert.equal((await embed(embedded, { input: 'a' })).status, 200);
+  });
+
   test('are counted and billed by their prompt, and have a receipt', async () => {
     const admin = await Management.of(embedded);
     const { headers } = await embed(embedded, { input: 'twelve chars' });

@@ -154,6 +154,14 @@ test('all readers of a JSON response get the same memory', async () => {
   assert.ok(first?.buffer instanceof ArrayBuffer);
 });
 
+test('all readers of a JSON response in parts get all parts', async () => {
+  const { generation } = new Fixture();
+  const readers = [generation.join(), generation.join()];
+  const parts = ['[', `"${'a'.repeat(5000)}",`, '"é"', ']'];
+  generation.sendJson(parts.map((part) => Buffer.from(part)));
+  for (const reader of readers) assert.equal(await readAll(reader), parts.join(''));
+});
+
 test('a generation is aborted when its last reader leaves, and not before', () => {
   const fixture = new Fixture();
   const first = fixture.generation.join();

@@ -90,10 +90,8 @@ test('a vector is the same after it was written in either form and read again', 
 });
 
 async function read(request: EmbeddingRequest, response: unknown) {
-  const parts: object[] = [];
   const body = new TextEncoder().encode(typeof response === 'string' ? response : JSON.stringify(response));
-  for await (const events of readEmbeddings(request, body)) parts.push(...events);
-  return parts;
+  return await readEmbeddings(request, body);
 }
 
 const item = (index: number, embedding: unknown) => ({ object: 'embedding', index, embedding });

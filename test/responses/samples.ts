@@ -57,7 +57,7 @@ export function respond(
 ): ResponseObject {
   const whole = parsed.whole(REQUEST_ID);
   for (const event of events) whole.add(event);
-  return JSON.parse(whole.body()) as ResponseObject;
+  return JSON.parse(String(whole.body())) as ResponseObject;
 }
 
 export interface StreamEvent {

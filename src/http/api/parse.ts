@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ServiceError } from '../../errors.ts';
 import { didYouMean } from '../../nearest.ts';
+import { valueBounds } from '../../openai/json-body.ts';
 
 /** Maximum body size in bytes for operations with the access level `open`. */
 export const OPEN_BODY_BYTES = 16_384;
@@ -9,7 +10,7 @@ export const OPEN_BODY_BYTES = 16_384;
 export const BODY_BYTES = 524_288;
 
 /** Maximum JSON values of a body. Checking a value against a schema takes several microseconds. */
-export const BODY_VALUES = 2000;
+export const BODY_VALUES = valueBounds(2000);
 
 /**
  * Parses a body or a query. Throws a `ServiceError` for the first problem: `missing_required_parameter`,

@@ -151,8 +151,8 @@ async function deliver(
   try {
     const record = await reader.streamRecord();
     if (record === null) {
-      const body = await reader.next();
-      if (body !== null) sendJson(exchange, 200, body);
+      const parts = await Array.fromAsync(reader);
+      if (!reader.closed) sendJson(exchange, 200, parts);
     } else {
       await deliverStream(context, exchange, record, reader);
     }
@@ -171,7 +171,7 @@ async function deliverStream(
   using out = openEventStream(context, exchange, null);
   let sent = '';
   try {
-    for (let bytes = await reader.next(); bytes !== null; bytes = await reader.next()) {
+    for await (const bytes of reader) {
       const frames = bytes.toString('utf8');
       if (frames !== '') sent = frames;
       const drained = out.write(frames);

@@ -126,8 +126,9 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
     this.#end();
   }
 
-  sendJson(body: string): void {
-    this.end(body);
+  sendJson(body: string | readonly Buffer[]): void {
+    for (const part of typeof body === 'string' ? [body] : body) this.#append(part);
+    this.#end();
   }
 
   fail(error: ServiceError | ClientDisconnected): void {
@@ -202,8 +203,8 @@ export class KeyedGeneration implements GenerationOutput, FrameOutput {
     this.wake();
   }
 
-  #append(frames: string): void {
-    if (frames !== '' && !(this.#discarded && this.#readers.size === 0)) this.#pages.append(frames);
+  #append(frames: string | Buffer): void {
+    if (frames.length > 0 && !(this.#discarded && this.#readers.size === 0)) this.#pages.append(frames);
   }
 
   #end(): void {
@@ -307,6 +308,11 @@ export class ResponseReader {
     }
   }
 
+  /** Iterates over the bytes. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer, undefined> {
+    for (let bytes = await this.next(); bytes !== null; bytes = await this.next()) yield bytes;
+  }
+
   /** Ends this reader with an error. The generation continues. */
   fail(error: ServiceError): void {
     this.#fault ??= error;
@@ -366,14 +372,15 @@ class ResponsePages {
     return this.#pages.length;
   }
 
-  append(text: string): void {
+  append(text: string | Buffer): void {
     const length = Buffer.byteLength(text);
     let page = this.#pages.at(-1);
     if (page === undefined || page.bytes.length - page.used < length) {
       const usual = page === undefined ? FIRST_PAGE_BYTES : Math.min(2 * page.bytes.length, MAX_PAGE_BYTES);
       page = this.#allocate(Math.max(usual, length));
     }
-    page.used += page.bytes.write(text, page.used);
+    page.used +=
+      typeof text === 'string' ? page.bytes.write(text, page.used) : text.copy(page.bytes, page.used);
   }
 
   /** Whether the page of this position has been dropped. */
