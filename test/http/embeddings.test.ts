@@ -90,7 +90,11 @@ describe('embeddings of an engine', () => {
   });
 
   test('are refused if all vectors together have more than 64 MiB', async () => {
-    const { status, body } = await embed(embedded, { input: Array(193).fill('a'), dimensions: 65_536 });
+    const { status, body } = await embed(embedded, {
+      input: Array(193).fill('a'),
+      dimensions: 65_536,
+      encoding_format: 'base64',
+    });
     assert.equal(status, 400);
     assert.equal(body.error.code, 'response_too_large');
     assert.equal((await embed(embedded, { input: 'a' })).status, 200);
