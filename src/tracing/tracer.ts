@@ -167,7 +167,7 @@ export const ATTRIBUTES = {
   method: ['http.request.method', 'Always `POST`.'],
   route: [
     'http.route',
-    'The path of the endpoint, which tells the API: `/v1/chat/completions`, `/v1/completions`, `/v1/responses` or `/v1/messages`.',
+    'The path of the endpoint, which tells the API, such as `/v1/chat/completions` or `/v1/embeddings`.',
   ],
   status: ['http.response.status_code', 'The HTTP status, as in the request log.'],
   errorType: [

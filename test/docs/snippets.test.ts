@@ -19,6 +19,9 @@ import { blocksOf, PAGES, readPage, ROOT, snippetsOf, type Snippet } from './mar
 /** The base URL in the snippets, replaced by that of the test service. */
 const BASE_URL = 'http://127.0.0.1:8080';
 
+/** The model in the snippets of docs/embeddings.md. */
+const EMBEDDING_MODEL_ID = 'sentence-transformers/all-MiniLM-L6-v2';
+
 /** The names of all snippets, to detect mistyped markers. */
 const EXPECTED = [
   'readme-curl',
@@ -40,6 +43,8 @@ const EXPECTED = [
   'reasoning-python',
   'reasoning-typescript',
   'idempotency-typescript',
+  'embeddings-python',
+  'embeddings-typescript',
 ];
 
 /** Why snippets that need curl are skipped, or false. */
@@ -52,12 +57,19 @@ const snippets = [
   'docs/tools.md',
   'docs/reasoning.md',
   'docs/idempotency.md',
+  'docs/embeddings.md',
 ].flatMap(snippetsOf);
 
 let service: TestService;
 before(async () => {
   const engine = `'scripted:${JSON.stringify({ tokens: 40, tokenMs: 1 })}'`;
-  service = await startService(`models:\n  - id: ${DEFAULT_MODEL_ID}\n    engine:\n      file: ${engine}\n`);
+  service = await startService(`
+models:
+  - id: ${DEFAULT_MODEL_ID}
+    engine: {file: ${engine}}
+  - id: ${EMBEDDING_MODEL_ID}
+    engine: {file: 'scripted:{"dimensions": 64}'}
+`);
 });
 after(() => service[Symbol.asyncDispose]());
 
@@ -123,6 +135,7 @@ const EXPECTATIONS: Readonly<Record<string, RegExp>> = {
   'tools-typescript': /^get_temperature \{ city: '.*' \} 17\n\S+ \S+/m,
   'reasoning-python': /^None\n\S+ \S+[\s\S]*\n0$/m,
   'idempotency-typescript': /^\S+ \S+[\s\S]*\ntrue$/m,
+  'embeddings-python': /^How long .*\n(  -?[01]\.\d\d \w+ \w+.*\n){2}Why/m,
   'node-json': /\{ city: '.*', capital: (true|false) \}/,
 };
 
