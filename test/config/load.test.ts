@@ -249,6 +249,12 @@ test('a model with both engine and replicas is reported at `replicas`, and a rep
   ]);
 });
 
+test('images are for models on other servers', async () => {
+  assert.deepEqual(await issueTexts('models:\n  - id: a/b\n    images: {urls: true}\n'), [
+    '3:13 models[0].images: expected no value without `replicas`: the embedded engine takes only text, got a mapping',
+  ]);
+});
+
 test('two replicas of a model cannot have the same name, even if one has it by default', async () => {
   const replicas = '[{url: "http://x", dialect: vllm, name: "a/b#1"}, {url: "http://y", dialect: vllm}]';
   assert.deepEqual(await issueTexts(`models:\n  - id: a/b\n    replicas: ${replicas}\n`), [

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { canContinue } from '../../src/engine/continuation.ts';
+import {
+  estimatedPromptTokens,
+  maxPromptTokens,
+  promptTexts,
+  type ChatRequest,
+} from '../../src/generation.ts';
+import { promptBlocks } from '../../src/routing/prefix-index.ts';
+import { chat } from '../openai/samples.ts';
+import { dataUri, png } from './samples.ts';
+
+/** Returns a chat with this text around an image of this size. */
+function asking(width: number, text = 'x'.repeat(600)): ChatRequest {
+  const image = { type: 'image_url', image_url: { url: dataUri(png(width, 1)) } };
+  const content = [{ type: 'text', text }, image, { type: 'text', text }];
+  return { ...chat({ messages: [{ role: 'user', content }] }).request, cacheScope: 'account' };
+}
+
+test('the digest of an image takes its place in prefixes', () => {
+  const [first, same, other] = [asking(1), asking(1), asking(2)].map(
+    (request) => promptBlocks(request).hashes,
+  );
+  assert.deepEqual(first, same);
+  // The blocks before the image are equal.
+  assert.deepEqual(other?.slice(0, 2), first?.slice(0, 2));
+  assert.notDeepEqual(other, first);
+  assert.match(promptTexts(asking(1, 'A'))[0] ?? '', /^Apng \d+ [\da-f]+A$/);
+});
+
+test('estimates of prompt tokens contain those of images', () => {
+  const request = asking(1, 'a');
+  const [estimated, most] = [estimatedPromptTokens(request), maxPromptTokens(request)];
+  assert.equal(estimatedPromptTokens({ ...request, imageTokens: 500 }), estimated + 500);
+  assert.equal(maxPromptTokens({ ...request, imageTokens: 500 }), most + 500);
+});
+
+test('a response to an image is not continued', () => {
+  const request = asking(1);
+  const messages = [{ role: 'user', content: 'a' }] as const;
+  for (const dialect of ['vllm', 'sglang', 'llama-server'] as const) {
+    assert.ok(!canContinue(request, dialect), dialect);
+    assert.ok(canContinue({ ...request, messages }, dialect), dialect);
+  }
+});
