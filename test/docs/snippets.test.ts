@@ -36,6 +36,7 @@ const EXPECTED = [
   'node-errors',
   'node-json',
   'ai-sdk',
+  'ai-sdk-languages',
   'langchain',
   'tools-curl',
   'tools-python',
