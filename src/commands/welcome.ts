@@ -1,4 +1,5 @@
 import type { RecommendedModel } from '../engine/llama/recommended-model.ts';
+import { isEmbeddingModality } from '../features.ts';
 import { findModel } from '../models/catalog.ts';
 import { PROGRAM } from '../program-name.ts';
 import type { Service } from '../service.ts';
@@ -19,7 +20,8 @@ export async function welcome(service: Service, model: string | null): Promise<s
     lines.push(`Model: ${card.id} (${card.quantization}, ${context} tokens per request)`);
   }
   lines.push('', ...(await nextSteps(service)), '', ...betterModel(service.recommendedModel));
-  if (model !== null) lines.push(...firstRequest(service.url, model));
+  const embeds = card?.id === model && isEmbeddingModality(card.architecture.modality);
+  if (model !== null) lines.push(...firstRequest(service.url, model, embeds));
   return lines.join('\n');
 }
 
@@ -35,8 +37,11 @@ export function betterModel(model: RecommendedModel | null): string[] {
   ];
 }
 
-/** Describes how to call a model, with the sampling parameters that the catalog recommends. */
-export function firstRequest(url: string, model: string): string[] {
+/**
+ * Describes how to call a model, with the sampling parameters that the catalog recommends. `embeds`: it returns
+ * embeddings.
+ */
+export function firstRequest(url: string, model: string, embeds = false): string[] {
   const {
     temperature,
     topP: top_p,
@@ -45,11 +50,13 @@ export function firstRequest(url: string, model: string): string[] {
     repetitionPenalty: repetition_penalty,
   } = findModel(model)?.sampling ?? {};
   const sampling = { temperature, top_p, top_k, min_p, repetition_penalty };
-  const body = { model, messages: [{ role: 'user', content: 'Hello' }], ...sampling };
+  const [path, body] = embeds
+    ? ['/v1/embeddings', { model, input: 'Hello' }]
+    : ['/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hello' }], ...sampling }];
   return [
     `To call ${model} from another terminal:`,
     `  export SLUICE_API_KEY=$(${PROGRAM} keys create --name my-app)`,
-    `  curl ${url}/v1/chat/completions -H "Authorization: Bearer $SLUICE_API_KEY" -d '${JSON.stringify(body)}'`,
+    `  curl ${url}${path} -H "Authorization: Bearer $SLUICE_API_KEY" -d '${JSON.stringify(body)}'`,
     '',
   ];
 }

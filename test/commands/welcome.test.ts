@@ -19,3 +19,8 @@ test('the example request in the welcome text has the sampling parameters of the
   assert.match(curl('Qwen/Qwen3-0.6B'), /"content":"Hello"\}\],"temperature":0\.\d+,"top_p":0\.\d+/);
   assert.match(curl('local/tiny'), /"messages":\[\{"role":"user","content":"Hello"\}\]\}'$/);
 });
+
+test('the example request to an embedding model has a text for the endpoint of embeddings', () => {
+  const curl = firstRequest('http://host:1', 'local/embedder', true)[2] ?? '';
+  assert.match(curl, /http:\/\/host:1\/v1\/embeddings .*'\{"model":"local\/embedder","input":"Hello"\}'$/);
+});

@@ -261,12 +261,19 @@ test('each column has a completion, and late responses after clearing are ignore
   assert.ok(isEmpty(gone) && !isEmpty(done));
 });
 
+test('texts to compare make a playground non-empty, and are cleared with it', () => {
+  const typed = changed(EMPTY_DRAFT, { type: 'set', values: { texts: ['', 'b', ''] } });
+  assert.ok(!isEmpty(typed));
+  assert.deepEqual(cleared(typed), EMPTY_DRAFT);
+});
+
 test('storage restores the playground except log probabilities and responses in progress', () => {
   const talked = talk(withModels('acme/one', 'acme/two'), 'Hello');
   const draft = changed(
     {
       ...talked,
       system: 'Be brief.',
+      texts: ['one', '', 'three'],
       prompt: 'Once',
       input: 'half a sen',
       inputRole: 'assistant',
@@ -317,6 +324,7 @@ test('any stored value results in a valid playground', () => {
       const draft = fromStored(JSON.stringify(value));
       assert.deepEqual(Object.keys(draft).sort(), Object.keys(EMPTY_DRAFT).sort());
       assert.ok(draft.columns.length > 0);
+      assert.ok(draft.texts.length >= 2);
       assert.deepEqual(fromStored(storedText(draft)), draft);
     }),
   );

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import { ApiError } from '../../console/src/api/client.ts';
-import { generateFor, playgroundKey } from '../../console/src/api/playground-key.ts';
+import { embedFor, generateFor, playgroundKey } from '../../console/src/api/playground-key.ts';
 
 const HOUR_MS = 3_600_000;
 const KEYS_PATH = '/api/playground-keys';
@@ -42,6 +42,8 @@ async function respond(
     const error = { message: 'No.', type: 'authentication_error', param: null, code: 'invalid_api_key' };
     return Response.json({ error }, { status: 401 });
   }
+  if (path === '/v1/embeddings')
+    return Response.json({ data: [{ embedding: [1, 0] }], usage: { prompt_tokens: 2 } });
   return Response.json({ choices: [{ index: 0, message: { content: 'hi' }, finish_reason: 'stop' }] });
 }
 
@@ -78,6 +80,13 @@ test('a refused key is replaced, and the request is sent again', async () => {
   assert.equal(await generated(), 'hi');
   revoked.add(`Bearer ${await playgroundKey(accountId)}`);
   assert.deepEqual(await Promise.all([generated(), generated()]), ['hi', 'hi']);
+  assert.equal(keysCreated(), 2);
+});
+
+test('a refused key is replaced for embeddings too', async () => {
+  revoked.add(`Bearer ${await playgroundKey(accountId)}`);
+  const { vectors, promptTokens } = await embedFor(accountId, { body: {} });
+  assert.deepEqual([vectors, promptTokens], [[[1, 0]], 2]);
   assert.equal(keysCreated(), 2);
 });
 

@@ -35,6 +35,8 @@ const AWKWARD = [
   '',
 ];
 
+const EMBEDDER = 'test/embedder';
+
 const CHAT_APIS = ['chat', 'responses', 'messages'] as const;
 
 const NESTED = {
@@ -223,6 +225,14 @@ const REQUESTS: Readonly<Record<string, { request: Record<string, unknown>; prin
     request: { model: MODEL, prompt: ['One', 'Two'], max_tokens: 4, stream: false },
     prints: /1/,
   },
+  'embeddings of several texts, printed as their cosines': {
+    request: { model: EMBEDDER, input: ["It's", "It's", '"quoted"'], user: 'user-1' },
+    prints: /^cosine (1|0\.9999\d*)(\.0\d*)?\ncosine -?\d|"embedding": ?\[/,
+  },
+  'one embedding': {
+    request: { model: EMBEDDER, input: 'Hi', dimensions: 3 },
+    prints: /^3\n$|"embedding": ?\[/,
+  },
 };
 
 /** The requests in each API that has them. */
@@ -271,7 +281,11 @@ function meaningOf(protocol: Protocol, body: Body) {
 describe('executed samples', () => {
   let service: TestService;
   before(async () => {
-    service = await startService();
+    service = await startService(`
+models:
+  - {id: ${MODEL}, engine: {file: 'scripted:'}}
+  - {id: ${EMBEDDER}, engine: {file: 'scripted:{"dimensions": 4}'}}
+`);
   });
   after(() => service[Symbol.asyncDispose]());
 

@@ -38,6 +38,8 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'playground-compare', path: '/playground', by: 'operator', into: compare },
   { name: 'playground-tools', path: '/playground', by: 'operator', into: editTools },
   { name: 'playground-calls', path: '/playground', by: 'operator', into: callTools },
+  { name: 'playground-embeddings', path: '/playground?mode=embeddings', by: 'operator', into: compareTexts },
+  { name: 'playground-embeddings-empty', path: '/playground?mode=embeddings', by: 'new-operator' },
   { name: 'models', path: '/models', by: 'operator' },
   { name: 'models-add', path: '/models?add=1', by: 'operator' },
   { name: 'models-add-chosen', path: '/models?add=Qwen/Qwen3-0.6B', by: 'operator' },
@@ -103,6 +105,12 @@ async function openDialog(page: Page, shortcut: string): Promise<void> {
 
 async function compare(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Compare' }).click();
+}
+
+async function compareTexts(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Use example texts' }).click();
+  await page.getByRole('button', { name: 'Compare', exact: true }).click();
+  await page.getByText('Dimensions').waitFor();
 }
 
 /** Opens the editors of tools and reasoning, with a preset. */

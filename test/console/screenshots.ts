@@ -135,11 +135,12 @@ async function takeScreenshots(
 async function keepBusy({ service, url }: OpenedService): Promise<AsyncDisposable> {
   const { key } = await service.keys.create({ name: 'status-page' });
   const stop = new AbortController();
-  // A loading model refuses requests immediately, so a stream to it would retry forever.
+  // A loading model refuses requests immediately, so a stream to it would retry forever. Embedding models refuse chats.
   const models = service.router
     .overview()
     .filter(({ replicas }) => replicas.some(({ state }) => state.state === 'ready'))
-    .map(({ id }) => id);
+    .map(({ id }) => id)
+    .filter((id) => !service.router.model(id).card()?.architecture.modality.endsWith('embedding'));
   const streams = Array.from({ length: STREAMS }, async (_, stream) => {
     while (!stop.signal.aborted) {
       const response = await fetch(`${url}/v1/chat/completions`, {

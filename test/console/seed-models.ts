@@ -13,7 +13,9 @@ interface SeedModel {
   completion: string;
   contextTokens: number;
   quantization: string;
-  instructType: string;
+  instructType: string | null;
+  /** Length of the vectors of an embedding model. */
+  dimensions?: number;
   /** Time to first token of a short prompt in milliseconds, and tokens per second. */
   ttftMs: number;
   speed: number;
@@ -120,6 +122,21 @@ export const SEED_MODELS: readonly SeedModel[] = [
     speed: 180,
     state: 'downloading',
   },
+  {
+    id: 'BAAI/bge-m3',
+    tools: false,
+    reasoning: false,
+    weight: 0,
+    prompt: '0.01',
+    completion: '0',
+    contextTokens: 8192,
+    quantization: 'F16',
+    instructType: null,
+    dimensions: 1024,
+    ttftMs: 10,
+    speed: 1000,
+    state: 'ready',
+  },
 ];
 
 /** The plans of the seeded accounts. */
@@ -167,7 +184,7 @@ export function seedYaml(): string {
   return JSON.stringify({ models, plans: SEED_PLANS, defaultPlan: 'standard' });
 }
 
-function source({ state, contextTokens, ttftMs, speed }: SeedModel): object {
+function source({ state, contextTokens, ttftMs, speed, dimensions = 0 }: SeedModel): object {
   switch (state) {
     case 'down':
       // Nothing listens on the discard port.
@@ -177,7 +194,13 @@ function source({ state, contextTokens, ttftMs, speed }: SeedModel): object {
     case 'ready':
     case 'loading': {
       const loadMs = state === 'loading' ? LOAD_MS : 0;
-      const script = { tokens: 160, prefillMs: ttftMs, tokenMs: Math.round(1000 / speed), loadMs };
+      const script = {
+        tokens: 160,
+        prefillMs: ttftMs,
+        tokenMs: Math.round(1000 / speed),
+        loadMs,
+        dimensions,
+      };
       return { engine: { contextTokens, file: `scripted:${JSON.stringify(script)}` } };
     }
   }

@@ -80,7 +80,8 @@ export function streamed(
   return stream ? { ...body, stream: true, stream_options: { include_usage: true } } : body;
 }
 
-async function send(path: string, key: string, body: object, signal?: AbortSignal): Promise<Response> {
+/** Sends a request to the API. Throws an `ApiError` if it is refused. An abort throws the signal's reason. */
+export async function send(path: string, key: string, body: object, signal?: AbortSignal): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(path, {
@@ -133,7 +134,8 @@ async function* readStream(response: Response, sentAt: number): AsyncGenerator<G
   }
 }
 
-function connectionLost(cause: unknown): ApiError {
+/** Returns the error for a response that ended too early. */
+export function connectionLost(cause: unknown): ApiError {
   return new ApiError('The connection was lost before the response was complete. Try again.', {
     status: 0,
     code: 'unreachable',

@@ -1,4 +1,5 @@
 import { ApiError, call } from './client.ts';
+import { embed, type EmbedCall, type Embeddings } from './embed.ts';
 import { generate, type GenerateCall, type GenerateEvent } from './generate.ts';
 
 /** A key that was requested or created. */
@@ -43,11 +44,14 @@ function requestKey(accountId: string): CachedKey {
   return cached;
 }
 
-/** Drops a key that the service refused, unless it was renewed in the meantime. */
-async function forget(accountId: string, refused: string): Promise<void> {
+/** Returns a new key if the service refused the key with this error. Throws other errors. */
+async function replaceRefused(accountId: string, refused: string, error: unknown): Promise<string> {
+  if (!(error instanceof ApiError) || error.status !== 401) throw error;
   const cached = cachedKeys.get(accountId);
+  // The key may have been replaced in the meantime.
   if (cached !== undefined && (await cached.key).key === refused && cachedKeys.get(accountId) === cached)
     cachedKeys.delete(accountId);
+  return await playgroundKey(accountId);
 }
 
 /**
@@ -58,14 +62,24 @@ export async function* generateFor(
   accountId: string,
   given: Omit<GenerateCall, 'key'>,
 ): AsyncGenerator<GenerateEvent, void, undefined> {
-  const key = await playgroundKey(accountId);
+  let key = await playgroundKey(accountId);
   try {
     // A 401 comes before the first event, so no event is repeated.
     yield* generate({ ...given, key });
     return;
   } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 401) throw error;
+    key = await replaceRefused(accountId, key, error);
   }
-  await forget(accountId, key);
-  yield* generate({ ...given, key: await playgroundKey(accountId) });
+  yield* generate({ ...given, key });
+}
+
+/** Returns embeddings with a short-lived key of the account, which is replaced like that of `generateFor`. */
+export async function embedFor(accountId: string, given: Omit<EmbedCall, 'key'>): Promise<Embeddings> {
+  let key = await playgroundKey(accountId);
+  try {
+    return await embed({ ...given, key });
+  } catch (error) {
+    key = await replaceRefused(accountId, key, error);
+  }
+  return await embed({ ...given, key });
 }

@@ -188,3 +188,27 @@ export function typescriptPrintMessage({ streams, tools }: Printed): string[] {
     '}',
   ];
 }
+
+/** Returns the Python lines that print the cosines of several texts with the first one, or the length of one vector. */
+export function pythonPrintEmbeddings({ many }: Printed): string[] {
+  if (!many) return ['print(len(response.data[0].embedding))'];
+  return [
+    'first, *others = [item.embedding for item in response.data]',
+    'for other in others:',
+    '    product = sum(a * b for a, b in zip(first, other))',
+    '    lengths = sum(a * a for a in first) * sum(b * b for b in other)',
+    '    print("cosine", product / lengths**0.5)',
+  ];
+}
+
+/** Returns the TypeScript lines that print the same. */
+export function typescriptPrintEmbeddings({ many }: Printed): string[] {
+  if (!many) return ['console.log(response.data[0]?.embedding.length);'];
+  return [
+    'const [first = [], ...others] = response.data.map(({ embedding }) => embedding);',
+    'for (const other of others) {',
+    '  const product = first.reduce((sum, number, index) => sum + number * (other[index] ?? 0), 0);',
+    "  console.log('cosine', product / (Math.hypot(...first) * Math.hypot(...other)));",
+    '}',
+  ];
+}

@@ -2,9 +2,11 @@ import { curl, variableOf } from './curl.ts';
 import { fieldsOf, literal, PYTHON, TYPESCRIPT } from './literal.ts';
 import {
   pythonPrint,
+  pythonPrintEmbeddings,
   pythonPrintMessage,
   pythonPrintResponse,
   typescriptPrint,
+  typescriptPrintEmbeddings,
   typescriptPrintMessage,
   typescriptPrintResponse,
   type Printed,
@@ -22,7 +24,7 @@ interface SampleInput {
   baseUrl: string;
   /** An API key, or `$NAME` of an environment variable. */
   key: string;
-  /** Request body: a chat completion if it has `messages`, else a text completion. */
+  /** Request body: a chat completion if it has `messages`, embeddings if it has `input`, else a text completion. */
   request: Body;
   /** The API for a chat. Default: chat completions. */
   api?: ChatApi;
@@ -33,7 +35,7 @@ export const KEY_VARIABLE = '$SLUICE_API_KEY';
 
 /** Returns samples of this request for curl and the official Python and TypeScript clients of its API. */
 export function samplesOf({ baseUrl, key, request, api: chosen = 'chat' }: SampleInput): Sample[] {
-  const name = request['messages'] === undefined ? 'text' : chosen;
+  const name = apiOf(request, chosen);
   const api = APIS[name];
   const body = name === 'responses' || name === 'messages' ? translate(request, name) : request;
   const service = baseUrl.replace(/\/+$/, '');
@@ -47,7 +49,8 @@ export function samplesOf({ baseUrl, key, request, api: chosen = 'chat' }: Sampl
     streams: body['stream'] === true,
     many:
       (typeof body['n'] === 'number' && body['n'] > 1) ||
-      (Array.isArray(body['prompt']) && body['prompt'].length > 1),
+      (Array.isArray(body['prompt']) && body['prompt'].length > 1) ||
+      (name === 'embeddings' && Array.isArray(body['input']) && body['input'].length > 1),
     tools: Array.isArray(body['tools']) && body['tools'].length > 0,
     usageApart: readField(body['stream_options'], 'include_usage') === true,
   };
@@ -59,6 +62,11 @@ export function samplesOf({ baseUrl, key, request, api: chosen = 'chat' }: Sampl
     { language: 'Python', text: python(call) },
     { language: 'TypeScript', text: typescript(call) },
   ];
+}
+
+function apiOf(request: Body, chat: ChatApi): keyof typeof APIS {
+  if (request['messages'] !== undefined) return chat;
+  return request['input'] === undefined ? 'text' : 'embeddings';
 }
 
 type Fields = readonly (readonly [string, unknown])[];
@@ -146,7 +154,9 @@ const MESSAGES_FIELDS = new Set([
   'metadata',
 ]);
 
-const APIS: Readonly<Record<ChatApi | 'text', Api>> = {
+const EMBEDDINGS_FIELDS = new Set(['model', 'input', 'dimensions', 'user']);
+
+const APIS: Readonly<Record<ChatApi | 'text' | 'embeddings', Api>> = {
   chat: {
     path: '/v1/chat/completions',
     client: 'openai',
@@ -182,6 +192,15 @@ const APIS: Readonly<Record<ChatApi | 'text', Api>> = {
     fields: MESSAGES_FIELDS,
     python: pythonPrintMessage,
     typescript: typescriptPrintMessage,
+  },
+  embeddings: {
+    path: '/v1/embeddings',
+    client: 'openai',
+    method: 'embeddings.create',
+    whole: 'response',
+    fields: EMBEDDINGS_FIELDS,
+    python: pythonPrintEmbeddings,
+    typescript: typescriptPrintEmbeddings,
   },
 };
 

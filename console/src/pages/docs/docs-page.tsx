@@ -13,6 +13,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
+import { returnsEmbeddings } from '../../format/modality.ts';
 import { useAccount } from '../../state/account.ts';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
@@ -93,7 +94,10 @@ function Reference({ document, all, entry, isUnknown }: ReferenceProps) {
   const wanted = useDeferredValue(search);
   const groups = useMemo(() => matching(all, wanted), [all, wanted]);
   const known = models.data?.data ?? [];
-  const model = (known.find(({ state }) => state === 'ready') ?? known[0])?.id ?? 'namespace/model';
+  const embeds = entry?.path === '/v1/embeddings';
+  const suited = known.filter((one) => returnsEmbeddings(one) === embeds);
+  const model =
+    (suited.find(({ state }) => state === 'ready') ?? suited[0] ?? known[0])?.id ?? 'namespace/model';
   const { schemas } = document.components;
   return (
     <div className="gap-10 xl:grid xl:grid-cols-[15rem_minmax(0,1fr)]">

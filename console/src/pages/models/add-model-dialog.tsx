@@ -6,11 +6,12 @@ import { Dialog } from '../../components/dialog.tsx';
 import { TextField } from '../../components/field.tsx';
 import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
 import { Tabs } from '../../components/tabs.tsx';
+import { returnsEmbeddings } from '../../format/modality.ts';
 import { bytes } from '../../format/number.ts';
 import { CatalogEntry, CatalogList, type CatalogModel } from './catalog-list.tsx';
 import { Refusal } from './memory-refusal.tsx';
-import { NEW_OFFER, NEW_SERVER, offerOf, serverOf } from './model-draft.ts';
-import { OfferFields, ServerFields } from './model-forms.tsx';
+import { NEW_OFFER, NEW_SERVER, offerOf, serverOf, type Modality } from './model-draft.ts';
+import { ModalityField, OfferFields, ServerFields } from './model-forms.tsx';
 
 type Body = Arguments<'addModel'>['body'];
 
@@ -148,6 +149,7 @@ const PARAMS = [
   'pricing.completion',
   'pricing.input_cache_read',
   'context_tokens',
+  'modality',
 ];
 const SERVER = 'replicas[0].';
 const SERVER_PARAMS = ['url', 'dialect', 'model', 'api_key_env', 'max_in_flight'];
@@ -157,12 +159,14 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
   const [source, setSource] = useState('');
   const [offer, setOffer] = useState(NEW_OFFER);
   const [server, setServer] = useState(NEW_SERVER);
+  const [modality, setModality] = useState<Modality>('text->text');
   const [errors, setErrors] = useState<FieldErrors>({});
   const isServer = way === 'server';
+  const embeds = isServer && returnsEmbeddings({ modality });
   const errorAt = useFieldErrors(error, errors);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
-    const read = offerOf(offer);
+    const read = offerOf(embeds ? { ...offer, completion: '', input_cache_read: '' } : offer);
     const readServer = isServer ? serverOf(server, SERVER) : null;
     setErrors({ ...read.errors, ...readServer?.errors });
     if (read.errors !== null || (readServer !== null && readServer.errors !== null)) return;
@@ -171,7 +175,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
       ...(id.trim() !== '' && { id: id.trim() }),
       ...(readServer === null
         ? { source: way === 'catalog' ? (chosen?.id ?? '') : source.trim() }
-        : { replicas: [readServer.value] }),
+        : { replicas: [readServer.value], modality }),
       pricing,
       ...(context !== null && { context_tokens: context }),
     });
@@ -207,6 +211,9 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
         onChange={({ target }) => setId(target.value)}
       />
       {isServer && (
+        <ModalityField value={modality} onChange={setModality} error={errorAt('modality', modality)} />
+      )}
+      {isServer && (
         <ServerFields
           draft={server}
           onChange={setServer}
@@ -214,7 +221,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
           errorAt={(param, value) => errorAt(SERVER + param, value) ?? errorAt(param, value)}
         />
       )}
-      <OfferFields draft={offer} onChange={setOffer} errorAt={errorAt} />
+      <OfferFields embeds={embeds} draft={offer} onChange={setOffer} errorAt={errorAt} />
       <Refusal
         error={error}
         fields={[

@@ -5,6 +5,7 @@ import { Badge } from '../../components/badge.tsx';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
+import { modalityText, returnsEmbeddings } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
 import { bytes, whole } from '../../format/number.ts';
 import { useSession } from '../../state/session.tsx';
@@ -44,6 +45,7 @@ export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardPr
         </div>
         <span className="flex shrink-0 flex-wrap items-center justify-end gap-2 text-xs leading-5">
           {model.is_default && models.length > 1 && <Badge tone="accent">Default</Badge>}
+          {returnsEmbeddings(model) && <Badge>Embeddings</Badge>}
           <StateBadge of={model} />
         </span>
       </header>
@@ -107,7 +109,9 @@ function TryInPlayground({ model }: { model: Model }) {
 
 function Facts({ model }: { model: Model }) {
   const { pricing, context_length: context, max_completion_tokens: completion, quantization } = model;
-  const modality = modalityText(model.modality);
+  const generates = !returnsEmbeddings(model);
+  // The badge says it for embeddings.
+  const modality = generates ? modalityText(model) : null;
   const capabilities = capabilityText(model);
   return (
     <dl className="grid grid-cols-2 gap-x-4 gap-y-3 px-4 py-4 text-sm sm:grid-cols-4 sm:px-5">
@@ -115,9 +119,11 @@ function Facts({ model }: { model: Model }) {
         {context === null ? null : whole(context)}
       </Fact>
       <Price label="Prompt" usd={pricing.prompt} />
-      {pricing.input_cache_read !== null && <Price label="Prompt (cached)" usd={pricing.input_cache_read} />}
-      <Price label="Completion" usd={pricing.completion} />
-      {completion !== null && completion !== context && (
+      {generates && pricing.input_cache_read !== null && (
+        <Price label="Prompt (cached)" usd={pricing.input_cache_read} />
+      )}
+      {generates && <Price label="Completion" usd={pricing.completion} />}
+      {generates && completion !== null && completion !== context && (
         <Fact label="Max completion" unit="tokens">
           {whole(completion)}
         </Fact>
@@ -155,12 +161,6 @@ function Fact({ label, unit, children }: { label: string; unit?: string; childre
       </dd>
     </div>
   );
-}
-
-/** Formats a modality other than plain text, such as `text+image->text`; null: plain text. */
-function modalityText(modality: string | null): string | null {
-  if (modality === null || modality === 'text->text') return null;
-  return modality.replace('->', ' to ').replaceAll('+', ', ');
 }
 
 /** Formats what a model is known to do; empty: nothing. */

@@ -2,6 +2,7 @@ import { CodeTabs } from '../../components/code.tsx';
 import { ButtonLink } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import type { ItemOf } from '../../api/client.ts';
+import { returnsEmbeddings } from '../../format/modality.ts';
 import { TextLink } from '../../components/link.tsx';
 import { useSession } from '../../state/session.tsx';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
@@ -16,11 +17,16 @@ interface ModelCodeProps {
 export function ModelCode({ model, onClose }: ModelCodeProps) {
   const { public_url } = useSession();
   if (model === null) return null;
+  const embeds = returnsEmbeddings(model);
   const request = {
     model: model.id,
-    messages: [{ role: 'user', content: 'What is a sluice?' }],
-    ...model.recommended_sampling,
-    stream: true,
+    ...(embeds
+      ? { input: ['What is a sluice?', 'A gate that controls the flow of water.'] }
+      : {
+          messages: [{ role: 'user', content: 'What is a sluice?' }],
+          ...model.recommended_sampling,
+          stream: true,
+        }),
   };
   return (
     <Dialog
@@ -42,7 +48,10 @@ export function ModelCode({ model, onClose }: ModelCodeProps) {
       />
       <p className="mt-4 text-xs text-ink-3">
         No key yet? <TextLink to="/keys?create=1">Create key</TextLink>. For all parameters, see the{' '}
-        <TextLink to="/docs/createChatCompletion">API reference</TextLink>.
+        <TextLink to={`/docs/${embeds ? 'createEmbeddings' : 'createChatCompletion'}`}>
+          API reference
+        </TextLink>
+        .
       </p>
     </Dialog>
   );

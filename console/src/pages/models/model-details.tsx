@@ -2,6 +2,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { Badge } from '../../components/badge.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
+import { modalityText, returnsEmbeddings } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
 import { bytes, whole } from '../../format/number.ts';
 
@@ -13,9 +14,12 @@ export function ModelDetails({ model }: { model: Model }) {
 }
 
 function detailsOf(model: Model) {
+  const modality = modalityText(model);
+  const generates = !returnsEmbeddings(model);
   const { pricing, context_length: context, context_tokens: configured } = model;
   return [
     { label: 'State', value: <StateBadge of={model} /> },
+    ...(modality === null ? [] : [{ label: 'Modality', value: modality }]),
     { label: 'Default model', value: model.is_default ? <Badge tone="accent">Default</Badge> : 'No' },
     { label: 'Defined in', value: model.origin === 'file' ? 'Configuration file' : 'Database (added)' },
     {
@@ -31,10 +35,10 @@ function detailsOf(model: Model) {
       value: context === null && configured === null ? '—' : `${whole(context ?? configured ?? 0)} tokens`,
     },
     { label: 'Prompt price', value: priceText(pricing.prompt) },
-    ...(pricing.input_cache_read === null
-      ? []
-      : [{ label: 'Cached prompt price', value: priceText(pricing.input_cache_read) }]),
-    { label: 'Completion price', value: priceText(pricing.completion) },
+    ...(generates && pricing.input_cache_read !== null
+      ? [{ label: 'Cached prompt price', value: priceText(pricing.input_cache_read) }]
+      : []),
+    ...(generates ? [{ label: 'Completion price', value: priceText(pricing.completion) }] : []),
     ...(model.embedded
       ? [
           { label: 'File', value: fileText(model) },

@@ -6,6 +6,8 @@ type Model = ItemOf<'listServedModels'>;
 type NewModel = Arguments<'addModel'>['body'];
 type NewServer = NonNullable<NewModel['replicas']>[number];
 
+export type Modality = NonNullable<NewModel['modality']>;
+
 /** Software of a server. */
 export type Dialect = NewServer['dialect'];
 

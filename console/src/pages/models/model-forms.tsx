@@ -5,12 +5,14 @@ import { Field, TextField } from '../../components/field.tsx';
 import { FormError } from '../../components/form-error.tsx';
 import { Select } from '../../components/select.tsx';
 import { Notice } from '../../components/states.tsx';
+import { returnsEmbeddings } from '../../format/modality.ts';
 import {
   NEW_SERVER,
   offerDraftOf,
   offerOf,
   serverOf,
   type Dialect,
+  type Modality,
   type OfferDraft,
   type PriceName,
   type Read,
@@ -45,7 +47,7 @@ export function OfferForm({
   };
   return (
     <form id={id} onSubmit={submit} className="space-y-4">
-      <OfferFields draft={draft} onChange={setDraft} errorAt={errorAt} />
+      <OfferFields embeds={returnsEmbeddings(model)} draft={draft} onChange={setDraft} errorAt={errorAt} />
       <Notice>
         A new price applies from the next request on.
         {model.embedded &&
@@ -82,14 +84,36 @@ export function ServerForm({ id, error, onSubmit }: FormProps<ValueOf<typeof ser
   );
 }
 
+const MODALITIES: readonly { value: Modality; label: string }[] = [
+  { value: 'text->text', label: 'Text generation' },
+  { value: 'text->embedding', label: 'Embeddings' },
+];
+
+interface ModalityFieldProps {
+  value: Modality;
+  onChange: (value: Modality) => void;
+  error: string | null;
+}
+
+/** The input for what the servers of a model return. */
+export function ModalityField({ value, onChange, error }: ModalityFieldProps) {
+  return (
+    <Field label="Kind of model" error={error}>
+      <Select value={value} choices={MODALITIES} onChange={onChange} />
+    </Field>
+  );
+}
+
 interface OfferFieldsProps {
+  /** The model returns embeddings, so only prompts have a price. */
+  embeds: boolean;
   draft: OfferDraft;
   onChange: (draft: OfferDraft) => void;
   errorAt: ReturnType<typeof useFieldErrors>;
 }
 
 /** Inputs for the price and the context length of a model. */
-export function OfferFields({ draft, onChange, errorAt }: OfferFieldsProps) {
+export function OfferFields({ embeds, draft, onChange, errorAt }: OfferFieldsProps) {
   const priceProps = (name: PriceName) => ({
     aside: 'USD per million tokens',
     inputMode: 'decimal' as const,
@@ -100,23 +124,33 @@ export function OfferFields({ draft, onChange, errorAt }: OfferFieldsProps) {
   });
   return (
     <>
-      <div className="grid gap-4 sm:grid-cols-2">
+      {embeds ? (
         <TextField label="Prompt price" placeholder="Free" {...priceProps('prompt')} />
-        <TextField label="Completion price" placeholder="Free" {...priceProps('completion')} />
-      </div>
-      <TextField
-        label="Cached prompt price"
-        placeholder="Same as the prompt price"
-        hint="Price of prompt tokens from the prefix cache. At most the prompt price."
-        {...priceProps('input_cache_read')}
-      />
+      ) : (
+        <>
+          <div className="grid gap-4 sm:grid-cols-2">
+            <TextField label="Prompt price" placeholder="Free" {...priceProps('prompt')} />
+            <TextField label="Completion price" placeholder="Free" {...priceProps('completion')} />
+          </div>
+          <TextField
+            label="Cached prompt price"
+            placeholder="Same as the prompt price"
+            hint="Price of prompt tokens from the prefix cache. At most the prompt price."
+            {...priceProps('input_cache_read')}
+          />
+        </>
+      )}
       <TextField
         label="Context length"
         aside="tokens"
         inputMode="numeric"
         autoComplete="off"
         placeholder="Default"
-        hint="Prompt and completion of one request together. A longer context needs more memory."
+        hint={
+          embeds
+            ? 'Maximum tokens of one text. Required if the server does not report it, as most do not.'
+            : 'Prompt and completion of one request together. A longer context needs more memory.'
+        }
         value={draft.context}
         error={errorAt('context_tokens', draft.context)}
         onChange={({ target }) => onChange({ ...draft, context: target.value })}

@@ -18,7 +18,7 @@ export function GetStarted({ accountId }: { accountId: string | null }) {
     },
     {
       title: 'Send a request',
-      hint: 'Chat with a model, then copy the request as code.',
+      hint: 'Try a model, then copy the request as code.',
       done: false,
       to: '/playground',
       action: 'Open playground',

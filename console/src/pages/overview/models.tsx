@@ -5,6 +5,7 @@ import { StateBadge } from '../../components/state-badge.tsx';
 import { ModelName } from '../../components/model-name.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, SkeletonRows } from '../../components/states.tsx';
+import { returnsEmbeddings } from '../../format/modality.ts';
 import { whole } from '../../format/number.ts';
 import { Link } from '../../components/link.tsx';
 
@@ -46,6 +47,7 @@ function ModelList({ models }: { models: readonly ItemOf<'listServedModels'>[] }
               <ModelName short id={model.id} />
             </Link>
             <span className="block text-xs text-ink-3 tabular-nums">
+              {returnsEmbeddings(model) && 'Embeddings · '}
               {whole(model.in_flight)} in flight, {whole(model.waiting)} waiting
             </span>
           </span>

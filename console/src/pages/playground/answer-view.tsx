@@ -216,7 +216,7 @@ export function ToolCall({ call, isLive = false, children }: ToolCallProps) {
 }
 
 /** An error with a retry button and, for invalid parameters, a reset button. */
-function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {
+export function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {
   const { change } = useActions();
   const isRunning = useIsRunning();
   const waitMs = useWait(fault.retryAtMs);
@@ -310,7 +310,8 @@ function Numbers({ answer }: { answer: Answer }) {
   );
 }
 
-function Metric({ name, title, children }: { name: string; title?: string; children: ReactNode }) {
+/** A named value of `Numbers`. */
+export function Metric({ name, title, children }: { name: string; title?: string; children: ReactNode }) {
   return (
     <div className="flex gap-1 whitespace-nowrap" title={title}>
       <dt>{name}</dt>

@@ -6,7 +6,7 @@ import { classNames } from '../../components/class-names.ts';
 import { Select } from '../../components/select.tsx';
 import { Notice } from '../../components/states.tsx';
 import type { Column } from './draft.ts';
-import { initialModel, stateOf, summaryOf } from './model-text.ts';
+import { initialModel, stateOf, summaryOf, type Model } from './model-text.ts';
 import { useActions, useIsRunning, usePlayground } from './state.tsx';
 
 interface ColumnsProps {
@@ -105,18 +105,23 @@ function ColumnHead({ column }: { column: number }) {
   );
 }
 
-/** Shows the progress of a model that is not ready, and names one that is ready. */
+/** Like `NotReady`, for the model of a column. */
 export function ModelNotice({ model }: { model: string }) {
   const { models } = usePlayground();
   const found = models.find(({ id }) => id === model);
-  if (found === undefined || found.state === 'ready') return null;
+  return found && <NotReady model={found} models={models} />;
+}
+
+/** Shows the progress of a model that is not ready, and names another one of `models` that is. */
+export function NotReady({ model, models }: { model: Model; models: readonly Model[] }) {
+  if (model.state === 'ready') return null;
   const ready = models.find(({ state }) => state === 'ready');
-  const others = models.filter(({ id, state }) => id !== model && state !== 'ready' && state !== 'down');
+  const others = models.filter(({ id, state }) => id !== model.id && state !== 'ready' && state !== 'down');
   return (
-    <Notice tone={found.state === 'down' ? 'bad' : 'warn'} title={`${found.id} is not ready`}>
+    <Notice tone={model.state === 'down' ? 'bad' : 'warn'} title={`${model.id} is not ready`}>
       <p>
-        {stateOf(found)}
-        {found.reason !== null && `: ${found.reason}`}.{' '}
+        {stateOf(model)}
+        {model.reason !== null && `: ${model.reason}`}.{' '}
         {ready
           ? `${ready.id} is ready; select it instead.`
           : `No model is ready.${others.map((one) => ` ${one.id}: ${stateOf(one).toLowerCase()}.`).join('')}`}
@@ -136,7 +141,7 @@ export function EmptyColumn({ model }: { model: string }) {
       </span>
       <h2 className="text-sm font-semibold break-all">
         {found === undefined
-          ? 'No models configured'
+          ? 'No models that generate text'
           : `${draft.mode === 'chat' ? 'Chat with' : 'Complete a text with'} ${model.split('/').at(-1)}`}
       </h2>
       <p className="mt-1 max-w-md text-sm text-ink-3">

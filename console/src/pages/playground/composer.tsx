@@ -133,10 +133,11 @@ export function SendOrStop({
   );
 }
 
-const SEND_KEYS = isApple ? '⌘ ↵' : 'Ctrl ↵';
+/** The shortcut that sends, where Enter alone starts a new line. */
+export const SEND_KEYS = isApple ? '⌘ ↵' : 'Ctrl ↵';
 
 /** A keyboard shortcut hint, for devices with a keyboard. */
-function Keys({ children }: { children: string }) {
+export function Keys({ children }: { children: string }) {
   return (
     <kbd aria-hidden="true" className="hidden font-sans text-2xs font-normal lg:pointer-fine:inline">
       {children}
@@ -244,7 +245,7 @@ export function StorageNotice() {
           notify.success('Playground cleared');
         }}
       >
-        <p>Deletes all messages, completions and parameters from this browser. Receipts are kept.</p>
+        <p>Deletes all messages, texts, completions and parameters from this browser. Receipts are kept.</p>
       </Confirm>
     </p>
   );

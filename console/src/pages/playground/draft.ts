@@ -13,6 +13,8 @@ export interface Draft {
   images: readonly string[];
   /** Prompt of text completions. */
   prompt: string;
+  /** The texts that are compared, at least two. */
+  texts: readonly string[];
   /** One column, or two side by side. */
   columns: readonly Column[];
   settings: Settings;
@@ -61,6 +63,7 @@ export const EMPTY_DRAFT: Draft = {
   inputRole: 'user',
   images: [],
   prompt: '',
+  texts: ['', ''],
   columns: [{ model: '', turns: [], completion: null }],
   settings: DEFAULTS,
 };
@@ -308,9 +311,9 @@ export function isUnused({ mode, columns }: Draft): boolean {
 }
 
 /** Returns whether there is no input and no conversation. */
-export function isEmpty({ system, input, images, prompt, columns }: Draft): boolean {
+export function isEmpty({ system, input, images, prompt, texts, columns }: Draft): boolean {
   return (
-    (system + input + prompt).trim() === '' &&
+    [system, input, prompt, ...texts].join('').trim() === '' &&
     images.length === 0 &&
     columns.every(({ turns, completion }) => turns.length === 0 && completion === null)
   );

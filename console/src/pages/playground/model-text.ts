@@ -1,4 +1,5 @@
 import type { ItemOf } from '../../api/client.ts';
+import { returnsEmbeddings } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
 import { bytes, percent, whole } from '../../format/number.ts';
 import { wait } from '../../format/time.ts';
@@ -29,10 +30,13 @@ export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in
 export function summaryOf(model: Model): string {
   const { context_length: context } = model;
   const { prompt, input_cache_read: cached, completion } = model.pricing;
+  const prices = returnsEmbeddings(model)
+    ? money(prompt)
+    : `${money(prompt)} in${cached === null ? '' : `, ${money(cached)} cached`}, ${money(completion)} out`;
   return [
     stateOf(model),
     ...(context === null ? [] : [`${whole(context)}-token context`]),
-    `${money(prompt)} in${cached === null ? '' : `, ${money(cached)} cached`}, ${money(completion)} out per million tokens`,
+    `${prices} per million tokens`,
   ].join(' · ');
 }
 
@@ -56,6 +60,21 @@ export function capabilityWarning(
         ? `It is unknown whether ${name} supports tools.`
         : `It is unknown whether ${name} supports reasoning.`;
   }
+}
+
+/**
+ * Returns whether the playground compares texts instead of generating some: as the model or the mode in the URL says,
+ * else if there are only embedding models.
+ */
+export function comparesTexts(
+  query: URLSearchParams,
+  models: readonly Pick<Model, 'id' | 'modality'>[],
+): boolean {
+  const chosen = models.find(({ id }) => id === query.get('model'));
+  if (chosen !== undefined) return returnsEmbeddings(chosen);
+  const mode = query.get('mode');
+  if (mode !== null) return mode === 'embeddings';
+  return models.length > 0 && models.every(returnsEmbeddings);
 }
 
 /** The states of a model, best first. */

@@ -1,16 +1,18 @@
 import { CodeXml, SlidersHorizontal, SquareTerminal } from 'lucide-react';
-import { lazy, Suspense, useEffect, useState, useSyncExternalStore } from 'react';
+import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Page } from '../../components/page.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
+import { returnsEmbeddings } from '../../format/modality.ts';
 import { useAccount } from '../../state/account.ts';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { Chat } from './chat.tsx';
-import type { Model } from './model-text.ts';
+import { CompareTexts } from './compare-texts.tsx';
+import { comparesTexts, type Model } from './model-text.ts';
 import { ParametersPanel } from './parameters-panel.tsx';
 import { TextCompletion } from './text-completion.tsx';
 import { PlaygroundProvider, useActions, useIsRunning, usePlayground } from './state.tsx';
@@ -46,9 +48,12 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
   const isWide = useIsWide();
   const [panel, setPanel] = useState(true);
   const [dialog, setDialog] = useState<'parameters' | 'code' | null>(null);
+  const [query] = useQueryState();
+  const compares = comparesTexts(query, models);
+  const generating = useMemo(() => models.filter((model) => !returnsEmbeddings(model)), [models]);
   const showParameters = () => (isWide ? setPanel(true) : setDialog('parameters'));
   return (
-    <PlaygroundProvider accountId={accountId} models={models} onInvalid={showParameters}>
+    <PlaygroundProvider accountId={accountId} models={generating} onInvalid={showParameters}>
       <StopByEscape />
       <Announcement />
       <Page
@@ -56,6 +61,7 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
         fill
         actions={
           <Toolbar
+            compares={compares}
             isPanelOpen={isWide ? panel : dialog === 'parameters'}
             onParameters={() => (isWide ? setPanel(!panel) : setDialog('parameters'))}
             onCode={() => setDialog('code')}
@@ -64,9 +70,18 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
       >
         <div className="flex h-full">
           <div className="h-full min-w-0 flex-1">
-            <ChatOrText />
+            {compares ? (
+              <CompareTexts
+                accountId={accountId}
+                models={models.filter(returnsEmbeddings)}
+                isCodeOpen={dialog === 'code'}
+                onCloseCode={() => setDialog(null)}
+              />
+            ) : (
+              <ChatOrText />
+            )}
           </div>
-          {isWide && panel && (
+          {isWide && panel && !compares && (
             <aside
               aria-label="Parameters"
               className="h-full w-80 shrink-0 overflow-y-auto border-l border-line bg-surface p-5"
@@ -76,10 +91,15 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
           )}
         </div>
       </Page>
-      <Dialog side open={dialog === 'parameters'} onClose={() => setDialog(null)} title="Parameters">
+      <Dialog
+        side
+        open={dialog === 'parameters' && !compares}
+        onClose={() => setDialog(null)}
+        title="Parameters"
+      >
         <ParametersPanel />
       </Dialog>
-      {dialog === 'code' && (
+      {dialog === 'code' && !compares && (
         <Suspense>
           <CodeDialog onClose={() => setDialog(null)} />
         </Suspense>
@@ -94,12 +114,14 @@ function ChatOrText() {
 }
 
 interface ToolbarProps {
+  /** The page compares texts. */
+  compares: boolean;
   isPanelOpen: boolean;
   onParameters: () => void;
   onCode: () => void;
 }
 
-function Toolbar({ isPanelOpen, onParameters, onCode }: ToolbarProps) {
+function Toolbar({ compares, isPanelOpen, onParameters, onCode }: ToolbarProps) {
   const { draft, errors } = usePlayground();
   const { change } = useActions();
   const [, changeQuery] = useQueryState();
@@ -108,29 +130,34 @@ function Toolbar({ isPanelOpen, onParameters, onCode }: ToolbarProps) {
     <>
       <Segmented
         label="Endpoint"
-        value={draft.mode}
+        value={compares ? 'embeddings' : draft.mode}
         choices={[
           { value: 'chat', label: 'Chat' },
           { value: 'text', label: 'Text' },
+          { value: 'embeddings', label: 'Embeddings' },
         ]}
         onChange={(mode) => {
-          change({ type: 'set', values: { mode } });
-          changeQuery({ mode: mode === 'text' ? mode : null }, { replace: true });
+          if (mode !== 'embeddings') change({ type: 'set', values: { mode } });
+          // The models of text and of embeddings are others.
+          const isOther = compares || mode === 'embeddings';
+          changeQuery({ mode, ...(isOther && { model: null, compare: null }) }, { replace: true });
         }}
       />
       <div className="ml-auto flex items-center gap-2">
         <Button size="small" icon={<CodeXml className="size-3.5" aria-hidden="true" />} onClick={onCode}>
           <span className="sr-only sm:not-sr-only">Code</span>
         </Button>
-        <Button
-          size="small"
-          aria-expanded={isPanelOpen}
-          icon={<SlidersHorizontal className="size-3.5" aria-hidden="true" />}
-          onClick={onParameters}
-        >
-          <span className="sr-only sm:not-sr-only">Parameters</span>
-          {count > 0 && <span className="text-bad">{count} invalid</span>}
-        </Button>
+        {!compares && (
+          <Button
+            size="small"
+            aria-expanded={isPanelOpen}
+            icon={<SlidersHorizontal className="size-3.5" aria-hidden="true" />}
+            onClick={onParameters}
+          >
+            <span className="sr-only sm:not-sr-only">Parameters</span>
+            {count > 0 && <span className="text-bad">{count} invalid</span>}
+          </Button>
+        )}
       </div>
     </>
   );

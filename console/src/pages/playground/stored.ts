@@ -1,5 +1,6 @@
 import { emptyAnswer, type Answer, type ToolCall } from './answer.ts';
 import { isObject } from '../../format/json.ts';
+import { MAX_TEXTS, MIN_TEXTS } from './compare.ts';
 import { EMPTY_DRAFT, type Column, type Draft, type Turn } from './draft.ts';
 import { MAX_STOPS, REASONING_EFFORTS, type Settings, type ToolChoice } from './settings.ts';
 
@@ -50,9 +51,15 @@ export function fromStored(text: string | null): Draft {
     inputRole: roleOf(value.inputRole),
     images: imagesOf(value.images),
     prompt: textOf(value.prompt, EMPTY_DRAFT.prompt),
+    texts: textsOf(value.texts),
     columns: columns.length > 0 ? columns : EMPTY_DRAFT.columns,
     settings: settingsOf(value.settings),
   };
+}
+
+function textsOf(value: unknown): readonly string[] {
+  const texts = Array.isArray(value) ? value.filter((text) => typeof text === 'string') : [];
+  return texts.length < MIN_TEXTS ? EMPTY_DRAFT.texts : texts.slice(0, MAX_TEXTS);
 }
 
 function columnOf(value: unknown): Column[] {

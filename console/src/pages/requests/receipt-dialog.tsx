@@ -10,7 +10,7 @@ import { whole } from '../../format/number.ts';
 import { exactTime, utc } from '../../format/time.ts';
 import type { Scope } from '../../state/scope.ts';
 import { AppliedLimits, CostLines, Ids, ModelInput, Part } from './receipt-parts.tsx';
-import { outcomeOf, RequestStatus } from './outcome.tsx';
+import { isForEmbeddings, outcomeOf, RequestStatus } from './outcome.tsx';
 import { Waterfall } from './waterfall.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;
@@ -72,8 +72,12 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
         <DetailList
           details={[
             { label: 'Prompt', value: whole(request.prompt_tokens) },
-            { label: 'Prompt (cached)', value: whole(request.cached_tokens) },
-            { label: 'Completion', value: whole(request.completion_tokens) },
+            ...(isForEmbeddings(request)
+              ? []
+              : [
+                  { label: 'Prompt (cached)', value: whole(request.cached_tokens) },
+                  { label: 'Completion', value: whole(request.completion_tokens) },
+                ]),
             ...(request.reasoning_tokens > 0
               ? [{ label: 'Completion (reasoning)', value: whole(request.reasoning_tokens) }]
               : []),

@@ -6,7 +6,7 @@ import { Meter } from '../../components/meter.tsx';
 import { limitAmount, limitLabel } from '../../format/limits.ts';
 import { exactMoneyColumn } from '../../format/money.ts';
 import { whole } from '../../format/number.ts';
-import type { Request } from './outcome.tsx';
+import { isForEmbeddings, type Request } from './outcome.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;
 
@@ -31,7 +31,8 @@ const WHAT = {
 } as const;
 
 /** The cost breakdown, as computed by the service. */
-export function CostLines({ request, cost }: { request: Request; cost: Receipt['cost'] }) {
+export function CostLines({ request, cost: lines }: { request: Request; cost: Receipt['cost'] }) {
+  const cost = lines.filter(({ what }) => what !== 'completion' || !isForEmbeddings(request));
   if (cost.length === 0) {
     return (
       <Part title="Cost">

@@ -2,7 +2,7 @@ import type { ResponseOf } from '../../api/client.ts';
 import { COLORS } from '../../charts/colors.ts';
 import { oneDecimal } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
-import { between } from './outcome.tsx';
+import { between, isForEmbeddings, type Request } from './outcome.tsx';
 import { Part } from './receipt-parts.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;
@@ -38,24 +38,35 @@ export function Waterfall({ receipt }: { receipt: Receipt }) {
           />
         ))}
       </ul>
-      <p className="mt-3 text-xs text-ink-3 tabular-nums">{summary(receipt)}</p>
+      {!isForEmbeddings(request) && (
+        <p className="mt-3 text-xs text-ink-3 tabular-nums">{summary(receipt)}</p>
+      )}
     </Part>
   );
 }
 
+const QUEUE = { name: 'Queue', meaning: 'waiting for a slot', color: COLORS.queue };
 const STAGES = [
-  { name: 'Queue', meaning: 'waiting for a slot', color: COLORS.queue },
+  QUEUE,
   { name: 'Prefill', meaning: 'processing the prompt until the first token', color: COLORS.prefill },
   { name: 'Decode', meaning: 'generating the completion', color: COLORS.decode },
 ] as const;
 
+const EMBEDDING_STAGES = [
+  QUEUE,
+  { name: 'Compute', meaning: 'computing the embeddings', color: COLORS.prefill },
+];
+
 /** Returns the stages. The time after the last finished stage belongs to the stage that did not finish. */
 function stagesOf({ request, stages }: Receipt): Stage[] {
-  const took = [stages.queue_ms, stages.prefill_ms, stages.decode_ms];
   const total = between(request.started_at, request.ended_at);
+  const embeds = isForEmbeddings(request);
+  const took = embeds
+    ? [stages.queue_ms, computeMs(request, stages.queue_ms, total)]
+    : [stages.queue_ms, stages.prefill_ms, stages.decode_ms];
   const known = took.reduce<number>((sum, ms) => sum + (ms ?? 0), 0);
   const last = took.indexOf(null);
-  return STAGES.map((stage, index) => {
+  return (embeds ? EMBEDDING_STAGES : STAGES).map((stage, index) => {
     const ms = took[index] ?? null;
     if (ms !== null) return { ...stage, ms, text: duration(ms) };
     if (index > last)
@@ -65,6 +76,12 @@ function stagesOf({ request, stages }: Receipt): Stage[] {
     const rest = Math.max(0, total - known);
     return { ...stage, ms: rest, text: `Aborted, ${duration(rest)}` };
   });
+}
+
+/** Returns the time for embeddings, which have no tokens to measure; null: not complete. */
+function computeMs(request: Request, queueMs: number | null, totalMs: number | null): number | null {
+  const isComplete = request.state === 'settled' && request.error_code === null;
+  return isComplete && totalMs !== null ? Math.max(0, totalMs - (queueMs ?? 0)) : null;
 }
 
 interface BarProps {

@@ -6,6 +6,7 @@ import { CodeTabs } from '../../components/code.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
+import { returnsEmbeddings } from '../../format/modality.ts';
 import { bytes } from '../../format/number.ts';
 import { samplesOf } from '../../snippets/samples.ts';
 import { isAvailable } from '../operator/health-checks.ts';
@@ -85,7 +86,11 @@ function TryOut({
     <div className="space-y-5">
       <CodeTabs
         label="First request"
-        samples={samplesOf({ baseUrl, key: apiKey, request: { ...request, stream: true } })}
+        samples={samplesOf({
+          baseUrl,
+          key: apiKey,
+          request: returnsEmbeddings(model) ? request : { ...request, stream: true },
+        })}
       />
       <FirstResponse call={call} model={model} />
       {isDone && <BetterModel />}
@@ -129,6 +134,7 @@ function BetterModel() {
 
 /** A short request that even a slow model completes within seconds. */
 function requestTo(model: Model) {
+  if (returnsEmbeddings(model)) return { model: model.id, input: 'What is a sluice?' };
   return {
     model: model.id,
     messages: [
@@ -142,7 +148,10 @@ function requestTo(model: Model) {
 
 const STATE_ORDER = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'];
 
-/** Returns the first model that is closest to being ready. */
+/** Returns the first model that is closest to being ready, one that generates text if there is any. */
 function closestToReady(models: readonly Model[]): Model | undefined {
-  return models.toSorted((a, b) => STATE_ORDER.indexOf(a.state) - STATE_ORDER.indexOf(b.state))[0];
+  const generating = models.filter((model) => !returnsEmbeddings(model));
+  return (generating.length > 0 ? generating : models).toSorted(
+    (a, b) => STATE_ORDER.indexOf(a.state) - STATE_ORDER.indexOf(b.state),
+  )[0];
 }

@@ -1,6 +1,8 @@
 import { useCallback, useEffect, useReducer, useRef } from 'react';
 import { ApiError } from '../../api/client.ts';
+import { embed } from '../../api/embed.ts';
 import { generate, type GenerateEvent, type Usage } from '../../api/generate.ts';
+import { counted, fixed } from '../../format/number.ts';
 
 /** The state of the first request. */
 export interface FirstCall {
@@ -52,7 +54,7 @@ function next(call: FirstCall, step: Step): FirstCall {
   }
 }
 
-/** Sends a chat completion request with the key and tracks its response. Unmounting cancels it. */
+/** Sends a chat completion request, or one for an embedding if it has an `input`, with the key and tracks its response. Unmounting cancels it. */
 export function useFirstCall(apiKey: string): [FirstCall, (body: Readonly<Record<string, unknown>>) => void] {
   const [call, dispatch] = useReducer(next, IDLE);
   const running = useRef<AbortController>(null);
@@ -69,16 +71,37 @@ export function useFirstCall(apiKey: string): [FirstCall, (body: Readonly<Record
   return [call, send];
 }
 
-async function follow(
-  given: { apiKey: string; body: Readonly<Record<string, unknown>>; signal: AbortSignal },
-  onStep: (step: Step) => void,
-): Promise<void> {
+interface Given {
+  apiKey: string;
+  body: Readonly<Record<string, unknown>>;
+  signal: AbortSignal;
+}
+
+async function follow(given: Given, onStep: (step: Step) => void): Promise<void> {
   const { apiKey: key, body, signal } = given;
   try {
-    for await (const event of generate({ endpoint: 'chat', body, key, signal })) onStep(event);
+    const events =
+      body['input'] === undefined ? generate({ endpoint: 'chat', body, key, signal }) : embedding(given);
+    for await (const event of events) onStep(event);
   } catch (error) {
     if (signal.aborted) return;
     if (!(error instanceof ApiError)) throw error;
     onStep({ type: 'refused', error });
   }
+}
+
+/** Numbers of a vector that are shown. */
+const SHOWN = 4;
+
+/** Requests an embedding, and describes its vector as text. */
+async function* embedding({ apiKey: key, body, signal }: Given): AsyncGenerator<GenerateEvent> {
+  const { vectors, promptTokens, requestId, totalMs } = await embed({ body, key, signal });
+  yield { type: 'accepted', requestId };
+  const vector = vectors[0] ?? [];
+  const numbers = vector.slice(0, SHOWN).map((number) => fixed(number, SHOWN));
+  const text = `A vector of ${counted(vector.length, 'number')}: ${numbers.join(', ')}, …`;
+  yield { type: 'text', choice: 0, text, logprobs: [] };
+  const usage = { promptTokens, completionTokens: 0, reasoningTokens: 0, cachedTokens: 0 };
+  yield { type: 'usage', usage };
+  yield { type: 'end', totalMs };
 }

@@ -3,6 +3,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Progress } from '../../components/progress.tsx';
 import { Notice, Skeleton } from '../../components/states.tsx';
+import { returnsEmbeddings } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
 import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration, wait } from '../../format/time.ts';
@@ -17,7 +18,11 @@ export function FirstResponse({ call, model }: { call: FirstCall; model: ItemOf<
     <section aria-label="Response" className="rounded-lg border border-line">
       <div className="min-h-24 p-4 text-sm">
         {state === 'idle' && <ModelState model={model} />}
-        {isRunning && text === '' && <p className="text-ink-3">Waiting for the first token</p>}
+        {isRunning && text === '' && (
+          <p className="text-ink-3">
+            {returnsEmbeddings(model) ? 'Waiting for the response' : 'Waiting for the first token'}
+          </p>
+        )}
         {/* Announced when complete, not token by token. */}
         <p aria-live="polite" aria-busy={isRunning} className="break-words whitespace-pre-wrap">
           {text}

@@ -1,0 +1,12 @@
+import type { ItemOf } from '../api/client.ts';
+
+type Model = Pick<ItemOf<'listServedModels'>, 'modality'>;
+
+/** Returns whether a model returns embeddings instead of text. False while its modality is unknown. */
+export const returnsEmbeddings = ({ modality }: Model): boolean => modality?.endsWith('->embedding') === true;
+
+/** Formats a modality other than plain text, such as `text, image to text`; null: plain text, or unknown. */
+export function modalityText({ modality }: Model): string | null {
+  if (modality === null || modality === 'text->text') return null;
+  return modality.replace('->', ' to ').replaceAll('+', ', ');
+}

@@ -1,0 +1,294 @@
+/** Embedding models in the console: comparing texts in the playground, and what other pages show of them. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Page, Request } from 'playwright-core';
+import { scripted } from '../../src/engine/scripted/options.ts';
+import { MODEL, until } from '../harness.ts';
+import { axe, setView, sidewaysScroll, WITH_BROWSER } from './browser.ts';
+import { openStage, type Stage } from './stage.ts';
+
+const EMBEDDER = 'test/embedder';
+const MODELS = `models:
+  - id: ${EMBEDDER}
+    pricing: {prompt: '2'}
+    engine: {file: 'scripted:{"dimensions": 6, "contextTokens": 64}'}
+  - {id: ${MODEL}, engine: {file: 'scripted:{}'}}
+  - {id: test/down, modality: text->embedding, replicas: [{url: 'http://127.0.0.1:9', dialect: vllm}]}
+`;
+const SECRET = 'what is typed here is for the model alone';
+
+/** Checks the page on a desktop and on a phone in dark mode. */
+async function checkViews(page: Page): Promise<void> {
+  for (const view of [
+    { width: 360, scheme: 'dark' },
+    { width: 1440, scheme: 'light' },
+  ] as const) {
+    await setView(page, view);
+    assert.deepEqual(await axe(page), [], `${view.width} px`);
+    assert.equal(await sidewaysScroll(page), 0, `${view.width} px`);
+  }
+}
+
+const textOf = (page: Page, number: number) => page.getByRole('textbox', { name: `Text ${number}` });
+const compareOf = (page: Page) => page.getByRole('button', { name: 'Compare', exact: true });
+
+/** Returns the cosines on the page, from the second text on. */
+async function cosines(page: Page): Promise<(number | null)[]> {
+  const lines = await page.getByText('Cosine with text 1').allInnerTexts();
+  return lines.map((line) => {
+    const found = /-?\d\.\d{3}$/.exec(line.trim());
+    return found === null ? null : Number(found[0]);
+  });
+}
+
+describe('comparing texts', WITH_BROWSER, () => {
+  let stage: Stage;
+  let page: Page;
+  const sent: Request[] = [];
+  before(async () => {
+    stage = await openStage(MODELS);
+    ({ page } = stage.operator);
+    page.on('request', (request) => sent.push(request));
+    await page.goto('/models');
+  });
+  after(() => stage[Symbol.asyncDispose]());
+
+  test('the Models page shows which models return embeddings, and leads to the page', async () => {
+    const card = page.getByRole('article', { name: EMBEDDER });
+    await card.getByText('Embeddings', { exact: true }).waitFor();
+    assert.equal(await card.getByText('Completion').count(), 0);
+    await page.getByRole('article', { name: 'test/down' }).getByText('Embeddings').waitFor();
+    await page.getByRole('button', { name: `View code for ${EMBEDDER}` }).click();
+    const code = page.getByRole('dialog', { name: EMBEDDER });
+    await code.getByText('/v1/embeddings').waitFor();
+    await code.getByRole('link', { name: 'API reference' }).click();
+    await page
+      .getByRole('heading', { name: /embeddings/i })
+      .first()
+      .waitFor();
+    await page.goBack();
+    await code.getByRole('link', { name: 'Try in playground' }).click();
+    await page.getByRole('heading', { name: 'Compare texts' }).waitFor();
+    assert.match(await page.getByRole('combobox', { name: 'Model' }).innerText(), new RegExp(EMBEDDER));
+  });
+
+  test('empty texts are errors of their fields, and no request is sent', async () => {
+    const count = sent.length;
+    await textOf(page, 1).fill(SECRET);
+    await compareOf(page).click();
+    await page.getByText('Enter a text.').waitFor();
+    assert.equal(await textOf(page, 2).getAttribute('aria-invalid'), 'true');
+    assert.equal(await textOf(page, 1).getAttribute('aria-invalid'), null);
+    await checkViews(page);
+    assert.ok(!sent.slice(count).some((request) => request.url().includes('/v1/')));
+  });
+
+  test('the keyboard compares texts, with the cosine, dimensions, tokens, time and cost', async () => {
+    await textOf(page, 2).fill(SECRET);
+    await page.getByRole('button', { name: 'Add text' }).press('Enter');
+    // The new text has the focus.
+    await page.keyboard.insertText('another text');
+    await page.keyboard.press('Control+Enter');
+    await page.getByText('Dimensions').waitFor();
+    const [same, other] = await cosines(page);
+    assert.equal(same, 1);
+    assert.ok(typeof other === 'number' && other < 1 && other >= -1);
+    const main = await page.getByRole('main').innerText();
+    assert.match(main, /Dimensions\s+6\s/);
+    assert.match(main, /Prompt\s+\d+ tokens/);
+    assert.match(main, /Total\s+[\d.]+ m?s/);
+    assert.match(main, /Cost\s+\$0\.0/);
+    await checkViews(page);
+  });
+
+  test('a changed text has no cosine until the next comparison, and its old one if it is restored', async () => {
+    await textOf(page, 3).fill('changed');
+    assert.deepEqual(await cosines(page), [1, null]);
+    await textOf(page, 3).fill('another text');
+    assert.ok((await cosines(page)).every((value) => value !== null));
+  });
+
+  test('removing a text moves the focus to the one before it, and two remain', async () => {
+    await page.getByRole('button', { name: 'Remove text 3' }).press('Enter');
+    assert.equal(await page.evaluate('document.activeElement.value'), SECRET);
+    assert.equal(await page.getByRole('button', { name: /^Remove text/ }).count(), 0);
+  });
+
+  test('the code samples contain the current request in three languages', async () => {
+    await page.getByRole('button', { name: 'Code' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Code' });
+    for (const language of ['curl', 'Python', 'TypeScript']) {
+      await dialog.getByRole('tab', { name: language }).click();
+      const code = await dialog.getByRole('tabpanel', { name: language }).innerText();
+      assert.match(code, /\/v1\/embeddings|embeddings\.create/);
+      for (const part of [`${stage.service.url}/v1`, EMBEDDER, SECRET]) assert.ok(code.includes(part), code);
+      assert.doesNotMatch(code, /sk-sluice-\w{20}/);
+    }
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'hidden' });
+  });
+
+  test('an error of the service is shown below the texts, and the next comparison removes it', async () => {
+    await textOf(page, 2).fill('x'.repeat(400));
+    await compareOf(page).click();
+    const error = page.getByRole('alert');
+    await error.getByText('context_length_exceeded').waitFor();
+    await checkViews(page);
+    await textOf(page, 2).fill('short');
+    await error.getByRole('button', { name: 'Try again' }).click();
+    await error.waitFor({ state: 'detached' });
+    await until(async () => typeof (await cosines(page))[0] === 'number');
+  });
+
+  test('an error of one text is shown at its field', async () => {
+    await page.route('**/v1/embeddings', (route) =>
+      route.fulfill({
+        status: 400,
+        json: { error: { message: 'Too long.', type: 'x', param: 'input[1]', code: 'invalid_value' } },
+      }),
+    );
+    await compareOf(page).click();
+    await page.getByText('Too long.').waitFor();
+    assert.equal(await textOf(page, 2).getAttribute('aria-invalid'), 'true');
+    assert.equal(await page.getByRole('alert').count(), 0);
+    await page.unroute('**/v1/embeddings');
+  });
+
+  test('a comparison can be stopped, which frees the slot', async () => {
+    await textOf(page, 2).fill(scripted({ tokenMs: 1_000_000 }));
+    await compareOf(page).click();
+    const inFlight = () => stage.service.service.router.model(EMBEDDER).overview().replicas[0]?.inFlight;
+    await until(() => inFlight() === 1);
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await compareOf(page).waitFor();
+    await until(() => inFlight() === 0);
+    assert.equal(await page.getByRole('alert').count(), 0);
+  });
+
+  test('the receipt of a comparison has its inputs and nothing of a completion', async () => {
+    await textOf(page, 2).fill('short');
+    await compareOf(page).click();
+    await page.getByRole('link', { name: 'Receipt' }).click();
+    const receipt = page.getByRole('dialog', { name: 'Request' });
+    await receipt.getByText('embeddings, not streamed').waitFor();
+    const text = await receipt.innerText();
+    assert.match(text, /Inputs\s+2/);
+    assert.match(text, /Compute\b/);
+    assert.doesNotMatch(text, /Completion\b|Decode|Aborted|Sampling|No tokens/);
+    await checkViews(page);
+    await page.goBack();
+  });
+
+  test('texts survive a reload, and leave the browser only in request bodies', async () => {
+    await textOf(page, 2).fill(`${SECRET} right before a reload`);
+    await page.reload();
+    await textOf(page, 2).waitFor();
+    assert.equal(await textOf(page, 2).inputValue(), `${SECRET} right before a reload`);
+    for (const request of sent) {
+      assert.ok(!decodeURIComponent(request.url()).includes(SECRET), request.url());
+      if (!new URL(request.url()).pathname.startsWith('/v1/'))
+        assert.ok(!(request.postData() ?? '').includes(SECRET), request.url());
+    }
+    assert.ok(!stage.service.log().includes(SECRET));
+  });
+
+  test('a model that is down says so, and names one that is ready', async () => {
+    await page.getByRole('combobox', { name: 'Model' }).click();
+    assert.equal(await page.getByRole('option').count(), 2);
+    await page.getByRole('option', { name: 'test/down' }).click();
+    await page.getByText(`${EMBEDDER} is ready; select it instead.`).waitFor();
+  });
+
+  test('chats offer only models that generate text, even if the default model does not', async () => {
+    await page.getByRole('button', { name: 'Chat', exact: true }).click();
+    const model = page.getByRole('combobox', { name: 'Model' });
+    await until(async () => (await model.innerText()).includes(MODEL));
+    await model.click();
+    assert.equal(await page.getByRole('option').count(), 1);
+    await page.keyboard.press('Escape');
+    await page.getByLabel('Message', { exact: true }).fill(scripted({ text: 'answered' }));
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
+    await page.getByRole('article', { name: 'Assistant' }).getByText('answered', { exact: true }).waitFor();
+    await page.goto('/playground');
+    await page.getByLabel('Message', { exact: true }).waitFor();
+  });
+
+  test('clearing the playground removes the texts', async () => {
+    await page.getByRole('button', { name: 'Embeddings', exact: true }).click();
+    await page.getByRole('button', { name: 'Clear' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Clear' }).click();
+    await until(async () => (await textOf(page, 1).inputValue()) === '');
+    await page.getByRole('button', { name: 'Use example texts' }).click();
+    assert.notEqual(await textOf(page, 3).inputValue(), '');
+  });
+
+  test('the overview marks embedding models', async () => {
+    await page.goto('/');
+    await page.getByText('Embeddings · 0 in flight').first().waitFor();
+  });
+
+  test('a server of an embedding model is added with its kind', async () => {
+    await page.goto('/models?add=1');
+    const dialog = page.getByRole('dialog', { name: 'Add model' });
+    await dialog.getByRole('tab', { name: 'Other server' }).click();
+    await dialog.getByLabel('Completion price').waitFor();
+    await dialog.getByRole('combobox', { name: 'Kind of model' }).click();
+    await page.getByRole('option', { name: 'Embeddings' }).click();
+    await dialog.getByLabel('Completion price').waitFor({ state: 'detached' });
+    await dialog.getByLabel('Model ID').fill('acme/added');
+    await dialog.getByLabel('Base URL').fill('http://127.0.0.1:9');
+    await dialog.getByLabel('Context length').fill('512');
+    await checkViews(page);
+    await dialog.getByRole('button', { name: 'Add model' }).click();
+    const drawer = page.getByRole('dialog', { name: 'acme/added', exact: true });
+    await drawer.getByText('text to embedding').waitFor();
+    assert.equal(await drawer.getByText('Completion price').count(), 0);
+    await drawer.getByRole('button', { name: 'Edit' }).click();
+    const form = page.getByRole('dialog', { name: 'Edit acme/added' });
+    await form.getByLabel('Prompt price').waitFor();
+    assert.equal(await form.getByLabel('Completion price').count(), 0);
+  });
+
+  test('no page violated the Content-Security-Policy or threw', () => {
+    assert.deepEqual(stage.operator.faults, []);
+  });
+});
+
+describe('a service with only an embedding model', WITH_BROWSER, () => {
+  let stage: Stage;
+  let page: Page;
+  before(async () => {
+    stage = await openStage(`models: [{id: ${EMBEDDER}, engine: {file: 'scripted:{"dimensions": 6}'}}]`);
+    ({ page } = stage.operator);
+  });
+  after(() => stage[Symbol.asyncDispose]());
+
+  test('opens the playground with the comparison, and its chat says what is missing', async () => {
+    await page.goto('/playground');
+    await page.getByRole('heading', { name: 'Compare texts' }).waitFor();
+    await page.getByRole('button', { name: 'Chat', exact: true }).click();
+    await page.getByRole('heading', { name: 'No models that generate text' }).waitFor();
+    await checkViews(page);
+  });
+});
+
+describe('a service without embedding models', WITH_BROWSER, () => {
+  let stage: Stage;
+  before(async () => {
+    stage = await openStage();
+  });
+  after(() => stage[Symbol.asyncDispose]());
+
+  test('explains what they are for, and where to add one', async () => {
+    const { page } = stage.operator;
+    await page.goto('/playground');
+    await page.getByRole('button', { name: 'Embeddings', exact: true }).click();
+    await page.getByText('No embedding models').waitFor();
+    await checkViews(page);
+    await page.getByRole('link', { name: 'Embeddings' }).click();
+    await page.getByRole('heading', { name: 'Embeddings', exact: true }).waitFor();
+    await page.goBack();
+    await page.getByRole('link', { name: 'Add model' }).click();
+    await page.getByRole('dialog', { name: 'Add model' }).waitFor();
+  });
+});
