@@ -50,7 +50,7 @@ describe('tools in the playground', WITH_BROWSER, () => {
   const result = (call = '') => last().getByLabel(`Result of get_weather${call}`, { exact: true });
   const lastBody = () => sent.at(-1)?.postDataJSON() as SentBody;
 
-  async function send(directive: Directive): Promise<void> {
+  async function send(directive: Directive | readonly Directive[]): Promise<void> {
     await message().fill(`How warm is it? ${scripted(directive)}`);
     await message().press('Enter');
   }
@@ -81,7 +81,10 @@ describe('tools in the playground', WITH_BROWSER, () => {
 
   test('results are entered below each call, and the response continues when they are sent', async () => {
     await restart();
-    await send({ reasoning: 'Two cities to look up.', calls: [ZURICH, BERN], tokenMs: 10 });
+    await send([
+      { reasoning: 'Two cities to look up.', calls: [ZURICH, BERN], tokenMs: 10 },
+      { text: 'It is warmer in Zurich.' },
+    ]);
     await last().getByRole('button', { name: 'Send results' }).waitFor();
     assert.deepEqual(
       lastBody().tools?.map((tool) => tool.function.name),
@@ -95,7 +98,7 @@ describe('tools in the playground', WITH_BROWSER, () => {
     await result(', call 1').press('Enter');
     const focused = await page.evaluate('document.activeElement.getAttribute("aria-label")');
     assert.equal(focused, 'Result of get_weather, call 2');
-    await page.keyboard.insertText(`17 degrees ${scripted({ text: 'It is warmer in Zurich.' })}`);
+    await page.keyboard.insertText('17 degrees');
     await page.keyboard.press('Enter');
     await last().getByText('It is warmer in Zurich.').waitFor();
     const { messages } = lastBody();
