@@ -1,4 +1,5 @@
 import { endianness } from 'node:os';
+import { JsonBudget } from './json-body.ts';
 import { readCount } from './usage.ts';
 import { asList, jsonObject, parseJsonObject, type JsonObject } from './values.ts';
 
@@ -49,6 +50,9 @@ function invalidVector(what: string): Error {
   return new Error(`a vector ${what}`);
 }
 
+/** More strings, arrays and objects than the item of a vector has, or the rest of the response. */
+const MEMBERS_PER_ITEM = 64;
+
 /** The vectors of a response, in the order of the inputs. */
 export interface VectorList {
   /** All vectors, one after another. */
@@ -64,6 +68,10 @@ export interface VectorList {
  * input, all of the same length.
  */
 export function readVectors(body: Uint8Array, count: number): VectorList {
+  // Counted first: to parse millions of objects would take many seconds.
+  const bounds = { values: Infinity, notNumbers: MEMBERS_PER_ITEM * (count + 1) };
+  const exceeded = new JsonBudget(bounds).exceededBy(body);
+  if (exceeded !== null) throw new Error(`the response ${exceeded}`);
   const { data, usage } = parseJsonObject(Buffer.from(body).toString());
   const items = asList(data).map(jsonObject);
   if (items.length !== count) throw new Error(`the response has ${items.length} vectors for ${count} inputs`);

@@ -136,6 +136,7 @@ test('an invalid response of a replica is a failure of the replica', async () =>
     { data: [item(0, [1, 0]), item(1, nan)] },
     { data: [item(0, [1, 0]), item(1, 'AAAA')] },
     { data: [item(0, []), item(1, [])] },
+    { data: [item(0, [1, 0]), item(1, [0, 1])], more: Array.from({ length: 1000 }, () => ({})) },
     { data: [item(0, [1e300, 0]), item(1, [0, 1])] },
   ]) {
     await assert.rejects(read(request, response), { code: 'engine_unavailable' }, JSON.stringify(response));
