@@ -5,7 +5,7 @@ import { fingerprintOf, leadingSystemMessages, type Fingerprint } from './finger
 export interface CacheMiss {
   /**
    * The first place that differs from the earlier prompt: `tools`, `system`, `options`, or a message by its role and
-   * number, such as `user 3`. If nothing differs: `replica`, or `other_replica` if another one had the earlier prompt.
+   * number, such as `user 3`. If they begin alike: `replica`, or `other_replica` if another one had the earlier prompt.
    */
   at: string;
   /** An estimate of the tokens that were computed again. */
@@ -130,7 +130,18 @@ function bytesOf(prompts: readonly Earlier[]): number {
   return prompts.reduce((sum, { prompt }) => sum + PROMPT_BYTES + PIECE_BYTES * prompt.hashes.length, 0);
 }
 
-/** Compares a prompt with the recent ones, and returns the largest loss. */
+/** What a prompt has in common with an earlier one. */
+interface Comparison {
+  earlier: Earlier;
+  /** Number of equal pieces at the start. */
+  common: number;
+  /** An estimate of the tokens of these pieces. */
+  start: number;
+  /** An estimate of the tokens of the equal pieces after them. 0 if the prompt is not a changed version of the earlier one. */
+  rest: number;
+}
+
+/** Compares a prompt with the recent ones, and explains the largest loss. */
 function missOf(
   request: ChatRequest,
   prompt: Fingerprint,
@@ -140,29 +151,48 @@ function missOf(
 ): CacheMiss | null {
   const { promptTokens, cachedTokens } = usage;
   if (promptTokens - cachedTokens < minTokens) return null;
+  // A replica cannot have had a prompt that was still being computed.
+  const finished = recent.filter(({ endedAtMs }) => endedAtMs <= startedAtMs);
+  const comparisons = compare(prompt, promptTokens, finished);
+  const closest = largest(comparisons, ({ common }) => common);
+  if (closest === null) return null;
+  const startLost = cachedTokens < REUSED_SHARE * closest.start ? closest.start - cachedTokens : 0;
+  // Only what this start does not have was lost by changes.
+  const reusable = Math.max(closest.start, cachedTokens);
+  const lostIn = ({ start, rest }: Comparison): number => Math.min(rest, start + rest - reusable);
+  const changed = largest(comparisons, lostIn) ?? closest;
+  const isStartLost = startLost >= lostIn(changed);
+  const { earlier, common, rest } = isStartLost ? closest : changed;
+  // Templates that write the system message before the tools lose all tools when it changes.
+  const isChanged = !isStartLost || common < Math.max(prompt.instructions, earlier.prompt.instructions);
+  const lost = isStartLost ? startLost + (isChanged ? rest : 0) : lostIn(changed);
+  const tokens = Math.floor(Math.min(lost, promptTokens - cachedTokens));
+  if (tokens < minTokens) return null;
+  const at = isChanged
+    ? placeOf(request, prompt, earlier.prompt, common)
+    : otherReason(prompt, earlier, replica);
+  return { at, tokens, afterMs: Math.round(startedAtMs - earlier.startedAtMs) };
+}
+
+function compare(prompt: Fingerprint, promptTokens: number, recent: readonly Earlier[]): Comparison[] {
   const indices = new Map<number, number>();
   prompt.hashes.forEach((hash, index) => indices.set(hash, index));
-  let largest: CacheMiss | null = null;
-  for (const earlier of recent) {
-    // A replica cannot have had a prompt that was still being computed.
-    if (earlier.endedAtMs > startedAtMs) continue;
+  return recent.map((earlier) => {
     const common = commonPieces(prompt, earlier.prompt);
     const before = lengthOf(earlier.prompt, common);
     const after = commonLength(prompt, indices, earlier.prompt, common);
     const isAlike = before + after >= ALIKE_SHARE * Math.min(prompt.length, earlier.prompt.length);
-    const prefix = Math.min(promptTokens, earlier.promptTokens * shareOf(before, earlier.prompt));
-    const rest = isAlike ? promptTokens * shareOf(after, prompt) : 0;
-    // The start of the prompt was not reused, and that cost more than what differs after it.
-    const isStartLost = cachedTokens < REUSED_SHARE * prefix && prefix - cachedTokens >= rest;
-    const lost = isStartLost ? prefix - cachedTokens : Math.min(rest, prefix + rest - cachedTokens);
-    const tokens = Math.floor(Math.min(lost, promptTokens - cachedTokens));
-    if (tokens < minTokens || tokens <= (largest?.tokens ?? 0)) continue;
-    const at = isStartLost
-      ? otherReason(prompt, earlier, replica)
-      : placeOf(request, prompt, earlier.prompt, common);
-    largest = { at, tokens, afterMs: Math.round(startedAtMs - earlier.startedAtMs) };
-  }
-  return largest;
+    const start = Math.min(promptTokens, earlier.promptTokens * shareOf(before, earlier.prompt));
+    return { earlier, common, start, rest: isAlike ? promptTokens * shareOf(after, prompt) : 0 };
+  });
+}
+
+/** Returns the first one of the items with the largest value; null: there are none. */
+function largest<Item>(items: readonly Item[], valueOf: (item: Item) => number): Item | null {
+  return items.reduce<Item | null>(
+    (best, item) => (best === null || valueOf(item) > valueOf(best) ? item : best),
+    null,
+  );
 }
 
 /** Returns how many pieces are equal at the start of two prompts. */

@@ -173,8 +173,19 @@ export class RequestAccounting {
 
   /** Remembers the prompt, and returns why part of it was computed again; see `PromptHistory.add`. */
   #cacheMiss(): CacheMiss | null {
-    const { replica, usage, usageSource, startedAtMs, endedAtMs, continuedAfter } = this.#record;
+    const {
+      replica,
+      usage,
+      usageSource,
+      startedAtMs,
+      firstTokenAtMs,
+      endedAtMs,
+      finishReason,
+      continuedAfter,
+    } = this.#record;
     if (this.#request === null || replica === null || endedAtMs === null) return null;
+    // The prompt was not computed to its end.
+    if (firstTokenAtMs === null && finishReason === null) return null;
     // Other counts do not say what was computed.
     if (usageSource !== 'engine' || continuedAfter !== null) return null;
     return this.#accounting.prompts.add({

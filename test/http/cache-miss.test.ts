@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { ReceiptJson } from '../../src/http/api/receipt-json.ts';
-import { MODEL, post, runCli, scriptedYaml, startService, type TestService } from '../harness.ts';
+import { MODEL, post, runCli, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
 import { testDatabases } from '../servers.ts';
 
-const YAML = scriptedYaml({ contextTokens: 100_000, cacheTokens: 100_000, tokens: 4 });
+const YAML = scriptedYaml({ contextTokens: 100_000, cacheTokens: 100_000, tokens: 4 }, 'stream: {holdMs: 1}');
 
 /** Returns a text of 400 tokens, which begins with a word. */
 function long(word: string): string {
@@ -149,6 +149,29 @@ for (const databases of testDatabases()) {
         receipt.cache_miss ?? '',
         /^The request begins like the one .* before, but the replica computed 4\d\d prompt tokens of it again: /,
       );
+    });
+
+    test('a prompt whose caller disconnected before it was computed is not missed', async () => {
+      const { key } = await manager.caller();
+      const send = async (directive: object): Promise<Response> => {
+        const content = `scripted:${JSON.stringify({ cachedTokens: 0, ...directive })}`;
+        const messages = [TASK, content].map((text) => ({ role: 'user', content: text }));
+        return await post({ ...service, key }, '/v1/chat/completions', {
+          model: MODEL,
+          stream: true,
+          messages,
+        });
+      };
+      const receiptOf = async ({ headers }: Response): Promise<ReceiptJson> =>
+        (await manager.call('GET', `/api/receipts/${headers.get('x-request-id')}`)) as ReceiptJson;
+      const cut = await send({ prefillMs: 600_000 });
+      await cut.body?.cancel();
+      await until(async () => (await receiptOf(cut)).request.state === 'settled');
+      assert.equal((await receiptOf(cut)).request.error_code, 'client_disconnected');
+      const whole = await send({});
+      await whole.text();
+      const { request } = await receiptOf(whole);
+      assert.deepEqual([request.cached_tokens, request.cache_miss], [0, null]);
     });
 
     test('usage by key and the command line have the tokens that were computed again', async () => {

@@ -122,6 +122,16 @@ test('a line of the system message that changes is named, in a new conversation 
   assertMiss(requests.send({ messages: [dated('12:00:01'), MORE], cachedTokens: 0 }), 'system', 800);
 });
 
+test('a change at the start is named, whether the template writes the tools or the system message first', () => {
+  const tools = Array.from({ length: 10 }, (_, index) => tool(`tool ${index}`));
+  const dated = (time: string) => system(`Now: ${time}\n${long('Rule one.')}`);
+  const requests = new Requests();
+  requests.send({ messages: [dated('12:00'), TASK], tools });
+  // The template has the system message before the tools.
+  const changed = requests.send({ messages: [dated('12:01'), MORE], tools, cachedTokens: 10 });
+  assertMiss(changed, 'system', 4400);
+});
+
 test('a message that changes before others is named by its role and number', () => {
   const turns = [RULES, TASK, DONE, MORE, assistant(long('More is done.'))];
   for (const [index, name] of [
@@ -186,6 +196,18 @@ test('an equal start that is not cached is the fault of the replica, of another 
   assertMiss(send({ replica: 'b' }), 'other_replica', tokens + 800);
   assertMiss(send({ more: { reasoningEffort: 'low' } }), 'options', tokens + 800);
   assert.equal(send({ more: { reasoningEffort: 'low' }, cachedTokens: tokens + 800 }), null);
+});
+
+test('an earlier version of a conversation does not explain why its last version is not cached', () => {
+  const requests = new Requests();
+  const [read, write, search] = TOOLS as [Tool, Tool, Tool];
+  const messages = [RULES, TASK, DONE, MORE];
+  requests.send({ messages, tools: TOOLS });
+  requests.send({ messages, tools: [write, read, search] });
+  const last = [...messages, assistant('Done.'), user('Next')];
+  const evicted = requests.send({ messages: last, tools: [write, read, search], cachedTokens: 0 });
+  assertMiss(evicted, 'replica', 3200);
+  assert.equal(evicted?.afterMs, 2000);
 });
 
 test('a replica that never reported cached tokens is not blamed, unless it is an engine of this program', () => {
