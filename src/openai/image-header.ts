@@ -32,22 +32,26 @@ function readJpeg(bytes: Buffer): ImageHeader | null {
   for (let at = 2; ;) {
     const marker = bytes.readUInt8(at + 1);
     // Decoders skip what is no marker, and bytes 0xff before one.
-    if (bytes.readUInt8(at) !== 0xff || marker === 0xff || marker <= ALONE) at++;
+    if (bytes.readUInt8(at) !== 0xff || marker === 0xff || marker === 0x00) at++;
     else if (FRAMES.has(marker))
       return { format: 'jpeg', width: bytes.readUInt16BE(at + 7), height: bytes.readUInt16BE(at + 5) };
-    else if (marker === SCAN) return null;
-    else at += 2 + Math.max(2, bytes.readUInt16BE(at + 2));
+    else if (isSegment(marker)) at += 2 + Math.max(2, bytes.readUInt16BE(at + 2));
+    // The pixels, or a marker that decoders do not agree on: some would find another frame.
+    else return null;
   }
 }
 
-/** The markers of a frame: 0xc0 to 0xcf, except those of tables. */
+/** The markers of a frame: 0xc0 to 0xcf, except those of tables, and 0xc8. */
 const FRAMES: ReadonlySet<number> = new Set([
   0xc0, 0xc1, 0xc2, 0xc3, 0xc5, 0xc6, 0xc7, 0xc9, 0xca, 0xcb, 0xcd, 0xce, 0xcf,
 ]);
-/** The highest marker that no length follows, besides those between pixels. */
-const ALONE = 0x01;
-/** The pixels follow. */
-const SCAN = 0xda;
+/** Whether a marker begins a segment that all decoders skip by its length: of tables, metadata or a comment. */
+function isSegment(marker: number): boolean {
+  return TABLES.has(marker) || (marker >= 0xe0 && marker <= 0xef) || marker === 0xfe;
+}
+
+/** The markers of tables. */
+const TABLES: ReadonlySet<number> = new Set([0xc4, 0xcc, 0xdb, 0xdd]);
 
 /** Decoders enlarge the screen of a GIF if its first image is larger. */
 function readGif(bytes: Buffer): ImageHeader | null {

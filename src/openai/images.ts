@@ -81,13 +81,22 @@ export function noteMovedImages({ images }: Content, notes: Notes): void {
 /** Reads the URL of an image: a data URI, or an `https` URL. Throws a 400 with its path. */
 export function readImageUrl(value: unknown, path: string): ReadImage {
   const url = asString(value, path);
-  if (!/^data:/i.test(url)) return { url: checkedUrl(url, path), digest: url, file: null, path };
+  if (!/^data:/i.test(url)) {
+    const checked = checkedUrl(url, path);
+    return { url: checked, digest: checked, file: null, path };
+  }
   const comma = url.indexOf(',');
   const type = comma > MAX_TYPE ? undefined : DATA_TYPE.exec(url.slice(5, Math.max(5, comma)))?.[1];
   if (type === undefined)
     throw wrongValue(path, `a data URI such as \`data:image/png;base64,…\`, ${OF_FORMAT}`);
-  return { url, ...readFile(url.slice(comma + 1), type, path), path };
+  const data = url.slice(comma + 1);
+  const { digest, file } = readFile(data, type, path);
+  const start = dataStart(file);
+  return { url: url.startsWith(start) ? url : start + data, digest, file, path };
 }
+
+/** Returns the start of a data URI in the form that all servers read. Some know no parameters, or compare the case. */
+const dataStart = ({ format }: ImageFile): string => `data:image/${format};base64,`;
 
 /** Maximum length of what comes before the data of a data URI. */
 const MAX_TYPE = 128;
@@ -101,7 +110,8 @@ export function readImageData(
   const text = asString(data.value, data.path);
   const media = asString(type.value, type.path);
   if (formatOf(media) === undefined) throw wrongValue(type.path, `one of ${MEDIA_TYPES.join(', ')}`);
-  return { url: `data:${media};base64,${text}`, ...readFile(text, media, data.path), path: data.path };
+  const { digest, file } = readFile(text, media, data.path);
+  return { url: dataStart(file) + text, digest, file, path: data.path };
 }
 
 export function readImageDetail(value: unknown, path: string): ImageDetail | null {
@@ -155,10 +165,7 @@ function readFile(base64: string, mediaType: string, path: string): { digest: st
   return { digest: `${format} ${bytes} ${checksum.toString(16)}`, file: { ...header, bytes } };
 }
 
-/**
- * How much of an image is decoded at once, in bytes, and searched for its header. Cameras put thumbnails and color profiles
- * before the header.
- */
+/** How much of an image is decoded at once, in bytes. Almost all images have their header in the first piece. */
 const PIECE = 393_216;
 
 /** A buffer for one piece, so that megabytes of images are not allocated once more. */
@@ -169,8 +176,9 @@ const piece = Buffer.alloc(PIECE);
  * decoder is the fastest one, but skips other characters, which makes a piece shorter.
  */
 function decode(base64: string): { header: ImageHeader | null; bytes: number; checksum: number } | null {
-  // The decoder also accepts these, from the alphabet for URLs.
-  if (base64.length % 4 !== 0 || base64.includes('-') || base64.includes('_')) return null;
+  // The decoder also accepts the alphabet for URLs, and reads only the low byte of other characters.
+  const isAscii = Buffer.byteLength(base64) === base64.length;
+  if (!isAscii || base64.length % 4 !== 0 || base64.includes('-') || base64.includes('_')) return null;
   const bytes = (base64.length / 4) * 3 - (base64.endsWith('==') ? 2 : Number(base64.endsWith('=')));
   let header: ImageHeader | null = null;
   let checksum = 0;
@@ -181,10 +189,15 @@ function decode(base64: string): { header: ImageHeader | null; bytes: number; ch
     if (start === 0) header = readImageHeader(decoded);
     checksum = crc32(decoded, checksum);
   }
+  // Editors put megabytes of metadata before the header of a JPEG image.
+  if (bytes > PIECE) header ??= readImageHeader(Buffer.from(base64, 'base64'));
   return { header, bytes, checksum };
 }
 
-/** Checks a URL that the server of a model would fetch from inside its network. */
+/**
+ * Checks a URL that the server of a model would fetch from inside its network. Returns it as it was understood: libraries
+ * read backslashes, spaces and missing slashes in different ways, and find other hosts.
+ */
 function checkedUrl(text: string, path: string): string {
   const url = text.length > MAX_IMAGE_URL ? null : URL.parse(text);
   if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') {
@@ -194,11 +207,11 @@ function checkedUrl(text: string, path: string): string {
     );
   }
   if (isPrivate(url.hostname)) throw wrongValue(path, 'a URL with a public host');
-  return text;
+  return url.href;
 }
 
 /** Names that resolvers answer with this machine or its network. */
-const PRIVATE_NAME = /(?:^|\.)(?:localhost|local|internal|lan|home\.arpa)\.?$/;
+const PRIVATE_NAME = /(?:^|\.)(?:localhost|localdomain|local|internal|svc|lan|home\.arpa)\.?$/;
 
 /** Whether a host names this machine or a private network. What its name resolves to is not known. */
 function isPrivate(hostname: string): boolean {
@@ -208,9 +221,11 @@ function isPrivate(hostname: string): boolean {
       return PRIVATE.check(host, 'ipv4');
     case 6:
       return PRIVATE.check(host, 'ipv6');
-    default:
-      // A name without a dot is looked up in the own domain.
-      return PRIVATE_NAME.test(host) || !host.replace(/\.$/, '').includes('.');
+    default: {
+      const labels = host.replace(/\.$/, '').split('.');
+      // A name without a dot is looked up in the own domain. What resolvers make of an empty label is not known.
+      return labels.length === 1 || labels.includes('') || PRIVATE_NAME.test(host);
+    }
   }
 }
 

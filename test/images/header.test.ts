@@ -55,6 +55,16 @@ test('a JPEG image without a frame, and bytes that are no image, have no header'
     assert.equal(readImageHeader(bytes), null);
 });
 
+test('the header of a JPEG image is not read behind a marker that decoders skip in different ways', () => {
+  // Some decoders read the frame in the first segment, of 65,535 x 65,535 pixels, and others the frame after it.
+  const frame = Buffer.from([0xff, 0xc0, 0, 11, 8, 0xff, 0xff, 0xff, 0xff, 1, 1, 0x11, 0]);
+  for (const marker of [0x01, 0x02, 0xc8, 0xd0, 0xd7, 0xd8, 0xd9, 0xdc, 0xde, 0xf0, 0xfd]) {
+    const start = Buffer.from([0xff, 0xd8, 0xff, marker]);
+    const bytes = Buffer.concat([start, frame, Buffer.alloc(70_000), jpeg().subarray(2)]);
+    assert.equal(readImageHeader(bytes), null, marker.toString(16));
+  }
+});
+
 test('no bytes after a signature make the reader fail or run on', () => {
   const starts = Object.values(SAMPLES).flatMap((samples) => samples.map((sample) => sample.subarray(0, 30)));
   fc.assert(

@@ -55,6 +55,8 @@ const FORMATS: [string, Buffer][] = [
   ['image/png', png(3, 2)],
   ['image/jpeg', jpeg()],
   ['image/jpg', jpeg()],
+  // With the metadata of an editor, of 650 KB.
+  ['image/jpeg', jpeg(3, 2, 65_533, 10)],
   ['image/gif', gif()],
   ['IMAGE/WebP', webp('VP8L')],
 ];
@@ -78,6 +80,33 @@ for (const [name, { text, image, field, path, read }] of Object.entries(LANGUAGE
         const [found] = imagesOf(read([image(dataUri(bytes, type))]));
         const format = type.toLowerCase().replace('image/', '').replace('jpg', 'jpeg');
         assert.deepEqual(found?.file, { format, bytes: bytes.length, width: 3, height: 2 });
+      }
+    });
+
+    test('a server gets a data URI in the form that all servers read, however it was written', () => {
+      const [, data = ''] = dataUri(jpeg()).split(',');
+      for (const start of [
+        'data:image/jpeg;base64',
+        'DATA:Image/JPEG;BASE64',
+        'data:image/jpg;base64',
+        'data:image/jpeg;charset=utf-8;name=a.jpg;base64',
+      ])
+        assert.equal(imagesOf(read([image(`${start},${data}`)]))[0]?.url, dataUri(jpeg(), 'image/jpeg'));
+    });
+
+    test('a server gets the URL that was checked, which every library reads alike', () => {
+      for (const [given, url] of [
+        [
+          'https://example.com/a%2Fb.png?X-Sig=a%2Bb/c+d&e',
+          'https://example.com/a%2Fb.png?X-Sig=a%2Bb/c+d&e',
+        ],
+        ['https://example.com\\@127.0.0.1/a.png', 'https://example.com/@127.0.0.1/a.png'],
+        ['https:example.com', 'https://example.com/'],
+        [' https://exam\tple.com#@127.0.0.1\n', 'https://example.com/#@127.0.0.1'],
+        ['https://b\u00fccher.example/\u00e4', 'https://xn--bcher-kva.example/%C3%A4'],
+      ] as const) {
+        const [found] = imagesOf(read([image(given)]));
+        assert.deepEqual([found?.url, found?.digest], [url, url]);
       }
     });
 
@@ -108,6 +137,8 @@ for (const [name, { text, image, field, path, read }] of Object.entries(LANGUAGE
         DATA.slice(0, -1),
         `${DATA}\n`,
         DATA.replace('A', '-'),
+        // Has the low byte of `A`.
+        DATA.replace('A', '\u0141'),
         `${DATA} x`,
         '%%%%',
       ])
@@ -167,6 +198,10 @@ for (const [name, { text, image, field, path, read }] of Object.entries(LANGUAGE
 const PRIVATE_HOSTS = [
   'localhost',
   'LOCALHOST.',
+  'localhost..',
+  'localhost.localdomain',
+  'example..com',
+  '127.0.0.1..',
   'db.localhost',
   'printer.local',
   'vllm',

@@ -50,15 +50,19 @@ export function gif(width = 3, height = 2, screen: readonly [number, number] = [
   return start;
 }
 
-/** Returns the beginning of a JPEG image, with a segment of `before` bytes, and fill bytes, before the frame. */
-export function jpeg(width = 3, height = 2, before = 16): Buffer {
+/** Returns the beginning of a JPEG image, with segments of `before` bytes, and fill bytes, before the frame. */
+export function jpeg(width = 3, height = 2, before = 16, segments = 1): Buffer {
   const segment = Buffer.alloc(before + 4);
   segment.writeUInt16BE(0xffe1, 0);
   segment.writeUInt16BE(before + 2, 2);
   const frame = Buffer.from([0xff, 0xff, 0xff, 0xc2, 0, 11, 8, 0, 0, 0, 0, 1, 1, 0x11, 0]);
   frame.writeUInt16BE(height, 7);
   frame.writeUInt16BE(width, 9);
-  return Buffer.concat([Buffer.from([0xff, 0xd8]), segment, frame]);
+  return Buffer.concat([
+    Buffer.from([0xff, 0xd8]),
+    ...Array.from({ length: segments }, () => segment),
+    frame,
+  ]);
 }
 
 /** Returns the beginning of a WebP image, by the type of its first chunk. */
