@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { prepareHome } from '../config/home.ts';
 import { loadConfig } from '../config/load.ts';
 import { runningService } from '../database/service-lock.ts';
+import { findModel } from '../models/catalog.ts';
 import { PROGRAM } from '../program-name.ts';
 import { ensureModel } from './added-models.ts';
 import { download, MODEL_NAMES, openStore } from './download.ts';
@@ -49,5 +50,7 @@ async function run(source: string): Promise<void> {
   const running = config.databaseUrl === null ? runningService(config.home) : null;
   if (running === null) return await serve(id);
   note(`The running service (process ${running.pid}) loads ${id} now.`);
-  if (running.url !== null) print(firstRequest(running.url, id).join('\n').trimEnd());
+  if (running.url === null) return;
+  const embeds = findModel(id)?.embedding != null;
+  print(firstRequest(running.url, id, embeds).join('\n').trimEnd());
 }

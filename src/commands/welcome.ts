@@ -41,7 +41,7 @@ export function betterModel(model: RecommendedModel | null): string[] {
  * Describes how to call a model, with the sampling parameters that the catalog recommends. `embeds`: it returns
  * embeddings.
  */
-export function firstRequest(url: string, model: string, embeds = false): string[] {
+export function firstRequest(url: string, model: string, embeds: boolean): string[] {
   const {
     temperature,
     topP: top_p,

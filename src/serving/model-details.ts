@@ -11,7 +11,7 @@ export interface ModelOrigin {
   /** Where it is defined. Models of the configuration file cannot be changed at run time. */
   origin: 'file' | 'added';
   embedded: boolean;
-  /** The configured modality; null: not configured. */
+  /** From the configuration or the catalog, so that it is known before the model is ready; null: unknown. */
   modality: string | null;
 }
 
@@ -33,6 +33,13 @@ export interface ModelDetails {
   memoryBytes: number | null;
   /** Whether its downloaded files are deleted when it is removed. */
   deletesFile: boolean;
+}
+
+/** Returns the modality of a model that is not ready. */
+export function knownModality(config: ModelConfig): string | null {
+  if (config.modality !== undefined) return config.modality;
+  const listed = config.replicas === undefined ? findModel(sourceOf(config)) : undefined;
+  return listed?.embedding ? 'text->embedding' : null;
 }
 
 /** Returns the source of the file of an embedded model: `engine.file`, or its ID in the catalog. */

@@ -20,6 +20,7 @@ import {
 } from './model-table.ts';
 import { checkFit, readCatalog, type CatalogState, type LoadedModel } from './memory-fit.ts';
 import {
+  knownModality,
   managedPath,
   ModelDetailsReader,
   sourceOf,
@@ -92,7 +93,7 @@ export class ModelRegistry implements AsyncDisposable {
     return {
       origin: stored === null ? 'file' : 'added',
       embedded: entry.kind === 'embedded',
-      modality: entry.config.modality ?? null,
+      modality: knownModality(entry.config),
     };
   }
 

@@ -15,7 +15,7 @@ test('the welcome text recommends a better model with the command that serves it
 });
 
 test('the example request in the welcome text has the sampling parameters of the catalog', () => {
-  const curl = (model: string) => firstRequest('http://host:1', model)[2] ?? '';
+  const curl = (model: string) => firstRequest('http://host:1', model, false)[2] ?? '';
   assert.match(curl('Qwen/Qwen3-0.6B'), /"content":"Hello"\}\],"temperature":0\.\d+,"top_p":0\.\d+/);
   assert.match(curl('local/tiny'), /"messages":\[\{"role":"user","content":"Hello"\}\]\}'$/);
 });

@@ -4,7 +4,9 @@ import { after, before, describe, test } from 'node:test';
 import type { Page, Request } from 'playwright-core';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, until } from '../harness.ts';
-import { axe, setView, sidewaysScroll, WITH_BROWSER } from './browser.ts';
+import { OPERATOR, setupLink } from '../operator.ts';
+import { axe, openBrowser, setView, sidewaysScroll, WITH_BROWSER } from './browser.ts';
+import { openConsole } from './service.ts';
 import { openStage, type Stage } from './stage.ts';
 
 const EMBEDDER = 'test/embedder';
@@ -230,6 +232,10 @@ describe('comparing texts', WITH_BROWSER, () => {
   test('a server of an embedding model is added with its kind', async () => {
     await page.goto('/models?add=1');
     const dialog = page.getByRole('dialog', { name: 'Add model' });
+    await dialog.getByLabel('Search the catalog').fill('bge-small');
+    await dialog.getByRole('button', { name: 'BAAI/bge-small-en-v1.5' }).click();
+    await dialog.getByLabel('Prompt price').waitFor();
+    assert.equal(await dialog.getByLabel('Completion price').count(), 0);
     await dialog.getByRole('tab', { name: 'Other server' }).click();
     await dialog.getByLabel('Completion price').waitFor();
     await dialog.getByRole('combobox', { name: 'Kind of model' }).click();
@@ -254,11 +260,13 @@ describe('comparing texts', WITH_BROWSER, () => {
   });
 });
 
+const ONLY_EMBEDDER = `models: [{id: ${EMBEDDER}, engine: {file: 'scripted:{"dimensions": 6}'}}]`;
+
 describe('a service with only an embedding model', WITH_BROWSER, () => {
   let stage: Stage;
   let page: Page;
   before(async () => {
-    stage = await openStage(`models: [{id: ${EMBEDDER}, engine: {file: 'scripted:{"dimensions": 6}'}}]`);
+    stage = await openStage(ONLY_EMBEDDER);
     ({ page } = stage.operator);
   });
   after(() => stage[Symbol.asyncDispose]());
@@ -291,4 +299,24 @@ describe('a service without embedding models', WITH_BROWSER, () => {
     await page.getByRole('link', { name: 'Add model' }).click();
     await page.getByRole('dialog', { name: 'Add model' }).waitFor();
   });
+});
+
+test('the setup of a service with only an embedding model sends it a text', WITH_BROWSER, async () => {
+  await using service = await openConsole(ONLY_EMBEDDER);
+  await using browser = await openBrowser();
+  await using visitor = await browser.visit(service.url);
+  const { page } = visitor;
+  await page.goto(await setupLink(service));
+  await page.getByLabel('Name').fill(OPERATOR.name);
+  await page.getByLabel('Email').fill(OPERATOR.email);
+  await page.getByLabel('Password', { exact: true }).fill(OPERATOR.password);
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByRole('heading', { name: 'Your first API key' }).waitFor();
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByRole('tabpanel', { name: 'curl' }).getByText('/v1/embeddings').waitFor();
+  await page.getByRole('button', { name: 'Send request' }).click();
+  await page.getByText('A vector of 6 numbers:').waitFor();
+  await page.getByRole('link', { name: 'Open console' }).waitFor();
+  await checkViews(page);
+  assert.deepEqual(visitor.faults, []);
 });

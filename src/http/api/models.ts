@@ -20,6 +20,7 @@ export const modelEndpoints = endpoints(modelOperations, {
         downloaded,
         tools: model.tools,
         reasoning: model.reasoning,
+        modality: model.embedding === null ? 'text->text' : 'text->embedding',
       })),
     };
   },

@@ -162,7 +162,9 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
   const [modality, setModality] = useState<Modality>('text->text');
   const [errors, setErrors] = useState<FieldErrors>({});
   const isServer = way === 'server';
-  const embeds = isServer && returnsEmbeddings({ modality });
+  const embeds = isServer
+    ? returnsEmbeddings({ modality })
+    : way === 'catalog' && chosen !== null && returnsEmbeddings(chosen);
   const errorAt = useFieldErrors(error, errors);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();

@@ -73,6 +73,9 @@ const catalogModel = component(
     downloaded: z.boolean().describe('Whether its file is on this machine.'),
     tools: z.boolean().describe('Whether the model calls tools.'),
     reasoning: z.boolean().describe('Whether the model can reason before it answers.'),
+    modality: z
+      .string()
+      .describe('`text->embedding` if the model returns embeddings, otherwise `text->text`.'),
   }),
 );
 

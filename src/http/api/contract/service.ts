@@ -45,7 +45,7 @@ export const servedModel = component(
         .describe('USD per million cached prompt tokens, a decimal string; null: `prompt`.'),
     }),
     context_length: nullableCount.describe(
-      'In tokens. Until the metadata of the model is known, `context_length`, `max_completion_tokens`, `quantization` and `instruct_type` are null, `modality` is null unless it is configured, and `recommended_sampling` is empty.',
+      'In tokens. Until the metadata of the model is known, `context_length`, `max_completion_tokens`, `quantization` and `instruct_type` are null, `modality` is null unless the configuration or the catalog has it, and `recommended_sampling` is empty.',
     ),
     max_completion_tokens: nullableCount,
     quantization: z.string().nullable(),
