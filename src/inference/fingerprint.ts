@@ -8,9 +8,9 @@ import { promptTexts, type ChatRequest, type Message } from '../generation.ts';
 export interface Fingerprint {
   /** A hash per piece. Equal pieces have equal hashes, within this process. */
   readonly hashes: Float64Array;
-  /** The length of each piece, in UTF-16 code units. */
+  /** The length of each piece in UTF-8, in bytes. */
   readonly lengths: Float64Array;
-  /** Length of the whole prompt, which may have more pieces. */
+  /** Length of the whole prompt in UTF-8, in bytes. It may have more pieces. */
   readonly length: number;
   /** Number of pieces that are tools. */
   readonly tools: number;
@@ -76,10 +76,11 @@ class Pieces {
   }
 
   add(text: string, label = ''): void {
-    this.#length += text.length;
+    const bytes = Buffer.byteLength(text);
+    this.#length += bytes;
     if (this.#hashes.length === MAX_PIECES) return;
     this.#hashes.push(hashOf(text, label));
-    this.#lengths.push(text.length);
+    this.#lengths.push(bytes);
   }
 
   addLines(text: string): void {

@@ -1,4 +1,5 @@
 import type { ChatRequest, GenerationRequest, Usage } from '../generation.ts';
+import { BYTES_PER_TOKEN } from '../routing/prefix-index.ts';
 import { fingerprintOf, leadingSystemMessages, type Fingerprint } from './fingerprint.ts';
 
 /** Why a prompt was computed again although the account had sent much of it before. */
@@ -182,9 +183,23 @@ function compare(prompt: Fingerprint, promptTokens: number, recent: readonly Ear
     const before = lengthOf(earlier.prompt, common);
     const after = commonLength(prompt, indices, earlier.prompt, common);
     const isAlike = before + after >= ALIKE_SHARE * Math.min(prompt.length, earlier.prompt.length);
-    const start = Math.min(promptTokens, earlier.promptTokens * shareOf(before, earlier.prompt));
-    return { earlier, common, start, rest: isAlike ? promptTokens * shareOf(after, prompt) : 0 };
+    const isContinued = before === earlier.prompt.length;
+    const start = isContinued
+      ? Math.min(promptTokens, earlier.promptTokens)
+      : Math.min(
+          tokensOf(before, prompt, promptTokens),
+          tokensOf(before, earlier.prompt, earlier.promptTokens),
+        );
+    return { earlier, common, start, rest: isAlike ? tokensOf(after, prompt, promptTokens) : 0 };
   });
+}
+
+/**
+ * Estimates the tokens of a part of a prompt. The part is not longer than usual text, because the rest may have more tokens
+ * for its length, such as numbers, Chinese and images.
+ */
+function tokensOf(bytes: number, { length }: Fingerprint, promptTokens: number): number {
+  return length === 0 ? 0 : Math.min(bytes / BYTES_PER_TOKEN, (bytes / length) * promptTokens);
 }
 
 /** Returns the first one of the items with the largest value; null: there are none. */
@@ -207,10 +222,6 @@ function lengthOf({ lengths }: Fingerprint, pieces: number): number {
   let sum = 0;
   for (let index = 0; index < pieces; index++) sum += lengths[index] ?? 0;
   return sum;
-}
-
-function shareOf(length: number, prompt: Fingerprint): number {
-  return prompt.length === 0 ? 0 : length / prompt.length;
 }
 
 /**

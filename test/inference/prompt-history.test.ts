@@ -220,6 +220,37 @@ test('a replica that never reported cached tokens is not blamed, unless it is an
   assertMiss(requests.send({ ...other, cachedTokens: 0 }), 'replica', 3200);
 });
 
+/** Returns a message with an image. */
+function image(digest: string): Message {
+  const images = [{ at: 0, url: '', detail: null, digest, file: null, path: '' }];
+  return { role: 'user', content: 'What is this?', images };
+}
+
+test('a start that is cached is not lost, although the text after it has more tokens for its length', () => {
+  const pairs: readonly (readonly [Message, Message])[] = [
+    [user('1'.repeat(2000)), user('2'.repeat(2000))],
+    [user('一'.repeat(2000)), user('二'.repeat(2000))],
+    [image('one'), image('two')],
+  ];
+  for (const [first, second] of pairs) {
+    const requests = new Requests();
+    const instructions = system(long('Answer in one sentence.', 100));
+    const usage = { promptTokens: 2100, completionTokens: 1, reasoningTokens: 0 };
+    requests.send({ messages: [instructions, first], usage: { ...usage, cachedTokens: 0 } });
+    const messages = [instructions, second];
+    assert.equal(requests.send({ messages, usage: { ...usage, cachedTokens: 100 } }), null);
+  }
+});
+
+test('instructions of which a line changes are not as long as the image after them', () => {
+  const requests = new Requests();
+  const usage = { promptTokens: 2100, cachedTokens: 0, completionTokens: 1, reasoningTokens: 0 };
+  for (const time of ['12:00', '12:01']) {
+    const instructions = system(`Now: ${time}\n${long('Answer in one sentence.', 100)}`);
+    assert.equal(requests.send({ messages: [instructions, image(time)], usage }), null);
+  }
+});
+
 test('short losses are not told, and longer ones of other servers neither', () => {
   const requests = new Requests();
   const short = [user(long('Hi', 100))];
