@@ -5,7 +5,7 @@ export type ImageHeader = Pick<ImageFile, 'format' | 'width' | 'height'>;
 
 /**
  * Reads the header of an image from the first bytes of its file. Null: it is no PNG, JPEG, GIF or WebP image, or these bytes
- * do not contain its dimensions. Takes time in proportion to the bytes at most.
+ * do not contain its dimensions.
  */
 export function readImageHeader(bytes: Buffer): ImageHeader | null {
   try {
@@ -29,17 +29,23 @@ function readPng(bytes: Buffer): ImageHeader | null {
 /** Looks for the header of the frame, which can come after other segments, such as a thumbnail. */
 function readJpeg(bytes: Buffer): ImageHeader | null {
   if (!hasText(bytes, '\xff\xd8\xff', 0)) return null;
-  for (let at = 2; ;) {
-    const marker = bytes.readUInt8(at + 1);
+  for (let at = 2, left = MAX_SEGMENTS; left > 0; left--) {
     // Decoders skip what is no marker, and bytes 0xff before one.
-    if (bytes.readUInt8(at) !== 0xff || marker === 0xff || marker === 0x00) at++;
+    at = bytes.indexOf(0xff, at);
+    if (at === -1) return null;
+    const marker = bytes.readUInt8(at + 1);
+    if (marker === 0xff || marker === 0x00) at++;
     else if (FRAMES.has(marker))
       return { format: 'jpeg', width: bytes.readUInt16BE(at + 7), height: bytes.readUInt16BE(at + 5) };
     else if (isSegment(marker)) at += 2 + Math.max(2, bytes.readUInt16BE(at + 2));
     // The pixels, or a marker that decoders do not agree on: some would find another frame.
     else return null;
   }
+  return null;
 }
+
+/** More segments or blocks than an image has before its header. Reading millions of them would hold the event loop. */
+const MAX_SEGMENTS = 4096;
 
 /** The markers of a frame: 0xc0 to 0xcf, except those of tables, and 0xc8. */
 const FRAMES: ReadonlySet<number> = new Set([
@@ -58,11 +64,12 @@ function readGif(bytes: Buffer): ImageHeader | null {
   if (!hasText(bytes, 'GIF87a', 0) && !hasText(bytes, 'GIF89a', 0)) return null;
   const flags = bytes.readUInt8(10);
   let at = 13 + ((flags & 0x80) === 0 ? 0 : 3 * 2 ** ((flags & 7) + 1));
-  while (bytes.readUInt8(at) === EXTENSION) {
-    for (at += 2; bytes.readUInt8(at) > 0;) at += 1 + bytes.readUInt8(at);
+  let left = MAX_SEGMENTS;
+  for (; left > 0 && bytes.readUInt8(at) === EXTENSION; left--) {
+    for (at += 2; left > 0 && bytes.readUInt8(at) > 0; left--) at += 1 + bytes.readUInt8(at);
     at++;
   }
-  if (bytes.readUInt8(at) !== DESCRIPTOR) return null;
+  if (left <= 0 || bytes.readUInt8(at) !== DESCRIPTOR) return null;
   const right = bytes.readUInt16LE(at + 1) + bytes.readUInt16LE(at + 5);
   const bottom = bytes.readUInt16LE(at + 3) + bytes.readUInt16LE(at + 7);
   return {

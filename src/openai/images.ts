@@ -88,7 +88,7 @@ export function readImageUrl(value: unknown, path: string): ReadImage {
   const comma = url.indexOf(',');
   const type = comma > MAX_TYPE ? undefined : DATA_TYPE.exec(url.slice(5, Math.max(5, comma)))?.[1];
   if (type === undefined)
-    throw wrongValue(path, `a data URI such as \`data:image/png;base64,…\`, ${OF_FORMAT}`);
+    throw wrongValue(path, `a data URI such as \`data:image/png;base64,…\`, with ${IMAGE}`);
   const data = url.slice(comma + 1);
   const { digest, file } = readFile(data, type, path);
   const start = dataStart(file);
@@ -123,7 +123,7 @@ export function readImageDetail(value: unknown, path: string): ImageDetail | nul
 }
 
 const MEDIA_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
-const OF_FORMAT = 'with a PNG, JPEG, GIF or WebP image';
+const IMAGE = 'a PNG, JPEG, GIF or WebP image';
 
 function formatOf(mediaType: string): ImageFormat | undefined {
   switch (mediaType.toLowerCase()) {
@@ -144,12 +144,12 @@ function formatOf(mediaType: string): ImageFormat | undefined {
 
 function readFile(base64: string, mediaType: string, path: string): { digest: string; file: ImageFile } {
   const format = formatOf(mediaType);
-  if (format === undefined) throw wrongValue(path, `${OF_FORMAT}; other formats are not supported`);
+  if (format === undefined) throw wrongValue(path, `${IMAGE}; other formats are not supported`);
   const file = decode(base64);
   if (file === null) throw wrongValue(path, 'valid base64, with padding and without spaces');
   const { header, bytes, checksum } = file;
   if (header === null || header.width === 0 || header.height === 0)
-    throw wrongValue(path, `${OF_FORMAT}; these bytes are none`);
+    throw wrongValue(path, `${IMAGE}; these bytes are none`);
   if (header.format !== format)
     throw wrongValue(
       path,

@@ -65,6 +65,24 @@ test('the header of a JPEG image is not read behind a marker that decoders skip 
   }
 });
 
+test('thousands of segments or blocks before the header are not read', () => {
+  /** Returns a GIF image with extensions of one empty block, or one extension of blocks of one byte. */
+  const extended = (extensions: number, blocks: number) =>
+    Buffer.concat([
+      gif().subarray(0, 19),
+      Buffer.alloc(3 * extensions, Buffer.from([0x21, 0xfe, 0])),
+      Buffer.from([0x21, 0xfe]),
+      Buffer.alloc(2 * blocks, Buffer.from([1, 0])),
+      Buffer.from([0]),
+      gif().subarray(25),
+    ]);
+  const size = { width: 3, height: 2 };
+  assert.deepEqual(readImageHeader(jpeg(3, 2, 0, 4000)), { format: 'jpeg', ...size });
+  assert.deepEqual(readImageHeader(extended(2000, 2000)), { format: 'gif', ...size });
+  for (const image of [jpeg(3, 2, 0, 5000), extended(5000, 0), extended(0, 5000)])
+    assert.equal(readImageHeader(image), null);
+});
+
 test('no bytes after a signature make the reader fail or run on', () => {
   const starts = Object.values(SAMPLES).flatMap((samples) => samples.map((sample) => sample.subarray(0, 30)));
   fc.assert(

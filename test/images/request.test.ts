@@ -123,7 +123,7 @@ for (const [name, { text, image, field, path, read }] of Object.entries(LANGUAGE
       const invalid = (url: string, message: string) => refusal(url, 'invalid_value', message);
       invalid(dataUri(png(), 'image/jpeg'), 'the type says jpeg, and the bytes are png');
       invalid(dataUri(png(), 'image/svg+xml'), 'PNG, JPEG, GIF or WebP');
-      invalid(dataUri(Buffer.from('<svg/>')), 'these bytes are none');
+      invalid(dataUri(Buffer.from('<svg/>')), 'must be a PNG, JPEG, GIF or WebP image; these bytes are none');
       invalid(dataUri(png(1, 1, [0, 1])), 'these bytes are none');
       invalid(dataUri(png(1, 1, [60_000, 60_000])), 'this one has 60000 x 60000');
       invalid(dataUri(gif(65_535, 65_535, [1, 1]), 'image/gif'), 'this one has 65535 x 65535');
