@@ -457,6 +457,29 @@ export function contentParts(content: string, images: readonly Image[]): readonl
   return parts;
 }
 
+/** Returns the text of a message with a marker in the place of each image. */
+export function textWithMarkers(content: string, images: readonly Image[]): string {
+  return contentParts(content, images)
+    .map((part) => (typeof part === 'string' ? part : '[image]'))
+    .join('');
+}
+
+/** Returns the request with markers in the places of its images. */
+export function withoutImages(request: GenerationRequest): GenerationRequest {
+  switch (request.kind) {
+    case 'chat': {
+      const messages = request.messages.map((message): Message => {
+        if (message.role !== 'user' || message.images === undefined) return message;
+        return { role: 'user', content: textWithMarkers(message.content, message.images) };
+      });
+      return { ...request, messages };
+    }
+    case 'text':
+    case 'embedding':
+      return request;
+  }
+}
+
 /** Returns the maximum prompt tokens of all images. */
 export function imageTokens(request: GenerationRequest): number {
   switch (request.kind) {

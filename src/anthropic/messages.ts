@@ -1,7 +1,14 @@
 import { ServiceError } from '../errors.ts';
 import type { Message } from '../generation.ts';
 import type { Notes } from '../notes.ts';
-import { Content, noteMovedImages, readImageData, readImageUrl, textOnly } from '../openai/images.ts';
+import {
+  Content,
+  noteMovedImages,
+  imageOfOther,
+  readImageData,
+  readImageUrl,
+  textOnly,
+} from '../openai/images.ts';
 import { idList, parseCalledName, parseCallId } from '../openai/messages.ts';
 import type { RequestBody } from '../openai/request-body.ts';
 import { Turns } from '../openai/turns.ts';
@@ -144,7 +151,8 @@ class Conversation {
       else if (type === 'thinking') {
         const thought = this.#thought(block, at);
         if (thought !== '') turn.reasoning.push(thought);
-      } else this.#ignore(type, at);
+      } else if (type === 'image') throw imageOfOther(at);
+      else this.#ignore(type, at);
     }
   }
 

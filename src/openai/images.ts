@@ -1,9 +1,9 @@
 import { BlockList, isIP } from 'node:net';
 import { crc32 } from 'node:zlib';
 import {
-  contentParts,
   IMAGE_DETAILS,
   imagesOf,
+  textWithMarkers,
   type GenerationRequest,
   type Image,
   type ImageDetail,
@@ -11,6 +11,7 @@ import {
   type ImageFormat,
   type ImageLimits,
 } from '../generation.ts';
+import type { ServiceError } from '../errors.ts';
 import type { Notes } from '../notes.ts';
 import { readImageHeader, type ImageHeader } from './image-header.ts';
 import { asString, unsupported, wrongType, wrongValue } from './values.ts';
@@ -51,9 +52,7 @@ export class Content {
 
   /** Returns the text with a marker in the place of each image. */
   withMarkers(): string {
-    return contentParts(this.#text, this.#images)
-      .map((part) => (typeof part === 'string' ? part : '[image]'))
-      .join('');
+    return textWithMarkers(this.#text, this.#images);
   }
 
   addText(text: string): void {
@@ -70,7 +69,12 @@ export class Content {
 /** Returns the text of a message that is not one of the user. Throws `unsupported_parameter` if it has an image. */
 export function textOnly({ text, images: [image] }: Content): string {
   if (image === undefined) return text;
-  throw unsupported(image.path, 'is an image, and only messages of the role `user` can have images');
+  throw imageOfOther(image.path);
+}
+
+/** The error for an image of a message that is not one of the user. */
+export function imageOfOther(path: string): ServiceError {
+  return unsupported(path, 'is an image, and only messages of the role `user` can have images');
 }
 
 /** Notes the images of the result of a call: models take them only in messages of the user. */

@@ -1,6 +1,12 @@
 import { Deadline } from '../deadline.ts';
 import { ServiceError } from '../errors.ts';
-import { imagesOf, maxPromptTokens, type GenerationRequest } from '../generation.ts';
+import {
+  imagesOf,
+  imageTokens,
+  maxPromptTokens,
+  withoutImages,
+  type GenerationRequest,
+} from '../generation.ts';
 import type { RoutedReplica } from './replica.ts';
 
 /** The prompt tokens of a request. If `exact` is false, they are an upper bound. */
@@ -18,7 +24,7 @@ const TIMEOUT_MS = 5000;
 /**
  * Counts the prompt tokens of a request on one of the replicas that are ready, those with the fewest requests first. Needs
  * no slot and waits in no queue, and does not load an idle model. Returns an upper bound if no replica counts them in time,
- * or if the prompt is too long for the context. Throws 400 if the prompts are invalid, or the reason of the signal.
+ * or if the prompt is too long for the context; the tokens of images are always their upper bound. Throws 400 if the prompts are invalid, or the reason of the signal.
  */
 export async function countPromptTokens(
   replicas: readonly RoutedReplica[],
@@ -26,16 +32,17 @@ export async function countPromptTokens(
   signal: AbortSignal,
 ): Promise<PromptTokenCount> {
   signal.throwIfAborted();
+  const hasImages = imagesOf(request).length > 0;
   // No server counts the tokens of images.
-  if (imagesOf(request).length > 0) return { tokens: maxPromptTokens(request), exact: false };
+  const counted = hasImages ? withoutImages(request) : request;
   const timeout = new AbortController();
   using _ = new Deadline(TIMEOUT_MS, () => timeout.abort());
   const ready = replicas.filter(({ state }) => state.state === 'ready');
   let failures = 0;
   for (const { client } of ready.toSorted((a, b) => a.assigned - b.assigned)) {
     try {
-      const tokens = await client.countPromptTokens(request, AbortSignal.any([signal, timeout.signal]));
-      if (tokens !== null) return { tokens, exact: true };
+      const tokens = await client.countPromptTokens(counted, AbortSignal.any([signal, timeout.signal]));
+      if (tokens !== null) return { tokens: tokens + imageTokens(request), exact: !hasImages };
     } catch (error) {
       signal.throwIfAborted();
       if (isTooLong(error)) break;

@@ -246,6 +246,12 @@ test('only messages of the user can have images', () => {
   refuses(() => chat({ messages }), code, 'messages[1].content[0].image_url.url', expected);
   const block = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: DATA } };
   refuses(() => readMessages({ system: [block] }), code, 'system[0].source.data', expected);
+  const turns = [
+    { role: 'user', content: 'a' },
+    { role: 'assistant', content: [block] },
+    { role: 'user', content: 'b' },
+  ];
+  refuses(() => readMessages({ messages: turns }), code, 'messages[1].content[0]', expected);
 });
 
 test('the detail of an image is sent if it is set', () => {

@@ -48,6 +48,16 @@ const counting = (dialect: Dialect = 'vllm') =>
 /** A server without the endpoint. */
 const failing = () => HttpReplica.listen((response) => response.writeHead(500).end('{}'));
 
+test('a replica counts the texts around images, and the estimate for the images is added', async () => {
+  await using replica = await counting();
+  const image = { at: 2, url: 'data:', detail: null, digest: 'png', file: null, path: '' };
+  const messages = [{ role: 'user', content: 'a\nb', images: [image, image] }] as const;
+  const request = chat({}, { messages, imageTokens: 100 });
+  const counted = await modelOf(entryOf(replica.client)).countPromptTokens(request, NEVER_ABORTED);
+  assert.deepEqual(counted, { tokens: 203, exact: false });
+  assert.deepEqual(replica.bodies[0]?.['messages'], [{ role: 'user', content: 'a\n[image][image]b' }]);
+});
+
 test('a replica that is ready counts the tokens', async () => {
   await using replica = await counting();
   const model = modelOf(
