@@ -10,7 +10,7 @@ import { fileSize } from '../models/disk.ts';
 import type { ModelStore } from '../models/store.ts';
 import { PROGRAM } from '../program-name.ts';
 import { defineModel, nodeOf, ModelTable, type StoredModel } from '../serving/model-table.ts';
-import { checkFit } from '../serving/memory-fit.ts';
+import { checkFit, plannedOf } from '../serving/memory-fit.ts';
 import { managedPath, sourceOf } from '../serving/model-details.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';
 import { note, print, printJson, printTable } from './output.ts';
@@ -51,14 +51,14 @@ export async function addModel(
 
 /**
  * Adds a model like `addModel`, unless it was added or is in the configuration; loads it if it was unloaded; and makes it
- * the default. Returns its ID.
+ * the default, unless it returns embeddings: chats need one that generates text.
  */
 export async function ensureModel(
   source: string,
   config: Config,
   store: ModelStore,
   pull: Pull,
-): Promise<string> {
+): Promise<{ id: string; embeds: boolean }> {
   const model = await definitionOf(source, {}, store);
   const { id } = model;
   await using database = await openConfiguredDatabase();
@@ -69,8 +69,10 @@ export async function ensureModel(
   } else if (!stored && !config.file.models.some((configured) => configured.id === id)) {
     await insert(model, table, config, store, pull);
   }
-  await table.setDefault(id, commandLineActor(), noteOf('model.set_default', id));
-  return id;
+  const planned = model.engine ? await plannedOf(id, model.engine, store) : null;
+  const embeds = planned !== null && planned.embedding !== null;
+  if (!embeds) await table.setDefault(id, commandLineActor(), noteOf('model.set_default', id));
+  return { id, embeds };
 }
 
 async function definitionOf(source: string, flags: AddFlags, store: ModelStore): Promise<ModelConfig> {

@@ -2,7 +2,6 @@ import type { Command } from 'commander';
 import { prepareHome } from '../config/home.ts';
 import { loadConfig } from '../config/load.ts';
 import { runningService } from '../database/service-lock.ts';
-import { findModel } from '../models/catalog.ts';
 import { PROGRAM } from '../program-name.ts';
 import { ensureModel } from './added-models.ts';
 import { download, MODEL_NAMES, openStore } from './download.ts';
@@ -24,8 +23,9 @@ export function register(program: Command): void {
       'after',
       `${MODEL_NAMES}
 
-A catalog ID can be shortened to the name after the slash. The model becomes the default. It is stored in
-the data directory and served at every later start, until you remove it with \`models remove\`.
+A catalog ID can be shortened to the name after the slash. The model becomes the default, unless it
+returns embeddings. It is stored in the data directory and served at every later start, until you remove it
+with \`models remove\`.
 If this command starts a service without a configuration file, that service serves only added models.
 \`serve --help\` lists more environment variables.
 
@@ -39,18 +39,17 @@ Example:
 async function run(source: string): Promise<void> {
   const config = withoutDefaultModel(await loadConfig(process.env));
   await prepareHome(config.home);
-  let id = '';
+  let model = { id: '', embeds: false };
   await interruptible(async (signal) => {
     const store = await openStore();
-    id = await ensureModel(source, config, store, (name) => download(store, name, signal));
+    model = await ensureModel(source, config, store, (name) => download(store, name, signal));
     // Nothing above notices a signal if the model is downloaded already.
     signal.throwIfAborted();
   });
   // Several services can share a PostgreSQL database, so with PostgreSQL this command always starts one.
+  const { id, embeds } = model;
   const running = config.databaseUrl === null ? runningService(config.home) : null;
   if (running === null) return await serve(id);
   note(`The running service (process ${running.pid}) loads ${id} now.`);
-  if (running.url === null) return;
-  const embeds = findModel(id)?.embedding != null;
-  print(firstRequest(running.url, id, embeds).join('\n').trimEnd());
+  if (running.url !== null) print(firstRequest(running.url, id, embeds).join('\n').trimEnd());
 }

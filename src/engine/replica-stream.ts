@@ -573,7 +573,9 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
 
   #httpError(): ServiceError {
     const body = this.#body();
-    const error = explained(this.#request, readErrorBody(this.#status, body));
+    const read = readErrorBody(this.#status, body);
+    // The service's own engines take token IDs.
+    const error = this.#settings.frames ? read : explained(this.#request, read);
     if (isAccessDenied(this.#status, body)) return new AccessDenied(error);
     const rateLimited = this.#status === 429;
     if (!rateLimited && this.#status !== 503) return error;

@@ -203,16 +203,15 @@ export function parse(
   });
   const model = modelOf(context, parsed.generation, caller);
   admitImages(parsed.generation, model.images());
-  const card = model.card();
-  if (card !== null) refuseOtherKind(parsed.generation, isEmbeddingModality(card.architecture.modality));
   refuseUnsupported(parsed, model.dialects, exchange.protocol);
+  const card = model.card();
   if (card !== null) parsed.fit?.(card);
   return { model, parsed };
 }
 
 /**
  * Returns the model of a request, and sets its ID in the request, which may have an alias. Throws a `ServiceError` if the key
- * may not use it.
+ * may not use it, or if it serves requests of another kind.
  */
 export function modelOf(
   { router }: HttpContext,
@@ -221,6 +220,8 @@ export function modelOf(
 ): ServedModel {
   const model = router.model(generation.model, caller.models);
   if (caller.models?.has(model.id) === false) throw modelNotAllowed(model.id);
+  const card = model.card();
+  if (card !== null) refuseOtherKind(generation, isEmbeddingModality(card.architecture.modality));
   generation.model = model.id;
   return model;
 }

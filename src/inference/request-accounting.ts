@@ -372,7 +372,7 @@ export function worstCase(request: GenerationRequest, model: ConfiguredModel): W
     all.completionTokens += one.completionTokens;
     all.tokens += one.tokens;
     all.pico += one.pico;
-    const short = maximumOf(tokens, choices, 1, context, price);
+    const short = maximumOf(tokens, choices, Math.min(1, longest), context, price);
     shortest.tokens += short.tokens;
     shortest.pico += short.pico;
   }

@@ -1,7 +1,7 @@
 import { imagesSchema } from '../config/model.ts';
 import type { ModelConfig } from '../config/schema.ts';
 import type { ModelDescription } from '../engine/engine.ts';
-import { IMAGE_MODALITY } from '../features.ts';
+import { IMAGE_MODALITY, isEmbeddingModality } from '../features.ts';
 import type { ImageLimits, ModelCard } from '../generation.ts';
 
 /**
@@ -18,8 +18,9 @@ function cardOf(
 ): ModelCard | null {
   const contextTokens = smallest([config.contextTokens, ...descriptions.map((each) => each.contextTokens)]);
   if (contextTokens === null) return null;
+  const modality = modalityOf(config, descriptions);
   const completionTokens = smallest([
-    config.maxCompletionTokens,
+    isEmbeddingModality(modality) ? 0 : config.maxCompletionTokens,
     contextTokens,
     ...descriptions.map((each) => each.maxCompletionTokens),
   ]);
@@ -29,7 +30,7 @@ function cardOf(
     id: config.id,
     architecture: {
       instruct_type: config.instructType !== undefined ? config.instructType : first('instructType'),
-      modality: modalityOf(config, descriptions),
+      modality,
       tokenizer: config.tokenizer ?? first('tokenizer') ?? 'unknown',
     },
     context_length: contextTokens,

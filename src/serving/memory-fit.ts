@@ -68,7 +68,8 @@ function neededBytes(
   return totalBytes(planMemory(model, options, { availableBytes, gpu: false }));
 }
 
-async function plannedOf(
+/** Returns the properties of a model; null if they are unknown before the download. */
+export async function plannedOf(
   id: string,
   { file }: EngineConfig,
   store: ModelStore,

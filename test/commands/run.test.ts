@@ -12,7 +12,7 @@ import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import { findModel } from '../../src/models/catalog.ts';
 import { Layout } from '../../src/models/layout.ts';
 import { collectOutput, MODEL, runCli, startService, temporaryFolder, until } from '../harness.ts';
-import { buildGguf } from '../models/gguf-builder.ts';
+import { buildGguf, TINY_METADATA } from '../models/gguf-builder.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const MAIN = join(ROOT, 'src', 'main.ts');
@@ -110,7 +110,7 @@ describe('sluice run', { skip: file === undefined && 'SLUICE_TEST_MODEL is not s
   });
 });
 
-test('sluice run adds the model to the running service, loads it again, and makes it the default', async () => {
+test('sluice run adds the model to the running service, loads it again, and makes it the default unless it returns embeddings', async () => {
   await using service = await startService();
   const { env, home, url } = service;
   const path = join(home, 'tiny.gguf');
@@ -128,6 +128,14 @@ test('sluice run adds the model to the running service, loads it again, and make
   await until(() => stateOf('local/tiny') !== 'unloaded');
   assert.equal(service.service.router.overview()[0]?.id, 'local/tiny');
   assert.notEqual(stateOf(MODEL), null);
+
+  const embedder = join(home, 'embedder.gguf');
+  await writeFile(embedder, buildGguf({ metadata: { ...TINY_METADATA, 'llama.pooling_type': 1 } }));
+  const { code, stdout, stderr } = await runCli(['run', embedder], env);
+  assert.equal(code, 0, stderr);
+  assert.ok(stdout.includes(`curl ${url}/v1/embeddings`), stdout);
+  await until(() => stateOf('local/embedder') !== null);
+  assert.equal(service.service.router.overview()[0]?.id, 'local/tiny');
 });
 
 test('Ctrl-C while sluice run adds the model ends it before the service starts', async () => {

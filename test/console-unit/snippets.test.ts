@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
 import { curl } from '../../console/src/snippets/curl.ts';
 import { literal, JSON_SYNTAX, PYTHON, TYPESCRIPT } from '../../console/src/snippets/literal.ts';
-import { KEY_VARIABLE, samplesOf, type Sample } from '../../console/src/snippets/samples.ts';
+import { KEY_VARIABLE, samplesAt, samplesOf, type Sample } from '../../console/src/snippets/samples.ts';
 import { translate, type Body } from '../../console/src/snippets/translate.ts';
 import { MESSAGES } from '../../src/anthropic/protocol.ts';
 import { Notes } from '../../src/notes.ts';
@@ -103,6 +103,16 @@ describe('samples', () => {
     assert.match(command?.text ?? '', /"top_k": 40, "temperature": 0|"top_k": 40,\n/);
     assert.match(py?.text ?? '', /\n {4}temperature=0,\n {4}extra_body=\{"top_k": 40\},\n\)/);
     assert.match(ts?.text ?? '', /\n {2}temperature: 0,\n.*\n {2}\.\.\.\{ top_k: 40 \},\n\}\);/);
+  });
+
+  test('a request in the format of an API is not translated', () => {
+    const input = { baseUrl, key: KEY_VARIABLE };
+    const [command, py, ts] =
+      samplesAt('/v1/responses', { ...input, request: { model: MODEL, input: 'Hi' } }) ?? [];
+    assert.match(command?.text ?? '', /\/v1\/responses[^]*"input": "Hi"/);
+    assert.match(py?.text ?? '', /client\.responses\.create\([^]*\n {4}input="Hi",\n\)/);
+    assert.match(ts?.text ?? '', /client\.responses\.create\(\{[^]*\n {2}input: 'Hi',\n\}\);/);
+    assert.equal(samplesAt('/v1/messages/count_tokens', { ...input, request }), null);
   });
 
   test('the base URL has one /v1', () => {

@@ -127,6 +127,12 @@ describe('embeddings of an engine', () => {
     assert.equal(second.headers.get('x-request-id'), first.headers.get('x-request-id'));
   });
 
+  test('of a model that generates no text, so its card has no completion tokens', async () => {
+    const response = await fetch(`${embedded.url}/v1/models`);
+    const { data } = (await response.json()) as { data: { id: string; max_completion_tokens: number }[] };
+    assert.equal(data.find(({ id }) => id === EMBEDDER)?.max_completion_tokens, 0);
+  });
+
   test('are refused for an input that is longer than the context', async () => {
     const { status, body } = await embed(embedded, { input: ['short', 'x'.repeat(400)] });
     assert.equal(status, 400);
@@ -143,6 +149,7 @@ describe('embeddings of an engine', () => {
       ['/v1/chat/completions', chat('Hi', { model: EMBEDDER })],
       ['/v1/completions', { model: EMBEDDER, prompt: 'Hi' }],
       ['/v1/responses', { model: EMBEDDER, input: 'Hi' }],
+      ['/v1/messages/count_tokens', { model: EMBEDDER, messages: [{ role: 'user', content: 'Hi' }] }],
       ['/v1/messages', { model: EMBEDDER, max_tokens: 5, messages: [{ role: 'user', content: 'Hi' }] }],
     ] as const) {
       const response = await post(embedded, path, request);

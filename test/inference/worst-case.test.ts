@@ -4,7 +4,13 @@ import * as fc from 'fast-check';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { ChatTemplate } from '../../src/engine/llama/template.ts';
 import { ServiceError } from '../../src/errors.ts';
-import type { ChatRequest, Message, ModelCard, Tool } from '../../src/generation.ts';
+import {
+  NO_OUTPUT,
+  type ChatRequest,
+  type Message,
+  type ModelCard,
+  type Tool,
+} from '../../src/generation.ts';
 import { clampUsage, worstCase } from '../../src/inference/request-accounting.ts';
 import type { ConfiguredModel } from '../../src/routing/served-model.ts';
 import { PUBLISHED } from '../engine/llama/templates.ts';
@@ -79,6 +85,16 @@ test('the shortest case of a request is its worst case with a max_tokens of 1', 
       assert.deepEqual(shortest, { tokens, pico });
     }),
   );
+});
+
+test('an embedding cannot be shorter', () => {
+  const embedding = { ...NO_OUTPUT, kind: 'embedding', inputs: ['a', 'bc'], dimensions: null } as const;
+  const request = { ...embedding, model: 'test/model', cacheScope: null, traceparent: null, user: null };
+  const { tokens, pico, shortest } = worstCase(
+    request,
+    modelOf(100, 0, { prompt: 2, completion: 3, inputCacheRead: null }),
+  );
+  assert.deepEqual(shortest, { tokens, pico });
 });
 
 test(

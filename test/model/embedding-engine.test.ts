@@ -285,6 +285,11 @@ test('an engine process serves the model with a thread for each slot', SKIP, asy
     if (event.type === 'embedding') vectors.push(event.vector);
   assert.equal(vectors.length, TEXTS.length);
   for (const [index, vector] of vectors.entries()) assert(cosine(vector, expected(index)) > 0.999);
+  // The advice for servers that take only texts does not apply.
+  await assert.rejects(client.generate(request([[1], [999_999_999]]), never).next(), {
+    param: 'input[1]',
+    message: /^`input\[1\]` has the token 999999999, but [^.]*\.$/,
+  });
   if (process.platform !== 'linux') return;
   const environment = readFileSync(`/proc/${supervisor.pid}/environ`, 'utf8').split('\0');
   assert(environment.includes('UV_THREADPOOL_SIZE=2'));

@@ -34,10 +34,20 @@ interface SampleInput {
 export const KEY_VARIABLE = '$SLUICE_API_KEY';
 
 /** Returns samples of this request for curl and the official Python and TypeScript clients of its API. */
-export function samplesOf({ baseUrl, key, request, api: chosen = 'chat' }: SampleInput): Sample[] {
+export function samplesOf({ api: chosen = 'chat', ...input }: SampleInput): Sample[] {
+  const { request } = input;
   const name = apiOf(request, chosen);
-  const api = APIS[name];
   const body = name === 'responses' || name === 'messages' ? translate(request, name) : request;
+  return samplesIn(APIS[name], { ...input, request: body });
+}
+
+/** Returns the same for a request in the format of the API at this path; null: the clients have no such API. */
+export function samplesAt(path: string, input: Omit<SampleInput, 'api'>): Sample[] | null {
+  const api = Object.values(APIS).find((one) => one.path === path);
+  return api === undefined ? null : samplesIn(api, input);
+}
+
+function samplesIn(api: Api, { baseUrl, key, request: body }: Omit<SampleInput, 'api'>): Sample[] {
   const service = baseUrl.replace(/\/+$/, '');
   const call: ClientCall = {
     api,
@@ -50,7 +60,7 @@ export function samplesOf({ baseUrl, key, request, api: chosen = 'chat' }: Sampl
     many:
       (typeof body['n'] === 'number' && body['n'] > 1) ||
       (Array.isArray(body['prompt']) && body['prompt'].length > 1) ||
-      (name === 'embeddings' && Array.isArray(body['input']) && body['input'].length > 1),
+      (api === APIS.embeddings && Array.isArray(body['input']) && body['input'].length > 1),
     tools: Array.isArray(body['tools']) && body['tools'].length > 0,
     usageApart: readField(body['stream_options'], 'include_usage') === true,
   };

@@ -77,11 +77,12 @@ function explanation(
   const requested = `this request may use up to ${of(amounts[kind.unit])}.`;
   const shortest = amounts.shortest[kind.unit];
   if (wait.until === 'never') {
-    const advice =
-      shortest <= bound
-        ? 'Lower `max_tokens`.'
-        : `Even with a \`max_tokens\` of 1, it may use up to ${of(shortest)}. Shorten the prompt, or ask for a higher limit.`;
-    return `${allowed}, and ${requested} ${advice}`;
+    if (shortest <= bound) return `${allowed}, and ${requested} Lower \`max_tokens\`.`;
+    const even =
+      shortest === amounts[kind.unit]
+        ? ''
+        : `Even with a \`max_tokens\` of 1, it may use up to ${of(shortest)}. `;
+    return `${allowed}, and ${requested} ${even}Shorten the prompt, or ask for a higher limit.`;
   }
   const fitsIfShorter = settled + (reserved + shortest) * amounts.weight <= bound;
   const remedy =

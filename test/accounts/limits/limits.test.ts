@@ -163,6 +163,11 @@ for (const kind of KINDS) {
         (await fleet.denied(demand({ usdPerMonth: '0.25' }, costly))).message,
         /up to \$1\. Even with a `max_tokens` of 1, it may use up to \$0\.5\. Shorten the prompt, or ask for a higher limit\.$/,
       );
+      const fixed = { worstTokens: 150, shortest: { tokens: 150, pico: 0n } };
+      assert.match(
+        (await fleet.denied(demand({ tokensPerDay: 100 }, fixed))).message,
+        /may use up to 150 tokens\. Shorten the prompt, or ask for a higher limit\.$/,
+      );
       const ask = demand({ tokensPerDay: 100 }, { worstTokens: 60, shortest: { tokens: 50, pico: 0n } });
       await fleet.run(ask);
       assert.match(

@@ -6,7 +6,7 @@ import { Button } from '../../components/button.tsx';
 import { Code, CodeTabs } from '../../components/code.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { curl } from '../../snippets/curl.ts';
-import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
+import { KEY_VARIABLE, samplesAt } from '../../snippets/samples.ts';
 import { useSession } from '../../state/session.tsx';
 import { addressOf, exampleBody } from './example.ts';
 import { MethodBadge } from './method-badge.tsx';
@@ -99,9 +99,8 @@ const ADMIN_VARIABLE = '$SLUICE_ADMIN_KEY';
 function OperationExample({ entry, schemas, model, accountId }: OperationDetailsProps) {
   const { public_url: baseUrl } = useSession();
   const body = exampleBody(entry, schemas, { model, accountId });
-  if (entry.path.startsWith('/v1/') && body !== null) {
-    return <CodeTabs label="Example" samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request: body })} />;
-  }
+  const samples = body && samplesAt(entry.path, { baseUrl, key: KEY_VARIABLE, request: body });
+  if (samples) return <CodeTabs label="Example" samples={samples} />;
   if (entry.auth === 'session') {
     return (
       <p className="rounded-lg bg-sunken px-4 py-3 text-xs leading-5 text-ink-3">

@@ -5,6 +5,7 @@ import { CodeTabs } from '../../components/code.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { OneTimeSecret } from '../../components/one-time-secret.tsx';
 import { SecretDialog } from '../../components/secret-dialog.tsx';
+import { returnsEmbeddings } from '../../format/modality.ts';
 import { samplesOf } from '../../snippets/samples.ts';
 import type { CurrentAccount } from '../../state/account.ts';
 import { useShowSecret } from '../../state/secrets.tsx';
@@ -95,11 +96,17 @@ function FirstCall({ created }: { created: ResponseOf<'createKey'> }) {
   const models = useRead('listServedModels', undefined);
   const allowed = created.allowed_models;
   const usable = models.data?.data.filter(({ id }) => allowed === null || allowed.includes(id)) ?? [];
-  const found = usable.find(({ state }) => state === 'ready') ?? usable[0];
+  // Most new keys are for text.
+  const generating = usable.filter((one) => !returnsEmbeddings(one));
+  const preferred = generating.length > 0 ? generating : usable;
+  const found = preferred.find(({ state }) => state === 'ready') ?? preferred[0];
   const model = found?.id ?? allowed?.[0];
   if (model === undefined) return null;
-  const messages = [{ role: 'user', content: 'What is a sluice?' }];
-  const request = { model, messages, ...found?.recommended_sampling };
+  const content = 'What is a sluice?';
+  const request =
+    found !== undefined && returnsEmbeddings(found)
+      ? { model, input: content }
+      : { model, messages: [{ role: 'user', content }], ...found?.recommended_sampling };
   return (
     <section>
       <h3 className="mb-1 text-sm font-semibold">Example request</h3>
