@@ -149,7 +149,10 @@ export type ResponseFormat =
 interface GenerationRequestBase {
   /** Model ID from the caller. */
   model: string;
-  /** Maximum completion tokens per choice; 0 for an embedding, otherwise at least 1. If null, they are limited only by the model and its context. */
+  /**
+   * Maximum completion tokens per choice; 0 for an embedding, otherwise at least 1. If null, they are limited only by the
+   * model and its context.
+   */
   maxTokens: number | null;
   sampling: Sampling;
   /** Up to 4 sequences, none empty. */
@@ -352,9 +355,9 @@ type TokenIds = readonly number[];
 
 /**
  * The events of a generation. First comes one `started`, then the text and the tool calls, or the vectors of an embedding.
- * Each choice has one `finish` after its last part. One `end` comes last. A call is one `tool-call`, followed by the parts of its arguments; the
- * calls of a choice do not overlap. Reasoning and calls count as completion tokens. A stream that throws a
- * `ServiceError` has no `end`.
+ * Each choice has one `finish` after its last part. One `end` comes last. A call is one `tool-call`, followed by the parts
+ * of its arguments; the calls of a choice do not overlap. Reasoning and calls count as completion tokens. A stream that
+ * throws a `ServiceError` has no `end`.
  */
 export type GenerationEvent =
   | {
