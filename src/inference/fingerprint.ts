@@ -85,7 +85,7 @@ class Pieces {
 
   addLines(text: string): void {
     let start = 0;
-    for (let line = 1; line < MAX_LINES; line++) {
+    for (let line = 1; line < MAX_LINES && this.count < MAX_PIECES; line++) {
       const end = text.indexOf('\n', start) + 1;
       if (end === 0) break;
       this.add(text.slice(start, end));

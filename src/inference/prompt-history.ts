@@ -42,7 +42,7 @@ const MAX_BYTES = 16 * 1024 * 1024;
 
 /** Bytes of a piece, and of the rest of a remembered prompt. */
 const PIECE_BYTES = 16;
-const PROMPT_BYTES = 400;
+const PROMPT_BYTES = 700;
 
 /**
  * Fewer lost tokens are not told. Providers cache no prompts below 1024 tokens, and only whole blocks of up to 128.

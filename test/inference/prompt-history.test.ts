@@ -362,6 +362,9 @@ test('the memory is bounded by prompts per account, by pieces per prompt and by 
   const many = { ...one, messages: Array.from({ length: 3 * MAX_PIECES }, () => user('x')) };
   assert.equal(fingerprintOf(many).hashes.length, MAX_PIECES);
   assert.equal(fingerprintOf(many).length, many.messages.length);
+  const rules = { ...one, messages: Array.from({ length: 10 }, () => system('x\n'.repeat(MAX_PIECES))) };
+  assert.equal(fingerprintOf(rules).hashes.length, MAX_PIECES);
+  assert.equal(fingerprintOf(rules).length, 2 * 10 * MAX_PIECES);
   const lines = { ...one, messages: [system('line\n'.repeat(5 * MAX_PIECES))] };
   assert.equal(fingerprintOf(lines).hashes.length, MAX_PIECES / 2);
 
