@@ -148,7 +148,7 @@ export function OfferFields({ embeds, draft, onChange, errorAt }: OfferFieldsPro
         placeholder="Default"
         hint={
           embeds
-            ? 'Maximum tokens of one text. Required if the server does not report it, as most do not.'
+            ? 'Maximum tokens of one text. Required unless the server reports it.'
             : 'Prompt and completion of one request together. A longer context needs more memory.'
         }
         value={draft.context}
