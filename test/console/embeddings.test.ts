@@ -196,6 +196,7 @@ describe('comparing texts', WITH_BROWSER, () => {
 
   test('a model that is down says so, and names one that is ready', async () => {
     await page.getByRole('combobox', { name: 'Model' }).click();
+    await page.getByRole('option', { name: 'test/down' }).waitFor();
     assert.equal(await page.getByRole('option').count(), 2);
     await page.getByRole('option', { name: 'test/down' }).click();
     await page.getByText(`${EMBEDDER} is ready; select it instead.`).waitFor();
@@ -206,6 +207,7 @@ describe('comparing texts', WITH_BROWSER, () => {
     const model = page.getByRole('combobox', { name: 'Model' });
     await until(async () => (await model.innerText()).includes(MODEL));
     await model.click();
+    await page.getByRole('option', { name: MODEL }).waitFor();
     assert.equal(await page.getByRole('option').count(), 1);
     await page.keyboard.press('Escape');
     await page.getByLabel('Message', { exact: true }).fill(scripted({ text: 'answered' }));
