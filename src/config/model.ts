@@ -280,7 +280,7 @@ export const modelSchema = z
     images: imagesSchema
       .optional()
       .describe(
-        'Declares that the model takes images, with their bounds. Default: what llama-server reports; other models take only text.',
+        'Declares that the model takes images, with their bounds. Default: as `images: {}` if all replicas report that they take images, which only llama-server does; otherwise, the model takes only text.',
       ),
     tokenizer: z
       .string()
@@ -324,10 +324,14 @@ export const modelSchema = z
     error: 'expected either `engine` or `replicas`, not both',
     path: ['replicas'],
   })
-  .refine((value) => value.images === undefined || value.replicas !== undefined, {
-    error: 'expected no value without `replicas`: the embedded engine takes only text',
-    path: ['images'],
-  })
+  .refine(
+    ({ images, replicas }) =>
+      images === undefined || replicas?.every(({ dialect }) => dialect !== 'sluice') === true,
+    {
+      error: "expected no value unless all `replicas` are other servers: Sluice's engine takes only text",
+      path: ['images'],
+    },
+  )
   .refine(
     (value) => new Set(namedReplicas(value).map(({ name }) => name)).size === (value.replicas ?? []).length,
     {

@@ -50,8 +50,12 @@ function cardOf(
 }
 
 function modalityOf({ modality, images }: ModelConfig, descriptions: readonly ModelDescription[]): string {
-  const declared = modality ?? (images === undefined ? null : IMAGE_MODALITY);
-  return declared ?? descriptions.find((each) => each.modality)?.modality ?? 'text->text';
+  if (modality !== undefined) return modality;
+  if (images !== undefined) return IMAGE_MODALITY;
+  const reported = descriptions.find((each) => each.modality)?.modality ?? 'text->text';
+  // Any of the replicas may get the request.
+  const allTake = reported !== IMAGE_MODALITY || descriptions.every((each) => each.modality === reported);
+  return allTake ? reported : 'text->text';
 }
 
 const DEFAULT_IMAGES: ImageLimits = imagesSchema.parse({});

@@ -250,8 +250,14 @@ test('a model with both engine and replicas is reported at `replicas`, and a rep
 });
 
 test('images are for models on other servers', async () => {
+  const replicas = '[{url: "http://x", dialect: vllm}, {url: "http://y", dialect: sluice}]';
+  const mixed = await issueTexts(`models:\n  - id: a/b\n    images: {}\n    replicas: ${replicas}\n`);
+  assert.match(
+    mixed[0] ?? '',
+    /models\[0\]\.images: expected no value unless all `replicas` are other servers/,
+  );
   assert.deepEqual(await issueTexts('models:\n  - id: a/b\n    images: {urls: true}\n'), [
-    '3:13 models[0].images: expected no value without `replicas`: the embedded engine takes only text, got a mapping',
+    "3:13 models[0].images: expected no value unless all `replicas` are other servers: Sluice's engine takes only text, got a mapping",
   ]);
 });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ModelConfig } from '../../src/config/schema.ts';
 import type { ModelDescription } from '../../src/engine/engine.ts';
-import { cardSource } from '../../src/routing/card.ts';
+import { cardSource, imageLimits } from '../../src/routing/card.ts';
 
 const CONFIG = {
   id: 'lab/model',
@@ -56,6 +56,19 @@ test('the modality tells whether the model computes embeddings, unless the confi
     modality({ ...CONFIG, modality: 'text+image->text' }, { modality: embedding }),
     'text+image->text',
   );
+});
+
+test('a model takes images if each of its servers reports it, because any of them may get the request', () => {
+  const taking = { description: describing({ contextTokens: 512, modality: 'text+image->text' }) };
+  const other = { description: describing({ contextTokens: 512 }) };
+  const takes = (...replicas: (typeof taking)[]) => {
+    const modality = cardSource(CONFIG, replicas, () => 0)()?.architecture.modality;
+    assert.equal(modality === 'text+image->text', imageLimits(CONFIG, replicas) !== null);
+    return modality;
+  };
+  assert.equal(takes(taking, taking), 'text+image->text');
+  assert.equal(takes(taking, other), 'text->text');
+  assert.equal(takes(other, taking), 'text->text');
 });
 
 test("the card is cached until a replica's description changes", () => {

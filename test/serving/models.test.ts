@@ -301,10 +301,11 @@ for (const kind of testDatabases()) {
 
     test('a model of servers has the modality that it was added with, even while they are down', async () => {
       const replicas = [{ url: 'http://127.0.0.1:9', dialect: 'vllm' }];
-      const modality = 'text->embedding';
-      const added = await management.call('POST', '/api/models', { id: SECOND, replicas, modality });
-      assert.partialDeepStrictEqual(added, { modality, context_length: null });
-      await management.call('POST', '/api/models/remove', { model: SECOND });
+      for (const modality of ['text->embedding', 'text+image->text']) {
+        const added = await management.call('POST', '/api/models', { id: SECOND, replicas, modality });
+        assert.partialDeepStrictEqual(added, { modality, context_length: null });
+        await management.call('POST', '/api/models/remove', { model: SECOND });
+      }
     });
 
     test('the default ID of an address is its file name, even with an invalid percent-encoding', async () => {

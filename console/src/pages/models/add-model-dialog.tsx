@@ -177,7 +177,11 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
       ...(id.trim() !== '' && { id: id.trim() }),
       ...(readServer === null
         ? { source: way === 'catalog' ? (chosen?.id ?? '') : source.trim() }
-        : { replicas: [readServer.value], modality }),
+        : {
+            replicas: [readServer.value],
+            // Some servers report that they take images.
+            ...(modality !== 'text->text' && { modality }),
+          }),
       pricing,
       ...(context !== null && { context_tokens: context }),
     });

@@ -86,6 +86,7 @@ export function ServerForm({ id, error, onSubmit }: FormProps<ValueOf<typeof ser
 
 const MODALITIES: readonly { value: Modality; label: string }[] = [
   { value: 'text->text', label: 'Text generation' },
+  { value: 'text+image->text', label: 'Text generation, with images' },
   { value: 'text->embedding', label: 'Embeddings' },
 ];
 
@@ -95,7 +96,7 @@ interface ModalityFieldProps {
   error: string | null;
 }
 
-/** The input for what the servers of a model return. */
+/** The input for what the servers of a model take and return. */
 export function ModalityField({ value, onChange, error }: ModalityFieldProps) {
   return (
     <Field label="Kind of model" error={error}>

@@ -117,10 +117,10 @@ export const modelOperations = operations({
             ),
           replicas: z.array(newReplica).min(1).max(100).optional().describe('Servers that run this model.'),
           modality: z
-            .enum(['text->text', 'text->embedding'])
+            .enum(['text->text', 'text+image->text', 'text->embedding'])
             .optional()
             .describe(
-              'What the servers return for a text: text, or an embedding. Only with `replicas`, because servers do not report it. Default: `text->text`.',
+              'What the servers take and return: text, text and images, or text to an embedding. Only with `replicas`. Default: `text+image->text` if all servers report it, as llama-server does; otherwise `text->text`.',
             ),
           pricing,
           context_tokens: contextTokens.optional(),
