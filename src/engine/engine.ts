@@ -1,6 +1,7 @@
 import type { PullProgress } from '../models/progress.ts';
 import type { Dialect, GenerationEvent, GenerationRequest, RecommendedSampling } from '../generation.ts';
 import { ServiceError } from '../errors.ts';
+import { isEmbeddingModality } from '../features.ts';
 
 /** A replica's description of its model. Fields are null if they are not reported. */
 export interface ModelDescription {
@@ -39,7 +40,19 @@ export interface ReplicaHealth {
 }
 
 /** The values that limit how many requests a replica can take; see `ReplicaHealth`. */
-export type ReplicaCapacity = Pick<ReplicaHealth, 'slots' | 'slotsInUse' | 'queued'>;
+export type ReplicaCapacity = Pick<ReplicaHealth, 'slots' | 'slotsInUse' | 'queued'> & {
+  /** Whether its requests take turns in the slots, so that it can run more of them than it has slots. */
+  takesTurns?: boolean;
+};
+
+/** Returns the same for an engine of the service with this model: the inputs of embeddings take turns. */
+export function ownCapacity(
+  capacity: ReplicaCapacity,
+  description: ModelDescription | null,
+): ReplicaCapacity {
+  const embeds = isEmbeddingModality(description?.modality ?? '');
+  return embeds ? { ...capacity, takesTurns: true } : capacity;
+}
 
 /**
  * `sent` is the first event of servers that do not report when a request gets a slot. It means that the request was

@@ -3,7 +3,7 @@ import type { NamedReplica, ReplicaConfig } from '../config/model.ts';
 import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
-import type { ModelDescription, EngineState, ReplicaCapacity } from './engine.ts';
+import { ownCapacity, type ModelDescription, type EngineState, type ReplicaCapacity } from './engine.ts';
 import { DIALECT_TRAITS, type HealthCheck } from './dialects.ts';
 import { type Gauges, HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 import { HttpReplicaClient } from './replica-client.ts';
@@ -185,7 +185,8 @@ export class RemoteReplica implements AsyncDisposable {
 
   #updateCapacity(): void {
     const { slots = null, slotsInUse = null, queued = null } = this.#health.last ?? {};
-    this.#capacity = { slots: slots ?? this.#description?.slots ?? null, slotsInUse, queued };
+    const capacity = { slots: slots ?? this.#description?.slots ?? null, slotsInUse, queued };
+    this.#capacity = this.client.dialect === 'sluice' ? ownCapacity(capacity, this.#description) : capacity;
   }
 }
 

@@ -3,12 +3,13 @@ import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { logLineOf, type Log } from '../log.ts';
-import type {
-  ModelDescription,
-  EngineReport,
-  EngineState,
-  EngineHealthBody,
-  ReplicaCapacity,
+import {
+  ownCapacity,
+  type ModelDescription,
+  type EngineReport,
+  type EngineState,
+  type EngineHealthBody,
+  type ReplicaCapacity,
 } from './engine.ts';
 import { engineCommand } from './engine-process.ts';
 import { HealthHistory, type ReplicaReport } from './replica-report.ts';
@@ -219,7 +220,8 @@ export class Supervisor implements AsyncDisposable {
     }
     this.#description = report.description;
     const { slots, backend } = report;
-    this.#ready = { startedAt: Date.now(), backend, capacity: { slots, slotsInUse: null, queued: null } };
+    const capacity = ownCapacity({ slots, slotsInUse: null, queued: null }, report.description);
+    this.#ready = { startedAt: Date.now(), backend, capacity };
     this.#log.info('engine ready', { pid: this.pid, slots, backend });
     this.#state = { state: 'ready' };
   }

@@ -283,6 +283,12 @@ export class RoutedReplica {
  */
 const MANY_SLOTS = 8;
 
+/**
+ * Requests of an engine in which they take turns. A short one then does not wait for the end of long ones, and with more of
+ * them, the fair queue decides.
+ */
+const TAKING_TURNS = 32;
+
 /** The initial limit of a server that reports its waiting requests, but not its slots. */
 const FIRST_LIMIT = 32;
 
@@ -326,9 +332,10 @@ export class Room {
   }
 
   #consider(capacity: ReplicaCapacity | null, inFlight: number): void {
-    const { slots = null, slotsInUse: running = null, queued = null } = capacity ?? {};
+    const { slots = null, slotsInUse: running = null, queued = null, takesTurns = false } = capacity ?? {};
     this.#grows = false;
-    if (slots !== null) this.#limit = slots > 1 && slots < MANY_SLOTS ? slots + 1 : Math.max(1, slots);
+    if (slots !== null && takesTurns) this.#limit = Math.max(slots, TAKING_TURNS);
+    else if (slots !== null) this.#limit = slots > 1 && slots < MANY_SLOTS ? slots + 1 : Math.max(1, slots);
     else if (queued === null) this.#limit = Math.max(this.#limit, FIRST_LIMIT);
     else {
       const wasFull = this.#isFull;

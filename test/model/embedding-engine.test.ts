@@ -274,7 +274,7 @@ test('an engine process serves the model with a thread for each slot', SKIP, asy
   await until(() => supervisor.state.state !== 'loading');
   assert.equal(supervisor.state.state, 'ready');
   assert.equal(supervisor.description?.modality, 'text->embedding');
-  assert.equal(supervisor.capacity?.slots, 2);
+  assert.deepEqual(supervisor.capacity, { slots: 2, slotsInUse: null, queued: null, takesTurns: true });
   await using client = new HttpReplicaClient({
     ...REPLICA,
     socketPath: argument.socketPath,

@@ -18,6 +18,14 @@ test('a replica has room for its slots, and for one more choice if it has 2 to 7
   }
 });
 
+test('a replica in whose slots requests take turns has room for more of them than slots', () => {
+  for (const count of [1, 2, 32]) {
+    assert.equal(new Room(undefined).limit({ ...slots(count), takesTurns: true }, 0), 32);
+  }
+  assert.equal(new Room(undefined).limit({ ...slots(64), takesTurns: true }, 0), 64);
+  assert.equal(new Room(3).limit({ ...slots(1), takesTurns: true }, 0), 3);
+});
+
 test('the configured maximum applies, whatever the server reports', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 100 }), fc.nat(200), fc.nat(200), (maximum, count, inFlight) => {
