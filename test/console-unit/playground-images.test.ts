@@ -51,7 +51,10 @@ test('images are sent before the text of their message, also without a text', ()
 test('a message of the assistant has no images', () => {
   const draft = attached({ ...START, input: 'Hm', inputRole: 'assistant' }, PIXEL);
   assert.deepEqual(bodyOf(draft)['messages'], [{ role: 'assistant', content: 'Hm' }]);
-  assert.deepEqual(added(draft).columns[0]?.turns[0]?.images, []);
+  const next = added(draft);
+  assert.deepEqual(next.columns[0]?.turns[0]?.images, []);
+  // They are kept for the next message of the user.
+  assert.deepEqual([next.inputRole, next.images], ['user', [PIXEL]]);
   assert.equal(isEmpty(attached(START, PIXEL)), false);
 });
 

@@ -47,11 +47,16 @@ describe('images in the playground', WITH_BROWSER, () => {
   const choose = () => page.locator('input[type=file]');
 
   /** Pastes or drops a file on the message, as the browser does. */
-  async function give(type: 'paste' | 'drop', mimeType = 'image/png'): Promise<void> {
+  async function give(
+    type: 'paste' | 'drop',
+    mimeType = 'image/png',
+    texts: Record<string, string> = {},
+  ): Promise<void> {
     await page.evaluate(`{
       const bytes = Uint8Array.from(atob(${JSON.stringify(DATA)}), (character) => character.charCodeAt(0));
       const transfer = new DataTransfer();
       transfer.items.add(new File([bytes], 'given.png', { type: ${JSON.stringify(mimeType)} }));
+      for (const [type, text] of Object.entries(${JSON.stringify(texts)})) transfer.setData(type, text);
       const options = { bubbles: true, cancelable: true };
       document.querySelector('textarea[aria-label="Message"]').dispatchEvent(
         ${JSON.stringify(type)} === 'paste'
@@ -76,6 +81,13 @@ describe('images in the playground', WITH_BROWSER, () => {
     assert.deepEqual(vllm.bodies.at(-1)?.['messages'], [
       { role: 'user', content: [part, part, { type: 'text', text: 'What is this?' }] },
     ]);
+  });
+
+  test('a copied file comes with its name, and formatted text with a picture of it', async () => {
+    await give('paste', 'image/png', { 'text/plain': 'a', 'text/html': '<b>a</b>' });
+    await give('paste', 'image/png', { 'text/plain': 'given.png' });
+    await images().getByRole('button', { name: 'Remove image 1' }).click();
+    assert.equal(await images().getByRole('img', { name: 'Attachment' }).count(), 2);
   });
 
   test('sent images survive a reload', async () => {

@@ -24,9 +24,13 @@ export function Composer() {
   return (
     <div
       className="border-t border-line bg-surface pt-3 pb-2"
-      onPaste={({ clipboardData }) => {
-        // Text of office programs comes with a picture of it.
-        if (!clipboardData.types.includes('text/plain')) addImages(clipboardData.files);
+      onPaste={(event) => {
+        const { files, types } = event.clipboardData;
+        // Formatted text of office programs comes with a picture of it. A copied file comes with its name as text.
+        const isText = types.includes('text/plain') && types.includes('text/html');
+        if (files.length === 0 || isText) return;
+        event.preventDefault();
+        addImages(files);
       }}
       onDragOver={(event) => event.preventDefault()}
       onDrop={(event) => {

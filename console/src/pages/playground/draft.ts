@@ -220,8 +220,14 @@ export function added(draft: Draft): Draft {
     ...column,
     turns: [...column.turns, inputTurn(draft, draft.inputRole)],
   }));
-  const inputRole = draft.inputRole === 'user' ? 'assistant' : 'user';
-  return { ...draft, columns, input: '', images: [], inputRole };
+  const isUser = draft.inputRole === 'user';
+  return {
+    ...draft,
+    columns,
+    input: '',
+    images: isUser ? [] : draft.images,
+    inputRole: isUser ? 'assistant' : 'user',
+  };
 }
 
 /** Cuts the conversation after a user turn, or before an assistant turn, and adds a turn for the new response. */
