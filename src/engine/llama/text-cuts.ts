@@ -15,13 +15,18 @@ const WHITE = 'ĠĊčĉ▁\\s';
 /** A character that is not white space in any version of Unicode. */
 const VISIBLE = '[\\p{L}\\p{N}\\p{P}\\p{S}]';
 
+/** Before a single space. */
+const BEFORE_SPACE: CutKind = {
+  place: `(?<=${VISIBLE})(?= ${VISIBLE})`,
+  spanning: new RegExp(`[^${WHITE}][Ġ▁ ][^${WHITE}]`),
+};
+
 /**
  * The places that every pre-tokenizer of llama.cpp puts between two words, unless its vocabulary has tokens that span
  * them. What is before such a place does not change the tokens after it, and vice versa.
  */
 const KINDS: readonly CutKind[] = [
-  // Before a single space.
-  { place: `(?<=${VISIBLE})(?= ${VISIBLE})`, spanning: new RegExp(`[^${WHITE}][Ġ▁ ][^${WHITE}]`) },
+  BEFORE_SPACE,
   // After a line.
   {
     place: `(?<=${VISIBLE}\\n)(?=[\\p{L}\\p{N}])`,
@@ -136,12 +141,16 @@ export class TextCuts {
 /** Maximum places in or at special tokens that are skipped in a row, because each takes a microsecond. */
 const MAX_TRIES = 1000;
 
-function placesOf({ type, tokens }: CutVocabulary): RegExp | null {
+function placesOf({ type, tokens, addsSpace }: CutVocabulary): RegExp | null {
   if (type === WORD_PIECE) return new RegExp(WORDS);
   if (type !== SENTENCE_PIECE && type !== BYTE_PAIR) return null;
-  const any = new RegExp(KINDS.map(({ spanning }) => spanning.source).join('|'));
+  // A space that llama.cpp adds to a piece must replace one of the text.
+  const possible = addsSpace ? [BEFORE_SPACE] : KINDS;
+  const any = new RegExp(possible.map(({ spanning }) => spanning.source).join('|'));
   const few = tokens.filter((token) => any.test(token)).map(readings);
-  const kinds = KINDS.filter(({ place }) => !few.some((texts) => texts.some((text) => spans(text, place))));
+  const kinds = possible.filter(
+    ({ place }) => !few.some((texts) => texts.some((text) => spans(text, place))),
+  );
   return kinds.length === 0 ? null : new RegExp(kinds.map(({ place }) => place).join('|'), 'gu');
 }
 
