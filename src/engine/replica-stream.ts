@@ -221,7 +221,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
         isError ? this.#httpError() : unavailable(`the replica sent no output for ${silentMs} ms`),
       );
     } else if (!this.#streamed) {
-      if (eventlessMs > responseMs) this.#fail(responseTimeout(responseMs));
+      if (eventlessMs > responseMs) this.#fail(responseTimeout(this.#request, responseMs));
     } else if (frames && eventlessMs > Math.max(responseMs, firstByteMs)) {
       this.#cutOff(unavailable(`the engine sent no event for ${eventlessMs} ms`));
     }
@@ -615,10 +615,12 @@ function endless(reason: string): ServiceError {
 }
 
 /** The request may need this long on any replica, so it is not retried. */
-function responseTimeout(responseMs: number): ServiceError {
+function responseTimeout({ kind }: GenerationRequest, responseMs: number): ServiceError {
+  const advice =
+    kind === 'embedding' ? 'Send fewer inputs in a request.' : 'Set `stream` to true, or lower `max_tokens`.';
   return new ServiceError(
     'response_timeout',
-    `The response was not complete after ${Math.ceil(responseMs / 1000)} s. Set \`stream\` to true, or lower \`max_tokens\`.`,
+    `The response was not complete after ${Math.ceil(responseMs / 1000)} s. ${advice}`,
   );
 }
 

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { ConnectionLost, ReplicaRefused } from '../../src/engine/engine.ts';
 import { formatFrame, KEEP_ALIVE_FRAME } from '../../src/engine/engine-protocol.ts';
-import { type GenerationEvent, NO_USAGE } from '../../src/generation.ts';
+import { type GenerationEvent, NO_OUTPUT, NO_USAGE } from '../../src/generation.ts';
 import { assertFails, openScripted, HttpReplica, REPLICA, isUnavailable, respondHello } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED, settled, textOf } from './requests.ts';
 import { until } from '../harness.ts';
@@ -292,6 +292,16 @@ describe('a stream without output', { timeout: 30_000 }, () => {
     );
     await assertFails(replica.client, {}, 'engine_unavailable');
     await replica.closed();
+  });
+});
+
+it('embeddings that take longer than responseMs fail with the advice to send fewer inputs', async () => {
+  await using replica = await HttpReplica.listen(() => {}, { dialect: 'openai', responseMs: 600 });
+  const shared = { model: 'test/model', cacheScope: null, traceparent: null, user: null };
+  const request = { ...NO_OUTPUT, ...shared, kind: 'embedding', inputs: ['a'], dimensions: null } as const;
+  await assert.rejects(collect(replica.client.generate(request, NEVER_ABORTED)), {
+    code: 'response_timeout',
+    message: /after 1 s\. Send fewer inputs in a request\.$/,
   });
 });
 
