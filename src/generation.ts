@@ -494,6 +494,24 @@ export function imageTokens(request: GenerationRequest): number {
   }
 }
 
+/** Pixels of an image that become one token in many models: 28 x 28. */
+const PIXELS_PER_TOKEN = 784;
+
+/** Estimates the prompt tokens of all images from their size, and takes the maximum for those whose size is unknown. */
+function estimatedImageTokens(request: GenerationRequest): number {
+  switch (request.kind) {
+    case 'chat': {
+      const most = request.imageTokens ?? 0;
+      const estimate = ({ file }: Image): number =>
+        file === null ? most : Math.min(most, Math.ceil((file.width * file.height) / PIXELS_PER_TOKEN));
+      return imagesOf(request).reduce((sum, image) => sum + estimate(image), 0);
+    }
+    case 'text':
+    case 'embedding':
+      return 0;
+  }
+}
+
 /** Returns the prompts that are repeated at the start of the choices. Empty if none are. */
 export function echoedPrompts(request: GenerationRequest): readonly string[] {
   switch (request.kind) {
@@ -517,7 +535,7 @@ export const CHARACTERS_PER_TOKEN = 4;
 export function estimatedPromptTokens(request: GenerationRequest): number {
   const ofTexts = promptTexts(request).reduce(
     (sum, text) => sum + Math.ceil(text.length / CHARACTERS_PER_TOKEN),
-    imageTokens(request),
+    estimatedImageTokens(request),
   );
   return ofTexts + tokenInputs(request).reduce((sum, tokens) => sum + tokens.length, 0);
 }

@@ -32,8 +32,12 @@ test('the digest of an image takes its place in prefixes', () => {
 test('estimates of prompt tokens contain those of images', () => {
   const request = asking(1, 'a');
   const [estimated, most] = [estimatedPromptTokens(request), maxPromptTokens(request)];
-  assert.equal(estimatedPromptTokens({ ...request, imageTokens: 500 }), estimated + 500);
   assert.equal(maxPromptTokens({ ...request, imageTokens: 500 }), most + 500);
+  // An estimate follows the size of the image, up to the maximum.
+  assert.equal(estimatedPromptTokens({ ...request, imageTokens: 500 }), estimated + 1);
+  const wide = { ...asking(7840, 'a'), imageTokens: 500 };
+  assert.equal(estimatedPromptTokens(wide), estimated + 10);
+  assert.equal(estimatedPromptTokens({ ...wide, imageTokens: 5 }), estimated + 5);
 });
 
 test('a response to an image is not continued', () => {
