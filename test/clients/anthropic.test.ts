@@ -123,8 +123,8 @@ describe("Anthropic's client for Node", () => {
       });
     const message = await client.beta.messages.toolRunner({
       ...paramsOf(CALLS),
-      messages: userMessage(CALLS),
-      tools: [tool('get_weather', 'Snow'), tool('get_time', scripted({ text: 'Done.' }))],
+      messages: [{ role: 'user', content: scripted([CALLS, { text: 'Done.' }]) }],
+      tools: [tool('get_weather', 'Snow'), tool('get_time', '12:00')],
     });
     assert.deepEqual(
       message.content.map((block) => (block.type === 'text' ? block.text : block.type)),

@@ -368,7 +368,7 @@ describe('openai for Node, when a request is refused', () => {
   test('an unknown model and an unknown path are a NotFoundError', async () => {
     const model = await apiError(client.models.retrieve('acme/missing'));
     assert.deepEqual([model.constructor, model.code], [NotFoundError, 'model_not_found']);
-    const path = await apiError(client.embeddings.create({ model: SCRIPTED, input: 'a' }));
+    const path = await apiError(client.moderations.create({ input: 'a' }));
     assert.deepEqual([path.constructor, path.code], [NotFoundError, 'unknown_url']);
   });
 
