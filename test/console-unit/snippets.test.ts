@@ -293,8 +293,8 @@ describe('executed samples', () => {
   before(async () => {
     service = await startService(`
 models:
-  - {id: ${MODEL}, engine: {file: 'scripted:'}}
-  - {id: ${EMBEDDER}, engine: {file: 'scripted:{"dimensions": 4}'}}
+  - {id: ${MODEL}, required: true, engine: {file: 'scripted:'}}
+  - {id: ${EMBEDDER}, required: true, engine: {file: 'scripted:{"dimensions": 4}'}}
 `);
   });
   after(() => service[Symbol.asyncDispose]());

@@ -12,9 +12,10 @@ import { openStage, type Stage } from './stage.ts';
 const EMBEDDER = 'test/embedder';
 const MODELS = `models:
   - id: ${EMBEDDER}
+    required: true
     pricing: {prompt: '2'}
     engine: {file: 'scripted:{"dimensions": 6, "contextTokens": 64}'}
-  - {id: ${MODEL}, engine: {file: 'scripted:{}'}}
+  - {id: ${MODEL}, required: true, engine: {file: 'scripted:{}'}}
   - {id: test/down, modality: text->embedding, replicas: [{url: 'http://127.0.0.1:9', dialect: vllm}]}
 `;
 const SECRET = 'what is typed here is for the model alone';

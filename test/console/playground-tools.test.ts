@@ -8,8 +8,8 @@ import { axe, setView, sidewaysScroll, WITH_BROWSER } from './browser.ts';
 import { openStage, type Stage } from './stage.ts';
 
 const MODELS = `models:
-  - {id: ${MODEL}, tools: true, reasoning: true, engine: {file: 'scripted:{}'}}
-  - {id: test/plain, tools: false, engine: {file: 'scripted:{}'}}
+  - {id: ${MODEL}, required: true, tools: true, reasoning: true, engine: {file: 'scripted:{}'}}
+  - {id: test/plain, required: true, tools: false, engine: {file: 'scripted:{}'}}
 `;
 
 const TOOL = '{"name": "get_weather", "parameters": {"type": "object"}}';

@@ -67,8 +67,10 @@ before(async () => {
   service = await startService(`
 models:
   - id: ${DEFAULT_MODEL_ID}
+    required: true
     engine: {file: ${engine}}
   - id: ${EMBEDDING_MODEL_ID}
+    required: true
     engine: {file: 'scripted:{"dimensions": 64}'}
 `);
 });

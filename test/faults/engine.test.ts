@@ -90,7 +90,7 @@ test('while an engine restarts, requests get 503 with a retry time', async () =>
   const { pid } = replica;
   using crashing = await send('test/crashing', { tokens: 9, dieAfter: 2 });
   assertEndsWithError((await crashing.response()).body, 1);
-  await until(() => replica.state().state === 'down');
+  await until(() => replica.state().state !== 'ready');
   using early = await send('test/crashing', {});
   const refused = await early.response();
   assertError(refused, 'engine_unavailable');

@@ -12,9 +12,11 @@ const CHAT = 'test/scripted';
 const embedded = await startService(`
 models:
   - id: ${EMBEDDER}
+    required: true
     pricing: {prompt: '2'}
     engine: {file: 'scripted:{"dimensions": 4, "contextTokens": 64}'}
   - id: ${CHAT}
+    required: true
     engine: {file: 'scripted:'}
 `);
 after(() => embedded[Symbol.asyncDispose]());
