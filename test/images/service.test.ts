@@ -55,7 +55,7 @@ const models = [
 ];
 const plans = { open: {}, small: { tokensPerDay: 3000 } };
 const yaml = JSON.stringify({
-  models: models.map((model) => ({ ...model, required: true })),
+  models,
   plans,
   defaultPlan: 'open',
   recovery: { maxAttempts: 2 },
