@@ -110,7 +110,7 @@ describe('serve on a terminal', NEEDS_PTY, () => {
     using service = await serve(context, hub);
     assert.equal(await service.ended, 1);
     const text = stripVTControlCharacters(service.text());
-    assert.equal(text.match(/404/g)?.length, 1, text);
+    assert.equal(text.match(/\b404\b/g)?.length, 1, text);
     assert.match(text, /warning {2}Could not download from hf:owner\/repo\/tiny\.gguf: .*404/);
     assert.match(text, /error {2}Cannot serve test\/model: Could not download tiny\.gguf from any source:/);
     assert.match(text, /copy it to .*tiny\.gguf/);
