@@ -1,18 +1,7 @@
-import type { Sampling } from '../src/generation.ts';
+import { NO_OUTPUT, type Sampling } from '../src/generation.ts';
 
 /** The defaults of requests. */
-export const NEUTRAL: Sampling = {
-  temperature: 1,
-  topP: 1,
-  topK: null,
-  minP: 0,
-  seed: null,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  repetitionPenalty: 1,
-  logitBias: new Map(),
-  explicit: new Set(),
-};
+export const NEUTRAL: Sampling = NO_OUTPUT.sampling;
 
 export const GREEDY: Sampling = { ...NEUTRAL, temperature: 0 };
 

@@ -12,7 +12,7 @@ import * as fields from './embedding-fields.ts';
 import { model, user } from './fields.ts';
 import { describeEmbeddings } from './openapi.ts';
 import { RequestBody } from './request-body.ts';
-import { asString, wrongType, wrongValue } from './values.ts';
+import { nonEmptyString, wrongType, wrongValue } from './values.ts';
 import { encodeVector, formatVector } from './vectors.ts';
 
 /** OpenAI's embeddings. */
@@ -59,7 +59,7 @@ function parseEmbeddingRequest(body: RequestBody): EmbeddingRequest {
 
 /** Parses the inputs, which are all texts or all token IDs. */
 function parseInputs(value: unknown): readonly EmbeddingInput[] {
-  if (typeof value === 'string') return [parseText(value, 'input')];
+  if (typeof value === 'string') return [nonEmptyString(value, 'input')];
   const expected = 'a string, or an array of strings, of token IDs, or of arrays of token IDs';
   if (!Array.isArray(value)) throw wrongType('input', expected, value);
   const list: readonly unknown[] = value;
@@ -67,14 +67,8 @@ function parseInputs(value: unknown): readonly EmbeddingInput[] {
   if (typeof list[0] === 'number') return [parseTokens(list, 'input')];
   if (list.length > fields.MAX_INPUTS)
     throw wrongValue('input', `an array of at most ${fields.MAX_INPUTS} inputs`, list.length);
-  const parse = Array.isArray(list[0]) ? parseTokens : parseText;
+  const parse = Array.isArray(list[0]) ? parseTokens : nonEmptyString;
   return list.map((item, index) => parse(item, `input[${index}]`));
-}
-
-function parseText(value: unknown, path: string): string {
-  const text = asString(value, path);
-  if (text === '') throw wrongValue(path, 'text that is not empty');
-  return text;
 }
 
 function parseTokens(value: unknown, path: string): readonly number[] {

@@ -19,6 +19,7 @@ import { parseTemplateVariables, parseTooling } from './tools.ts';
 import {
   wrongValue,
   asString,
+  nonEmptyString,
   unsupported,
   wrongType,
   asObject,
@@ -124,9 +125,7 @@ function parsePrompt(value: unknown, path: string): string {
   if (typeof value === 'number' || Array.isArray(value)) {
     throw unsupported('prompt', 'must be text; token IDs are not supported');
   }
-  const prompt = asString(value, path);
-  if (prompt === '') throw wrongValue(path, 'text that is not empty');
-  return prompt;
+  return nonEmptyString(value, path);
 }
 
 /** Drops a `best_of` that equals `n`, which has no effect. */

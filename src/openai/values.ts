@@ -53,6 +53,13 @@ export function asString(value: unknown, path: string): string {
   return value;
 }
 
+/** Checks that a value is a well-formed string, and not empty. Throws `invalid_type` or `invalid_value`. */
+export function nonEmptyString(value: unknown, path: string): string {
+  const text = asString(value, path);
+  if (text === '') throw wrongValue(path, 'text that is not empty');
+  return text;
+}
+
 /** Whether the texts and names in a JSON value have no lone surrogates. */
 export function isWellFormed(value: unknown): boolean {
   if (typeof value === 'string') return value.isWellFormed();

@@ -1,11 +1,11 @@
 import { useState } from 'react';
 import { Segmented } from '../../components/choices.tsx';
 import { CodeTabs } from '../../components/code.tsx';
-import { Dialog } from '../../components/dialog.tsx';
 import { Notice } from '../../components/states.tsx';
 import { useSession } from '../../state/session.tsx';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 import type { ChatApi } from '../../snippets/translate.ts';
+import { CodeWindow } from './code-window.tsx';
 import { withoutLargeImages } from './image-files.ts';
 import { usePlayground } from './state.tsx';
 import { recommendedOf, sentRequest } from './request.ts';
@@ -28,18 +28,7 @@ export default function CodeDialog({ onClose }: { onClose: () => void }) {
     sentRequest(draft, column, recommendedOf(models, column.model)),
   );
   return (
-    <Dialog
-      open
-      onClose={onClose}
-      size="large"
-      title="Code"
-      hint={
-        <>
-          Code that sends the current request. Set the environment variable{' '}
-          <code className="font-mono text-xs">{KEY_VARIABLE.slice(1)}</code> to your API key.
-        </>
-      }
-    >
+    <CodeWindow onClose={onClose}>
       <div className="space-y-3">
         {Object.keys(errors).length > 0 && (
           <Notice tone="warn">A parameter is invalid, so this request would be refused.</Notice>
@@ -67,6 +56,6 @@ export default function CodeDialog({ onClose }: { onClose: () => void }) {
         )}
         <CodeTabs label="Current request" samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request, api })} />
       </div>
-    </Dialog>
+    </CodeWindow>
   );
 }

@@ -5,7 +5,6 @@ import { ApiError } from '../../api/client.ts';
 import { embedFor } from '../../api/playground-key.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CodeTabs } from '../../components/code.tsx';
-import { Dialog } from '../../components/dialog.tsx';
 import { TextArea } from '../../components/field.tsx';
 import { isAbout, useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
 import { TextLink } from '../../components/link.tsx';
@@ -19,6 +18,7 @@ import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { costOf, faultOf } from './answer.ts';
 import { Fault, Metric } from './answer-view.tsx';
+import { CodeWindow } from './code-window.tsx';
 import { NotReady } from './columns.tsx';
 import { Keys, SEND_KEYS, StorageNotice } from './composer.tsx';
 import { cosineOf, fieldOf, MAX_TEXTS, MIN_TEXTS, textErrors, type Comparison } from './compare.ts';
@@ -268,20 +268,9 @@ function Code({ model, texts, onClose }: { model: string; texts: readonly string
   const given = texts.filter((text) => text.trim() !== '');
   const request = { model, input: given.length === 0 ? EXAMPLE : given };
   return (
-    <Dialog
-      open
-      onClose={onClose}
-      size="large"
-      title="Code"
-      hint={
-        <>
-          Code that sends the current request. Set the environment variable{' '}
-          <code className="font-mono text-xs">{KEY_VARIABLE.slice(1)}</code> to your API key.
-        </>
-      }
-    >
+    <CodeWindow onClose={onClose}>
       <CodeTabs label="Current request" samples={samplesOf({ baseUrl, key: KEY_VARIABLE, request })} />
-    </Dialog>
+    </CodeWindow>
   );
 }
 
