@@ -25,7 +25,7 @@ export interface Image {
   url: string;
   /** Null if the caller sent none. */
   detail: ImageDetail | null;
-  /** Stands for the image where only equality matters. */
+  /** Equal for equal images: takes their place in prefixes and in comparisons. */
   digest: string;
   /** Null if it has a URL, because it is not fetched. */
   file: ImageFile | null;

@@ -102,7 +102,7 @@ export function readImageUrl(value: unknown, path: string): ReadImage {
 /** Returns the start of a data URI in the form that all servers read. Some know no parameters, or compare the case. */
 const dataStart = ({ format }: ImageFile): string => `data:image/${format};base64,`;
 
-/** Maximum length of what comes before the data of a data URI. */
+/** Maximum length of a data URI up to its comma. */
 const MAX_TYPE = 128;
 const DATA_TYPE = /^([\w.+-]+\/[\w.+-]+)(?:;[^;,]+)*;base64$/i;
 

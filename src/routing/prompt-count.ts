@@ -24,7 +24,8 @@ const TIMEOUT_MS = 5000;
 /**
  * Counts the prompt tokens of a request on one of the replicas that are ready, those with the fewest requests first. Needs
  * no slot and waits in no queue, and does not load an idle model. Returns an upper bound if no replica counts them in time,
- * or if the prompt is too long for the context; the tokens of images are always their upper bound. Throws 400 if the prompts are invalid, or the reason of the signal.
+ * or if the prompt is too long for the context; the tokens of images are always their upper bound. Throws 400 if the
+ * prompts are invalid, or the reason of the signal.
  */
 export async function countPromptTokens(
   replicas: readonly RoutedReplica[],

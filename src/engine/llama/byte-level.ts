@@ -1,4 +1,4 @@
-/** Returns the bytes of a byte-level token. Characters that do not stand for a byte become question marks. */
+/** Returns the bytes of a byte-level token. A character that is not the sign of a byte becomes a question mark. */
 export function decodeByteLevel(text: string): Uint8Array {
   return Uint8Array.from(text, (character) => BYTE_OF.get(character) ?? 0x3f);
 }

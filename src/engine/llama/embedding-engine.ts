@@ -135,7 +135,7 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
   }
 
   #checkDimensions(dimensions: number | null): void {
-    // A file does not tell whether the first dimensions of its vectors are useful alone.
+    // Shorter vectors are only useful from models that were trained for them, which a file does not say.
     if (dimensions === null || dimensions === this.#dimensions) return;
     throw new ServiceError(
       'invalid_value',
