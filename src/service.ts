@@ -131,7 +131,7 @@ export class Service implements AsyncDisposable {
     const hasAdded = router.overview().length > config.file.models.length;
     const recommended = hasAdded ? null : recommendedModel(config.file.models);
     const accounting = { plans, limiter, ledger, prompts: new PromptHistory() };
-    const metrics = owned.use(new ServiceMetrics(() => exposeGauges(router, accounting)));
+    const metrics = owned.use(new ServiceMetrics(() => exposeGauges(router, registry.swaps, accounting)));
     const app = buildServer({
       router,
       registry,

@@ -1,8 +1,11 @@
+import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import type { AuditNote } from '../accounts/audit.ts';
 import { databaseOf, loadConfig } from '../config/load.ts';
 import type { Config, ModelConfig } from '../config/schema.ts';
 import { openDatabase, sqlitePath, type Database } from '../database/database.ts';
+import { runningService } from '../database/service-lock.ts';
+import { availableMemory } from '../engine/llama/memory.ts';
 import { ServiceError } from '../errors.ts';
 import { SILENT } from '../log.ts';
 import { findModel } from '../models/catalog.ts';
@@ -10,7 +13,7 @@ import { fileSize } from '../models/disk.ts';
 import type { ModelStore } from '../models/store.ts';
 import { PROGRAM } from '../program-name.ts';
 import { defineModel, nodeOf, ModelTable, type StoredModel } from '../serving/model-table.ts';
-import { checkFit, plannedOf } from '../serving/memory-fit.ts';
+import { checkFit, footprintOf, plannedOf } from '../serving/memory-fit.ts';
 import { managedPath, sourceOf } from '../serving/model-details.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';
 import { note, print, printJson, printTable } from './output.ts';
@@ -94,11 +97,19 @@ async function insert(
   pull: Pull,
 ): Promise<void> {
   const source = sourceOf(model);
-  if (model.engine) await checkFit(model.id, model.engine, store, []);
+  const footprint = model.engine ? await footprintOf(model.id, model.engine, store) : null;
+  if (footprint?.inMachineMemory === true) checkFit(model.id, footprint, possibleBytes(config), []);
   await pull(source);
   const detail = { source, ...model.pricing };
   const stored = { config: model, node: nodeOf(config), loaded: true };
   await table.insert(stored, commandLineActor(), noteOf('model.add', model.id, detail));
+}
+
+/** Returns the memory that a model could get, in bytes. A running service can unload all of its other models. */
+function possibleBytes({ home }: Config): number {
+  if (runningService(home) === null) return availableMemory().bytes;
+  const limit = process.constrainedMemory();
+  return limit > 0 ? Math.min(totalmem(), limit) : totalmem();
 }
 
 /** Lists the added models that the service on this data directory serves. */

@@ -244,6 +244,12 @@ export const modelSchema = z
         'Whether `GET /readyz` waits for this model. If no model is required, the service is ready as soon as any model is.',
       ),
     engine: engine.optional().describe('Settings of the embedded llama.cpp engine.'),
+    keep: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether an embedded model stays in memory: it is unloaded neither for other models nor because it is not used.',
+      ),
     replicas: z
       .array(replicaSchema)
       .min(1)
@@ -323,6 +329,10 @@ export const modelSchema = z
   .refine((value) => value.engine === undefined || value.replicas === undefined, {
     error: 'expected either `engine` or `replicas`, not both',
     path: ['replicas'],
+  })
+  .refine(({ keep, replicas }) => !keep || replicas === undefined, {
+    error: 'expected no value for a model with `replicas`: it is not in the memory of this service',
+    path: ['keep'],
   })
   .refine(
     ({ images, replicas }) =>

@@ -117,6 +117,16 @@ const engineTimeoutsSchema = z
     idleUnloadMs: milliseconds(0).describe(
       'Time without requests after which an embedded model is unloaded, in milliseconds; 0: never. The next request waits until it is loaded again.',
     ),
+    maxMemoryBytes: z
+      .int()
+      .min(1)
+      .optional()
+      .describe(
+        'Maximum memory of all embedded models together, in bytes, on the machine and its GPUs. Default: the memory that is available on the machine.',
+      ),
+    minStayMs: milliseconds(10_000).describe(
+      'How long an embedded model stays in memory before it may be unloaded to make room for another one, in milliseconds. A model that took longer than that to load stays as long as loading took.',
+    ),
     firstByteMs: milliseconds(300_000, 1000).describe(
       'How long a replica may take to send the first chunk of a stream, in milliseconds. Comments do not count.',
     ),
@@ -128,7 +138,7 @@ const engineTimeoutsSchema = z
     ),
   })
   .prefault({})
-  .describe('Timeouts of engines and replicas.');
+  .describe('Timeouts of engines and replicas, and the memory of embedded engines.');
 
 /** Requests with an `Idempotency-Key` header. */
 const idempotencySchema = z

@@ -7,7 +7,13 @@ import { scriptedOptions } from '../models/source.ts';
 import type { ChildSettings } from './child.ts';
 import { embeddedName } from '../config/model.ts';
 import { HttpReplicaClient } from './replica-client.ts';
-import type { ReplicaClient, ModelDescription, EngineState, ReplicaCapacity } from './engine.ts';
+import type {
+  EngineState,
+  MemoryShortage,
+  ModelDescription,
+  ReplicaCapacity,
+  ReplicaClient,
+} from './engine.ts';
 import type { LlamaOptions } from './llama/load-model.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './scripted/options.ts';
 import { EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
@@ -24,7 +30,44 @@ export interface EmbeddedOptions {
   logLevel: LogLevel;
   /** Downloads the model's file if necessary and returns its path. */
   fetch(onProgress: OnProgress, signal: AbortSignal): Promise<string>;
+  /**
+   * Waits until there is memory for the engine. Resolves with null if the model stays idle instead. Rejects with
+   * `NoRoom`, or with the reason of the signal.
+   */
+  reserve(request: MemoryRequest): Promise<MemoryGrant | null>;
   log: Log;
+}
+
+/** Why a model is loaded: at the start of the service, because an operator wants it, or for waiting requests. */
+export type LoadCause = 'startup' | 'operator' | 'request';
+
+export interface MemoryRequest {
+  /** Changes if an operator wants to load a model that is already waiting for memory. */
+  cause(): LoadCause;
+  signal: AbortSignal;
+  /** Called with what the model waits for, whenever it changes. */
+  onWait(waitsFor: string): void;
+  /** Called if the model stays idle. Requests that arrive from then on load it again. */
+  stayIdle(): void;
+}
+
+/** Memory for an engine. Disposed when the engine is ready or has failed. */
+export interface MemoryGrant extends Disposable {
+  /** The memory that it is expected to need; 0: unknown. */
+  bytes: number;
+  /** Maximum memory of its plan; null: what it measures as available. */
+  planBytes: number | null;
+}
+
+/** There is not enough memory for a model, even if all others are unloaded that may be. */
+export class NoRoom extends Error {
+  readonly shortage: MemoryShortage;
+
+  constructor(message: string, shortage: MemoryShortage) {
+    super(message);
+    this.name = 'NoRoom';
+    this.shortage = shortage;
+  }
 }
 
 /** `.ts` in a clone, `.js` in an installed package. */
@@ -51,6 +94,11 @@ export class EmbeddedReplica implements AsyncDisposable {
   #exited = Promise.resolve();
   /** The description that `sleep` has kept, for use until the engine is ready again; null if there is none. */
   #idleDescription: ModelDescription | null = null;
+  /** Why the model is being loaded. */
+  #cause: LoadCause = 'startup';
+  /** Whether requests load the model. */
+  #onDemand = false;
+  #reservedBytes = 0;
   /** Number of engine starts in previous runs. */
   #earlierStarts = 0;
 
@@ -84,21 +132,31 @@ export class EmbeddedReplica implements AsyncDisposable {
     return this.#supervisor?.report ?? EMPTY_REPORT;
   }
 
+  /** Memory that was planned for the engine until it exits, in bytes; 0: unknown, or there is no engine. */
+  get reservedBytes(): number {
+    return this.#reservedBytes;
+  }
+
+  /** Whether the engine was told to exit, but still has its memory. */
+  get leaving(): boolean {
+    return this.#supervisor === null && this.#reservedBytes > 0;
+  }
+
   /** The engine's model; null until the engine has been ready once, and while the model is unloaded. */
   get description(): ModelDescription | null {
     return this.#supervisor?.description ?? this.#idleDescription;
   }
 
-  /** Whether requests can call `wake` and wait: the model is idle, or could not be loaded again after it was idle. */
+  /** Whether requests can call `wake` and wait: the model is idle, or could not be loaded when it was. */
   get wakesUp(): boolean {
-    if (this.#idleDescription === null || this.#supervisor !== null) return false;
+    if (!this.#onDemand || this.#supervisor !== null) return false;
     const { state } = this.#stateWithoutEngine;
     return state === 'idle' || state === 'down';
   }
 
   /** Whether the model is being loaded after it was idle. */
   get waking(): boolean {
-    if (this.#idleDescription === null || this.#supervisor?.description) return false;
+    if (!this.#onDemand || this.#supervisor?.description) return false;
     const { state } = this.state();
     return state === 'downloading' || state === 'loading';
   }
@@ -109,15 +167,20 @@ export class EmbeddedReplica implements AsyncDisposable {
   }
 
   /** Downloads the file and starts the engine, in the background. `state()` shows the progress. */
-  start(): void {
+  start(cause: LoadCause): void {
     this.#stop = new AbortController();
     const { signal } = this.#stop;
     this.#stateWithoutEngine = { state: 'downloading', pull: null };
+    this.#cause = cause;
     this.#starting = this.#run(signal).catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error);
       if (signal.aborted) return;
       this.#options.log.error('cannot start the model', { model: this.#options.modelId, reason });
       this.#stateWithoutEngine = { state: 'down', reason, retryInMs: null };
+      if (!(error instanceof NoRoom)) return;
+      // There may be more memory when the next request arrives.
+      this.#onDemand = true;
+      this.#stateWithoutEngine.shortage = error.shortage;
     });
   }
 
@@ -127,10 +190,11 @@ export class EmbeddedReplica implements AsyncDisposable {
   }
 
   /** Loads the model if it is idle or unloaded, or its engine is down. Resumes or retries its download. */
-  wake(): void {
+  wake(cause: LoadCause = 'request'): void {
     const { state } = this.state();
-    if (state === 'idle' || state === 'unloaded') this.start();
-    else if (state === 'down') this.restart();
+    if (cause === 'operator') this.#cause = cause;
+    if (state === 'idle' || state === 'unloaded') this.start(cause);
+    else if (state === 'down') this.restart(cause);
   }
 
   /** Unloads the model until `wake`, and keeps its description. Resolves when the engine has exited. */
@@ -138,6 +202,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     const { description } = this;
     const exited = this.unload();
     this.#idleDescription = description;
+    this.#onDemand = true;
     this.#stateWithoutEngine = { state: 'idle' };
     await exited;
   }
@@ -153,15 +218,19 @@ export class EmbeddedReplica implements AsyncDisposable {
     this.#earlierStarts += supervisor?.starts ?? 0;
     this.#supervisor = null;
     this.#idleDescription = null;
+    this.#onDemand = false;
     this.#stateWithoutEngine = { state: 'unloaded' };
-    this.#exited = Promise.all([this.#exited, starting, supervisor?.finish()]).then(() => {});
+    this.#exited = Promise.all([this.#exited, starting, supervisor?.finish()]).then(() => {
+      // The next engine starts only after this.
+      this.#reservedBytes = 0;
+    });
     await this.#exited;
   }
 
   /** Like `Supervisor.restart`. Also retries a failed download, and does nothing during a download. */
-  restart(): void {
+  restart(cause: LoadCause = 'operator'): void {
     if (this.#supervisor) return this.#supervisor.restart();
-    if (this.#stateWithoutEngine.state === 'down') this.start();
+    if (this.#stateWithoutEngine.state === 'down') this.start(cause);
   }
 
   /** Kills the engine before this process exits. */
@@ -171,8 +240,8 @@ export class EmbeddedReplica implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(new Error('the service is stopping'));
-    await this.#starting;
-    await this.#supervisor?.[Symbol.asyncDispose]();
+    // A start ends when its engine has exited.
+    await Promise.all([this.#supervisor?.[Symbol.asyncDispose](), this.#starting]);
     await this.#exited;
     await this.client[Symbol.asyncDispose]();
   }
@@ -181,10 +250,24 @@ export class EmbeddedReplica implements AsyncDisposable {
     await this.#exited;
     const { modelId, socketPath, maxChoices, logLevel, timeouts, log } = this.#options;
     const scripted = scriptedOptions(this.#engineConfig.file);
-    const engine = scripted === null ? await this.#llamaOptions(signal) : this.#withDefaults(scripted);
+    const options = scripted === null ? await this.#llamaOptions(signal) : this.#withDefaults(scripted);
     if (signal.aborted) return;
+    using grant = await this.#options.reserve({
+      cause: () => this.#cause,
+      signal,
+      onWait: (waitsFor) => {
+        this.#stateWithoutEngine = { state: 'loading', fraction: 0, waitsFor };
+      },
+      stayIdle: () => {
+        this.#onDemand = true;
+        this.#stateWithoutEngine = { state: 'idle' };
+      },
+    });
+    if (signal.aborted || grant === null) return;
+    this.#reservedBytes = grant.bytes;
+    const engine = 'file' in options ? { ...options, memoryBytes: grant.planBytes } : options;
     const argument = { socketPath, modelId, maxChoices, engine, logLevel };
-    this.#supervisor = new Supervisor({
+    const supervisor = new Supervisor({
       name: modelId,
       program: join(import.meta.dirname, scripted === null ? 'llama' : 'scripted', `main${EXTENSION}`),
       argument: argument satisfies ChildSettings<LlamaOptions | ScriptedOptions>,
@@ -192,7 +275,16 @@ export class EmbeddedReplica implements AsyncDisposable {
       loadStallMs: timeouts.loadStallMs,
       log,
     });
-    this.#supervisor.start();
+    this.#supervisor = supervisor;
+    supervisor.start();
+    await supervisor.settled;
+    const { state } = supervisor;
+    if (signal.aborted || state.state !== 'down' || state.retryInMs !== null) return;
+    // It will not start again, so it needs no memory, and the next attempt waits for memory again.
+    this.#earlierStarts += supervisor.starts;
+    this.#supervisor = null;
+    this.#reservedBytes = 0;
+    this.#stateWithoutEngine = state;
   }
 
   /** Downloads the model's file if necessary. */

@@ -175,12 +175,25 @@ export class EngineCrashed extends ServiceError {
 export type EngineState =
   /** `pull` is null before the first progress. */
   | { state: 'downloading'; pull: PullProgress | null }
-  /** `fraction` of the model loaded, 0 to 1. */
-  | { state: 'loading'; fraction: number }
+  /**
+   * `fraction` of the model loaded, 0 to 1. `waitsFor`: what the model waits for before it is loaded, for operators;
+   * absent while it is being loaded.
+   */
+  | { state: 'loading'; fraction: number; waitsFor?: string }
   | { state: 'ready' }
   /** An operator has unloaded the model. */
   | { state: 'unloaded' }
-  /** The model was unloaded because it was not used. It is loaded with the next request. */
+  /** The model is not in memory, because it was not used or others needed the memory. The next request loads it. */
   | { state: 'idle' }
-  /** `reason` is for operators. `retryInMs`: null if there is no automatic retry. */
-  | { state: 'down'; reason: string; retryInMs: number | null };
+  /**
+   * `reason` is for operators. `retryInMs`: null if there is no automatic retry. `shortage` is set if there is not enough
+   * memory for the model.
+   */
+  | { state: 'down'; reason: string; retryInMs: number | null; shortage?: MemoryShortage };
+
+/** Why a model cannot be loaded, in bytes. */
+export interface MemoryShortage {
+  neededBytes: number;
+  /** What is available after all models are unloaded that may be. */
+  availableBytes: number;
+}

@@ -79,6 +79,7 @@ export class Supervisor implements AsyncDisposable {
   #restarting: NodeJS.Timeout | undefined;
   #checks: NodeJS.Timeout | undefined;
   #stopping = false;
+  readonly #settled = Promise.withResolvers<void>();
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
@@ -107,6 +108,11 @@ export class Supervisor implements AsyncDisposable {
       startedAt: this.#ready?.startedAt ?? null,
       backend: this.#ready?.backend ?? null,
     };
+  }
+
+  /** Resolves when the engine is ready, has failed to start, or was stopped. */
+  get settled(): Promise<void> {
+    return this.#settled.promise;
   }
 
   /** Number of times the engine was started. */
@@ -172,6 +178,7 @@ export class Supervisor implements AsyncDisposable {
     }
     await rm(this.#options.argument.socketPath, { force: true });
     this.#state = { state: 'down', reason: 'stopped', retryInMs: null };
+    this.#settled.resolve();
   }
 
   #spawn(): void {
@@ -224,6 +231,7 @@ export class Supervisor implements AsyncDisposable {
     this.#ready = { startedAt: Date.now(), backend, capacity };
     this.#log.info('engine ready', { pid: this.pid, slots, backend });
     this.#state = { state: 'ready' };
+    this.#settled.resolve();
   }
 
   #onExit(child: ChildProcess, reason: string, retry: boolean): void {
@@ -238,6 +246,7 @@ export class Supervisor implements AsyncDisposable {
       this.#restarting = undefined;
       return this.#spawn();
     }
+    this.#settled.resolve();
     // An engine that was ready once can become ready again.
     if (!retry && !this.#description) {
       this.#log.error('the engine cannot start', { reason });

@@ -153,8 +153,14 @@ const STATES = [
 ] as const satisfies readonly ReplicaState['state'][];
 
 /** Returns the metrics that other objects already count, in Prometheus' text format. */
-export function exposeGauges(router: Router, accounting: Accounting): string {
-  return models(router) + replicas(router.reports()) + storage(accounting) + memory();
+export function exposeGauges(router: Router, swaps: number, accounting: Accounting): string {
+  return (
+    models(router) +
+    replicas(router.reports()) +
+    exposeSamples(METRICS.modelSwaps, [[[], swaps]]) +
+    storage(accounting) +
+    memory()
+  );
 }
 
 function models(router: Router): string {

@@ -160,6 +160,12 @@ export const METRICS = {
     help: 'Restarts of an embedded engine process.',
     labels: ['model', 'replica'],
   },
+  modelSwaps: {
+    name: 'sluice_model_swaps_total',
+    type: 'counter',
+    help: 'Embedded models that were unloaded because another one needed their memory.',
+    labels: [],
+  },
   ledgerWrites: {
     name: 'sluice_ledger_write_seconds',
     type: 'summary',

@@ -27,6 +27,11 @@ export class Backlog {
     this.limits = limits;
   }
 
+  /** Number of waiting requests. */
+  get size(): number {
+    return this.#size;
+  }
+
   /**
    * Enters the backlog. If `maxRequests` requests are already waiting, removes the latest request of the account with the
    * most and aborts its `stop` with 503 `queue_full`. Throws this error instead if no account has at least two

@@ -1,3 +1,4 @@
+import type { MemoryShortage } from '../engine/engine.ts';
 import { Deadline, tickEvery } from '../deadline.ts';
 import { ServiceError } from '../errors.ts';
 import { estimatedPromptTokens, totalChoices } from '../generation.ts';
@@ -238,7 +239,10 @@ export class Dispatcher {
   #unavailable({ failures }: RoutedRequest): ServiceError {
     const last = [...failures.values()].at(-1);
     if (last) return last;
-    const waits = [...this.#queues.keys()].map(({ state }) => retryAfterMs(state));
+    const states = [...this.#queues.keys()].map(({ state }) => state);
+    const shortage = states.flatMap((state) => (state.state === 'down' ? (state.shortage ?? []) : []))[0];
+    if (shortage) return doesNotFit(shortage);
+    const waits = states.map((state) => retryAfterMs(state));
     const isDrained = [...this.#queues.keys()].every(({ drained }) => drained);
     const reason = isDrained
       ? 'This model is out of service for maintenance.'
@@ -279,6 +283,16 @@ function waitedTooLong(maxWaitMs: number, isLoading: boolean): ServiceError {
     { retryAfterMs: 1000 },
   );
 }
+
+function doesNotFit({ neededBytes, availableBytes }: MemoryShortage): ServiceError {
+  return new ServiceError(
+    'engine_unavailable',
+    `This model needs ${megabytes(neededBytes)} of memory; ${megabytes(availableBytes)} are available.`,
+    { retryAfterMs: 60_000 },
+  );
+}
+
+const megabytes = (bytes: number): string => `${Math.round(bytes / 1e6).toLocaleString('en-US')} MB`;
 
 function retryAfterMs(state: ReplicaState): number {
   switch (state.state) {

@@ -168,6 +168,11 @@ export class ServedModel implements ConfiguredModel {
     return this.#retries.take(this.#clock.now());
   }
 
+  /** Whether a request waits for a replica or runs on one. */
+  get busy(): boolean {
+    return this.#backlog.size > 0 || this.#replicas.some(({ assigned }) => assigned > 0);
+  }
+
   /**
    * Returns how long the model has been ready without a request, in milliseconds. Accurate to the interval
    * between calls, because the ends of requests are not recorded.

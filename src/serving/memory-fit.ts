@@ -1,35 +1,86 @@
 import type { EngineConfig } from '../config/schema.ts';
 import { hasGpuPackage } from '../engine/llama/backend.ts';
-import { availableMemory, planMemory, totalBytes, type PlannedModel } from '../engine/llama/memory.ts';
+import type { ScriptedOptions } from '../engine/scripted/options.ts';
+import {
+  availableMemory,
+  describePlan,
+  planMemory,
+  totalBytes,
+  type PlannedModel,
+} from '../engine/llama/memory.ts';
 import { ServiceError } from '../errors.ts';
 import { CATALOG, findModel, plannedModel, type CatalogModel } from '../models/catalog.ts';
 import { readGguf } from '../models/gguf.ts';
 import { scriptedOptions } from '../models/source.ts';
 import type { ModelStore } from '../models/store.ts';
 
-/** A loaded model, which could be unloaded. */
-export interface LoadedModel {
+/** The memory that the engine of a model needs. */
+export interface Footprint {
+  /** Memory of its smallest plan, in bytes. */
+  minBytes: number;
+  /** Memory for a plan with at least one slot of `USEFUL_TOKENS`, in bytes. At least `minBytes`. */
+  usefulBytes: number;
+  /** Its smallest plan, and how to reduce it, for operators. */
+  explanation: string;
+  /** Whether all of it is in the memory of the machine. False: part of it may be on a GPU. */
+  inMachineMemory: boolean;
+  /** Returns the memory of its plan if `availableBytes` are available. */
+  planned(availableBytes: number): number;
+}
+
+/** Context below which a model is loaded only if there cannot be more memory for it, in tokens. */
+const USEFUL_TOKENS = 4096;
+
+/** Returns the footprint of a model; null if it is unknown before the download. */
+export async function footprintOf(
+  id: string,
+  engine: EngineConfig,
+  store: ModelStore,
+): Promise<Footprint | null> {
+  const scripted = scriptedOptions(engine.file);
+  if (scripted !== null) {
+    const { memoryBytes: bytes = 0 } = JSON.parse(scripted) as Partial<ScriptedOptions>;
+    return bytes === 0
+      ? null
+      : { minBytes: bytes, usefulBytes: bytes, explanation: '', inMachineMemory: true, planned: () => bytes };
+  }
+  const model = await plannedOf(id, engine, store);
+  if (model === null) return null;
+  const gpu = hasGpuPackage() && engine.gpuLayers !== 0;
+  const { slots = null, contextTokens = null } = engine;
+  const smallest = planMemory(model, { slots, contextTokens }, { availableBytes: 0, gpu });
+  const minBytes = totalBytes(smallest);
+  const useful = planMemory(
+    model,
+    { slots: slots ?? 1, contextTokens: contextTokens ?? Math.min(USEFUL_TOKENS, model.contextTokens) },
+    { availableBytes: 0, gpu },
+  );
+  // A cache whose size is chosen automatically may have half of the memory that is left.
+  const reserve = slots === null || contextTokens === null ? useful.kvBytes : 0;
+  return {
+    minBytes,
+    usefulBytes: Math.max(minBytes, totalBytes(useful) + reserve),
+    explanation: ` Its smallest plan: ${describePlan(smallest)}. Use fewer slots, a smaller contextTokens or a smaller model.`,
+    inMachineMemory: !gpu,
+    planned: (availableBytes) =>
+      totalBytes(planMemory(model, { slots, contextTokens }, { availableBytes, gpu })),
+  };
+}
+
+/** A loaded model that is not unloaded for others. */
+export interface KeptModel {
   id: string;
   memoryBytes: number;
 }
 
-/**
- * Throws `not_enough_memory`, with suggestions, if the model needs more memory than is available. Does nothing if the
- * memory that it needs is unknown before the download, or if part of the model may go to a GPU; the engine checks
- * these cases when it loads the model.
- */
-export async function checkFit(
+/** Throws `not_enough_memory`, with suggestions, if a model needs more memory than it can get. */
+export function checkFit(
   id: string,
-  engine: EngineConfig,
-  store: ModelStore,
-  loaded: readonly LoadedModel[],
-): Promise<void> {
-  if (hasGpuPackage() && engine.gpuLayers !== 0) return;
-  const model = await plannedOf(id, engine, store);
-  if (model === null) return;
-  const available = availableMemory().bytes;
-  const needed = neededBytes(model, engine, available);
-  if (needed > available) throw doesNotFit(id, needed, available, loaded);
+  { minBytes }: Footprint,
+  availableBytes: number,
+  kept: readonly KeptModel[],
+): void {
+  if (minBytes > availableBytes) throw doesNotFit(id, minBytes, Math.max(0, availableBytes), kept);
 }
 
 /** A model of the catalog, and whether this machine has it and enough memory for it. */
@@ -85,13 +136,8 @@ export async function plannedOf(
 const MAX_SUGGESTED = 3;
 
 /** Returns the error, with suggestions: models to unload, and models of the catalog that fit. */
-function doesNotFit(
-  id: string,
-  needed: number,
-  available: number,
-  loaded: readonly LoadedModel[],
-): ServiceError {
-  const others = loaded
+function doesNotFit(id: string, needed: number, available: number, kept: readonly KeptModel[]): ServiceError {
+  const others = kept
     .filter((model) => available + model.memoryBytes >= needed)
     .toSorted((a, b) => a.memoryBytes - b.memoryBytes)
     .slice(0, MAX_SUGGESTED);
@@ -116,6 +162,6 @@ function doesNotFit(
   );
 }
 
-const nameWithMemory = ({ id, memoryBytes }: LoadedModel): string => `\`${id}\` (${megabytes(memoryBytes)})`;
+const nameWithMemory = ({ id, memoryBytes }: KeptModel): string => `\`${id}\` (${megabytes(memoryBytes)})`;
 
-const megabytes = (bytes: number): string => `${Math.round(bytes / 1e6).toLocaleString('en-US')} MB`;
+export const megabytes = (bytes: number): string => `${Math.round(bytes / 1e6).toLocaleString('en-US')} MB`;

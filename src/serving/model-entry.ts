@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { TokenPrice } from '../accounts/ledger/cost.ts';
 import { type Config, type ModelConfig } from '../config/schema.ts';
 import { namedReplicas, picoPerToken, type NamedReplica } from '../config/model.ts';
-import { EmbeddedReplica } from '../engine/embedded-replica.ts';
+import { EmbeddedReplica, type LoadCause } from '../engine/embedded-replica.ts';
 import { createRemoteReplica, type RemoteReplica } from '../engine/remote-replica.ts';
 import type { Log } from '../log.ts';
 import { withCatalog } from '../models/catalog.ts';
@@ -15,6 +15,8 @@ import type { RoutedReplica } from '../routing/replica.ts';
 import type { Router } from '../routing/router.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import type { Secret } from '../secret.ts';
+import { footprintOf, type Footprint } from './memory-fit.ts';
+import { anonymousBytes, type GateModel, type MemoryGate } from './memory-gate.ts';
 
 export interface EntryContext {
   config: Config;
@@ -25,26 +27,25 @@ export interface EntryContext {
   sockets: string;
   log: Log;
   router: Router;
+  gate: MemoryGate;
 }
 
 /** A served model with its replicas. */
 export type ModelEntry = EmbeddedEntry | RemoteEntry;
 
 /** A model on an engine of this service. */
-export class EmbeddedEntry {
+export class EmbeddedEntry implements GateModel {
   readonly kind = 'embedded';
   readonly replica: EmbeddedReplica;
   #config: ModelConfig;
   readonly #served: ServedModel;
-  readonly #router: Router;
-  readonly #log: Log;
+  readonly #context: EntryContext;
 
   constructor(config: ModelConfig, context: EntryContext) {
-    const { store, sockets, log, router } = context;
+    const { store, sockets, log, router, gate } = context;
     const settings = context.config.file;
     const name = createHash('sha256').update(config.id).digest('hex').slice(0, 12);
-    this.#router = router;
-    this.#log = log;
+    this.#context = context;
     this.#config = withCatalog(config);
     const engine = engineOf(this.#config);
     this.replica = new EmbeddedReplica({
@@ -58,19 +59,64 @@ export class EmbeddedEntry {
         const { file } = await store.pull(engine.file ?? config.id, { signal, onProgress });
         return file;
       },
+      reserve: (request) => gate.reserve(this, request),
       log,
     });
     const { id, required } = config;
     this.#served = router.serve({ id, required, ...this.#offer() }, [this.replica]);
+    gate.add(this);
   }
 
   get config(): ModelConfig {
     return this.#config;
   }
 
+  get id(): string {
+    return this.#config.id;
+  }
+
+  get keep(): boolean {
+    return this.#config.keep;
+  }
+
+  get busy(): boolean {
+    return this.#served.busy;
+  }
+
+  get idleMs(): number {
+    return this.#served.idleMs();
+  }
+
+  get pending(): boolean {
+    const { state } = this.replica.state();
+    return state !== 'unloaded' && state !== 'down' && this.reservedBytes === 0;
+  }
+
+  get reservedBytes(): number {
+    return this.replica.reservedBytes;
+  }
+
+  get usedBytes(): number {
+    const { pid } = this.replica;
+    const used = pid === null ? 0 : anonymousBytes(pid);
+    return used ?? this.replica.report().health?.memoryBytes ?? 0;
+  }
+
+  get leaving(): boolean {
+    return this.replica.leaving;
+  }
+
+  async footprint(): Promise<Footprint | null> {
+    return await footprintOf(this.id, engineOf(this.#config), this.#context.store);
+  }
+
+  async sleep(): Promise<void> {
+    await this.replica.sleep();
+  }
+
   /** Starts the engine, or leaves the model unloaded. */
-  start(loaded: boolean): void {
-    if (loaded) this.replica.start();
+  start(loaded: boolean, cause: LoadCause): void {
+    if (loaded) this.replica.start(cause);
     else void this.replica.unload();
   }
 
@@ -79,9 +125,9 @@ export class EmbeddedEntry {
    * has exited.
    */
   async sleepIfUnused(afterMs: number): Promise<void> {
-    if (this.#served.idleMs() < afterMs) return;
-    this.#log.info('unloading an unused model until its next request', { model: this.#config.id });
-    await this.replica.sleep();
+    if (this.idleMs < afterMs || this.keep) return;
+    this.#context.log.info('unloading an unused model until its next request', { model: this.id });
+    await this.sleep();
   }
 
   /**
@@ -95,19 +141,20 @@ export class EmbeddedEntry {
     this.replica.configure(engineOf(this.#config));
     if (this.replica.state().state === 'unloaded') return;
     const exited = this.replica.unload();
-    this.replica.wake();
+    this.replica.wake('operator');
     await exited;
   }
 
   /** Stops serving the model. Running requests have a few seconds to finish. Resolves when the engine has exited. */
   async withdraw(): Promise<void> {
-    this.#router.remove(this.#config.id);
+    this.#context.router.remove(this.id);
     await this.replica.unload();
     await this[Symbol.asyncDispose]();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.replica[Symbol.asyncDispose]();
+    this.#context.gate.remove(this);
   }
 
   #offer() {

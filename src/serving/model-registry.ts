@@ -5,6 +5,7 @@ import { namedReplicas, nextReplicaName } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
 import type { EmbeddedReplica } from '../engine/embedded-replica.ts';
+import { availableMemory } from '../engine/llama/memory.ts';
 import { ServiceError } from '../errors.ts';
 import { PullError } from '../models/errors.ts';
 import {
@@ -18,7 +19,8 @@ import {
   ModelTable,
   type StoredModel,
 } from './model-table.ts';
-import { checkFit, readCatalog, type CatalogState, type LoadedModel } from './memory-fit.ts';
+import { checkFit, footprintOf, readCatalog, type CatalogState, type KeptModel } from './memory-fit.ts';
+import { MemoryGate } from './memory-gate.ts';
 import {
   knownModality,
   managedPath,
@@ -58,18 +60,26 @@ export class ModelRegistry implements AsyncDisposable {
   readonly #stop = new AbortController();
   #failing = false;
 
-  private constructor(context: EntryContext, table: ModelTable) {
-    this.#context = context;
+  private constructor(context: Omit<EntryContext, 'gate'>, table: ModelTable) {
+    const { maxMemoryBytes = null, minStayMs } = context.config.file.engine;
+    const gate = new MemoryGate({
+      maxBytes: maxMemoryBytes,
+      minStayMs,
+      availableBytes: () => availableMemory().bytes,
+      now: () => performance.now(),
+      log: context.log,
+    });
+    this.#context = { ...context, gate };
     this.#table = table;
     this.#details = new ModelDetailsReader(context.store);
   }
 
   /** Creates the models, which are not started yet. Rejects with a `DatabaseError`. */
-  static async open(database: Database, context: EntryContext): Promise<ModelRegistry> {
+  static async open(database: Database, context: Omit<EntryContext, 'gate'>): Promise<ModelRegistry> {
     const { config, log } = context;
     const registry = new ModelRegistry(context, new ModelTable(database, nodeOf(config), log));
     for (const model of config.file.models) {
-      registry.#served.set(model.id, { entry: createEntry(model, context), stored: null });
+      registry.#served.set(model.id, { entry: createEntry(model, registry.#context), stored: null });
     }
     await registry.#apply(false);
     return registry;
@@ -77,8 +87,16 @@ export class ModelRegistry implements AsyncDisposable {
 
   /** Starts the engines and health checks, and from then on notices changes by other processes. */
   start(): void {
-    for (const { entry, stored } of this.#served.values()) entry.start(stored?.loaded ?? true);
+    // If not all fit into memory, those that are loaded first stay.
+    const rank = ({ entry: { config } }: Served) => 2 * Number(config.keep) + Number(config.required);
+    for (const { entry, stored } of [...this.#served.values()].toSorted((a, b) => rank(b) - rank(a)))
+      entry.start(stored?.loaded ?? true, 'startup');
     void this.#poll();
+  }
+
+  /** Number of models that were unloaded to load others. */
+  get swaps(): number {
+    return this.#context.gate.swaps;
   }
 
   get embeddedReplicas(): EmbeddedReplica[] {
@@ -125,7 +143,7 @@ export class ModelRegistry implements AsyncDisposable {
       const { id } = config;
       if (this.#served.has(id)) throw conflict(`The model \`${id}\` already exists.`, 'id');
       this.#checkVariables(config);
-      if (config.engine) await this.#checkFit(config);
+      await this.#checkFit(config);
       const node = config.replicas ? '' : nodeOf(this.#context.config);
       const detail = {
         ...(config.replicas
@@ -168,7 +186,7 @@ export class ModelRegistry implements AsyncDisposable {
       const { state } = entry.replica.state();
       if (state === 'unloaded' || state === 'idle' || state === 'down') await this.#checkFit(entry.config);
       await this.#setLoaded(stored, true, by, note('model.load', id));
-      entry.replica.wake();
+      entry.replica.wake('operator');
     });
   }
 
@@ -276,9 +294,9 @@ export class ModelRegistry implements AsyncDisposable {
 
   #unloadUnused(): void {
     const { idleUnloadMs } = this.#context.config.file.engine;
-    if (idleUnloadMs === 0) return;
     for (const { entry } of this.#served.values()) {
-      if (entry.kind === 'embedded') this.#close(entry.sleepIfUnused(idleUnloadMs));
+      // Also notes which models are in use, if none is unloaded.
+      if (entry.kind === 'embedded') this.#close(entry.sleepIfUnused(idleUnloadMs || Infinity));
     }
   }
 
@@ -303,7 +321,7 @@ export class ModelRegistry implements AsyncDisposable {
         known.stored = next;
         this.#close(known.entry.apply(next.config));
         if (known.entry.kind === 'embedded' && before.loaded !== next.loaded) {
-          if (next.loaded) known.entry.replica.wake();
+          if (next.loaded) known.entry.replica.wake('operator');
           else this.#close(known.entry.replica.unload());
         }
       }
@@ -315,7 +333,7 @@ export class ModelRegistry implements AsyncDisposable {
   #serve(stored: StoredModel, start: boolean): void {
     const entry = createEntry(stored.config, this.#context);
     this.#served.set(stored.config.id, { entry, stored });
-    if (start) entry.start(stored.loaded);
+    if (start) entry.start(stored.loaded, 'operator');
   }
 
   #logHidden(wanted: ReadonlyMap<string, StoredModel>): void {
@@ -360,14 +378,18 @@ export class ModelRegistry implements AsyncDisposable {
     await this.#table.note(by, entry);
   }
 
+  /** Throws `not_enough_memory` if a model does not fit even if all others are unloaded that may be. */
   async #checkFit({ id, engine }: ModelConfig): Promise<void> {
-    // An engine that is stopping still has its memory.
-    await this.#closed();
-    const loaded = [...this.#served].flatMap(([other, { entry }]): LoadedModel[] => {
-      const memoryBytes = entry.kind === 'embedded' ? entry.replica.report().health?.memoryBytes : null;
-      return memoryBytes && other !== id ? [{ id: other, memoryBytes }] : [];
-    });
-    if (engine) await checkFit(id, engine, this.#context.store, loaded);
+    const footprint = engine ? await footprintOf(id, engine, this.#context.store) : null;
+    if (footprint === null) return;
+    const own = this.#served.get(id)?.entry;
+    const kept = [...this.#served.values()].flatMap(({ entry }): KeptModel[] =>
+      entry.kind === 'embedded' && entry !== own && entry.keep && entry.reservedBytes > 0
+        ? [{ id: entry.id, memoryBytes: entry.reservedBytes }]
+        : [],
+    );
+    const model = own?.kind === 'embedded' ? own : null;
+    checkFit(id, footprint, this.#context.gate.possibleBytes(footprint, model), kept);
   }
 
   #checkVariables({ replicas = [] }: ModelConfig): void {

@@ -8,6 +8,7 @@ import {
   describePlan,
   planMemory,
   totalBytes,
+  type AvailableMemory,
   type MemoryPlan,
 } from './memory.ts';
 import { ChatTemplate, ChatTemplateError } from './template.ts';
@@ -25,6 +26,8 @@ export interface LlamaOptions {
   threads: number | null;
   /** Number of layers on the GPU. `'auto'`: as many as fit in its memory. */
   gpuLayers: number | 'auto';
+  /** Maximum memory of the plan, in bytes. Null or absent: the available memory. */
+  memoryBytes?: number | null;
 }
 
 /** A model that is ready to generate. Dispose of the context, then of the model. */
@@ -85,11 +88,12 @@ export async function loadWeights(
   hooks: LoadHooks,
 ): Promise<LoadedWeights> {
   const { log } = hooks;
-  const available = availableMemory();
+  const maxBytes = options.memoryBytes ?? Infinity;
+  const available = memoryFor(options);
   const backend = await loadBackend(log);
   const threads = options.threads ?? defaultThreads(backend);
   const gpu = backend.kind !== 'cpu' && options.gpuLayers !== 0;
-  const machine = { availableBytes: available.bytes + freeVram(backend), gpu };
+  const machine = { availableBytes: Math.min(maxBytes, available.bytes + freeVram(backend)), gpu };
   const plan = planMemory(info, { ...options, threads }, machine);
   if ((options.contextTokens ?? 0) > info.contextTokens)
     log.warn(
@@ -106,6 +110,15 @@ export async function loadWeights(
   });
   const name = backend.kind === 'cpu' ? `cpu, ${threads} threads` : `${backend.kind}, ${gpuLayers} layers`;
   return { model, plan, threads, backend: name };
+}
+
+/**
+ * Returns the memory of the machine that the engine may use. With a bound, the service has compared the plan with the
+ * memory before this process started, so what the process uses by now counts as available.
+ */
+function memoryFor({ memoryBytes = null }: LlamaOptions): AvailableMemory {
+  const { bytes, limit } = availableMemory();
+  return memoryBytes === null ? { bytes, limit } : { bytes: bytes + process.memoryUsage.rss(), limit };
 }
 
 /** The plan is based on the metadata of the file, in which a new architecture may describe its caches in a new way. */

@@ -23,6 +23,8 @@ export interface ScriptedOptions {
   cacheTokens: number;
   /** Loading time, in milliseconds. */
   loadMs: number;
+  /** Memory that the service counts for the engine, in bytes; 0: none. */
+  memoryBytes: number;
   /** Length of the vectors of an embedding model; 0: the model generates text. */
   dimensions: number;
 }
@@ -38,6 +40,7 @@ export const SCRIPTED_DEFAULTS: ScriptedOptions = {
   promptTokenMs: 0,
   cacheTokens: 0,
   loadMs: 0,
+  memoryBytes: 0,
   dimensions: 0,
 };
 

@@ -158,7 +158,7 @@ function progressOf(state: UnpausedState): Progress {
     case 'ready':
       return { ...PROGRESS, state: 'ready' };
     case 'loading':
-      return { ...PROGRESS, state: 'loading', fraction: state.fraction };
+      return { ...PROGRESS, state: 'loading', fraction: state.fraction, reason: state.waitsFor ?? null };
     case 'downloading': {
       const { receivedBytes = null, totalBytes = null } = state.pull ?? {};
       const fraction = receivedBytes !== null && totalBytes ? receivedBytes / totalBytes : null;

@@ -16,7 +16,12 @@ const stateFields = {
   fraction: z.number().nullable().describe('Progress of the download or of loading, 0 to 1; null: unknown.'),
   received_bytes: nullableCount.describe('Downloaded bytes.'),
   total_bytes: nullableCount.describe('Size of the download; null: unknown.'),
-  reason: z.string().nullable().describe('Why it is down or paused. For operators only.'),
+  reason: z
+    .string()
+    .nullable()
+    .describe(
+      'Why it is down or paused, or what it waits for before it is loaded; null otherwise. For operators only.',
+    ),
   retry_in_ms: nullableCount.describe(
     'Time until the next attempt, in milliseconds; null: no attempt is planned.',
   ),

@@ -1,0 +1,313 @@
+import assert from 'node:assert/strict';
+import { setImmediate as turn } from 'node:timers/promises';
+import { test } from 'node:test';
+import type { LoadCause, MemoryGrant } from '../../src/engine/embedded-replica.ts';
+import { SILENT } from '../../src/log.ts';
+import { MemoryGate, type GateModel } from '../../src/serving/memory-gate.ts';
+
+const MIN_STAY_MS = 1000;
+
+/** A gate for a machine with this memory, whose clock the test sets. */
+class Machine {
+  nowMs = 0;
+  readonly models: TestModel[] = [];
+  readonly gate: MemoryGate;
+
+  constructor(bytes: number, maxBytes: number | null = null) {
+    this.gate = new MemoryGate({
+      maxBytes,
+      minStayMs: MIN_STAY_MS,
+      availableBytes: () => bytes - this.models.reduce((sum, { usedBytes }) => sum + usedBytes, 0),
+      now: () => this.nowMs,
+      log: SILENT,
+    });
+  }
+
+  model(id: string, bytes: number, changes: Partial<TestModel> = {}): TestModel {
+    const model = Object.assign(new TestModel(this, id, bytes), changes);
+    this.models.push(model);
+    this.gate.add(model);
+    return model;
+  }
+
+  /** Returns the models with an engine. */
+  get loaded(): string {
+    return this.models
+      .filter(({ reservedBytes }) => reservedBytes > 0)
+      .map(({ id }) => id)
+      .join('');
+  }
+
+  /** Lets the gate look for memory until nothing more changes. */
+  async settle(): Promise<void> {
+    for (let step = 0; step < 10; step++) {
+      this.gate.tick();
+      // oxlint-disable-next-line no-await-in-loop
+      await turn();
+    }
+  }
+}
+
+class TestModel implements GateModel {
+  readonly id: string;
+  readonly #machine: Machine;
+  readonly #bytes: number;
+  keep = false;
+  busy = false;
+  lastUsedMs = 0;
+  reservedBytes = 0;
+  /** Part of the memory that the system counts as used. */
+  share = 1;
+  leaving = false;
+  waitsFor = '';
+  outcome = '';
+  /** Whether its engine exits when it is told to. */
+  exits = Promise.withResolvers<void>();
+  planBytes: number | null = null;
+  stop = new AbortController();
+
+  constructor(machine: Machine, id: string, bytes: number) {
+    this.id = id;
+    this.#machine = machine;
+    this.#bytes = bytes;
+    this.exits.resolve();
+  }
+
+  get idleMs(): number {
+    return this.#machine.nowMs - this.lastUsedMs;
+  }
+
+  get pending(): boolean {
+    return this.reservedBytes === 0;
+  }
+
+  get usedBytes(): number {
+    return this.reservedBytes * this.share;
+  }
+
+  // oxlint-disable-next-line typescript/require-await
+  async footprint() {
+    const bytes = this.#bytes;
+    return {
+      minBytes: bytes,
+      usefulBytes: bytes,
+      explanation: '',
+      inMachineMemory: true,
+      planned: (availableBytes: number) => Math.max(bytes, Math.min(availableBytes, bytes * 2)),
+    };
+  }
+
+  async sleep(): Promise<void> {
+    this.leaving = true;
+    await this.exits.promise;
+    this.leaving = false;
+    this.reservedBytes = 0;
+  }
+
+  /** Asks for memory. Keeps the grant open until `loaded`. */
+  request(cause: LoadCause = 'request'): void {
+    this.busy = cause === 'request';
+    this.outcome = 'waits';
+    this.#machine.gate
+      .reserve(this, {
+        cause: () => cause,
+        signal: this.stop.signal,
+        onWait: (waitsFor) => {
+          this.waitsFor = waitsFor;
+        },
+        stayIdle: () => {},
+      })
+      .then(
+        (grant) => {
+          this.outcome = grant === null ? 'idle' : 'loads';
+          this.reservedBytes = grant?.bytes ?? 0;
+          this.planBytes = grant?.planBytes ?? null;
+          this.#grant = grant;
+        },
+        (error: unknown) => {
+          this.outcome = error instanceof Error ? error.message : 'stopped';
+        },
+      );
+  }
+
+  #grant: MemoryGrant | null = null;
+
+  /** Ends loading, and the requests that waited for it. */
+  loaded(): void {
+    this.#grant?.[Symbol.dispose]();
+    this.lastUsedMs = this.#machine.nowMs;
+    this.busy = false;
+  }
+
+  /** Loads the model without waiting. */
+  async load(): Promise<this> {
+    this.request();
+    await this.#machine.settle();
+    assert.equal(this.outcome, 'loads', this.id);
+    this.loaded();
+    return this;
+  }
+}
+
+test('the models that were not used for the longest time are unloaded, but none in vain', async () => {
+  const machine = new Machine(100);
+  const [a, b, c] = [machine.model('a', 20), machine.model('b', 30), machine.model('c', 25)];
+  const d = machine.model('d', 60);
+  for (const model of [a, b, c]) {
+    machine.nowMs += MIN_STAY_MS;
+    // oxlint-disable-next-line no-await-in-loop
+    await model.load();
+  }
+  machine.nowMs += MIN_STAY_MS;
+  const bytes = (models: TestModel[]) => models.reduce((sum, { reservedBytes }) => sum + reservedBytes, 0);
+  assert.ok(bytes([a, b, c]) <= 100);
+  d.request();
+  await machine.settle();
+  assert.equal(d.outcome, 'loads');
+  assert.ok(c.reservedBytes > 0 || bytes([d]) + bytes([c]) > 100, machine.loaded);
+  assert.equal(a.reservedBytes === 0 || b.reservedBytes === 0, true);
+});
+
+test('a later model alone is unloaded if that is enough and an earlier one would not help', async () => {
+  const machine = new Machine(120);
+  const small = await machine.model('s', 5).load();
+  machine.nowMs += MIN_STAY_MS;
+  const large = await machine.model('l', 50).load();
+  machine.nowMs += MIN_STAY_MS;
+  assert.deepEqual([small.reservedBytes, large.reservedBytes], [10, 100]);
+  const next = machine.model('n', 90);
+  next.request();
+  await machine.settle();
+  assert.deepEqual([next.outcome, machine.loaded], ['loads', 'sn']);
+});
+
+test('a model stays for the minimum time, or as long as loading took', async () => {
+  const machine = new Machine(100);
+  const [a, b] = [machine.model('a', 60), machine.model('b', 60)];
+  a.request();
+  await machine.settle();
+  machine.nowMs += 3 * MIN_STAY_MS;
+  a.loaded();
+  b.request();
+  machine.nowMs += 3 * MIN_STAY_MS - 1;
+  await machine.settle();
+  assert.equal(b.waitsFor, 'waiting for `a`, which was loaded a moment ago');
+  assert.deepEqual([machine.loaded, machine.gate.swaps], ['a', 0]);
+  machine.nowMs += 1;
+  await machine.settle();
+  assert.deepEqual([b.outcome, machine.loaded, machine.gate.swaps], ['loads', 'b', 1]);
+});
+
+test('callers who take turns between two models cause one swap in the minimum time', async () => {
+  const machine = new Machine(100);
+  const [a, b] = [machine.model('a', 60), machine.model('b', 60)];
+  await a.load();
+  const turns = 40;
+  for (let each = 0; each < turns; each++) {
+    machine.nowMs += MIN_STAY_MS / 10;
+    const next = machine.loaded === 'a' ? b : a;
+    if (next.outcome !== 'waits') next.request();
+    // oxlint-disable-next-line no-await-in-loop
+    await machine.settle();
+    if (next.reservedBytes > 0) next.loaded();
+  }
+  assert.equal(machine.gate.swaps, (turns * MIN_STAY_MS) / 10 / MIN_STAY_MS);
+});
+
+test('one model is loaded at a time, in the order of arrival', async () => {
+  const machine = new Machine(200);
+  const [a, b, c] = [machine.model('a', 50), machine.model('b', 50), machine.model('c', 50)];
+  for (const model of [a, b, c]) model.request();
+  await machine.settle();
+  assert.deepEqual([a.outcome, b.outcome, c.outcome], ['loads', 'waits', 'waits']);
+  assert.equal(b.waitsFor, 'waiting for `a` to load');
+  a.loaded();
+  await machine.settle();
+  assert.deepEqual([b.outcome, c.outcome], ['loads', 'waits']);
+  // The engine of `b` has failed.
+  b.reservedBytes = 0;
+  b.loaded();
+  await machine.settle();
+  assert.deepEqual([c.outcome, machine.loaded], ['loads', 'ac']);
+});
+
+test('an engine that does not exit keeps its memory, and its replacement can be canceled', async () => {
+  const machine = new Machine(100);
+  const a = await machine.model('a', 60, { exits: Promise.withResolvers() }).load();
+  machine.nowMs += MIN_STAY_MS;
+  const [b, c] = [machine.model('b', 60), machine.model('c', 60)];
+  b.request();
+  c.request();
+  await machine.settle();
+  assert.deepEqual([b.waitsFor, machine.loaded, machine.gate.swaps], ['waiting for `a` to exit', 'a', 1]);
+  b.stop.abort(new Error('unloaded'));
+  await machine.settle();
+  assert.deepEqual([b.outcome, c.outcome], ['unloaded', 'waits']);
+  a.exits.resolve();
+  await machine.settle();
+  assert.deepEqual([c.outcome, machine.loaded, machine.gate.swaps], ['loads', 'c', 1]);
+});
+
+test('nothing is unloaded while the models that may be unloaded are not enough', async () => {
+  const machine = new Machine(100);
+  const [kept, idle, busy] = [
+    await machine.model('k', 10, { keep: true }).load(),
+    await machine.model('i', 10).load(),
+    await machine.model('b', 30).load(),
+  ];
+  machine.nowMs += MIN_STAY_MS;
+  busy.busy = true;
+  const next = machine.model('n', 75);
+  next.request();
+  await machine.settle();
+  assert.deepEqual([next.waitsFor, machine.loaded], ['waiting for the requests of `b` to end', 'kib']);
+  busy.busy = false;
+  await machine.settle();
+  assert.deepEqual([next.outcome, machine.loaded, kept.reservedBytes > 0], ['loads', 'kn', true]);
+  assert.equal(idle.reservedBytes, 0);
+  next.loaded();
+  const huge = machine.model('h', 95_000_000);
+  huge.request();
+  await machine.settle();
+  assert.equal(huge.outcome, 'Not enough memory: the model needs 95 MB, but only 0 MB are available.');
+});
+
+test('memory that an engine was promised is not given to another one before the engine uses it', async () => {
+  const machine = new Machine(100);
+  // The system counts the file of its model as cache.
+  const a = await machine.model('a', 30, { share: 0.1 }).load();
+  assert.equal(a.reservedBytes, 60);
+  machine.nowMs += MIN_STAY_MS;
+  const b = machine.model('b', 50);
+  b.request('startup');
+  await machine.settle();
+  assert.deepEqual([b.outcome, machine.loaded], ['idle', 'a']);
+  b.request();
+  await machine.settle();
+  assert.deepEqual([b.outcome, machine.loaded], ['loads', 'b']);
+});
+
+test('a model leaves memory for the models that fit beside it', async () => {
+  const machine = new Machine(100);
+  const [a, b, c] = [machine.model('a', 20), machine.model('b', 30), machine.model('c', 70)];
+  // `c` fits only alone, so it has no share.
+  await a.load();
+  assert.equal(a.planBytes, 20 + (100 - 20 - 30) / 2);
+  await b.load();
+  assert.equal(b.planBytes, 100 - a.reservedBytes);
+  c.request('startup');
+  await machine.settle();
+  assert.deepEqual([c.outcome, machine.loaded], ['idle', 'ab']);
+});
+
+test('the memory of all engines together is at most the configured one', async () => {
+  const machine = new Machine(1000, 50);
+  const a = await machine.model('a', 30).load();
+  assert.deepEqual([a.planBytes, a.reservedBytes], [50, 50]);
+  machine.nowMs += MIN_STAY_MS;
+  const b = machine.model('b', 51);
+  b.request();
+  await machine.settle();
+  assert.match(b.outcome, /Not enough memory/);
+  assert.equal(machine.loaded, 'a');
+});
