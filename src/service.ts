@@ -99,14 +99,15 @@ export class Service implements AsyncDisposable {
     const backups = owned.use(ScheduledBackups.open(config, database, log));
     owned.use(AuditRetention.open(database, config.file.audit.keepDays, log));
     const generations = new RunningGenerations();
+    const router = new Router({ ...config.file, log, clock: SYSTEM_CLOCK });
     const keys = owned.use(
       await KeyStore.open(database, log, {
         maxStaleMs: config.file.keys.maxStaleMs,
         clock,
         afterRefresh: (known) => generations.abort(keyInvalidated(), (caller) => known.isLive(caller)),
+        onClosed: (cacheScope) => router.forget(cacheScope),
       }),
     );
-    const router = new Router({ ...config.file, log, clock: SYSTEM_CLOCK });
     const registry = owned.use(await openModels({ config, secrets, env, log }, database, router));
     const limiter = owned.use(await openLimiter(config, database, log, clock));
     const plans = new Plans(config.file);

@@ -53,6 +53,8 @@ export interface KeyStoreOptions {
   maxStaleMs: number;
   /** Called after each poll and each change, so that requests of revoked and expired keys can be ended. */
   afterRefresh?: (keys: KeyStore) => void;
+  /** Called with the cache scope of an account that was closed. */
+  onClosed?: (cacheScope: string) => void;
   clock?: KeyClock;
 }
 
@@ -67,6 +69,7 @@ export class KeyStore implements AsyncDisposable {
   readonly #log: Log;
   readonly #maxStaleMs: number;
   readonly #afterRefresh: (keys: KeyStore) => void;
+  readonly #onClosed: (cacheScope: string) => void;
   readonly #clock: KeyClock;
   readonly #cacheScopeSecret: Secret;
   readonly #timers: readonly NodeJS.Timeout[];
@@ -97,6 +100,7 @@ export class KeyStore implements AsyncDisposable {
     this.#log = log;
     this.#maxStaleMs = options.maxStaleMs;
     this.#afterRefresh = options.afterRefresh ?? (() => {});
+    this.#onClosed = options.onClosed ?? (() => {});
     this.#clock = options.clock ?? SYSTEM_CLOCK;
     this.#cacheScopeSecret = cacheScopeSecret;
     this.#timers = [
@@ -321,10 +325,11 @@ export class KeyStore implements AsyncDisposable {
     }
     const accounts = await this.#database.kysely
       .selectFrom('accounts')
-      .select('id')
+      .select(['id', 'status'])
       .where('access_revision', '>', since)
       .execute();
-    for (const { id } of accounts) {
+    for (const { id, status } of accounts) {
+      if (status === 'closed') this.#onClosed(this.#cacheScopeOf(id));
       const usable = rowsOf(this.#database)
         .where('keys.account_id', '=', id)
         .where('keys.revoked_at', 'is', null)

@@ -1,3 +1,5 @@
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { InvalidArgumentError, type Command } from 'commander';
 import { isPort, PORT_FORM } from '../config/address.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -76,6 +78,8 @@ interface LlamaFlags {
   contextTokens?: number;
   threads?: number;
   gpuLayers: number | 'auto';
+  conversationCacheBytes?: number;
+  conversationCacheDirectory?: string;
 }
 
 function registerLlama(parent: Command): void {
@@ -94,6 +98,15 @@ function registerLlama(parent: Command): void {
       'context length of each slot (default: at most 4096, depending on model and memory)',
       wholeNumber,
     )
+    .option(
+      '--conversation-cache-bytes <count>',
+      'maximum size of the files of conversations that lost their slot; 0: none are kept (default: a tenth of what is free)',
+      wholeNumber,
+    )
+    .option(
+      '--conversation-cache-directory <path>',
+      'directory for these files (default: a RAM disk with room, otherwise the directory for temporary files)',
+    )
     .option('--threads <count>', 'CPU threads (default: physical cores within the cgroup quota)', wholeNumber)
     .option('--gpu-layers <count>', 'number of layers on the GPU, or "auto"', layers, 'auto');
   withServeOptions(command).action(async (flags: ServeFlags & LlamaFlags) => {
@@ -111,7 +124,10 @@ async function loadLlama(flags: LlamaFlags): Promise<OpenedEngine> {
   using _ = interruptibleAsInit();
   const { openEngine } = await import('../engine/llama/open-engine.ts');
   const { file, slots = null, contextTokens = null, threads = null, gpuLayers } = flags;
-  const options = { file, slots, contextTokens, threads, gpuLayers };
+  const { conversationCacheBytes: bytes = null, conversationCacheDirectory: directory = null } = flags;
+  const diskDirectory = join(tmpdir(), `sluice-${process.getuid?.() ?? 0}`, 'conversations');
+  const conversations = { bytes, directory, diskDirectory, keep: false };
+  const options = { file, slots, contextTokens, threads, gpuLayers, conversations };
   return await openEngine(options, { onProgress: () => {}, log: openLog('info') });
 }
 

@@ -139,9 +139,17 @@ async function loadFile(
   }
   issues.push(...invalidSecrets(parsed.data, env, yaml));
   const base = dirname(configPath);
-  const { backup } = parsed.data;
+  const { backup, engine } = parsed.data;
+  const { directory } = engine.conversationCache;
   return {
     ...parsed.data,
+    engine: {
+      ...engine,
+      conversationCache: {
+        ...engine.conversationCache,
+        ...(directory !== undefined && { directory: resolve(base, directory) }),
+      },
+    },
     models: parsed.data.models.map((model) => withAbsolutePath(model, base)),
     ...(backup?.directory !== undefined && {
       backup: { ...backup, directory: resolve(base, backup.directory) },

@@ -106,8 +106,35 @@ const signInSchema = z
   .prefault({})
   .describe('Sign-in to the console.');
 
+const conversationCacheSchema = z
+  .strictObject({
+    bytes: z
+      .int()
+      .min(0)
+      .optional()
+      .describe(
+        'Maximum size of the files of each embedded engine, in bytes; 0: none are kept. Default: a tenth of what is free in the directory, and at most a tenth of the available memory on a RAM disk or 4 GiB on a disk.',
+      ),
+    directory: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        'The directory for the files, relative to the configuration file. Default: `/dev/shm`, if it has room for at least 640 MiB, otherwise `run/conversations` in the data directory.',
+      ),
+    keepAfterRestart: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether the files remain when an engine stops, so that conversations are fast after a restart. They contain the conversations in a form that can be read with the model.',
+      ),
+  })
+  .prefault({})
+  .describe('Conversations that lost their slot in an embedded engine, and are loaded when they return.');
+
 const engineTimeoutsSchema = z
   .strictObject({
+    conversationCache: conversationCacheSchema,
     stallMs: milliseconds(30_000, 1000).describe(
       'How long a busy embedded engine may go without progress before it is killed and restarted, in milliseconds. For slow engines the limit is 20 times the median step time, if that is longer.',
     ),
@@ -138,7 +165,7 @@ const engineTimeoutsSchema = z
     ),
   })
   .prefault({})
-  .describe('Timeouts of engines and replicas, and the memory of embedded engines.');
+  .describe('Timeouts of engines and replicas, and the memory and files of embedded engines.');
 
 /** Requests with an `Idempotency-Key` header. */
 const idempotencySchema = z

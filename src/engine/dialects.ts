@@ -2,7 +2,7 @@ import { IMAGE_MODALITY } from '../features.ts';
 import type { Dialect, GenerationRequest } from '../generation.ts';
 import { asList, jsonObject, type JsonObject } from '../openai/values.ts';
 import { readCount } from '../openai/usage.ts';
-import type { ModelDescription, ReplicaHealth } from './engine.ts';
+import type { ConversationGauges, ModelDescription, ReplicaHealth } from './engine.ts';
 import type { GaugeSource } from './replica-report.ts';
 
 /** The properties of a replica type, except request fields (`openai/fields.ts`). */
@@ -248,6 +248,20 @@ export function readHealth(body: JsonObject): ReplicaHealth {
     cachedTokens: readCount(body['cachedTokens']),
     completionTokens: readCount(body['completionTokens']),
     memoryBytes: readCount(body['memoryBytes']),
+    conversations: readConversations(body['conversations']),
+  };
+}
+
+function readConversations(value: unknown): ConversationGauges | null {
+  if (value === null || value === undefined) return null;
+  const gauges = jsonObject(value);
+  const count = (name: keyof ConversationGauges) => readCount(gauges[name]) ?? 0;
+  return {
+    entries: count('entries'),
+    bytes: count('bytes'),
+    saves: count('saves'),
+    loads: count('loads'),
+    loadMs: count('loadMs'),
   };
 }
 

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import { extname, join } from 'node:path';
+import { dirname, extname, join } from 'node:path';
 import type { ConfigFile, EngineConfig } from '../config/schema.ts';
 import type { Log, LogLevel } from '../log.ts';
 import type { OnProgress } from '../models/progress.ts';
@@ -294,7 +294,10 @@ export class EmbeddedReplica implements AsyncDisposable {
     }, signal);
     this.created = Math.floor((await stat(file)).mtimeMs / 1000);
     const { slots = null, contextTokens = null, threads = null, gpuLayers } = this.#engineConfig;
-    return { file, slots, contextTokens, threads, gpuLayers };
+    const { bytes = null, directory = null, keepAfterRestart } = this.#options.timeouts.conversationCache;
+    const diskDirectory = join(dirname(this.#options.socketPath), 'conversations');
+    const conversations = { bytes, directory, diskDirectory, keep: keepAfterRestart };
+    return { file, slots, contextTokens, threads, gpuLayers, conversations };
   }
 
   #withDefaults(json: string): ScriptedOptions {

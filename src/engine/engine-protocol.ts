@@ -48,6 +48,13 @@ export const GENERATE_PATH = '/generate';
 /** Counts the prompt tokens of a request, which has the same body as at `GENERATE_PATH`. */
 export const COUNT_PATH = '/count';
 
+/** Deletes what an engine keeps for later requests with a `cacheScope`. */
+export const FORGET_PATH = '/forget';
+
+export interface ForgetBody {
+  cacheScope: string;
+}
+
 /** The response of `COUNT_PATH`. */
 export interface PromptCountBody {
   promptTokens: number;

@@ -37,6 +37,19 @@ export interface ReplicaHealth {
   completionTokens: number | null;
   /** Resident memory of the process. */
   memoryBytes: number | null;
+  /** Conversations that lost their slot and are kept. Null or absent if none are, or if this is not reported. */
+  conversations?: ConversationGauges | null;
+}
+
+/** The conversations that an engine keeps in files. */
+export interface ConversationGauges {
+  entries: number;
+  bytes: number;
+  /** Since the engine started: conversations that were saved, and loaded. */
+  saves: number;
+  loads: number;
+  /** Total time of the loads, in milliseconds. */
+  loadMs: number;
 }
 
 /** The values that limit how many requests a replica can take; see `ReplicaHealth`. */
@@ -79,6 +92,11 @@ export interface ReplicaClient {
    * `engine_unavailable`.
    */
   countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<number | null>;
+  /**
+   * Deletes what the replica keeps for later requests with this `cacheScope`, if it is an engine of this service. Rejects
+   * if it does not respond.
+   */
+  forget(cacheScope: string, signal: AbortSignal): Promise<void>;
   /** Rejects if the replica is unhealthy. */
   health(signal: AbortSignal): Promise<ReplicaHealth>;
   describe(signal: AbortSignal): Promise<ModelDescription>;
@@ -97,6 +115,8 @@ export interface Engine {
    * prompts as `generate`.
    */
   countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<number>;
+  /** Deletes what is kept for later requests with this `cacheScope`. */
+  forget(cacheScope: string): void;
   health(): EngineHealth;
   describe(): ModelDescription;
 }

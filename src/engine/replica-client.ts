@@ -37,6 +37,8 @@ import {
   COUNT_PATH,
   engineRequest,
   EVENT_FRAMES,
+  FORGET_PATH,
+  type ForgetBody,
   GENERATE_PATH,
   ENGINE_VALUES,
 } from './engine-protocol.ts';
@@ -224,6 +226,13 @@ export class HttpReplicaClient implements ReplicaClient {
       case 'openai':
         return null;
     }
+  }
+
+  async forget(cacheScope: string, signal: AbortSignal): Promise<void> {
+    if (this.dialect !== 'sluice') return;
+    const body = JSON.stringify({ cacheScope } satisfies ForgetBody);
+    const { status } = await this.#fetch(FORGET_PATH, signal, body);
+    if (status !== 200) throw noResponse(new Error(`${FORGET_PATH} returned status ${status}`));
   }
 
   async #promptsOnLlamaServer(request: GenerationRequest, signal: AbortSignal): Promise<readonly string[]> {

@@ -16,6 +16,8 @@ import {
   ENGINE_VALUES,
   readEngineRequest,
   EVENT_FRAMES,
+  FORGET_PATH,
+  type ForgetBody,
   formatErrorFrame,
   formatFrame,
   KEEP_ALIVE_FRAME,
@@ -102,7 +104,7 @@ class RequestHandler {
       this.#authenticate(request);
       if (path === '/model') return this.#get(request, response, this.#engine.describe());
       if (path.startsWith('/v1/')) throw tooOld();
-      if (path !== GENERATE_PATH && path !== COUNT_PATH) {
+      if (path !== GENERATE_PATH && path !== COUNT_PATH && path !== FORGET_PATH) {
         throw new ServiceError('unknown_url', 'Unknown endpoint. Only a Sluice service can use this engine.');
       }
       if (request.method !== 'POST') throw notAllowed(response, 'POST');
@@ -111,6 +113,7 @@ class RequestHandler {
       const body = await jsonBody(await readBody(request, this.#maxBodyBytes), ENGINE_VALUES);
       // The client may have disconnected while a large body was parsed.
       if (response.closed) return;
+      if (path === FORGET_PATH) return this.#forget(body(), response);
       const generation = this.#accept(readEngineRequest(body()));
       if (path === COUNT_PATH) return await this.#count(generation, response);
       this.#options.beforeResponse?.(generation, response);
@@ -136,6 +139,13 @@ class RequestHandler {
   async #count(request: GenerationRequest, response: ServerResponse): Promise<void> {
     const promptTokens = await this.#engine.countPromptTokens(request, disconnectOf(response));
     sendJson(response, 200, JSON.stringify({ promptTokens } satisfies PromptCountBody));
+  }
+
+  #forget({ cacheScope }: Partial<ForgetBody>, response: ServerResponse): void {
+    if (typeof cacheScope !== 'string')
+      throw new ServiceError('invalid_value', '`cacheScope` must be a string.', { param: 'cacheScope' });
+    this.#engine.forget(cacheScope);
+    sendJson(response, 200, '{}');
   }
 
   /** Returns a request that the engine may run. */

@@ -214,6 +214,26 @@ function replicas(reports: readonly ReplicaOverview[]): string {
       each(({ health }) => health?.memoryBytes ?? null),
     ),
     exposeSamples(
+      METRICS.conversations,
+      each(({ health }) => health?.conversations?.entries ?? null),
+    ),
+    exposeSamples(
+      METRICS.conversationBytes,
+      each(({ health }) => health?.conversations?.bytes ?? null),
+    ),
+    exposeSamples(
+      METRICS.conversationSaves,
+      each(({ health }) => health?.conversations?.saves ?? null),
+    ),
+    exposeSamples(
+      METRICS.conversationLoads,
+      each(({ health }) => health?.conversations?.loads ?? null),
+    ),
+    exposeSamples(
+      METRICS.conversationLoadSeconds,
+      each(({ health }) => (health?.conversations ? health.conversations.loadMs / 1000 : null)),
+    ),
+    exposeSamples(
       METRICS.engineRestarts,
       each(({ restarts }) => restarts),
     ),

@@ -154,6 +154,36 @@ export const METRICS = {
     help: 'Resident memory of the process of a replica. Missing for servers that do not report it.',
     labels: ['model', 'replica'],
   },
+  conversations: {
+    name: 'sluice_engine_conversations',
+    type: 'gauge',
+    help: 'Conversations that lost their slot in an embedded engine and are kept in files.',
+    labels: ['model', 'replica'],
+  },
+  conversationBytes: {
+    name: 'sluice_engine_conversation_bytes',
+    type: 'gauge',
+    help: 'Size of these files.',
+    labels: ['model', 'replica'],
+  },
+  conversationSaves: {
+    name: 'sluice_engine_conversation_saves_total',
+    type: 'counter',
+    help: 'Conversations that were saved since the engine started.',
+    labels: ['model', 'replica'],
+  },
+  conversationLoads: {
+    name: 'sluice_engine_conversation_loads_total',
+    type: 'counter',
+    help: 'Conversations that were loaded, instead of computed again, since the engine started.',
+    labels: ['model', 'replica'],
+  },
+  conversationLoadSeconds: {
+    name: 'sluice_engine_conversation_load_seconds_total',
+    type: 'counter',
+    help: 'Total time of these loads.',
+    labels: ['model', 'replica'],
+  },
   engineRestarts: {
     name: 'sluice_engine_restarts_total',
     type: 'counter',

@@ -53,6 +53,9 @@ export interface ReplicaSummary {
   restartable: boolean;
 }
 
+/** Maximum time to delete what an engine keeps of an account, in milliseconds. */
+const FORGET_MS = 10_000;
+
 /** Interval between warnings of the same kind about one replica, in milliseconds. */
 const WARNING_MS = 60_000;
 
@@ -182,6 +185,17 @@ export class RoutedReplica {
     this.#warn('this service has no access to the replica', {
       cause: cause instanceof Error ? cause.message : undefined,
     });
+  }
+
+  /** Deletes what an engine keeps for later requests with this `cacheScope`. Logs a failure. */
+  async forget(cacheScope: string): Promise<void> {
+    try {
+      await this.client.forget(cacheScope, AbortSignal.timeout(FORGET_MS));
+    } catch (error) {
+      this.#warn('the engine may still keep prompts of a closed account; restart it', {
+        error: error instanceof Error ? error : String(error),
+      });
+    }
   }
 
   #warn(message: string, fields: Parameters<Log['warn']>[1]): void {

@@ -94,6 +94,11 @@ export class Router {
     }
   }
 
+  /** Deletes what engines keep for later requests with this `cacheScope`. */
+  forget(cacheScope: string): void {
+    for (const model of this.#models.values()) model.forget(cacheScope);
+  }
+
   /** Returns the accounts with running or waiting requests, per model: those with the most waiting requests first. */
   accounts(): QueuedAccount[] {
     return [...this.#models.values()]

@@ -163,6 +163,11 @@ export class ServedModel implements ConfiguredModel {
     return countPromptTokens(this.#replicas, request, signal);
   }
 
+  /** Deletes what engines keep for later requests with this `cacheScope`. One that is not running keeps nothing. */
+  forget(cacheScope: string): void {
+    for (const replica of this.#replicas) if (replica.ready) void replica.forget(cacheScope);
+  }
+
   /** Whether a failed request may be sent again. Counts it if so. */
   takeRetry(): boolean {
     return this.#retries.take(this.#clock.now());

@@ -14,7 +14,7 @@ import type {
   RootOperationNode,
   UnknownRow,
 } from 'kysely';
-import { changeAccount } from '../../src/accounts/accounts.ts';
+import { changeAccount, createAccount } from '../../src/accounts/accounts.ts';
 import { SERVICE } from '../../src/accounts/audit.ts';
 import { createKeyText, hashKey } from '../../src/accounts/key-format.ts';
 import { keyStatus, createKey, getKey, listKeyPage, revokeKey } from '../../src/accounts/key-table.ts';
@@ -108,6 +108,25 @@ test('a created key is accepted only if it is complete and sent with the Bearer 
   ]) {
     assert.equal(await keys.authenticate(header), null, String(header));
   }
+});
+
+test('an account that another process closes is reported once, with the scope of its keys', async (t) => {
+  await using database = await openDatabase({ home: folder(t), url: null });
+  const closed: string[] = [];
+  await using keys = await KeyStore.open(database, SILENT, {
+    maxStaleMs: 5000,
+    onClosed: (cacheScope) => closed.push(cacheScope),
+  });
+  const { id: accountId } = await createAccount(database, { name: 'one' }, SERVICE);
+  await createAccount(database, { name: 'other' }, SERVICE);
+  const { key } = await keys.create({ name: 'a', accountId });
+  const caller = await keys.authenticate(`Bearer ${key.reveal()}`);
+  await keys.refresh();
+  assert.deepEqual(closed, []);
+  await changeAccount(database, accountId, { status: 'closed' }, SERVICE);
+  await keys.refresh();
+  await keys.refresh();
+  assert.deepEqual(closed, [caller?.cacheScope]);
 });
 
 test('a random header is refused without throwing', async (t) => {

@@ -42,6 +42,7 @@ export async function openScripted(
     model: client.model,
     generate: (request, signal) => client.generate(request, signal),
     countPromptTokens: (request, signal) => client.countPromptTokens(request, signal),
+    forget: (cacheScope, signal) => client.forget(cacheScope, signal),
     health: (signal) => client.health(signal),
     describe: (signal) => client.describe(signal),
     async [Symbol.asyncDispose]() {

@@ -227,6 +227,7 @@ const otherReplica = (client: ReplicaClient, more: { dialect?: Dialect; model?: 
   model: client.model,
   generate: () => assert.fail('the replica was used'),
   countPromptTokens: (request, signal) => client.countPromptTokens(request, signal),
+  forget: (cacheScope, signal) => client.forget(cacheScope, signal),
   health: (signal) => client.health(signal),
   describe: (signal) => client.describe(signal),
   [Symbol.asyncDispose]: async () => {},

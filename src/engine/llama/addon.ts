@@ -97,6 +97,10 @@ export interface AddonContext {
   disposeSequence(sequence: number): void;
   removeTokenCellsFromSequence(sequence: number, start: number, end: number): boolean;
   copySequenceStateFromOtherSequence(target: number, source: number): Promise<number>;
+  /** Returns the bytes of the file. Rejects if it cannot be written as a whole. */
+  saveSequenceStateToFile(file: string, sequence: number, tokens: Uint32Array): Promise<number>;
+  /** Returns the tokens that were saved with the state. Rejects if they are more than `maxTokens`. */
+  loadSequenceStateFromFile(file: string, sequence: number, maxTokens: number): Promise<Uint32Array>;
 }
 
 /** `logits` alternates tokens and their logits. */

@@ -160,6 +160,8 @@ const REQUIRED_CONTEXT_METHODS = [
   'disposeSequence',
   'removeTokenCellsFromSequence',
   'copySequenceStateFromOtherSequence',
+  'saveSequenceStateToFile',
+  'loadSequenceStateFromFile',
   'getMemoryBreakdown',
   'getEmbedding',
   'setThreads',

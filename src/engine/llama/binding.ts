@@ -295,8 +295,11 @@ export class NativeContext {
   readonly #native: AddonContext;
   /** 1 for each position of the batch whose logits were requested. */
   readonly #logits: Uint8Array;
+  /** Sequences that were copied, or copied to, since the last decode, which copies their data. */
+  readonly #copied = new Set<number>();
   #added = 0;
   #batch = 0;
+  /** Whether a decode, or another operation that needs all sequences, is running. */
   #decoding = false;
   #sampling = 0;
   #disposed = false;
@@ -348,6 +351,7 @@ export class NativeContext {
     this.#batch = 0;
     try {
       await this.#native.decodeBatch();
+      this.#copied.clear();
     } finally {
       this.#decoding = false;
     }
@@ -414,12 +418,37 @@ export class NativeContext {
     this.#assertSequence(target);
     this.#assertSequence(source);
     assert(target !== source, 'a sequence cannot be copied to itself');
-    this.#decoding = true;
-    try {
-      await this.#native.copySequenceStateFromOtherSequence(target, source);
-    } finally {
-      this.#decoding = false;
-    }
+    this.#copied.add(target).add(source);
+    await this.#alone(() => this.#native.copySequenceStateFromOtherSequence(target, source));
+  }
+
+  /**
+   * Whether a sequence can be saved or loaded. Between a copy and the next decode, saving would write old data, and
+   * loading would change the copy.
+   */
+  canStore(sequence: number): boolean {
+    this.#assertSequence(sequence);
+    return !this.#copied.has(sequence);
+  }
+
+  /**
+   * Writes a sequence with its tokens to a file, which is replaced. Returns the bytes written. Rejects if the file cannot
+   * be written as a whole.
+   */
+  async save(sequence: number, tokens: Uint32Array, file: string): Promise<number> {
+    this.#assertIdle();
+    assert(this.canStore(sequence), 'the sequence is being copied');
+    assert(tokens.length > 0 && tokens.length <= this.slotTokens, 'tokens to save');
+    return await this.#alone(() => this.#native.saveSequenceStateToFile(file, sequence, tokens));
+  }
+
+  /**
+   * Replaces a sequence with the one that `save` wrote, and returns its tokens. If this rejects, `clear` the sequence.
+   */
+  async load(sequence: number, file: string): Promise<Uint32Array> {
+    this.#assertIdle();
+    assert(this.canStore(sequence), 'the sequence is being copied');
+    return await this.#alone(() => this.#native.loadSequenceStateFromFile(file, sequence, this.slotTokens));
   }
 
   /** Keeps only the first `keep` tokens of a sequence. Returns false if the model cannot do this; then call `clear`. */
@@ -441,6 +470,16 @@ export class NativeContext {
     this.#assertIdle();
     this.#disposed = true;
     await this.#native.dispose();
+  }
+
+  /** Runs an operation during which the context must not be used. */
+  async #alone<T>(operation: () => Promise<T>): Promise<T> {
+    this.#decoding = true;
+    try {
+      return await operation();
+    } finally {
+      this.#decoding = false;
+    }
   }
 
   #assertIdle(): void {

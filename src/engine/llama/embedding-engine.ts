@@ -89,6 +89,9 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
     return count(await this.#tokenize(request, signal));
   }
 
+  /** Nothing is kept of an input. */
+  forget(): void {}
+
   health(): EngineHealth {
     const { slots, slotsInUse, queued, lastStepAgeMs, fullStepMs, promptTokens } = this.#pool;
     return {

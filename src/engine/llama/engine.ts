@@ -59,6 +59,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
       context,
       vocabulary,
       canTrim: loaded.canTrim,
+      store: loaded.store,
       maxSamplingMs: MAX_SAMPLING_MS,
       log,
     });
@@ -106,6 +107,10 @@ export class LlamaEngine implements Engine, AsyncDisposable {
     return count;
   }
 
+  forget(cacheScope: string): void {
+    this.#scheduler.forget(cacheScope);
+  }
+
   health(): EngineHealth {
     return this.#scheduler.health();
   }
@@ -126,6 +131,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
   /** Ends running requests with 503 `shutting_down` and frees the model. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#scheduler.stop(new ServiceError('shutting_down', 'The engine is stopping.'));
+    await this.#loaded.store?.[Symbol.asyncDispose]();
     await this.#loaded.context.dispose();
     await this.#loaded.model.dispose();
   }

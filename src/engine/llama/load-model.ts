@@ -1,7 +1,11 @@
+import { stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import type { Log } from '../../log.ts';
 import { readGguf, type GgufInfo } from '../../models/gguf.ts';
+import { VERSION } from '../../version.ts';
 import { defaultThreads, loadBackend, type Backend } from './backend.ts';
 import { NativeModel, type NativeContext } from './binding.ts';
+import { ConversationStore } from './conversation-store.ts';
 import {
   availableMemory,
   checkMemory,
@@ -11,6 +15,7 @@ import {
   type AvailableMemory,
   type MemoryPlan,
 } from './memory.ts';
+import { openStoreDirectory, type StoreSettings } from './store-directory.ts';
 import { ChatTemplate, ChatTemplateError } from './template.ts';
 import { GENERIC } from './tool-calls/json-formats.ts';
 import { Vocabulary } from './vocabulary.ts';
@@ -28,6 +33,8 @@ export interface LlamaOptions {
   gpuLayers: number | 'auto';
   /** Maximum memory of the plan, in bytes. Null or absent: the available memory. */
   memoryBytes?: number | null;
+  /** Where conversations are kept that lose their slot. Default: they are not kept. */
+  conversations?: StoreSettings;
 }
 
 /** A model that is ready to generate. Dispose of the context, then of the model. */
@@ -40,6 +47,8 @@ export interface LoadedModel {
   template: ChatTemplate | null;
   /** Whether its sequences can be trimmed; those of recurrent models cannot. */
   canTrim: boolean;
+  /** Null if conversations that lose their slot are not kept. Dispose of it before the context. */
+  store: ConversationStore | null;
   /** The backend with its threads or layers, for the log. */
   backend: string;
 }
@@ -78,7 +87,34 @@ export async function loadModel(
   checkAllocation(plan, context.allocatedBytes, log);
   const warm = await warmUp(model, context);
   const vocabulary = new Vocabulary(model, warm.vocabularySize);
-  return { info, model, context, vocabulary, template, canTrim: warm.canTrim, backend };
+  const store = await openStore(options, { info, context, canTrim: warm.canTrim, backend }, log);
+  return { info, model, context, vocabulary, template, canTrim: warm.canTrim, store, backend };
+}
+
+/** Without a usable directory, conversations are not kept. */
+async function openStore(
+  { conversations, file }: LlamaOptions,
+  { info, context, canTrim, backend }: Pick<LoadedModel, 'info' | 'context' | 'canTrim' | 'backend'>,
+  log: Log,
+): Promise<ConversationStore | null> {
+  if (conversations === undefined) return null;
+  try {
+    const { size, mtimeMs } = await stat(file);
+    const fingerprint = JSON.stringify([
+      VERSION,
+      [size, mtimeMs, info.quantization],
+      [context.slots, context.slotTokens],
+      backend,
+    ]);
+    const directory = await openStoreDirectory(conversations, resolve(file), log);
+    if (directory === null) return null;
+    const expected = { perToken: info.kvBytesPerToken, fixed: info.stateBytesPerSlot };
+    return await ConversationStore.open({ directory, canTrim, size: expected, fingerprint, log });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    log.warn('conversations that lose their slot are not kept: the directory cannot be used', { reason });
+    return null;
+  }
 }
 
 /** Plans the memory of a model and loads its weights. Rejects as `LlamaEngine.load` does. */

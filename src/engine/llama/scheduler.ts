@@ -2,9 +2,10 @@ import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { EngineHealth } from '../engine.ts';
 import type { NativeContext, NativeModel } from './binding.ts';
+import { MIN_TOKENS, type ConversationStore, type StoredMatch } from './conversation-store.ts';
 import type { GrammarField, Job, JobChoice } from './job.ts';
 import { LogprobReader } from './logprobs.ts';
-import { choosePlacement, Slot } from './slots.ts';
+import { choosePlacement, commonPrefix, Slot } from './slots.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 interface SchedulerOptions {
@@ -13,6 +14,8 @@ interface SchedulerOptions {
   vocabulary: Vocabulary;
   /** Whether the model's sequences can be trimmed. */
   canTrim: boolean;
+  /** Null if conversations that lose their slot are not kept. */
+  store: ConversationStore | null;
   /** Maximum time to sample one token with a grammar, in milliseconds. */
   maxSamplingMs: number;
   log: Log;
@@ -43,6 +46,10 @@ export class Scheduler {
   /** Token counts since the start. A prompt counts once, when its first choice gets a slot. */
   readonly #tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
   #hasDropped = false;
+  /** Scopes whose tokens must no longer be used. */
+  readonly #forgotten = new Set<string>();
+  /** Time to compute one token of a prompt; null before the first. */
+  #msPerToken: number | null = null;
   #stopping = false;
   #wake: (() => void) | null = null;
   #running: Promise<void> | null = null;
@@ -73,6 +80,12 @@ export class Scheduler {
     this.#wake?.();
   }
 
+  /** Deletes all tokens of a scope before the next step, except for those of running requests, which are not reused. */
+  forget(scope: string): void {
+    this.#forgotten.add(scope);
+    this.#wake?.();
+  }
+
   get queuedChoices(): number {
     return this.#queue.length;
   }
@@ -86,6 +99,7 @@ export class Scheduler {
       lastStepAgeMs: this.#clock.ageMs(performance.now()),
       medianStepMs: this.#clock.medianMs(),
       ...this.#tokens,
+      conversations: this.#options.store?.gauges() ?? null,
     };
   }
 
@@ -100,18 +114,27 @@ export class Scheduler {
     }
     this.#queue = [];
     for (const reader of this.#readers) reader?.dispose();
+    const { store, context } = this.#options;
+    const latest = this.#slots.toSorted((a, b) => b.lastUsed - a.lastUsed);
+    await store?.saveAll(
+      context,
+      latest.flatMap(({ id, scope, computedTokens: tokens }) =>
+        typeof scope === 'string' ? [{ id, scope, tokens }] : [],
+      ),
+    );
   }
 
   async #run(): Promise<void> {
     while (!this.#stopping) {
       this.#removeDropped();
+      await this.#forgetScopes();
       await this.#admit();
       this.#removeDropped();
       const { batchTokens } = this.#options.context;
       const chunk = hasMorePrompts(this.#slots) ? this.#manyPrompts : this.#fewPrompts;
       const tokens = planBatch(this.#slots, this.#batch, batchTokens, chunk.tokens);
       if (tokens > 0) await this.#step(tokens, chunk);
-      else if (this.#queue.length === 0 && !this.#stopping) await this.#idle();
+      else if (this.#queue.length === 0 && this.#forgotten.size === 0 && !this.#stopping) await this.#idle();
     }
   }
 
@@ -130,10 +153,30 @@ export class Scheduler {
     for (const slot of this.#slots) if (slot.choice?.job.dropped) this.#free(slot);
   }
 
-  /** Assigns idle slots in queue order. One slot is reserved for each choice that waits for a prefix. */
+  async #forgetScopes(): Promise<void> {
+    const { context, store } = this.#options;
+    for (const scope of this.#forgotten) {
+      for (const slot of this.#slots) {
+        if (slot.scope !== scope) continue;
+        if (slot.choice !== null) slot.scope = Symbol('forgotten');
+        else {
+          context.clear(slot.id);
+          slot.clear();
+        }
+      }
+      await store?.forget(scope);
+      this.#forgotten.delete(scope);
+    }
+  }
+
+  /**
+   * Assigns idle slots in queue order. One slot is reserved for each choice that waits for a prefix. Stops after a
+   * conversation was saved or loaded while other choices generate, so that these only wait for one.
+   */
   async #admit(): Promise<void> {
     let idle = 0;
     for (const slot of this.#slots) if (slot.choice === null) idle++;
+    const generating = idle < this.#slots.length;
     const assigned: JobChoice[] = [];
     for (let i = 0; i < this.#queue.length && idle > 0; idle--) {
       const choice = this.#queue[i] as JobChoice; // Nothing else shortens the queue during this loop.
@@ -141,7 +184,7 @@ export class Scheduler {
         i++;
         continue;
       }
-      const placement = choosePlacement(choice.prompt, choice.job.scope, this.#slots, this.#options.canTrim);
+      const placement = this.#placementOf(choice);
       if (placement.kind === 'none') break;
       if (placement.kind === 'wait') {
         const { leader, until } = placement;
@@ -151,8 +194,9 @@ export class Scheduler {
         continue;
       }
       this.#queue.splice(i, 1);
-      await this.#assign(choice, placement.slot, placement.keep, placement.copyFrom);
+      const stored = await this.#assign(choice, placement.slot, placement.keep, placement.from);
       assigned.push(choice);
+      if (stored && generating) break;
     }
     for (const choice of assigned) {
       choice.job.start();
@@ -160,23 +204,64 @@ export class Scheduler {
     }
   }
 
-  async #assign(choice: JobChoice, slot: Slot, keep: number, copyFrom: Slot | null): Promise<void> {
-    const { context } = this.#options;
-    if (copyFrom !== null) {
-      await context.copy(slot.id, copyFrom.id);
-      slot.computed = copyFrom.computed;
-    }
+  #placementOf({ prompt, job }: JobChoice): ReturnType<typeof choosePlacement> {
+    const { store, canTrim } = this.#options;
+    return choosePlacement(prompt, job.scope, this.#slots, canTrim, (longerThan) =>
+      typeof job.scope === 'string'
+        ? (store?.find(prompt, job.scope, longerThan, this.#msPerToken) ?? null)
+        : null,
+    );
+  }
+
+  /** Returns whether a conversation was saved or loaded. */
+  async #assign(
+    choice: JobChoice,
+    slot: Slot,
+    keep: number,
+    from: Slot | StoredMatch | null,
+  ): Promise<boolean> {
+    const { context, store } = this.#options;
     let kept = keep;
+    let stored = await this.#saveIfLost(slot, from === null ? keep : 0);
+    if (from instanceof Slot) {
+      await context.copy(slot.id, from.id);
+      slot.computed = from.computed;
+    } else if (from !== null && store !== null) {
+      stored = true;
+      const loaded = context.canStore(slot.id) && (await store.load(context, slot.id, from.conversation));
+      if (loaded) slot.computed = from.conversation.tokens.length;
+      else kept = 0;
+    }
     if (kept < slot.computed && (kept === 0 || !context.trim(slot.id, kept))) {
       context.clear(slot.id);
       kept = 0;
     }
     slot.assign(choice, kept, ++this.#admissions);
-    if (!choice.first) return;
+    if (choice.first) this.#countPrompt(choice, kept);
+    return stored;
+  }
+
+  #countPrompt(choice: JobChoice, kept: number): void {
     // If the request continues a completion, cached tokens of that completion are not prompt tokens.
     choice.job.cachedTokens += Math.min(kept, choice.job.promptTokens);
     this.#tokens.promptTokens += choice.prompt.length;
     this.#tokens.cachedTokens += kept;
+  }
+
+  /** Saves the tokens of an idle slot of which only the first `keep` stay, unless they are cheap to compute again. */
+  async #saveIfLost(slot: Slot, keep: number): Promise<boolean> {
+    const { context, store } = this.#options;
+    const { scope, computedTokens: tokens } = slot;
+    // What follows the prompt is often not repeated, such as the reasoning.
+    if (store === null || typeof scope !== 'string' || keep > tokens.length / 2) return false;
+    if (tokens.length - keep < MIN_TOKENS || !context.canStore(slot.id)) return false;
+    let elsewhere = 0;
+    for (const other of this.#slots)
+      if (other !== slot && other.scope === scope)
+        elsewhere = Math.max(elsewhere, commonPrefix(other.tokens, other.computed, tokens));
+    if (!store.isWorthSaving(tokens, scope, elsewhere, this.#msPerToken)) return false;
+    await store.save(context, slot.id, tokens, scope);
+    return true;
   }
 
   async #step(tokens: number, chunk: ChunkSize): Promise<void> {
@@ -211,6 +296,10 @@ export class Scheduler {
     const now = performance.now();
     this.#clock.stepEnded(now, now - startedAt);
     chunk.observe(now - startedAt, prefilled);
+    if (prefilled >= MIN_CHUNK) {
+      const msPerToken = (now - startedAt) / tokens;
+      this.#msPerToken = this.#msPerToken === null ? msPerToken : this.#msPerToken * 0.75 + msPerToken * 0.25;
+    }
   }
 
   /** Samples a choice's next token. An error, for example in a grammar, only fails this request. */

@@ -1,3 +1,4 @@
+import type { StoredMatch } from './conversation-store.ts';
 import type { CacheScope, JobChoice } from './job.ts';
 
 /**
@@ -25,6 +26,11 @@ export class Slot {
 
   get pending(): number {
     return this.filled - this.computed;
+  }
+
+  /** The tokens in the KV cache. A view, which changes with the slot. */
+  get computedTokens(): Uint32Array {
+    return this.tokens.subarray(0, this.computed);
   }
 
   /** Assigns a choice whose first `keep` prompt tokens are in the KV cache. */
@@ -61,8 +67,11 @@ export class Slot {
 }
 
 type Placement =
-  /** If `copyFrom` is set, copy it to the idle `slot`. Then use `slot` and keep its first `keep` tokens. */
-  | { kind: 'assign'; slot: Slot; keep: number; copyFrom: Slot | null }
+  /**
+   * Use the idle `slot` and keep its first `keep` tokens. If `from` is not null, first replace its tokens with those of
+   * another slot or of a stored conversation.
+   */
+  | { kind: 'assign'; slot: Slot; keep: number; from: Slot | StoredMatch | null }
   /** Wait until `leader` has computed `until` tokens of this prompt. */
   | { kind: 'wait'; leader: Slot; until: number }
   /** No slot is idle. */
@@ -76,13 +85,14 @@ type Placement =
  * the best cached one by more than that. Otherwise uses the idle slot with the best match. If a busy slot has a better
  * match, or if the match is a small part of a longer conversation, copies it to the least recently used slot instead,
  * so that the conversation stays cached. Without a match, uses the least recently used slot. Without `canTrim`, a slot
- * matches only as a whole.
+ * matches only as a whole. `findStored` returns a stored conversation that is better than a match of that many tokens.
  */
 export function choosePlacement(
   prompt: Uint32Array,
   scope: CacheScope,
   slots: readonly Slot[],
   canTrim: boolean,
+  findStored: (longerThan: number) => StoredMatch | null = () => null,
 ): Placement {
   const minLength = prompt.length / 10;
   let oldest: Slot | null = null;
@@ -100,18 +110,23 @@ export function choosePlacement(
       computing = { slot, length: common };
   }
   const best = bestMatch?.length ?? 0;
-  if (computing !== null && Math.min(computing.length, prompt.length - 1) > best + minLength)
+  const stored = findStored(Math.floor(best + minLength));
+  if (
+    computing !== null &&
+    Math.min(computing.length, prompt.length - 1) > (stored?.length ?? best) + minLength
+  )
     return { kind: 'wait', leader: computing.slot, until: computing.length };
   if (oldest === null) return { kind: 'none' };
+  if (stored !== null) return { kind: 'assign', slot: oldest, keep: stored.length, from: stored };
   if (bestMatch === null || best <= minLength) {
     const own = idleMatch?.slot === oldest ? idleMatch.length : 0;
-    return { kind: 'assign', slot: oldest, keep: own, copyFrom: null };
+    return { kind: 'assign', slot: oldest, keep: own, from: null };
   }
   if (idleMatch !== null && idleMatch.length + minLength >= best && !isSmallPart(idleMatch, oldest))
-    return { kind: 'assign', slot: idleMatch.slot, keep: idleMatch.length, copyFrom: null };
+    return { kind: 'assign', slot: idleMatch.slot, keep: idleMatch.length, from: null };
   if (!canTrim && bestMatch.slot !== idleMatch?.slot)
-    return { kind: 'assign', slot: oldest, keep: 0, copyFrom: null };
-  return { kind: 'assign', slot: oldest, keep: best, copyFrom: bestMatch.slot };
+    return { kind: 'assign', slot: oldest, keep: 0, from: null };
+  return { kind: 'assign', slot: oldest, keep: best, from: bestMatch.slot };
 }
 
 /** Returns the length of the common prefix of `prompt` and the first `length` of `tokens`. */

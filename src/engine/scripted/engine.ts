@@ -112,6 +112,10 @@ export class ScriptedEngine implements Engine {
     return this.#heldTokens === 0 ? 0 : Math.min(1, this.#heldTokens / this.#options.cacheTokens);
   }
 
+  forget(cacheScope: string): void {
+    this.#prefixCache.forget(cacheScope);
+  }
+
   health(): EngineHealth {
     const { slots, tokenMs } = this.#options;
     const { inUse, queued } = this.#slots;
@@ -346,8 +350,8 @@ const BLOCK_CHARACTERS = 64;
 /** A simulated prefix cache, which keeps the most recently used blocks of tokens. */
 export class ScriptedPrefixCache {
   readonly #maxBlocks: number;
-  /** The hashes of prefixes that end with a block, in the order of their last use. */
-  readonly #blocks = new Set<number>();
+  /** The hashes of prefixes that end with a block, with their scopes, in the order of their last use. */
+  readonly #blocks = new Map<number, string | null>();
 
   /** `maxTokens` is the size of the cache; 0 turns it off. */
   constructor(maxTokens: number) {
@@ -366,12 +370,16 @@ export class ScriptedPrefixCache {
     // The first block comes last, so that it is evicted last.
     for (const block of this.#blocksOf(request, completion).reverse()) {
       this.#blocks.delete(block);
-      this.#blocks.add(block);
+      this.#blocks.set(block, request.cacheScope);
     }
-    for (const block of this.#blocks) {
+    for (const block of this.#blocks.keys()) {
       if (this.#blocks.size <= this.#maxBlocks) break;
       this.#blocks.delete(block);
     }
+  }
+
+  forget(cacheScope: string): void {
+    for (const [block, scope] of this.#blocks) if (scope === cacheScope) this.#blocks.delete(block);
   }
 
   #blocksOf(request: GenerationRequest, completion: string): number[] {

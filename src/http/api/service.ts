@@ -282,10 +282,17 @@ function replicaJson(overview: ReplicaOverview): z.input<typeof replica> {
     cached_tokens: health?.cachedTokens ?? null,
     completion_tokens: health?.completionTokens ?? null,
     memory_bytes: health?.memoryBytes ?? null,
+    conversations: health?.conversations ? conversationsJson(health.conversations) : null,
     restarts: overview.restarts,
     started_at: iso(overview.startedAt),
     backend: overview.backend,
   };
+}
+
+type Conversations = NonNullable<NonNullable<ReplicaOverview['health']>['conversations']>;
+
+function conversationsJson({ entries, bytes, saves, loads, loadMs }: Conversations) {
+  return { entries, bytes, saves, loads, load_ms: loadMs };
 }
 
 function databaseJson({ location }: AccountDatabase, { inference }: HttpContext, reachable: boolean) {

@@ -32,7 +32,7 @@ test('a prompt without a cached prefix gets the least recently used slot', () =>
     kind: 'assign',
     slot: slots[1],
     keep: 0,
-    copyFrom: null,
+    from: null,
   });
 });
 
@@ -45,7 +45,7 @@ test('a prompt gets the idle slot with its longest prefix', () => {
     kind: 'assign',
     slot: slots[1],
     keep: 60,
-    copyFrom: null,
+    from: null,
   });
 });
 
@@ -55,7 +55,7 @@ test('a completely cached prompt keeps all but its last token, whose logits are 
     kind: 'assign',
     slot: slots[0],
     keep: 99,
-    copyFrom: null,
+    from: null,
   });
 });
 
@@ -65,7 +65,7 @@ test('a prefix of another scope is ignored', () => {
     kind: 'assign',
     slot: slots[1],
     keep: 0,
-    copyFrom: null,
+    from: null,
   });
 });
 
@@ -78,7 +78,7 @@ test('a prefix in a busy slot is copied', () => {
     kind: 'assign',
     slot: slots[1],
     keep: 80,
-    copyFrom: slots[0],
+    from: slots[0],
   });
 });
 
@@ -97,13 +97,13 @@ test('a prefix of a longer conversation is copied if another slot was used less 
     kind: 'assign',
     slot: old,
     keep: 50,
-    copyFrom: long,
+    from: long,
   });
   assert.deepEqual(choosePlacement(prompt, 'a', [long], true), {
     kind: 'assign',
     slot: long,
     keep: 50,
-    copyFrom: null,
+    from: null,
   });
 });
 
@@ -114,7 +114,7 @@ test('only whole sequences are reused if the model cannot trim sequences', () =>
     kind: 'assign',
     slot: exact,
     keep: 40,
-    copyFrom: null,
+    from: null,
   });
   const busy = slot(2, { holds: range(0, 80), scope: 'a', lastUsed: 7, busy: 10 });
   const free = slot(3, { lastUsed: 1 });
@@ -122,7 +122,7 @@ test('only whole sequences are reused if the model cannot trim sequences', () =>
     kind: 'assign',
     slot: free,
     keep: 0,
-    copyFrom: null,
+    from: null,
   });
 });
 
@@ -152,7 +152,8 @@ test('only idle slots are assigned, and only matching tokens are kept', () => {
         if (placement.kind === 'wait')
           assert(placement.leader.choice !== null && placement.leader.scope === 'a');
         if (placement.kind !== 'assign') return;
-        const source = placement.copyFrom ?? placement.slot;
+        const source = placement.from ?? placement.slot;
+        assert(source instanceof Slot, 'nothing is stored');
         assert.equal(placement.slot.choice, null);
         assert(placement.keep < prompt.length);
         if (placement.keep === 0) return;

@@ -100,6 +100,17 @@ function Details({ replica }: { replica: Replica }) {
           { label: 'Cache hit rate', value: orUnknown(cacheShare(replica), percent) },
           { label: 'Completion tokens since start', value: orUnknown(replica.completion_tokens, whole) },
           { label: 'Process memory', value: orUnknown(replica.memory_bytes, bytes) },
+          {
+            label: 'Conversations without a slot',
+            value: orUnknown(
+              replica.conversations,
+              ({ entries, bytes: size }) => `${whole(entries)} (${bytes(size)})`,
+            ),
+          },
+          {
+            label: 'Conversations loaded since start',
+            value: orUnknown(replica.conversations, loadsText),
+          },
           { label: 'Restarts', value: orUnknown(replica.restarts, whole) },
           { label: 'Ready since', value: <Time at={replica.started_at} never="—" /> },
           { label: 'Uptime', value: orUnknown(uptimeMs(replica), duration) },
@@ -110,6 +121,11 @@ function Details({ replica }: { replica: Replica }) {
       />
     </div>
   );
+}
+
+/** Returns how many conversations were loaded, and how long one took on average. */
+function loadsText({ loads, load_ms: ms }: NonNullable<Replica['conversations']>): string {
+  return loads === 0 ? '0' : `${whole(loads)} (${duration(ms / loads)} each)`;
 }
 
 /** Progress of a replica that is not ready, or the reason why it is down. */

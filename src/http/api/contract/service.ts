@@ -151,6 +151,18 @@ export const replica = component(
     ),
     completion_tokens: nullableCount.describe(`Total since it started. ${NOT_REPORTED}`),
     memory_bytes: nullableCount.describe(`Resident memory of the process. ${NOT_REPORTED}`),
+    conversations: z
+      .object({
+        entries: count,
+        bytes: count.describe('Size of their files.'),
+        saves: count.describe('Total since it started.'),
+        loads: count.describe(
+          'Total since it started: conversations that did not have to be computed again.',
+        ),
+        load_ms: count.describe('Total time of the loads, in milliseconds.'),
+      })
+      .nullable()
+      .describe('Conversations that lost their slot and are kept in files; null: none are kept.'),
     restarts: nullableCount.describe('Number of restarts; null: not an engine process of this instance.'),
     started_at: time
       .nullable()

@@ -1,0 +1,362 @@
+import { statSync, writeFileSync } from 'node:fs';
+import { readdir, readFile, stat, unlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Log } from '../../log.ts';
+import type { ConversationGauges } from '../engine.ts';
+import type { NativeContext } from './binding.ts';
+import { commonPrefix } from './slots.ts';
+import type { StoreDirectory } from './store-directory.ts';
+
+/** A sequence that lost its slot, in a file. */
+export interface Conversation {
+  readonly file: string;
+  readonly scope: string;
+  readonly tokens: Uint32Array;
+  readonly bytes: number;
+  /** When it was last saved or loaded, in Unix milliseconds. */
+  usedAt: number;
+}
+
+export interface StoredMatch {
+  conversation: Conversation;
+  /** How many of its first tokens the prompt has. */
+  length: number;
+}
+
+interface StoreOptions {
+  directory: StoreDirectory;
+  /** Whether the model's sequences can be trimmed. Otherwise, a conversation can only be used as a whole. */
+  canTrim: boolean;
+  /** Expected bytes of a sequence: of each token, and in addition. */
+  size: { perToken: number; fixed: number };
+  /**
+   * What the files depend on: the model, the sizes of the context, the addon. Conversations of an earlier process with
+   * the same fingerprint are used again.
+   */
+  fingerprint: string;
+  log: Log;
+}
+
+/** Conversations of fewer tokens are computed again. Also the number of new tokens that are worth another save. */
+export const MIN_TOKENS = 256;
+
+/** Time without saves after one has failed, in milliseconds. */
+const PAUSE_MS = 60_000;
+
+/** Maximum number of conversations. */
+const MAX_CONVERSATIONS = 512;
+
+/** Maximum time of a save or load, in milliseconds, because no tokens are computed meanwhile. */
+const MAX_MS = 2000;
+
+/** A shorter time is always worth it, in milliseconds. */
+const SHORT_MS = 20;
+
+/** Conversations that were not used for this time are deleted, in milliseconds. */
+export const MAX_AGE_MS = 24 * 60 * 60 * 1000;
+
+/** Time between deletions of conversations that are too old, in milliseconds. */
+const SWEEP_MS = 60 * 60 * 1000;
+
+/** Total time to save the conversations in slots before the process exits, in milliseconds. */
+const MAX_EXIT_MS = 1200;
+
+/**
+ * Keeps the sequences of conversations that lost their slot in files, so that a conversation that returns is loaded and
+ * not computed again. The files are bounded in number, bytes and age; the least recently used are deleted first. A file
+ * that cannot be written or read costs only time. Only the step loop calls `save` and `load`, between decodes.
+ */
+export class ConversationStore implements AsyncDisposable {
+  readonly #options: StoreOptions;
+  /** Ordered by their last use, oldest first. */
+  #conversations: Conversation[] = [];
+  #bytes = 0;
+  /** Measured size in relation to the expected one. */
+  #sizeRatio = 1;
+  #saveMsPerByte: number;
+  #loadMsPerByte: number;
+  #nextId = 0;
+  #sweep: NodeJS.Timeout | undefined;
+  /** No conversation is saved until this time, in Unix milliseconds. */
+  #pausedUntil = 0;
+  #saves = 0;
+  #loads = 0;
+  #loadMs = 0;
+
+  private constructor(options: StoreOptions) {
+    this.#options = options;
+    this.#saveMsPerByte = options.directory.writeMsPerByte;
+    this.#loadMsPerByte = options.directory.readMsPerByte;
+  }
+
+  /** Deletes the files in the directory, or uses those that an earlier process has left for this one. */
+  static async open(options: StoreOptions): Promise<ConversationStore> {
+    const store = new ConversationStore(options);
+    await store.#recover();
+    // Also in an idle engine, no conversation is kept for longer.
+    store.#sweep = setInterval(() => void store.#makeRoom(0, 0), SWEEP_MS).unref();
+    return store;
+  }
+
+  gauges(): ConversationGauges {
+    return {
+      entries: this.#conversations.length,
+      bytes: this.#bytes,
+      saves: this.#saves,
+      loads: this.#loads,
+      loadMs: Math.round(this.#loadMs),
+    };
+  }
+
+  /**
+   * Returns the conversation with the longest usable prefix of the prompt, if it is longer than `cachedTokens`, and
+   * faster to load than to compute the tokens beyond these. Only conversations of the same scope are used.
+   */
+  find(
+    prompt: Uint32Array,
+    scope: string,
+    cachedTokens: number,
+    msPerToken: number | null,
+  ): StoredMatch | null {
+    // The last token is computed again, because its logits are needed.
+    const reusable = prompt.subarray(0, -1);
+    let best: StoredMatch | null = null;
+    for (const conversation of this.#conversations) {
+      if (conversation.scope !== scope) continue;
+      const length = this.#usable(conversation, reusable);
+      if (length > (best?.length ?? Math.max(cachedTokens, MIN_TOKENS - 1))) best = { conversation, length };
+    }
+    if (best === null) return null;
+    const loadMs = best.conversation.bytes * this.#loadMsPerByte;
+    const computeMs = msPerToken === null ? Infinity : (best.length - cachedTokens) * msPerToken;
+    return loadMs <= Math.min(Math.max(computeMs, SHORT_MS), MAX_MS) ? best : null;
+  }
+
+  /**
+   * Whether a sequence is worth saving: it has enough tokens that neither a conversation nor `elsewhere` (the most that
+   * another slot has of it) has, and saving and loading it is much faster than computing it again.
+   */
+  isWorthSaving(tokens: Uint32Array, scope: string, elsewhere: number, msPerToken: number | null): boolean {
+    if (Date.now() < this.#pausedUntil) return false;
+    let saved = elsewhere;
+    for (const conversation of this.#conversations)
+      if (conversation.scope === scope) saved = Math.max(saved, this.#usable(conversation, tokens));
+    if (tokens.length - saved < MIN_TOKENS) return false;
+    const bytes = this.#expectedBytes(tokens.length);
+    const saveMs = bytes * this.#saveMsPerByte;
+    if (bytes > this.#options.directory.maxBytes || saveMs > MAX_MS) return false;
+    const computeMs = msPerToken === null ? Infinity : (tokens.length - saved) * msPerToken;
+    return 2 * (saveMs + bytes * this.#loadMsPerByte) <= Math.max(computeMs, SHORT_MS);
+  }
+
+  /** Saves a sequence. Never rejects: a failure is logged, and the conversation is computed again if it returns. */
+  async save(context: NativeContext, sequence: number, tokens: Uint32Array, scope: string): Promise<void> {
+    const { directory, log } = this.#options;
+    const file = join(directory.path, `${this.#nextId++}${STATE}`);
+    const copy = tokens.slice();
+    try {
+      await this.#makeRoom(this.#expectedBytes(tokens.length), 1);
+      const startedAt = performance.now();
+      // llama.cpp would create a file that everybody can read.
+      writeFileSync(file, '', { mode: 0o600, flag: 'wx' });
+      const bytes = await context.save(sequence, copy, file);
+      this.#saveMsPerByte = measured(this.#saveMsPerByte, performance.now() - startedAt, bytes);
+      this.#sizeRatio *= bytes / this.#expectedBytes(tokens.length);
+      const conversation = { file, scope, tokens: copy, bytes, usedAt: Date.now() };
+      if (directory.keeps) await writeRecord(conversation, this.#options.fingerprint);
+      this.#saves++;
+      await this.#delete(({ scope: other, tokens: older }) => other === scope && this.#replaces(copy, older));
+      this.#conversations.push(conversation);
+      this.#bytes += bytes;
+      await this.#makeRoom(0, 0);
+    } catch (error) {
+      await deleteFiles(file);
+      const reason = error instanceof Error ? error.message : String(error);
+      log.warn('a conversation could not be saved; is there room in the directory?', {
+        reason,
+        directory: directory.path,
+      });
+      this.#pausedUntil = Date.now() + PAUSE_MS;
+      // The likeliest reason is a full disk. Older conversations make room for newer ones.
+      await this.#makeRoom(directory.maxBytes - this.#bytes * 0.75, 0);
+    }
+  }
+
+  /** Loads a conversation. Returns false if it could not be loaded; then it is deleted, and the sequence is cleared. */
+  async load(context: NativeContext, sequence: number, conversation: Conversation): Promise<boolean> {
+    const { file, tokens, bytes } = conversation;
+    const startedAt = performance.now();
+    try {
+      const size = statSync(file).size;
+      if (size !== bytes) throw new Error(`the file has ${size} bytes instead of ${bytes}`);
+      const loaded = await context.load(sequence, file);
+      if (Buffer.compare(bytesOf(loaded), bytesOf(tokens)) !== 0)
+        throw new Error('the file has another conversation');
+    } catch (error) {
+      context.clear(sequence);
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#options.log.warn('a saved conversation could not be loaded; it is computed again', { reason });
+      await this.#delete((other) => other === conversation);
+      return false;
+    }
+    const loadMs = performance.now() - startedAt;
+    this.#loads++;
+    this.#loadMs += loadMs;
+    this.#loadMsPerByte = measured(this.#loadMsPerByte, loadMs, bytes);
+    conversation.usedAt = Date.now();
+    const others = this.#conversations.filter((other) => other !== conversation);
+    // It may just have been deleted because of its age.
+    if (others.length < this.#conversations.length) this.#conversations = [...others, conversation];
+    return true;
+  }
+
+  /** Deletes the conversations of a scope. */
+  async forget(scope: string): Promise<void> {
+    await this.#delete((conversation) => conversation.scope === scope);
+  }
+
+  /**
+   * Called before the process exits, with the sequences in the slots. If a later process will use the directory, saves as
+   * many of them as is possible in a short time.
+   */
+  async saveAll(
+    context: NativeContext,
+    sequences: readonly { id: number; tokens: Uint32Array; scope: string }[],
+  ): Promise<void> {
+    if (!this.#options.directory.keeps) return;
+    const until = performance.now() + MAX_EXIT_MS;
+    for (const { id, tokens, scope } of sequences) {
+      const expectedMs = this.#expectedBytes(tokens.length) * this.#saveMsPerByte;
+      if (performance.now() + expectedMs > until) continue;
+      if (context.canStore(id) && this.isWorthSaving(tokens, scope, 0, null))
+        await this.save(context, id, tokens, scope);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#sweep);
+    await this.#options.directory[Symbol.asyncDispose]();
+  }
+
+  /** Returns how many tokens of a sequence do not have to be computed with a conversation. */
+  #usable({ tokens }: Conversation, sequence: Uint32Array): number {
+    const length = commonPrefix(tokens, tokens.length, sequence);
+    return this.#options.canTrim || length === tokens.length ? length : 0;
+  }
+
+  /** Whether a conversation is hardly of use beside a newer one. */
+  #replaces(newer: Uint32Array, older: Uint32Array): boolean {
+    return this.#options.canTrim && older.length - commonPrefix(older, older.length, newer) < MIN_TOKENS;
+  }
+
+  #expectedBytes(tokens: number): number {
+    const { perToken, fixed } = this.#options.size;
+    return (tokens * perToken + fixed) * this.#sizeRatio;
+  }
+
+  /** Deletes old conversations until `bytes` and `count` more fit. */
+  async #makeRoom(bytes: number, count: number): Promise<void> {
+    const oldest = Date.now() - MAX_AGE_MS;
+    let remainingBytes = this.#bytes;
+    let remaining = this.#conversations.length;
+    const deleted = new Set<Conversation>();
+    for (const conversation of this.#conversations) {
+      const fits =
+        remainingBytes + bytes <= this.#options.directory.maxBytes && remaining + count <= MAX_CONVERSATIONS;
+      if (fits && conversation.usedAt >= oldest) break;
+      deleted.add(conversation);
+      remainingBytes -= conversation.bytes;
+      remaining--;
+    }
+    if (deleted.size > 0) await this.#delete((conversation) => deleted.has(conversation));
+  }
+
+  async #delete(isDeleted: (conversation: Conversation) => boolean): Promise<void> {
+    const kept: Conversation[] = [];
+    const deleted: Conversation[] = [];
+    for (const conversation of this.#conversations)
+      (isDeleted(conversation) ? deleted : kept).push(conversation);
+    this.#conversations = kept;
+    for (const { file, bytes } of deleted) {
+      this.#bytes -= bytes;
+      await deleteFiles(file);
+    }
+  }
+
+  async #recover(): Promise<void> {
+    const { directory, fingerprint, log } = this.#options;
+    const found: Conversation[] = [];
+    const names = (await readdir(directory.path)).filter((name) => name.endsWith(STATE));
+    for (const name of names) {
+      const file = join(directory.path, name);
+      this.#nextId = Math.max(this.#nextId, Number.parseInt(name, 10) + 1 || 0);
+      const conversation = directory.keeps ? await readRecord(file, fingerprint) : null;
+      if (conversation === null) await deleteFiles(file);
+      else found.push(conversation);
+    }
+    this.#conversations = found.toSorted((a, b) => a.usedAt - b.usedAt);
+    this.#bytes = found.reduce((sum, { bytes }) => sum + bytes, 0);
+    await this.#makeRoom(0, 0);
+    if (found.length > 0)
+      log.info('conversations of an earlier process are used again', {
+        conversations: this.#conversations.length,
+      });
+  }
+}
+
+const STATE = '.state';
+
+/** A file beside a conversation's, from which a later process can use it. */
+interface ConversationRecord {
+  fingerprint: string;
+  scope: string;
+  bytes: number;
+  /** In base64. */
+  tokens: string;
+}
+
+const recordOf = (file: string) => `${file}.json`;
+
+/** The record is written last, so that it never belongs to a file that is not whole. */
+async function writeRecord({ file, scope, bytes, tokens }: Conversation, fingerprint: string): Promise<void> {
+  const record: ConversationRecord = {
+    fingerprint,
+    scope,
+    bytes,
+    tokens: bytesOf(tokens).toString('base64'),
+  };
+  await writeFile(recordOf(file), JSON.stringify(record), { mode: 0o600 });
+}
+
+/** Returns null if the file has no record, or cannot be used with this fingerprint. */
+async function readRecord(file: string, fingerprint: string): Promise<Conversation | null> {
+  try {
+    const record = JSON.parse(await readFile(recordOf(file), 'utf8')) as Partial<ConversationRecord>;
+    const { scope, bytes, tokens } = record;
+    const { size, mtimeMs } = await stat(file);
+    if (record.fingerprint !== fingerprint || size !== bytes) return null;
+    if (typeof scope !== 'string' || typeof tokens !== 'string') return null;
+    const data = Uint8Array.from(Buffer.from(tokens, 'base64'));
+    if (data.length === 0 || data.length % 4 !== 0) return null;
+    return { file, scope, tokens: new Uint32Array(data.buffer), bytes, usedAt: mtimeMs };
+  } catch {
+    return null; // For example, the process ended before it wrote the record.
+  }
+}
+
+/** Never rejects. A file that cannot be deleted is tried again when the directory is opened. */
+async function deleteFiles(file: string): Promise<void> {
+  await unlink(recordOf(file)).catch(() => {});
+  await unlink(file).catch(() => {});
+}
+
+function bytesOf(tokens: Uint32Array): Buffer {
+  return Buffer.from(tokens.buffer, tokens.byteOffset, tokens.byteLength);
+}
+
+/** Returns the average time per byte. The time of a small file is mostly not that of its bytes. */
+function measured(msPerByte: number, ms: number, bytes: number): number {
+  return bytes < MEASURED_BYTES ? msPerByte : msPerByte * 0.75 + (ms / bytes) * 0.25;
+}
+
+const MEASURED_BYTES = 1024 * 1024;

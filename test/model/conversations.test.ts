@@ -1,0 +1,284 @@
+import assert from 'node:assert/strict';
+import { mkdir, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
+import type { LlamaOptions } from '../../src/engine/llama/load-model.ts';
+import { temporaryFolder } from '../harness.ts';
+import { CACHE_MODELS } from './cache-models.ts';
+import { always, complete, type Completion, loadEngine, text, until } from './embedded-engine.ts';
+import { writeRandomModel } from './random-models.ts';
+
+const WORDS = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'];
+
+/** Returns a prompt of some hundred tokens, which differs from others at its start. */
+const conversation = (name: string): string =>
+  `${name}: ${Array.from({ length: 260 }, (_, i) => WORDS[i % WORDS.length]).join(' ')}`;
+
+interface Folder extends AsyncDisposable {
+  path: string;
+}
+
+/** Loads an engine with one slot, which keeps conversations in `folder`. */
+const open = (
+  folder: Folder,
+  options: Partial<LlamaOptions>,
+  { keep = false, bytes = 1_000_000_000 } = {},
+): Promise<LlamaEngine> => {
+  const directory = join(folder.path, 'conversations');
+  const conversations = { bytes, directory, diskDirectory: directory, keep };
+  return loadEngine({ slots: 1, contextTokens: 1536, conversations, ...options });
+};
+
+/** Generates the same tokens for each prompt. Their probabilities depend on the whole prompt. */
+const generate = (
+  engine: LlamaEngine,
+  prompt: string,
+  cacheScope: string | null = 'account',
+  token = 70,
+): Promise<Completion> =>
+  complete(engine, text(prompt, { cacheScope, maxTokens: 3, logprobs: 0, sampling: always(token) }));
+
+function gauges(engine: LlamaEngine) {
+  const { conversations } = engine.health();
+  assert(conversations);
+  return conversations;
+}
+
+/** Returns the files of all conversations below the folder. */
+async function statesIn(folder: Folder): Promise<string[]> {
+  const names = await readdir(folder.path, { recursive: true });
+  return names.filter((name) => name.endsWith('.state')).map((name) => join(folder.path, name));
+}
+
+for (const model of CACHE_MODELS)
+  describe(`a conversation that lost its slot, with ${model.name}`, model.options, () => {
+    test('is loaded when it returns, and continues as if it was computed again', async () => {
+      await using folder = await temporaryFolder();
+      await using engine = await open(folder, { file: model.file(folder.path) });
+      const first = await generate(engine, conversation('A'), 'account', model.token);
+      await generate(engine, conversation('B'), 'account', model.token);
+      const again = `${conversation('A')}${first.texts[0]} and then`;
+      const returned = await generate(engine, again, 'account', model.token);
+      assert(returned.usage.cachedTokens >= first.usage.promptTokens, `${returned.usage.cachedTokens}`);
+      assert.equal(gauges(engine).loads, 1);
+      const alone = await generate(engine, again, null, model.token);
+      assert.equal(alone.usage.cachedTokens, 0);
+      for (const [at, { logprob }] of returned.logprobs.entries()) {
+        const difference = Math.abs(logprob - (alone.logprobs[at]?.logprob ?? Infinity));
+        assert(difference < model.tolerance, `${difference}`);
+      }
+    });
+  });
+
+describe('conversations in files', () => {
+  let models: Folder;
+  let file: string;
+  let folder: Folder;
+
+  before(async () => {
+    models = await temporaryFolder();
+    file = join(models.path, 'random.gguf');
+    writeRandomModel('mamba', file);
+  });
+
+  after(() => models[Symbol.asyncDispose]());
+
+  /** Runs a test with an engine and an empty folder. */
+  const withEngine = (
+    name: string,
+    run: (engine: LlamaEngine) => Promise<void>,
+    options: { keep?: boolean; bytes?: number } = {},
+  ) =>
+    test(name, async () => {
+      folder = await temporaryFolder();
+      await using _ = folder;
+      await using engine = await open(folder, { file }, options);
+      await run(engine);
+    });
+
+  /** Returns the cached tokens of a conversation that returns with another question. */
+  const cachedOf = async (engine: LlamaEngine, name: string, first: Completion, scope?: string) =>
+    (await generate(engine, `${conversation(name)}${first.texts[0]} and`, scope)).usage.cachedTokens;
+
+  withEngine('only the user of the service can read them', async (engine) => {
+    await generate(engine, conversation('A'));
+    await generate(engine, conversation('B'));
+    const [state = ''] = await statesIn(folder);
+    assert.equal((await stat(state)).mode & 0o777, 0o600);
+    assert.equal((await stat(join(folder.path, 'conversations'))).mode & 0o777, 0o700);
+  });
+
+  withEngine('another account never gets them', async (engine) => {
+    const first = await generate(engine, conversation('A'), 'one');
+    await generate(engine, conversation('B'), 'one');
+    assert.equal(await cachedOf(engine, 'A', first, 'other'), 0);
+    assert((await cachedOf(engine, 'A', first, 'one')) > 0);
+  });
+
+  withEngine('a request that shares nothing leaves none', async (engine) => {
+    await generate(engine, conversation('A'), null);
+    await generate(engine, conversation('B'), null);
+    assert.deepEqual(await statesIn(folder), []);
+  });
+
+  withEngine('a file that was cut short is computed again and deleted', async (engine) => {
+    const first = await generate(engine, conversation('A'));
+    await generate(engine, conversation('B'));
+    const [state = ''] = await statesIn(folder);
+    await truncate(state, 1000);
+    assert.equal(await cachedOf(engine, 'A', first), 0);
+    assert(!(await statesIn(folder)).includes(state));
+    assert.equal(gauges(engine).loads, 0);
+  });
+
+  withEngine('a damaged file of the right size is computed again', async (engine) => {
+    const first = await generate(engine, conversation('A'));
+    await generate(engine, conversation('B'));
+    const [state = ''] = await statesIn(folder);
+    await writeFile(state, Buffer.alloc((await stat(state)).size, 7));
+    assert.equal(await cachedOf(engine, 'A', first), 0);
+    await generate(engine, conversation('C'));
+  });
+
+  withEngine('a directory that was deleted costs only time', async (engine) => {
+    const first = await generate(engine, conversation('A'));
+    await rm(join(folder.path, 'conversations'), { recursive: true });
+    await generate(engine, conversation('B'));
+    assert.equal(await cachedOf(engine, 'A', first), 0);
+    assert.equal(gauges(engine).entries, 0);
+  });
+
+  withEngine('those of a closed account are deleted, in slots and in files', async (engine) => {
+    const first = await generate(engine, conversation('A'), 'closed');
+    await generate(engine, conversation('B'), 'closed');
+    const last = await generate(engine, conversation('C'), 'closed');
+    engine.forget('closed');
+    await until(() => gauges(engine).entries === 0);
+    assert.equal(await cachedOf(engine, 'C', last, 'closed'), 0);
+    assert.equal(await cachedOf(engine, 'A', first, 'closed'), 0);
+  });
+
+  withEngine('an account that is closed while it generates leaves nothing', async (engine) => {
+    const first = await generate(engine, conversation('A'), 'closed');
+    await generate(engine, conversation('B'), 'closed');
+    const returns = `${conversation('A')}${first.texts[0]} and`;
+    for await (const { type } of await engine.generate(
+      text(returns, { cacheScope: 'closed', maxTokens: 20, sampling: always(70) }),
+      new AbortController().signal,
+    ))
+      if (type === 'started') engine.forget('closed');
+    await generate(engine, conversation('C'), 'other');
+    assert.equal(await cachedOf(engine, 'A', first, 'closed'), 0);
+    assert.equal(gauges(engine).entries, 1, 'only that of the other account');
+  });
+
+  test('the oldest are deleted when there is no more room', async () => {
+    await using other = await temporaryFolder();
+    let bytes: number;
+    {
+      await using engine = await open(other, { file });
+      await generate(engine, conversation('A'));
+      await generate(engine, conversation('B'));
+      ({ bytes } = gauges(engine));
+    }
+    await using engine = await open(other, { file }, { bytes: Math.floor(bytes * 2.5) });
+    for (const name of ['A', 'B', 'C', 'D']) await generate(engine, conversation(name));
+    assert.equal(gauges(engine).entries, 2);
+    assert.equal(gauges(engine).saves, 3);
+    assert.equal((await statesIn(other)).length, 2);
+  });
+
+  test('two engines use the same directory', async () => {
+    await using other = await temporaryFolder();
+    await using one = await open(other, { file }, { keep: true });
+    await using two = await open(other, { file }, { keep: true });
+    const first = await generate(one, conversation('A'));
+    await generate(one, conversation('B'));
+    await generate(two, conversation('B'));
+    await generate(two, conversation('A'));
+    assert((await cachedOf(one, 'A', first)) > 0);
+    assert.equal(gauges(two).entries, 1);
+  });
+
+  test('an engine deletes the files of one that was killed, and leaves nothing', async () => {
+    await using other = await temporaryFolder();
+    const abandoned = join(other.path, 'conversations', 'engine-abandoned');
+    {
+      await using engine = await open(other, { file });
+      await generate(engine, conversation('A'));
+      await generate(engine, conversation('B'));
+      assert.equal((await statesIn(other)).length, 1);
+    }
+    assert.deepEqual(await statesIn(other), []);
+    await mkdir(abandoned);
+    await writeFile(join(abandoned, '1.state'), 'x');
+    await using _ = await open(other, { file });
+    assert.deepEqual(await statesIn(other), []);
+  });
+
+  test('a directory that cannot be used leaves the engine without them', async () => {
+    await using other = await temporaryFolder();
+    await writeFile(join(other.path, 'conversations'), 'a file');
+    await using engine = await open(other, { file });
+    assert.equal(engine.health().conversations, null);
+    await generate(engine, conversation('A'));
+  });
+
+  test('with bytes: 0, none are kept', async () => {
+    await using other = await temporaryFolder();
+    await using engine = await open(other, { file }, { bytes: 0 });
+    assert.equal(engine.health().conversations, null);
+  });
+
+  describe('after a restart', () => {
+    /** Saves two conversations, the second one at the exit. Returns the completions. */
+    async function firstProcess(at: Folder): Promise<Completion[]> {
+      await using engine = await open(at, { file }, { keep: true });
+      return [await generate(engine, conversation('A')), await generate(engine, conversation('B'))];
+    }
+
+    test('are used again if the directory is kept', async () => {
+      await using other = await temporaryFolder();
+      const [first, second] = (await firstProcess(other)) as [Completion, Completion];
+      await using engine = await open(other, { file }, { keep: true });
+      assert.equal(gauges(engine).entries, 2);
+      assert((await cachedOf(engine, 'A', first)) > 0);
+      assert((await cachedOf(engine, 'B', second)) > 0);
+    });
+
+    test('are deleted if the directory is not kept any more', async () => {
+      await using other = await temporaryFolder();
+      await firstProcess(other);
+      await using engine = await open(other, { file });
+      assert.equal(gauges(engine).entries, 0);
+      assert.deepEqual(await statesIn(other), []);
+    });
+
+    test('are deleted if the sizes of the context or the model have changed', async () => {
+      await using other = await temporaryFolder();
+      await firstProcess(other);
+      {
+        await using engine = await open(other, { file, contextTokens: 2048 }, { keep: true });
+        assert.equal(gauges(engine).entries, 0);
+      }
+      await firstProcess(other);
+      writeRandomModel('lfm2', file);
+      await using engine = await open(other, { file }, { keep: true });
+      assert.equal(gauges(engine).entries, 0);
+      writeRandomModel('mamba', file);
+    });
+
+    test('a file whose save was interrupted is deleted', async () => {
+      await using other = await temporaryFolder();
+      await firstProcess(other);
+      const [state = '', next = ''] = await statesIn(other);
+      // The record is written after the file.
+      await rm(`${state}.json`);
+      await writeFile(`${next}.json`, '{"fingerprint":');
+      await using engine = await open(other, { file }, { keep: true });
+      assert.equal(gauges(engine).entries, 0);
+      assert.deepEqual(await statesIn(other), []);
+    });
+  });
+});
