@@ -134,7 +134,6 @@ const conversationCacheSchema = z
 
 const engineTimeoutsSchema = z
   .strictObject({
-    conversationCache: conversationCacheSchema,
     stallMs: milliseconds(30_000, 1000).describe(
       'How long a busy embedded engine may go without progress before it is killed and restarted, in milliseconds. For slow engines the limit is 20 times the median step time, if that is longer.',
     ),
@@ -163,6 +162,7 @@ const engineTimeoutsSchema = z
     silenceMs: milliseconds(120_000, 1000).describe(
       'How long a replica may pause in the middle of a response, in milliseconds. Comments and empty chunks do not end a pause.',
     ),
+    conversationCache: conversationCacheSchema,
   })
   .prefault({})
   .describe('Timeouts of engines and replicas, and the memory and files of embedded engines.');

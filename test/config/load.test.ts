@@ -557,9 +557,9 @@ test('loading any bytes succeeds or fails with a ConfigError', async () => {
 
 test('an invalid value of any type in any field is reported with its path and line', async () => {
   const leaves = configFields().filter(
-    // `metrics.host` and most fields of `smtp` accept any text. Fields of `smtp` and `backup` are not valid alone.
+    // `metrics.host`, directories and most fields of `smtp` accept any text. Fields of `smtp` and `backup` are not valid alone.
     (field) =>
-      !/\[\]|^smtp\.|^metrics\.host$|^backup\.(keep|directory)$|^(models|publicUrl|defaultPlan)$/.test(
+      !/\[\]|^smtp\.|^metrics\.host$|Cache\.directory$|^backup\.(keep|directory)$|^(models|publicUrl|defaultPlan)$/.test(
         field.path,
       ),
   );
@@ -609,6 +609,11 @@ test('backups need an interval, and their directory is relative to the configura
     keep: 7,
     directory: join(dirname(configPath ?? ''), 'copies'),
   });
+});
+
+test('the directory for conversations is relative to the configuration file', async () => {
+  const { file, configPath } = await load('engine: {conversationCache: {directory: kept}}\n');
+  assert.equal(file.engine.conversationCache.directory, join(dirname(configPath ?? ''), 'kept'));
 });
 
 test('the key for secrets is checked, and not repeated in errors', async () => {

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { Log } from '../../log.ts';
 import type { ConversationGauges } from '../engine.ts';
 import type { NativeContext } from './binding.ts';
-import { commonPrefix } from './slots.ts';
-import type { StoreDirectory } from './store-directory.ts';
+import { commonPrefix } from './common-prefix.ts';
+import { MAX_AGE_MS, type StoreDirectory } from './store-directory.ts';
 
 /** A sequence that lost its slot, in a file. */
 export interface Conversation {
@@ -51,9 +51,6 @@ const MAX_MS = 2000;
 
 /** A shorter time is always worth it, in milliseconds. */
 const SHORT_MS = 20;
-
-/** Conversations that were not used for this time are deleted, in milliseconds. */
-export const MAX_AGE_MS = 24 * 60 * 60 * 1000;
 
 /** Time between deletions of conversations that are too old, in milliseconds. */
 const SWEEP_MS = 60 * 60 * 1000;

@@ -2,10 +2,11 @@ import { ServiceError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import type { EngineHealth } from '../engine.ts';
 import type { NativeContext, NativeModel } from './binding.ts';
+import { commonPrefix } from './common-prefix.ts';
 import { MIN_TOKENS, type ConversationStore, type StoredMatch } from './conversation-store.ts';
 import type { GrammarField, Job, JobChoice } from './job.ts';
 import { LogprobReader } from './logprobs.ts';
-import { choosePlacement, commonPrefix, Slot } from './slots.ts';
+import { choosePlacement, Slot } from './slots.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 interface SchedulerOptions {

@@ -1,5 +1,6 @@
 import type { StoredMatch } from './conversation-store.ts';
 import type { CacheScope, JobChoice } from './job.ts';
+import { commonPrefix } from './common-prefix.ts';
 
 /**
  * One sequence of the context. `tokens[0, computed)` are in the KV cache; `tokens[computed, filled)` are not computed
@@ -127,14 +128,6 @@ export function choosePlacement(
   if (!canTrim && bestMatch.slot !== idleMatch?.slot)
     return { kind: 'assign', slot: oldest, keep: 0, from: null };
   return { kind: 'assign', slot: oldest, keep: best, from: bestMatch.slot };
-}
-
-/** Returns the length of the common prefix of `prompt` and the first `length` of `tokens`. */
-export function commonPrefix(tokens: Uint32Array, length: number, prompt: Uint32Array): number {
-  const end = Math.min(length, prompt.length);
-  let i = 0;
-  while (i < end && tokens[i] === prompt[i]) i++;
-  return i;
 }
 
 interface Match {

@@ -3,7 +3,6 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, statfs, writeFile } from '
 import { join } from 'node:path';
 import { tryLock, waitForLock } from '../../file-lock.ts';
 import type { Log } from '../../log.ts';
-import { MAX_AGE_MS } from './conversation-store.ts';
 import { availableMemory } from './memory.ts';
 
 /** Where and how much an engine keeps of conversations that lost their slot. */
@@ -27,6 +26,9 @@ export interface StoreDirectory extends AsyncDisposable {
   readonly writeMsPerByte: number;
   readonly readMsPerByte: number;
 }
+
+/** Conversations that were not used for this time are deleted, in milliseconds. */
+export const MAX_AGE_MS = 24 * 60 * 60 * 1000;
 
 /** RAM disks of Linux. Other systems have none by default. */
 const RAM_DISKS = ['/dev/shm'];

@@ -5,7 +5,7 @@ import * as fc from 'fast-check';
 import type { NativeContext } from '../../../src/engine/llama/binding.ts';
 import { ConversationStore, MIN_TOKENS } from '../../../src/engine/llama/conversation-store.ts';
 import type { StoreDirectory } from '../../../src/engine/llama/store-directory.ts';
-import { openLog, SILENT, type Log } from '../../../src/log.ts';
+import { openLog, SILENT } from '../../../src/log.ts';
 import { temporaryFolder } from '../../harness.ts';
 
 const BYTES_PER_TOKEN = 4;
@@ -37,7 +37,7 @@ class FakeContext {
   }
 }
 
-async function openStore({ maxBytes = 1e9, canTrim = true, log = SILENT as Log } = {}) {
+async function openStore({ maxBytes = 1e9, canTrim = true, log = SILENT } = {}) {
   const folder = await temporaryFolder();
   const directory: StoreDirectory = {
     path: folder.path,

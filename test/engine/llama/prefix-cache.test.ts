@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { CacheScope, JobChoice } from '../../../src/engine/llama/job.ts';
-import { choosePlacement, commonPrefix, Slot } from '../../../src/engine/llama/slots.ts';
+import { commonPrefix } from '../../../src/engine/llama/common-prefix.ts';
+import { choosePlacement, Slot } from '../../../src/engine/llama/slots.ts';
 
 const TOKENS = 256;
 
