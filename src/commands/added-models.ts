@@ -26,6 +26,7 @@ export interface AddFlags {
   completionPrice?: string;
   contextTokens?: number;
   slots?: number;
+  keep?: true;
 }
 
 type Pull = (name: string) => Promise<unknown>;
@@ -79,12 +80,20 @@ export async function ensureModel(
 }
 
 async function definitionOf(source: string, flags: AddFlags, store: ModelStore): Promise<ModelConfig> {
-  const { id, promptPrice: prompt, completionPrice: completion, cachedPrice, contextTokens, slots } = flags;
+  const {
+    id,
+    promptPrice: prompt,
+    completionPrice: completion,
+    cachedPrice,
+    contextTokens,
+    slots,
+    keep,
+  } = flags;
   const pricing = { prompt, completion, input_cache_read: cachedPrice };
   // The working directory of the service can differ from that of this command.
   const isPath = source.endsWith('.gguf') && !/^[a-z][a-z0-9+.-]+:/i.test(source) && !findModel(source);
   return await defineModel(
-    { id, source: isPath ? resolve(source) : source, pricing, contextTokens, slots },
+    { id, source: isPath ? resolve(source) : source, pricing, contextTokens, slots, keep },
     store,
   );
 }
@@ -119,6 +128,7 @@ export async function listAdded(json: boolean): Promise<void> {
   const rows = models.map(({ config, loaded }) => ({
     id: config.id,
     loaded: config.replicas ? null : loaded,
+    keep: config.replicas ? null : config.keep,
     prompt: config.pricing.prompt,
     completion: config.pricing.completion,
     input_cache_read: config.pricing.input_cache_read ?? null,

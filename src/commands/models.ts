@@ -29,6 +29,7 @@ export function register(program: Command): void {
     .option('--completion-price <usd>', 'USD per million completion tokens (default: 0)')
     .option('--context-tokens <number>', 'context length of each slot', wholeNumber)
     .option('--slots <number>', 'number of requests that generate at the same time', wholeNumber)
+    .option('--keep', 'keep the model in memory: do not unload it for other models or when it is not used')
     .addHelpText(
       'after',
       `${MODEL_NAMES}\n\nA catalog ID can be shortened to the name after the slash.\n\nExample:\n  $ ${PROGRAM} models add qwen3-0.6b`,

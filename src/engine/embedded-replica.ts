@@ -35,6 +35,8 @@ export interface EmbeddedOptions {
    * `NoRoom`, or with the reason of the signal.
    */
   reserve(request: MemoryRequest): Promise<MemoryGrant | null>;
+  /** Describes a model that has not been loaded yet. Null if its file cannot be read. */
+  describe(): Promise<ModelDescription | null>;
   log: Log;
 }
 
@@ -92,7 +94,7 @@ export class EmbeddedReplica implements AsyncDisposable {
   #starting = Promise.resolve();
   /** Resolves when the engine of the previous run has exited. */
   #exited = Promise.resolve();
-  /** The description that `sleep` has kept, for use until the engine is ready again; null if there is none. */
+  /** The description of an idle model, for use until the engine is ready again; null if there is none. */
   #idleDescription: ModelDescription | null = null;
   /** Why the model is being loaded. */
   #cause: LoadCause = 'startup';
@@ -142,7 +144,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     return this.#supervisor === null && this.#reservedBytes > 0;
   }
 
-  /** The engine's model; null until the engine has been ready once, and while the model is unloaded. */
+  /** The engine's model; null until the engine has been ready once or is idle, and while the model is unloaded. */
   get description(): ModelDescription | null {
     return this.#supervisor?.description ?? this.#idleDescription;
   }
@@ -263,6 +265,10 @@ export class EmbeddedReplica implements AsyncDisposable {
         this.#stateWithoutEngine = { state: 'idle' };
       },
     });
+    if (grant === null && this.#idleDescription === null) {
+      const description = await this.#options.describe();
+      if (!signal.aborted) this.#idleDescription = description;
+    }
     if (signal.aborted || grant === null) return;
     this.#reservedBytes = grant.bytes;
     const engine = 'file' in options ? { ...options, memoryBytes: grant.planBytes } : options;

@@ -1,6 +1,7 @@
 import type { EngineConfig } from '../config/schema.ts';
+import type { ModelDescription } from '../engine/engine.ts';
 import { hasGpuPackage } from '../engine/llama/backend.ts';
-import type { ScriptedOptions } from '../engine/scripted/options.ts';
+import { SCRIPTED_DEFAULTS, type ScriptedOptions } from '../engine/scripted/options.ts';
 import {
   availableMemory,
   describePlan,
@@ -24,8 +25,8 @@ export interface Footprint {
   explanation: string;
   /** Whether all of it is in the memory of the machine. False: part of it may be on a GPU. */
   inMachineMemory: boolean;
-  /** Returns the memory of its plan if `availableBytes` are available. */
-  planned(availableBytes: number): number;
+  /** Returns its plan if `availableBytes` are available. */
+  planned(availableBytes: number): { bytes: number; contextTokens: number };
 }
 
 /** Context below which a model is loaded only if there cannot be more memory for it, in tokens. */
@@ -39,10 +40,13 @@ export async function footprintOf(
 ): Promise<Footprint | null> {
   const scripted = scriptedOptions(engine.file);
   if (scripted !== null) {
-    const { memoryBytes: bytes = 0 } = JSON.parse(scripted) as Partial<ScriptedOptions>;
-    return bytes === 0
-      ? null
-      : { minBytes: bytes, usefulBytes: bytes, explanation: '', inMachineMemory: true, planned: () => bytes };
+    const {
+      memoryBytes: bytes = 0,
+      contextTokens = engine.contextTokens ?? SCRIPTED_DEFAULTS.contextTokens,
+    } = JSON.parse(scripted) as Partial<ScriptedOptions>;
+    if (bytes === 0) return null;
+    const planned = () => ({ bytes, contextTokens });
+    return { minBytes: bytes, usefulBytes: bytes, explanation: '', inMachineMemory: true, planned };
   }
   const model = await plannedOf(id, engine, store);
   if (model === null) return null;
@@ -62,8 +66,34 @@ export async function footprintOf(
     usefulBytes: Math.max(minBytes, totalBytes(useful) + reserve),
     explanation: ` Its smallest plan: ${describePlan(smallest)}. Use fewer slots, a smaller contextTokens or a smaller model.`,
     inMachineMemory: !gpu,
-    planned: (availableBytes) =>
-      totalBytes(planMemory(model, { slots, contextTokens }, { availableBytes, gpu })),
+    planned(availableBytes) {
+      const plan = planMemory(model, { slots, contextTokens }, { availableBytes, gpu });
+      return { bytes: totalBytes(plan), contextTokens: plan.contextTokens };
+    },
+  };
+}
+
+/**
+ * Describes a model that has not been loaded yet; null if its file cannot be read. What its chat template supports is
+ * known only when it is loaded.
+ */
+export async function describeModel(
+  id: string,
+  { file }: EngineConfig,
+  store: ModelStore,
+  contextTokens: number,
+): Promise<ModelDescription | null> {
+  const common = { contextTokens, maxCompletionTokens: contextTokens, instructType: null };
+  if (scriptedOptions(file) !== null) return { ...common, quantization: 'none', tokenizer: 'scripted' };
+  const local = await store.resolve(id, file).catch(() => null);
+  const info = local === null ? null : await readGguf(local).catch(() => null);
+  if (info === null) return null;
+  return {
+    ...common,
+    quantization: info.quantization,
+    tokenizer: info.tokenizerFamily,
+    recommendedSampling: info.sampling,
+    ...(info.embedding !== null && { modality: 'text->embedding', maxCompletionTokens: null }),
   };
 }
 

@@ -179,7 +179,7 @@ export class MemoryGate {
     const planBytes = this.#planBytes(model, footprint, freeBytes);
     const isBounded = Number.isFinite(planBytes);
     grant.resolve({
-      bytes: isBounded ? footprint.planned(planBytes) : 0,
+      bytes: isBounded ? footprint.planned(planBytes).bytes : 0,
       planBytes: isBounded ? planBytes : null,
       [Symbol.dispose]: () => {
         this.#loading = null;

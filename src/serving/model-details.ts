@@ -25,6 +25,8 @@ export interface ModelDetails {
   contextTokens: number | null;
   /** Size of its files, downloaded or not; null: unknown, or on other servers. */
   sizeBytes: number | null;
+  /** Whether it is not unloaded for other models; null: on other servers. */
+  keep: boolean | null;
   /** Whether its files are on this machine; null for models without files. */
   downloaded: boolean | null;
   /** From the catalog or its file; null: unknown. */
@@ -79,7 +81,15 @@ export class ModelDetailsReader {
     const common = { aliases, contextTokens, deletesFile };
     if (entry.kind === 'remote') {
       const license = findModel(config.id)?.license ?? null;
-      return { ...common, source: null, sizeBytes: null, downloaded: null, license, memoryBytes: null };
+      return {
+        ...common,
+        source: null,
+        sizeBytes: null,
+        keep: null,
+        downloaded: null,
+        license,
+        memoryBytes: null,
+      };
     }
     const source = sourceOf(entry.config);
     const file = await this.#file(entry, source);
@@ -88,6 +98,7 @@ export class ModelDetailsReader {
       ...common,
       source,
       sizeBytes: file?.sizeBytes ?? listed?.sizeBytes ?? (listed && Math.round(listed.sizeGb * 1e9)),
+      keep: entry.keep,
       downloaded: scriptedOptions(source) === null ? file !== null : null,
       license: listed?.license ?? file?.license ?? null,
       memoryBytes: entry.replica.report().health?.memoryBytes ?? null,

@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { TokenPrice } from '../accounts/ledger/cost.ts';
 import { type Config, type ModelConfig } from '../config/schema.ts';
 import { namedReplicas, picoPerToken, type NamedReplica } from '../config/model.ts';
+import type { ModelDescription } from '../engine/engine.ts';
 import { EmbeddedReplica, type LoadCause } from '../engine/embedded-replica.ts';
 import { createRemoteReplica, type RemoteReplica } from '../engine/remote-replica.ts';
 import type { Log } from '../log.ts';
@@ -15,7 +16,7 @@ import type { RoutedReplica } from '../routing/replica.ts';
 import type { Router } from '../routing/router.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import type { Secret } from '../secret.ts';
-import { footprintOf, type Footprint } from './memory-fit.ts';
+import { describeModel, footprintOf, type Footprint } from './memory-fit.ts';
 import { anonymousBytes, type GateModel, type MemoryGate } from './memory-gate.ts';
 
 export interface EntryContext {
@@ -60,6 +61,7 @@ export class EmbeddedEntry implements GateModel {
         return file;
       },
       reserve: (request) => gate.reserve(this, request),
+      describe: () => this.#describe(),
       log,
     });
     const { id, required } = config;
@@ -104,6 +106,15 @@ export class EmbeddedEntry implements GateModel {
 
   get leaving(): boolean {
     return this.replica.leaving;
+  }
+
+  /** Describes the model before it is loaded, with the context that it would get now. */
+  async #describe(): Promise<ModelDescription | null> {
+    const { gate, store } = this.#context;
+    const footprint = await this.footprint();
+    if (footprint === null) return null;
+    const { contextTokens } = footprint.planned(gate.possibleBytes(footprint, this));
+    return await describeModel(this.id, engineOf(this.#config), store, contextTokens);
   }
 
   async footprint(): Promise<Footprint | null> {

@@ -164,17 +164,18 @@ export class ModelRegistry implements AsyncDisposable {
     });
   }
 
-  /** Changes the price or the context length of an added model. A changed context length restarts its engine. */
-  async update(id: string, { pricing, contextTokens }: ModelChange, by: Actor): Promise<void> {
+  /** Changes the price, the context length or `keep` of an added model. A changed context length restarts its engine. */
+  async update(id: string, { pricing, contextTokens, keep }: ModelChange, by: Actor): Promise<void> {
     await this.#change(async () => {
       const stored = this.#added(id);
       const { config } = stored;
       const changed = validModel({
         ...config,
         pricing: changedPricing(config.pricing, pricing),
+        ...(keep !== undefined && { keep }),
         ...(contextTokens !== undefined && withContext(config, contextTokens ?? undefined)),
       });
-      const detail = { ...pricing, contextTokens };
+      const detail = { ...pricing, contextTokens, keep };
       await this.#table.update({ ...stored, config: changed }, by, note('model.update', id, detail));
     });
   }
@@ -439,6 +440,7 @@ interface ModelChange {
   pricing?: PricingChange | undefined;
   /** Null: the default. */
   contextTokens?: number | null | undefined;
+  keep?: boolean | undefined;
 }
 
 /** Returns the fields of a definition with another context length; undefined: the default. */

@@ -177,6 +177,8 @@ export interface NewModel {
   pricing?: PricingChange | undefined;
   contextTokens?: number | undefined;
   slots?: number | undefined;
+  /** Only with `source`. */
+  keep?: boolean | undefined;
 }
 
 /** Prices as in the configuration. Absent prices are not changed. */
@@ -203,7 +205,7 @@ export function nodeOf(config: { home: string; databaseUrl: unknown }): string {
 
 /** Returns the definition of a new model. Rejects with `invalid_value` or `missing_required_parameter`. */
 export async function defineModel(model: NewModel, store: ModelStore): Promise<ModelConfig> {
-  const { source, replicas, modality, contextTokens, slots } = model;
+  const { source, replicas, modality, contextTokens, slots, keep } = model;
   const pricing = changedPricing({}, model.pricing);
   if (source !== undefined && replicas !== undefined) {
     throw new ServiceError('invalid_value', '`replicas` cannot be combined with `source`.', {
@@ -216,7 +218,7 @@ export async function defineModel(model: NewModel, store: ModelStore): Promise<M
         param: 'slots',
       });
     }
-    return validModel({ id: requiredId(model), replicas, modality, pricing, contextTokens });
+    return validModel({ id: requiredId(model), replicas, modality, pricing, contextTokens, keep });
   }
   if (source === undefined) {
     throw new ServiceError('missing_required_parameter', '`source` or `replicas` is required.', {
@@ -234,6 +236,7 @@ export async function defineModel(model: NewModel, store: ModelStore): Promise<M
   const id = model.id ?? listed ?? idOf(model, source);
   return validModel({
     id,
+    keep,
     pricing,
     engine: { ...(id === listed ? {} : { file: name }), contextTokens, slots },
   });

@@ -283,6 +283,7 @@ describe('health checks', () => {
       downloaded: null,
       license: null,
       memory_bytes: null,
+      keep: false,
       deletes_file: null,
       retry_in_ms: null,
       waiting: 0,

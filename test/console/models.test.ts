@@ -141,7 +141,8 @@ describe('models of a running service', WITH_BROWSER, () => {
   let stage: Stage;
   let page: Page;
   before(async () => {
-    stage = await openStage(scriptedYaml({}, `aliases:\n  gpt-4o-mini: ${MODEL}\n`));
+    const yaml = scriptedYaml({}, `aliases:\n  gpt-4o-mini: ${MODEL}\n`);
+    stage = await openStage(yaml.replace('    engine:', '    keep: true\n    engine:'));
     ({ page } = stage.operator);
     await page.goto('/models');
   });

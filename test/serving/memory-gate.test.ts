@@ -93,7 +93,10 @@ class TestModel implements GateModel {
       usefulBytes: bytes,
       explanation: '',
       inMachineMemory: true,
-      planned: (availableBytes: number) => Math.max(bytes, Math.min(availableBytes, bytes * 2)),
+      planned: (availableBytes: number) => ({
+        bytes: Math.max(bytes, Math.min(availableBytes, bytes * 2)),
+        contextTokens: 0,
+      }),
     };
   }
 

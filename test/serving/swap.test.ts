@@ -75,6 +75,18 @@ test('models that do not fit beside the others start idle, and a request swaps t
   await using service = await serve({ models: { ...TWO, [C]: { memoryBytes: 30, required: true } } });
   const management = await Management.of(service);
   assert.deepEqual(states(service, A, B, C), ['ready', 'idle', 'ready']);
+  const { data } = (await (await fetch(`${service.url}/v1/models`)).json()) as {
+    data: { id: string; context_length: number }[];
+  };
+  assert.deepEqual(
+    data.map(({ id, context_length: context }) => [id, context]),
+    [
+      [A, 4096],
+      [B, 4096],
+      [C, 4096],
+    ],
+    'a model that was never loaded is listed too',
+  );
   const { status, body } = await ask(service, B);
   assert.equal(status, 200, body);
   assert.match(body, /test\/b/);
@@ -95,7 +107,14 @@ test('a model that streams is not unloaded: the request waits for its end, and t
   const stream = ask(service, A, { tokens: 40, tokenMs: 15 }, { stream: true });
   await until(() => replicaOf(service, A).state().state === 'ready' && service.service.router.model(A).busy);
   const waiting = ask(service, B, { text: 'swapped' }, { stream: true });
-  await until(() => waitsFor(service, B) === `waiting for the requests of \`${A}\` to end`);
+  const management = await Management.of(service);
+  const reason = `waiting for the requests of \`${A}\` to end`;
+  await until(() => waitsFor(service, B) === reason);
+  const listed = (await management.call('GET', '/api/models')) as unknown as {
+    data: { id: string; state: string; reason: string | null }[];
+  };
+  const waits = listed.data.find(({ id }) => id === B);
+  assert.deepEqual([waits?.state, waits?.reason], ['loading', reason]);
   assert.deepEqual(swapsOf(service), []);
   const [whole, swapped] = await Promise.all([stream, waiting]);
   assert.ok(whole.body.endsWith('data: [DONE]\n\n'));
@@ -131,6 +150,24 @@ test('a model with `keep` is not unloaded, neither for others nor because it is 
   assert.equal(error.code, 'not_enough_memory');
   assert.match(error.message, /It fits after one of these is unloaded: `test\/a`/);
   assert.deepEqual([states(service, A), swapsOf(service)], [['ready'], []]);
+});
+
+test('`keep` of an added model can be changed', async () => {
+  await using service = await serve({ models: { [A]: { memoryBytes: 60 } } });
+  const management = await Management.of(service);
+  await management.call('POST', '/api/models/unload', { model: A });
+  const added = { id: B, source: 'scripted:{"memoryBytes":60}', keep: true };
+  assert.equal((await management.call('POST', '/api/models', added))['keep'], true);
+  await until(() => stateOf(service, B).state === 'ready');
+  const load = () => management.call('POST', '/api/models/load', { model: A });
+  await assert.rejects(load, /not_enough_memory/);
+  const changed = await management.call('POST', '/api/models/update', { model: B, keep: false });
+  assert.deepEqual([changed['keep'], changed['state']], [false, 'ready']);
+  await load();
+  await until(() => stateOf(service, A).state === 'ready');
+  assert.deepEqual(swapsOf(service), [B]);
+  const remote = { id: C, replicas: [{ url: 'http://127.0.0.1:1', dialect: 'vllm' }], keep: true };
+  await assert.rejects(management.call('POST', '/api/models', remote), /`keep`/);
 });
 
 test('callers who take turns between two models do not make them load for each request', async () => {

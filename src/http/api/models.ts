@@ -30,8 +30,8 @@ export const modelEndpoints = endpoints(modelOperations, {
     return served(context, await context.registry.add(added, actor));
   },
   updateModel: async ({ context, actor, body }) => {
-    const { model, pricing, context_tokens: contextTokens } = body;
-    await context.registry.update(model, { pricing, contextTokens }, actor);
+    const { model, pricing, context_tokens: contextTokens, keep } = body;
+    await context.registry.update(model, { pricing, contextTokens, keep }, actor);
     return served(context, model);
   },
   setDefaultModel: async ({ context, actor, body: { model } }) => {

@@ -238,6 +238,7 @@ export async function modelJson(
     aliases: [...(details?.aliases ?? [])],
     context_tokens: details?.contextTokens ?? null,
     size_bytes: details?.sizeBytes ?? null,
+    keep: details?.keep ?? null,
     downloaded: details?.downloaded ?? null,
     license: details?.license ?? null,
     memory_bytes: details?.memoryBytes ?? null,

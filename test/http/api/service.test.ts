@@ -87,6 +87,7 @@ for (const kind of testDatabases()) {
         size_bytes: null,
         downloaded: null,
         license: null,
+        keep: false,
         deletes_file: false,
         tools: null,
         reasoning: null,

@@ -11,7 +11,7 @@ import { bytes } from '../../format/number.ts';
 import { CatalogEntry, CatalogList, type CatalogModel } from './catalog-list.tsx';
 import { Refusal } from './memory-refusal.tsx';
 import { NEW_OFFER, NEW_SERVER, offerOf, serverOf, type Modality } from './model-draft.ts';
-import { ModalityField, OfferFields, ServerFields } from './model-forms.tsx';
+import { KeepField, ModalityField, OfferFields, ServerFields } from './model-forms.tsx';
 
 type Body = Arguments<'addModel'>['body'];
 
@@ -160,6 +160,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
   const [offer, setOffer] = useState(NEW_OFFER);
   const [server, setServer] = useState(NEW_SERVER);
   const [modality, setModality] = useState<Modality>('text->text');
+  const [keep, setKeep] = useState(false);
   const [errors, setErrors] = useState<FieldErrors>({});
   const isServer = way === 'server';
   const embeds = isServer
@@ -176,7 +177,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
     onSubmit({
       ...(id.trim() !== '' && { id: id.trim() }),
       ...(readServer === null
-        ? { source: way === 'catalog' ? (chosen?.id ?? '') : source.trim() }
+        ? { source: way === 'catalog' ? (chosen?.id ?? '') : source.trim(), ...(keep && { keep }) }
         : {
             replicas: [readServer.value],
             // Some servers report that they take images.
@@ -228,6 +229,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
         />
       )}
       <OfferFields embeds={embeds} draft={offer} onChange={setOffer} errorAt={errorAt} />
+      {!isServer && <KeepField value={keep} onChange={setKeep} />}
       <Refusal
         error={error}
         fields={[

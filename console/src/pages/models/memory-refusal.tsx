@@ -17,14 +17,19 @@ interface RefusalProps {
   onFreed: () => void;
 }
 
-/** Shows why a model was refused. If it needs too much memory, offers to unload others. */
+/**
+ * Shows why a model was refused. If it needs too much memory, offers to unload those that the service does not unload
+ * itself.
+ */
 export function Refusal({ error, fields = [], models, onFreed }: RefusalProps) {
   const unload = useAction('unloadModel', {
     changes: ['listServedModels', 'listCatalog'],
     done: ({ id }) => `${id} was unloaded`,
   });
   if (error?.code !== 'not_enough_memory') return <FormError error={error} fields={fields} />;
-  const loaded = models.filter(({ state, memory_bytes: memory }) => state === 'ready' && memory !== null);
+  const loaded = models.filter(
+    ({ state, keep, memory_bytes: memory }) => state === 'ready' && keep === true && memory !== null,
+  );
   return (
     <Notice tone="bad" title="Not enough memory">
       <p className="wrap-anywhere">{error.message.replaceAll('`', '')}</p>

@@ -31,9 +31,7 @@ export function ModelActivity({ model, models, atMs }: ModelActivityProps) {
           Requests for the model are refused.
         </Notice>
       )}
-      {model.state === 'idle' && (
-        <Notice>The model was unloaded because it was not used. The next request loads it.</Notice>
-      )}
+      {model.state === 'idle' && <Notice>The model is not in memory. The next request loads it.</Notice>}
       {controls && (model.state === 'unloaded' || model.state === 'down') && (
         <LoadModel model={model} models={models} />
       )}

@@ -42,6 +42,7 @@ function detailsOf(model: Model) {
     ...(model.embedded
       ? [
           { label: 'File', value: fileText(model) },
+          { label: 'Stays in memory', value: model.keep === true ? 'Always' : 'Until others need it' },
           {
             label: 'Memory in use',
             value: model.memory_bytes === null ? '—' : bytes(model.memory_bytes),

@@ -1,5 +1,6 @@
 import { useState, type ChangeEvent, type SubmitEvent } from 'react';
 import type { ApiError, ItemOf } from '../../api/client.ts';
+import { Checkbox } from '../../components/choices.tsx';
 import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
 import { Field, TextField } from '../../components/field.tsx';
 import { FormError } from '../../components/form-error.tsx';
@@ -29,25 +30,27 @@ type ValueOf<Reader extends (...given: never[]) => Read<unknown>> = NonNullable<
 
 const OFFER_PARAMS = ['pricing.prompt', 'pricing.completion', 'pricing.input_cache_read', 'context_tokens'];
 
-/** The form to change the price and the context length of a model. */
+/** The form to change the price and the context length of a model, and whether it stays in memory. */
 export function OfferForm({
   id,
   error,
   onSubmit,
   model,
-}: FormProps<ValueOf<typeof offerOf>> & { model: ItemOf<'listServedModels'> }) {
+}: FormProps<ValueOf<typeof offerOf> & { keep?: boolean }> & { model: ItemOf<'listServedModels'> }) {
   const [draft, setDraft] = useState(() => offerDraftOf(model));
+  const [keep, setKeep] = useState(model.keep === true);
   const [errors, setErrors] = useState<FieldErrors>({});
   const errorAt = useFieldErrors(error, errors);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const { value, errors } = offerOf(draft);
     setErrors(errors ?? {});
-    if (value !== null) onSubmit(value);
+    if (value !== null) onSubmit({ ...value, ...(model.embedded && { keep }) });
   };
   return (
     <form id={id} onSubmit={submit} className="space-y-4">
       <OfferFields embeds={returnsEmbeddings(model)} draft={draft} onChange={setDraft} errorAt={errorAt} />
+      {model.embedded && <KeepField value={keep} onChange={setKeep} />}
       <Notice>
         A new price applies from the next request on.
         {model.embedded &&
@@ -102,6 +105,16 @@ export function ModalityField({ value, onChange, error }: ModalityFieldProps) {
     <Field label="Kind of model" error={error}>
       <Select value={value} choices={MODALITIES} onChange={onChange} />
     </Field>
+  );
+}
+
+/** The input for whether a model stays in memory. */
+export function KeepField({ value, onChange }: { value: boolean; onChange: (value: boolean) => void }) {
+  return (
+    <Checkbox checked={value} onChange={onChange}>
+      Keep in memory
+      <span className="block text-xs text-ink-3">Not unloaded for other models, or when it is not used.</span>
+    </Checkbox>
   );
 }
 

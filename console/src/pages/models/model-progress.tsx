@@ -25,6 +25,9 @@ export function ModelProgress({ model, atMs, action }: ModelProgressProps) {
         <Download bytes={model.received_bytes ?? 0} atMs={atMs} total={model.total_bytes} action={action} />
       );
     case 'loading':
+      if (model.reason !== null) {
+        return <Notice title="Waiting for memory">{sentenceOf(model.reason)}</Notice>;
+      }
       return (
         <Progress
           label="Loading into memory"
@@ -40,6 +43,10 @@ export function ModelProgress({ model, atMs, action }: ModelProgressProps) {
       return null;
   }
 }
+
+/** Returns a reason of the service, such as "waiting for `a` to exit", as a sentence. */
+const sentenceOf = (reason: string): string =>
+  `${reason.slice(0, 1).toUpperCase()}${reason.slice(1).replaceAll('`', '')}.`;
 
 /** Below this rate, in bytes per second, no remaining time is shown. */
 const STALLED = 1000;

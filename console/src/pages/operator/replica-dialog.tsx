@@ -143,9 +143,7 @@ function Readiness({ replica }: { replica: Replica }) {
     case 'unloaded':
       return null;
     case 'idle':
-      return (
-        <Notice title="The model was unloaded because it was not used">The next request loads it.</Notice>
-      );
+      return <Notice title="The model is not in memory">The next request loads it.</Notice>;
     case 'drained':
       return (
         <Notice title="No new requests are sent to this replica">

@@ -37,6 +37,13 @@ const contextTokens = z
   .max(1_048_576)
   .describe('Context length of a request, in tokens: prompt and completion together.');
 
+const keep = z
+  .boolean()
+  .optional()
+  .describe(
+    'Whether the model stays in memory: it is unloaded neither for other models nor because it is not used. Only for models with a `source`.',
+  );
+
 const newReplica = z.strictObject({
   url: url.describe('Base URL of an OpenAI-compatible server, with or without `/v1`.'),
   dialect: z.enum(DIALECTS).describe('Server software; `openai` for any other server or provider.'),
@@ -130,6 +137,7 @@ export const modelOperations = operations({
             .max(64)
             .optional()
             .describe('Number of requests that generate at the same time. Default: depends on the memory.'),
+          keep,
         })
         // `defineModel` enforces the same rules, with messages of its own.
         .meta({
@@ -140,7 +148,7 @@ export const modelOperations = operations({
             },
             {
               required: ['id', 'replicas'],
-              not: { anyOf: [{ required: ['source'] }, { required: ['slots'] }] },
+              not: { anyOf: [{ required: ['source'] }, { required: ['slots'] }, { required: ['keep'] }] },
             },
           ],
         }),
@@ -151,7 +159,7 @@ export const modelOperations = operations({
   updateModel: {
     route: 'POST /api/models/update',
     summary:
-      'Change the price or the context length of an added model. A changed context length restarts its engine.',
+      'Change the price, the context length or `keep` of an added model. A changed context length restarts its engine.',
     access: 'operator',
     body: component(
       'ModelUpdate',
@@ -162,6 +170,7 @@ export const modelOperations = operations({
           .nullable()
           .optional()
           .describe('Context length of a request, in tokens; null: the default.'),
+        keep,
       }),
     ),
     response: servedModel,
@@ -178,7 +187,8 @@ export const modelOperations = operations({
   },
   loadModel: {
     route: 'POST /api/models/load',
-    summary: 'Load a model, or resume its download.',
+    summary:
+      'Load a model, or resume its download. If memory is short, models that are not used are unloaded for it.',
     access: 'operator',
     body: onlyModel,
     response: servedModel,

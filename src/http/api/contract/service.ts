@@ -83,6 +83,12 @@ export const servedModel = component(
     size_bytes: nullableCount.describe(
       'Size of its file; null: unknown, or it runs on other servers. For operators only.',
     ),
+    keep: z
+      .boolean()
+      .nullable()
+      .describe(
+        'Whether it stays in memory: it is unloaded neither for other models nor because it is not used; null: it runs on other servers. For operators only.',
+      ),
     downloaded: z
       .boolean()
       .nullable()
