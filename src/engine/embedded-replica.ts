@@ -75,6 +75,9 @@ export class NoRoom extends Error {
 /** `.ts` in a clone, `.js` in an installed package. */
 const EXTENSION = extname(import.meta.filename);
 
+/** Minimum time between two attempts to load a model for requests whose engine cannot start, in milliseconds. */
+const RETRY_MS = 60_000;
+
 /** A replica in a child process: downloads the model's file, then starts and supervises its engine. */
 export class EmbeddedReplica implements AsyncDisposable {
   readonly client: ReplicaClient;
@@ -100,6 +103,8 @@ export class EmbeddedReplica implements AsyncDisposable {
   #cause: LoadCause = 'startup';
   /** Whether requests load the model. */
   #onDemand = false;
+  /** When requests may load the model again after its engine could not start. */
+  #retryAtMs = -Infinity;
   #reservedBytes = 0;
   /** Number of engine starts in previous runs. */
   #earlierStarts = 0;
@@ -153,7 +158,7 @@ export class EmbeddedReplica implements AsyncDisposable {
   get wakesUp(): boolean {
     if (!this.#onDemand || this.#supervisor !== null) return false;
     const { state } = this.#stateWithoutEngine;
-    return state === 'idle' || state === 'down';
+    return state === 'idle' || (state === 'down' && performance.now() >= this.#retryAtMs);
   }
 
   /** Whether the model is being loaded after it was idle. */
@@ -286,7 +291,9 @@ export class EmbeddedReplica implements AsyncDisposable {
     await supervisor.settled;
     const { state } = supervisor;
     if (signal.aborted || state.state !== 'down' || state.retryInMs !== null) return;
-    // It will not start again, so it needs no memory, and the next attempt waits for memory again.
+    // It will not start again, so it needs no memory, and the next attempt waits for memory again. Each attempt can
+    // unload another model.
+    this.#retryAtMs = performance.now() + RETRY_MS;
     this.#earlierStarts += supervisor.starts;
     this.#supervisor = null;
     this.#reservedBytes = 0;

@@ -60,7 +60,7 @@ export class MemoryGate {
   readonly #models = new Set<GateModel>();
   /** In order of arrival. A waiter is removed before its grant is settled. */
   readonly #waiting = new Set<Waiter>();
-  /** The footprints of models that were not loaded at the last request, for `#planBytes`. */
+  /** The last known footprints, for `#planBytes`. */
   readonly #footprints = new WeakMap<GateModel, Footprint>();
   #loading: GateModel | null = null;
   /** Until when models that were loaded are not unloaded for others. */
@@ -123,17 +123,19 @@ export class MemoryGate {
     this.#ticks = null;
   }
 
-  /** Returns the footprint of a model, and reads those of the models that could be loaded beside it. */
+  /** Returns the footprint of a model. Also reads the unknown ones of models that could be loaded beside it. */
   async #readFootprints(model: GateModel): Promise<Footprint | null> {
-    const pending = [...this.#models].filter((other) => other !== model && other.pending);
-    const [own = null] = await Promise.all(
-      [model, ...pending].map(async (each) => {
-        const footprint = await each.footprint();
-        if (footprint === null) this.#footprints.delete(each);
-        else this.#footprints.set(each, footprint);
-        return footprint;
-      }),
+    const unknown = [...this.#models].filter(
+      (other) => other !== model && other.pending && !this.#footprints.has(other),
     );
+    const read = async (each: GateModel): Promise<Footprint | null> => {
+      const footprint = await each.footprint();
+      if (footprint === null) this.#footprints.delete(each);
+      else this.#footprints.set(each, footprint);
+      return footprint;
+    };
+    // A model that cannot be read has no share, and reports the error when it is loaded.
+    const [own] = await Promise.all([read(model), ...unknown.map((other) => read(other).catch(() => null))]);
     return own;
   }
 
@@ -263,7 +265,7 @@ export class MemoryGate {
       rest -= bytes;
       sharing++;
     }
-    return usefulBytes + rest / sharing;
+    return usefulBytes + Math.floor(rest / sharing);
   }
 }
 

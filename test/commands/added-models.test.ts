@@ -24,12 +24,21 @@ async function startWithFile(): Promise<
 test('the commands `models add`, `unload`, `load` and `remove` change the running service', async () => {
   await using running = await startWithFile();
   const { env, file, stateOf } = running;
-  const added = await runCli(['models', 'add', file, '--prompt-price', '0.5', '--cached-price', '0.05'], env);
+  const options = ['--prompt-price', '0.5', '--cached-price', '0.05', '--keep'];
+  const added = await runCli(['models', 'add', file, ...options], env);
   assert.deepEqual([added.code, added.stdout], [0, `${ID}\n`], added.stderr);
   await until(() => stateOf(ID) !== null);
   const listed = await runCli(['models', 'list', '--added', '--json'], env);
   assert.deepEqual(JSON.parse(listed.stdout), [
-    { id: ID, loaded: true, prompt: '0.5', completion: '0', input_cache_read: '0.05', source: file },
+    {
+      id: ID,
+      loaded: true,
+      keep: true,
+      prompt: '0.5',
+      completion: '0',
+      input_cache_read: '0.05',
+      source: file,
+    },
   ]);
   assert.equal((await runCli(['models', 'unload', ID], env)).code, 0);
   await until(() => stateOf(ID) === 'unloaded');

@@ -1,15 +1,26 @@
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { EngineState } from '../../src/engine/engine.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { chat, startService, until, type TestService } from '../harness.ts';
+import { chat, startService, temporaryFolder, until, type TestService } from '../harness.ts';
+import { buildGguf, TINY_METADATA } from '../models/gguf-builder.ts';
 import { Management } from '../management.ts';
 
 const [A, B, C] = ['test/a', 'test/b', 'test/c'] as const;
 
+interface Definition {
+  keep?: boolean;
+  required?: boolean;
+  /** Default: a scripted engine with the other fields. */
+  file?: string;
+  memoryBytes?: number;
+  loadMs?: number;
+}
+
 interface Settings {
-  /** Models with fields of their definition and of their scripted engine. */
-  models: Record<string, { memoryBytes: number; keep?: boolean; required?: boolean; loadMs?: number }>;
+  models: Record<string, Definition>;
   /** Memory for all models. */
   bytes?: number;
   minStayMs?: number;
@@ -18,8 +29,8 @@ interface Settings {
 
 /** Starts a service whose models need this memory. Waits until the start has settled. */
 async function serve({ models, bytes = 100, minStayMs = 0, more = '' }: Settings): Promise<TestService> {
-  const definitions = Object.entries(models).map(([id, { keep, required, ...engine }]) =>
-    JSON.stringify({ id, keep, required, engine: { file: `scripted:${JSON.stringify(engine)}` } }),
+  const definitions = Object.entries(models).map(([id, { keep, required, file, ...engine }]) =>
+    JSON.stringify({ id, keep, required, engine: { file: file ?? `scripted:${JSON.stringify(engine)}` } }),
   );
   const yaml = `models: [${definitions.join(', ')}]\nengine: {maxMemoryBytes: ${bytes}, minStayMs: ${minStayMs}}\n${more}`;
   const service = await startService(yaml);
@@ -245,6 +256,20 @@ test('an engine that crashes while a swap loads it does not block the others', a
       [A, B],
     ],
   );
+});
+
+test('a model whose engine cannot start unloads others once, not for each request', async () => {
+  await using folder = await temporaryFolder();
+  const file = join(folder.path, 'strange.gguf');
+  await writeFile(file, buildGguf({ metadata: TINY_METADATA }));
+  const bytes = 400e6;
+  await using service = await serve({ models: { [A]: { memoryBytes: bytes }, [B]: { file } }, bytes });
+  assert.deepEqual(states(service, A, B), ['ready', 'idle']);
+  for (let each = 0; each < 2; each++) {
+    assert.equal((await ask(service, A)).status, 200);
+    assert.equal((await ask(service, B)).status, 503);
+  }
+  assert.deepEqual([states(service, A, B), swapsOf(service)], [['ready', 'down'], [A]]);
 });
 
 test('an operator can unload or remove a model while it waits for a swap, and its requests are refused', async () => {

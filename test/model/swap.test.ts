@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { chat, post, startService, until } from '../harness.ts';
+import { NO_END, ONE_WORD } from '../default-model.ts';
+import { file, SKIP } from './embedded-engine.ts';
+
+const [A, B] = ['test/a', 'test/b'] as const;
+/** Enough for one process of the default model, but not for two. */
+const MAX_BYTES = 500e6;
+
+test('engines with real models take turns within the configured memory', SKIP, async () => {
+  const models = [A, B].map((id) => JSON.stringify({ id, engine: { file, threads: 1 } }));
+  await using service = await startService(
+    `models: [${models.join(', ')}]\nengine: {maxMemoryBytes: ${MAX_BYTES}, minStayMs: 0}\n`,
+  );
+  const replicaOf = (id: string) => {
+    const replica = service.service.embeddedReplicas.find(({ client }) => client.model === id);
+    assert.ok(replica);
+    return replica;
+  };
+  await until(() => replicaOf(A).state().state === 'ready' && replicaOf(B).state().state === 'idle');
+  const before = replicaOf(A).pid ?? 0;
+  const fields = { model: B, max_tokens: 3, logit_bias: { ...NO_END, ...ONE_WORD } };
+  const response = await post(service, '/v1/chat/completions', chat('Hello', fields));
+  const body = await response.text();
+  assert.equal(response.status, 200, body);
+  assert.match(body, /the the the/);
+  assert.equal(replicaOf(A).state().state, 'idle');
+  assert.throws(() => process.kill(before, 0), { code: 'ESRCH' }, 'the other process has exited');
+  await until(() => replicaOf(B).report().health !== null);
+  const { reservedBytes } = replicaOf(B);
+  const { memoryBytes } = replicaOf(B).report().health ?? {};
+  assert.ok(reservedBytes <= MAX_BYTES && (memoryBytes ?? Infinity) <= MAX_BYTES, String(memoryBytes));
+});
