@@ -94,7 +94,7 @@ describe('the embedded engine with many tools', SKIP, () => {
     const { message } = await assertRefused(small, request, 'context_length_exceeded', 'messages');
     assert.equal(
       message,
-      `This model's maximum context length is 256 tokens; the messages and tools have ${promptTokens}, which leaves no room for a completion.`,
+      `This model's maximum context length is 256 tokens; the messages and tools have ${promptTokens}, which leaves no room for a completion. The model itself supports more: the operator of this service can raise its \`engine.contextTokens\`.`,
     );
     // Longer texts are counted only until they are too long.
     const tools = TOOLS.map((tool) => ({ ...tool, description: 'Does nothing. '.repeat(40) }));

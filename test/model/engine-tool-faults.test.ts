@@ -62,11 +62,7 @@ describe('faults of tool calls of the embedded engine', SKIP, () => {
   /** Returns the control tokens of a chat's prompt. */
   async function controlsOf(messages: readonly Message[], tools: readonly Tool[]): Promise<string[]> {
     const { vocabulary } = loaded;
-    const prompts = new PromptTokenizer(
-      { ...loaded, preTokenizer: loaded.info.preTokenizer },
-      16_384,
-      SILENT,
-    );
+    const prompts = new PromptTokenizer(loaded, 16_384, SILENT);
     const { prompts: tokenized } = await prompts.tokenize(chat('', { messages, tools }), NEVER_ABORTED);
     return Array.from(tokenized[0] ?? [])
       .filter((token) => vocabulary.isControl(token))

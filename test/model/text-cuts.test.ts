@@ -80,7 +80,7 @@ describe('texts that are tokenized in pieces', SKIP, () => {
       );
       assert.ok(cuts > 200);
       const prompts = new PromptTokenizer(
-        { model, vocabulary, template: null, preTokenizer: pre },
+        { model, vocabulary, template: null, info: { preTokenizer: pre, contextTokens: 1_000_000 } },
         1_000_000,
         SILENT,
       );

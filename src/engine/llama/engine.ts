@@ -48,11 +48,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
     this.#loaded = loaded;
     this.backend = loaded.backend;
     this.slots = context.slots;
-    this.#prompts = new PromptTokenizer(
-      { ...loaded, preTokenizer: loaded.info.preTokenizer },
-      context.slotTokens,
-      log,
-    );
+    this.#prompts = new PromptTokenizer(loaded, context.slotTokens, log);
     this.#grammars = new GrammarCache(model, vocabulary);
     this.#scheduler = new Scheduler({
       model,

@@ -23,6 +23,8 @@ export class PromptTokenizer {
   readonly #vocabulary: Vocabulary;
   readonly #template: ChatTemplate | null;
   readonly #slotTokens: number;
+  /** Context length that the model was trained with. */
+  readonly #ownTokens: number;
   /** Length of the pieces in which a text is tokenized, in UTF-16 code units. */
   readonly #pieceLength: number;
   /** Maximum length of a text that cannot be cut, in UTF-16 code units. */
@@ -40,8 +42,10 @@ export class PromptTokenizer {
       model,
       vocabulary,
       template,
-      preTokenizer,
-    }: Pick<LoadedModel, 'model' | 'vocabulary' | 'template'> & Pick<GgufInfo, 'preTokenizer'>,
+      info,
+    }: Pick<LoadedModel, 'model' | 'vocabulary' | 'template'> & {
+      info: Pick<GgufInfo, 'preTokenizer' | 'contextTokens'>;
+    },
     slotTokens: number,
     log: Log,
   ) {
@@ -49,7 +53,8 @@ export class PromptTokenizer {
     this.#vocabulary = vocabulary;
     this.#template = template;
     this.#slotTokens = slotTokens;
-    const { pieceLength, maxRun } = pieceLimits(model, vocabulary, preTokenizer);
+    this.#ownTokens = info.contextTokens;
+    const { pieceLength, maxRun } = pieceLimits(model, vocabulary, info.preTokenizer);
     this.#pieceLength = pieceLength;
     this.#maxRun = maxRun;
     this.#log = log;
@@ -195,10 +200,14 @@ export class PromptTokenizer {
   }
 
   #tooLong(amount: string, subject: LengthSubject): ServiceError {
+    const cause =
+      this.#slotTokens >= this.#ownTokens
+        ? "This is the model's own limit."
+        : 'The model itself supports more: the operator of this service can raise its `engine.contextTokens`.';
     return new ServiceError(
       'context_length_exceeded',
-      // Client libraries detect this error by the start of OpenAI's message.
-      `This model's maximum context length is ${this.#slotTokens} tokens; ${subject} ${amount}, which leaves no room for a completion.`,
+      // Client libraries detect this error by the start of OpenAI's message. For Anthropic's, the largest number is read.
+      `This model's maximum context length is ${this.#slotTokens} tokens; ${subject} ${amount}, which leaves no room for a completion. ${cause}`,
       { param: paramOf(subject) },
     );
   }

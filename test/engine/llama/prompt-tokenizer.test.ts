@@ -62,7 +62,7 @@ function tokenizer(
       model: model as unknown as NativeModel,
       vocabulary: vocabulary as unknown as Vocabulary,
       template: new ChatTemplate(source, { bos: '', eos: '' }),
-      preTokenizer,
+      info: { preTokenizer, contextTokens: slotTokens },
     },
     slotTokens,
     log,
