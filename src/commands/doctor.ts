@@ -15,6 +15,7 @@ import { PROGRAM } from '../program-name.ts';
 import { packagesOf } from '../engine/llama/backend.ts';
 import {
   availableMemory,
+  describeAgents,
   describePlan,
   planMemory,
   totalBytes,
@@ -303,14 +304,14 @@ async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promi
       const info = await readGguf(file);
       return [
         { subject, status: 'good', found: `${id}: ${file}`, advice: null },
-        memoryPlan(id, engine, info),
+        ...memoryPlan(id, engine, info),
       ];
     }
     const listed = findModel(engine.file ?? id);
     const advice = `Downloaded when the service starts. To download it now: ${PROGRAM} models pull ${engine.file ?? id}`;
     return [
       { subject, status: 'note', found: `${id}: not downloaded yet`, advice },
-      ...(listed === null ? [] : [memoryPlan(id, engine, plannedModel(listed))]),
+      ...(listed === null ? [] : memoryPlan(id, engine, plannedModel(listed))),
     ];
   } catch (error) {
     const found = `${id}: ${error instanceof Error ? error.message : String(error)}`;
@@ -329,12 +330,12 @@ async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promi
  * Describes the memory that the engine would allocate without a GPU. GPU memory is unknown, because the package that
  * could report it is not loaded.
  */
-function memoryPlan(id: string, engine: EngineConfig, model: PlannedModel): Finding {
-  const { slots = null, contextTokens = null } = engine;
-  const availableBytes = availableMemory().bytes;
-  const plan = planMemory(model, { slots, contextTokens }, { availableBytes, gpu: false });
-  const fits = totalBytes(plan) <= availableBytes;
-  return {
+function memoryPlan(id: string, engine: EngineConfig, model: PlannedModel): Finding[] {
+  const { slots = null, contextTokens = null, kvCache } = engine;
+  const machine = { availableBytes: availableMemory().bytes, gpu: false };
+  const plan = planMemory(model, { slots, contextTokens, kvCache }, machine);
+  const fits = totalBytes(plan) <= machine.availableBytes;
+  const memory: Finding = {
     subject: 'model memory',
     status: fits ? 'good' : 'note',
     found: `${id}: ${describePlan(plan)}`,
@@ -342,6 +343,9 @@ function memoryPlan(id: string, engine: EngineConfig, model: PlannedModel): Find
       ? null
       : 'This is more than the available memory. Use fewer slots, a smaller contextTokens or a smaller model.',
   };
+  if (model.embedding !== null) return [memory];
+  const found = `${id}: ${describeAgents(plan, model, machine)}`;
+  return [memory, { subject: 'model context', status: 'good', found, advice: null }];
 }
 
 /** `checkHome` gives a note below this. Enough for the default model, its download and a growing database. */

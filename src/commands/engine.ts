@@ -1,8 +1,9 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { InvalidArgumentError, type Command } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import { isPort, PORT_FORM } from '../config/address.ts';
 import type { Engine } from '../engine/engine.ts';
+import { KV_CACHES, type KvCache } from '../engine/llama/memory.ts';
 import type { OpenedEngine } from '../engine/llama/open-engine.ts';
 import type { ScriptedOptions } from '../engine/scripted/options.ts';
 import { becomeEngineProcess } from '../engine/engine-process.ts';
@@ -77,6 +78,7 @@ interface LlamaFlags {
   slots?: number;
   contextTokens?: number;
   threads?: number;
+  kvCache?: KvCache;
   gpuLayers: number | 'auto';
   conversationCacheBytes?: number;
   conversationCacheDirectory?: string;
@@ -95,7 +97,7 @@ function registerLlama(parent: Command): void {
     )
     .option(
       '--context-tokens <count>',
-      'context length of each slot (default: at most 4096, depending on model and memory)',
+      'context length of each slot (default: depends on model and memory)',
       wholeNumber,
     )
     .option(
@@ -108,6 +110,9 @@ function registerLlama(parent: Command): void {
       'directory for these files (default: a RAM disk with room, otherwise the directory for temporary files)',
     )
     .option('--threads <count>', 'CPU threads (default: physical cores within the cgroup quota)', wholeNumber)
+    .addOption(
+      new Option('--kv-cache <type>', 'how keys and values are stored (default: f16)').choices(KV_CACHES),
+    )
     .option('--gpu-layers <count>', 'number of layers on the GPU, or "auto"', layers, 'auto');
   withServeOptions(command).action(async (flags: ServeFlags & LlamaFlags) => {
     becomeEngineProcess();
@@ -123,11 +128,11 @@ function registerLlama(parent: Command): void {
 async function loadLlama(flags: LlamaFlags): Promise<OpenedEngine> {
   using _ = interruptibleAsInit();
   const { openEngine } = await import('../engine/llama/open-engine.ts');
-  const { file, slots = null, contextTokens = null, threads = null, gpuLayers } = flags;
+  const { file, slots = null, contextTokens = null, threads = null, kvCache, gpuLayers } = flags;
   const { conversationCacheBytes: bytes = null, conversationCacheDirectory: directory = null } = flags;
   const diskDirectory = join(tmpdir(), `sluice-${process.getuid?.() ?? 0}`, 'conversations');
   const conversations = { bytes, directory, diskDirectory, keep: false };
-  const options = { file, slots, contextTokens, threads, gpuLayers, conversations };
+  const options = { file, slots, contextTokens, threads, kvCache, gpuLayers, conversations };
   return await openEngine(options, { onProgress: () => {}, log: openLog('info') });
 }
 

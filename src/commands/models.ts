@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { InvalidArgumentError, type Command } from 'commander';
-import { planMemory, totalBytes } from '../engine/llama/memory.ts';
+import { availableMemory, planMemory, totalBytes } from '../engine/llama/memory.ts';
 import { CATALOG, plannedModel, type CatalogModel } from '../models/catalog.ts';
 import { PullError } from '../models/errors.ts';
 import { describeSource } from '../models/source.ts';
@@ -164,7 +164,7 @@ function listCatalog(pulled: ReadonlySet<string | null>, json: boolean): void {
     ]),
   );
   note(
-    '\nMEMORY is for the default slots and context. On a CPU, Q8_0 and Q4_0 files process prompts fastest.',
+    '\nMEMORY is for the default slots and context on this machine. On a CPU, Q8_0 and Q4_0 files process prompts fastest.',
   );
 }
 
@@ -227,12 +227,9 @@ function asJson(model: LocalModel): Record<string, unknown> {
   };
 }
 
-/**
- * Returns the memory that a model needs with the default slots and context, in GB (10^9 bytes). Assumes that the
- * machine has enough memory for these defaults.
- */
+/** Returns the memory that a model needs on this machine with the default slots and context, in GB (10^9 bytes). */
 function memoryGb(model: CatalogModel): number {
-  const machine = { availableBytes: Infinity, gpu: false };
+  const machine = { availableBytes: availableMemory().bytes, gpu: false };
   return totalBytes(planMemory(plannedModel(model), { slots: null, contextTokens: null }, machine)) / 1e9;
 }
 

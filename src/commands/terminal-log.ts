@@ -84,7 +84,7 @@ const EVENT_TEXTS: Partial<Record<string, (get: Get) => string | null>> = {
   ready: () => null,
   'download source failed': (get) => `${SOURCE_FAILED}${get('source')}: ${get('reason')}`,
   'model downloaded': (get) => `Downloaded ${basename(get('file'))}`,
-  'loading the model': (get) => `Loading ${get('engine')}: ${get('memory')}`,
+  'loading the model': (get) => joinPresent([`Loading ${get('engine')}: ${get('memory')}`, get('context')]),
   'the chat template does not support tools; tools are described in the system message instead': (get) =>
     `${get('engine')} has a chat template without tools; they are described in the system message instead`,
   'engine ready': (get) => `${get('engine')} is ready: ${get('backend')}, ${get('slots')} slots`,

@@ -194,7 +194,13 @@ const engine = z.strictObject({
     .max(1_048_576)
     .optional()
     .describe(
-      "Context length of each slot: tokens of prompt and completion together. Default: depends on the model and the available memory; at most 4096, and at most the model's own context length.",
+      "Context length of each slot: tokens of prompt and completion together. Default: depends on the model and the available memory; at most the model's own context length.",
+    ),
+  kvCache: z
+    .enum(['f16', 'q8_0'])
+    .optional()
+    .describe(
+      'How keys and values are stored: `q8_0` needs 53% of the memory of `f16`, and is slower. Models of embeddings always use `f16`. Default: `f16`.',
     ),
   threads: z
     .int()

@@ -306,11 +306,11 @@ export class EmbeddedReplica implements AsyncDisposable {
       if (!signal.aborted) this.#stateWithoutEngine = { state: 'downloading', pull };
     }, signal);
     this.created = Math.floor((await stat(file)).mtimeMs / 1000);
-    const { slots = null, contextTokens = null, threads = null, gpuLayers } = this.#engineConfig;
+    const { slots = null, contextTokens = null, threads = null, kvCache, gpuLayers } = this.#engineConfig;
     const { bytes = null, directory = null, keepAfterRestart } = this.#options.timeouts.conversationCache;
     const diskDirectory = join(dirname(this.#options.socketPath), 'conversations');
     const conversations = { bytes, directory, diskDirectory, keep: keepAfterRestart };
-    return { file, slots, contextTokens, threads, gpuLayers, conversations };
+    return { file, slots, contextTokens, threads, kvCache, gpuLayers, conversations };
   }
 
   #withDefaults(json: string): ScriptedOptions {

@@ -51,12 +51,16 @@ export async function footprintOf(
   const model = await plannedOf(id, engine, store);
   if (model === null) return null;
   const gpu = hasGpuPackage() && engine.gpuLayers !== 0;
-  const { slots = null, contextTokens = null } = engine;
-  const smallest = planMemory(model, { slots, contextTokens }, { availableBytes: 0, gpu });
+  const { slots = null, contextTokens = null, kvCache } = engine;
+  const smallest = planMemory(model, { slots, contextTokens, kvCache }, { availableBytes: 0, gpu });
   const minBytes = totalBytes(smallest);
   const useful = planMemory(
     model,
-    { slots: slots ?? 1, contextTokens: contextTokens ?? Math.min(USEFUL_TOKENS, model.contextTokens) },
+    {
+      slots: slots ?? 1,
+      contextTokens: contextTokens ?? Math.min(USEFUL_TOKENS, model.contextTokens),
+      kvCache,
+    },
     { availableBytes: 0, gpu },
   );
   // A cache whose size is chosen automatically may have half of the memory that is left.
@@ -67,7 +71,7 @@ export async function footprintOf(
     explanation: ` Its smallest plan: ${describePlan(smallest)}. Use fewer slots, a smaller contextTokens or a smaller model.`,
     inMachineMemory: !gpu,
     planned(availableBytes) {
-      const plan = planMemory(model, { slots, contextTokens }, { availableBytes, gpu });
+      const plan = planMemory(model, { slots, contextTokens, kvCache }, { availableBytes, gpu });
       return { bytes: totalBytes(plan), contextTokens: plan.contextTokens };
     },
   };

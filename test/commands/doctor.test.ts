@@ -32,6 +32,7 @@ test('doctor checks everything that a service needs, changes nothing, and exits 
   assert.deepEqual(
     findings.map((finding) => finding.subject),
     ['configuration', 'runtime', 'cores', 'memory', 'engine', 'pip', 'model', 'model memory'].concat(
+      'model context',
       'data directory',
       'port',
     ),

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { checkAddon, loadBackend, packagesOf, type Backend } from '../../src/engine/llama/backend.ts';
 import { ModelFileError } from '../../src/models/errors.ts';
@@ -7,6 +8,8 @@ import { LogprobReader } from '../../src/engine/llama/logprobs.ts';
 import { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
 import { SILENT } from '../../src/log.ts';
 import { NO_END } from '../default-model.ts';
+import { temporaryFolder } from '../harness.ts';
+import { writeRandomModel } from './random-models.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 
@@ -377,6 +380,22 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
         error instanceof ModelFileError &&
         /llama\.cpp cannot load the file: .*(magic|gguf)/i.test(error.message),
     );
+  });
+
+  test('a model whose heads are too small for a KV cache in q8_0 is refused with the setting that works', async () => {
+    await using folder = await temporaryFolder();
+    const path = join(folder.path, 'random.gguf');
+    writeRandomModel('lfm2', path);
+    const small = await NativeModel.load(backend, path, { gpuLayers: 0, onProgress() {} });
+    const sizes = { slots: 1, slotTokens: 256, batchTokens: 8, threads: 1 };
+    await assert.rejects(
+      small.context({ ...sizes, kvCache: 'q8_0' }),
+      (error) =>
+        error instanceof ModelFileError &&
+        /the model needs `kvCache: f16`: .* q8_0 with block size 32 does not divide/.test(error.message),
+    );
+    await (await small.context({ ...sizes, kvCache: 'f16' })).dispose();
+    await small.dispose();
   });
 
   test('a disposed context is refused', async () => {

@@ -1,17 +1,27 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type LlamaOptions, loadModel } from '../../src/engine/llama/load-model.ts';
-import { planMemory } from '../../src/engine/llama/memory.ts';
+import { AGENT_TOKENS, type KvCache, planMemory } from '../../src/engine/llama/memory.ts';
+import { PromptTokenizer } from '../../src/engine/llama/prompt-tokenizer.ts';
 import { Supervisor } from '../../src/engine/supervisor.ts';
+import type { GenerationRequest } from '../../src/generation.ts';
 import { SILENT } from '../../src/log.ts';
+import { read as readMessages } from '../anthropic/samples.ts';
 import { temporaryFolder, until } from '../harness.ts';
+import { read as readResponses } from '../responses/samples.ts';
 import { CACHE_MODELS } from './cache-models.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 const skip =
   process.platform === 'linux' ? file === undefined && 'SLUICE_TEST_MODEL is not set' : 'reads /proc';
+
+function recording(protocol: 'anthropic' | 'responses', name: string): Record<string, unknown> {
+  const path = join(import.meta.dirname, '..', protocol, 'recordings', `${name}.json`);
+  return JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
+}
 
 test(
   'with the default settings, the process of the default model takes less than 600 MB, and its cache and buffers less than 200 MB',
@@ -49,6 +59,39 @@ test(
     assert(allocatedBytes < 200e6, `${allocatedBytes} bytes`);
   },
 );
+
+test('a KV cache in q8_0 takes the memory that the plan counts', { skip }, async () => {
+  const measure = async (kvCache: KvCache): Promise<{ allocated: number; planned: number }> => {
+    const options = { file: file!, slots: 16, contextTokens: 1024, threads: 1, kvCache, gpuLayers: 0 };
+    const { model, context, info } = await loadModel(options, { onProgress() {}, log: SILENT });
+    const allocated = context.allocatedBytes;
+    await context.dispose();
+    await model.dispose();
+    return { allocated, planned: planMemory(info, options, { availableBytes: 0, gpu: false }).kvBytes };
+  };
+  const [full, quantized] = [await measure('f16'), await measure('q8_0')];
+  const [planned, saved] = [full.planned - quantized.planned, full.allocated - quantized.allocated];
+  // Its compute buffers are slightly larger.
+  assert(saved <= planned && saved > 0.95 * planned, `planned ${planned}, saved ${saved}`);
+});
+
+test('the first prompts of Claude Code and Codex fit into a slot for agents', { skip }, async () => {
+  const options = { file: file!, slots: 1, contextTokens: 128, threads: 1, gpuLayers: 0 };
+  const loaded = await loadModel(options, { onProgress() {}, log: SILENT });
+  const prompts = new PromptTokenizer(loaded, AGENT_TOKENS, SILENT);
+  const count = async (request: GenerationRequest): Promise<number> =>
+    (await prompts.tokenize(request, new AbortController().signal)).prompts[0]?.length ?? 0;
+  const counts = [
+    await count(readMessages(recording('anthropic', 'claude-code-1')).request),
+    await count(readMessages(recording('anthropic', 'claude-code-6')).request),
+    await count(readResponses(recording('responses', 'codex-1')).request),
+  ];
+  await loaded.context.dispose();
+  await loaded.model.dispose();
+  // The template of the default model describes the tools in the system message. The second request has more tools.
+  const [smallest, largest] = [Math.min(...counts), Math.max(...counts)];
+  assert(smallest > 7000 && largest > 16_000 && largest < 0.6 * AGENT_TOKENS, counts.join(', '));
+});
 
 for (const model of CACHE_MODELS)
   test(`the plan counts the memory that a slot of ${model.name} takes`, model.options, async () => {

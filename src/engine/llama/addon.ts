@@ -10,20 +10,7 @@ export interface Addon {
       onLoadProgress(fraction: number): void;
     },
   ) => AddonModel;
-  AddonContext: new (
-    model: AddonModel,
-    options: {
-      contextSize: number;
-      batchSize: number;
-      sequences: number;
-      flashAttention: 'auto';
-      threads: number;
-      /** Whether layers with a sliding window keep all tokens of a sequence. */
-      swaFullCache: boolean;
-      /** Whether embeddings can be read. Default: false. */
-      embeddings?: boolean;
-    },
-  ) => AddonContext;
+  AddonContext: new (model: AddonModel, options: AddonContextOptions) => AddonContext;
   AddonSampler: {
     new (model: AddonModel): AddonSampler;
     canBeNextTokenForGrammarEvaluationState(state: AddonGrammarState, token: number): boolean;
@@ -46,6 +33,21 @@ export interface Addon {
   /** Physical cores, without efficiency cores. */
   getMathCores(): number;
   init(): Promise<void>;
+}
+
+export interface AddonContextOptions {
+  contextSize: number;
+  batchSize: number;
+  sequences: number;
+  flashAttention: 'auto';
+  threads: number;
+  /** Whether layers with a sliding window keep all tokens of a sequence. */
+  swaFullCache: boolean;
+  /** Types of the cached keys and values, as GGUF numbers them. Default: F16. */
+  kvCacheKeyType?: number;
+  kvCacheValueType?: number;
+  /** Whether embeddings can be read. Default: false. */
+  embeddings?: boolean;
 }
 
 export interface AddonModel {

@@ -3,8 +3,16 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { ModelFileError } from '../../models/errors.ts';
-import type { AddonContext, AddonGrammarState, AddonModel, AddonSampler, SamplerConfig } from './addon.ts';
+import type {
+  AddonContext,
+  AddonContextOptions,
+  AddonGrammarState,
+  AddonModel,
+  AddonSampler,
+  SamplerConfig,
+} from './addon.ts';
 import type { Backend } from './backend.ts';
+import type { KvCache } from './memory.ts';
 
 /**
  * The only module that creates and uses models, contexts, samplers and grammars of the native addon. Asserts that calls
@@ -15,12 +23,14 @@ import type { Backend } from './backend.ts';
 export class NativeModel {
   readonly #backend: Backend;
   readonly #native: AddonModel;
+  readonly #file: string;
   readonly #garbageTrigger = new GarbageTrigger();
   #disposed = false;
 
-  private constructor(backend: Backend, native: AddonModel) {
+  private constructor(backend: Backend, native: AddonModel, file: string) {
     this.#backend = backend;
     this.#native = native;
+    this.#file = file;
   }
 
   /** Loads `file`. `onProgress` receives ascending fractions, 0 to 1. Rejects with a `ModelFileError`. */
@@ -41,7 +51,7 @@ export class NativeModel {
     await nextTurn();
     // Using a model whose `init` returned false causes a segmentation fault.
     if (!loaded) throw loadError(backend, file);
-    return new NativeModel(backend, native);
+    return new NativeModel(backend, native, file);
   }
 
   /**
@@ -135,14 +145,20 @@ export class NativeModel {
     return sampler;
   }
 
-  /** Creates a context for `slots` sequences of at least `slotTokens` each. */
+  /**
+   * Creates a context for `slots` sequences of at least `slotTokens` each. Rejects with a `ModelFileError` if the model
+   * does not support `kvCache`.
+   */
   async context(options: {
     slots: number;
     slotTokens: number;
     batchTokens: number;
     threads: number;
+    /** Default: `f16`. */
+    kvCache?: KvCache | undefined;
   }): Promise<NativeContext> {
-    const native = new this.#backend.addon.AddonContext(this.#model(), {
+    const type = CACHE_TYPES[options.kvCache ?? 'f16'];
+    const native = await this.#context({
       contextSize: options.slotTokens * options.slots,
       batchSize: options.batchTokens,
       sequences: options.slots,
@@ -151,9 +167,9 @@ export class NativeModel {
       // Otherwise, layers with a sliding window keep only the latest tokens. `trim` would still return true, and a
       // later decode would compute wrong logits.
       swaFullCache: true,
+      kvCacheKeyType: type,
+      kvCacheValueType: type,
     });
-    if (!(await native.init()))
-      throw new Error(this.#backend.errors.at(-1) ?? 'not enough memory for the context');
     return new NativeContext(native, options.slots, options.batchTokens);
   }
 
@@ -166,7 +182,7 @@ export class NativeModel {
     batchTokens: number;
     threads: number;
   }): Promise<NativeEmbeddingContext> {
-    const native = new this.#backend.addon.AddonContext(this.#model(), {
+    const native = await this.#context({
       contextSize: options.inputTokens,
       batchSize: options.batchTokens,
       sequences: 1,
@@ -175,9 +191,21 @@ export class NativeModel {
       swaFullCache: false,
       embeddings: true,
     });
-    if (!(await native.init()))
-      throw new Error(this.#backend.errors.at(-1) ?? 'not enough memory for the context');
     return new NativeEmbeddingContext(native, options);
+  }
+
+  async #context(options: AddonContextOptions): Promise<AddonContext> {
+    const { addon, errors } = this.#backend;
+    const native = new addon.AddonContext(this.#model(), options);
+    errors.length = 0;
+    const created = await native.init();
+    // As in `load`.
+    await nextTurn();
+    if (created) return native;
+    const unsupported = errors.find((error) => CACHE_TYPE_ERROR.test(error));
+    if (unsupported !== undefined)
+      throw new ModelFileError('unsupported', this.#file, `the model needs \`kvCache: f16\`: ${unsupported}`);
+    throw new Error(errors.at(-1) ?? 'not enough memory for the context');
   }
 
   async dispose(): Promise<void> {
@@ -191,6 +219,12 @@ export class NativeModel {
     return this.#native;
   }
 }
+
+/** GGUF's numbers of the types. */
+const CACHE_TYPES = { f16: 1, q8_0: 8 } as const satisfies Record<KvCache, number>;
+
+/** Matches llama.cpp's errors about types that it does not support for the model, such as those of small heads. */
+const CACHE_TYPE_ERROR = /\b[KV] cache\b/;
 
 /** Uses the first error that llama.cpp logged, which is the most specific. */
 function loadError(backend: Backend, file: string): ModelFileError {

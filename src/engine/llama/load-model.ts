@@ -9,7 +9,10 @@ import { ConversationStore } from './conversation-store.ts';
 import {
   availableMemory,
   checkMemory,
+  describeAgents,
   describePlan,
+  type KvCache,
+  kvBytesPerToken,
   planMemory,
   totalBytes,
   type AvailableMemory,
@@ -29,6 +32,8 @@ export interface LlamaOptions {
   contextTokens: number | null;
   /** Number of threads for decoding. If null, `defaultThreads` chooses the number. */
   threads: number | null;
+  /** How keys and values are stored. Default: `f16`. */
+  kvCache?: KvCache | undefined;
   /** Number of layers on the GPU. `'auto'`: as many as fit in its memory. */
   gpuLayers: number | 'auto';
   /** Maximum memory of the plan, in bytes. Null or absent: the available memory. */
@@ -83,6 +88,7 @@ export async function loadModel(
     slotTokens: plan.contextTokens,
     batchTokens: plan.batchTokens,
     threads,
+    kvCache: options.kvCache,
   });
   checkAllocation(plan, context.allocatedBytes, log);
   const warm = await warmUp(model, context);
@@ -93,7 +99,7 @@ export async function loadModel(
 
 /** Without a usable directory, conversations are not kept. */
 async function openStore(
-  { conversations, file }: LlamaOptions,
+  { conversations, file, kvCache = 'f16' }: LlamaOptions,
   { info, context, canTrim, backend }: Pick<LoadedModel, 'info' | 'context' | 'canTrim' | 'backend'>,
   log: Log,
 ): Promise<ConversationStore | null> {
@@ -103,12 +109,12 @@ async function openStore(
     const fingerprint = JSON.stringify([
       VERSION,
       [size, mtimeMs, info.quantization],
-      [context.slots, context.slotTokens],
+      [context.slots, context.slotTokens, kvCache],
       backend,
     ]);
     const directory = await openStoreDirectory(conversations, resolve(file), log);
     if (directory === null) return null;
-    const expected = { perToken: info.kvBytesPerToken, fixed: info.stateBytesPerSlot };
+    const expected = { perToken: kvBytesPerToken(info, kvCache), fixed: info.stateBytesPerSlot };
     return await ConversationStore.open({ directory, canTrim, size: expected, fingerprint, log });
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
@@ -129,7 +135,9 @@ export async function loadWeights(
   const backend = await loadBackend(log);
   const threads = options.threads ?? defaultThreads(backend);
   const gpu = backend.kind !== 'cpu' && options.gpuLayers !== 0;
-  const machine = { availableBytes: Math.min(maxBytes, available.bytes + freeVram(backend)), gpu };
+  const vramBytes = gpu ? freeVram(backend) : null;
+  const availableBytes = Math.min(maxBytes, available.bytes + (vramBytes ?? 0));
+  const machine = { availableBytes, gpu, vramBytes };
   const plan = planMemory(info, { ...options, threads }, machine);
   if ((options.contextTokens ?? 0) > info.contextTokens)
     log.warn(
@@ -138,7 +146,10 @@ export async function loadWeights(
     );
   const gpuLayers = gpuLayersOf(options.gpuLayers, backend, info, plan);
   checkMemory(inMachineMemory(plan, backend, 1 - gpuLayers / (info.layerCount + 1)), available);
-  log.info('loading the model', { memory: describePlan(plan) });
+  log.info('loading the model', {
+    memory: describePlan(plan),
+    ...(info.embedding === null && { context: describeAgents(plan, info, machine) }),
+  });
 
   const model = await NativeModel.load(backend, options.file, {
     gpuLayers,
@@ -172,9 +183,9 @@ function gpuLayersOf(requested: number | 'auto', backend: Backend, info: GgufInf
   return Math.max(0, Math.min(all, Math.floor((all * (total - used)) / totalBytes(plan))));
 }
 
-/** Returns the free memory of the GPU in bytes; 0 if there is no GPU, or if it shares the machine's memory. */
-function freeVram(backend: Backend): number {
-  if (backend.kind === 'cpu' || backend.kind === 'metal') return 0;
+/** Returns the free memory of the GPU in bytes; null if there is no GPU, or if it shares the machine's memory. */
+function freeVram(backend: Backend): number | null {
+  if (backend.kind === 'cpu' || backend.kind === 'metal') return null;
   const { total, used } = backend.addon.getGpuVramInfo();
   return total - used;
 }

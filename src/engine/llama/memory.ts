@@ -32,12 +32,26 @@ export interface PlannedModel {
   embedding: EmbeddingInfo | null;
 }
 
-/** Settings of the operator. Those that are null are chosen automatically. */
+/** Settings of the operator. Slots and context are chosen automatically if they are null. */
 export interface PlanOptions {
   slots: number | null;
   contextTokens: number | null;
+  /** Only used for models that generate text. Default: `f16`. */
+  kvCache?: KvCache | undefined;
   /** Only used for embeddings. */
   threads?: number | null;
+}
+
+/** How keys and values are stored. In `q8_0`, 32 numbers take 34 bytes instead of 64. */
+export type KvCache = (typeof KV_CACHES)[number];
+export const KV_CACHES = ['f16', 'q8_0'] as const;
+
+export interface PlannedMachine {
+  /** Including the GPU's own memory. */
+  availableBytes: number;
+  gpu: boolean;
+  /** Of the GPU's own memory. Null or absent without a GPU, and for GPUs that use the machine's memory. */
+  vramBytes?: number | null;
 }
 
 export interface AvailableMemory {
@@ -54,8 +68,21 @@ export class NotEnoughMemory extends Error {
   }
 }
 
-/** Slots and context lengths, largest first. */
+/** The context of a slot in which agents work. The first prompts of Codex and Claude Code have 7,500 to 18,100 tokens. */
+export const AGENT_TOKENS = 32_768;
+
+/** In a shorter context, no agent works: with its default settings, the first prompt of Claude Code has 10,500 tokens. */
+const MIN_AGENT_TOKENS = 16_384;
+
+const MAX_SLOTS = 8;
+
+/** Slots for an agent: one for its conversation, and one for the short requests that it sends meanwhile. */
+const SLOTS_OF_AGENT = 2;
+
+/** Slots and context lengths if agents do not fit, largest first. */
 const SIZES = [
+  [8, 16_384],
+  [8, 8192],
   [8, 4096],
   [8, 2048],
   [4, 2048],
@@ -66,36 +93,80 @@ const SIZES = [
   [1, 512],
 ] as const;
 
+/** Context up to which a KV cache may keep layers of the model from a GPU. */
+const MAX_SMALL_TOKENS = 4096;
+
 /** Maximum size of the KV cache in relation to the weights. It keeps the process of the default model at about 400 MB. */
 const MAX_KV_SHARE = 1.5;
 
 /**
- * Chooses the slots and context length that are null in `options`. Takes the first of `SIZES` whose KV cache fits into
- * half of the memory that is left after everything else. If both are null, the KV cache is also at most 1.5 times the
- * size of the weights. If none fits, returns the smallest plan, which `checkMemory` may refuse.
+ * Size up to which a KV cache may exceed `MAX_KV_SHARE`. llama.cpp clears the cache when it starts, which takes 0.6 to
+ * 0.9 s for each gigabyte on slow virtual machines.
  */
-export function planMemory(
-  model: PlannedModel,
-  options: PlanOptions,
-  machine: { availableBytes: number; gpu: boolean },
-): MemoryPlan {
+const QUICK_KV_BYTES = 4 * 1024 ** 3;
+
+/**
+ * Chooses the slots and context length that are null in `options`: the largest size whose KV cache fits into half of the
+ * memory that is left after everything else, in this order.
+ *
+ * 1. One slot of `AGENT_TOKENS`, or of the model's own context if that is shorter. A second slot, except on a GPU.
+ * 2. More slots, up to 8, and then a longer context, up to the model's own. The KV cache is then at most 4 GiB or 1.5
+ *    times the size of the weights. On a GPU, it is at most half of what the weights leave of the GPU's own memory, so
+ *    that all layers stay there.
+ * 3. `SIZES`, if even one such slot does not fit, or if the model's own context is shorter than any agent needs. The KV
+ *    cache is then at most 1.5 times the size of the weights, if both values are chosen. The default model, with a
+ *    context of 8,192 tokens, gets 4 slots of 1,536 in 400 MB: one slot of 8,192 would need more, and fit no agent.
+ *
+ * If none fits, returns the smallest plan, which `checkMemory` may refuse.
+ */
+export function planMemory(model: PlannedModel, options: PlanOptions, machine: PlannedMachine): MemoryPlan {
   const { embedding } = model;
   // A slot without a thread would only need memory. On a GPU, inputs are computed one after the other.
   const threads = machine.gpu ? 1 : (options.threads ?? availableParallelism());
-  const sizes = embedding ? embeddingSizes(model, threads) : SIZES;
+  const sizes = embedding ? embeddingSizes(model, threads) : sizesOf(model);
   const plans = sizes.map(([slots, contextTokens]) => {
     const chosen = options.slots ?? slots;
     const context = options.contextTokens ?? Math.min(contextTokens, model.contextTokens);
     return embedding
       ? planEmbeddings(model, embedding, Math.min(chosen, threads), Math.min(context, model.contextTokens))
-      : planOf(model, chosen, context, machine.gpu);
+      : planOf(model, { slots: chosen, contextTokens: context, kvCache: options.kvCache }, machine.gpu);
   });
-  const automatic = options.slots === null && options.contextTokens === null;
-  const fits = ({ weightBytes, kvBytes, computeBytes, processBytes }: MemoryPlan): boolean => {
-    const remaining = machine.availableBytes - weightBytes - computeBytes - processBytes;
-    return kvBytes <= remaining / 2 && (!automatic || kvBytes <= MAX_KV_SHARE * weightBytes);
+  const fits = (plan: MemoryPlan): boolean => {
+    const remaining = machine.availableBytes - (totalBytes(plan) - plan.kvBytes);
+    return plan.kvBytes <= Math.min(remaining / 2, maxKvBytes(plan, model, options, machine));
   };
   return plans.find(fits) ?? (plans.at(-1) as MemoryPlan); // `SIZES` is not empty.
+}
+
+/** Returns slots and context lengths, largest first. */
+function sizesOf({
+  contextTokens: own,
+}: PlannedModel): readonly (readonly [slots: number, tokens: number])[] {
+  if (own < MIN_AGENT_TOKENS) return SIZES;
+  const sizes: [number, number][] = [];
+  const needed = Math.min(AGENT_TOKENS, own);
+  for (let context = own; context > needed; context = Math.floor(context / 2))
+    sizes.push([MAX_SLOTS, context]);
+  for (let slots = MAX_SLOTS; slots >= 1; slots--) sizes.push([slots, needed]);
+  return [...sizes, ...SIZES];
+}
+
+/** Returns the maximum size of the KV cache, apart from the memory that is left for it. */
+function maxKvBytes(
+  { slots, contextTokens, weightBytes, computeBytes }: MemoryPlan,
+  { embedding }: PlannedModel,
+  options: PlanOptions,
+  { vramBytes }: PlannedMachine,
+): number {
+  const isOnGpu = typeof vramBytes === 'number';
+  const share = MAX_KV_SHARE * weightBytes;
+  const small = options.slots === null && options.contextTokens === null ? share : Infinity;
+  if (embedding !== null || contextTokens <= MAX_SMALL_TOKENS) return small;
+  const onGpu = isOnGpu ? (vramBytes - weightBytes - computeBytes) / 2 : Infinity;
+  if (contextTokens < MIN_AGENT_TOKENS) return Math.min(small, onGpu);
+  const neededSlots = isOnGpu ? 1 : (options.slots ?? SLOTS_OF_AGENT);
+  if (slots <= neededSlots && contextTokens <= (options.contextTokens ?? AGENT_TOKENS)) return Infinity;
+  return isOnGpu ? onGpu : Math.max(QUICK_KV_BYTES, share);
 }
 
 /**
@@ -134,7 +205,11 @@ function planEmbeddings(
   };
 }
 
-function planOf(model: PlannedModel, slots: number, contextTokens: number, gpu: boolean): MemoryPlan {
+function planOf(
+  model: PlannedModel,
+  { slots, contextTokens, kvCache }: { slots: number; contextTokens: number; kvCache: KvCache | undefined },
+  gpu: boolean,
+): MemoryPlan {
   const { vocabularySize: vocabulary, embeddingLength: embedding } = model;
   const batchTokens = batchTokensOf(slots, gpu);
   return {
@@ -143,10 +218,16 @@ function planOf(model: PlannedModel, slots: number, contextTokens: number, gpu: 
     batchTokens,
     weightBytes: model.sizeBytes,
     // llama.cpp rounds the size of a slot up to a multiple of 256 tokens.
-    kvBytes: slots * (Math.ceil(contextTokens / 256) * 256 * model.kvBytesPerToken + model.stateBytesPerSlot),
+    kvBytes:
+      slots *
+      (Math.ceil(contextTokens / 256) * 256 * kvBytesPerToken(model, kvCache) + model.stateBytesPerSlot),
     computeBytes: 4 * batchTokens * ((vocabulary ?? 150_000) + 8 * (embedding ?? 0)),
     processBytes: PROCESS_BYTES,
   };
+}
+
+export function kvBytesPerToken(model: PlannedModel, kvCache: KvCache = 'f16'): number {
+  return model.kvBytesPerToken * (kvCache === 'q8_0' ? 34 / 64 : 1);
 }
 
 /**
@@ -172,10 +253,33 @@ export function describePlan(plan: MemoryPlan): string {
   const { slots, contextTokens, weightBytes, kvBytes, computeBytes, processBytes } = plan;
   return (
     `weights ${megabytes(weightBytes)}, ` +
-    `KV cache ${slots} × ${contextTokens.toLocaleString('en-US')} tokens ${megabytes(kvBytes)}, ` +
+    `KV cache ${slots} × ${tokens(contextTokens)} ${megabytes(kvBytes)}, ` +
     `compute ${megabytes(computeBytes)}, process ${megabytes(processBytes)}; ` +
     `total ${megabytes(totalBytes(plan))}`
   );
+}
+
+/**
+ * Returns whether agents fit into the slots of a model that generates text and, if not, which settings would change
+ * that. For the log and `sluice doctor`.
+ */
+export function describeAgents(plan: MemoryPlan, model: PlannedModel, machine: PlannedMachine): string {
+  const { slots, contextTokens } = plan;
+  const size = `${slots} ${slots === 1 ? 'slot' : 'slots'} of ${tokens(contextTokens)}`;
+  if (contextTokens >= AGENT_TOKENS) return `${size}: agents fit`;
+  const short = `${size}: too short for agents, which need ${tokens(AGENT_TOKENS)}`;
+  if (model.contextTokens < AGENT_TOKENS)
+    return `${short}; the model supports at most ${tokens(model.contextTokens)}`;
+  const kvCache = KV_CACHES.find((each) => {
+    const options = { slots: 1, contextTokens: AGENT_TOKENS, kvCache: each };
+    return totalBytes(planMemory(model, options, machine)) <= machine.availableBytes;
+  });
+  if (kvCache === undefined) return `${short}; there is not enough memory for this`;
+  const settings =
+    kvCache === 'f16'
+      ? `slots to 1 and contextTokens to ${AGENT_TOKENS}`
+      : `slots to 1, contextTokens to ${AGENT_TOKENS} and kvCache to ${kvCache}`;
+  return `${short}; to make them fit, set ${settings}`;
 }
 
 /** Throws `NotEnoughMemory`. */
@@ -256,6 +360,10 @@ function read(path: string): string | null {
   } catch {
     return null; // For example, on another operating system.
   }
+}
+
+function tokens(count: number): string {
+  return `${count.toLocaleString('en-US')} tokens`;
 }
 
 function megabytes(bytes: number): string {
