@@ -4,9 +4,11 @@
  *
  *   npm run bench:engine -- --llama-server /path/to/llama-server --model model.gguf
  */
-import { resolve } from 'node:path';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { startPair, type Server } from './servers.ts';
+import { startPair, startPeer, startSluice, type Server } from './servers.ts';
 import { median, quantile } from './statistics.ts';
 import { timeStream, type StreamTimes } from './stream-client.ts';
 
@@ -21,6 +23,8 @@ const { values: options } = parseArgs({
     /** Numbers of slots, each measured with twice as many callers as slots. */
     'queue-slots': { type: 'string', default: '8' },
     'prefix-slots': { type: 'string', default: '8,16' },
+    /** Numbers of conversations that take turns on four slots. */
+    conversations: { type: 'string', default: '12' },
   },
 });
 if (options.model === undefined) throw new Error('--model is required: the path of a GGUF file.');
@@ -206,3 +210,77 @@ for (const slots of numbers(options['prefix-slots'])) {
     `shared prefix, 16 callers, ${slots} slots: ${(ours / 1000).toFixed(1)} s / ${(theirs / 1000).toFixed(1)} s = ${ratio(result, ({ wallMs }) => wallMs)}`,
   );
 }
+
+/** Slots, for more conversations than these. */
+const TURN_SLOTS = 4;
+
+/** Returns the messages of a turn of a conversation of about 1,000 tokens. */
+function turnOf(conversation: number, turn: number): object[] {
+  const notes = Array.from(
+    { length: 70 },
+    (_, line) => `Note ${conversation}.${line}: ${SUBJECTS[line % SUBJECTS.length]} was seen again today.`,
+  );
+  const messages = [{ role: 'user', content: `${notes.join('\n')}\nIs this clear?` }];
+  for (let earlier = 0; earlier < turn; earlier++)
+    messages.push(
+      { role: 'assistant', content: 'Yes, it is.' },
+      { role: 'user', content: `And what about note ${earlier}?` },
+    );
+  return messages;
+}
+
+/** Returns the times to the first token of a turn of each conversation, one after the other. */
+async function runTurn(server: Server, conversations: number, turn: number): Promise<number[]> {
+  const times = [];
+  for (let conversation = 0; conversation < conversations; conversation++) {
+    const stream = await timeStream(`${server.url}/v1/chat/completions`, server.key, {
+      model: MODEL_ID,
+      messages: turnOf(conversation, turn),
+      max_tokens: 4,
+      temperature: 0,
+      logit_bias: NO_END,
+      stream_options: { include_usage: true },
+    });
+    times.push((stream.chunksAt[1] ?? stream.endedAt) - stream.sentAt);
+  }
+  return times;
+}
+
+async function compareReturning(conversations: number): Promise<void> {
+  const engine = `{file: ${JSON.stringify(modelFile)}, slots: ${TURN_SLOTS}, contextTokens: 2048, threads: ${threads}}`;
+  const kept = await mkdtemp(join(tmpdir(), 'sluice-bench-kept-'));
+  const settings = `engine: {conversationCache: {directory: ${kept}, keepAfterRestart: true}}`;
+  await using sluice = await startSluice(
+    `${settings}\nmodels:\n  - id: ${MODEL_ID}\n    engine: ${engine}\n`,
+  );
+  const sizes = ['-np', String(TURN_SLOTS), '-c', String(TURN_SLOTS * 2048), '-t', String(threads)];
+  await using peer = await startPeer(
+    options['llama-server'],
+    (port) => ['-m', modelFile, '--host', '127.0.0.1', '--port', String(port), '--no-webui', ...sizes],
+    '/health',
+  );
+  const first = {
+    sluice: await runTurn(sluice, conversations, 0),
+    peer: await runTurn(peer, conversations, 0),
+  };
+  const later: { sluice: number[]; peer: number[] } = { sluice: [], peer: [] };
+  for (let turn = 1; turn <= rounds; turn++) {
+    later.sluice.push(...(await runTurn(sluice, conversations, turn)));
+    later.peer.push(...(await runTurn(peer, conversations, turn)));
+  }
+  await sluice.restart();
+  const restarted = await runTurn(sluice, conversations, rounds + 1);
+  await rm(kept, { recursive: true });
+  const line = (name: string, times: number[], computed: number[]) =>
+    console.log(
+      `${name.padEnd(44)} ${fixed(median(times))} ms /${fixed(median(computed))} ms = ${(median(times) / median(computed)).toFixed(3)}`,
+    );
+  console.log(
+    `${conversations} conversations on ${TURN_SLOTS} slots: TTFT of later turns / of the first turn`,
+  );
+  line('Sluice', later.sluice, first.sluice);
+  line('Sluice, after a restart', restarted, first.sluice);
+  line('llama-server', later.peer, first.peer);
+}
+
+for (const conversations of numbers(options.conversations)) await compareReturning(conversations);

@@ -38,7 +38,7 @@ export async function startSluice(
   settings: NodeJS.ProcessEnv = {},
   prepare: (home: string) => Promise<void> = async () => {},
   root = ROOT,
-): Promise<Server> {
+): Promise<Server & { restart(): Promise<void> }> {
   const home = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
   const file = join(home, 'sluice.yaml');
   await writeFile(file, config);
@@ -55,13 +55,21 @@ export async function startSluice(
   // The documented output of the command.
   const { key } = JSON.parse(json.toString()) as { key: string };
   await prepare(home);
-  const child = start(process.execPath, [main, 'serve'], env);
   const url = `http://127.0.0.1:${port}`;
-  await waitUntilReady(`${url}/readyz`, child);
+  let child = await open();
+  async function open(): Promise<ChildProcess> {
+    const started = start(process.execPath, [main, 'serve'], env);
+    await waitUntilReady(`${url}/readyz`, started);
+    return started;
+  }
   return {
     url,
     key,
     pid: child.pid ?? 0,
+    async restart() {
+      await stop(child);
+      child = await open();
+    },
     async [Symbol.asyncDispose]() {
       await stop(child);
       await rm(home, { recursive: true, force: true });
