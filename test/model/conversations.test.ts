@@ -12,8 +12,8 @@ import { writeRandomModel } from './random-models.ts';
 const WORDS = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'];
 
 /** Returns a prompt of some hundred tokens, which differs from others at its start. */
-const conversation = (name: string): string =>
-  `${name}: ${Array.from({ length: 260 }, (_, i) => WORDS[i % WORDS.length]).join(' ')}`;
+const conversation = (name: string, words = 300): string =>
+  `${name}: ${Array.from({ length: words }, (_, i) => WORDS[i % WORDS.length]).join(' ')}`;
 
 interface Folder extends AsyncDisposable {
   path: string;
@@ -62,13 +62,29 @@ for (const model of CACHE_MODELS)
       const returned = await generate(engine, again, 'account', model.token);
       assert(returned.usage.cachedTokens >= first.usage.promptTokens, `${returned.usage.cachedTokens}`);
       assert.equal(gauges(engine).loads, 1);
-      const alone = await generate(engine, again, null, model.token);
+      await isAsAlone(engine, again, returned);
+    });
+
+    test('is trimmed if only its start returns, or computed again if it cannot be trimmed', async () => {
+      await using folder = await temporaryFolder();
+      await using engine = await open(folder, { file: model.file(folder.path) });
+      await generate(engine, conversation('A'), 'account', model.token);
+      await generate(engine, conversation('B', 1), 'account', model.token);
+      const part = `${conversation('A', 280)} and then`;
+      const returned = await generate(engine, part, 'account', model.token);
+      assert.equal(returned.usage.cachedTokens >= 256, gauges(engine).loads === 1);
+      await isAsAlone(engine, part, returned);
+    });
+
+    /** Asserts that a prompt has the same probabilities when it is computed without any cached tokens. */
+    async function isAsAlone(engine: LlamaEngine, prompt: string, cached: Completion): Promise<void> {
+      const alone = await generate(engine, prompt, null, model.token);
       assert.equal(alone.usage.cachedTokens, 0);
-      for (const [at, { logprob }] of returned.logprobs.entries()) {
+      for (const [at, { logprob }] of cached.logprobs.entries()) {
         const difference = Math.abs(logprob - (alone.logprobs[at]?.logprob ?? Infinity));
         assert(difference < model.tolerance, `${difference}`);
       }
-    });
+    }
   });
 
 describe('conversations in files', () => {

@@ -79,8 +79,11 @@ export async function openStoreDirectory(
 
 const LOCK_MS = 10_000;
 
-/** Returns null if no directory has room. */
-async function choosePlace(settings: StoreSettings): Promise<{ directory: string; bytes: number } | null> {
+/** Returns the directory and the maximum bytes; null if no directory has room. `freeBytes` is for tests. */
+export async function choosePlace(
+  settings: StoreSettings,
+  freeBytes = freeBytesIn,
+): Promise<{ directory: string; bytes: number } | null> {
   const { directory, diskDirectory, bytes } = settings;
   if (directory === null)
     for (const ramDisk of RAM_DISKS) {
@@ -99,12 +102,13 @@ async function choosePlace(settings: StoreSettings): Promise<{ directory: string
   return bytes === null && limit < MIN_BYTES ? null : { directory: chosen, bytes: limit };
 }
 
-async function freeBytes(directory: string): Promise<{ bytes: number; inMemory: boolean } | null> {
+/** Returns null if the directory does not exist. */
+async function freeBytesIn(directory: string): Promise<{ bytes: number; inMemory: boolean } | null> {
   try {
     const { type, bsize, bavail } = await statfs(directory);
     return { bytes: bsize * bavail, inMemory: type === TMPFS };
   } catch {
-    return null; // There is no such directory.
+    return null;
   }
 }
 

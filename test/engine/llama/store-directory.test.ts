@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { choosePlace, type StoreSettings } from '../../../src/engine/llama/store-directory.ts';
+import { temporaryFolder } from '../../harness.ts';
+
+const MIB = 1024 * 1024;
+const GIB = 1024 * MIB;
+
+/** Chooses a place on a machine with these free bytes. `ram`: of the RAM disk; null: there is none. */
+async function choose(ram: number | null, disk: number, more: Partial<StoreSettings> = {}) {
+  await using folder = await temporaryFolder();
+  const settings = { bytes: null, directory: null, diskDirectory: folder.path, keep: false, ...more };
+  const place = await choosePlace(settings, async (directory) => {
+    const bytes = directory === '/dev/shm' ? ram : disk;
+    return await Promise.resolve(bytes === null ? null : { bytes, inMemory: directory === '/dev/shm' });
+  });
+  return place && { onDisk: place.directory === settings.diskDirectory, mib: Math.round(place.bytes / MIB) };
+}
+
+test('a RAM disk with room is used, up to a tenth of it', async () => {
+  const place = await choose(1000 * MIB, GIB);
+  assert.deepEqual(place, { onDisk: false, mib: 100 });
+});
+
+test('without a RAM disk, or with one that is too small, the data directory is used', async () => {
+  for (const ram of [null, 64 * MIB, 639 * MIB])
+    assert.deepEqual(await choose(ram, 20 * GIB), { onDisk: true, mib: 2048 });
+});
+
+test('on a disk, at most 4 GiB are used unless the operator sets more, and never more than is free', async () => {
+  assert.deepEqual(await choose(null, 500 * GIB), { onDisk: true, mib: 4096 });
+  assert.deepEqual(await choose(null, 500 * GIB, { bytes: 8 * GIB }), { onDisk: true, mib: 8192 });
+  assert.deepEqual(await choose(null, 3 * GIB, { bytes: 8 * GIB }), { onDisk: true, mib: 3072 });
+});
+
+test('a RAM disk without room for what the operator set is not used', async () => {
+  assert.deepEqual(await choose(GIB, 20 * GIB, { bytes: 2 * GIB }), { onDisk: true, mib: 2048 });
+  assert.deepEqual(await choose(4 * GIB, 20 * GIB, { bytes: 2 * GIB }), { onDisk: false, mib: 2048 });
+});
+
+test('without room anywhere, nothing is kept', async () => {
+  assert.equal(await choose(64 * MIB, 100 * MIB), null);
+});
+
+test("the operator's directory is used, even if it is small", async () => {
+  await using folder = await temporaryFolder();
+  const place = await choosePlace(
+    { bytes: 10 * MIB, directory: folder.path, diskDirectory: '/nowhere', keep: false },
+    async () => await Promise.resolve({ bytes: 100 * MIB, inMemory: false }),
+  );
+  assert.deepEqual(place, { directory: folder.path, bytes: 10 * MIB });
+});
