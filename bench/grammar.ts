@@ -47,7 +47,7 @@ const model = await NativeModel.load(backend, resolve(options.model), { gpuLayer
 const context = await model.context({ slots: 1, slotTokens: 128, batchTokens: 64, threads: 1 });
 const prompt = model.tokenize('Hello', false);
 context.begin(prompt.length);
-const logits = context.add(0, 0, prompt, true);
+const logits = context.add(0, 0, prompt, 1);
 await context.decode();
 const first = model.sampler({ temperature: 0, seed: 0 });
 const size = (await context.logits(logits, first)).length;

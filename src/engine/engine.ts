@@ -35,6 +35,12 @@ export interface ReplicaHealth {
   promptTokens: number | null;
   cachedTokens: number | null;
   completionTokens: number | null;
+  /**
+   * Tokens that were drafted from repetitions since the engine started, and how many of them became completion tokens.
+   * Absent if the engine cannot report them.
+   */
+  draftTokens?: number | null;
+  acceptedDraftTokens?: number | null;
   /** Resident memory of the process. */
   memoryBytes: number | null;
   /** Conversations that lost their slot and are kept. Null or absent if none are, or if this is not reported. */

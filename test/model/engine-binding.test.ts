@@ -57,7 +57,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     const rest = text.subarray(from);
     context.begin(rest.length);
-    const index = context.add(sequence, from, rest, true);
+    const index = context.add(sequence, from, rest, 1);
     await context.decode();
     const logits = await context.logits(index, sampler);
     sampler.dispose();
@@ -98,31 +98,38 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
 
   test('a position past the slot, which would fail every request of the batch, is an assertion error', () => {
     context.begin(2);
-    assert.throws(() => context.add(0, 255, Uint32Array.of(1, 2), true), /position/);
+    assert.throws(() => context.add(0, 255, Uint32Array.of(1, 2), 1), /position/);
   });
 
   test('a batch that is too large, or gets more or fewer tokens than announced, is an assertion error', async () => {
     assert.throws(() => context.begin(65), /batch size/);
     context.begin(2);
-    assert.throws(() => context.add(0, 0, Uint32Array.of(1, 2, 3), true), /more tokens/);
-    context.add(0, 0, Uint32Array.of(1), false);
+    assert.throws(() => context.add(0, 0, Uint32Array.of(1, 2, 3), 1), /more tokens/);
+    context.add(0, 0, Uint32Array.of(1), 0);
     await assert.rejects(context.decode(), /not full/);
   });
 
   test('reading logits that were not requested, for which the addon returns -1, is an assertion error', async () => {
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     context.begin(2);
-    assert.equal(context.add(0, 0, Uint32Array.of(1, 2), false), -1);
+    assert.equal(context.add(0, 0, Uint32Array.of(1, 2), 0), -1);
     await context.decode();
     await assert.rejects(context.sample(1, sampler), /not requested/);
     await assert.rejects(context.sample(-1, sampler), /not requested/);
+    context.begin(3);
+    assert.throws(() => context.add(0, 2, Uint32Array.of(1, 2, 3), 4), /number of logits/);
+    const index = context.add(0, 2, Uint32Array.of(1, 2, 3), 2);
+    await context.decode();
+    await assert.rejects(context.sample(index - 1, sampler), /not requested/);
+    for (const requested of [index, index + 1]) assert((await context.sample(requested, sampler)) >= 0);
+    await assert.rejects(context.sample(index + 2, sampler), /not requested/);
     context.clear(0);
     sampler.dispose();
   });
 
   test('using the context during a decode, which would corrupt memory, is an assertion error', async () => {
     context.begin(1);
-    context.add(0, 0, Uint32Array.of(1), true);
+    context.add(0, 0, Uint32Array.of(1), 1);
     const decoding = context.decode();
     assert.throws(() => context.clear(1), /in use/);
     assert.throws(() => context.begin(1), /in use/);
@@ -157,7 +164,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     const text = tokens('The weather today is');
     context.begin(text.length);
-    const index = context.add(0, 0, text, true);
+    const index = context.add(0, 0, text, 1);
     await context.decode();
     const row = await context.logits(index, sampler);
     const vocabulary = new Vocabulary(model, row.length);
@@ -193,7 +200,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
   test('the vocabulary decodes tokens like llama.cpp', async () => {
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     context.begin(1);
-    const index = context.add(0, 0, Uint32Array.of(1), true);
+    const index = context.add(0, 0, Uint32Array.of(1), 1);
     await context.decode();
     const vocabulary = new Vocabulary(model, (await context.logits(index, sampler)).length);
     sampler.dispose();
@@ -212,7 +219,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
   test('a disposed sampler is refused', async () => {
     const sampler = model.sampler({ temperature: 0, seed: 1 });
     context.begin(1);
-    const index = context.add(0, 0, Uint32Array.of(1), true);
+    const index = context.add(0, 0, Uint32Array.of(1), 1);
     await context.decode();
     sampler.dispose();
     sampler.dispose();
@@ -265,7 +272,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
       let position = 0;
       for (let step = 0; step < 5 && text !== 'yes'; step++) {
         context.begin(next.length);
-        const index = context.add(0, position, next, true);
+        const index = context.add(0, position, next, 1);
         await context.decode();
         position += next.length;
         next = Uint32Array.of(await context.sample(index, sampler));
@@ -273,7 +280,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
       }
       assert.equal(text, 'yes');
       context.begin(1);
-      const index = context.add(0, position, next, true);
+      const index = context.add(0, position, next, 1);
       await context.decode();
       assert(
         model.token(await context.sample(index, sampler)).ends,
@@ -292,7 +299,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
       for (let step = 0; step < steps; step++) {
         before(step, sampled);
         context.begin(next.length);
-        const index = context.add(0, position, next, true);
+        const index = context.add(0, position, next, 1);
         await context.decode();
         position += next.length;
         next = Uint32Array.of(await context.sample(index, sampler));
@@ -356,7 +363,7 @@ describe('the native addon', { skip: file === undefined && 'SLUICE_TEST_MODEL is
       const sampled: number[] = [];
       for (let step = 0; step < 4; step++) {
         context.begin(1);
-        const index = context.add(0, step, Uint32Array.of(sampled[step - 1] ?? 1), true);
+        const index = context.add(0, step, Uint32Array.of(sampled[step - 1] ?? 1), 1);
         await context.decode();
         change(sampler, step);
         sampled.push(await context.sample(index, sampler));

@@ -91,7 +91,7 @@ describe('reasoning before a constrained answer', SKIP, () => {
     while (output.finishReason === null) {
       assert.ok(position < 300);
       context.begin(next.length);
-      const index = context.add(0, position, next, true);
+      const index = context.add(0, position, next, 1);
       await context.decode();
       position += next.length;
       next = Uint32Array.of(await context.sample(index, sampler));

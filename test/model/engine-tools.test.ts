@@ -255,7 +255,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
       while (output.finishReason === null) {
         assert.ok(position < 300, reply);
         context.begin(next.length);
-        const index = context.add(0, position, next, true);
+        const index = context.add(0, position, next, 1);
         await context.decode();
         position += next.length;
         next = Uint32Array.of(await context.sample(index, sampler));

@@ -1,6 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { buildGguf, f32Field, type GgufField, i32Array } from '../models/gguf-builder.ts';
 
+/** Name and dimensions of each tensor. */
+type Tensors = Record<string, readonly number[]>;
+
 /**
  * Small models of architectures that keep a state instead of the keys and values of every token, for which there is no
  * small real file. Their weights are random: what they generate is meaningless, but it depends on every earlier token.
@@ -39,6 +42,26 @@ export const RANDOM_MODELS = {
   },
 } satisfies Record<string, { metadata: Record<string, GgufField>; tensors: Tensors }>;
 
+const ATTENTION: Tensors = {
+  'attn_norm.weight': [64],
+  'attn_q.weight': [64, 64],
+  'attn_k.weight': [64, 32],
+  'attn_v.weight': [64, 32],
+  'attn_output.weight': [64, 64],
+  'attn_q_norm.weight': [16],
+  'attn_k_norm.weight': [16],
+  'ffn_norm.weight': [64],
+  'ffn_gate.weight': [64, 128],
+  'ffn_down.weight': [128, 64],
+  'ffn_up.weight': [64, 128],
+};
+
+/** Small models that keep the keys and values of every token: with all of them, and with a sliding window. */
+export const RANDOM_ATTENTION = {
+  qwen3: { metadata: attentionMetadata(), tensors: attentionTensors() },
+  gemma3: windowAttention(),
+} satisfies Record<string, { metadata: Record<string, GgufField>; tensors: Tensors }>;
+
 /** Small models that compute embeddings, in other ways than the real one of the tests. */
 export const RANDOM_EMBEDDINGS = {
   /** Tokens see only earlier ones, and the last one stands for the input. */
@@ -48,12 +71,9 @@ export const RANDOM_EMBEDDINGS = {
   'bert without pooling': { metadata: bertMetadata(), tensors: bertTensors() },
 } satisfies Record<string, { metadata: Record<string, GgufField>; tensors: Tensors }>;
 
-const ALL_RANDOM = { ...RANDOM_MODELS, ...RANDOM_EMBEDDINGS };
+const ALL_RANDOM = { ...RANDOM_MODELS, ...RANDOM_ATTENTION, ...RANDOM_EMBEDDINGS };
 
 export type RandomModel = keyof typeof ALL_RANDOM;
-
-/** Name and dimensions of each tensor. */
-type Tensors = Record<string, readonly number[]>;
 
 /** Writes a model with a vocabulary of one token per byte. The weights are the same each time. */
 export function writeRandomModel(name: RandomModel, file: string): void {
@@ -155,40 +175,57 @@ function hybridTensors(): Tensors {
   };
 }
 
-function causalEmbeddings(): { metadata: Record<string, GgufField>; tensors: Tensors } {
-  const tensors = {
-    'attn_norm.weight': [64],
-    'attn_q.weight': [64, 64],
-    'attn_k.weight': [64, 32],
-    'attn_v.weight': [64, 32],
-    'attn_output.weight': [64, 64],
-    'attn_q_norm.weight': [16],
-    'attn_k_norm.weight': [16],
-    'ffn_norm.weight': [64],
-    'ffn_gate.weight': [64, 128],
-    'ffn_down.weight': [128, 64],
-    'ffn_up.weight': [64, 128],
+function attentionMetadata(): Record<string, GgufField> {
+  return {
+    'qwen3.block_count': 2,
+    'qwen3.context_length': 2048,
+    'qwen3.embedding_length': 64,
+    'qwen3.feed_forward_length': 128,
+    'qwen3.attention.head_count': 4,
+    'qwen3.attention.head_count_kv': 2,
+    'qwen3.attention.key_length': 16,
+    'qwen3.attention.value_length': 16,
+    'qwen3.attention.layer_norm_rms_epsilon': f32Field(1e-5),
   };
+}
+
+function attentionTensors(): Tensors {
+  return {
+    'token_embd.weight': [64, 257],
+    'output_norm.weight': [64],
+    ...layer(0, ATTENTION),
+    ...layer(1, ATTENTION),
+  };
+}
+
+/** The last of six layers has no window. */
+function windowAttention(): { metadata: Record<string, GgufField>; tensors: Tensors } {
+  const metadata = Object.entries(attentionMetadata()).map(([name, value]) => [
+    name.replace('qwen3', 'gemma3'),
+    value,
+  ]);
+  const block = { ...ATTENTION, 'post_attention_norm.weight': [64], 'post_ffw_norm.weight': [64] };
   return {
     metadata: {
-      'qwen3.block_count': 2,
-      'qwen3.context_length': 2048,
-      'qwen3.embedding_length': 64,
-      'qwen3.feed_forward_length': 128,
-      'qwen3.attention.head_count': 4,
-      'qwen3.attention.head_count_kv': 2,
-      'qwen3.attention.key_length': 16,
-      'qwen3.attention.value_length': 16,
-      'qwen3.attention.layer_norm_rms_epsilon': f32Field(1e-5),
+      ...Object.fromEntries(metadata),
+      'gemma3.block_count': 6,
+      'gemma3.attention.sliding_window': 32,
+    },
+    tensors: Object.assign(
+      { 'token_embd.weight': [64, 257], 'output_norm.weight': [64] },
+      ...Array.from({ length: 6 }, (_, index) => layer(index, block)),
+    ) as Tensors,
+  };
+}
+
+function causalEmbeddings(): { metadata: Record<string, GgufField>; tensors: Tensors } {
+  return {
+    metadata: {
+      ...attentionMetadata(),
       'qwen3.pooling_type': 3,
       'tokenizer.ggml.add_eos_token': true,
     },
-    tensors: {
-      'token_embd.weight': [64, 257],
-      'output_norm.weight': [64],
-      ...layer(0, tensors),
-      ...layer(1, tensors),
-    },
+    tensors: attentionTensors(),
   };
 }
 

@@ -10,6 +10,7 @@ import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent } from '../../src/generation.ts';
 import { SILENT } from '../../src/log.ts';
 import { NO_END } from '../default-model.ts';
+import { until } from './embedded-engine.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 const SLOTS = 2;
@@ -22,6 +23,9 @@ const ENDLESS = {
   tokenBiasKeys: Uint32Array.from(Object.keys(NO_END), Number),
   tokenBiasValues: Float32Array.from(Object.values(NO_END)),
 };
+
+/** A token with a text. */
+const REPEATED = 260;
 
 /** The number of tokens of each sequence in a decode. */
 type Batch = Map<number, number>;
@@ -42,9 +46,9 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     const { context } = loaded;
     const [add, decode] = [context.add.bind(context), context.decode.bind(context)];
     let batch: Batch = new Map();
-    context.add = (sequence, position, tokens, wantLogits) => {
+    context.add = (sequence, position, tokens, logits) => {
       batch.set(sequence, tokens.length);
-      return add(sequence, position, tokens, wantLogits);
+      return add(sequence, position, tokens, logits);
     };
     context.decode = async () => {
       const current = batch;
@@ -73,6 +77,9 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
   });
 
   interface Submitted {
+    /** Default: `word`, repeated. */
+    prompt?: Uint32Array;
+    scope?: string;
     createSampler?: (constraint: OutputConstraint) => NativeSampler;
     /** Of the answer, which follows reasoning if `closing` is set. */
     grammar?: NativeGrammar;
@@ -80,11 +87,12 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     closing?: readonly number[];
   }
 
+  /** Submits a choice with a prompt of so many words, unless another prompt is given. */
   function submit(words: number, limit: number, submitted: Submitted = {}): Job {
     const { model, vocabulary } = loaded;
     const { createSampler, grammar = null, grammarField = 'tools', closing = [] } = submitted;
-    const prompt = model.tokenize('word '.repeat(words), false);
-    const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: true }, [prompt]);
+    const { prompt = model.tokenize('word '.repeat(words), false), scope: cacheScope = null } = submitted;
+    const job = new Job({ cacheScope, logprobs: null, choices: 1, tokenIds: true }, [prompt]);
     const output = new ChoiceOutput({
       vocabulary,
       format: null,
@@ -219,6 +227,84 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     assert.deepEqual(tokenIds.slice(0, closing.length), closing);
     assert.equal(job.completionTokens, tokenIds.length + 1, 'a continuation has all tokens but the last one');
     assert.equal(job.reasoningTokens, closing.length);
+  });
+
+  /** A choice whose text is one token, repeated. */
+  const repeating = (): Submitted => ({
+    createSampler: () =>
+      loaded.model.sampler({
+        temperature: 0,
+        seed: 0,
+        tokenBiasKeys: Uint32Array.of(REPEATED),
+        tokenBiasValues: Float32Array.of(1000),
+      }),
+  });
+
+  test('drafts are computed with the tokens before them, but not in the steps of prompts', async () => {
+    let prompt: Job | null = null;
+    let from = 0;
+    afterDecode = () => {
+      if (prompt !== null || batches.at(-1)?.get(0) !== 16) return;
+      prompt = submit(260, 1);
+      from = batches.length;
+    };
+    const repeated = submit(5, 100, repeating());
+    await textOf(repeated);
+    assert.equal(repeated.completionTokens, 100);
+    const lengths = batches.slice(1).map((batch) => batch.get(0) ?? 0);
+    assert.deepEqual(
+      lengths.slice(0, from - 1).filter((length) => length > 1),
+      [4, 4, 8, 8, 16],
+    );
+    const withPrompt = batches.filter((batch) => batch.has(1));
+    assert(withPrompt.length >= 3 && withPrompt.every((batch) => batch.get(0) === 1));
+    assert(lengths.slice(from).includes(16), 'drafts continue after the prompt');
+  });
+
+  test('slots share a step on a CPU, and only have drafts together', async () => {
+    const both = [submit(5, 60, repeating()), submit(5, 60, repeating())];
+    await Promise.all(both.map(textOf));
+    assert(batches.some((batch) => batch.get(0) === 8 && batch.get(1) === 8));
+    assert(batches.every((batch) => (batch.get(0) ?? 0) <= 8 || batch.size === 1));
+  });
+
+  test('a request that is canceled during a draft leaves only the tokens before it', async () => {
+    const canceled = submit(5, 100, { ...repeating(), scope: 'shared' });
+    afterDecode = () => {
+      if (batches.at(-1)?.get(0) === 16) scheduler.cancel(canceled);
+    };
+    await until(() => canceled.dropped && scheduler.health().slotsInUse === 0);
+    const { length } = batches;
+    const words = loaded.model.tokenize('word '.repeat(5), false);
+    const prompt = new Uint32Array(100).fill(REPEATED);
+    prompt.set(words);
+    // llama.cpp fails a batch whose first position does not follow the last one of the sequence.
+    await textOf(submit(0, 1, { ...repeating(), prompt, scope: 'shared' }));
+    const kept = words.length + canceled.completionTokens;
+    assert.deepEqual(batches.slice(length), [new Map([[0, prompt.length - kept]])]);
+  });
+
+  test('a draft ends where a grammar begins', async () => {
+    const { model, context } = loaded;
+    const grammar = model.grammar('root ::= "yes"');
+    assert(grammar !== null);
+    const closing = [...model.tokenize(THINK.close, true)];
+    const words = [...model.tokenize(' one two three four five six seven eight nine ten', false)];
+    const script = [...words, ...closing];
+    assert.equal(script.length, 13, 'the second draft has the last token of the script and two more');
+    const prompt = Uint32Array.from([...script, ...model.tokenize(' no no no', false)]);
+    const sample = context.sample.bind(context);
+    context.sample = (index, sampler) => {
+      const token = script.shift();
+      return token === undefined ? sample(index, sampler) : Promise.resolve(token);
+    };
+    try {
+      assert.equal(await textOf(submit(0, 50, { prompt, grammar, closing })), 'yes');
+    } finally {
+      context.sample = sample;
+    }
+    const { draftTokens, acceptedDraftTokens } = scheduler.health();
+    assert.deepEqual([draftTokens, acceptedDraftTokens], [6, 3]);
   });
 
   test('stopping ends running and waiting requests with the reason', async () => {

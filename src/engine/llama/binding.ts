@@ -358,23 +358,29 @@ export class NativeContext {
     this.#added = 0;
   }
 
-  /** Adds a sequence's next tokens. Returns the logit index of the last one, or -1 without `wantLogits`. */
-  add(sequence: number, position: number, tokens: Uint32Array, wantLogits: boolean): number {
+  /**
+   * Adds a sequence's next tokens. Logits are computed for the last `logits` of them. Returns the logit index of the
+   * first of these, which the others follow, or -1 if there are none.
+   */
+  add(sequence: number, position: number, tokens: Uint32Array, logits: number): number {
     this.#assertIdle();
     this.#assertSequence(sequence);
     // Otherwise, llama.cpp would fail the whole batch, including the tokens of other requests.
     assert(position >= 0 && position + tokens.length <= this.slotTokens, 'position past the slot');
     assert(tokens.length > 0 && this.#added + tokens.length <= this.#batch, 'more tokens than the batch has');
+    assert(Number.isInteger(logits) && logits >= 0 && logits <= tokens.length, 'number of logits');
     this.#added += tokens.length;
-    if (!wantLogits) {
+    if (logits === 0) {
       this.#native.addToBatch(sequence, position, tokens, NO_LOGITS);
       return -1;
     }
-    const indexes = tokens.length === 1 ? FIRST_TOKEN : Uint32Array.of(tokens.length - 1);
-    const index = this.#native.addToBatch(sequence, position, tokens, indexes)[0];
-    assert(index !== undefined && index < this.#batch, 'logit index');
-    this.#logits[index] = 1;
-    return index;
+    const from = tokens.length - logits;
+    const indexes =
+      tokens.length === 1 ? FIRST_TOKEN : Uint32Array.from({ length: logits }, (_, i) => from + i);
+    const first = this.#native.addToBatch(sequence, position, tokens, indexes)[0];
+    assert(first !== undefined && first + logits <= this.#batch, 'logit index');
+    this.#logits.fill(1, first, first + logits);
+    return first;
   }
 
   /** Computes the batch. If this rejects, the state of the sequences in the batch is unknown: `clear` them. */

@@ -56,6 +56,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
       vocabulary,
       canTrim: loaded.canTrim,
       store: loaded.store,
+      drafts: loaded.drafts,
       maxSamplingMs: MAX_SAMPLING_MS,
       log,
     });

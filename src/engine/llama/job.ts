@@ -9,6 +9,7 @@ import type {
 import { createToolCallId } from '../../openai/tool-call-reader.ts';
 import type { NativeSampler } from './binding.ts';
 import type { ChoiceOutput, ChoicePart } from './choice-output.ts';
+import type { Drafter } from './drafter.ts';
 import { Outbox } from './outbox.ts';
 import type { OutputConstraint } from './output-constraint.ts';
 import type { Vocabulary } from './vocabulary.ts';
@@ -121,6 +122,8 @@ export class JobChoice {
     choice: JobChoice;
     until: number;
   } | null = null;
+  /** Created with the first draft. */
+  drafter: Drafter | null = null;
   readonly #options: JobChoiceOptions;
   #sampler: NativeSampler | null = null;
   #sampled = 0;
@@ -142,6 +145,11 @@ export class JobChoice {
   get constrainedBy(): GrammarField | null {
     const { constraint, grammarField } = this.#options;
     return constraint.active ? grammarField : null;
+  }
+
+  /** Number of tokens that may still be sampled. */
+  get remaining(): number {
+    return this.#options.limit - this.#sampled;
   }
 
   /** Whether the prefix that the choice waits for is still being computed. */

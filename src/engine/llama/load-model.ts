@@ -6,6 +6,7 @@ import { VERSION } from '../../version.ts';
 import { defaultThreads, loadBackend, type Backend } from './backend.ts';
 import { NativeModel, type NativeContext } from './binding.ts';
 import { ConversationStore } from './conversation-store.ts';
+import { CPU_DRAFTS, GPU_DRAFTS, type DraftBudget } from './draft-plan.ts';
 import {
   availableMemory,
   checkMemory,
@@ -40,6 +41,8 @@ export interface LlamaOptions {
   memoryBytes?: number | null;
   /** Where conversations are kept that lose their slot. Default: they are not kept. */
   conversations?: StoreSettings;
+  /** Whether tokens are drafted, for comparisons in tests and benchmarks. Default: true. */
+  drafts?: boolean;
 }
 
 /** A model that is ready to generate. Dispose of the context, then of the model. */
@@ -54,6 +57,8 @@ export interface LoadedModel {
   canTrim: boolean;
   /** Null if conversations that lose their slot are not kept. Dispose of it before the context. */
   store: ConversationStore | null;
+  /** Null if tokens are not drafted. */
+  drafts: DraftBudget | null;
   /** The backend with its threads or layers, for the log. */
   backend: string;
 }
@@ -69,6 +74,8 @@ export interface LoadedWeights {
   model: NativeModel;
   plan: MemoryPlan;
   threads: number;
+  /** Whether all layers are on a GPU. */
+  onGpu: boolean;
   /** The backend with its threads or layers, for the log. */
   backend: string;
 }
@@ -82,7 +89,7 @@ export async function loadModel(
   const { log } = hooks;
   const info = metadata ?? (await readGguf(options.file));
   const template = openTemplate(info, log);
-  const { model, plan, threads, backend } = await loadWeights(info, options, hooks);
+  const { model, plan, threads, onGpu, backend } = await loadWeights(info, options, hooks);
   const context = await model.context({
     slots: plan.slots,
     slotTokens: plan.contextTokens,
@@ -93,8 +100,11 @@ export async function loadModel(
   checkAllocation(plan, context.allocatedBytes, log);
   const warm = await warmUp(model, context);
   const vocabulary = new Vocabulary(model, warm.vocabularySize);
-  const store = await openStore(options, { info, context, canTrim: warm.canTrim, backend }, log);
-  return { info, model, context, vocabulary, template, canTrim: warm.canTrim, store, backend };
+  const { canTrim } = warm;
+  const store = await openStore(options, { info, context, canTrim, backend }, log);
+  // What was not right must be trimmed.
+  const drafts = canTrim && options.drafts !== false ? (onGpu ? GPU_DRAFTS : CPU_DRAFTS) : null;
+  return { info, model, context, vocabulary, template, canTrim, drafts, store, backend };
 }
 
 /** Without a usable directory, conversations are not kept. */
@@ -156,7 +166,7 @@ export async function loadWeights(
     onProgress: (fraction) => hooks.onProgress(fraction),
   });
   const name = backend.kind === 'cpu' ? `cpu, ${threads} threads` : `${backend.kind}, ${gpuLayers} layers`;
-  return { model, plan, threads, backend: name };
+  return { model, plan, threads, onGpu: gpuLayers > info.layerCount, backend: name };
 }
 
 /**
@@ -230,7 +240,7 @@ async function warmUp(
   let logits = -1;
   for (let step = 0; step < 3; step++) {
     context.begin(tokens.length);
-    logits = context.add(0, position, tokens, true);
+    logits = context.add(0, position, tokens, 1);
     await context.decode();
     position += tokens.length;
     tokens = Uint32Array.of(await context.sample(logits, sampler));

@@ -4,6 +4,7 @@ import type { EngineHealth } from '../engine.ts';
 import type { NativeContext, NativeModel } from './binding.ts';
 import { commonPrefix } from './common-prefix.ts';
 import { MIN_TOKENS, type ConversationStore, type StoredMatch } from './conversation-store.ts';
+import { planDrafts, type DraftBudget } from './draft-plan.ts';
 import type { GrammarField, Job, JobChoice } from './job.ts';
 import { LogprobReader } from './logprobs.ts';
 import { choosePlacement, Slot } from './slots.ts';
@@ -17,6 +18,8 @@ interface SchedulerOptions {
   canTrim: boolean;
   /** Null if conversations that lose their slot are not kept. */
   store: ConversationStore | null;
+  /** Null if tokens are not drafted. Only sequences that can be trimmed can have drafts. */
+  drafts: DraftBudget | null;
   /** Maximum time to sample one token with a grammar, in milliseconds. */
   maxSamplingMs: number;
   log: Log;
@@ -45,7 +48,13 @@ export class Scheduler {
   readonly #batch: Slot[] = [];
   #admissions = 0;
   /** Token counts since the start. A prompt counts once, when its first choice gets a slot. */
-  readonly #tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
+  readonly #tokens = {
+    promptTokens: 0,
+    cachedTokens: 0,
+    completionTokens: 0,
+    draftTokens: 0,
+    acceptedDraftTokens: 0,
+  };
   #hasDropped = false;
   /** Scopes whose tokens must no longer be used. */
   readonly #forgotten = new Set<string>();
@@ -134,7 +143,7 @@ export class Scheduler {
       const { batchTokens } = this.#options.context;
       const chunk = hasMorePrompts(this.#slots) ? this.#manyPrompts : this.#fewPrompts;
       const tokens = planBatch(this.#slots, this.#batch, batchTokens, chunk.tokens);
-      if (tokens > 0) await this.#step(tokens, chunk);
+      if (tokens > 0) await this.#step(tokens + this.#plannedDrafts(), chunk);
       else if (this.#queue.length === 0 && this.#forgotten.size === 0 && !this.#stopping) await this.#idle();
     }
   }
@@ -265,6 +274,13 @@ export class Scheduler {
     return true;
   }
 
+  #plannedDrafts(): number {
+    const { drafts } = this.#options;
+    const drafted = drafts === null ? 0 : planDrafts(this.#batch, drafts);
+    this.#tokens.draftTokens += drafted;
+    return drafted;
+  }
+
   async #step(tokens: number, chunk: ChunkSize): Promise<void> {
     const { context } = this.#options;
     const startedAt = performance.now();
@@ -272,8 +288,9 @@ export class Scheduler {
     let prefilled = 0;
     for (const slot of this.#batch) {
       if (slot.scheduled > 1) prefilled += slot.scheduled;
-      const next = slot.tokens.subarray(slot.computed, slot.computed + slot.scheduled);
-      slot.logitIndex = context.add(slot.id, slot.computed, next, slot.scheduled === slot.pending);
+      const next = slot.tokens.subarray(slot.computed, slot.computed + slot.scheduled + slot.drafted);
+      const logits = slot.scheduled === slot.pending ? 1 + slot.drafted : 0;
+      slot.logitIndex = context.add(slot.id, slot.computed, next, logits);
     }
     try {
       // During the decode, the consumers of the outboxes process the events of the previous step.
@@ -294,6 +311,10 @@ export class Scheduler {
     await Promise.all(samples);
     // Sampled one at a time, so that each can be timed.
     for (const { slot, choice } of constrained) await this.#sample(slot, choice);
+    // What is left of the drafts was wrong, or came after the end.
+    for (const slot of this.#batch)
+      if (slot.drafted > 0 && !context.trim(slot.id, slot.computed))
+        throw new Error('the sequence of a slot could not be trimmed');
     const now = performance.now();
     this.#clock.stepEnded(now, now - startedAt);
     chunk.observe(now - startedAt, prefilled);
@@ -303,30 +324,51 @@ export class Scheduler {
     }
   }
 
-  /** Samples a choice's next token. An error, for example in a grammar, only fails this request. */
+  /**
+   * Samples a choice's next token, and another one after each token of the draft that is the same as the sampled one. An
+   * error, for example in a grammar, only fails this request.
+   */
   async #sample(slot: Slot, choice: JobChoice): Promise<void> {
-    const { context, vocabulary } = this.#options;
-    const { job } = choice;
     try {
-      const field = choice.constrainedBy;
-      const timer = new WorkTimer();
-      const token = await context.sample(slot.logitIndex, choice.sampler);
-      if (field !== null && timer.elapsedMs() > this.#options.maxSamplingMs) throw tooSlow(field);
-      const logprob =
-        job.logprobs === null
-          ? null
-          : await this.#reader(slot).read(context, slot.logitIndex, token, job.logprobs, vocabulary);
-      if (job.dropped) return;
-      for (const next of choice.tokensFor(token, vocabulary)) {
-        this.#tokens.completionTokens++;
-        if (choice.accept(next, logprob, vocabulary) !== null) return this.#free(slot);
-        slot.append(next);
+      while (await this.#sampleNext(slot, choice)) {
+        // The accepted token has been computed, and its logits follow.
+        slot.drafted--;
+        slot.computed++;
+        slot.logitIndex++;
+        this.#tokens.acceptedDraftTokens++;
       }
     } catch (error) {
       this.#options.log.error('sampling failed', { error: asError(error) });
-      job.fail(error);
+      choice.job.fail(error);
       this.#hasDropped = true;
     }
+  }
+
+  /** Returns whether the sampled token is the next one of the draft, and the token after it can be sampled as well. */
+  async #sampleNext(slot: Slot, choice: JobChoice): Promise<boolean> {
+    const { context, vocabulary } = this.#options;
+    const { job } = choice;
+    const field = choice.constrainedBy;
+    const timer = new WorkTimer();
+    const token = await context.sample(slot.logitIndex, choice.sampler);
+    if (field !== null && timer.elapsedMs() > this.#options.maxSamplingMs) throw tooSlow(field);
+    const logprob =
+      job.logprobs === null
+        ? null
+        : await this.#reader(slot).read(context, slot.logitIndex, token, job.logprobs, vocabulary);
+    if (job.dropped) return false;
+    const drafted = slot.drafted > 0 ? slot.tokens[slot.filled] : null;
+    const next = choice.tokensFor(token, vocabulary);
+    for (const accepted of next) {
+      this.#tokens.completionTokens++;
+      if (choice.accept(accepted, logprob, vocabulary) !== null) {
+        this.#free(slot);
+        return false;
+      }
+      slot.append(accepted);
+    }
+    // Tokens with a grammar are sampled one at a time, after those of other choices.
+    return next.length === 1 && next[0] === drafted && choice.constrainedBy === null;
   }
 
   #reader(slot: Slot): LogprobReader {
@@ -362,7 +404,7 @@ function asError(error: unknown): Error {
 
 /**
  * Fills `batch`: one token for each decoding slot, then up to `prefillTokens` of the prompts. Sets each slot's
- * `scheduled`. Returns the number of tokens, at most `batchTokens`.
+ * `scheduled`; no slot has a draft yet. Returns the number of tokens, at most `batchTokens`.
  */
 export function planBatch(
   slots: readonly Slot[],
@@ -375,6 +417,7 @@ export function planBatch(
   const prompts: Slot[] = [];
   for (const slot of slots) {
     slot.scheduled = 0;
+    slot.drafted = 0;
     if (slot.choice === null || slot.pending === 0) continue;
     if (slot.pending > 1) prompts.push(slot);
     else if (total < batchTokens) {

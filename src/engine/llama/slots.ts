@@ -15,9 +15,11 @@ export class Slot {
   choice: JobChoice | null = null;
   /** Increases with each admission and release; 0 if there is nothing to reuse. */
   lastUsed = 0;
-  /** Number of this slot's tokens in the current batch. */
+  /** Number of this slot's tokens in the current batch, without its draft. */
   scheduled = 0;
-  /** Logit index in the current batch; -1 if the batch computes no logits for this slot. */
+  /** Length of the draft that follows `tokens[filled - 1]` in `tokens` and in the current batch. */
+  drafted = 0;
+  /** Logit index in the current batch; -1 if the batch computes no logits for this slot. A draft has the next ones. */
   logitIndex = -1;
 
   constructor(id: number, slotTokens: number) {
