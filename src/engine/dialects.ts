@@ -247,6 +247,8 @@ export function readHealth(body: JsonObject): ReplicaHealth {
     promptTokens: readCount(body['promptTokens']),
     cachedTokens: readCount(body['cachedTokens']),
     completionTokens: readCount(body['completionTokens']),
+    draftTokens: readCount(body['draftTokens']),
+    acceptedDraftTokens: readCount(body['acceptedDraftTokens']),
     memoryBytes: readCount(body['memoryBytes']),
     conversations: readConversations(body['conversations']),
   };

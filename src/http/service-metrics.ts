@@ -210,6 +210,14 @@ function replicas(reports: readonly ReplicaOverview[]): string {
       each(({ health }) => health?.queued ?? null),
     ),
     exposeSamples(
+      METRICS.draftTokens,
+      each(({ health }) => health?.draftTokens ?? null),
+    ),
+    exposeSamples(
+      METRICS.acceptedDraftTokens,
+      each(({ health }) => health?.acceptedDraftTokens ?? null),
+    ),
+    exposeSamples(
       METRICS.replicaMemory,
       each(({ health }) => health?.memoryBytes ?? null),
     ),

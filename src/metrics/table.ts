@@ -148,6 +148,18 @@ export const METRICS = {
     help: 'Requests that are waiting inside a replica. Missing for servers that do not report them.',
     labels: ['model', 'replica'],
   },
+  draftTokens: {
+    name: 'sluice_replica_draft_tokens_total',
+    type: 'counter',
+    help: 'Tokens that an embedded engine has drafted from repetitions, since its process started. Missing for other servers.',
+    labels: ['model', 'replica'],
+  },
+  acceptedDraftTokens: {
+    name: 'sluice_replica_accepted_draft_tokens_total',
+    type: 'counter',
+    help: 'Drafted tokens that were the same as the sampled ones, and so became part of a completion. Missing for other servers.',
+    labels: ['model', 'replica'],
+  },
   replicaMemory: {
     name: 'sluice_replica_memory_bytes',
     type: 'gauge',

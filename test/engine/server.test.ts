@@ -85,8 +85,9 @@ describe('the server of an engine', () => {
   it('reports its version and its load in /health, and its model in /model', async () => {
     const health = await jsonBody(await fetch(`${server.address}/health`));
     const load = ['slots', 'slotsInUse', 'queued', 'lastStepAgeMs', 'medianStepMs'];
-    const totals = ['promptTokens', 'cachedTokens', 'completionTokens', 'memoryBytes'];
-    assert.deepEqual(Object.keys(health), ['protocol', ...load, ...totals]);
+    const totals = ['promptTokens', 'cachedTokens', 'completionTokens'];
+    const drafts = ['draftTokens', 'acceptedDraftTokens'];
+    assert.deepEqual(Object.keys(health), ['protocol', ...load, ...totals, ...drafts, 'memoryBytes']);
     assert.equal(health.protocol, ENGINE_PROTOCOL);
     const model = await jsonBody(await fetch(`${server.address}/model`));
     assert.equal(model.contextTokens, 4096);

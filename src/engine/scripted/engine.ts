@@ -44,7 +44,13 @@ export class ScriptedEngine implements Engine {
   #heldTokens = 0;
   /** When `hangAfter` took effect, in `performance.now()` milliseconds; null if the engine is not stuck. */
   #stuckSinceMs: number | null = null;
-  readonly #tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
+  readonly #tokens = {
+    promptTokens: 0,
+    cachedTokens: 0,
+    completionTokens: 0,
+    draftTokens: 0,
+    acceptedDraftTokens: 0,
+  };
 
   constructor(options: Partial<ScriptedOptions> = {}) {
     this.#options = { ...SCRIPTED_DEFAULTS, ...options };

@@ -282,6 +282,8 @@ function replicaJson(overview: ReplicaOverview): z.input<typeof replica> {
     prompt_tokens: health?.promptTokens ?? null,
     cached_tokens: health?.cachedTokens ?? null,
     completion_tokens: health?.completionTokens ?? null,
+    draft_tokens: health?.draftTokens ?? null,
+    accepted_draft_tokens: health?.acceptedDraftTokens ?? null,
     memory_bytes: health?.memoryBytes ?? null,
     conversations: health?.conversations ? conversationsJson(health.conversations) : null,
     restarts: overview.restarts,

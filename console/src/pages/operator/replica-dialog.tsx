@@ -99,6 +99,11 @@ function Details({ replica }: { replica: Replica }) {
           { label: 'Cached prompt tokens since start', value: orUnknown(replica.cached_tokens, whole) },
           { label: 'Cache hit rate', value: orUnknown(cacheShare(replica), percent) },
           { label: 'Completion tokens since start', value: orUnknown(replica.completion_tokens, whole) },
+          { label: 'Draft tokens since start', value: orUnknown(replica.draft_tokens, whole) },
+          {
+            label: 'Accepted draft tokens since start',
+            value: orUnknown(replica.accepted_draft_tokens, whole),
+          },
           { label: 'Process memory', value: orUnknown(replica.memory_bytes, bytes) },
           {
             label: 'Conversations without a slot',

@@ -156,6 +156,10 @@ export const replica = component(
       `Prompt tokens that were read from its prefix cache. ${NOT_REPORTED}`,
     ),
     completion_tokens: nullableCount.describe(`Total since it started. ${NOT_REPORTED}`),
+    draft_tokens: nullableCount.describe(`Tokens that it has drafted from repetitions. ${NOT_REPORTED}`),
+    accepted_draft_tokens: nullableCount.describe(
+      `Drafted tokens that became completion tokens. ${NOT_REPORTED}`,
+    ),
     memory_bytes: nullableCount.describe(`Resident memory of the process. ${NOT_REPORTED}`),
     conversations: z
       .object({
