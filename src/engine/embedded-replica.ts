@@ -40,8 +40,11 @@ export interface EmbeddedOptions {
   log: Log;
 }
 
-/** Why a model is loaded: at the start of the service, because an operator wants it, or for waiting requests. */
-export type LoadCause = 'startup' | 'operator' | 'request';
+/**
+ * Why a model is loaded: because an operator wants it, or for waiting requests; `room`: only if there is memory, as at the
+ * start of the service. No other model is unloaded then, and the model stays idle if it does not fit.
+ */
+export type LoadCause = 'operator' | 'request' | 'room';
 
 export interface MemoryRequest {
   /** Changes if an operator wants to load a model that is already waiting for memory. */
@@ -78,6 +81,9 @@ const EXTENSION = extname(import.meta.filename);
 /** Minimum time between two attempts to load a model for requests whose engine cannot start, in milliseconds. */
 const RETRY_MS = 60_000;
 
+/** The same if there is not enough memory for the model, which is found out without an engine. */
+const NO_ROOM_MS = 1000;
+
 /** A replica in a child process: downloads the model's file, then starts and supervises its engine. */
 export class EmbeddedReplica implements AsyncDisposable {
   readonly client: ReplicaClient;
@@ -100,10 +106,10 @@ export class EmbeddedReplica implements AsyncDisposable {
   /** The description of an idle model, for use until the engine is ready again; null if there is none. */
   #idleDescription: ModelDescription | null = null;
   /** Why the model is being loaded. */
-  #cause: LoadCause = 'startup';
+  #cause: LoadCause = 'room';
   /** Whether requests load the model. */
   #onDemand = false;
-  /** When requests may load the model again after its engine could not start. */
+  /** When requests may load the model again after it could not be loaded. */
   #retryAtMs = -Infinity;
   #reservedBytes = 0;
   /** Number of engine starts in previous runs. */
@@ -187,6 +193,7 @@ export class EmbeddedReplica implements AsyncDisposable {
       if (!(error instanceof NoRoom)) return;
       // There may be more memory when the next request arrives.
       this.#onDemand = true;
+      this.#retryAtMs = performance.now() + NO_ROOM_MS;
       this.#stateWithoutEngine.shortage = error.shortage;
     });
   }

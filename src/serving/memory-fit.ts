@@ -2,13 +2,7 @@ import type { EngineConfig } from '../config/schema.ts';
 import type { ModelDescription } from '../engine/engine.ts';
 import { hasGpuPackage } from '../engine/llama/backend.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from '../engine/scripted/options.ts';
-import {
-  availableMemory,
-  describePlan,
-  planMemory,
-  totalBytes,
-  type PlannedModel,
-} from '../engine/llama/memory.ts';
+import { describePlan, planMemory, totalBytes, type PlannedModel } from '../engine/llama/memory.ts';
 import { ServiceError } from '../errors.ts';
 import { CATALOG, findModel, plannedModel, type CatalogModel } from '../models/catalog.ts';
 import { readGguf } from '../models/gguf.ts';
@@ -126,17 +120,13 @@ export interface CatalogState {
   downloaded: boolean;
 }
 
-/** Returns the catalog, and the memory that is available on this machine, in bytes. */
-export async function readCatalog(
-  store: ModelStore,
-): Promise<{ models: CatalogState[]; availableBytes: number }> {
-  const availableBytes = availableMemory().bytes;
+/** Returns the catalog, if `availableBytes` are available for a model. */
+export async function readCatalog(store: ModelStore, availableBytes: number): Promise<CatalogState[]> {
   const local = new Set((await store.list()).map(({ id }) => id));
-  const models = CATALOG.map((model) => {
+  return CATALOG.map((model) => {
     const memoryBytes = catalogMemory(model, availableBytes);
     return { model, memoryBytes, fits: memoryBytes <= availableBytes, downloaded: local.has(model.id) };
   });
-  return { models, availableBytes };
 }
 
 /** Returns the memory that a catalog model needs in the default configuration if `availableBytes` are available. */

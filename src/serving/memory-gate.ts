@@ -113,9 +113,12 @@ export class MemoryGate {
    * Returns the memory that a model could get, in bytes: what is available, and what the models have that may be
    * unloaded.
    */
-  possibleBytes(footprint: Footprint, model: GateModel | null = null): number {
+  possibleBytes(
+    { inMachineMemory }: Pick<Footprint, 'inMachineMemory'>,
+    model: GateModel | null = null,
+  ): number {
     const movable = this.#others(model).filter((other) => other.leaving || !other.keep);
-    return this.#freeBytes(footprint) + sumOf(movable);
+    return this.#freeBytes(inMachineMemory) + sumOf(movable);
   }
 
   #stopTicks(): void {
@@ -153,7 +156,7 @@ export class MemoryGate {
     const { model, footprint, request, grant } = waiter;
     const cause = request.cause();
     if (cause === 'request' && !model.busy) return this.#stayIdle(waiter);
-    const freeBytes = this.#freeBytes(footprint);
+    const freeBytes = this.#freeBytes(footprint.inMachineMemory);
     const possibleBytes = this.possibleBytes(footprint, model);
     if (possibleBytes < footprint.minBytes) {
       this.#waiting.delete(waiter);
@@ -162,7 +165,7 @@ export class MemoryGate {
     }
     const neededBytes = possibleBytes < footprint.usefulBytes ? footprint.minBytes : footprint.usefulBytes;
     if (freeBytes >= neededBytes) return this.#load(waiter, freeBytes);
-    if (cause === 'startup') return this.#stayIdle(waiter);
+    if (cause === 'room') return this.#stayIdle(waiter);
     return this.#makeRoom(waiter, neededBytes - freeBytes, cause);
   }
 
@@ -238,7 +241,7 @@ export class MemoryGate {
    * was planned for an engine and is not counted as used yet is not free: the system counts the file of a model as cache
    * although each step reads it, and a crashed engine restarts.
    */
-  #freeBytes({ inMachineMemory }: Footprint): number {
+  #freeBytes(inMachineMemory: boolean): number {
     const engines = this.#others(null);
     const budget = (this.#options.maxBytes ?? Infinity) - sumOf(engines);
     if (!inMachineMemory) return budget;

@@ -150,9 +150,10 @@ export class EmbeddedEntry implements GateModel {
     this.#served.update(this.#offer());
     if (isDeepStrictEqual(before, engineOf(this.#config))) return;
     this.replica.configure(engineOf(this.#config));
-    if (this.replica.state().state === 'unloaded') return;
+    const { state } = this.replica.state();
+    if (state === 'unloaded') return;
     const exited = this.replica.unload();
-    this.replica.wake('operator');
+    this.replica.wake(state === 'idle' ? 'room' : 'operator');
     await exited;
   }
 

@@ -90,7 +90,7 @@ export class ModelRegistry implements AsyncDisposable {
     // If not all fit into memory, those that are loaded first stay.
     const rank = ({ entry: { config } }: Served) => 2 * Number(config.keep) + Number(config.required);
     for (const { entry, stored } of [...this.#served.values()].toSorted((a, b) => rank(b) - rank(a)))
-      entry.start(stored?.loaded ?? true, 'startup');
+      entry.start(stored?.loaded ?? true, 'room');
     void this.#poll();
   }
 
@@ -128,9 +128,14 @@ export class ModelRegistry implements AsyncDisposable {
     return await this.#details.read(entry, aliases, deletesFile);
   }
 
-  /** Returns the catalog, and the memory that is available on this machine, in bytes. */
+  /**
+   * Returns the catalog, and the memory of this machine that another model could get, in bytes: other models are unloaded
+   * for it.
+   */
   async catalog(): Promise<{ models: CatalogState[]; availableBytes: number }> {
-    return await readCatalog(this.#context.store);
+    const { gate, store } = this.#context;
+    const availableBytes = Math.max(0, gate.possibleBytes({ inMachineMemory: true }));
+    return { models: await readCatalog(store, availableBytes), availableBytes };
   }
 
   /**

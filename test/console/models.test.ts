@@ -141,7 +141,8 @@ describe('models of a running service', WITH_BROWSER, () => {
   let stage: Stage;
   let page: Page;
   before(async () => {
-    const yaml = scriptedYaml({}, `aliases:\n  gpt-4o-mini: ${MODEL}\n`);
+    const memory = 'engine: {maxMemoryBytes: 2500000000, minStayMs: 600000}\n';
+    const yaml = scriptedYaml({}, `aliases:\n  gpt-4o-mini: ${MODEL}\n${memory}`);
     stage = await openStage(yaml.replace('    engine:', '    keep: true\n    engine:'));
     ({ page } = stage.operator);
     await page.goto('/models');
@@ -282,6 +283,29 @@ describe('models of a running service', WITH_BROWSER, () => {
     const [first] = await page.getByRole('article').all();
     assert.equal(await first?.getAttribute('aria-label'), REMOTE);
     await first?.getByText('Default', { exact: true }).waitFor();
+  });
+
+  test('a model shows what it waits for, and can be kept in memory', async () => {
+    const [first, second] = ['test/first', 'test/second'];
+    for (const id of [first, second]) {
+      const dialog = await openAdd(page, 'File or URL');
+      await dialog.getByLabel('Source').fill('scripted:{"memoryBytes":1500000000}');
+      await dialog.getByLabel('Model ID').fill(id);
+      await dialog.getByRole('button', { name: 'Add model' }).click();
+      await drawerOf(page, id).getByText('Until others need it').waitFor();
+      if (id === second) break;
+      await drawerOf(page, id).getByText('Ready', { exact: true }).waitFor();
+      await page.keyboard.press('Escape');
+      await drawerOf(page, id).waitFor({ state: 'detached' });
+    }
+    const drawer = drawerOf(page, second);
+    await drawer.getByText(`Waiting for ${first}, which was loaded a moment ago.`).waitFor();
+    await checkViews(page);
+    await drawer.getByRole('button', { name: 'Edit' }).click();
+    const editing = page.getByRole('dialog', { name: `Edit ${second}` });
+    await editing.getByRole('checkbox', { name: /Keep in memory/ }).check();
+    await editing.getByRole('button', { name: 'Save' }).click();
+    await drawer.getByText('Always').waitFor();
   });
 
   test('a service without models offers to add one', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
+import * as fc from 'fast-check';
 import type { LoadCause, MemoryGrant } from '../../src/engine/embedded-replica.ts';
 import { SILENT } from '../../src/log.ts';
 import { MemoryGate, type GateModel } from '../../src/serving/memory-gate.ts';
@@ -101,6 +102,7 @@ class TestModel implements GateModel {
   }
 
   async sleep(): Promise<void> {
+    assert.ok(!this.busy && !this.keep && this.#grant === null && !this.leaving, this.id);
     this.leaving = true;
     await this.exits.promise;
     this.leaving = false;
@@ -135,9 +137,16 @@ class TestModel implements GateModel {
 
   #grant: MemoryGrant | null = null;
 
+  /** Whether it has memory and is being loaded. */
+  get loading(): boolean {
+    return this.#grant !== null;
+  }
+
   /** Ends loading, and the requests that waited for it. */
   loaded(): void {
-    this.#grant?.[Symbol.dispose]();
+    const grant = this.#grant;
+    this.#grant = null;
+    grant?.[Symbol.dispose]();
     this.lastUsedMs = this.#machine.nowMs;
     this.busy = false;
   }
@@ -234,6 +243,17 @@ test('one model is loaded at a time, in the order of arrival', async () => {
   assert.deepEqual([c.outcome, machine.loaded], ['loads', 'ac']);
 });
 
+test('a model that is unloaded at the moment when it could be loaded does not block the others', async () => {
+  const machine = new Machine(200);
+  const [a, b, c] = [machine.model('a', 50), machine.model('b', 50), machine.model('c', 50)];
+  for (const model of [a, b, c]) model.request();
+  await machine.settle();
+  b.stop.abort(new Error('unloaded'));
+  a.loaded();
+  await machine.settle();
+  assert.deepEqual([b.outcome, c.outcome], ['unloaded', 'loads']);
+});
+
 test('an engine that does not exit keeps its memory, and its replacement can be canceled', async () => {
   const machine = new Machine(100);
   const a = await machine.model('a', 60, { exits: Promise.withResolvers() }).load();
@@ -282,7 +302,7 @@ test('memory that an engine was promised is not given to another one before the 
   assert.equal(a.reservedBytes, 60);
   machine.nowMs += MIN_STAY_MS;
   const b = machine.model('b', 50);
-  b.request('startup');
+  b.request('room');
   await machine.settle();
   assert.deepEqual([b.outcome, machine.loaded], ['idle', 'a']);
   b.request();
@@ -298,7 +318,7 @@ test('a model leaves memory for the models that fit beside it', async () => {
   assert.equal(a.planBytes, 20 + (100 - 20 - 30) / 2);
   await b.load();
   assert.equal(b.planBytes, 100 - a.reservedBytes);
-  c.request('startup');
+  c.request('room');
   await machine.settle();
   assert.deepEqual([c.outcome, machine.loaded], ['idle', 'ab']);
 });
@@ -313,4 +333,83 @@ test('the memory of all engines together is at most the configured one', async (
   await machine.settle();
   assert.match(b.outcome, /Not enough memory/);
   assert.equal(machine.loaded, 'a');
+});
+
+/** What can happen to a model at any time. Does nothing where it cannot. */
+const EVENTS: Record<string, (model: TestModel) => void> = {
+  request(model) {
+    if (model.reservedBytes > 0 && !model.leaving) model.busy = true;
+    else if (model.outcome !== 'waits' && !model.loading) model.request();
+  },
+  start(model) {
+    if (model.reservedBytes === 0 && model.outcome !== 'waits') model.request('room');
+  },
+  load(model) {
+    if (model.reservedBytes === 0 && model.outcome !== 'waits') model.request('operator');
+  },
+  loaded(model) {
+    if (model.loading) model.loaded();
+  },
+  fail(model) {
+    if (!model.loading) return;
+    model.reservedBytes = 0;
+    model.loaded();
+  },
+  disconnect(model) {
+    model.busy = false;
+  },
+  unload(model) {
+    model.busy = false;
+    if (model.outcome === 'waits') {
+      model.stop.abort(new Error('unloaded'));
+      model.stop = new AbortController();
+    } else if (model.reservedBytes > 0 && !model.loading && !model.leaving && !model.keep) void model.sleep();
+  },
+};
+
+test('whatever happens, memory is not exceeded, models in use stay, and no model waits forever', async () => {
+  const event = fc.record({
+    name: fc.constantFrom(...Object.keys(EVENTS)),
+    index: fc.nat(3),
+    afterMs: fc.constantFrom(0, 0, 300, MIN_STAY_MS),
+  });
+  const sizes = fc.array(fc.record({ bytes: fc.integer({ min: 10, max: 110 }), keep: fc.boolean() }), {
+    minLength: 4,
+    maxLength: 4,
+  });
+  await fc.assert(
+    fc.asyncProperty(sizes, fc.array(event, { maxLength: 40 }), async (models, events) => {
+      const machine = new Machine(100);
+      models.forEach(({ bytes, keep }, index) =>
+        machine.model(String(index), bytes, { keep: keep && index === 0 }),
+      );
+      const check = () => {
+        assert.ok(machine.models.reduce((sum, { reservedBytes }) => sum + reservedBytes, 0) <= 100);
+        assert.ok(machine.models.filter(({ loading }) => loading).length <= 1);
+      };
+      for (const { name, index, afterMs } of events) {
+        machine.nowMs += afterMs;
+        EVENTS[name]?.(machine.models[index] as TestModel);
+        // oxlint-disable-next-line no-await-in-loop
+        await machine.settle();
+        check();
+      }
+      // All requests end, and every load succeeds.
+      for (let round = 0; round < 10; round++) {
+        machine.nowMs += 10 * MIN_STAY_MS;
+        for (const model of machine.models) {
+          if (model.loading) model.loaded();
+          if (model.reservedBytes > 0) model.busy = false;
+        }
+        // oxlint-disable-next-line no-await-in-loop
+        await machine.settle();
+        check();
+      }
+      assert.deepEqual(
+        machine.models.filter(({ outcome, loading }) => outcome === 'waits' || loading),
+        [],
+      );
+    }),
+    { numRuns: 200 },
+  );
 });

@@ -272,6 +272,24 @@ test('a model whose engine cannot start unloads others once, not for each reques
   assert.deepEqual([states(service, A, B), swapsOf(service)], [['ready', 'down'], [A]]);
 });
 
+test('a changed context of an idle model is listed, and does not unload another model', async () => {
+  await using service = await serve({ models: { [A]: { memoryBytes: 60 } } });
+  const management = await Management.of(service);
+  await management.call('POST', '/api/models', { id: B, source: 'scripted:{"memoryBytes":60}' });
+  await until(() => stateOf(service, B).state === 'ready');
+  assert.equal((await ask(service, A)).status, 200);
+  assert.deepEqual(states(service, A, B), ['ready', 'idle']);
+  await management.call('POST', '/api/models/update', { model: B, context_tokens: 512 });
+  await until(() => service.service.router.model(B).card()?.context_length === 512);
+  assert.deepEqual(
+    [states(service, A, B), swapsOf(service)],
+    [
+      ['ready', 'idle'],
+      [A, B],
+    ],
+  );
+});
+
 test('an operator can unload or remove a model while it waits for a swap, and its requests are refused', async () => {
   await using service = await serve({ models: { [A]: { memoryBytes: 60 } }, minStayMs: 600_000 });
   const management = await Management.of(service);

@@ -158,6 +158,13 @@ function Readiness({ replica }: { replica: Replica }) {
         </Notice>
       );
     case 'loading':
+      if (reason !== null) {
+        return (
+          <Notice title="Waiting for memory">
+            <p className="break-words first-letter:uppercase">{reason.replaceAll('`', '')}.</p>
+          </Notice>
+        );
+      }
       return (
         <Progress
           label="Loading the model"

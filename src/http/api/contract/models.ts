@@ -76,7 +76,7 @@ const catalogModel = component(
     context_length: count.describe('Context length that the model was trained with, in tokens.'),
     size_bytes: count.describe('Size of the download.'),
     memory_bytes: count.describe('Memory that it needs with the default slots and context.'),
-    fits: z.boolean().describe('Whether that much memory is available now.'),
+    fits: z.boolean().describe('Whether that much memory is available for it.'),
     downloaded: z.boolean().describe('Whether its file is on this machine.'),
     tools: z.boolean().describe('Whether the model calls tools.'),
     reasoning: z.boolean().describe('Whether the model can reason before it answers.'),
@@ -97,7 +97,9 @@ export const modelOperations = operations({
     response: component(
       'Catalog',
       z.object({
-        available_memory_bytes: count.describe('Memory that is available on the machine of this instance.'),
+        available_memory_bytes: count.describe(
+          'Memory that is available for another model on the machine of this instance, after all models that may be unloaded for it.',
+        ),
         data: z.array(catalogModel),
       }),
     ),
