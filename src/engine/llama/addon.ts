@@ -29,6 +29,8 @@ export interface Addon {
   loadBackends(folder?: string): void;
   getGpuType(): 'cuda' | 'vulkan' | 'metal' | false | undefined;
   ensureGpuDeviceIsSupported(): void;
+  /** Without names if no GPU was found. */
+  getGpuDeviceInfo(): { deviceNames: string[] };
   getGpuVramInfo(): { total: number; used: number };
   /** Physical cores, without efficiency cores. */
   getMathCores(): number;

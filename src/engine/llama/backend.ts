@@ -121,7 +121,8 @@ async function openPackage(name: string, folder: string, log: Log): Promise<Back
 function usableGpu(addon: Addon, name: string, log: Log): 'cuda' | 'metal' | 'vulkan' | null {
   const type = addon.getGpuType();
   if (type === undefined) throw new Error('no usable processor found');
-  if (type === false) {
+  // The library of a GPU package also loads on machines without one.
+  if (type === false || addon.getGpuDeviceInfo().deviceNames.length === 0) {
     if (/-(cuda|vulkan|metal)$/.test(name)) log.warn('no usable GPU; using the CPU', { package: name });
     return null;
   }
@@ -146,6 +147,7 @@ const REQUIRED_EXPORTS = [
   'loadBackends',
   'getGpuType',
   'ensureGpuDeviceIsSupported',
+  'getGpuDeviceInfo',
   'getGpuVramInfo',
   'getMathCores',
   'init',

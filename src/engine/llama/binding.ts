@@ -19,6 +19,14 @@ import type { KvCache } from './memory.ts';
  * cannot make the addon crash or return wrong results, for example with invalid positions or during a decode.
  */
 
+/** llama.cpp could not allocate memory, of the machine or of the GPU. */
+export class AllocationError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'AllocationError';
+  }
+}
+
 /** A loaded model file. Dispose of its contexts first. */
 export class NativeModel {
   readonly #backend: Backend;
@@ -33,7 +41,10 @@ export class NativeModel {
     this.#file = file;
   }
 
-  /** Loads `file`. `onProgress` receives ascending fractions, 0 to 1. Rejects with a `ModelFileError`. */
+  /**
+   * Loads `file`. `onProgress` receives ascending fractions, 0 to 1. Rejects with a `ModelFileError` or an
+   * `AllocationError`.
+   */
   static async load(
     backend: Backend,
     file: string,
@@ -146,8 +157,8 @@ export class NativeModel {
   }
 
   /**
-   * Creates a context for `slots` sequences of at least `slotTokens` each. Rejects with a `ModelFileError` if the model
-   * does not support `kvCache`.
+   * Creates a context for `slots` sequences of at least `slotTokens` each. Rejects with an `AllocationError`, and with a
+   * `ModelFileError` if the model does not support `kvCache`.
    */
   async context(options: {
     slots: number;
@@ -205,7 +216,7 @@ export class NativeModel {
     const unsupported = errors.find((error) => CACHE_TYPE_ERROR.test(error));
     if (unsupported !== undefined)
       throw new ModelFileError('unsupported', this.#file, `the model needs \`kvCache: f16\`: ${unsupported}`);
-    throw new Error(errors.at(-1) ?? 'not enough memory for the context');
+    throw new AllocationError(errors[0] ?? 'not enough memory for the context');
   }
 
   async dispose(): Promise<void> {
@@ -227,8 +238,9 @@ const CACHE_TYPES = { f16: 1, q8_0: 8 } as const satisfies Record<KvCache, numbe
 const CACHE_TYPE_ERROR = /\b[KV] cache\b/;
 
 /** Uses the first error that llama.cpp logged, which is the most specific. */
-function loadError(backend: Backend, file: string): ModelFileError {
+function loadError(backend: Backend, file: string): Error {
   const [reason = 'no reason reported'] = backend.errors;
+  if (/failed to allocate/.test(reason)) return new AllocationError(reason);
   return new ModelFileError('unsupported', file, `llama.cpp cannot load the file: ${reason}`);
 }
 

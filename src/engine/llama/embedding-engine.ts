@@ -4,10 +4,16 @@ import { NO_USAGE, type GenerationEvent, type GenerationRequest } from '../../ge
 import { ModelFileError } from '../../models/errors.ts';
 import { readGguf, type GgufInfo } from '../../models/gguf.ts';
 import type { Engine, EngineHealth, ModelDescription } from '../engine.ts';
-import type { NativeModel } from './binding.ts';
+import type { NativeEmbeddingContext, NativeModel } from './binding.ts';
 import { EmbeddingPool } from './embedding-pool.ts';
 import { EmbeddingTokenizer } from './embedding-tokenizer.ts';
-import { checkAllocation, loadWeights, type LlamaOptions, type LoadHooks } from './load-model.ts';
+import {
+  checkAllocation,
+  loadWeights,
+  type LlamaOptions,
+  type LoadHooks,
+  type Weights,
+} from './load-model.ts';
 import { Vocabulary } from './vocabulary.ts';
 
 /**
@@ -46,11 +52,9 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
   static async load(options: LlamaOptions, hooks: LoadHooks, metadata?: GgufInfo): Promise<EmbeddingEngine> {
     const info = metadata ?? (await readGguf(options.file));
     checkPooling(info);
-    const { model, plan, threads, backend } = await loadWeights(info, options, hooks);
+    const loaded = await loadWeights(info, options, hooks, createContexts);
+    const { model, contexts, plan, threads, backend } = loaded;
     const { contextTokens: inputTokens, batchTokens } = plan;
-    const contexts = [];
-    for (let slot = 0; slot < plan.slots; slot++)
-      contexts.push(await model.embeddingContext({ inputTokens, batchTokens, threads }));
     checkAllocation(
       plan,
       contexts.reduce((sum, { allocatedBytes }) => sum + allocatedBytes, 0),
@@ -170,6 +174,19 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
       reading.abort();
     }
   }
+}
+
+async function createContexts({ model, plan, threads }: Weights): Promise<NativeEmbeddingContext[]> {
+  const { contextTokens: inputTokens, batchTokens } = plan;
+  const contexts: NativeEmbeddingContext[] = [];
+  try {
+    while (contexts.length < plan.slots)
+      contexts.push(await model.embeddingContext({ inputTokens, batchTokens, threads }));
+  } catch (error) {
+    for (const context of contexts) await context.dispose();
+    throw error;
+  }
+  return contexts;
 }
 
 function count(inputs: readonly Uint32Array[]): number {

@@ -4,7 +4,7 @@ import type { Log } from '../../log.ts';
 import { readGguf, type GgufInfo } from '../../models/gguf.ts';
 import { VERSION } from '../../version.ts';
 import { defaultThreads, loadBackend, type Backend } from './backend.ts';
-import { NativeModel, type NativeContext } from './binding.ts';
+import { AllocationError, NativeModel, type NativeContext } from './binding.ts';
 import { ConversationStore } from './conversation-store.ts';
 import { CPU_DRAFTS, GPU_DRAFTS, type DraftBudget } from './draft-plan.ts';
 import {
@@ -14,6 +14,7 @@ import {
   describePlan,
   type KvCache,
   kvBytesPerToken,
+  NotEnoughMemory,
   planMemory,
   totalBytes,
   type AvailableMemory,
@@ -69,11 +70,16 @@ export interface LoadHooks {
   log: Log;
 }
 
-/** A model in memory, and what its contexts may use. Dispose of the model. */
-export interface LoadedWeights {
+/** A model in memory, and what its contexts may use. */
+export interface Weights {
   model: NativeModel;
   plan: MemoryPlan;
   threads: number;
+}
+
+/** Dispose of the contexts, then of the model. */
+export interface LoadedWeights<Contexts> extends Weights {
+  contexts: Contexts;
   /** Whether all layers are on a GPU. */
   onGpu: boolean;
   /** The backend with its threads or layers, for the log. */
@@ -89,14 +95,16 @@ export async function loadModel(
   const { log } = hooks;
   const info = metadata ?? (await readGguf(options.file));
   const template = openTemplate(info, log);
-  const { model, plan, threads, onGpu, backend } = await loadWeights(info, options, hooks);
-  const context = await model.context({
-    slots: plan.slots,
-    slotTokens: plan.contextTokens,
-    batchTokens: plan.batchTokens,
-    threads,
-    kvCache: options.kvCache,
-  });
+  const loaded = await loadWeights(info, options, hooks, ({ model, plan, threads }) =>
+    model.context({
+      slots: plan.slots,
+      slotTokens: plan.contextTokens,
+      batchTokens: plan.batchTokens,
+      threads,
+      kvCache: options.kvCache,
+    }),
+  );
+  const { model, contexts: context, plan, onGpu, backend } = loaded;
   checkAllocation(plan, context.allocatedBytes, log);
   const warm = await warmUp(model, context);
   const vocabulary = new Vocabulary(model, warm.vocabularySize);
@@ -133,12 +141,17 @@ async function openStore(
   }
 }
 
-/** Plans the memory of a model and loads its weights. Rejects as `LlamaEngine.load` does. */
-export async function loadWeights(
+/**
+ * Plans the memory of a model, loads its weights and creates its contexts. If the GPU has less memory than expected,
+ * for example because another program has just allocated some, tries again with fewer layers on it. Rejects as
+ * `LlamaEngine.load` does.
+ */
+export async function loadWeights<Contexts>(
   info: GgufInfo,
   options: LlamaOptions,
   hooks: LoadHooks,
-): Promise<LoadedWeights> {
+  createContexts: (weights: Weights) => Promise<Contexts>,
+): Promise<LoadedWeights<Contexts>> {
   const { log } = hooks;
   const maxBytes = options.memoryBytes ?? Infinity;
   const available = memoryFor(options);
@@ -154,19 +167,38 @@ export async function loadWeights(
       'contextTokens exceeds the context length that the model was trained with; quality will be worse beyond it',
       { contextTokens: plan.contextTokens, trained: info.contextTokens },
     );
-  const gpuLayers = gpuLayersOf(options.gpuLayers, backend, info, plan);
-  checkMemory(inMachineMemory(plan, backend, 1 - gpuLayers / (info.layerCount + 1)), available);
   log.info('loading the model', {
     memory: describePlan(plan),
     ...(info.embedding === null && { context: describeAgents(plan, info, machine) }),
   });
-
-  const model = await NativeModel.load(backend, options.file, {
-    gpuLayers,
-    onProgress: (fraction) => hooks.onProgress(fraction),
-  });
-  const name = backend.kind === 'cpu' ? `cpu, ${threads} threads` : `${backend.kind}, ${gpuLayers} layers`;
-  return { model, plan, threads, onGpu: gpuLayers > info.layerCount, backend: name };
+  let layers = gpuLayersOf(options.gpuLayers, backend, info, plan);
+  for (;;) {
+    checkMemory(inMachineMemory(plan, backend, 1 - layers / (info.layerCount + 1)), available);
+    let model: NativeModel | null = null;
+    try {
+      model = await NativeModel.load(backend, options.file, {
+        gpuLayers: layers,
+        onProgress: (fraction) => hooks.onProgress(fraction),
+      });
+      const contexts = await createContexts({ model, plan, threads });
+      const name = backend.kind === 'cpu' ? `cpu, ${threads} threads` : `${backend.kind}, ${layers} layers`;
+      const onGpu = layers > info.layerCount;
+      return { model, contexts, plan, threads, onGpu, backend: name };
+    } catch (error) {
+      await model?.dispose();
+      if (!(error instanceof AllocationError) || layers === 0) throw error;
+      const failed = `Not enough memory on the GPU for ${layers} layers: ${error.message}`;
+      if (options.gpuLayers !== 'auto')
+        throw new NotEnoughMemory(`${failed}. Set fewer gpuLayers, or \`auto\`.`);
+      const fitting = gpuLayersOf('auto', backend, info, plan);
+      // Not every driver reports the memory that other programs use.
+      layers = fitting < layers ? fitting : Math.floor(layers / 2);
+      log.warn('not enough memory on the GPU; loading the model with fewer layers there', {
+        reason: error.message,
+        layers,
+      });
+    }
+  }
 }
 
 /**
