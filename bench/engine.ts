@@ -4,6 +4,7 @@
  *
  *   npm run bench:engine -- --llama-server /path/to/llama-server --model model.gguf
  */
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -25,6 +26,8 @@ const { values: options } = parseArgs({
     'prefix-slots': { type: 'string', default: '8,16' },
     /** Numbers of conversations that take turns on four slots. */
     conversations: { type: 'string', default: '12' },
+    /** Numbers of callers whose responses repeat their prompts. */
+    copying: { type: 'string', default: '1,2,4' },
   },
 });
 if (options.model === undefined) throw new Error('--model is required: the path of a GGUF file.');
@@ -46,6 +49,8 @@ const NO_END = { '0': -100, '2': -100 };
 interface RoundResult {
   wallMs: number;
   tokensPerSecond: number;
+  /** Tokens per second since the first one. */
+  generatedPerSecond: number;
   ttft: number[];
   itl: number[];
 }
@@ -60,13 +65,19 @@ const startBoth = (slots: number, contextTokens: number) =>
     threads,
   });
 
-async function runRound(server: Server, prompts: readonly string[], maxTokens: number): Promise<RoundResult> {
+/** `raw`: completes the prompts as they are, instead of answering them in a chat, whose first chunk has no text. */
+async function runRound(
+  server: Server,
+  prompts: readonly string[],
+  maxTokens: number,
+  raw: boolean,
+): Promise<RoundResult> {
   const startedAt = performance.now();
   const streams = await Promise.all(
     prompts.map((content) =>
-      timeStream(`${server.url}/v1/chat/completions`, server.key, {
+      timeStream(`${server.url}/v1/${raw ? 'completions' : 'chat/completions'}`, server.key, {
         model: MODEL_ID,
-        messages: [{ role: 'user', content }],
+        ...(raw ? { prompt: content } : { messages: [{ role: 'user', content }] }),
         max_tokens: maxTokens,
         temperature: 0,
         logit_bias: NO_END,
@@ -76,9 +87,12 @@ async function runRound(server: Server, prompts: readonly string[], maxTokens: n
   );
   const wallMs = Math.max(...streams.map((stream) => stream.endedAt)) - startedAt;
   const total = streams.reduce((sum, stream) => sum + stream.tokens, 0);
+  const firstAt = Math.min(...streams.map(({ chunksAt, endedAt }) => chunksAt[raw ? 0 : 1] ?? endedAt));
+  const generatedMs = wallMs - (firstAt - startedAt);
   return {
     wallMs,
     tokensPerSecond: (total * 1000) / wallMs,
+    generatedPerSecond: (total * 1000) / generatedMs,
     ttft: streams.map((stream) => (stream.chunksAt[1] ?? stream.endedAt) - stream.sentAt),
     itl: streams.flatMap(gaps),
   };
@@ -94,11 +108,13 @@ async function alternate(
   servers: { sluice: Server; peer: Server },
   prompts: (round: number) => string[],
   maxTokens: number,
+  raw = false,
 ): Promise<Comparison> {
   const results: Comparison = { sluice: [], peer: [] };
   for (let index = 0; index < rounds; index++) {
     const order = index % 2 === 0 ? (['sluice', 'peer'] as const) : (['peer', 'sluice'] as const);
-    for (const name of order) results[name].push(await runRound(servers[name], prompts(index), maxTokens));
+    for (const name of order)
+      results[name].push(await runRound(servers[name], prompts(index), maxTokens, raw));
   }
   return results;
 }
@@ -136,6 +152,19 @@ function promptsWithPrefix(callers: number, index: number): string[] {
     { length: callers },
     (_, caller) => `${rules.join('\n')}\nQuestion ${caller}: what is ${caller} plus ${index}?`,
   );
+}
+
+/** Characters of a text that is copied. */
+const COPIED = 900;
+
+/** Returns prompts that end with the start of a third copy of a text, a part of this file that differs in each round. */
+function copyingPrompts(callers: number, index: number): string[] {
+  const source = readFileSync(import.meta.filename, 'utf8');
+  return Array.from({ length: callers }, (_, caller) => {
+    const from = ((index * callers + caller) * 617) % (source.length - COPIED);
+    const text = source.slice(from, from + COPIED);
+    return `${text}\n\n${text}\n\n${text.slice(0, 60)}`;
+  });
 }
 
 /** Returns the median of the ratios per round, because other load on the machine slows both servers in a round. */
@@ -284,3 +313,15 @@ async function compareReturning(conversations: number): Promise<void> {
 }
 
 for (const conversations of numbers(options.conversations)) await compareReturning(conversations);
+
+for (const callers of numbers(options.copying)) {
+  await using servers = await startBoth(callers, 2048);
+  await warmUp(servers, callers);
+  const result = await alternate(servers, (index) => copyingPrompts(callers, index), 160, true);
+  const [ours, theirs] = [result.sluice, result.peer].map((results) =>
+    median(results.map(({ generatedPerSecond }) => generatedPerSecond)),
+  );
+  console.log(
+    `copying, ${callers} callers: ${ours?.toFixed(1)} / ${theirs?.toFixed(1)} tokens/s = ${ratio(result, ({ generatedPerSecond }) => generatedPerSecond)}`,
+  );
+}
