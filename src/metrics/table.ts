@@ -149,13 +149,13 @@ export const METRICS = {
     labels: ['model', 'replica'],
   },
   draftTokens: {
-    name: 'sluice_replica_draft_tokens_total',
+    name: 'sluice_engine_draft_tokens_total',
     type: 'counter',
     help: 'Tokens that an embedded engine has drafted from repetitions, since its process started. Missing for other servers.',
     labels: ['model', 'replica'],
   },
   acceptedDraftTokens: {
-    name: 'sluice_replica_accepted_draft_tokens_total',
+    name: 'sluice_engine_accepted_draft_tokens_total',
     type: 'counter',
     help: 'Drafted tokens that were the same as the sampled ones, and so became part of a completion. Missing for other servers.',
     labels: ['model', 'replica'],

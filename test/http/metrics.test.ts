@@ -109,7 +109,8 @@ test('a scrape under load has exactly the metrics of the table, with type, label
   for (const { name, labels, buckets, help } of EXPECTED) {
     const { samples, help: shown } = metrics.get(name) ?? assert.fail(name);
     assert.equal(shown, help);
-    assert.ok(samples.length > 0, name);
+    // Only engines of llama.cpp have conversations without a slot.
+    assert.ok(samples.length > 0 || name.startsWith('sluice_engine_conversation'), name);
     for (const sample of samples) {
       const expected = sample.name.endsWith('_bucket') ? [...labels, 'le'] : labels;
       assert.deepEqual(Object.keys(sample.labels), expected, sample.name);
