@@ -246,7 +246,7 @@ const TURN_SLOTS = 4;
 /** Returns the messages of a turn of a conversation of about 1,000 tokens. */
 function turnOf(conversation: number, turn: number): object[] {
   const notes = Array.from(
-    { length: 70 },
+    { length: 45 },
     (_, line) => `Note ${conversation}.${line}: ${SUBJECTS[line % SUBJECTS.length]} was seen again today.`,
   );
   const messages = [{ role: 'user', content: `${notes.join('\n')}\nIs this clear?` }];

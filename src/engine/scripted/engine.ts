@@ -133,6 +133,7 @@ export class ScriptedEngine implements Engine {
       lastStepAgeMs: inUse > 0 ? Math.round(stuckMs) : null,
       medianStepMs: tokenMs,
       ...this.#tokens,
+      conversations: { entries: 0, bytes: 0, saves: 0, loads: 0, loadMs: 0 },
     };
   }
 
