@@ -108,6 +108,29 @@ test('a prefix of a longer conversation is copied if another slot was used less 
   });
 });
 
+test('a short prefix is computed again if copying a large slot would take longer', () => {
+  const large = (id: number, busy?: number): Slot => {
+    const result = new Slot(id, 32_768);
+    result.tokens.set(range(0, 30));
+    result.filled = 30;
+    result.computed = busy ?? 30;
+    result.scope = 'a';
+    if (busy !== undefined) result.choice = {} as JobChoice;
+    return result;
+  };
+  const free = new Slot(1, 32_768);
+  for (const busy of [large(0, 30), large(0, 16)])
+    assert.deepEqual(choosePlacement(prompt, 'a', [busy, free], true), {
+      kind: 'assign',
+      slot: free,
+      keep: 0,
+      from: null,
+    });
+  const idle = large(0);
+  const kept = choosePlacement(prompt, 'a', [idle, free], true);
+  assert.deepEqual(kept, { kind: 'assign', slot: idle, keep: 30, from: null });
+});
+
 test('only whole sequences are reused if the model cannot trim sequences', () => {
   const exact = slot(0, { holds: range(0, 40), scope: 'a', lastUsed: 5 });
   const more = slot(1, { holds: range(0, 120), scope: 'a', lastUsed: 6 });
