@@ -15,7 +15,9 @@ const PACKAGE = '@node-llama-cpp/linux-x64-vulkan';
 const driver = globSync('/usr/share/vulkan/icd.d/lvp_icd*.json')[0];
 const library = globSync('/usr/lib/*/libvulkan.so.1')[0];
 const model = process.env.SLUICE_TEST_MODEL ?? globSync(join(ROOT, '.cache/home/models/**/*.gguf'))[0];
-if (driver === undefined || library === undefined) {
+if (`${process.platform}-${process.arch}` !== 'linux-x64') {
+  console.log('The GPU tests are skipped: they run on Linux on x64.');
+} else if (driver === undefined || library === undefined) {
   console.log(
     'The GPU tests are skipped: software Vulkan is not installed. On Debian, its packages are mesa-vulkan-drivers and libvulkan1.',
   );

@@ -14,7 +14,7 @@ const FILE = process.env.SLUICE_TEST_MODEL ?? '';
 const ALL_LAYERS = 31;
 
 const ROOT = join(import.meta.dirname, '../..');
-const SIZES = { slots: 3, slotTokens: 256, batchTokens: 64, threads: 2 };
+const SIZES = { slots: 3, slotTokens: 256, batchTokens: 64, threads: 1 };
 const PROMPT = 'The capital of France is';
 const LONGER = `${PROMPT} Paris. The capital of Italy is`;
 
@@ -183,7 +183,7 @@ describe('a model on a GPU', () => {
     [0, 0],
   ] as const)
     test(`with \`gpuLayers: ${gpuLayers}\`, ${expected} layers are on the GPU`, async () => {
-      const options = { file: FILE, slots: 1, contextTokens: 256, threads: 2, gpuLayers };
+      const options = { file: FILE, slots: 1, contextTokens: 256, threads: 1, gpuLayers };
       const loaded = await loadModel(options, { onProgress() {}, log: SILENT });
       assert.equal(loaded.backend, `vulkan, ${expected} layers`);
       assert.equal(loaded.context.slotTokens, 256);
@@ -219,7 +219,7 @@ async function startWithFullGpu(gpuLayers: number | 'auto') {
       socketPath: join(folder.path, 'engine'),
       modelId: 'test/model',
       maxChoices: 1,
-      engine: { file: FILE, slots: 1, contextTokens: 256, threads: 2, gpuLayers },
+      engine: { file: FILE, slots: 1, contextTokens: 256, threads: 1, gpuLayers },
       logLevel: 'silent',
     },
     stallMs: 60_000,
