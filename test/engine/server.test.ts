@@ -86,8 +86,8 @@ describe('the server of an engine', () => {
     const health = await jsonBody(await fetch(`${server.address}/health`));
     const load = ['slots', 'slotsInUse', 'queued', 'lastStepAgeMs', 'medianStepMs'];
     const totals = ['promptTokens', 'cachedTokens', 'completionTokens'];
-    const drafts = ['draftTokens', 'acceptedDraftTokens'];
-    assert.deepEqual(Object.keys(health), ['protocol', ...load, ...totals, ...drafts, 'memoryBytes']);
+    const others = ['draftTokens', 'acceptedDraftTokens', 'conversations', 'memoryBytes'];
+    assert.deepEqual(Object.keys(health), ['protocol', ...load, ...totals, ...others]);
     assert.equal(health.protocol, ENGINE_PROTOCOL);
     const model = await jsonBody(await fetch(`${server.address}/model`));
     assert.equal(model.contextTokens, 4096);
