@@ -176,7 +176,7 @@ describe('the tokenizer of prompts', () => {
     await tokenizer().tokenize(digits(1100), NEVER_ABORTED);
   });
 
-  it('refuses tools that leave no room for a completion', async () => {
+  it("refuses tools that leave no room for a completion, and reports that the length is the model's own limit", async () => {
     const tool: Tool = {
       name: 'find',
       description: 'long '.repeat(50),
@@ -187,7 +187,8 @@ describe('the tokenizer of prompts', () => {
     await tokenizer(200).tokenize(chatRequest({ messages }), NEVER_ABORTED);
     await assert.rejects(tokenizer(200).tokenize(chatRequest({ messages, tools: [tool] }), NEVER_ABORTED), {
       code: 'context_length_exceeded',
-      message: /the messages and tools have 362,/,
+      message:
+        /the messages and tools have 362, which leaves no room for a completion\. This is the model's own limit\.$/,
     });
   });
 });
