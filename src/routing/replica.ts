@@ -187,8 +187,12 @@ export class RoutedReplica {
     });
   }
 
-  /** Deletes what an engine keeps for later requests with this `cacheScope`. Logs a failure. */
+  /**
+   * Deletes what an engine keeps for later requests with this `cacheScope`, also while it is drained. Logs a failure. One
+   * that is not running has nothing in memory.
+   */
   async forget(cacheScope: string): Promise<void> {
+    if (this.#entry.state().state !== 'ready') return;
     try {
       await this.client.forget(cacheScope, AbortSignal.timeout(FORGET_MS));
     } catch (error) {

@@ -163,9 +163,9 @@ export class ServedModel implements ConfiguredModel {
     return countPromptTokens(this.#replicas, request, signal);
   }
 
-  /** Deletes what engines keep for later requests with this `cacheScope`. One that is not running keeps nothing. */
+  /** Deletes what engines keep for later requests with this `cacheScope`. */
   forget(cacheScope: string): void {
-    for (const replica of this.#replicas) if (replica.ready) void replica.forget(cacheScope);
+    for (const replica of this.#replicas) void replica.forget(cacheScope);
   }
 
   /** Whether a failed request may be sent again. Counts it if so. */

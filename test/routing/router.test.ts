@@ -205,6 +205,18 @@ test('without a ready replica, retry-after is the time until the first may be re
   }
 });
 
+test('engines forget the prompts of a closed account, also while they are drained', (t) => {
+  const states: EngineState[] = [READY, READY, { state: 'loading', fraction: 0 }];
+  const model = modelOf(states);
+  model.setDrained((server) => server === 'a');
+  const asked = clients.map((client) => t.mock.method(client, 'forget', () => Promise.resolve()));
+  model.forget('closed');
+  assert.deepEqual(
+    asked.map(({ mock }) => mock.callCount()),
+    [1, 1, 0, 0],
+  );
+});
+
 /** Returns a router that serves these models. */
 function routerOf(ids: readonly string[]): Router {
   const router = new Router(OPTIONS);
