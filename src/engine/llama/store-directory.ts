@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, mkdtemp, readdir, readFile, realpath, rm, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tryLock, waitForLock } from '../../file-lock.ts';
 import type { Log } from '../../log.ts';
@@ -56,28 +56,39 @@ export async function openStoreDirectory(
     log.info('conversations that lose their slot are not kept: there is no room');
     return null;
   }
-  await mkdir(place.directory, { recursive: true, mode: 0o700 });
-  const { uid } = await stat(place.directory);
-  if (uid !== (process.getuid?.() ?? uid)) throw new Error(`${place.directory} belongs to another user`);
+  await createOwn(place.directory);
   // Otherwise, an engine could delete the directory of another one before that has locked it.
   using _ = await waitForLock(join(place.directory, 'lock'), AbortSignal.timeout(LOCK_MS));
   await deleteAbandoned(place.directory, settings.keep);
   const { path, lock, keeps } = await ownDirectory(place.directory, engine, settings.keep);
-  const speed = await measureSpeed(path);
-  log.info('conversations that lose their slot are kept', { directory: path, maxBytes: place.bytes });
-  return {
-    path,
-    maxBytes: place.bytes,
-    keeps,
-    ...speed,
-    async [Symbol.asyncDispose]() {
-      if (!keeps) await rm(path, { recursive: true, force: true });
-      lock[Symbol.dispose]();
-    },
+  const dispose = async () => {
+    // First, because Windows does not delete files that are open.
+    lock[Symbol.dispose]();
+    // The next engine deletes what this one cannot.
+    if (!keeps) await rm(path, { recursive: true, force: true }).catch(() => {});
   };
+  try {
+    const speed = await measureSpeed(path);
+    log.info('conversations that lose their slot are kept', { directory: path, maxBytes: place.bytes });
+    return { path, maxBytes: place.bytes, keeps, ...speed, [Symbol.asyncDispose]: dispose };
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
 }
 
 const LOCK_MS = 10_000;
+
+/**
+ * Creates a directory, unless it exists. Rejects if it may lead to files that are not this user's: everybody can create
+ * directories and symbolic links on a RAM disk.
+ */
+export async function createOwn(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+  const found = await lstat(path);
+  if (!found.isDirectory()) throw new Error(`${path} is not a directory`);
+  if (found.uid !== (process.getuid?.() ?? found.uid)) throw new Error(`${path} belongs to another user`);
+}
 
 /** Returns the directory and the maximum bytes; null if no directory has room. `freeBytes` is for tests. */
 export async function choosePlace(
@@ -93,8 +104,8 @@ export async function choosePlace(
       if (chosen >= Math.min(MIN_BYTES, bytes ?? Infinity) && chosen <= free.bytes)
         return { directory: join(ramDisk, `sluice-${process.getuid?.() ?? 0}`), bytes: chosen };
     }
-  const chosen = directory ?? diskDirectory;
-  await mkdir(chosen, { recursive: true, mode: 0o700 });
+  await mkdir(directory ?? diskDirectory, { recursive: true, mode: 0o700 });
+  const chosen = await realpath(directory ?? diskDirectory);
   const free = await freeBytes(chosen);
   if (free === null) return null;
   const tenth = Math.floor(Math.min(free.bytes, free.inMemory ? availableMemory().bytes : Infinity) / 10);
@@ -119,13 +130,22 @@ const PREFIX = 'engine-';
 async function deleteAbandoned(directory: string, keep: boolean): Promise<void> {
   for (const name of await readdir(directory)) {
     if (!name.startsWith(PREFIX)) continue;
-    const path = join(directory, name);
-    const lock = tryLockIn(path);
-    if (lock === null) continue;
-    lock[Symbol.dispose]();
-    const isKept = keep && name.startsWith(KEPT) && Date.now() - (await stat(path)).mtimeMs < MAX_AGE_MS;
-    if (!isKept) await rm(path, { recursive: true, force: true });
+    try {
+      await deleteIfAbandoned(join(directory, name), keep && name.startsWith(KEPT));
+    } catch {
+      // For example, its engine is just deleting it. It does not concern the directory of this engine.
+    }
   }
+}
+
+async function deleteIfAbandoned(path: string, isKept: boolean): Promise<void> {
+  const { uid, mtimeMs } = await lstat(path);
+  // In a directory of the operator, other users may have files.
+  if (uid !== (process.getuid?.() ?? uid)) return;
+  const lock = tryLockIn(path);
+  if (lock === null) return;
+  lock[Symbol.dispose]();
+  if (!isKept || Date.now() - mtimeMs >= MAX_AGE_MS) await rm(path, { recursive: true, force: true });
 }
 
 const KEPT = `${PREFIX}kept-`;
@@ -137,7 +157,7 @@ async function ownDirectory(
 ): Promise<{ path: string; lock: Disposable; keeps: boolean }> {
   if (keep) {
     const path = join(directory, KEPT + createHash('sha256').update(engine).digest('hex').slice(0, 16));
-    await mkdir(path, { recursive: true, mode: 0o700 });
+    await createOwn(path);
     const lock = tryLockIn(path);
     if (lock !== null) return { path, lock, keeps: true };
     // Another engine with the same model has it.

@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
+import { mkdir, readdir, realpath, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { choosePlace, type StoreSettings } from '../../../src/engine/llama/store-directory.ts';
+import {
+  choosePlace,
+  createOwn,
+  openStoreDirectory,
+  type StoreSettings,
+} from '../../../src/engine/llama/store-directory.ts';
+import { SILENT } from '../../../src/log.ts';
 import { temporaryFolder } from '../../harness.ts';
 
 const MIB = 1024 * 1024;
@@ -14,7 +22,9 @@ async function choose(ram: number | null, disk: number, more: Partial<StoreSetti
     const bytes = directory === '/dev/shm' ? ram : disk;
     return await Promise.resolve(bytes === null ? null : { bytes, inMemory: directory === '/dev/shm' });
   });
-  return place && { onDisk: place.directory === settings.diskDirectory, mib: Math.round(place.bytes / MIB) };
+  return (
+    place && { onDisk: place.directory === (await realpath(folder.path)), mib: Math.round(place.bytes / MIB) }
+  );
 }
 
 test('a RAM disk with room is used, up to a tenth of it', async () => {
@@ -48,5 +58,38 @@ test("the operator's directory is used, even if it is small", async () => {
     { bytes: 10 * MIB, directory: folder.path, diskDirectory: '/nowhere', keep: false },
     async () => await Promise.resolve({ bytes: 100 * MIB, inMemory: false }),
   );
-  assert.deepEqual(place, { directory: folder.path, bytes: 10 * MIB });
+  assert.deepEqual(place, { directory: await realpath(folder.path), bytes: 10 * MIB });
+});
+
+test('a symbolic link of another user does not lead to files that would be deleted', async () => {
+  await using folder = await temporaryFolder();
+  const [target, link] = [join(folder.path, 'target'), join(folder.path, 'link')];
+  await mkdir(target);
+  await symlink(target, link);
+  await assert.rejects(createOwn(link), /is not a directory/);
+  await createOwn(target);
+  await createOwn(join(folder.path, 'new'));
+});
+
+test("the operator's directory can be a symbolic link", async () => {
+  await using folder = await temporaryFolder();
+  const [target, link] = [join(folder.path, 'target'), join(folder.path, 'link')];
+  await mkdir(target);
+  await symlink(target, link);
+  const settings = { bytes: MIB, directory: link, diskDirectory: link, keep: false };
+  await using directory = await openStoreDirectory(settings, 'model', SILENT);
+  assert(directory?.path.startsWith(await realpath(target)));
+});
+
+test('what is left in the directory and cannot be deleted does not keep an engine from its own', async () => {
+  await using folder = await temporaryFolder();
+  // A file, and a directory whose lock cannot be taken, like one that another engine is just deleting.
+  await writeFile(join(folder.path, 'engine-file'), '');
+  await mkdir(join(folder.path, 'engine-other', 'lock'), { recursive: true });
+  const settings = { bytes: MIB, directory: folder.path, diskDirectory: folder.path, keep: false };
+  {
+    await using directory = await openStoreDirectory(settings, 'model', SILENT);
+    assert(directory !== null);
+  }
+  assert.deepEqual((await readdir(folder.path)).toSorted(), ['engine-file', 'engine-other', 'lock']);
 });
