@@ -49,6 +49,9 @@ const MAX_CONVERSATIONS = 512;
 /** Maximum time of a save or load, in milliseconds, because no tokens are computed meanwhile. */
 const MAX_MS = 2000;
 
+/** A file also has the tokens. */
+const TOKEN_BYTES = 4;
+
 /** A shorter time is always worth it, in milliseconds. */
 const SHORT_MS = 20;
 
@@ -120,8 +123,9 @@ export class ConversationStore implements AsyncDisposable {
     let best: StoredMatch | null = null;
     for (const conversation of this.#conversations) {
       if (conversation.scope !== scope) continue;
-      const length = this.#usable(conversation, reusable);
-      if (length > (best?.length ?? Math.max(cachedTokens, MIN_TOKENS - 1))) best = { conversation, length };
+      const beaten: number = best?.length ?? Math.max(cachedTokens, MIN_TOKENS - 1);
+      const length = this.#usable(conversation, reusable, beaten);
+      if (length > beaten) best = { conversation, length };
     }
     if (best === null) return null;
     const loadMs = best.conversation.bytes * this.#loadMsPerByte;
@@ -137,7 +141,7 @@ export class ConversationStore implements AsyncDisposable {
     if (Date.now() < this.#pausedUntil) return false;
     let saved = elsewhere;
     for (const conversation of this.#conversations)
-      if (conversation.scope === scope) saved = Math.max(saved, this.#usable(conversation, tokens));
+      if (conversation.scope === scope) saved = Math.max(saved, this.#usable(conversation, tokens, saved));
     if (tokens.length - saved < MIN_TOKENS) return false;
     const bytes = this.#expectedBytes(tokens.length);
     const saveMs = bytes * this.#saveMsPerByte;
@@ -235,8 +239,10 @@ export class ConversationStore implements AsyncDisposable {
     await this.#options.directory[Symbol.asyncDispose]();
   }
 
-  /** Returns how many tokens of a sequence do not have to be computed with a conversation. */
-  #usable({ tokens }: Conversation, sequence: Uint32Array): number {
+  /** Returns how many tokens of a sequence do not have to be computed with a conversation; 0 if at most `beaten`. */
+  #usable({ tokens }: Conversation, sequence: Uint32Array, beaten: number): number {
+    // Otherwise, hundreds of conversations with the same long system prompt would be compared token by token.
+    if (tokens[beaten] === undefined || tokens[beaten] !== sequence[beaten]) return 0;
     const length = commonPrefix(tokens, tokens.length, sequence);
     return this.#options.canTrim || length === tokens.length ? length : 0;
   }
@@ -248,7 +254,7 @@ export class ConversationStore implements AsyncDisposable {
 
   #expectedBytes(tokens: number): number {
     const { perToken, fixed } = this.#options.size;
-    return (tokens * perToken + fixed) * this.#sizeRatio;
+    return (tokens * (perToken + TOKEN_BYTES) + fixed) * this.#sizeRatio;
   }
 
   /** Deletes old conversations until `bytes` and `count` more fit. */

@@ -37,7 +37,12 @@ class FakeContext {
   }
 }
 
-async function openStore({ maxBytes = 1e9, canTrim = true, log = SILENT } = {}) {
+async function openStore({
+  maxBytes = 1e9,
+  canTrim = true,
+  log = SILENT,
+  size = { perToken: BYTES_PER_TOKEN, fixed: 0 },
+} = {}) {
   const folder = await temporaryFolder();
   const directory: StoreDirectory = {
     path: folder.path,
@@ -47,7 +52,6 @@ async function openStore({ maxBytes = 1e9, canTrim = true, log = SILENT } = {}) 
     readMsPerByte: 1e-6,
     [Symbol.asyncDispose]: async () => {},
   };
-  const size = { perToken: BYTES_PER_TOKEN, fixed: 0 };
   const store = await ConversationStore.open({ directory, canTrim, size, fingerprint: '', log });
   const context = new FakeContext();
   return {
@@ -126,6 +130,15 @@ test('after a failed save, its file is deleted, older conversations make room, a
   assert.equal(store.find(tokensOf(1, 301), 'a', 0, MS_PER_TOKEN), null, 'the oldest was deleted');
   assert(!store.isWorthSaving(tokensOf(6, 300), 'a', 0, MS_PER_TOKEN));
   assert.match(lines.join('\n'), /could not be saved/);
+});
+
+test('a model whose metadata has no sizes keeps more than one conversation', async () => {
+  await using opened = await openStore({ size: { perToken: 0, fixed: 0 } });
+  const { store, native } = opened;
+  await store.save(native, 0, tokensOf(1, 300), 'a');
+  assert(store.isWorthSaving(tokensOf(2, 300), 'a', 0, MS_PER_TOKEN));
+  await store.save(native, 0, tokensOf(2, 300), 'a');
+  assert.equal(store.gauges().entries, 2);
 });
 
 test('no scope sees the tokens of another, and the bounds hold, whatever is saved, loaded and deleted', async () => {
