@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { ConversationStore } from '../../src/engine/llama/conversation-store.ts';
 import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { LlamaOptions } from '../../src/engine/llama/load-model.ts';
 import { temporaryFolder } from '../harness.ts';
@@ -189,6 +190,49 @@ describe('conversations in files', () => {
     assert.equal(gauges(engine).entries, 1, 'only that of the other account');
   });
 
+  withEngine('a request that waits while its account is closed leaves nothing', async (engine) => {
+    const waiting: Promise<Completion>[] = [];
+    for await (const { type } of await engine.generate(
+      text(conversation('A'), { cacheScope: 'closed', maxTokens: 200, sampling: always(70) }),
+      new AbortController().signal,
+    )) {
+      if (type === 'started') waiting.push(generate(engine, conversation('B'), 'closed'));
+      else if (engine.health().queued !== 0) engine.forget('closed');
+    }
+    const [first] = await Promise.all(waiting);
+    assert(first);
+    assert.equal(await cachedOf(engine, 'B', first, 'closed'), 0);
+    assert.equal(gauges(engine).saves, 0);
+  });
+
+  test('one whose start is in another slot is saved if that slot cannot be trimmed', async () => {
+    await using other = await temporaryFolder();
+    await using engine = await open(other, { file, slots: 2 });
+    const start = conversation('the same start');
+    const first = await generate(engine, `${start} A`);
+    await generate(engine, `${start} B`);
+    await generate(engine, conversation('C'));
+    const { cachedTokens } = (await generate(engine, `${start} A${first.texts[0]} and`)).usage;
+    assert(cachedTokens >= first.usage.promptTokens, `${cachedTokens}`);
+  });
+
+  test('saves for requests that arrive together do not look like a stuck step', async (t) => {
+    await using other = await temporaryFolder();
+    await using engine = await open(other, { file, slots: 2 });
+    await generate(engine, conversation('A'));
+    await generate(engine, conversation('B'));
+    const ages: (number | null)[] = [];
+    const now = performance.now.bind(performance);
+    const SAVE_MS = 1e6;
+    t.mock.method(performance, 'now', () => now() + SAVE_MS * ages.length);
+    t.mock.method(ConversationStore.prototype, 'save', async () => {
+      await Promise.resolve(ages.push(engine.health().lastStepAgeMs));
+    });
+    await complete(engine, text('', { prompts: [conversation('C'), conversation('D')], maxTokens: 1 }));
+    assert.equal(ages.length, 2);
+    for (const age of ages) assert(age !== null && age < SAVE_MS, `${age}`);
+  });
+
   test('the oldest are deleted when there is no more room', async () => {
     await using other = await temporaryFolder();
     let bytes: number;
@@ -261,6 +305,17 @@ describe('conversations in files', () => {
       assert.equal(gauges(engine).entries, 2);
       assert((await cachedOf(engine, 'A', first)) > 0);
       assert((await cachedOf(engine, 'B', second)) > 0);
+    });
+
+    test('those of an account that was closed just before the exit are deleted', async () => {
+      await using other = await temporaryFolder();
+      {
+        await using engine = await open(other, { file }, { keep: true });
+        await generate(engine, conversation('A'), 'closed');
+        await generate(engine, conversation('B'), 'closed');
+        engine.forget('closed');
+      }
+      assert.deepEqual(await statesIn(other), []);
     });
 
     test('are deleted if the directory is not kept any more', async () => {

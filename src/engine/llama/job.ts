@@ -20,7 +20,8 @@ export type CacheScope = string | symbol;
 /** A request in the engine, with its token counts and events. */
 export class Job {
   readonly outbox = new Outbox();
-  readonly scope: CacheScope;
+  /** Changes if the scope is forgotten before all choices have a slot. */
+  scope: CacheScope;
   /** Number of alternatives per token; null if log probabilities were not requested. */
   readonly logprobs: number | null;
   /** Whether events contain token IDs. */

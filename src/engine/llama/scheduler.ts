@@ -7,7 +7,7 @@ import { MIN_TOKENS, type ConversationStore, type StoredMatch } from './conversa
 import { planDrafts, type DraftBudget } from './draft-plan.ts';
 import type { GrammarField, Job, JobChoice } from './job.ts';
 import { LogprobReader } from './logprobs.ts';
-import { choosePlacement, Slot } from './slots.ts';
+import { choosePlacement, Slot, usable } from './slots.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 interface SchedulerOptions {
@@ -90,7 +90,10 @@ export class Scheduler {
     this.#wake?.();
   }
 
-  /** Deletes all tokens of a scope before the next step, except for those of running requests, which are not reused. */
+  /**
+   * Deletes all tokens of a scope before the next step, except for those of running requests. Neither these nor those of
+   * waiting requests are reused later.
+   */
   forget(scope: string): void {
     this.#forgotten.add(scope);
     this.#wake?.();
@@ -124,6 +127,7 @@ export class Scheduler {
     }
     this.#queue = [];
     for (const reader of this.#readers) reader?.dispose();
+    await this.#forgetScopes();
     const { store, context } = this.#options;
     const latest = this.#slots.toSorted((a, b) => b.lastUsed - a.lastUsed);
     await store?.saveAll(
@@ -166,9 +170,11 @@ export class Scheduler {
   async #forgetScopes(): Promise<void> {
     const { context, store } = this.#options;
     for (const scope of this.#forgotten) {
+      const unshared = Symbol('forgotten');
+      for (const { job } of this.#queue) if (job.scope === scope) job.scope = unshared;
       for (const slot of this.#slots) {
         if (slot.scope !== scope) continue;
-        if (slot.choice !== null) slot.scope = Symbol('forgotten');
+        if (slot.choice !== null) slot.scope = unshared;
         else {
           context.clear(slot.id);
           slot.clear();
@@ -190,7 +196,8 @@ export class Scheduler {
     const assigned: JobChoice[] = [];
     for (let i = 0; i < this.#queue.length && idle > 0; idle--) {
       const choice = this.#queue[i] as JobChoice; // Nothing else shortens the queue during this loop.
-      if (choice.isWaiting) {
+      // Conversations are not moved for a request that was dropped during a save.
+      if (choice.isWaiting || choice.job.dropped) {
         i++;
         continue;
       }
@@ -206,7 +213,10 @@ export class Scheduler {
       this.#queue.splice(i, 1);
       const stored = await this.#assign(choice, placement.slot, placement.keep, placement.from);
       assigned.push(choice);
-      if (stored && generating) break;
+      if (!stored) continue;
+      // Otherwise, the saves and loads for many requests that arrive together would look like a stuck step.
+      this.#clock.progressed(performance.now());
+      if (generating) break;
     }
     for (const choice of assigned) {
       choice.job.start();
@@ -260,7 +270,7 @@ export class Scheduler {
 
   /** Saves the tokens of an idle slot of which only the first `keep` stay, unless they are cheap to compute again. */
   async #saveIfLost(slot: Slot, keep: number): Promise<boolean> {
-    const { context, store } = this.#options;
+    const { context, store, canTrim } = this.#options;
     const { scope, computedTokens: tokens } = slot;
     // What follows the prompt is often not repeated, such as the reasoning.
     if (store === null || typeof scope !== 'string' || keep > tokens.length / 2) return false;
@@ -268,7 +278,10 @@ export class Scheduler {
     let elsewhere = 0;
     for (const other of this.#slots)
       if (other !== slot && other.scope === scope)
-        elsewhere = Math.max(elsewhere, commonPrefix(other.tokens, other.computed, tokens));
+        elsewhere = Math.max(
+          elsewhere,
+          usable(other, commonPrefix(other.tokens, other.computed, tokens), canTrim),
+        );
     if (!store.isWorthSaving(tokens, scope, elsewhere, this.#msPerToken)) return false;
     await store.save(context, slot.id, tokens, scope);
     return true;
@@ -500,8 +513,13 @@ export class StepClock {
     this.#since ??= now;
   }
 
-  stepEnded(now: number, stepMs: number): void {
+  /** Restarts the time that `ageMs` returns. */
+  progressed(now: number): void {
     this.#since = now;
+  }
+
+  stepEnded(now: number, stepMs: number): void {
+    this.progressed(now);
     this.#times[this.#next] = stepMs;
     this.#next = (this.#next + 1) % MAX_SAMPLES;
   }
@@ -510,7 +528,7 @@ export class StepClock {
     this.#since = null;
   }
 
-  /** Time since the last step ended, or since work arrived, in milliseconds; null if the engine is idle. */
+  /** Time since the last step or other progress, or since work arrived, in milliseconds; null if the engine is idle. */
   ageMs(now: number): number | null {
     return this.#since === null ? null : now - this.#since;
   }

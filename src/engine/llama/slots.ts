@@ -150,7 +150,8 @@ function better(length: number, slot: Slot, than: Match | null): boolean {
   return length > than.length || (length === than.length && slot.computed < than.slot.computed);
 }
 
-function usable(slot: Slot, length: number, canTrim: boolean): number {
+/** Returns how many of the first `length` tokens of a slot can be used; without `canTrim`, all of its tokens or none. */
+export function usable(slot: Slot, length: number, canTrim: boolean): number {
   return canTrim || length === slot.computed ? length : 0;
 }
 
