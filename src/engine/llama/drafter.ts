@@ -1,6 +1,9 @@
 /** Number of tokens that must recur before the tokens after them are predicted. */
 const KEY_TOKENS = 3;
 
+/** Entries that are searched for a key. Prompts can be written so that their keys would fill long runs of entries. */
+const MAX_PROBES = 32;
+
 /** Sizes of a draft, with the token before it. Kernels of llama.cpp compute tokens in groups of these sizes. */
 export const MIN_DRAFT = 4;
 const MAX_DRAFT = 16;
@@ -65,21 +68,30 @@ export class Drafter {
     return occurrence;
   }
 
-  /** Returns the entry of the key that ends with the token at `end`. */
+  /** Returns the entry of the key that ends with the token at `end`. If none is free, empties one. */
   #entry(end: number): number {
     const tokens = this.#tokens;
     const first = tokens[end - 2] as number;
     const second = tokens[end - 1] as number;
     const third = tokens[end] as number;
-    let hash = Math.imul(first, 0x9e3779b1) ^ second;
-    hash = Math.imul(hash, 0x85ebca6b) ^ third;
-    hash = Math.imul(hash ^ (hash >>> 15), 0xc2b2ae35);
     const mask = this.#positions.length - 1;
-    for (let entry = (hash ^ (hash >>> 13)) & mask; ; entry = (entry + 1) & mask) {
+    let entry = hashOf(first, second, third) & mask;
+    for (let probes = 1; probes < MAX_PROBES; probes++) {
       const position = this.#positions[entry] as number;
       if (position === 0) return entry;
       if (tokens[position - 1] === third && tokens[position - 2] === second && tokens[position - 3] === first)
         return entry;
+      entry = (entry + 1) & mask;
     }
+    this.#positions[entry] = 0;
+    return entry;
   }
+}
+
+/** Exported for tests. */
+export function hashOf(first: number, second: number, third: number): number {
+  let hash = Math.imul(first, 0x9e3779b1) ^ second;
+  hash = Math.imul(hash, 0x85ebca6b) ^ third;
+  hash = Math.imul(hash ^ (hash >>> 15), 0xc2b2ae35);
+  return hash ^ (hash >>> 13);
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { CPU_DRAFTS, GPU_DRAFTS, planDrafts } from '../../../src/engine/llama/draft-plan.ts';
-import { Drafter } from '../../../src/engine/llama/drafter.ts';
+import { Drafter, hashOf } from '../../../src/engine/llama/drafter.ts';
 import type { JobChoice } from '../../../src/engine/llama/job.ts';
 import { Slot } from '../../../src/engine/llama/slots.ts';
 
@@ -87,6 +87,29 @@ test('after a wrong prediction there is no draft until as many were right again'
   assert.deepEqual(lengths.slice(0, 8), [0, 0, 0, 0, 0, 0, 0, 3]);
   assert.equal(lengths[19], 7);
   assert.deepEqual(lengths.slice(20, 29), [0, 0, 0, 0, 0, 0, 0, 0, 3]);
+});
+
+test('a prompt whose keys all have nearly the same hash takes little time', () => {
+  const length = 1024;
+  const text = [1, 2];
+  while (text.length < length) {
+    const [first = 0, second = 0] = text.slice(-2);
+    const from = text.length * 1000;
+    const next = Array.from({ length: 4096 }, (_, i) => from + i).find(
+      (token) => (hashOf(first, second, token) & (2 * length - 1)) < 4,
+    );
+    assert(next !== undefined);
+    text.push(next);
+  }
+  let reads = 0;
+  const tokens = new Proxy(Uint32Array.from(text), {
+    get(target, property) {
+      reads++;
+      return Reflect.get(target, property);
+    },
+  });
+  void new Drafter(tokens, length);
+  assert(reads < 50 * length, `${reads} reads`);
 });
 
 interface State {
