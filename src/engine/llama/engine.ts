@@ -89,7 +89,8 @@ export class LlamaEngine implements Engine, AsyncDisposable {
       job.outbox.fail(signal.reason);
       this.#scheduler.cancel(job);
     });
-    if (!(await this.#replay(request, choices))) this.#scheduler.submit(choices);
+    const ended = await this.#replay(request, choices);
+    if (!ended && !job.dropped) this.#scheduler.submit(choices);
     return job.outbox;
   }
 
