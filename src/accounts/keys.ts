@@ -53,7 +53,7 @@ export interface KeyStoreOptions {
   maxStaleMs: number;
   /** Called after each poll and each change, so that requests of revoked and expired keys can be ended. */
   afterRefresh?: (keys: KeyStore) => void;
-  /** Called with the cache scope of an account that was closed. */
+  /** Called with the cache scope of an account that was closed, after `afterRefresh`. */
   onClosed?: (cacheScope: string) => void;
   clock?: KeyClock;
 }
@@ -328,8 +328,7 @@ export class KeyStore implements AsyncDisposable {
       .select(['id', 'status'])
       .where('access_revision', '>', since)
       .execute();
-    for (const { id, status } of accounts) {
-      if (status === 'closed') this.#onClosed(this.#cacheScopeOf(id));
+    for (const { id } of accounts) {
       const usable = rowsOf(this.#database)
         .where('keys.account_id', '=', id)
         .where('keys.revoked_at', 'is', null)
@@ -341,6 +340,8 @@ export class KeyStore implements AsyncDisposable {
     }
     this.#revision = revision;
     this.#afterRefresh(this);
+    // Requests of these accounts have ended now. Later ones would leave something in their scope again.
+    for (const { id, status } of accounts) if (status === 'closed') this.#onClosed(this.#cacheScopeOf(id));
   }
 
   /** Reads keys in the order of a column and their ID, after a position. Yields to the event loop between pages. */

@@ -110,23 +110,26 @@ test('a created key is accepted only if it is complete and sent with the Bearer 
   }
 });
 
-test('an account that another process closes is reported once, with the scope of its keys', async (t) => {
+test('an account that another process closes is reported once, after its keys are invalid, with their scope', async (t) => {
   await using database = await openDatabase({ home: folder(t), url: null });
   const closed: string[] = [];
+  let caller: AuthenticatedKey | null = null;
+  let isLive: boolean | null = null;
   await using keys = await KeyStore.open(database, SILENT, {
     maxStaleMs: 5000,
-    onClosed: (cacheScope) => closed.push(cacheScope),
+    afterRefresh: (known) => (isLive = caller && known.isLive(caller)),
+    onClosed: (cacheScope) => closed.push(`${cacheScope} ${isLive}`),
   });
   const { id: accountId } = await createAccount(database, { name: 'one' }, SERVICE);
   await createAccount(database, { name: 'other' }, SERVICE);
   const { key } = await keys.create({ name: 'a', accountId });
-  const caller = await keys.authenticate(`Bearer ${key.reveal()}`);
+  caller = await keys.authenticate(`Bearer ${key.reveal()}`);
   await keys.refresh();
   assert.deepEqual(closed, []);
   await changeAccount(database, accountId, { status: 'closed' }, SERVICE);
   await keys.refresh();
   await keys.refresh();
-  assert.deepEqual(closed, [caller?.cacheScope]);
+  assert.deepEqual(closed, [`${caller?.cacheScope} false`]);
 });
 
 test('a random header is refused without throwing', async (t) => {
