@@ -88,6 +88,31 @@ for (const model of CACHE_MODELS)
     }
   });
 
+for (const [name, trims] of [
+  ['qwen3', true],
+  ['gemma3', false],
+] as const)
+  test(`a part of a conversation is ${trims ? 'used' : 'not used with a sliding window'}, loaded and later`, async () => {
+    await using folder = await temporaryFolder();
+    const file = join(folder.path, 'random.gguf');
+    writeRandomModel(name, file);
+    await using engine = await open(folder, { file });
+    const first = await generate(engine, conversation('A'));
+    await generate(engine, conversation('B', 1));
+    const assertSame = async (prompt: string) => {
+      const cached = await generate(engine, prompt);
+      assert.equal(cached.usage.cachedTokens > 0, trims);
+      const alone = await generate(engine, prompt, null);
+      for (const [at, { logprob }] of cached.logprobs.entries())
+        assert(Math.abs(logprob - (alone.logprobs[at]?.logprob ?? Infinity)) < 0.03);
+    };
+    await assertSame(conversation('A', 290));
+    const returned = `${conversation('A')}${first.texts[0]} and`;
+    assert((await generate(engine, returned)).usage.cachedTokens >= first.usage.promptTokens);
+    // Now it is in the slot.
+    await assertSame(conversation('A', 280));
+  });
+
 describe('conversations in files', () => {
   let models: Folder;
   let file: string;

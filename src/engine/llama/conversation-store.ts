@@ -21,6 +21,8 @@ export interface StoredMatch {
   conversation: Conversation;
   /** How many of its first tokens the prompt has. */
   length: number;
+  /** As in `Slot`, after it was loaded. */
+  minKeep: number;
 }
 
 interface StoreOptions {
@@ -125,7 +127,7 @@ export class ConversationStore implements AsyncDisposable {
       if (conversation.scope !== scope) continue;
       const beaten: number = best?.length ?? Math.max(cachedTokens, MIN_TOKENS - 1);
       const length = this.#usable(conversation, reusable, beaten);
-      if (length > beaten) best = { conversation, length };
+      if (length > beaten) best = { conversation, length, minKeep: this.#minKeep(conversation) };
     }
     if (best === null) return null;
     const loadMs = best.conversation.bytes * this.#loadMsPerByte;
@@ -166,7 +168,7 @@ export class ConversationStore implements AsyncDisposable {
       const conversation = { file, scope, tokens: copy, bytes, usedAt: Date.now() };
       if (directory.keeps) await writeRecord(conversation, this.#options.fingerprint);
       this.#saves++;
-      await this.#delete(({ scope: other, tokens: older }) => other === scope && this.#replaces(copy, older));
+      await this.#delete((older) => older.scope === scope && this.#replaces(conversation, older));
       this.#conversations.push(conversation);
       this.#bytes += bytes;
       await this.#makeRoom(0, 0);
@@ -240,16 +242,27 @@ export class ConversationStore implements AsyncDisposable {
   }
 
   /** Returns how many tokens of a sequence do not have to be computed with a conversation; 0 if at most `beaten`. */
-  #usable({ tokens }: Conversation, sequence: Uint32Array, beaten: number): number {
+  #usable(conversation: Conversation, sequence: Uint32Array, beaten: number): number {
+    const { tokens } = conversation;
     // Otherwise, hundreds of conversations with the same long system prompt would be compared token by token.
     if (tokens[beaten] === undefined || tokens[beaten] !== sequence[beaten]) return 0;
     const length = commonPrefix(tokens, tokens.length, sequence);
-    return this.#options.canTrim || length === tokens.length ? length : 0;
+    return length >= this.#minKeep(conversation) ? length : 0;
+  }
+
+  /**
+   * Returns to how many tokens a conversation can be trimmed. The files of models with a sliding window have only the
+   * latest tokens of these layers, so they can only be used as a whole.
+   */
+  #minKeep({ tokens, bytes }: Conversation): number {
+    const { canTrim, size } = this.#options;
+    return canTrim && bytes >= tokens.length * size.perToken ? 0 : tokens.length;
   }
 
   /** Whether a conversation is hardly of use beside a newer one. */
-  #replaces(newer: Uint32Array, older: Uint32Array): boolean {
-    return this.#options.canTrim && older.length - commonPrefix(older, older.length, newer) < MIN_TOKENS;
+  #replaces(newer: Conversation, { tokens }: Conversation): boolean {
+    if (this.#minKeep(newer) > 0) return false;
+    return tokens.length - commonPrefix(tokens, tokens.length, newer.tokens) < MIN_TOKENS;
   }
 
   #expectedBytes(tokens: number): number {

@@ -246,11 +246,14 @@ export class Scheduler {
     if (from instanceof Slot) {
       await context.copy(slot.id, from.id);
       slot.computed = from.computed;
+      slot.minKeep = from.minKeep;
     } else if (from !== null && store !== null) {
       stored = true;
       const loaded = context.canStore(slot.id) && (await store.load(context, slot.id, from.conversation));
-      if (loaded) slot.computed = from.conversation.tokens.length;
-      else kept = 0;
+      if (loaded) {
+        slot.computed = from.conversation.tokens.length;
+        slot.minKeep = from.minKeep;
+      } else kept = 0;
     }
     if (kept < slot.computed && (kept === 0 || !context.trim(slot.id, kept))) {
       context.clear(slot.id);

@@ -11,6 +11,8 @@ export class Slot {
   readonly tokens: Uint32Array;
   computed = 0;
   filled = 0;
+  /** Minimum tokens to which the sequence can be trimmed: earlier ones may not be complete after it was loaded. */
+  minKeep = 0;
   scope: CacheScope | null = null;
   choice: JobChoice | null = null;
   /** Increases with each admission and release; 0 if there is nothing to reuse. */
@@ -40,6 +42,7 @@ export class Slot {
   assign(choice: JobChoice, keep: number, now: number): void {
     this.tokens.set(choice.prompt);
     this.computed = keep;
+    if (keep === 0) this.minKeep = 0;
     this.filled = choice.prompt.length;
     this.scope = choice.job.scope;
     this.choice = choice;
@@ -64,6 +67,7 @@ export class Slot {
   clear(): void {
     this.computed = 0;
     this.filled = 0;
+    this.minKeep = 0;
     this.scope = null;
     this.lastUsed = 0;
   }
@@ -117,7 +121,7 @@ export function choosePlacement(
     const length = usable(slot, Math.min(common, slot.computed, prompt.length - 1), canTrim);
     if (better(length, slot, bestMatch)) bestMatch = { slot, length };
     if (slot.choice === null && better(length, slot, idleMatch)) idleMatch = { slot, length };
-    if (canTrim && slot.choice !== null && common > (computing?.length ?? 0))
+    if (canTrim && slot.choice !== null && common >= slot.minKeep && common > (computing?.length ?? 0))
       computing = { slot, length: common };
   }
   const best = bestMatch?.length ?? 0;
@@ -150,9 +154,12 @@ function better(length: number, slot: Slot, than: Match | null): boolean {
   return length > than.length || (length === than.length && slot.computed < than.slot.computed);
 }
 
-/** Returns how many of the first `length` tokens of a slot can be used; without `canTrim`, all of its tokens or none. */
+/**
+ * Returns how many of the first `length` tokens of a slot can be used: at least its `minKeep` or none and, without
+ * `canTrim`, all of its tokens or none.
+ */
 export function usable(slot: Slot, length: number, canTrim: boolean): number {
-  return canTrim || length === slot.computed ? length : 0;
+  return length >= (canTrim ? slot.minKeep : slot.computed) ? length : 0;
 }
 
 /** Whether the match is less than half of the conversation in its slot, and another slot can be used instead. */
