@@ -5,7 +5,7 @@
  *   npm run bench:engine -- --llama-server /path/to/llama-server --model model.gguf
  */
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -258,27 +258,23 @@ function turnOf(conversation: number, turn: number): object[] {
   return messages;
 }
 
-/** Returns the times to the first token of a turn of each conversation, one after the other. */
-async function runTurn(server: Server, conversations: number, turn: number): Promise<number[]> {
-  const times = [];
-  for (let conversation = 0; conversation < conversations; conversation++) {
-    const stream = await timeStream(`${server.url}/v1/chat/completions`, server.key, {
-      model: MODEL_ID,
-      messages: turnOf(conversation, turn),
-      max_tokens: 4,
-      temperature: 0,
-      logit_bias: NO_END,
-      stream_options: { include_usage: true },
-    });
-    times.push((stream.chunksAt[1] ?? stream.endedAt) - stream.sentAt);
-  }
-  return times;
+/** Returns the time to the first token of a turn of a conversation, in milliseconds. */
+async function timeTurn(server: Server, conversation: number, turn: number): Promise<number> {
+  const stream = await timeStream(`${server.url}/v1/chat/completions`, server.key, {
+    model: MODEL_ID,
+    messages: turnOf(conversation, turn),
+    max_tokens: 4,
+    temperature: 0,
+    logit_bias: NO_END,
+    stream_options: { include_usage: true },
+  });
+  return (stream.chunksAt[1] ?? stream.endedAt) - stream.sentAt;
 }
 
 async function compareReturning(conversations: number): Promise<void> {
   const engine = `{file: ${JSON.stringify(modelFile)}, slots: ${TURN_SLOTS}, contextTokens: 2048, threads: ${threads}}`;
-  const kept = await mkdtemp(join(tmpdir(), 'sluice-bench-kept-'));
-  const settings = `engine: {conversationCache: {directory: ${kept}, keepAfterRestart: true}}`;
+  await using kept = await mkdtempDisposable(join(tmpdir(), 'sluice-bench-kept-'));
+  const settings = `engine: {conversationCache: {directory: ${kept.path}, keepAfterRestart: true}}`;
   await using sluice = await startSluice(
     `${settings}\nmodels:\n  - id: ${MODEL_ID}\n    engine: ${engine}\n`,
   );
@@ -288,28 +284,31 @@ async function compareReturning(conversations: number): Promise<void> {
     (port) => ['-m', modelFile, '--host', '127.0.0.1', '--port', String(port), '--no-webui', ...sizes],
     '/health',
   );
-  const first = {
-    sluice: await runTurn(sluice, conversations, 0),
-    peer: await runTurn(peer, conversations, 0),
-  };
-  const later: { sluice: number[]; peer: number[] } = { sluice: [], peer: [] };
-  for (let turn = 1; turn <= rounds; turn++) {
-    later.sluice.push(...(await runTurn(sluice, conversations, turn)));
-    later.peer.push(...(await runTurn(peer, conversations, turn)));
-  }
+  const computed: Record<'sluice' | 'peer', number[]> = { sluice: [], peer: [] };
+  const returned: Record<'sluice' | 'peer', number[]> = { sluice: [], peer: [] };
+  for (let turn = 0; turn <= rounds; turn++)
+    for (let conversation = 0; conversation < conversations; conversation++)
+      for (const [name, server] of [
+        ['sluice', sluice],
+        ['peer', peer],
+      ] as const)
+        (turn === 0 ? computed : returned)[name].push(await timeTurn(server, conversation, turn));
   await sluice.restart();
-  const restarted = await runTurn(sluice, conversations, rounds + 1);
-  await rm(kept, { recursive: true });
-  const line = (name: string, times: number[], computed: number[]) =>
+  const restarted: number[] = [];
+  for (let conversation = 0; conversation < conversations; conversation++)
+    restarted.push(await timeTurn(sluice, conversation, rounds + 1));
+  const line = (name: string, later: number[], first: number[]) => {
+    const shares = later.map((ms, index) => ms / (first[index % conversations] ?? ms));
     console.log(
-      `${name.padEnd(44)} ${fixed(median(times))} ms /${fixed(median(computed))} ms = ${(median(times) / median(computed)).toFixed(3)}`,
+      `${name.padEnd(28)} ${fixed(median(later))} ms /${fixed(median(first))} ms = ${median(shares).toFixed(3)}`,
     );
+  };
   console.log(
-    `${conversations} conversations on ${TURN_SLOTS} slots: TTFT of later turns / of the first turn`,
+    `${conversations} conversations on ${TURN_SLOTS} slots: TTFT when they return / when they begin`,
   );
-  line('Sluice', later.sluice, first.sluice);
-  line('Sluice, after a restart', restarted, first.sluice);
-  line('llama-server', later.peer, first.peer);
+  line('Sluice', returned.sluice, computed.sluice);
+  line('Sluice, after a restart', restarted, computed.sluice);
+  line('llama-server', returned.peer, computed.peer);
 }
 
 for (const conversations of numbers(options.conversations)) await compareReturning(conversations);
