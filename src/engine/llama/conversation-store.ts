@@ -39,8 +39,11 @@ interface StoreOptions {
   log: Log;
 }
 
-/** Conversations of fewer tokens are computed again. Also the number of new tokens that are worth another save. */
+/** Conversations of fewer tokens are computed again. */
 export const MIN_TOKENS = 256;
+
+/** A conversation that has grown by fewer tokens is not saved again. */
+export const MIN_ADDED = 16;
 
 /** Time without saves after one has failed, in milliseconds. */
 const PAUSE_MS = 60_000;
@@ -144,11 +147,14 @@ export class ConversationStore implements AsyncDisposable {
     let saved = elsewhere;
     for (const conversation of this.#conversations)
       if (conversation.scope === scope) saved = Math.max(saved, this.#usable(conversation, tokens, saved));
-    if (tokens.length - saved < MIN_TOKENS) return false;
+    const added = tokens.length - saved;
+    if (tokens.length < MIN_TOKENS || added < MIN_ADDED) return false;
     const bytes = this.#expectedBytes(tokens.length);
     const saveMs = bytes * this.#saveMsPerByte;
     if (bytes > this.#options.directory.maxBytes || saveMs > MAX_MS) return false;
-    const computeMs = msPerToken === null ? Infinity : (tokens.length - saved) * msPerToken;
+    const computeMs = msPerToken === null ? Infinity : added * msPerToken;
+    // What is saved already has to be loaded anyway.
+    if (saved > 0) return 2 * saveMs <= computeMs;
     return 2 * (saveMs + bytes * this.#loadMsPerByte) <= Math.max(computeMs, SHORT_MS);
   }
 
