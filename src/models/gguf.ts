@@ -36,6 +36,8 @@ export interface GgufInfo {
   parameterCount: number | null;
   /** Bytes of KV cache per token in F16, for all layers with attention. Layers with a sliding window count in full. */
   kvBytesPerToken: number;
+  /** Number of the latest tokens that some layers see; null if all layers see all tokens. */
+  slidingWindow: number | null;
   /** Bytes of the state that recurrent layers keep per slot, in F32; 0 if the model has no such layers. */
   stateBytesPerSlot: number;
   /** Number of tokens in the vocabulary; null if unknown. */
@@ -101,6 +103,7 @@ export async function readGguf(path: string): Promise<GgufInfo> {
     fileType,
     parameterCount: metadata.number('general.parameter_count') ?? (elements === 0 ? null : elements),
     ...cacheBytes(metadata, architecture),
+    slidingWindow: metadata.number(`${architecture}.attention.sliding_window`) || null,
     vocabularySize: first.vocabularySize ?? metadata.number(`${architecture}.vocab_size`),
     embeddingLength: metadata.number(`${architecture}.embedding_length`),
     embedding: embeddingOf(metadata, architecture),

@@ -185,9 +185,12 @@ describe('a replica client', () => {
   it('reads the health and the description of a Sluice engine', async () => {
     await using client = await openScripted({ slots: 3, contextTokens: 77 });
     const tokens = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
-    const { memoryBytes, ...health } = await client.health(NEVER_ABORTED);
+    const { memoryBytes, conversations, draftTokens, acceptedDraftTokens, ...health } =
+      await client.health(NEVER_ABORTED);
     assert.deepEqual(health, { slots: 3, slotsInUse: 0, queued: 0, lastStepAgeMs: null, ...tokens });
     assert.ok((memoryBytes ?? 0) > 1_000_000, String(memoryBytes));
+    assert.deepEqual(conversations, { entries: 0, bytes: 0, saves: 0, loads: 0, loadMs: 0 });
+    assert.deepEqual([draftTokens, acceptedDraftTokens], [0, 0]);
     assert.equal((await client.describe(NEVER_ABORTED)).contextTokens, 77);
   });
 

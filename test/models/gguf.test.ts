@@ -79,6 +79,7 @@ describe('a GGUF file', () => {
         parameterCount: 128,
         // 2 layers x 2 heads x (16 + 16) numbers x 2 bytes.
         kvBytesPerToken: 256,
+        slidingWindow: null,
         stateBytesPerSlot: 0,
         vocabularySize: 4,
         embeddingLength: 64,

@@ -29,6 +29,8 @@ interface StoreOptions {
   directory: StoreDirectory;
   /** Whether the model's sequences can be trimmed. Otherwise, a conversation can only be used as a whole. */
   canTrim: boolean;
+  /** As in `GgufInfo`. */
+  slidingWindow: number | null;
   /** Expected bytes of a sequence: of each token, and in addition. */
   size: { perToken: number; fixed: number };
   /**
@@ -258,11 +260,12 @@ export class ConversationStore implements AsyncDisposable {
 
   /**
    * Returns to how many tokens a conversation can be trimmed. The files of models with a sliding window have only the
-   * latest tokens of these layers, so they can only be used as a whole.
+   * latest tokens of these layers, so that longer conversations can only be used as a whole.
    */
   #minKeep({ tokens, bytes }: Conversation): number {
-    const { canTrim, size } = this.#options;
-    return canTrim && bytes >= tokens.length * size.perToken ? 0 : tokens.length;
+    const { canTrim, slidingWindow, size } = this.#options;
+    const hasAll = tokens.length < (slidingWindow ?? Infinity) && bytes >= tokens.length * size.perToken;
+    return canTrim && hasAll ? 0 : tokens.length;
   }
 
   /** Whether a conversation is hardly of use beside a newer one. */

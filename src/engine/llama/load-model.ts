@@ -133,7 +133,15 @@ async function openStore(
     const directory = await openStoreDirectory(conversations, resolve(file), log);
     if (directory === null) return null;
     const expected = { perToken: kvBytesPerToken(info, kvCache), fixed: info.stateBytesPerSlot };
-    return await ConversationStore.open({ directory, canTrim, size: expected, fingerprint, log });
+    const { slidingWindow } = info;
+    return await ConversationStore.open({
+      directory,
+      canTrim,
+      slidingWindow,
+      size: expected,
+      fingerprint,
+      log,
+    });
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     log.warn('conversations that lose their slot are not kept: the directory cannot be used', { reason });

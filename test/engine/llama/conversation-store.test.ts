@@ -40,6 +40,7 @@ class FakeContext {
 async function openStore({
   maxBytes = 1e9,
   canTrim = true,
+  slidingWindow = null as number | null,
   log = SILENT,
   size = { perToken: BYTES_PER_TOKEN, fixed: 0 },
 } = {}) {
@@ -52,7 +53,14 @@ async function openStore({
     readMsPerByte: 1e-6,
     [Symbol.asyncDispose]: async () => {},
   };
-  const store = await ConversationStore.open({ directory, canTrim, size, fingerprint: '', log });
+  const store = await ConversationStore.open({
+    directory,
+    canTrim,
+    slidingWindow,
+    size,
+    fingerprint: '',
+    log,
+  });
   const context = new FakeContext();
   return {
     store,
@@ -104,6 +112,16 @@ test('without trimming, a conversation is only used as a whole, and its earlier 
   assert.equal(store.find(tokensOf(1, 401), 'a', 0, MS_PER_TOKEN)?.length, 400);
   await store.save(native, 0, tokensOf(1, 700), 'a');
   assert.equal(store.gauges().entries, 2);
+});
+
+test('with a sliding window, only a conversation that is shorter than it can be trimmed', async () => {
+  await using opened = await openStore({ slidingWindow: 400 });
+  const { store, native } = opened;
+  await store.save(native, 0, tokensOf(1, 399), 'a');
+  await store.save(native, 0, tokensOf(2, 400), 'a');
+  assert.equal(store.find(tokensOf(1, 390), 'a', 0, MS_PER_TOKEN)?.length, 389);
+  assert.equal(store.find(tokensOf(2, 390), 'a', 0, MS_PER_TOKEN), null);
+  assert.equal(store.find(tokensOf(2, 450), 'a', 0, MS_PER_TOKEN)?.minKeep, 400);
 });
 
 test('a conversation is neither saved nor loaded if computing it again is about as fast', async () => {
