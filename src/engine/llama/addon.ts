@@ -41,7 +41,7 @@ export interface AddonContextOptions {
   contextSize: number;
   batchSize: number;
   sequences: number;
-  flashAttention: 'auto';
+  flashAttention: boolean | 'auto';
   threads: number;
   /** Whether layers with a sliding window keep all tokens of a sequence. */
   swaFullCache: boolean;

@@ -12,6 +12,7 @@ import type {
   SamplerConfig,
 } from './addon.ts';
 import type { Backend } from './backend.ts';
+import { SHORT_INPUT } from './memory.ts';
 import type { KvCache } from './memory.ts';
 
 /**
@@ -193,16 +194,24 @@ export class NativeModel {
     batchTokens: number;
     threads: number;
   }): Promise<NativeEmbeddingContext> {
+    const { inputTokens, batchTokens, threads } = options;
+    const shared = { sequences: 1, threads, swaFullCache: false, embeddings: true };
     const native = await this.#context({
-      contextSize: options.inputTokens,
-      batchSize: options.batchTokens,
-      sequences: 1,
+      ...shared,
+      contextSize: inputTokens,
+      batchSize: batchTokens,
       flashAttention: 'auto',
-      threads: options.threads,
-      swaFullCache: false,
-      embeddings: true,
     });
-    return new NativeEmbeddingContext(native, options);
+    if (Math.min(inputTokens, batchTokens) < SHORT_INPUT)
+      return new NativeEmbeddingContext(native, null, options);
+    const sizes = { contextSize: SHORT_INPUT, batchSize: SHORT_INPUT };
+    try {
+      const short = await this.#context({ ...shared, ...sizes, flashAttention: false });
+      return new NativeEmbeddingContext(native, short, options);
+    } catch (error) {
+      await native.dispose();
+      throw error;
+    }
   }
 
   async #context(options: AddonContextOptions): Promise<AddonContext> {
@@ -556,18 +565,28 @@ export class NativeEmbeddingContext {
   /** Bytes that llama.cpp allocated for KV cache and compute buffers, in all memories. */
   readonly allocatedBytes: number;
   readonly #native: AddonContext;
+  /** For inputs of fewer than `SHORT_INPUT` tokens; null if the model has no longer ones. */
+  readonly #short: AddonContext | null;
   readonly #inputTokens: number;
   readonly #batchTokens: number;
   #computing = false;
   #disposed = false;
 
-  constructor(native: AddonContext, sizes: { inputTokens: number; batchTokens: number }) {
+  constructor(
+    native: AddonContext,
+    short: AddonContext | null,
+    sizes: { inputTokens: number; batchTokens: number },
+  ) {
     this.#native = native;
+    this.#short = short;
     // Not the size of the context, which llama.cpp rounds up: models have positions for exactly so many tokens.
     this.#inputTokens = sizes.inputTokens;
     this.#batchTokens = sizes.batchTokens;
-    const { cpuRam, gpuVram } = native.getMemoryBreakdown();
-    this.allocatedBytes = cpuRam + gpuVram;
+    this.allocatedBytes = 0;
+    for (const context of [native, short]) {
+      const { cpuRam, gpuVram } = context?.getMemoryBreakdown() ?? { cpuRam: 0, gpuVram: 0 };
+      this.allocatedBytes += cpuRam + gpuVram;
+    }
   }
 
   /**
@@ -581,18 +600,19 @@ export class NativeEmbeddingContext {
     assert(tokens.length > 0 && tokens.length <= this.#inputTokens, 'input length');
     assert(Number.isInteger(threads) && threads > 0, 'threads');
     this.#computing = true;
+    const native = tokens.length < SHORT_INPUT ? (this.#short ?? this.#native) : this.#native;
     try {
-      this.#native.setThreads(threads);
+      native.setThreads(threads);
       for (let from = 0; from < tokens.length; from += this.#batchTokens) {
         const batch = tokens.subarray(from, from + this.#batchTokens);
-        this.#native.initBatch(batch.length);
-        this.#native.addToBatch(0, from, batch, Uint32Array.of(batch.length - 1));
-        await this.#native.decodeBatch();
+        native.initBatch(batch.length);
+        native.addToBatch(0, from, batch, Uint32Array.of(batch.length - 1));
+        await native.decodeBatch();
         onBatch();
       }
-      return this.#native.getEmbedding(tokens.length);
+      return native.getEmbedding(tokens.length);
     } finally {
-      this.#native.disposeSequence(0);
+      native.disposeSequence(0);
       this.#computing = false;
     }
   }
@@ -601,6 +621,7 @@ export class NativeEmbeddingContext {
     if (this.#disposed) return;
     assert(!this.#computing, 'the context is in use');
     this.#disposed = true;
+    await this.#short?.dispose();
     await this.#native.dispose();
   }
 }

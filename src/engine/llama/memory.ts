@@ -180,6 +180,12 @@ function embeddingSizes({ contextTokens }: PlannedModel, threads: number): reado
   return sizes;
 }
 
+/**
+ * Inputs of embeddings with fewer tokens are computed in a context of their own, without flash attention: on a CPU, its
+ * kernel for so few tokens takes up to 1.7 times as long. Longer inputs have a faster one.
+ */
+export const SHORT_INPUT = 64;
+
 function planEmbeddings(
   model: PlannedModel,
   { pooling, causal }: EmbeddingInfo,
@@ -188,18 +194,18 @@ function planEmbeddings(
 ): MemoryPlan {
   // Only the state of the last token is needed then, so that the batches of an input can follow each other.
   const batchTokens = causal && pooling === 'last' ? Math.min(contextTokens, MAX_BATCH) : contextTokens;
-  const batchBytes =
-    4 *
-      batchTokens *
-      ((causal ? (model.vocabularySize ?? 150_000) : 0) + 8 * (model.embeddingLength ?? 1024)) +
-    // Which tokens see which others.
-    2 * batchTokens * contextTokens;
+  // The second term: which tokens see which others.
+  const bytesOf = (batch: number, context: number) =>
+    4 * batch * ((causal ? (model.vocabularySize ?? 150_000) : 0) + 8 * (model.embeddingLength ?? 1024)) +
+    2 * batch * context;
+  const batchBytes = bytesOf(batchTokens, contextTokens) + bytesOf(SHORT_INPUT, SHORT_INPUT);
   return {
     slots,
     contextTokens,
     batchTokens,
     weightBytes: model.sizeBytes,
-    kvBytes: slots * Math.ceil(contextTokens / 256) * 256 * model.kvBytesPerToken,
+    // llama.cpp rounds both up to 256 tokens.
+    kvBytes: slots * (Math.ceil(contextTokens / 256) + 1) * 256 * model.kvBytesPerToken,
     computeBytes: slots * batchBytes,
     processBytes: PROCESS_BYTES,
   };
