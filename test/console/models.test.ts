@@ -195,7 +195,7 @@ describe('models of a running service', WITH_BROWSER, () => {
     const entry = dialog.getByRole('button', { name: /Qwen\/Qwen3-0\.6B/ });
     for (const fact of [
       '640 MB file',
-      /^needs .* of memory$/,
+      /^uses .* of memory$/,
       '40,960 tokens of context',
       'Q8_0',
       'Apache-2.0',

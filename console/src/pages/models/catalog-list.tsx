@@ -59,7 +59,7 @@ export function CatalogList({ served, onChoose }: CatalogListProps) {
 export function CatalogEntry({ model, isServed = false }: { model: CatalogModel; isServed?: boolean }) {
   const facts = [
     `${bytes(model.size_bytes)} file`,
-    `needs ${bytes(model.memory_bytes)} of memory`,
+    `uses ${bytes(model.memory_bytes)} of memory`,
     `${whole(model.context_length)} tokens of context`,
     model.quantization,
     model.license,

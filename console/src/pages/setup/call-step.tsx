@@ -123,7 +123,7 @@ function BetterModel() {
     <section className="space-y-2">
       <h2 className="text-sm font-semibold">A better model fits the machine of this service</h2>
       <p className="text-sm text-ink-3">
-        {better.id} is a {bytes(better.size_bytes)} download and needs {bytes(better.memory_bytes)} of memory.
+        {better.id} is a {bytes(better.size_bytes)} download and uses {bytes(better.memory_bytes)} of memory.
       </p>
       <ButtonLink size="small" to={`/models?add=${encodeURIComponent(better.id)}`}>
         Add this model
