@@ -150,7 +150,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     return this.#reservedBytes;
   }
 
-  /** Whether the engine was told to exit, but still has its memory. */
+  /** Whether the engine is exiting, and its memory is not free yet. */
   get leaving(): boolean {
     return this.#supervisor === null && this.#reservedBytes > 0;
   }

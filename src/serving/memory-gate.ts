@@ -19,7 +19,7 @@ export interface GateModel {
   readonly reservedBytes: number;
   /** Memory of its engine that the system counts as used, in bytes. */
   readonly usedBytes: number;
-  /** Whether its engine was told to exit, but still has its memory. */
+  /** Whether its engine is exiting, and its memory is not free yet. */
   readonly leaving: boolean;
   /** Null if the memory that it needs is unknown. */
   footprint(): Promise<Footprint | null>;
