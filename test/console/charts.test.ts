@@ -31,11 +31,12 @@ describe('charts and the live log', WITH_BROWSER, () => {
   }
 
   /**
-   * Returns the first chart and the position of today's bar in it, the last column. Playwright's actions on the chart
-   * wait until it no longer moves, as it does while the page loads.
+   * Returns the first chart and the position of today's bar in it, the last column. Its size is read when the chart no
+   * longer moves: with that of a page that still loads, the position may be in another column.
    */
   async function lastColumn(on: Page) {
     const chart = on.locator('.uplot').first();
+    await chart.hover({ trial: true });
     const box = await chart.boundingBox();
     assert.ok(box);
     return { chart, at: { position: { x: box.width - 14, y: box.height / 2 } } };
@@ -52,6 +53,7 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await chart.click(at);
     await page.waitForURL('**/requests?*');
     assert.match(page.url(), DAY);
+    assert.equal(new URL(page.url()).searchParams.get('from'), new Date().toISOString().slice(0, 10));
     await page.getByRole('table', { name: 'Requests' }).getByRole('row').nth(1).waitFor();
     await page.goBack();
     await page.waitForURL('**/usage');
