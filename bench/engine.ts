@@ -8,6 +8,7 @@ import { readFileSync } from 'node:fs';
 import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { startPair, startPeer, startSluice, type Server } from './servers.ts';
 import { median, quantile } from './statistics.ts';
@@ -258,8 +259,12 @@ function turnOf(conversation: number, turn: number): object[] {
   return messages;
 }
 
+/** Time between two turns, in milliseconds: callers read a response before they send the next message. */
+const READING_MS = 200;
+
 /** Returns the time to the first token of a turn of a conversation, in milliseconds. */
 async function timeTurn(server: Server, conversation: number, turn: number): Promise<number> {
+  await setTimeout(READING_MS);
   const stream = await timeStream(`${server.url}/v1/chat/completions`, server.key, {
     model: MODEL_ID,
     messages: turnOf(conversation, turn),

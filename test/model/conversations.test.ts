@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdir, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe, mock, test } from 'node:test';
 import { ConversationStore } from '../../src/engine/llama/conversation-store.ts';
 import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { LlamaOptions } from '../../src/engine/llama/load-model.ts';
@@ -9,6 +9,9 @@ import { temporaryFolder } from '../harness.ts';
 import { CACHE_MODELS } from './cache-models.ts';
 import { always, complete, type Completion, loadEngine, text, until } from './embedded-engine.ts';
 import { writeRandomModel } from './random-models.ts';
+
+/** Otherwise, the number of files would depend on how long an engine is idle between two requests. */
+const saveAhead = mock.method(ConversationStore.prototype, 'isQuickToSave', () => false);
 
 const WORDS = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'];
 
@@ -371,5 +374,18 @@ describe('conversations in files', () => {
       assert.equal(gauges(engine).entries, 0);
       assert.deepEqual(await statesIn(other), []);
     });
+  });
+
+  test('the next one to lose its slot is saved while the engine is idle', async () => {
+    saveAhead.mock.restore();
+    await using other = await temporaryFolder();
+    await using engine = await open(other, { file, slots: 2 });
+    const first = await generate(engine, conversation('A'));
+    await generate(engine, conversation('B'));
+    await until(() => gauges(engine).saves === 1);
+    const request = text(conversation('C'), { cacheScope: 'account', maxTokens: 3, sampling: always(70) });
+    for await (const { type } of await engine.generate(request, new AbortController().signal))
+      if (type === 'started') assert.equal(gauges(engine).saves, 1);
+    assert((await cachedOf(engine, 'A', first)) > 0);
   });
 });

@@ -62,6 +62,9 @@ const TOKEN_BYTES = 4;
 /** A shorter time is always worth it, in milliseconds. */
 const SHORT_MS = 20;
 
+/** Maximum time of a save that may turn out to be needless, in milliseconds. */
+const QUICK_MS = 50;
+
 /** Time between deletions of conversations that are too old, in milliseconds. */
 const SWEEP_MS = 60 * 60 * 1000;
 
@@ -158,6 +161,11 @@ export class ConversationStore implements AsyncDisposable {
     // What is saved already has to be loaded anyway.
     if (saved > 0) return 2 * saveMs <= computeMs;
     return 2 * (saveMs + bytes * this.#loadMsPerByte) <= Math.max(computeMs, SHORT_MS);
+  }
+
+  /** Whether saving that many tokens hardly delays a request that arrives meanwhile. */
+  isQuickToSave(tokens: number): boolean {
+    return this.#expectedBytes(tokens) * this.#saveMsPerByte <= QUICK_MS;
   }
 
   /** Saves a sequence. Never rejects: a failure is logged, and the conversation is computed again if it returns. */

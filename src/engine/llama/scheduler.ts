@@ -33,6 +33,9 @@ interface SchedulerOptions {
 const MANY_PROMPTS_STEP_MS = 1000;
 const FEW_PROMPTS_STEP_MS = 300;
 
+/** Time without work before a conversation is saved ahead, in milliseconds. A request that follows at once does not wait. */
+const IDLE_MS = 100;
+
 /**
  * The step loop: admits choices, decodes one batch, samples and emits events. Only the loop uses the context; `submit`
  * and `cancel` take effect between decodes, because using the context during a decode corrupts memory.
@@ -60,6 +63,8 @@ export class Scheduler {
   readonly #forgotten = new Set<string>();
   /** Time to compute one token of a prompt; null before the first. */
   #msPerToken: number | null = null;
+  /** `lastUsed` of the latest slot that was saved ahead, or was not worth it. */
+  #savedUntil = 0;
   #stopping = false;
   #wake: (() => void) | null = null;
   #running: Promise<void> | null = null;
@@ -152,12 +157,31 @@ export class Scheduler {
     }
   }
 
+  /**
+   * Waits for work. After a while, saves the conversation that will lose its slot next, so that the request that needs the
+   * slot does not have to wait for that.
+   */
   async #idle(): Promise<void> {
     this.#clock.idle();
-    await new Promise<void>((resolve) => {
-      this.#wake = resolve;
+    const next = this.#nextToLose();
+    const hasWork = await new Promise<boolean>((resolve) => {
+      const timer = next === null ? undefined : setTimeout(resolve, IDLE_MS, false);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
     });
     this.#wake = null;
+    if (hasWork || next === null) return;
+    this.#savedUntil = next.lastUsed;
+    if (this.#options.store?.isQuickToSave(next.computed) === true) await this.#saveIfLost(next, 0);
+  }
+
+  /** Returns the least recently used slot if it was not saved ahead yet; null if another one has nothing to lose. */
+  #nextToLose(): Slot | null {
+    let next: Slot | null = null;
+    for (const slot of this.#slots) if (next === null || slot.lastUsed < next.lastUsed) next = slot;
+    return next !== null && next.lastUsed > this.#savedUntil ? next : null;
   }
 
   #removeDropped(): void {
