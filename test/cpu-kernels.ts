@@ -4,8 +4,8 @@
  * it. Each run uses a copy of the package with one library, and fails unless every test file has loaded that library and
  * no other. Linux only.
  *
- * Arguments: names of libraries (`haswell`, `sse42`), or `--count 2` for the first two that this machine can run,
- * starting with the most common ones. Default: all.
+ * Arguments: names of libraries (`haswell`, `sse42`), or `--count 1` for the first one that this machine can run but would
+ * not select itself, starting with the most common ones. Default: all.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -26,8 +26,11 @@ const COMMON = ['haswell', 'sandybridge'];
 /** The library `x64` has no vector instructions and needs minutes for a prompt of 500 tokens. */
 const TIMEOUT = '--test-timeout=3600000';
 
-/** Test files that use the model file but do not generate. */
+/** Test files that use a model file but do not generate. */
 const NOT_GENERATING = ['test/models/store.test.ts', 'test/clients/embeddings.test.ts'];
+
+/** Instead of the name of a library. */
+const ALL = 'all';
 
 const { values, positionals } = parseArgs({
   options: { count: { type: 'string' } },
@@ -62,7 +65,7 @@ console.log(`\nPassed: ${selected.filter((library) => !failed.includes(library))
 if (failed.length > 0) console.error(`Failed: ${failed.join(', ')}`);
 process.exitCode = failed.length === 0 && selected.length > 0 ? 0 : 1;
 
-/** Returns the selected libraries that this machine can run. */
+/** Returns the selected libraries that this machine can run. With `--count`, without its own: `npm test` uses that one. */
 function selectLibraries(): string[] {
   const unknown = positionals.filter((library) => !available.includes(library));
   if (unknown.length > 0) {
@@ -70,9 +73,11 @@ function selectLibraries(): string[] {
   }
   const commonFirst = [...COMMON.filter((library) => available.includes(library)), ...available];
   const candidates = positionals.length > 0 ? positionals : [...new Set(commonFirst)];
+  const own = values.count === undefined ? null : ownLibrary();
   const runnable: string[] = [];
   for (const library of candidates) {
     if (runnable.length === Number(values.count ?? Infinity)) break;
+    if (library === own) continue;
     if (isRunnable(library)) runnable.push(library);
     else console.log(`${library}: not supported by this machine`);
   }
@@ -82,18 +87,32 @@ function selectLibraries(): string[] {
 /** Returns whether the engine starts with only this library. */
 function isRunnable(library: string): boolean {
   using isolated = isolate(library);
-  const load = `import { loadBackend } from './src/engine/llama/backend.ts';
-    import { SILENT } from './src/log.ts';
-    await loadBackend(SILENT);`;
-  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module-typescript', '--eval', load], {
-    cwd: ROOT,
-    env: isolated.env,
-    encoding: 'utf8',
-  });
+  const { status, stderr } = loadBackend(isolated.env);
   if (status !== 0 && /no usable processor found/.test(stderr)) return false;
   const [error] = status === 0 ? libraryErrors(isolated.report(), library) : [stderr];
   if (error !== undefined) throw new Error(`${library}: ${error}`);
   return true;
+}
+
+/** Returns the library that llama.cpp selects on this machine. */
+function ownLibrary(): string | undefined {
+  using isolated = isolate(ALL);
+  const { stderr } = loadBackend(isolated.env);
+  const file = isolated.report()[0]?.libraries[0];
+  if (file === undefined) throw new Error(stderr);
+  return /libggml-cpu-(.+)\.so$/.exec(file)?.[1];
+}
+
+/** Starts the engine's backend in a process. */
+function loadBackend(env: NodeJS.ProcessEnv) {
+  const load = `import { loadBackend } from './src/engine/llama/backend.ts';
+    import { SILENT } from './src/log.ts';
+    await loadBackend(SILENT);`;
+  return spawnSync(process.execPath, ['--input-type=module-typescript', '--eval', load], {
+    cwd: ROOT,
+    env,
+    encoding: 'utf8',
+  });
 }
 
 interface IsolatedLibrary extends Disposable {
@@ -102,7 +121,7 @@ interface IsolatedLibrary extends Disposable {
   report(): LoadedKernels[];
 }
 
-/** Copies the package with only this library. The returned environment redirects Node to the copy. */
+/** Copies the package with only this library, or with `ALL`. The returned environment redirects Node to the copy. */
 function isolate(library: string): IsolatedLibrary {
   const folder = join(temporary.path, library, basename(name));
   const report = join(temporary.path, library, 'report');
@@ -110,7 +129,9 @@ function isolate(library: string): IsolatedLibrary {
   cpSync(original, folder, {
     recursive: true,
     filter: (from) =>
-      !basename(from).startsWith('libggml-cpu-') || basename(from) === `libggml-cpu-${library}.so`,
+      library === ALL ||
+      !basename(from).startsWith('libggml-cpu-') ||
+      basename(from) === `libggml-cpu-${library}.so`,
   });
   const hook = pathToFileURL(join(import.meta.dirname, 'cpu-kernels-hook.ts'));
   hook.searchParams.set('package', folder);
@@ -151,14 +172,14 @@ function binaries(folder: string): string {
   return join(folder, 'bins', basename(name));
 }
 
-/** Returns whether a test file, or a test helper that it imports, uses the model file. */
+/** Returns whether a test file, or a test helper that it imports, uses a model file. */
 function generates(file: string): boolean {
   if (NOT_GENERATING.includes(file)) return false;
   const reached = new Set([join(ROOT, file)]);
   // The loop also visits files that it adds.
   for (const from of reached) {
     const text = readFileSync(from, 'utf8');
-    if (text.includes('SLUICE_TEST_MODEL')) return true;
+    if (/SLUICE_TEST_(EMBEDDING_)?MODEL/.test(text)) return true;
     for (const [, specifier = ''] of text.matchAll(/from '(\.[^']+\.ts)'/g)) {
       const to = resolve(dirname(from), specifier);
       // Some tests contain imports in strings.
