@@ -30,7 +30,6 @@ import {
   DEFAULTS,
   type Settings,
 } from '../../console/src/pages/playground/settings.ts';
-import { blocksOf } from '../../console/src/pages/playground/fences.ts';
 import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
 import { costOf as serviceCost, perMillionText, usdText } from '../../src/accounts/ledger/cost.ts';
 import { picoPerToken } from '../../src/config/model.ts';
@@ -340,19 +339,4 @@ test('an empty response shows why it is empty', () => {
   assert.match(textFor('stop', [reasoning]), /only reasoning/);
   assert.match(textFor('length', [reasoning]), /Raise the maximum tokens/);
   for (const events of [[], [reasoning]]) assert.match(textFor('content_filter', events), /content filter/);
-});
-
-test('code fences are separated from prose, including open fences', () => {
-  const blocks = (text: string) => blocksOf(text).map(({ kind, language, text }) => [kind, language, text]);
-  assert.deepEqual(blocks('Look:\n```ts twoslash\nconst a = `b`;\n\n```\nDone.'), [
-    ['prose', '', 'Look:'],
-    ['code', 'ts', 'const a = `b`;\n'],
-    ['prose', '', 'Done.'],
-  ]);
-  assert.deepEqual(blocks('~~~\n```\n~~~~'), [['code', '', '```']]);
-  assert.deepEqual(blocks('````\n```\ninner'), [['code', '', '```\ninner']]);
-  assert.deepEqual(blocks('```py\nprint('), [['code', 'py', 'print(']]);
-  assert.deepEqual(blocks('a ``` b\n    indented'), [['prose', '', 'a ``` b\n    indented']]);
-  assert.deepEqual(blocks('<script>alert(1)</script>'), [['prose', '', '<script>alert(1)</script>']]);
-  assert.deepEqual(blocks(''), []);
 });

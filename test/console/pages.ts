@@ -36,6 +36,7 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'receipt', path: '/requests', by: 'operator', into: dialogOfFirstRow },
   { name: 'playground', path: '/playground', by: 'operator' },
   { name: 'playground-compare', path: '/playground', by: 'operator', into: compare },
+  { name: 'playground-markdown', path: '/playground', by: 'operator', into: showMarkdown },
   { name: 'playground-tools', path: '/playground', by: 'operator', into: editTools },
   { name: 'playground-calls', path: '/playground', by: 'operator', into: callTools },
   { name: 'playground-embeddings', path: '/playground?mode=embeddings', by: 'operator', into: compareTexts },
@@ -111,6 +112,45 @@ async function compareTexts(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Use example texts' }).click();
   await page.getByRole('button', { name: 'Compare', exact: true }).click();
   await page.getByText('Dimensions').waitFor();
+}
+
+/** A response with every kind of block. */
+const MARKDOWN = `## Why the sky is blue
+
+Sunlight contains **all colors**. The air scatters _short_ wavelengths more than long ones, by about $I \\propto 1/\\lambda^4$: see [Rayleigh scattering](https://en.wikipedia.org/wiki/Rayleigh_scattering).
+
+| Color | Wavelength (nm) | Scattering, compared with red |
+|:------|----------------:|:-----------------------------:|
+| Blue  | 450             | 5.9×                          |
+| Green | 530             | 3.1×                          |
+| Red   | 700             | 1×                            |
+
+1. Measure the intensity:
+   - at noon, and
+   - at \`sunset\`.
+2. Compare both.
+
+- [x] Done
+- [ ] ~~Not~~ done
+
+> The sky would be violet if our eyes were as sensitive to it.
+
+\`\`\`python
+def scattering(wavelength_nm: float) -> float:
+    """Returns the scattering compared with red light."""
+    return (700 / wavelength_nm) ** 4  # Rayleigh
+\`\`\`
+
+---
+That is all.`;
+
+async function showMarkdown(page: Page): Promise<void> {
+  await clearPlayground(page);
+  await page
+    .getByLabel('Message', { exact: true })
+    .fill(`Why is the sky blue? ${scripted({ text: MARKDOWN })}`);
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  await page.getByText('Throughput').waitFor();
 }
 
 /** Opens the editors of tools and reasoning, with a preset. */

@@ -5,7 +5,7 @@ import type { Page, Request } from 'playwright-core';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, until } from '../harness.ts';
 import { OPERATOR } from '../operator.ts';
-import { WITH_BROWSER } from './browser.ts';
+import { axe, WITH_BROWSER } from './browser.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
 const TWO_MODELS = `models:
@@ -63,6 +63,35 @@ describe('the playground', WITH_BROWSER, () => {
     await message().waitFor();
   });
 
+  test('a response is shown as Markdown, its HTML as text and its images as links, and its source on request', async () => {
+    const text = [
+      '## A plan',
+      '- [x] **first**',
+      '| a | b |\n|---|--:|\n| one | 2 |',
+      '<img src=x onerror=alert(1)> ![chart](https://example.com/a.png) [bad](javascript:alert(1))',
+      '```python\nimport os\n```',
+    ].join('\n\n');
+    await message().fill(scripted({ text }));
+    await page.keyboard.press('Enter');
+    const last = answers().last();
+    await last.getByText('Throughput').waitFor();
+    await last.getByRole('heading', { name: 'A plan' }).waitFor();
+    await last.getByRole('checkbox', { name: 'Done', exact: true }).waitFor();
+    await last.getByRole('cell', { name: '2', exact: true }).waitFor();
+    await last.locator('.code-keyword').getByText('import').waitFor();
+    await last.getByRole('button', { name: 'Copy code' }).waitFor();
+    assert.equal(await last.locator('img').count(), 0);
+    await last.getByText('<img src=x onerror=alert(1)>').waitFor();
+    await last.getByText('[bad](javascript:alert(1))').waitFor();
+    const link = last.getByRole('link', { name: 'chart' });
+    assert.equal(await link.getAttribute('rel'), 'noopener noreferrer');
+    assert.equal(await link.getAttribute('target'), '_blank');
+    assert.deepEqual(await axe(page), []);
+    await last.getByRole('button', { name: 'Show source' }).click();
+    await last.getByText('## A plan').waitFor();
+    assert.equal(await last.getByRole('heading').count(), 0);
+  });
+
   test('input survives a reload', async () => {
     await message().fill(`${SECRET} and not sent yet`);
     await until(async () => (await stored(page)).includes('and not sent yet'));
@@ -101,7 +130,7 @@ describe('the playground', WITH_BROWSER, () => {
 
   test('the code samples contain the current request in three languages', async () => {
     await page.goto('/playground');
-    await page.getByRole('button', { name: 'Code' }).click();
+    await page.getByRole('button', { name: 'Code', exact: true }).click();
     const dialog = page.getByRole('dialog', { name: 'Code' });
     for (const language of ['curl', 'Python', 'TypeScript']) {
       await dialog.getByRole('tab', { name: language }).click();

@@ -1,5 +1,5 @@
 import { CircleAlert, Wrench } from 'lucide-react';
-import { createContext, memo, use, useEffect, useMemo, useState, type ReactNode } from 'react';
+import { createContext, use, useEffect, useState, type ReactNode } from 'react';
 import type { TokenLogprob } from '../../api/generate.ts';
 import { Button } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
@@ -20,7 +20,7 @@ import {
   type Fault as FaultData,
   type ToolCall as ToolCallData,
 } from './answer.ts';
-import { blocksOf, type Block } from './fences.ts';
+import { Markdown } from './markdown-view.tsx';
 import { NUMBERS } from './settings.ts';
 import { useActions, useIsRunning, useLiveAnswer } from './state.tsx';
 
@@ -30,12 +30,14 @@ interface AnswerViewProps {
   text: string;
   onChoose: (choice: number) => void;
   onRetry: () => void;
+  /** Whether the text is shown as it was received, instead of as Markdown. */
+  showsSource: boolean;
   /** The calls of the selected choice; default: none. */
   calls?: ReactNode;
 }
 
 /** A finished response. */
-export function AnswerView({ answer, text, onChoose, onRetry, calls }: AnswerViewProps) {
+export function AnswerView({ answer, text, onChoose, onRetry, showsSource, calls }: AnswerViewProps) {
   const { choices, chosen, fault, usage } = answer;
   const choice = choices[chosen];
   const { logprobs = [], reasoning = '' } = choice ?? {};
@@ -55,7 +57,7 @@ export function AnswerView({ answer, text, onChoose, onRetry, calls }: AnswerVie
         text={reasoning}
         tokenCount={choices.length === 1 && usage !== null ? usage.reasoningTokens : null}
       />
-      {text !== '' && <RichText text={text} />}
+      {text !== '' && (showsSource ? <Source text={text} /> : <Markdown text={text} />)}
       {calls}
       {text === '' && fault === null && (choice?.calls.length ?? 0) === 0 && (
         <p className="text-ink-3">{emptyText(answer)}</p>
@@ -72,7 +74,7 @@ export function AnswerView({ answer, text, onChoose, onRetry, calls }: AnswerVie
 }
 
 /** A response in progress. Updates at most once per frame, without rendering the rest of the page. */
-export function LiveAnswerView({ id }: { id: string }) {
+export function LiveAnswerView({ id, showsSource }: { id: string; showsSource: boolean }) {
   const answer = useLiveAnswer(id);
   if (answer === undefined) return <p className="text-ink-3">No response was received.</p>;
   const hasBegun = answer.choices.some(
@@ -95,7 +97,7 @@ export function LiveAnswerView({ id }: { id: string }) {
             <p className="mb-1 text-2xs font-medium text-ink-3">Choice {index + 1}</p>
           )}
           <Reasoning text={reasoning} tokenCount={null} />
-          <RichText text={text} />
+          {showsSource ? <Source text={text} /> : <Markdown text={text} />}
           {calls.map((call, position) => (
             // Calls are only appended.
             <div key={`${position}`} className="mt-3">
@@ -149,38 +151,10 @@ function Reasoning({ text, tokenCount }: ReasoningProps) {
   );
 }
 
-/** A completion with its code blocks. Always rendered as text, never as markup. */
-export const RichText = memo(function RichText({ text }: { text: string }) {
-  const blocks = useMemo(() => blocksOf(text), [text]);
-  return (
-    <div className="space-y-3">
-      {/* Blocks are only appended, so the index is a stable key. */}
-      {blocks.map((block, index) => (
-        <Part key={`${index}`} {...block} />
-      ))}
-    </div>
-  );
-});
-
-/** Memoized, because only the last block changes while a response streams. */
-const Part = memo(function Part({ kind, language, text }: Block) {
-  if (kind === 'prose')
-    return <div className="break-words whitespace-pre-wrap">{text.replace(/^\n+|\n+$/g, '')}</div>;
-  return (
-    <div className="overflow-hidden rounded-lg border border-line bg-sunken">
-      <div className="flex h-9 items-center justify-between border-b border-line pr-1 pl-3">
-        <span className="truncate font-mono text-2xs text-ink-3">{language === '' ? 'Code' : language}</span>
-        <CopyButton text={text} what="code" />
-      </div>
-      <pre
-        tabIndex={0}
-        className="overflow-x-auto p-3 font-mono text-xs leading-5 focus-visible:-outline-offset-2"
-      >
-        {text}
-      </pre>
-    </div>
-  );
-});
+/** A text as it was received. */
+export function Source({ text }: { text: string }) {
+  return <div className="break-words whitespace-pre-wrap">{text}</div>;
+}
 
 interface ToolCallProps {
   call: ToolCallData;

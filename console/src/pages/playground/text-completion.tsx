@@ -46,7 +46,7 @@ function Completed({ column: { model, completion } }: { column: Column }) {
         ) : (
           <article aria-label="Response" className="rounded-xl border border-line bg-surface px-4 py-3">
             {completion.answer === null ? (
-              <LiveAnswerView id={completion.id} />
+              <LiveAnswerView id={completion.id} showsSource />
             ) : (
               <Ended id={completion.id} answer={completion.answer} />
             )}
@@ -85,6 +85,7 @@ function Ended({ id, answer }: { id: string; answer: Answer }) {
         text={text}
         onChoose={(choice) => change({ type: 'choose', id, choice })}
         onRetry={send}
+        showsSource
       />
     </>
   );

@@ -1,13 +1,14 @@
-import { ArrowLeftRight, Pencil, Play, RefreshCw, Trash2 } from 'lucide-react';
+import { ArrowLeftRight, CodeXml, Pencil, Play, RefreshCw, Text, Trash2 } from 'lucide-react';
 import { memo, useRef, useState } from 'react';
 import { Button, IconButton } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { CopyButton } from '../../components/copy.tsx';
 import { isCompleteCall } from './answer.ts';
-import { AnswerView, LiveAnswerView, ReasoningOpen, RichText, ToolCall } from './answer-view.tsx';
+import { AnswerView, LiveAnswerView, ReasoningOpen, Source, ToolCall } from './answer-view.tsx';
 import { useActions, useIsLive, useIsRunning } from './state.tsx';
 import { isBlank, sentCalls, type Turn as TurnData } from './draft.ts';
 import { Thumbnails } from './images.tsx';
+import { Markdown } from './markdown-view.tsx';
 import { TypedText } from './typed-text.tsx';
 
 const NAMES = { user: 'User', assistant: 'Assistant' } as const;
@@ -16,6 +17,7 @@ const NAMES = { user: 'User', assistant: 'Assistant' } as const;
 export const Turn = memo(function Turn({ turn, isLast }: { turn: TurnData; isLast: boolean }) {
   const { change, runFrom } = useActions();
   const [editing, setEditing] = useState(false);
+  const [showsSource, setShowsSource] = useState(false);
   const reasoningOpen = useState(false);
   const isLive = useIsLive(turn.id);
   const calls = <ToolCalls turn={turn} isLast={isLast} />;
@@ -29,7 +31,14 @@ export const Turn = memo(function Turn({ turn, isLast }: { turn: TurnData; isLas
     >
       <header className="mb-1 flex h-8 items-center justify-between gap-2">
         <span className="text-xs font-medium text-ink-2">{NAMES[turn.role]}</span>
-        {!isLive && !editing && <TurnActions turn={turn} onEdit={() => setEditing(true)} />}
+        {!isLive && !editing && (
+          <TurnActions
+            turn={turn}
+            onEdit={() => setEditing(true)}
+            showsSource={showsSource}
+            onShowSource={setShowsSource}
+          />
+        )}
       </header>
       <ReasoningOpen value={reasoningOpen}>
         {editing ? (
@@ -41,13 +50,18 @@ export const Turn = memo(function Turn({ turn, isLast }: { turn: TurnData; isLas
             calls={calls}
             onChoose={(choice) => change({ type: 'choose', id: turn.id, choice })}
             onRetry={() => runFrom(turn.id)}
+            showsSource={showsSource}
           />
         ) : turn.role === 'assistant' && isBlank(turn) ? (
-          <LiveAnswerView id={turn.id} />
+          <LiveAnswerView id={turn.id} showsSource={showsSource} />
         ) : (
           <>
             {turn.role === 'user' && <Thumbnails images={turn.images} />}
-            <RichText text={turn.text} />
+            {turn.role === 'user' || showsSource ? (
+              <Source text={turn.text} />
+            ) : (
+              <Markdown text={turn.text} />
+            )}
             {calls}
           </>
         )}
@@ -56,14 +70,33 @@ export const Turn = memo(function Turn({ turn, isLast }: { turn: TurnData; isLas
   );
 });
 
+interface TurnActionsProps {
+  turn: TurnData;
+  onEdit: () => void;
+  showsSource: boolean;
+  onShowSource: (shows: boolean) => void;
+}
+
 /** The actions of a turn. Visible on hover and keyboard focus, and always on touch devices. */
-function TurnActions({ turn, onEdit }: { turn: TurnData; onEdit: () => void }) {
+function TurnActions({ turn, onEdit, showsSource, onShowSource }: TurnActionsProps) {
   const { change, remove, runFrom } = useActions();
   const isRunning = useIsRunning();
   const other = turn.role === 'user' ? 'assistant' : 'user';
   return (
     <div className="-mr-2 flex opacity-0 transition-opacity group-focus-within/turn:opacity-100 group-hover/turn:opacity-100 pointer-coarse:opacity-100">
       {turn.text !== '' && <CopyButton text={turn.text} what="text" />}
+      {turn.text !== '' && turn.role === 'assistant' && (
+        <IconButton
+          label={showsSource ? 'Show formatted text' : 'Show source'}
+          onClick={() => onShowSource(!showsSource)}
+        >
+          {showsSource ? (
+            <Text className="size-4" aria-hidden="true" />
+          ) : (
+            <CodeXml className="size-4" aria-hidden="true" />
+          )}
+        </IconButton>
+      )}
       <IconButton label="Edit" disabled={isRunning} onClick={onEdit}>
         <Pencil className="size-4" aria-hidden="true" />
       </IconButton>
