@@ -11,6 +11,7 @@ import { PROGRAM } from './program-name.ts';
 const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   serve: ['Start the service.', () => import('./commands/serve.ts')],
   run: ['Download a model and serve it.', () => import('./commands/run.ts')],
+  chat: ['Chat with a model in the terminal.', () => import('./commands/chat.ts')],
   models: [
     'Add, list, load, unload and remove models, and manage their files.',
     () => import('./commands/models.ts'),

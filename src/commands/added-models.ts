@@ -54,14 +54,15 @@ export async function addModel(
 }
 
 /**
- * Adds a model like `addModel`, unless it was added or is in the configuration; loads it if it was unloaded; and makes it
- * the default, unless it returns embeddings: chats need one that generates text.
+ * Adds a model like `addModel`, unless it was added or is in the configuration; and loads it if it was unloaded. With
+ * `isDefault`, makes it the default, unless it returns embeddings: chats need one that generates text.
  */
 export async function ensureModel(
   source: string,
   config: Config,
   store: ModelStore,
   pull: Pull,
+  isDefault: boolean,
 ): Promise<{ id: string; embeds: boolean }> {
   const model = await definitionOf(source, {}, store);
   const { id } = model;
@@ -75,7 +76,7 @@ export async function ensureModel(
   }
   const planned = model.engine ? await plannedOf(id, model.engine, store) : null;
   const embeds = planned !== null && planned.embedding !== null;
-  if (!embeds) await table.setDefault(id, commandLineActor(), noteOf('model.set_default', id));
+  if (isDefault && !embeds) await table.setDefault(id, commandLineActor(), noteOf('model.set_default', id));
   return { id, embeds };
 }
 

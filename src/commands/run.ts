@@ -42,7 +42,7 @@ async function run(source: string): Promise<void> {
   let model = { id: '', embeds: false };
   await interruptible(async (signal) => {
     const store = await openStore();
-    model = await ensureModel(source, config, store, (name) => download(store, name, signal));
+    model = await ensureModel(source, config, store, (name) => download(store, name, signal), true);
     // Nothing above notices a signal if the model is downloaded already.
     signal.throwIfAborted();
   });

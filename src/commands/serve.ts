@@ -117,6 +117,8 @@ interface Output {
   terminalLog: TerminalLog | null;
   /** Undefined: standard error. */
   logDestination: LogDestination | undefined;
+  /** Prints a line about the start. */
+  print: (line: string) => void;
 }
 
 function openOutput(format: ConfigFile['logFormat']): Output {
@@ -132,7 +134,8 @@ function openOutput(format: ConfigFile['logFormat']): Output {
   // `hasColors` is false if `NO_COLOR` is set.
   const terminalLog = human ? new TerminalLog(print, stderr.isTTY && stderr.hasColors()) : null;
   const aboveBar = shared === null ? undefined : { write: (line: string) => print(line.trimEnd()) };
-  return { terminal, terminalLog, logDestination: terminalLog ?? aboveBar };
+  const logDestination = terminalLog ?? aboveBar;
+  return { terminal, terminalLog, logDestination, print: (line) => console.log(line) };
 }
 
 /** Reloads the configuration on SIGHUP and when its file changes. An invalid file changes nothing. */
@@ -167,13 +170,13 @@ function reloadOnChange(
  * Waits until the service is ready. Resolves to false if the service is stopped first, or if no model can be loaded; in
  * the latter case, prints the reasons.
  */
-async function waitUntilReady(
+export async function waitUntilReady(
   service: Service,
   stop: AbortSignal,
-  { terminal, terminalLog }: Output,
+  { terminal, terminalLog, print }: Pick<Output, 'terminal' | 'terminalLog' | 'print'>,
   log: Log,
 ): Promise<boolean> {
-  using display = new StartDisplay({ terminal, log, print: (line) => console.log(line) });
+  using display = new StartDisplay({ terminal, log, print });
   for (;;) {
     const models = service.router.overview();
     if (isReady(models)) return true;

@@ -1,0 +1,249 @@
+import { text as readAll } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Command } from 'commander';
+import { createKey, revokeKey } from '../accounts/key-table.ts';
+import { prepareHome } from '../config/home.ts';
+import { loadConfig, loadSecrets } from '../config/load.ts';
+import type { Config } from '../config/schema.ts';
+import { DEFAULT_ACCOUNT_ID } from '../database/schema.ts';
+import { runningService } from '../database/service-lock.ts';
+import { openLog } from '../log.ts';
+import { PROGRAM } from '../program-name.ts';
+import type { Secret } from '../secret.ts';
+import { Service } from '../service.ts';
+import { ensureModel, readAdded } from './added-models.ts';
+import { ChatClient, ChatError } from './chat/client.ts';
+import { Conversation } from './chat/conversation.ts';
+import { chatInteractively, nameOf } from './chat/interactive.ts';
+import { download, MODEL_NAMES, openStore } from './download.ts';
+import { interruptible } from './interruptible.ts';
+import { commandLineActor, openConfiguredDatabase } from './open.ts';
+import { note } from './output.ts';
+import { isSluice, urlOf } from './port.ts';
+import { Terminal } from './progress-bar.ts';
+import { waitUntilReady, withoutDefaultModel } from './serve.ts';
+import { addSettings } from './settings.ts';
+import { TerminalLog } from './terminal-log.ts';
+
+interface ChatFlags {
+  system?: string;
+  account: string;
+  url?: string;
+  verbose?: true;
+}
+
+/** `sluice chat`: a conversation with a model in the terminal, or one question. */
+export function register(program: Command): void {
+  const command = program
+    .command('chat')
+    .description(
+      'Chat with a model in the terminal, or ask one question. Uses the running service, or starts one until the chat ends.',
+    )
+    .argument('[model]', 'model to chat with; downloaded if necessary (default: the default model)')
+    .argument('[question...]', 'ask this, print the response and exit')
+    .option('--system <text>', 'system message')
+    .option('--account <account>', 'ID of the account that the requests belong to', DEFAULT_ACCOUNT_ID)
+    .option('--url <url>', 'URL of a service on another machine; set SLUICE_API_KEY to a key of it')
+    .option('--verbose', 'print tokens and times after each response')
+    .addHelpText(
+      'after',
+      `${MODEL_NAMES}
+
+A catalog ID can be shortened to the name after the slash. A single argument with spaces is a question. Text
+that is piped to the command belongs to the question.
+
+Examples:
+  $ ${PROGRAM} chat
+  $ ${PROGRAM} chat qwen3-0.6b
+  $ ${PROGRAM} chat "Why is the sky blue?"
+  $ ${PROGRAM} chat qwen3-0.6b "Summarize this." < report.txt`,
+    )
+    .action(chat);
+  addSettings(command, ['home', 'config']);
+}
+
+async function chat(first: string | undefined, rest: string[], flags: ChatFlags): Promise<void> {
+  const isQuestion = first !== undefined && rest.length === 0 && /\s/.test(first.trim());
+  const model = isQuestion ? null : (first ?? null);
+  const question = await questionOf(isQuestion ? [first] : rest);
+  if (question === null) return await chatOnTerminal(model, flags);
+  await interruptible(async (signal) => {
+    await using connection = await connect(model, flags, signal);
+    await conversationOn(connection, flags).send(question, signal);
+    signal.throwIfAborted();
+  }, '\nInterrupted.');
+}
+
+async function chatOnTerminal(model: string | null, flags: ChatFlags): Promise<void> {
+  await using owned = new AsyncDisposableStack();
+  const connections: Connection[] = [];
+  await interruptible(async (signal) => {
+    connections.push(owned.use(await connect(model, flags, signal)));
+  }, '\nInterrupted.');
+  const [connection] = connections as [Connection]; // Otherwise, it has exited.
+  const stop = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
+  const { stdin: input, stdout: output } = process;
+  const conversation = conversationOn(connection, flags);
+  const { client } = connection;
+  await chatInteractively({ client, conversation, input, output, signal: stop.signal });
+}
+
+function conversationOn({ client, model }: Connection, { system, verbose }: ChatFlags): Conversation {
+  return new Conversation({
+    client,
+    model,
+    system: system ?? null,
+    output: process.stdout,
+    notes: process.stderr,
+    verbose: verbose === true,
+    reasoning: process.stdout.isTTY,
+  });
+}
+
+/** Returns the question of the arguments and the piped text; null if a user types messages. */
+async function questionOf(words: readonly string[]): Promise<string | null> {
+  const piped = process.stdin.isTTY ? '' : (await readAll(process.stdin)).trim();
+  const question = [words.join(' ').trim(), piped].filter((part) => part !== '').join('\n\n');
+  if (question !== '') return question;
+  if (process.stdin.isTTY && process.stdout.isTTY) return null;
+  throw new ChatError('There is no question. Add one as an argument, or pipe it to the command.');
+}
+
+/** A service that can be called, and the model to call. */
+interface Connection extends AsyncDisposable {
+  client: ChatClient;
+  model: string;
+}
+
+async function connect(requested: string | null, flags: ChatFlags, signal: AbortSignal): Promise<Connection> {
+  if (flags.url !== undefined) return await connectTo(flags.url, requested, signal);
+  await using owned = new AsyncDisposableStack();
+  const config = await loadConfig(process.env);
+  await prepareHome(config.home);
+  const aliases = Object.keys(config.file.aliases);
+  const running = await findService(config);
+  let added: string | null = null;
+  let url = running;
+  if (url === null) {
+    const models = [...config.file.models, ...(await readAdded(config))].map(({ id }) => id);
+    if (requested !== null && nameOf(requested, [...models, ...aliases]) === null)
+      added = await addModel(requested, config, signal);
+    url = await startService(added === null ? config : withoutDefaultModel(config), signal, owned);
+  }
+  const key = owned.use(new TemporaryKey(flags.account));
+  const client = new ChatClient(url, () => key.reveal());
+  const models = await client.models(signal);
+  const served = requested === null ? models[0] : nameOf(requested, [...models, ...aliases]);
+  const model = added ?? served ?? (requested === null ? null : await addModel(requested, config, signal));
+  if (model === null)
+    throw new ChatError(`The service has no model that generates text. Add one: ${PROGRAM} run <model>`);
+  // A running service notices an added model within a second or two.
+  while (![...(await client.models(signal)), ...aliases].includes(model))
+    await pause(POLL_MS, undefined, { signal });
+  const resources = owned.move();
+  return { client, model, [Symbol.asyncDispose]: () => resources.disposeAsync() };
+}
+
+/** Connects to a service on another machine. It resolves or refuses names that it does not list. */
+async function connectTo(url: string, requested: string | null, signal: AbortSignal): Promise<Connection> {
+  const key = process.env.SLUICE_API_KEY ?? '';
+  if (key === '')
+    throw new ChatError(
+      '`--url` needs an API key of that service in the environment variable SLUICE_API_KEY.',
+    );
+  const client = new ChatClient(url, () => Promise.resolve(key));
+  const models = await client.models(signal);
+  const model = requested === null ? models[0] : (nameOf(requested, models) ?? requested);
+  if (model === undefined) throw new ChatError('The service has no model that generates text.');
+  return { client, model, [Symbol.asyncDispose]: () => Promise.resolve() };
+}
+
+/** Returns the URL of the running service on this data directory or database; null if none runs. */
+async function findService({ databaseUrl, home, host, port, file }: Config): Promise<string | null> {
+  if (databaseUrl === null) return runningService(home)?.url ?? null;
+  if (port !== 0 && (await isSluice(host, port))) return urlOf(host, port);
+  return file.publicUrl ?? null;
+}
+
+/** Starts a service in this process, on a free port of this machine. Returns its URL. */
+async function startService(
+  config: Config,
+  signal: AbortSignal,
+  owned: AsyncDisposableStack,
+): Promise<string> {
+  note('Starting a service until the chat ends …');
+  const log = openLog('error', new TerminalLog(note, process.stderr.isTTY && process.stderr.hasColors()));
+  const service = owned.use(
+    await Service.open({
+      config: { ...config, host: '127.0.0.1', port: 0 },
+      secrets: loadSecrets(config, process.env),
+      env: process.env,
+      log,
+      signal,
+    }),
+  );
+  process.once('exit', () => service.killEngines());
+  const terminal = process.stderr.isTTY ? new Terminal(process.stderr) : null;
+  const isReady = await waitUntilReady(service, signal, { terminal, terminalLog: null, print: note }, log);
+  signal.throwIfAborted();
+  if (!isReady) throw new ChatError('The service could not be started.');
+  return service.localUrl;
+}
+
+/** Downloads a model, if necessary, and adds it to the service. Returns its ID. */
+async function addModel(source: string, config: Config, signal: AbortSignal): Promise<string> {
+  const store = await openStore();
+  const { id, embeds } = await ensureModel(
+    source,
+    config,
+    store,
+    (name) => download(store, name, signal),
+    false,
+  );
+  signal.throwIfAborted();
+  if (embeds) throw new ChatError(`${id} returns embeddings. Choose a model that generates text.`);
+  return id;
+}
+
+/** Time between questions whether an added model is there, in milliseconds. */
+const POLL_MS = 250;
+
+/** Validity of a key, in milliseconds, if the program does not revoke it at its end. */
+const KEY_MS = 3_600_000;
+
+/** Keys are replaced this long before they expire, in milliseconds. */
+const RENEW_MS = 300_000;
+
+/** A key for the requests of this command. Lists do not show it by default. */
+class TemporaryKey implements AsyncDisposable {
+  readonly #account: string;
+  #current: { id: string; key: Secret; renewAt: number } | null = null;
+
+  constructor(account: string) {
+    this.#account = account;
+  }
+
+  /** Returns a key that is valid for the next minutes. */
+  async reveal(): Promise<string> {
+    if (this.#current === null || this.#current.renewAt < Date.now()) {
+      const expiresAt = Date.now() + KEY_MS;
+      const settings = {
+        name: 'sluice chat',
+        purpose: 'playground',
+        accountId: this.#account,
+        expiresAt,
+      } as const;
+      await using database = await openConfiguredDatabase();
+      const { key, record } = await createKey(database, settings, commandLineActor());
+      this.#current = { id: record.id, key, renewAt: expiresAt - RENEW_MS };
+    }
+    return this.#current.key.reveal();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#current === null) return;
+    await using database = await openConfiguredDatabase();
+    await revokeKey(database, this.#current.id, commandLineActor());
+  }
+}

@@ -1,0 +1,153 @@
+import { SseParser } from '../../openai/sse.ts';
+
+export interface ChatMessage {
+  role: 'system' | 'user' | 'assistant';
+  content: string;
+}
+
+/** A part of a response. `end` is the last one. */
+export type ChatEvent =
+  | { type: 'reasoning' | 'text'; text: string }
+  | { type: 'end'; finishReason: string | null; usage: ChatUsage | null };
+
+interface ChatUsage {
+  promptTokens: number;
+  cachedTokens: number;
+  completionTokens: number;
+}
+
+/** The service refused a request, could not be reached, or failed during the response. */
+export class ChatError extends Error {
+  override readonly name = 'ChatError';
+  /** The code of the error body; null if there is none. */
+  readonly code: string | null;
+  /** When to try again, in milliseconds; null: the same request would fail again. */
+  readonly retryAfterMs: number | null;
+
+  constructor(
+    message: string,
+    code: string | null = null,
+    retryAfterMs: number | null = null,
+    cause?: unknown,
+  ) {
+    super(message, { cause });
+    this.code = code;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** Calls a service the way client libraries do. */
+export class ChatClient {
+  /** Without `/v1`. */
+  readonly url: string;
+  readonly #key: () => Promise<string>;
+
+  /** `key` returns the API key for the next request. */
+  constructor(url: string, key: () => Promise<string>) {
+    this.url = url.replace(/\/+$/, '').replace(/\/v1$/, '');
+    this.#key = key;
+  }
+
+  /** Returns the IDs of the models that generate text, the default one first. Rejects with a `ChatError`. */
+  async models(signal: AbortSignal): Promise<string[]> {
+    const response = await this.#send('GET', '/v1/models', null, signal);
+    const { data } = (await response.json()) as ModelList;
+    return data.filter(({ architecture }) => architecture.modality.endsWith('->text')).map(({ id }) => id);
+  }
+
+  /** Streams the response to a conversation. Throws a `ChatError`, or the reason of the signal. */
+  async *chat(
+    model: string,
+    messages: readonly ChatMessage[],
+    signal: AbortSignal,
+  ): AsyncGenerator<ChatEvent, void> {
+    const body = { model, messages, stream: true, stream_options: { include_usage: true } };
+    const response = await this.#send('POST', '/v1/chat/completions', body, signal);
+    const end: ChatEvent = { type: 'end', finishReason: null, usage: null };
+    const parser = new SseParser();
+    try {
+      for await (const bytes of response.body ?? [])
+        for (const { data } of parser.push(Buffer.from(bytes))) {
+          if (data === '[DONE]') {
+            yield end;
+            return;
+          }
+          const { choices = [], usage, error } = JSON.parse(data) as Chunk;
+          if (error) throw new ChatError(error.message, error.code);
+          const { delta, finish_reason: reason } = choices[0] ?? {};
+          if (delta?.reasoning_content) yield { type: 'reasoning', text: delta.reasoning_content };
+          if (delta?.content) yield { type: 'text', text: delta.content };
+          end.finishReason = reason ?? end.finishReason;
+          if (usage) end.usage = readUsage(usage);
+        }
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof ChatError) throw error;
+      throw new ChatError('The connection was lost before the end of the response.', null, null, error);
+    }
+    throw new ChatError('The response ended early.');
+  }
+
+  async #send(method: string, path: string, body: object | null, signal: AbortSignal): Promise<Response> {
+    const headers = { authorization: `Bearer ${await this.#key()}`, 'content-type': 'application/json' };
+    let response: Response;
+    try {
+      response = await fetch(`${this.url}${path}`, {
+        method,
+        headers,
+        body: body && JSON.stringify(body),
+        signal,
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      const reason =
+        error instanceof Error && error.cause instanceof Error ? error.cause.message : String(error);
+      throw new ChatError(`Cannot reach the service at ${this.url}: ${reason}`, null, null, error);
+    }
+    if (!response.ok) throw await errorOf(response, this.url);
+    return response;
+  }
+}
+
+interface ModelList {
+  data: { id: string; architecture: { modality: string } }[];
+}
+
+interface Chunk {
+  choices?: {
+    delta: { content?: string | null; reasoning_content?: string | null };
+    finish_reason: string | null;
+  }[];
+  usage?: UsageBody | null;
+  error?: { message: string; code: string | null };
+}
+
+interface UsageBody {
+  prompt_tokens: number;
+  completion_tokens: number;
+  prompt_tokens_details?: { cached_tokens: number };
+}
+
+function readUsage(usage: UsageBody): ChatUsage {
+  return {
+    promptTokens: usage.prompt_tokens,
+    cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    completionTokens: usage.completion_tokens,
+  };
+}
+
+async function errorOf(response: Response, url: string): Promise<ChatError> {
+  const text = await response.text();
+  const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
+  const retryAfterMs = Number.isNaN(retryAfter) ? null : retryAfter * 1000;
+  try {
+    const { error } = JSON.parse(text) as { error: { message: string; code: string | null } };
+    return new ChatError(error.message, error.code, retryAfterMs);
+  } catch {
+    return new ChatError(
+      `The server at ${url} responded with status ${response.status}.`,
+      null,
+      retryAfterMs,
+    );
+  }
+}

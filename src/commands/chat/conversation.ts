@@ -1,0 +1,164 @@
+import type { Writable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
+import { styleText } from 'node:util';
+import { ChatError, type ChatClient, type ChatEvent, type ChatMessage } from './client.ts';
+
+interface ConversationOptions {
+  client: ChatClient;
+  model: string;
+  system: string | null;
+  /** Receives the text of responses. */
+  output: Writable;
+  /** Receives everything else. */
+  notes: Writable;
+  /** Whether to print tokens and times after each response. */
+  verbose: boolean;
+  /** Whether to print reasoning, which programs that read the output do not expect. */
+  reasoning: boolean;
+}
+
+/** How long to wait for a model that is being loaded, in milliseconds. */
+const MAX_WAIT_MS = 10 * 60_000;
+
+/** A conversation that is printed as it is generated. */
+export class Conversation {
+  model: string;
+  system: string | null;
+  readonly #options: ConversationOptions;
+  #messages: ChatMessage[] = [];
+
+  constructor(options: ConversationOptions) {
+    this.#options = options;
+    this.model = options.model;
+    this.system = options.system;
+  }
+
+  /** Forgets all messages, but keeps the model and the system message. */
+  clear(): void {
+    this.#messages = [];
+  }
+
+  /**
+   * Sends a message and prints the response. If the signal stops it, the part that was printed belongs to the
+   * conversation. Throws a `ChatError` if there is no response; then the conversation is as before.
+   */
+  async send(content: string, signal: AbortSignal): Promise<void> {
+    const question: ChatMessage = { role: 'user', content };
+    const system: ChatMessage[] = this.system === null ? [] : [{ role: 'system', content: this.system }];
+    const printer = new ResponsePrinter(this.#options);
+    const startedAt = performance.now();
+    try {
+      for await (const event of this.#events([...system, ...this.#messages, question], signal)) {
+        printer.print(event);
+        if (event.type === 'end' && this.#options.verbose)
+          this.#note(printer.summary(event, performance.now() - startedAt, startedAt));
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      printer.end();
+    }
+    if (printer.text !== '') this.#messages.push(question, { role: 'assistant', content: printer.text });
+  }
+
+  /** Waits for a model that is being loaded. */
+  async *#events(messages: readonly ChatMessage[], signal: AbortSignal): AsyncGenerator<ChatEvent, void> {
+    const until = performance.now() + MAX_WAIT_MS;
+    for (let isFirst = true; ; isFirst = false) {
+      try {
+        yield* this.#options.client.chat(this.model, messages, signal);
+        return;
+      } catch (error) {
+        const canRetry = error instanceof ChatError && error.code === 'engine_unavailable';
+        if (!canRetry || error.retryAfterMs === null || performance.now() + error.retryAfterMs > until)
+          throw error;
+        if (isFirst) this.#note(`${printable(error.message)} Waiting …`);
+        await pause(error.retryAfterMs, undefined, { signal });
+      }
+    }
+  }
+
+  #note(text: string): void {
+    this.#options.notes.write(`${dim(text, this.#options.notes)}\n`);
+  }
+}
+
+class ResponsePrinter {
+  text = '';
+  readonly #options: ConversationOptions;
+  #firstAt: number | null = null;
+  #isReasoning = false;
+  #endsLine = true;
+
+  constructor(options: ConversationOptions) {
+    this.#options = options;
+  }
+
+  print(event: ChatEvent): void {
+    if (event.type === 'end') {
+      this.end();
+      if (event.finishReason === 'length') this.#note('The response reached its maximum length.');
+      return;
+    }
+    this.#firstAt ??= performance.now();
+    const { output, notes, reasoning } = this.#options;
+    if (event.type === 'reasoning') {
+      if (!reasoning) return;
+      if (!this.#isReasoning) this.#note('Thinking …');
+      this.#isReasoning = true;
+      this.#write(notes, event.text, true);
+      return;
+    }
+    if (this.#isReasoning) {
+      this.#endLine();
+      notes.write('\n');
+      this.#isReasoning = false;
+    }
+    this.text += event.text;
+    this.#write(output, event.text, false);
+  }
+
+  /** Ends the last line. Can be called again. */
+  end(): void {
+    this.#endLine();
+    this.#isReasoning = false;
+  }
+
+  summary({ usage }: Extract<ChatEvent, { type: 'end' }>, totalMs: number, startedAt: number): string {
+    if (usage === null) return `${(totalMs / 1000).toFixed(1)} s`;
+    const firstMs = this.#firstAt === null ? totalMs : this.#firstAt - startedAt;
+    const speed = ((usage.completionTokens - 1) * 1000) / (totalMs - firstMs);
+    return [
+      `prompt ${usage.promptTokens} tokens (${usage.cachedTokens} cached)`,
+      `first token after ${(firstMs / 1000).toFixed(2)} s`,
+      `response ${usage.completionTokens} tokens${usage.completionTokens > 1 ? ` at ${speed.toFixed(1)} tokens/s` : ''}`,
+    ].join(', ');
+  }
+
+  #write(stream: Writable, text: string, isDim: boolean): void {
+    const shown = printable(text);
+    if (shown === '') return;
+    stream.write(isDim ? dim(shown, stream) : shown);
+    this.#endsLine = shown.endsWith('\n');
+  }
+
+  #endLine(): void {
+    if (this.#endsLine) return;
+    (this.#isReasoning ? this.#options.notes : this.#options.output).write('\n');
+    this.#endsLine = true;
+  }
+
+  #note(text: string): void {
+    this.#options.notes.write(`${dim(text, this.#options.notes)}\n`);
+  }
+}
+
+/** Removes control characters, with which a model or a server could change the terminal. */
+export function printable(text: string): string {
+  return text.replaceAll(/[^\P{Cc}\n\t]/gu, '');
+}
+
+/** Dims text if the stream is a terminal with colors and `NO_COLOR` is not set. */
+function dim(text: string, stream: Writable): string {
+  return styleText('dim', text, { stream });
+}

@@ -1,0 +1,222 @@
+import assert from 'node:assert/strict';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { after, before, describe, test } from 'node:test';
+import { writeFile } from 'node:fs/promises';
+import { ChatClient } from '../../src/commands/chat/client.ts';
+import { printable } from '../../src/commands/chat/conversation.ts';
+import { nameOf } from '../../src/commands/chat/interactive.ts';
+import { MessageReader } from '../../src/commands/chat/message-reader.ts';
+import { MODEL, scriptedYaml, startService, until, untilIdle, type TestService } from '../harness.ts';
+import { folder, run, runAlone } from './program.ts';
+import { NEEDS_PTY, startOnTerminal } from './terminals.ts';
+
+const NEVER = new AbortController().signal;
+
+describe('sluice chat', () => {
+  let service: TestService;
+  let env: NodeJS.ProcessEnv;
+
+  before(async () => {
+    const second = `  - id: other/Second\n    engine: {file: 'scripted:{}'}\naliases: {short: ${MODEL}}\n`;
+    service = await startService(scriptedYaml({ tokens: 3 }, second));
+    ({ env } = service);
+  });
+  after(() => service[Symbol.asyncDispose]());
+
+  /** Returns a question to which the model responds with this text. */
+  const asks = (text: string, more: object = {}) => `Say it. scripted:${JSON.stringify({ text, ...more })}`;
+
+  test('a question is answered on standard output, with nothing else', async () => {
+    const answered = await run(['chat', asks('Hello\u001b[31m!', { reasoning: 'hm' })], env);
+    assert.deepEqual(answered, { stdout: 'Hello[31m!\n', stderr: '', code: 0 });
+    const named = await run(
+      ['chat', '--verbose', 'second', 'Say', 'it.', 'scripted:{"text":"Yes, it is."}'],
+      env,
+    );
+    assert.equal(named.stdout, 'Yes, it is.\n');
+    assert.match(
+      named.stderr,
+      /^prompt \d+ tokens \(0 cached\), first token after [\d.]+ s, response \d+ tokens at [\d.]+ tokens\/s\n$/,
+    );
+    assert.equal((await run(['chat', 'short', asks('By an alias.')], env)).stdout, 'By an alias.\n');
+  });
+
+  test('its key is revoked at the end, and lists do not show it', async () => {
+    await run(['chat', asks('Hello')], env);
+    const { stdout } = await run(['audit', 'list', '--json'], env);
+    const entries = JSON.parse(stdout) as { action: string; subject: string; detail: { purpose?: string } }[];
+    const ours = entries
+      .filter(({ detail }) => detail.purpose === 'playground')
+      .map(({ subject }) => subject);
+    const revoked = entries.filter(({ action }) => action === 'key.revoke').map(({ subject }) => subject);
+    assert(ours.length > 0);
+    assert.deepEqual(ours.toSorted(), revoked.toSorted());
+    assert.ok(!(await run(['keys', 'list'], env)).stdout.includes('sluice chat'));
+  });
+
+  test('failures exit with 1 and say what to do', async () => {
+    const failing = async (args: string[], more: NodeJS.ProcessEnv = {}) => {
+      const { stdout, stderr, code } = await run(['chat', ...args], { ...env, ...more });
+      assert.equal(code, 1, stdout);
+      return stderr;
+    };
+    assert.match(await failing([]), /^There is no question\. Add one as an argument/);
+    assert.match(await failing(['no-such-model', 'Hello there']), /no-such-model is not in the catalog/);
+    assert.match(await failing(['--account', 'nobody', 'Hello there']), /account does not exist/);
+    assert.match(await failing(['--url', service.url, 'Hello there']), /SLUICE_API_KEY/);
+    const key = { SLUICE_API_KEY: 'wrong' };
+    assert.match(await failing(['--url', service.url, 'Hello there'], key), /API key/);
+    const unused = { SLUICE_API_KEY: service.key };
+    assert.match(
+      await failing(['--url', 'http://127.0.0.1:9/v1', 'Hello there'], unused),
+      /^Cannot reach the service at http:\/\/127\.0\.0\.1:9: /,
+    );
+    assert.match(
+      await failing(['--url', service.url, 'nothing', 'Hello there'], unused),
+      /`nothing` does not exist/,
+    );
+    assert.match(await failing([asks('one two three four five', { errorAfter: 1 })]), /failed|engine/i);
+  });
+
+  test('another machine is reached with its URL and a key', async (context) => {
+    const elsewhere = { SLUICE_HOME: folder(context), SLUICE_API_KEY: service.key };
+    const { stdout, code } = await run(
+      ['chat', '--url', `${service.url}/v1/`, asks('From afar.')],
+      elsewhere,
+    );
+    assert.deepEqual({ stdout, code }, { stdout: 'From afar.\n', code: 0 });
+  });
+
+  test('without a running service, one is started until the chat ends', async (context) => {
+    const home = folder(context);
+    const config = join(home, 'sluice.yaml');
+    await writeFile(config, scriptedYaml());
+    const own = { SLUICE_HOME: home, SLUICE_CONFIG: config };
+    const { stdout, stderr, code } = await runAlone(['chat', asks('Started.')], own);
+    assert.deepEqual({ stdout, code }, { stdout: 'Started.\n', code: 0 }, stderr);
+    assert.match(stderr, /^Starting a service until the chat ends …\n/);
+  });
+
+  test('a terminal has commands, reasoning, and responses that Ctrl+C stops', NEEDS_PTY, async () => {
+    using terminal = startOnTerminal(['chat', '--system', 'Be brief.'], env);
+    /** Types a line, and waits until the prompt follows what it caused. Returns that. */
+    const type = async (line: string) => {
+      const from = terminal.text().length;
+      terminal.type(`${line}\r`);
+      await until(() => terminal.text().slice(from).endsWith('>>> \u001b[5G'));
+      return terminal.text().slice(from);
+    };
+    await until(() => terminal.text().endsWith('>>> \u001b[5G'));
+    assert.ok(
+      terminal.text().startsWith(`${MODEL}. Type a message, /help for help, or Ctrl+D to leave.\r\n`),
+    );
+    assert.match(await type('/help'), /\/model \[name\] {3}.*\/bye/s);
+    assert.match(await type('/system'), /System message: Be brief\./);
+    assert.match(await type('/system off'), /System message: none/);
+    assert.match(await type('/model'), new RegExp(`\\* ${MODEL}\r\n  other/Second`));
+    assert.match(await type('/model nothing'), /The service has no model nothing\./);
+    assert.match(await type('/model SECOND'), /The next message goes to other\/Second\./);
+    assert.match(await type('/nonsense'), /Unknown command: \/nonsense\./);
+    const answered = await type(asks('Yes.', { reasoning: 'Is it?' }));
+    // The text is dimmed and then normal.
+    assert.ok(answered.includes('\u001b[2mThinking …\u001b[22m\r\n\u001b[2m'), answered);
+    assert.ok(answered.includes('\r\n\r\nYes.\r\n'), answered);
+    assert.match(await type('/etc/hosts scripted:{"text":"A file."}'), /A file\./);
+    assert.match(
+      await type(asks('x', { error: 'context_length_exceeded' })),
+      /\nStart a new conversation with \/new\.\r\n/,
+    );
+    // Only the response has the escaped letter.
+    terminal.type(`Say it. scripted:{"text":"\\u0073tart${' word'.repeat(200)} end","tokenMs":50}\r`);
+    await until(() => terminal.text().includes('start word'));
+    terminal.type('\u0003');
+    await until(() => terminal.text().endsWith('>>> \u001b[5G'));
+    assert.ok(!terminal.text().endsWith('end\r\n>>> \u001b[5G'));
+    await untilIdle(service);
+    assert.match(await type('/new'), /New conversation\./);
+    terminal.type('\u0004');
+    assert.equal(await terminal.ended, 0);
+  });
+});
+
+test('a message is one line, several pasted lines, or lines between quotation marks', async () => {
+  const input = new PassThrough();
+  const reader = new MessageReader(input, new PassThrough().resume());
+  const read = (...written: string[]) => {
+    const message = reader.read(NEVER);
+    void (async () => {
+      for (const text of written) {
+        input.write(text);
+        // Each text arrives in another turn of the event loop.
+        for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
+      }
+    })();
+    return message;
+  };
+  assert.equal(await read(' one line \r'), 'one line');
+  assert.equal(await read('\r'), '');
+  assert.equal(await read('first\rsecond\rthird', '\r'), 'first\nsecond\nthird');
+  assert.equal(await read('first\rsecond\r', '\r'), 'first\nsecond');
+  assert.equal(await read('"""first\r', 'second\r', 'third"""\r'), 'first\nsecond\nthird');
+  assert.equal(await read('"""quoted"""\r'), 'quoted');
+  assert.equal(await read('"""first\r', '\u0003', 'other\r'), 'other');
+  assert.equal(await read('unsent\u0003', 'sent\r'), 'sent');
+  // The key `up`.
+  assert.equal(await read('\u001b[A\u001b[A', '\r'), 'other');
+  assert.equal(await read('\u0004'), null);
+  const stop = new AbortController();
+  const aborted = reader.read(stop.signal);
+  stop.abort();
+  assert.equal(await aborted, null);
+});
+
+test('a model is found without regard to case, and without its owner if that is unique', () => {
+  const models = ['a/One', 'b/one', 'a/Two', 'A/two', 'c/three'];
+  assert.equal(nameOf('A/ONE', models), 'a/One');
+  assert.equal(nameOf('one', models), null);
+  assert.equal(nameOf('A/two', models), 'A/two');
+  assert.equal(nameOf('Three', models), 'c/three');
+  assert.equal(nameOf('four', models), null);
+});
+
+test('control characters of a response do not reach the terminal', () => {
+  assert.equal(printable('a\u001b]0;title\u0007b\r\n\tc\u009b2J\u007f'), 'a]0;titleb\n\tc2J');
+});
+
+test('a response that ends early, is no event stream or has an error is a failure', async () => {
+  let respond: (response: ServerResponse) => void = () => {};
+  const server = createServer((_, response) => respond(response)).listen(0, '127.0.0.1');
+  try {
+    await new Promise((resolve) => server.once('listening', resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const client = new ChatClient(url, () => Promise.resolve('key'));
+    const failure = async (body: string, status = 200) => {
+      respond = (response) => response.writeHead(status).end(body);
+      return await Array.fromAsync(client.chat('m', [], NEVER)).then(
+        () => 'none',
+        (error: Error) => error.message,
+      );
+    };
+    assert.equal(await failure('data: {"choices":[]}\n\n'), 'The response ended early.');
+    assert.equal(
+      await failure('data: <html>\n\n'),
+      'The connection was lost before the end of the response.',
+    );
+    assert.equal(await failure('data: {"error":{"message":"No.","code":null}}\n\n'), 'No.');
+    assert.equal(await failure('<html>', 502), `The server at ${url} responded with status 502.`);
+    assert.equal(await failure('data: [DONE]\n\n'), 'none');
+    respond = (response) => {
+      response.writeHead(200).write('data: {"choices":[]}\n\n');
+      setImmediate(() => response.destroy());
+    };
+    await assert.rejects(Array.fromAsync(client.chat('m', [], NEVER)), {
+      message: 'The connection was lost before the end of the response.',
+    });
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+});
