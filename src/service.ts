@@ -1,3 +1,4 @@
+import { statfs } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
@@ -11,6 +12,8 @@ import { Plans, warnAboutMissingPlans, recordPlans } from './accounts/plans.ts';
 import { RefusalCounts } from './accounts/refusals.ts';
 import { Sealing } from './accounts/sealing.ts';
 import { AccountStore } from './accounts/store.ts';
+import { Alerts } from './alerts/alerts.ts';
+import { Channels } from './alerts/channels.ts';
 import type { Config } from './config/schema.ts';
 import { replicaSecrets, type Secrets } from './config/load.ts';
 import { openDatabase, type Database } from './database/database.ts';
@@ -132,7 +135,27 @@ export class Service implements AsyncDisposable {
     const hasAdded = router.overview().length > config.file.models.length;
     const recommended = hasAdded ? null : recommendedModel(config.file.models);
     const accounting = { plans, limiter, ledger, prompts: new PromptHistory() };
-    const metrics = owned.use(new ServiceMetrics(() => exposeGauges(router, registry.swaps, accounting)));
+    const startedAt = Date.now();
+    const alerts = owned.use(
+      new Alerts({
+        database,
+        settings: config.file.alerts,
+        channels: new Channels({ settings: config.file.alerts, secrets, mailer: identity.mailer, publicUrl }),
+        plans,
+        observe: async () => ({
+          startedAt,
+          home: config.home,
+          freeBytes: await freeBytes(config.home),
+          replicas: router.reports(),
+          ledger: ledger.health,
+          backup: backups?.status ?? null,
+        }),
+        log,
+      }),
+    );
+    const metrics = owned.use(
+      new ServiceMetrics(() => exposeGauges(router, registry.swaps, accounting, alerts)),
+    );
     const app = buildServer({
       router,
       registry,
@@ -146,10 +169,11 @@ export class Service implements AsyncDisposable {
       idempotency,
       load: new LoadHistory(),
       refusals: owned.use(new RefusalCounts(database, log)),
+      alerts,
       metrics,
       installation: {
         instance: INSTANCE,
-        startedAt: Date.now(),
+        startedAt,
         home: config.home,
         mail: config.file.smtp !== undefined,
         providers: config.file.signIn.providers.map(({ name }) => name),
@@ -174,6 +198,7 @@ export class Service implements AsyncDisposable {
     if (database.location.kind === 'sqlite') lock?.listening(publicUrl(), database.location.files);
     registry.start();
     void backups?.runIfDue();
+    alerts.start();
     const parts = { config, database, plans, log, router, keys, generations, app, metricsServer };
     return new Service({ ...parts, registry, recommended }, owned.move());
   }
@@ -255,6 +280,12 @@ export class Service implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#owned.disposeAsync();
   }
+}
+
+/** Returns the free bytes on the disk of a directory; null: unknown. */
+async function freeBytes(directory: string): Promise<number | null> {
+  const disk = await statfs(directory).catch(() => null);
+  return disk && disk.bavail * disk.bsize;
 }
 
 /** Identifies this process to operators. */

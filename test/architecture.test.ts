@@ -15,6 +15,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   engine: ['openai', 'models'],
   database: [],
   accounts: ['database'],
+  alerts: ['accounts', 'database', 'identity', 'routing'],
   config: [],
   identity: ['accounts', 'database'],
   routing: ['engine'],
@@ -33,6 +34,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'serving',
     'metrics',
     'tracing',
+    'alerts',
   ],
   commands: [
     'openai',
@@ -46,6 +48,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'serving',
     'inference',
     'http',
+    'alerts',
   ],
 };
 
@@ -79,6 +82,7 @@ const SHARED = new Set([
   'connection-watch.ts',
   'file-lock.ts',
   'config/schema.ts',
+  'config/alerts.ts',
   'config/model.ts',
   'config/plan.ts',
 ]);

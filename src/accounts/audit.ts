@@ -63,7 +63,10 @@ export type AuditAction =
   | 'replica.add'
   | 'replica.remove'
   | 'replica.drain'
-  | 'replica.resume';
+  | 'replica.resume'
+  | 'alert.silence'
+  | 'alert.unsilence'
+  | 'alert.test';
 
 /** An entry to append to the audit log. */
 export interface AuditNote {

@@ -13,7 +13,8 @@ import {
   type ModelConfig,
   type TracingConfig,
 } from './schema.ts';
-import { HEADER_VALUE } from './model.ts';
+import { WEBHOOK_SECRET } from './alerts.ts';
+import { HEADER_VALUE, httpUrl } from './model.ts';
 import { parseYaml, type YamlFile } from './yaml.ts';
 
 /** Keys and passwords for other servers, by the name of their environment variable. */
@@ -85,12 +86,41 @@ interface SecretVariable {
   /** Path of the field that names the variable. */
   path: PropertyKey[];
   name: string;
-  /** Whether its value is sent in an HTTP header. */
-  inHeader: boolean;
+  value: ValueForm;
 }
 
+/** What the value of a variable must be. */
+interface ValueForm {
+  isValid(value: string): boolean;
+  /** Completes "the name of an environment variable". */
+  expected: string;
+  /** Completes "the environment variable X". */
+  problem: string;
+}
+
+const ANY: ValueForm = { isValid: () => true, expected: 'that is set', problem: 'is not set' };
+
+const IN_HEADER: ValueForm = {
+  isValid: (value) => HEADER_VALUE.test(value),
+  expected: 'whose value can be sent in a header',
+  problem:
+    'cannot be sent in a header: it has spaces or line breaks at its ends, characters other than printable ASCII, or more than 4096 characters',
+};
+
+const SIGNING_SECRET: ValueForm = {
+  isValid: (value) => WEBHOOK_SECRET.test(value),
+  expected: 'with `whsec_` and the base64 of 24 to 64 bytes',
+  problem: 'is not a signing secret; create one with `echo "whsec_$(openssl rand -base64 32)"`',
+};
+
+const WEBHOOK_URL: ValueForm = {
+  isValid: (value) => httpUrl.safeParse(value).success,
+  expected: 'with an http:// or https:// URL',
+  problem: 'is not an http:// or https:// URL',
+};
+
 /** Returns the environment variables for secrets. */
-function variablesOf({ models, signIn, smtp }: ConfigFile): SecretVariable[] {
+function variablesOf({ models, signIn, smtp, alerts }: ConfigFile): SecretVariable[] {
   const headers = models.flatMap(({ replicas = [] }, m) =>
     replicas.flatMap(({ apiKeyEnv, headersEnv = {} }, r) => {
       const path = ['models', m, 'replicas', r];
@@ -110,9 +140,16 @@ function variablesOf({ models, signIn, smtp }: ConfigFile): SecretVariable[] {
     })),
     { path: ['smtp', 'passwordEnv'], name: smtp?.passwordEnv },
   ];
-  const named = (inHeader: boolean) => (variable: { path: PropertyKey[]; name: string | undefined }) =>
-    variable.name === undefined ? [] : [{ path: variable.path, name: variable.name, inHeader }];
-  return [...headers.flatMap(named(true)), ...others.flatMap(named(false))];
+  const webhooks = (field: 'secretEnv' | 'urlEnv') =>
+    alerts.webhooks.map((webhook, w) => ({ path: ['alerts', 'webhooks', w, field], name: webhook[field] }));
+  const named = (value: ValueForm) => (variable: { path: PropertyKey[]; name: string | undefined }) =>
+    variable.name === undefined ? [] : [{ path: variable.path, name: variable.name, value }];
+  return [
+    ...headers.flatMap(named(IN_HEADER)),
+    ...others.flatMap(named(ANY)),
+    ...webhooks('secretEnv').flatMap(named(SIGNING_SECRET)),
+    ...webhooks('urlEnv').flatMap(named(WEBHOOK_URL)),
+  ];
 }
 
 /** Loads the file and applies defaults. If it is invalid, adds to `issues` and resolves with null. */
@@ -167,21 +204,17 @@ function withAbsolutePath(model: ModelConfig, base: string): ModelConfig {
   return { ...model, engine: { ...model.engine, file: resolve(base, file) } };
 }
 
-/** Reports variables that are not set, or whose value cannot be sent in a header. The issues never contain a value. */
+/** Reports variables that are not set, or whose value has another form. The issues never contain a value. */
 function invalidSecrets(file: ConfigFile, env: NodeJS.ProcessEnv, yaml: YamlFile): ConfigIssue[] {
-  return variablesOf(file).flatMap(({ path, name, inHeader }) => {
+  return variablesOf(file).flatMap(({ path, name, value: form }) => {
     const value = variable(env, name);
-    if (value && (!inHeader || HEADER_VALUE.test(value))) return [];
-    const problem = value
-      ? 'cannot be sent in a header: it has spaces or line breaks at its ends, characters other than printable ASCII, or more than 4096 characters'
-      : 'is not set';
+    if (value && form.isValid(value)) return [];
+    const { expected, problem } = value ? form : ANY;
     return [
       {
         path: formatPath(path),
         ...yaml.locate(path),
-        expected: value
-          ? 'the name of an environment variable whose value can be sent in a header'
-          : 'the name of an environment variable that is set',
+        expected: `the name of an environment variable ${expected}`,
         message: `the environment variable ${safeName(name)} ${problem}`,
       },
     ];

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import type { Secret } from '../secret.ts';
+import { alertsSchema } from './alerts.ts';
 import { httpUrl, modelSchema, variableName } from './model.ts';
 import { modelId, DEFAULT_PLANS, planSchema } from './plan.ts';
 
@@ -534,12 +535,17 @@ const configFields = z.strictObject({
   console: consoleSchema,
   signIn: signInSchema,
   smtp: smtpSchema,
+  alerts: alertsSchema,
 });
 
 export const configSchema = configFields
   .refine((file) => Object.hasOwn(file.plans, file.defaultPlan), {
     error: 'expected the name of a plan in `plans`',
     path: ['defaultPlan'],
+  })
+  .refine(({ alerts, smtp }) => alerts.email.length === 0 || smtp !== undefined, {
+    error: 'expected `smtp` in the configuration, because alerts are sent through its mail server',
+    path: ['alerts', 'email'],
   })
   .superRefine(({ models, aliases }, context) => {
     for (const { id } of models) {

@@ -28,6 +28,9 @@ export interface Schema {
   models: ModelsTable;
   drained_replicas: DrainedReplicasTable;
   refusals: RefusalsTable;
+  alerts: AlertsTable;
+  alert_messages: AlertMessagesTable;
+  alert_silences: AlertSilencesTable;
 }
 
 type Fixed<T> = ColumnType<T, T, never>;
@@ -306,6 +309,55 @@ interface RefusalsTable {
   last_at: number;
   /** Message of the last refusal. */
   message: string;
+}
+
+/** Alerts of all instances. */
+interface AlertsTable {
+  /** UUIDv7 as text. */
+  id: Fixed<string>;
+  /** Unique, so that one instance inserts the alert. The condition, followed by `#` and the ID once it may fire again. */
+  dedupe_key: string;
+  /** What is wrong: the type and its subject, such as `budget_80:acct_1:usdPerMonth::2026-11`. */
+  condition: Fixed<string>;
+  /** A newer version may have written a type that this one does not know. */
+  type: Fixed<string>;
+  title: Fixed<string>;
+  body: Fixed<string>;
+  fired_at: Fixed<number>;
+  /** When an instance last found the condition. */
+  seen_at: number;
+  /** Null: it is firing. */
+  resolved_at: number | null;
+}
+
+/** What is sent about alerts: one row per alert, event and channel. */
+interface AlertMessagesTable {
+  /** UUIDv7 as text. Receivers get it with each attempt. */
+  id: Fixed<string>;
+  alert_id: Fixed<string>;
+  event: Fixed<'firing' | 'resolved'>;
+  /** Such as `webhook:pager`. */
+  channel: Fixed<string>;
+  /** `silenced`: not sent because of a silence. */
+  state: 'pending' | 'sent' | 'failed' | 'silenced';
+  attempts: number;
+  /** When it was queued; again after a silence. */
+  created_at: number;
+  /** When it may be sent. An instance that sends it moves this ahead, so that no other does. */
+  next_at: number;
+  sent_at: number | null;
+  /** Of the latest attempt; null: it succeeded, or there was none. */
+  error: string | null;
+}
+
+/** Alerts that send no messages until a time. */
+interface AlertSilencesTable {
+  /** A type of alerts, or the condition of one. */
+  target: Fixed<string>;
+  until: number;
+  created_at: number;
+  /** In the format of an audit log actor. */
+  created_by: string;
 }
 
 /** The default account of new keys; created by the first migration. */

@@ -7,6 +7,8 @@ export interface ReplicaReport {
   tokensPerSecond: number | null;
   /** Restarts of an embedded engine's process; null for a remote replica, or if the process was never started. */
   restarts: number | null;
+  /** The latest unexpected exit of an embedded engine's process, in Unix milliseconds; null: none. */
+  lastCrash: { at: number; reason: string } | null;
   /** When an embedded engine became ready, in Unix milliseconds. */
   startedAt: number | null;
   /** The hardware that an embedded engine uses. */
@@ -17,6 +19,7 @@ export const EMPTY_REPORT: ReplicaReport = {
   health: null,
   tokensPerSecond: null,
   restarts: null,
+  lastCrash: null,
   startedAt: null,
   backend: null,
 };

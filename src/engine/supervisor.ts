@@ -79,6 +79,7 @@ export class Supervisor implements AsyncDisposable {
   #restarting: NodeJS.Timeout | undefined;
   #checks: NodeJS.Timeout | undefined;
   #stopping = false;
+  #lastCrash: ReplicaReport['lastCrash'] = null;
   readonly #settled = Promise.withResolvers<void>();
 
   constructor(options: SupervisorOptions) {
@@ -105,6 +106,7 @@ export class Supervisor implements AsyncDisposable {
       health: this.#health.last,
       tokensPerSecond: this.#health.tokensPerSecond,
       restarts: Math.max(0, this.#starts - 1),
+      lastCrash: this.#lastCrash,
       startedAt: this.#ready?.startedAt ?? null,
       backend: this.#ready?.backend ?? null,
     };
@@ -255,6 +257,7 @@ export class Supervisor implements AsyncDisposable {
     }
     const pauseMs = RESTART_DELAYS_MS[this.#crashes] ?? MAX_RESTART_DELAY_MS;
     this.#crashes++;
+    this.#lastCrash = { at: Date.now(), reason };
     this.#log.error('engine crashed; restarting', { reason, crashes: this.#crashes, pauseMs });
     this.#state = { state: 'down', reason, retryInMs: pauseMs };
     this.#nextStart = setTimeout(() => this.#spawn(), pauseMs);

@@ -1,4 +1,5 @@
 import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
+import type { Alerts } from '../alerts/alerts.ts';
 import type { RefusalCounts } from '../accounts/refusals.ts';
 import type { Sealing } from '../accounts/sealing.ts';
 import type { AccountStore } from '../accounts/store.ts';
@@ -58,6 +59,7 @@ export interface HttpContext {
   idempotency: IdempotencyStore;
   load: LoadHistory;
   refusals: RefusalCounts;
+  alerts: Alerts;
   metrics: ServiceMetrics;
   /** Null if no traces are sent. */
   tracer: Tracer | null;

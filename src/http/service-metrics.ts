@@ -1,3 +1,4 @@
+import type { Alerts } from '../alerts/alerts.ts';
 import { usdText } from '../accounts/ledger/cost.ts';
 import type { ServiceError } from '../errors.ts';
 import type { GenerationRecord } from '../inference/record.ts';
@@ -52,7 +53,7 @@ export class ServiceMetrics implements Disposable {
   record({ model, path, status, code }: RequestSummary, record: GenerationRecord): void {
     const label = model ?? UNKNOWN_MODEL;
     this.#requests.add(1, label, path, String(status), code ?? 'ok');
-    if (record.deniedBy !== null) this.#denials.add(1, label, record.deniedBy);
+    if (record.deniedBy !== null) this.#denials.add(1, label, record.deniedBy.limit);
     if (record.attempts > 0) this.#recordRun(label, record);
   }
 
@@ -153,12 +154,18 @@ const STATES = [
 ] as const satisfies readonly ReplicaState['state'][];
 
 /** Returns the metrics that other objects already count, in Prometheus' text format. */
-export function exposeGauges(router: Router, swaps: number, accounting: Accounting): string {
+export function exposeGauges(
+  router: Router,
+  swaps: number,
+  accounting: Accounting,
+  alerts: Pick<Alerts, 'firing' | 'sent'>,
+): string {
   return (
     models(router) +
     replicas(router.reports()) +
     exposeSamples(METRICS.modelSwaps, [[[], swaps]]) +
     storage(accounting) +
+    alertSamples(alerts) +
     memory()
   );
 }
@@ -261,6 +268,14 @@ function storage({ ledger, limiter }: Accounting): string {
     exposeSamples(METRICS.ledgerWritable, [[[], Number(health.writable)]]),
     exposeSamples(METRICS.limitsReachable, [[[], Number(limiter.reachable)]]),
   ].join('');
+}
+
+function alertSamples({ firing, sent }: Pick<Alerts, 'firing' | 'sent'>): string {
+  const attempts = [...sent].flatMap(([channel, counts]): Sample[] => [
+    [[channel, 'sent'], counts.sent],
+    [[channel, 'failed'], counts.failed],
+  ]);
+  return exposeSamples(METRICS.alertsFiring, [[[], firing]]) + exposeSamples(METRICS.alertMessages, attempts);
 }
 
 function memory(): string {

@@ -22,21 +22,22 @@ export class Mailer implements AsyncDisposable {
 
   /** Sends an email in the background. Failures are logged, without the recipient. */
   send(email: Email): void {
-    const sending = this.#deliver(email)
+    const sending = this.deliver(email)
       .catch((error: Error) => this.#log.warn('email not sent', { error }))
       .finally(() => this.#sending.delete(sending));
     this.#sending.add(sending);
+  }
+
+  /** Sends an email. Rejects if the mail server does not accept it. */
+  async deliver(email: Email): Promise<void> {
+    this.#transport ??= this.#open();
+    await (await this.#transport).sendMail({ from: this.#smtp.from, ...email });
   }
 
   /** Waits for emails that are being sent. */
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.allSettled(this.#sending);
     (await this.#transport?.catch(() => null))?.close();
-  }
-
-  async #deliver(email: Email): Promise<void> {
-    this.#transport ??= this.#open();
-    await (await this.#transport).sendMail({ from: this.#smtp.from, ...email });
   }
 
   async #open(): Promise<Transporter> {

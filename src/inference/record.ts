@@ -1,5 +1,4 @@
-import type { RateLimitHeaders } from '../accounts/limits/limiter.ts';
-import type { LimitName } from '../config/plan.ts';
+import type { Denial, RateLimitHeaders } from '../accounts/limits/limiter.ts';
 import type { RunningCounts } from '../accounts/ledger/ledger.ts';
 import {
   countTokens,
@@ -48,7 +47,7 @@ export class GenerationRecord implements Required<RunningCounts> {
   /** The header `traceparent` for replicas; null: not traced. */
   traceparent: string | null = null;
   /** The limit that denied the request; null: none. */
-  deniedBy: LimitName | null = null;
+  deniedBy: Pick<Denial, 'limit' | 'scope' | 'model'> | null = null;
   /** Amount charged to the caller, in pico-dollars. Set when the row is settled. */
   costPico = 0n;
   /** The `x-ratelimit-*` headers, after admission. */

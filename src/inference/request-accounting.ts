@@ -117,8 +117,8 @@ export class RequestAccounting {
     });
     this.#record.limitHeaders = decision.headers;
     if (!decision.admitted) {
-      const { code, limit, message, retryAfterMs } = decision.denial;
-      this.#record.deniedBy = limit;
+      const { code, message, retryAfterMs } = decision.denial;
+      this.#record.deniedBy = decision.denial;
       throw new ServiceError(code, message, retryAfterMs === null ? {} : { retryAfterMs });
     }
     const { reservation } = decision;

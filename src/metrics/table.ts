@@ -244,6 +244,18 @@ export const METRICS = {
     help: '1 if the Valkey or Redis server for limits is reachable, or none is configured; otherwise 0.',
     labels: [],
   },
+  alertsFiring: {
+    name: 'sluice_alerts_firing',
+    type: 'gauge',
+    help: 'Alerts of all instances that are firing, as of the latest check.',
+    labels: [],
+  },
+  alertMessages: {
+    name: 'sluice_alert_messages_total',
+    type: 'counter',
+    help: 'Attempts to send a message about an alert: `sent` or `failed`. A failed message is sent again later.',
+    labels: ['channel', 'outcome'],
+  },
   memory: {
     name: 'sluice_memory_bytes',
     type: 'gauge',

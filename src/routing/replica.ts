@@ -49,6 +49,8 @@ export interface ReplicaSummary {
   waking: boolean;
   /** Times that its circuit breaker has paused it. */
   pauses: number;
+  /** Whether its circuit breaker pauses it now. */
+  failing: boolean;
   /** Whether it is an engine process of this service. */
   restartable: boolean;
 }
@@ -263,7 +265,8 @@ export class RoutedReplica {
     const { name, dialect } = this.client;
     const restartable = this.#entry.restart !== undefined;
     const { inFlight, state, drained, waking, breaker } = this;
-    return { name, dialect, inFlight, state, drained, waking, pauses: breaker.pauses, restartable };
+    const { pauses, paused: failing } = breaker;
+    return { name, dialect, inFlight, state, drained, waking, pauses, failing, restartable };
   }
 
   report(): ReplicaReport {

@@ -18,6 +18,7 @@ const model = (states: readonly EngineState[], required = false): ModelOverview 
     dialect: 'sluice',
     inFlight: 0,
     pauses: 0,
+    failing: false,
     state,
     drained: false,
     waking: false,

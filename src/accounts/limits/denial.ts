@@ -41,6 +41,8 @@ export function denialOf(
   return {
     code: limit.kind.code,
     limit: limit.kind.name,
+    scope: scope.holder,
+    model: scope.model,
     message: `${allows} ${explanation(scope.model, limit, count, wait, amounts, nowMs)}`,
     retryAfterMs: wait.ms,
   };

@@ -37,6 +37,9 @@ export interface Reservation {
 export interface Denial {
   code: LimitKind['code'];
   limit: LimitName;
+  /** Whose limit it is, and for which model; null: all models. */
+  scope: 'account' | 'key';
+  model: string | null;
   /** Shown to the caller: the limit, its bound and what was requested. */
   message: string;
   /** Milliseconds until the request would be admitted if no others arrived; null: waiting does not help. */

@@ -50,6 +50,9 @@ export const ACTION_LABELS = {
   'replica.remove': 'Removed replica of',
   'replica.drain': 'Drained a replica of',
   'replica.resume': 'Resumed a replica of',
+  'alert.silence': 'Silenced alerts',
+  'alert.unsilence': 'Ended silence of alerts',
+  'alert.test': 'Sent test message to',
 } as const;
 
 /** Returns the label of an action; its name if it is unknown. */
@@ -100,6 +103,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   completion: 'Completion price',
   input_cache_read: 'Cached prompt price',
   contextTokens: 'Context length',
+  until: 'Until',
 };
 
 /** Field labels of actions whose detail is a single value. */

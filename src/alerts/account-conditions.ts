@@ -1,0 +1,198 @@
+import { sql } from 'kysely';
+import { halfSums, wholeSum } from '../accounts/ledger/cost.ts';
+import { dayOf } from '../accounts/ledger/days.ts';
+import { endOf } from '../accounts/limits/calendar.ts';
+import { KINDS } from '../accounts/limits/kinds.ts';
+import { nanoOfPico, nanoOfUsd, usdOfNano } from '../accounts/limits/money.ts';
+import type { Plans } from '../accounts/plans.ts';
+import type { LimitName, PlanLimits } from '../config/plan.ts';
+import type { Database } from '../database/database.ts';
+import type { Traffic } from './traffic.ts';
+import { conditionOf, type Condition } from './types.ts';
+
+/** Accounts per query. */
+const ACCOUNTS = 200;
+/** Maximum keys that are about to expire. Further ones follow as those expire. */
+const MAX_KEYS = 500;
+const DAY_MS = 86_400_000;
+
+/** The share of a budget at which its first alert fires. */
+const FIRST_SHARE = 0.8;
+
+/** The usage of an account in the current UTC day and month, for one model or all. */
+export interface PeriodUsage {
+  dayTokens: number;
+  monthTokens: number;
+  monthPico: bigint;
+}
+
+export interface AccountUsage {
+  id: string;
+  name: string;
+  /** By model. */
+  models: ReadonlyMap<string, PeriodUsage>;
+}
+
+/** Returns the conditions of the budgets of these accounts. Accounts that are not active have none. */
+export async function budgetConditions(
+  database: Pick<Database, 'reports'>,
+  plans: Plans,
+  accountIds: readonly string[],
+  traffic: Traffic,
+  now: number,
+): Promise<Condition[]> {
+  const found: Condition[] = [];
+  for (let start = 0; start < accountIds.length; start += ACCOUNTS) {
+    const accounts = await readUsage(database, accountIds.slice(start, start + ACCOUNTS), now);
+    for (const { plan, ...account } of accounts) {
+      const limits = plans.of(plan)?.limits;
+      if (limits !== undefined) found.push(...budgetsOf(account, limits, traffic, now));
+    }
+  }
+  return found;
+}
+
+/** Returns the conditions of the budgets of an account. */
+export function budgetsOf(
+  account: AccountUsage,
+  { models = {}, ...all }: PlanLimits,
+  traffic: Pick<Traffic, 'isExhausted' | 'forgetExhausted'>,
+  now: number,
+): Condition[] {
+  const scopes: [model: string | null, limits: Omit<PlanLimits, 'models'>, usage: PeriodUsage][] = [
+    [null, all, total([...account.models.values()])],
+    ...Object.entries(models).map(
+      ([model, limits]) => [model, limits, total([account.models.get(model) ?? NONE])] as (typeof scopes)[number],
+    ),
+  ];
+  return scopes.flatMap(([model, limits, usage]) =>
+    KINDS.flatMap(({ name: limit, unit, window }) => {
+      const configured = limits[limit];
+      if (configured === undefined || (window !== 'day' && window !== 'month')) return [];
+      const bound = typeof configured === 'string' ? nanoOfUsd(configured) : configured;
+      const used = amountOf(usage, limit);
+      if (used < FIRST_SHARE * bound) {
+        traffic.forgetExhausted(account.id, limit, model);
+        return [];
+      }
+      const isUsedUp = used >= bound || traffic.isExhausted(account.id, limit, model);
+      const period = new Date(now).toISOString().slice(0, window === 'day' ? 10 : 7);
+      const text = (amount: number) =>
+        unit === 'usd' ? `$${usdOfNano(amount)}` : `${amount.toLocaleString('en-US')} ${unit}`;
+      return [
+        conditionOf(isUsedUp ? 'budget_100' : 'budget_80', `${account.id}:${limit}:${model ?? ''}:${period}`, {
+          accountName: account.name,
+          limit,
+          model,
+          used: text(used),
+          bound: text(bound),
+          percent: bound === 0 ? 100 : Math.floor((100 * used) / bound),
+          resetsAt: endOf(window, now),
+        }),
+      ];
+    }),
+  );
+}
+
+/** Returns the account of a condition of a budget. */
+export function accountOfBudget(condition: string): string | null {
+  return /^budget_(?:80|100):([^:]+):/.exec(condition)?.[1] ?? null;
+}
+
+const NONE: PeriodUsage = { dayTokens: 0, monthTokens: 0, monthPico: 0n };
+
+function total(all: readonly PeriodUsage[]): PeriodUsage {
+  return all.reduce(
+    (sum, each) => ({
+      dayTokens: sum.dayTokens + each.dayTokens,
+      monthTokens: sum.monthTokens + each.monthTokens,
+      monthPico: sum.monthPico + each.monthPico,
+    }),
+    NONE,
+  );
+}
+
+/** In the unit in which the limit counts: tokens or nano-dollars. */
+function amountOf({ dayTokens, monthTokens, monthPico }: PeriodUsage, limit: LimitName): number {
+  if (limit === 'usdPerMonth') return nanoOfPico(monthPico);
+  return limit === 'tokensPerDay' ? dayTokens : monthTokens;
+}
+
+async function readUsage(
+  { reports }: Pick<Database, 'reports'>,
+  accountIds: readonly string[],
+  now: number,
+): Promise<(AccountUsage & { plan: string | null })[]> {
+  const date = new Date(now);
+  const today = dayOf(now);
+  const firstDay = dayOf(Date.UTC(date.getUTCFullYear(), date.getUTCMonth()));
+  const accounts = await reports
+    .selectFrom('accounts')
+    .select(['id', 'name', 'plan'])
+    .where('id', 'in', accountIds)
+    .where('status', '=', 'active')
+    .execute();
+  if (accounts.length === 0) return [];
+  const { rows } = await sql<{
+    account_id: string;
+    model: string;
+    day_tokens: string;
+    month_tokens: string;
+    high_pico: string;
+    low_pico: string;
+  }>`
+    select account_id, model,
+      cast(sum(case when day = ${today} then billed_tokens else 0 end) as text) as day_tokens,
+      cast(sum(billed_tokens) as text) as month_tokens, ${sql.raw(halfSums('cost_pico'))}
+    from usage_days
+    where account_id in (${sql.join(accounts.map(({ id }) => id))}) and day between ${firstDay} and ${today}
+    group by account_id, model`.execute(reports);
+  const ofAccount = Map.groupBy(rows, ({ account_id: id }) => id);
+  return accounts.map(({ id, name, plan }) => ({
+    id,
+    name,
+    plan,
+    models: new Map(
+      (ofAccount.get(id) ?? []).map((row) => [
+        row.model,
+        {
+          dayTokens: Number(row.day_tokens),
+          monthTokens: Number(row.month_tokens),
+          monthPico: wholeSum(row),
+        },
+      ]),
+    ),
+  }));
+}
+
+/**
+ * Returns the conditions of the keys that expire within `days`. Keys that had less time from the start are left out, and
+ * so are those of the playground and of accounts that are not active.
+ */
+export async function keyConditions(
+  { reports }: Pick<Database, 'reports'>,
+  days: number,
+  now: number,
+): Promise<Condition[]> {
+  const rows = await reports
+    .selectFrom('keys')
+    .innerJoin('accounts', 'accounts.id', 'keys.account_id')
+    .select(['keys.id', 'keys.name', 'keys.prefix', 'keys.expires_at', 'accounts.name as account_name'])
+    .where('keys.expires_at', '>', now)
+    .where('keys.expires_at', '<=', now + days * DAY_MS)
+    .where(sql<boolean>`keys.created_at < keys.expires_at - ${days * DAY_MS}`)
+    .where('keys.revoked_at', 'is', null)
+    .where('keys.purpose', '=', 'api')
+    .where('accounts.status', '=', 'active')
+    .orderBy('keys.expires_at')
+    .limit(MAX_KEYS)
+    .execute();
+  return rows.map(({ id, name, prefix, expires_at: expiresAt, account_name: accountName }) =>
+    conditionOf('key_expiring', `${id}:${expiresAt}`, {
+      keyName: name,
+      keyPrefix: prefix,
+      accountName,
+      expiresAt: expiresAt ?? now,
+    }),
+  );
+}

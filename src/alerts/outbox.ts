@@ -1,0 +1,119 @@
+import { loggable } from '../database/errors.ts';
+import type { Log } from '../log.ts';
+import type { Channel, Channels, Message } from './channels.ts';
+import { type AlertStore, type LocalMessage, type Outcome } from './store.ts';
+
+/** Attempts per message. With the pauses between them, they last about 4 hours. */
+export const MAX_ATTEMPTS = 12;
+const FIRST_PAUSE_MS = 10_000;
+const LONGEST_PAUSE_MS = 3_600_000;
+
+/**
+ * Returns the pause after a failed attempt, in milliseconds: doubles with each from 10 s up to an hour, and is shortened
+ * by up to half, so that instances and messages do not retry at the same time. Null: there is no further attempt.
+ */
+export function pauseAfter(attempts: number, random: number): number | null {
+  if (attempts >= MAX_ATTEMPTS) return null;
+  const longest = Math.min(FIRST_PAUSE_MS * 2 ** (attempts - 1), LONGEST_PAUSE_MS);
+  return Math.round(longest * (1 - random / 2));
+}
+
+/** Messages of one channel that one call sends at most, so that a call ends. */
+const BATCH = 50;
+
+interface OutboxOptions {
+  store: AlertStore;
+  channels: Channels;
+  log: Log;
+  /** Called after each attempt. */
+  onAttempt: (channel: string, sent: boolean) => void;
+  /** Returns Unix milliseconds. */
+  now: () => number;
+}
+
+/**
+ * Sends the messages that wait in the database. Each channel sends one message at a time, and a slow channel does not
+ * delay the others.
+ */
+export class Outbox {
+  readonly #options: OutboxOptions;
+  /** Channels that are sending. */
+  readonly #sending = new Map<string, Promise<void>>();
+  #stopped = false;
+
+  constructor(options: OutboxOptions) {
+    this.#options = options;
+  }
+
+  /** Starts to send what is due. Resolves when each channel has started. Rejects with a `DatabaseError`. */
+  async start(): Promise<void> {
+    const { store, channels } = this.#options;
+    const free = channels.all.filter(({ id }) => !this.#sending.has(id));
+    const due = await store.dueChannels(free.map(({ id }) => id));
+    for (const channel of free) if (due.includes(channel.id)) this.#run(channel);
+  }
+
+  /** Waits until no channel is sending. */
+  async idle(): Promise<void> {
+    await Promise.all(this.#sending.values());
+  }
+
+  /** Starts no further message. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** Sends messages of an alert that is not in the database, and updates them. Never rejects. */
+  async sendLocal(messages: readonly LocalMessage[], alert: Message['alert']): Promise<void> {
+    const { channels, now } = this.#options;
+    await Promise.all(
+      messages.map(async (message) => {
+        const channel = channels.of(message.channel);
+        if (channel === undefined || message.state !== 'pending' || message.nextAt > now()) return;
+        message.attempts++;
+        const outcome = await this.#attempt(channel, { id: message.id, event: 'firing', alert }, message.attempts);
+        message.error = outcome.sent ? null : outcome.error;
+        if (outcome.sent) Object.assign(message, { state: 'sent', sentAt: now() });
+        else if (outcome.retryAt === null) message.state = 'failed';
+        else message.nextAt = outcome.retryAt;
+      }),
+    );
+  }
+
+  #run(channel: Channel): void {
+    const { id } = channel;
+    const sending = this.#drain(channel)
+      .catch((error: unknown) =>
+        this.#options.log.warn('cannot read or update the messages of alerts', { channel: id, error: loggable(error) }),
+      )
+      .finally(() => this.#sending.delete(id));
+    this.#sending.set(id, sending);
+  }
+
+  async #drain(channel: Channel): Promise<void> {
+    const { store } = this.#options;
+    for (let count = 0; count < BATCH && !this.#stopped; count++) {
+      const message = await store.claim(channel.id);
+      if (message === null) return;
+      const outcome = await this.#attempt(channel, message, message.attempts);
+      await store.finish(message, outcome);
+      // The channel probably fails for the next message, too.
+      if (!outcome.sent) return;
+    }
+  }
+
+  async #attempt(channel: Channel, message: Message, attempts: number): Promise<Outcome> {
+    const { log, now, onAttempt } = this.#options;
+    try {
+      await channel.send(message);
+      onAttempt(channel.id, true);
+      return { sent: true };
+    } catch (error) {
+      onAttempt(channel.id, false);
+      const reason = error instanceof Error ? error.message : String(error);
+      const pauseMs = pauseAfter(attempts, Math.random());
+      log.warn('alert not sent', { channel: channel.id, attempt: attempts, retryInMs: pauseMs, reason });
+      return { sent: false, error: reason, retryAt: pauseMs === null ? null : now() + pauseMs };
+    }
+  }
+}

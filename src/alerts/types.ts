@@ -1,0 +1,229 @@
+import type { AlertTypeName } from '../config/alerts.ts';
+import type { LimitName } from '../config/plan.ts';
+
+export type Severity = 'warning' | 'critical';
+
+/** A budget of an account: its limit for a calendar period. */
+export interface BudgetFacts {
+  accountName: string;
+  limit: LimitName;
+  /** Null: all models. */
+  model: string | null;
+  /** With their unit. */
+  used: string;
+  bound: string;
+  /** Of the bound, in whole per cent. */
+  percent: number;
+  /** When the period ends, in Unix milliseconds. */
+  resetsAt: number;
+}
+
+/** What the text of an alert is written from. Times are Unix milliseconds. */
+export interface AlertFacts {
+  budget_80: BudgetFacts;
+  budget_100: BudgetFacts;
+  /** `model` null: the whole service. */
+  error_rate: { model: string | null; failed: number; requests: number; windowMs: number };
+  replica_down: { model: string; replica: string; reason: string };
+  engine_crashed: { model: string; host: string; reason: string };
+  disk_low: { host: string; directory: string; freeBytes: number };
+  ledger_unwritable: { host: string; reason: string };
+  database_unavailable: { host: string; reason: string };
+  backup_failed: { host: string; reason: string };
+  /** `lastAt` null: there is no backup. */
+  backup_late: { host: string; everyHours: number; lastAt: number | null };
+  key_expiring: { keyName: string; keyPrefix: string; accountName: string; expiresAt: number };
+}
+
+interface AlertType<Facts> {
+  severity: Severity;
+  /** When it fires, for the documentation and the console. */
+  description: string;
+  /** Whether a message is sent when it is resolved. */
+  sendsResolved: boolean;
+  /** Whether it fires only once for a subject, such as a budget in one month. Others fire again after they are resolved. */
+  once: boolean;
+  /** One line, without a full stop. */
+  title(facts: Facts): string;
+  /** What happened and what to do next. */
+  text(facts: Facts): string;
+}
+
+/** All types of alerts. */
+export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Type]> } = {
+  budget_80: {
+    severity: 'warning',
+    description: 'An account has used 80% of a limit per day or month. Once per period.',
+    sendsResolved: false,
+    once: true,
+    title: ({ accountName, percent, ...facts }) =>
+      `${accountName} has used ${percent}% of its ${budgetName(facts)}`,
+    text: (facts) =>
+      `${facts.used} of ${facts.bound} are used. Requests are refused when the budget is used up. It resets at ${isoTime(facts.resetsAt)}.`,
+  },
+  budget_100: {
+    severity: 'critical',
+    description:
+      'An account has used up a limit per day or month, or so much of it that a request was refused. Once per period.',
+    sendsResolved: false,
+    once: true,
+    title: ({ accountName, ...facts }) => `${accountName} has used up its ${budgetName(facts)}`,
+    text: (facts) =>
+      `${facts.used} of ${facts.bound} are used, and requests are refused with \`insufficient_quota\`. The budget resets at ${isoTime(facts.resetsAt)}. Move the account to another plan if it needs more.`,
+  },
+  error_rate: {
+    severity: 'critical',
+    description:
+      'Too many requests to a model, or to the whole service, fail with status 500 or above: `alerts.errorShare` of at least `alerts.errorMinRequests` within `alerts.errorWindowMs`, on one instance.',
+    sendsResolved: true,
+    once: false,
+    title: ({ model, failed, requests }) =>
+      `${Math.round((100 * failed) / requests)}% of the requests${model === null ? '' : ` to ${model}`} fail`,
+    text: ({ failed, requests, windowMs }) =>
+      `${failed} of ${requests} requests failed in the last ${Math.round(windowMs / 60_000)} min. The log and the Requests page show the errors.`,
+  },
+  replica_down: {
+    severity: 'critical',
+    description:
+      'A replica is down, or its circuit breaker has paused it, for `alerts.replicaDownMs`. Resolved when it is ready again.',
+    sendsResolved: true,
+    once: false,
+    title: ({ model, replica }) => `A replica of ${model} is down: ${replica}`,
+    text: ({ reason }) => `Reason: ${oneLine(reason)}. The Engines page shows the state of all replicas.`,
+  },
+  engine_crashed: {
+    severity: 'warning',
+    description:
+      'The process of an embedded engine exited unexpectedly. It is restarted. Resolved after 10 minutes without a crash.',
+    sendsResolved: false,
+    once: false,
+    title: ({ model, host }) => `The engine of ${model} crashed on ${host}`,
+    text: ({ reason }) =>
+      `Reason: ${oneLine(reason)}. The service restarts the engine, and continues its responses. If this happens again, see the log.`,
+  },
+  disk_low: {
+    severity: 'critical',
+    description: 'The disk of the data directory has less free space than `alerts.diskFreeBytes`.',
+    sendsResolved: true,
+    once: false,
+    title: ({ host, freeBytes }) => `Only ${gibibytes(freeBytes)} are free on the disk of ${host}`,
+    text: ({ directory }) =>
+      `Requests are refused when the disk is full. Free some space on the disk of ${directory}: remove models or old backups.`,
+  },
+  ledger_unwritable: {
+    severity: 'critical',
+    description: 'The request ledger cannot be written, so requests are refused.',
+    sendsResolved: true,
+    once: false,
+    title: ({ host }) => `${host} cannot write the request ledger`,
+    text: ({ reason }) =>
+      `Requests get 503 \`storage_unavailable\` until it can be written. Reason: ${oneLine(reason)}.`,
+  },
+  database_unavailable: {
+    severity: 'critical',
+    description:
+      'The database cannot be read or written for 30 seconds. Each instance sends this alert itself, because instances cannot agree without the database.',
+    sendsResolved: true,
+    once: false,
+    title: ({ host }) => `${host} cannot use the database`,
+    text: ({ reason }) =>
+      `Requests get 503 \`storage_unavailable\` until the database is available. Reason: ${oneLine(reason)}.`,
+  },
+  backup_failed: {
+    severity: 'critical',
+    description: 'A scheduled backup failed. Resolved when one succeeds.',
+    sendsResolved: true,
+    once: false,
+    title: ({ host }) => `The scheduled backup failed on ${host}`,
+    text: ({ reason }) => `It is tried again every 5 minutes. Reason: ${oneLine(reason)}.`,
+  },
+  backup_late: {
+    severity: 'warning',
+    description: 'The latest scheduled backup is older than `backup.everyHours` and one hour more.',
+    sendsResolved: true,
+    once: false,
+    title: ({ host }) => `The scheduled backup is late on ${host}`,
+    text: ({ everyHours, lastAt }) =>
+      `A backup is made every ${everyHours} h. The latest one: ${lastAt === null ? 'none' : isoTime(lastAt)}. The log shows what delays it.`,
+  },
+  key_expiring: {
+    severity: 'warning',
+    description: 'An API key expires within `alerts.keyExpiryDays`. Once per key and expiry.',
+    sendsResolved: false,
+    once: true,
+    title: ({ keyName, accountName, expiresAt }) =>
+      `The key ${keyName} of ${accountName} expires on ${isoTime(expiresAt).slice(0, 10)}`,
+    text: ({ keyPrefix, expiresAt }) =>
+      `The key ${keyPrefix}… is refused from ${isoTime(expiresAt)}. Create a new key for the programs that use it.`,
+  },
+};
+
+/** How alerts are treated whose type only a newer version knows. */
+const UNKNOWN = { severity: 'warning', sendsResolved: true, once: false } as const;
+
+/** Returns how alerts of a type from the database are treated. */
+export function treatmentOf(type: string): Pick<AlertType<never>, 'severity' | 'sendsResolved' | 'once'> {
+  return isAlertType(type) ? ALERTS[type] : UNKNOWN;
+}
+
+export function isAlertType(text: string): text is AlertTypeName {
+  return Object.hasOwn(ALERTS, text);
+}
+
+/** What is wrong: an instance fires an alert for it, unless one is firing already. */
+export interface Condition {
+  type: AlertTypeName;
+  /** Identifies what is wrong, on all instances: the type and its subject. */
+  key: string;
+  title: string;
+  text: string;
+}
+
+const MAX_KEY = 500;
+const MAX_TITLE = 300;
+const MAX_TEXT = 2000;
+
+/** Returns a condition with its texts. `subject` identifies it among those of its type. */
+export function conditionOf<Type extends AlertTypeName>(
+  type: Type,
+  subject: string,
+  facts: AlertFacts[Type],
+): Condition {
+  const { title, text } = ALERTS[type];
+  return {
+    type,
+    key: `${type}:${subject}`.slice(0, MAX_KEY),
+    title: oneLine(title(facts)).slice(0, MAX_TITLE),
+    text: text(facts).slice(0, MAX_TEXT),
+  };
+}
+
+const LIMIT_TEXTS: Readonly<Record<LimitName, string>> = {
+  requestsPerMinute: 'requests per minute',
+  tokensPerMinute: 'tokens per minute',
+  requestsInFlight: 'concurrent requests',
+  tokensPerDay: 'tokens of the day',
+  tokensPerMonth: 'tokens of the month',
+  usdPerMonth: 'budget of the month',
+};
+
+function budgetName({ limit, model }: Pick<BudgetFacts, 'limit' | 'model'>): string {
+  return model === null ? LIMIT_TEXTS[limit] : `${LIMIT_TEXTS[limit]} for ${model}`;
+}
+
+/** Formats Unix milliseconds as ISO 8601 in UTC, to the second. */
+function isoTime(atMs: number): string {
+  return new Date(atMs).toISOString().replace(/\.\d{3}Z$/, 'Z');
+}
+
+function gibibytes(bytes: number): string {
+  return `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+}
+
+/** Removes line breaks, control characters and a full stop at the end. */
+function oneLine(text: string): string {
+  return text
+    .replaceAll(/[\p{Cc}\s]+/gu, ' ')
+    .trim()
+    .replace(/\.$/, '');
+}

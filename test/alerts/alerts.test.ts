@@ -1,0 +1,376 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { createKey } from '../../src/accounts/key-table.ts';
+import { listAudit } from '../../src/accounts/audit.ts';
+import { LEASE_MS } from '../../src/alerts/store.ts';
+import { pauseAfter } from '../../src/alerts/outbox.ts';
+import type { Database } from '../../src/database/database.ts';
+import { DatabaseError } from '../../src/database/errors.ts';
+import { DEFAULT_ACCOUNT_ID } from '../../src/database/schema.ts';
+import { testDatabases } from '../servers.ts';
+import { FINE, testInstance, type TestInstance } from './fixture.ts';
+import { startWebhookReceiver, type WebhookReceiver } from './receiver.ts';
+
+const SECOND = 1000;
+const MINUTE = 60_000;
+const DAY = 86_400_000;
+const NOW = Date.UTC(2026, 10, 23, 12);
+const FULL = { ...FINE, freeBytes: 1000 };
+const operator = { id: 'user:usr_1', ip: null };
+
+/** The types of the messages with the types of their alerts, in the order of arrival. */
+function messages({ received }: WebhookReceiver): string[] {
+  return received.map(({ json }) => `${json.type} ${String(json.data['alert_type'])}`);
+}
+
+/** Checks every 10 seconds for this time. */
+async function pass(clock: { now: number }, ms: number, ...instances: TestInstance[]): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 10 * SECOND) {
+    clock.now += 10 * SECOND;
+    for (const instance of instances) await instance.check();
+  }
+}
+
+for (const kind of testDatabases()) {
+  describe(kind.name, () => {
+    test('instances send one message when a condition begins, and one when none of them finds it any more', async () => {
+      await using database = await kind.open();
+      await using other = await database.again();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      await using one = testInstance(database, { clock, urls: [receiver.url] });
+      await using two = testInstance(other, { clock, urls: [receiver.url] });
+      await Promise.all([one.check(), two.check()]);
+      assert.deepEqual(messages(receiver), []);
+      one.seen.now = two.seen.now = FULL;
+      await Promise.all([one.check(), two.check(), one.check(), two.check()]);
+      assert.deepEqual(messages(receiver), ['alert.firing disk_low']);
+      const { items } = await one.alerts.store.list();
+      assert.deepEqual(
+        items.map(({ type, resolvedAt, messages: sent }) => [type, resolvedAt, sent.map(({ state }) => state)]),
+        [['disk_low', null, ['sent']]],
+      );
+
+      // One instance no longer finds it, but the other one does.
+      one.seen.now = FINE;
+      await pass(clock, 5 * MINUTE, one, two);
+      assert.equal(receiver.received.length, 1);
+      assert.equal(one.alerts.firing, 1);
+
+      two.seen.now = FINE;
+      await pass(clock, 2 * MINUTE, one, two);
+      assert.deepEqual(messages(receiver), ['alert.firing disk_low', 'alert.resolved disk_low']);
+      const [first, second] = receiver.received.map(({ json }) => json.data);
+      assert.equal(first?.['id'], second?.['id']);
+      assert.equal(one.alerts.firing, 0);
+
+      // It fires again with a new ID.
+      two.seen.now = FULL;
+      await pass(clock, 10 * SECOND, one, two);
+      assert.equal(receiver.received.length, 3);
+      assert.notEqual(receiver.received[2]?.json.data['id'], first?.['id']);
+    });
+
+    test('an instance that has just started does not resolve the alerts of others', async () => {
+      await using database = await kind.open();
+      const clock = { now: NOW };
+      await using one = testInstance(database, { clock });
+      one.seen.now = FULL;
+      await one.check();
+      clock.now += 10 * MINUTE;
+      await using two = testInstance(database, { clock });
+      await two.check();
+      assert.equal(await two.alerts.store.countFiring(), 1);
+      await pass(clock, 2 * MINUTE, two);
+      assert.equal(await two.alerts.store.countFiring(), 0);
+    });
+
+    test('a failed message is sent again with the same ID, after growing pauses, and a slow channel does not delay others', async () => {
+      await using database = await kind.open();
+      await using broken = await startWebhookReceiver();
+      await using good = await startWebhookReceiver();
+      const clock = { now: NOW };
+      await using one = testInstance(database, { clock, urls: [broken.url, good.url] });
+      one.seen.now = FULL;
+      broken.respond = (response) => response.writeHead(500).end('no');
+      await one.check();
+      assert.deepEqual([broken.received.length, good.received.length], [1, 1]);
+      await one.check();
+      assert.equal(broken.received.length, 1);
+      await pass(clock, MINUTE, one);
+      assert.ok(broken.received.length >= 3 && broken.received.length <= 6, `${broken.received.length}`);
+      const [{ messages: waiting = [] } = {}] = (await one.alerts.store.list()).items;
+      assert.deepEqual(
+        waiting.map(({ channel, state, error }) => [channel, state, error]),
+        [
+          ['webhook:w0', 'pending', 'the server responded with status 500'],
+          ['webhook:w1', 'sent', null],
+        ],
+      );
+
+      // The message that it is resolved waits for the first one.
+      one.seen.now = FINE;
+      await pass(clock, 2 * MINUTE, one);
+      assert.deepEqual(messages(good), ['alert.firing disk_low', 'alert.resolved disk_low']);
+      assert.ok(messages(broken).every((each) => each === 'alert.firing disk_low'));
+      broken.respond = (response) => response.writeHead(200).end();
+      await pass(clock, 10 * MINUTE, one);
+      assert.doesNotMatch(one.log(), /cannot read or update/);
+      assert.deepEqual(messages(broken).slice(-2), ['alert.firing disk_low', 'alert.resolved disk_low']);
+      const ids = new Set(broken.received.slice(0, -1).map(({ headers }) => headers['webhook-id']));
+      assert.equal(ids.size, 1);
+      assert.deepEqual(one.alerts.sent.get('webhook:w1'), { sent: 2, failed: 0 });
+      assert.equal(good.received.length, 2);
+    });
+
+    test('a message fails after the last attempt', async () => {
+      await using database = await kind.open();
+      await using broken = await startWebhookReceiver();
+      broken.respond = (response) => response.writeHead(503).end();
+      const clock = { now: NOW };
+      await using one = testInstance(database, { clock, urls: [broken.url] });
+      one.seen.now = FULL;
+      for (let hour = 0; hour < 30; hour++) {
+        await one.check();
+        clock.now += 61 * MINUTE;
+      }
+      const [{ messages: [message] = [] } = {}] = (await one.alerts.store.list()).items;
+      assert.equal(message?.state, 'failed');
+      assert.equal(message.attempts, broken.received.length);
+      assert.equal(pauseAfter(message.attempts, 0), null);
+    });
+
+    test('a message of an instance that crashed while sending is sent again with the same ID', async () => {
+      await using database = await kind.open();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      await using crashed = testInstance(database, { clock, urls: [] });
+      await using one = testInstance(database, { clock, urls: [receiver.url] });
+      const condition = { type: 'disk_low', key: 'disk_low:x', title: 'Full', text: 'Full.' } as const;
+      assert.equal(await crashed.alerts.store.fire(condition, ['webhook:w0']), true);
+      assert.equal(await one.alerts.store.fire(condition, ['webhook:w0']), false);
+      const claimed = await crashed.alerts.store.claim('webhook:w0');
+      await one.check();
+      assert.equal(receiver.received.length, 0);
+      clock.now += LEASE_MS;
+      await one.check();
+      assert.equal(receiver.received[0]?.headers['webhook-id'], claimed?.id);
+      // What the crashed instance would have recorded no longer counts.
+      assert.ok(claimed);
+      await crashed.alerts.store.finish(claimed, { sent: false, error: 'late', retryAt: null });
+      const [{ messages: [message] = [] } = {}] = (await one.alerts.store.list()).items;
+      assert.deepEqual([message?.state, message?.attempts], ['sent', 2]);
+    });
+
+    test('silenced alerts are listed but not sent; what still fires is sent when the silence ends', async () => {
+      await using database = await kind.open();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      await using one = testInstance(database, { clock, urls: [receiver.url] });
+      const { store } = one.alerts;
+      await store.silence({ type: 'disk_low' }, clock.now + 10 * MINUTE, operator);
+      one.seen.now = FULL;
+      await one.check();
+      const [listed] = (await store.list()).items;
+      assert.deepEqual(
+        [listed?.silencedUntil, listed?.messages.map(({ state }) => state)],
+        [NOW + 10 * MINUTE, ['silenced']],
+      );
+      await pass(clock, 9 * MINUTE, one);
+      assert.equal(receiver.received.length, 0);
+      await pass(clock, 2 * MINUTE, one);
+      assert.deepEqual(messages(receiver), ['alert.firing disk_low']);
+      assert.deepEqual(await store.silences(), []);
+
+      // One alert, by its ID. It was sent before, so only its end is silenced.
+      const silence = await store.silence({ alertId: listed?.id }, clock.now + 30 * DAY, operator);
+      assert.equal(silence.target, listed?.condition);
+      one.seen.now = FINE;
+      await pass(clock, 2 * MINUTE, one);
+      one.seen.now = FULL;
+      await pass(clock, MINUTE, one);
+      assert.equal(receiver.received.length, 1);
+      assert.equal(await store.unsilence({ alertId: listed?.id }, operator), true);
+      assert.equal(await store.unsilence({ alertId: listed?.id }, operator), false);
+      await one.check();
+      assert.equal(receiver.received.length, 2);
+      const audit = await listAudit(database, { actor: operator.id });
+      assert.deepEqual(
+        audit.items.map(({ action, subject }) => `${action} ${subject}`),
+        [
+          `alert.unsilence alert:${listed?.condition}`,
+          `alert.silence alert:${listed?.condition}`,
+          'alert.silence alert:disk_low',
+        ],
+      );
+
+      for (const [target, until, param] of [
+        [{ type: 'disk' }, clock.now + 1, 'type'],
+        [{ alertId: 'x' }, clock.now + 1, 'alert_id'],
+        [{}, clock.now + 1, 'type'],
+        [{ type: 'disk_low' }, clock.now, 'until'],
+        [{ type: 'disk_low' }, clock.now + 400 * DAY, 'until'],
+      ] as const) {
+        await assert.rejects(store.silence(target, until, operator), { param });
+      }
+    });
+
+    test('a budget is reported once per period at 80% and at 100%, for accounts with requests', async () => {
+      await using database = await kind.open();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      const limits = { tokensPerDay: 1000, models: { 'a/b': { usdPerMonth: '2' } } };
+      await using one = testInstance(database, { clock, urls: [receiver.url], limits });
+      const use = async (model: string, tokens: number, picoUsd: bigint) => {
+        await addUsage(database, { day: Math.floor(clock.now / DAY), model, tokens, picoUsd });
+        one.alerts.recordRequest({
+          accountId: DEFAULT_ACCOUNT_ID,
+          model,
+          status: 200,
+          code: null,
+          deniedBy: null,
+        });
+        await pass(clock, MINUTE, one);
+      };
+      await use('a/b', 799, 0n);
+      assert.deepEqual(messages(receiver), []);
+      await use('c/d', 1, 0n);
+      await use('c/d', 50, 0n);
+      assert.deepEqual(messages(receiver), ['alert.firing budget_80']);
+      assert.match(String(receiver.received[0]?.json.data['text']), /^800 tokens of 1,000 tokens are used/);
+      await use('c/d', 150, 2_100_000_000_000n);
+      assert.deepEqual(messages(receiver).slice(1), ['alert.firing budget_100']);
+      await use('a/b', 0, 2_000_000_000_000n);
+      assert.deepEqual(messages(receiver).slice(2), ['alert.firing budget_100']);
+      assert.match(String(receiver.received[2]?.json.data['title']), /has used up its budget of the month for a\/b/);
+
+      // The next day, the budget of the day is new; that of the month is still used up.
+      clock.now += DAY;
+      await pass(clock, 3 * MINUTE, one);
+      await use('c/d', 900, 0n);
+      assert.deepEqual(messages(receiver).slice(3), ['alert.firing budget_80']);
+
+      // A request that does not fit into the rest uses the budget up.
+      const deniedBy = { scope: 'account', model: null, limit: 'tokensPerDay' } as const;
+      one.alerts.recordRequest({ accountId: DEFAULT_ACCOUNT_ID, model: 'c/d', status: 429, code: 'x', deniedBy });
+      await pass(clock, MINUTE, one);
+      assert.deepEqual(messages(receiver).slice(4), ['alert.firing budget_100']);
+    });
+
+    test('a key that is about to expire is reported once, unless it was short-lived from the start', async () => {
+      await using database = await kind.open();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: Date.now() };
+      await using one = testInstance(database, { clock, urls: [receiver.url] });
+      const create = (name: string, days: number) =>
+        createKey(database, {
+          accountId: DEFAULT_ACCOUNT_ID,
+          kind: 'caller',
+          name,
+          expiresAt: clock.now + days * DAY,
+        });
+      await create('long', 30);
+      await create('short', 5);
+      await one.check();
+      clock.now += 22 * DAY;
+      await one.check();
+      assert.deepEqual(messages(receiver), []);
+      clock.now += 1 * DAY;
+      await one.check();
+      await pass(clock, 20 * MINUTE, one);
+      assert.deepEqual(messages(receiver), ['alert.firing key_expiring']);
+      assert.match(String(receiver.received[0]?.json.data['title']), /^The key long of /);
+    });
+
+    test('alerts about the database are sent without it, and are listed and resolved when it works again', async () => {
+      await using database = await kind.open();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      const faulty = { isDown: false };
+      await using one = testInstance(failing(database, faulty), { clock, urls: [receiver.url] });
+      await one.check();
+      faulty.isDown = true;
+      await pass(clock, 30 * SECOND, one);
+      assert.deepEqual(messages(receiver), []);
+      receiver.respond = (response) => response.writeHead(500).end();
+      await pass(clock, 10 * SECOND, one);
+      receiver.respond = (response) => response.writeHead(200).end();
+      await pass(clock, 10 * MINUTE, one);
+      assert.deepEqual(messages(receiver), Array(2).fill('alert.firing database_unavailable'));
+      assert.equal(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size, 1);
+
+      faulty.isDown = false;
+      await pass(clock, 3 * MINUTE, one);
+      assert.deepEqual(messages(receiver).slice(2), ['alert.resolved database_unavailable']);
+      const { items } = await one.alerts.store.list();
+      assert.deepEqual(
+        items.map(({ type, resolvedAt, messages: sent }) => [type, resolvedAt !== null, sent.map(({ state }) => state)]),
+        [['database_unavailable', true, ['sent', 'sent']]],
+      );
+    });
+
+    test('resolved alerts are deleted after `keepDays`, types that are off do not fire, and there is a page of each size', async () => {
+      await using database = await kind.open();
+      const clock = { now: NOW };
+      await using one = testInstance(database, { clock, settings: { disabled: ['disk_low'], keepDays: 40 } });
+      one.seen.now = {
+        ...FULL,
+        backup: { everyHours: 1, lastAt: null, failedAt: NOW, reason: 'no space' },
+        ledger: { writable: false, sinceMs: MINUTE, waiting: 0, reason: 'the disk is full' },
+      };
+      await one.check();
+      const first = await one.alerts.store.list({ limit: 1 });
+      const second = await one.alerts.store.list({ limit: 1, cursor: first.nextCursor });
+      assert.deepEqual(
+        [...first.items, ...second.items].map(({ type }) => type).toSorted(),
+        ['backup_failed', 'ledger_unwritable'],
+      );
+      assert.equal(second.nextCursor, null);
+      await assert.rejects(one.alerts.store.list({ cursor: 'x' }), { param: 'cursor' });
+      one.seen.now = FINE;
+      await pass(clock, 3 * MINUTE, one);
+      clock.now += 41 * DAY;
+      await one.check();
+      assert.deepEqual((await one.alerts.store.list()).items, []);
+    });
+  });
+}
+
+/** Adds settled usage of the default account. */
+async function addUsage(
+  { kysely }: Database,
+  { day, model, tokens, picoUsd }: { day: number; model: string; tokens: number; picoUsd: bigint },
+): Promise<void> {
+  const key_id = `key_${Math.random()}`;
+  await kysely
+    .insertInto('usage_days')
+    .values({
+      account_id: DEFAULT_ACCOUNT_ID,
+      day,
+      model,
+      key_id,
+      requests: 1,
+      errors: 0,
+      aborted: 0,
+      interrupted: 0,
+      billed_tokens: tokens,
+      cost_pico: picoUsd,
+      prompt_tokens: tokens,
+      cached_tokens: 0,
+      cache_miss_tokens: 0,
+      completion_tokens: 0,
+      reasoning_tokens: 0,
+    })
+    .execute();
+}
+
+/** The database, whose queries for background work fail while `isDown`. */
+function failing(database: Database, faulty: { isDown: boolean }): Database {
+  return {
+    ...database,
+    get background() {
+      if (faulty.isDown) throw new DatabaseError('unavailable', 'The database does not respond.');
+      return database.background;
+    },
+  };
+}

@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict';
+import { createHmac, randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { Channels, type Message } from '../../src/alerts/channels.ts';
+import { pauseAfter, MAX_ATTEMPTS } from '../../src/alerts/outbox.ts';
+import { signedHeaders } from '../../src/alerts/signature.ts';
+import { alertsSchema, WEBHOOK_SECRET } from '../../src/config/alerts.ts';
+import { configSchema } from '../../src/config/schema.ts';
+import { Mailer } from '../../src/identity/mailer.ts';
+import { SILENT } from '../../src/log.ts';
+import { Secret } from '../../src/secret.ts';
+import { startMailServer } from '../identity/mail-server.ts';
+import { SECRET } from './fixture.ts';
+import { startWebhookReceiver } from './receiver.ts';
+
+const FIRING: Message = {
+  id: '0198-1',
+  event: 'firing',
+  alert: {
+    id: '0198-0',
+    condition: 'disk_low:node-1',
+    type: 'disk_low',
+    title: 'Only 0.5 GiB are free on <node-1> & others',
+    text: 'Free some space.',
+    firedAt: Date.UTC(2026, 10, 23),
+    resolvedAt: null,
+  },
+};
+
+function open(url: string, webhook: object = {}) {
+  return new Channels({
+    settings: alertsSchema.parse({ webhooks: [{ name: 'pager', url, secretEnv: 'ALERTS', ...webhook }] }),
+    secrets: new Map([
+      ['ALERTS', new Secret(SECRET)],
+      ['URL', new Secret(`${url}/services/T0/B0/secret`)],
+    ]),
+    mailer: null,
+    publicUrl: () => 'https://llm.example.org',
+    timeoutMs: 300,
+  });
+}
+
+test('a webhook is signed over its ID, time and body, and its JSON has the alert', async () => {
+  await using receiver = await startWebhookReceiver();
+  await using channels = open(`${receiver.url}/hook?x=1`);
+  await channels.of('webhook:pager')?.send(FIRING);
+  const [webhook] = receiver.received;
+  assert.ok(webhook);
+  const { path, headers, body, json } = webhook;
+  assert.equal(path, '/hook?x=1');
+  assert.equal(headers['content-type'], 'application/json');
+  assert.equal(headers['webhook-id'], FIRING.id);
+  const signed = `${FIRING.id}.${String(headers['webhook-timestamp'])}.${body}`;
+  const key = Buffer.from(SECRET.replace('whsec_', ''), 'base64');
+  assert.equal(
+    headers['webhook-signature'],
+    `v1,${createHmac('sha256', key).update(signed).digest('base64')}`,
+  );
+  assert.deepEqual([json.type, json.data], [
+    'alert.firing',
+    {
+      id: '0198-0',
+      alert_type: 'disk_low',
+      condition: 'disk_low:node-1',
+      severity: 'critical',
+      title: FIRING.alert?.title,
+      text: 'Free some space.',
+      fired_at: '2026-11-23T00:00:00.000Z',
+      resolved_at: null,
+      service: 'https://llm.example.org',
+    },
+  ]);
+});
+
+test('the format `slack` has only text without markup, at a URL from the environment', async () => {
+  await using receiver = await startWebhookReceiver();
+  await using channels = open(receiver.url, {
+    url: undefined,
+    urlEnv: 'URL',
+    format: 'slack',
+    secretEnv: undefined,
+  });
+  const channel = channels.of('webhook:pager');
+  await channel?.send(FIRING);
+  await channel?.send({ ...FIRING, event: 'resolved' });
+  await channel?.send({ id: 'x', event: 'test', alert: null });
+  assert.equal(receiver.received[0]?.path, '/services/T0/B0/secret');
+  assert.equal(receiver.received[0].headers['webhook-signature'], undefined);
+  assert.deepEqual(receiver.received[0].json, {
+    text: '*Only 0.5 GiB are free on &lt;node-1&gt; &amp; others*\nFree some space.\nhttps://llm.example.org/operator/alerts',
+  });
+  assert.match(receiver.received[1]?.json.text ?? '', /^\*Resolved: Only/);
+  assert.match(receiver.received[2]?.json.text ?? '', /^\*Test of the alerts\*/);
+  // The path is a secret, so it is not shown.
+  assert.equal(channel?.target, receiver.url);
+});
+
+test('errors, redirects, hang-ups, silence and endless responses end an attempt with a reason', async () => {
+  await using receiver = await startWebhookReceiver();
+  await using trap = await startWebhookReceiver();
+  await using channels = open(receiver.url);
+  const send = async () => channels.of('webhook:pager')?.send(FIRING);
+  receiver.respond = (response) => response.writeHead(404).end('<html>');
+  await assert.rejects(send(), { message: 'the server responded with status 404' });
+  receiver.respond = (response) => response.writeHead(307, { location: trap.url }).end();
+  await assert.rejects(send(), { message: /redirect \(status 307\), which is not followed/ });
+  assert.equal(trap.received.length, 0);
+  receiver.respond = (response) => response.destroy();
+  await assert.rejects(send(), { message: /other side closed|socket/ });
+  receiver.respond = () => {};
+  await assert.rejects(send(), { message: 'no response within 0.3 s' });
+
+  // The status is enough. The connection is closed instead of reading all of a body.
+  let written = 0;
+  let closed = false;
+  receiver.respond = (response) => {
+    response.writeHead(200).on('close', () => (closed = true));
+    const more = () => {
+      while (!response.destroyed && written < 1e9) {
+        written += 65_536;
+        if (!response.write(Buffer.alloc(65_536))) return void response.once('drain', more);
+      }
+    };
+    more();
+  };
+  await send();
+  assert.ok(written < 1e8 || closed, `${written} bytes were read`);
+
+  await using unreachable = open('http://127.0.0.1:1');
+  await assert.rejects(async () => unreachable.of('webhook:pager')?.send(FIRING), {
+    message: /ECONNREFUSED/,
+  });
+});
+
+test('each address gets its own email, and a refusal of the mail server is an error', async () => {
+  await using server = await startMailServer();
+  const { port } = /port: (?<port>\d+)/.exec(server.yaml)?.groups ?? {};
+  const smtp = { host: '127.0.0.1', port: Number(port), secure: false, user: 'sluice', from: 'sluice@example.org' };
+  const settings = alertsSchema.parse({ email: ['ops@example.org', 'night@example.org'] });
+  const withPassword = (password: string) =>
+    new Mailer({ ...smtp, passwordEnv: 'X' }, new Secret(password), SILENT);
+  await using mailer = withPassword('mail password');
+  const options = { settings, secrets: new Map(), publicUrl: () => 'https://llm.example.org' };
+  await using channels = new Channels({ ...options, mailer });
+  assert.deepEqual(
+    channels.all.map(({ id }) => id),
+    ['email:ops@example.org', 'email:night@example.org'],
+  );
+  await channels.of('email:ops@example.org')?.send(FIRING);
+  const email = await server.next('ops@example.org');
+  assert.equal(email.subject, '[Sluice] Only 0.5 GiB are free on <node-1> & others');
+  assert.match(email.text, /Free some space\.\n\nhttps:\/\/llm\.example\.org\/operator\/alerts/);
+
+  await using wrong = withPassword('another');
+  await using refused = new Channels({ ...options, mailer: wrong });
+  await assert.rejects(async () => refused.of('email:ops@example.org')?.send(FIRING), { message: /login/i });
+});
+
+test('secrets are base64 of 24 to 64 bytes with or without `whsec_`, and nothing else', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 80 }), fc.boolean(), (bytes, hasPrefix) => {
+      const base64 = randomBytes(bytes).toString('base64');
+      const secret = `${hasPrefix ? 'whsec_' : ''}${base64}`;
+      assert.equal(WEBHOOK_SECRET.test(secret), bytes >= 24 && bytes <= 64);
+      if (!WEBHOOK_SECRET.test(secret)) return;
+      const message = { id: 'x', atMs: 1_700_000_000_999, body: '{"ä":1}' };
+      const expected = createHmac('sha256', Buffer.from(base64, 'base64'))
+        .update('x.1700000000.{"ä":1}')
+        .digest('base64');
+      assert.equal(signedHeaders(new Secret(secret), message)['webhook-signature'], `v1,${expected}`);
+    }),
+  );
+});
+
+test('pauses between attempts are whole, grow from 5 s, and never exceed an hour', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 40 }),
+      fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+      (attempts, random) => {
+        const pause = pauseAfter(attempts, random);
+        if (attempts >= MAX_ATTEMPTS) return assert.equal(pause, null);
+        assert.ok(pause !== null && Number.isInteger(pause));
+        assert.ok(pause >= 5000 && pause <= 3_600_000);
+        const next = pauseAfter(attempts + 1, random);
+        assert.ok(next === null || next >= pause);
+      },
+    ),
+  );
+});
+
+test('the configuration requires a mail server for addresses, a secret for `json`, and one URL', () => {
+  const issues = (alerts: object) =>
+    configSchema.safeParse({ alerts }).error?.issues.map(({ path }) => path.join('.')) ?? [];
+  const webhook = { name: 'a', url: 'http://10.0.0.1/x', secretEnv: 'A' };
+  assert.deepEqual(issues({ webhooks: [webhook] }), []);
+  assert.deepEqual(issues({ email: ['a@example.org'] }), ['alerts.email']);
+  assert.deepEqual(issues({ webhooks: [{ ...webhook, secretEnv: undefined }] }), [
+    'alerts.webhooks.0.secretEnv',
+  ]);
+  assert.deepEqual(issues({ webhooks: [{ ...webhook, format: 'slack' }] }), ['alerts.webhooks.0.secretEnv']);
+  assert.deepEqual(issues({ webhooks: [{ ...webhook, urlEnv: 'B' }] }), ['alerts.webhooks.0.url']);
+  assert.deepEqual(issues({ webhooks: [webhook, webhook] }), ['alerts.webhooks']);
+  assert.deepEqual(issues({ disabled: ['disk'] }), ['alerts.disabled.0']);
+});

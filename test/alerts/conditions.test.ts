@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { accountOfBudget, budgetsOf, type PeriodUsage } from '../../src/alerts/account-conditions.ts';
+import { HOST, InstanceConditions, type Observation, type ReplicaView } from '../../src/alerts/conditions.ts';
+import { Traffic } from '../../src/alerts/traffic.ts';
+import { ALERTS, conditionOf } from '../../src/alerts/types.ts';
+import { ALERT_TYPES, alertsSchema } from '../../src/config/alerts.ts';
+import { FINE } from './fixture.ts';
+
+const SECOND = 1000;
+const MINUTE = 60_000;
+const HOUR = 3_600_000;
+const NOW = Date.UTC(2026, 10, 23, 12);
+const SETTINGS = alertsSchema.parse({});
+const NONE: ReadonlySet<string> = new Set();
+
+function keysOf(seen: Partial<Observation>, instance = new InstanceConditions(SETTINGS), firing = NONE): string[] {
+  return instance.find({ ...FINE, now: NOW, errors: [], ...seen }, firing).map(({ key }) => key);
+}
+
+function replica(state: ReplicaView['state'], more: Partial<ReplicaView> = {}): ReplicaView {
+  return {
+    model: 'a/b',
+    name: 'a/b#0',
+    address: 'http://gpu-1:8000',
+    state,
+    failing: false,
+    lastCrash: null,
+    ...more,
+  };
+}
+
+const DOWN = { state: 'down', reason: 'connect ECONNREFUSED', retryInMs: null } as const;
+const LOADING = { state: 'loading', fraction: 0 } as const;
+const PAUSED = { state: 'paused', reason: '5 consecutive failures', retryInMs: 1000 } as const;
+
+test('a replica that is down, or paused by its breaker, is reported after `replicaDownMs` and until it is ready', () => {
+  const instance = new InstanceConditions(SETTINGS);
+  const at = (second: number, view: ReplicaView, firing: readonly string[] = []) =>
+    keysOf({ now: NOW + second * SECOND, replicas: [view] }, instance, new Set(firing));
+  const key = 'replica_down:a/b:http://gpu-1:8000';
+  assert.deepEqual(at(0, replica(DOWN)), []);
+  assert.deepEqual(at(50, replica(PAUSED, { failing: true })), []);
+  assert.deepEqual(at(60, replica(DOWN)), [key]);
+  // It is still down while it is loaded again, but a first load is not a fault.
+  assert.deepEqual(at(70, replica(LOADING), [key]), [key]);
+  assert.deepEqual(at(70, replica(LOADING)), []);
+  assert.deepEqual(at(80, replica({ state: 'ready' }), [key]), []);
+  assert.deepEqual(at(150, replica(DOWN)), []);
+  // A pause because of a 429 is not an outage.
+  assert.deepEqual(at(151, replica(PAUSED)), []);
+  assert.deepEqual(at(300, replica(PAUSED)), []);
+  // An engine that crashes while it is loaded, again and again, counts as down.
+  assert.deepEqual(at(400, replica(DOWN)), []);
+  for (let second = 410; second < 460; second += 10) assert.deepEqual(at(second, replica(LOADING)), []);
+  assert.deepEqual(at(460, replica(DOWN)), [key]);
+});
+
+test('instances share a server, but each has its own engine', () => {
+  const down = { ...SETTINGS, replicaDownMs: 0 };
+  const replicas = [replica(DOWN), replica(DOWN, { address: null })];
+  assert.deepEqual(keysOf({ replicas }, new InstanceConditions(down)), [
+    'replica_down:a/b:http://gpu-1:8000',
+    `replica_down:a/b:${HOST}:a/b#0`,
+  ]);
+});
+
+test('crashes within 10 minutes are one condition', () => {
+  const crashed = (agoMs: number) =>
+    keysOf({ replicas: [replica({ state: 'ready' }, { lastCrash: { at: NOW - agoMs, reason: 'SIGSEGV' } })] });
+  assert.deepEqual(crashed(0), [`engine_crashed:${HOST}:a/b#0`]);
+  assert.deepEqual(crashed(10 * MINUTE + 1), []);
+});
+
+test('the disk, the ledger and backups', () => {
+  assert.deepEqual(keysOf({ freeBytes: 2 ** 30 }), []);
+  assert.deepEqual(keysOf({ freeBytes: 2 ** 30 - 1 }), [`disk_low:${HOST}`]);
+  assert.deepEqual(keysOf({ freeBytes: null }), []);
+  const ledger = (sinceMs: number) => ({ writable: false, sinceMs, waiting: 0, reason: 'full' }) as const;
+  assert.deepEqual(keysOf({ ledger: ledger(29 * SECOND) }), []);
+  assert.deepEqual(keysOf({ ledger: ledger(30 * SECOND) }), [`ledger_unwritable:${HOST}`]);
+  const backup = { everyHours: 24, lastAt: NOW - 25 * HOUR, failedAt: null, reason: null };
+  assert.deepEqual(keysOf({ backup }), []);
+  assert.deepEqual(keysOf({ backup: { ...backup, lastAt: NOW - 25 * HOUR - 1 } }), [`backup_late:${HOST}`]);
+  // The service was not running when it was due.
+  assert.deepEqual(keysOf({ startedAt: NOW - HOUR, backup: { ...backup, lastAt: null } }), []);
+  assert.deepEqual(keysOf({ startedAt: NOW - HOUR - 1, backup: { ...backup, lastAt: null } }), [
+    `backup_late:${HOST}`,
+  ]);
+  assert.deepEqual(keysOf({ backup: { ...backup, lastAt: 0, failedAt: NOW, reason: 'x' } }), [
+    `backup_failed:${HOST}`,
+  ]);
+});
+
+test('errors are counted per model and in total, and refused requests and disconnects are not errors', () => {
+  const clock = { now: 0 };
+  const traffic = new Traffic(5 * MINUTE, () => clock.now);
+  const end = (model: string | null, status: number, code: string | null, count: number) => {
+    for (let index = 0; index < count; index++) {
+      traffic.record({ accountId: 'acct_1', model, status, code, deniedBy: null });
+    }
+  };
+  end('a/b', 503, 'queue_full', 4);
+  end('a/b', 200, null, 15);
+  end('a/b', 429, 'requests_per_minute', 1000);
+  end(null, 401, 'invalid_api_key', 1000);
+  assert.deepEqual(keysOf({ errors: traffic.errors() }), []);
+  end('a/b', 200, 'client_disconnected', 1);
+  assert.deepEqual(keysOf({ errors: traffic.errors() }), ['error_rate:service', 'error_rate:a/b']);
+  end('c/d', 200, null, 20);
+  assert.deepEqual(keysOf({ errors: traffic.errors() }), ['error_rate:a/b']);
+  clock.now += 6 * MINUTE;
+  assert.deepEqual(keysOf({ errors: traffic.errors() }), []);
+  assert.deepEqual([...traffic.takeAccounts()], ['acct_1']);
+  assert.deepEqual([...traffic.takeAccounts()], []);
+});
+
+test('a budget has at most one condition, which depends only on the share that is used', () => {
+  const usage = fc.record({
+    dayTokens: fc.nat(2000),
+    monthTokens: fc.nat(2000),
+    monthPico: fc.bigInt({ min: 0n, max: 3_000_000_000_000n }),
+  });
+  fc.assert(
+    fc.property(fc.dictionary(fc.constantFrom('a/b', 'c/d'), usage), fc.boolean(), (models, isExhausted) => {
+      const account = { id: 'acct_1', name: 'Acme', models: new Map(Object.entries(models)) };
+      const limits = { tokensPerDay: 1000, usdPerMonth: '2', requestsPerMinute: 1, models: { 'a/b': { tokensPerMonth: 1000 } } };
+      const traffic = { isExhausted: () => isExhausted, forgetExhausted: () => {} };
+      const keys = budgetsOf(account, limits, traffic, NOW).map(({ key }) => key);
+      const sum = (read: (each: PeriodUsage) => number) =>
+        Object.values(models).reduce((total, each) => total + read(each), 0);
+      const expected = (share: number, subject: string) =>
+        share < 0.8 ? [] : [`budget_${share >= 1 || isExhausted ? 100 : 80}:acct_1:${subject}`];
+      const usd = Object.values(models).reduce((total, each) => total + each.monthPico, 0n);
+      assert.deepEqual(keys, [
+        ...expected(sum(({ dayTokens }) => dayTokens) / 1000, 'tokensPerDay::2026-11-23'),
+        // Money is rounded up to nano-dollars.
+        ...expected(Number((usd + 999n) / 1000n) / 2e9, 'usdPerMonth::2026-11'),
+        ...expected((models['a/b']?.monthTokens ?? 0) / 1000, 'tokensPerMonth:a/b:2026-11'),
+      ]);
+      for (const key of keys) assert.equal(accountOfBudget(key), 'acct_1');
+    }),
+  );
+  assert.equal(accountOfBudget('disk_low:acct_1:x'), null);
+});
+
+test('texts are bounded and have no line breaks in titles, whatever the facts are', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 5000 }), (text) => {
+      const condition = conditionOf('replica_down', text, { model: text, replica: text, reason: text });
+      assert.ok(condition.title.length <= 300 && condition.text.length <= 2000 && condition.key.length <= 500);
+      assert.doesNotMatch(condition.title, /\p{Cc}/u);
+    }),
+  );
+});
+
+test('every type has a description that ends with a full stop', () => {
+  assert.deepEqual(Object.keys(ALERTS), [...ALERT_TYPES]);
+  for (const { description } of Object.values(ALERTS)) assert.match(description, /\.$/);
+});
