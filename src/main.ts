@@ -25,6 +25,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   ledger: ['Export the request ledger.', () => import('./commands/ledger.ts')],
   receipt: ['Show one request in detail.', () => import('./commands/receipt.ts')],
   audit: ['Show who changed accounts, keys, plans, users and models.', () => import('./commands/audit.ts')],
+  alerts: ['List and silence alerts, and send a test message.', () => import('./commands/alerts.ts')],
   replicas: [
     'List the replicas of models, and take them out of service for maintenance.',
     () => import('./commands/replicas.ts'),

@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { AuditRetention } from './accounts/audit.ts';
 import { KeyStore, type KeyClock } from './accounts/keys.ts';
+import type { Ledger } from './accounts/ledger/ledger.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
 import { openLimiter } from './accounts/limits/open-limiter.ts';
 import { hasOperator } from './accounts/users.ts';
@@ -24,6 +25,7 @@ import type { EmbeddedReplica } from './engine/embedded-replica.ts';
 import { recommendedModel, type RecommendedModel } from './engine/llama/recommended-model.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
+import type { HttpContext } from './http/context.ts';
 import { exposeGauges, ServiceMetrics } from './http/service-metrics.ts';
 import { openIdempotency } from './http/idempotency/store.ts';
 import { RunningGenerations } from './http/running-generations.ts';
@@ -137,21 +139,7 @@ export class Service implements AsyncDisposable {
     const accounting = { plans, limiter, ledger, prompts: new PromptHistory() };
     const startedAt = Date.now();
     const alerts = owned.use(
-      new Alerts({
-        database,
-        settings: config.file.alerts,
-        channels: new Channels({ settings: config.file.alerts, secrets, mailer: identity.mailer, publicUrl }),
-        plans,
-        observe: async () => ({
-          startedAt,
-          home: config.home,
-          freeBytes: await freeBytes(config.home),
-          replicas: router.reports(),
-          ledger: ledger.health,
-          backup: backups?.status ?? null,
-        }),
-        log,
-      }),
+      openAlerts(options, { database, plans, router, ledger, backups, identity, publicUrl, startedAt }),
     );
     const metrics = owned.use(
       new ServiceMetrics(() => exposeGauges(router, registry.swaps, accounting, alerts)),
@@ -171,15 +159,7 @@ export class Service implements AsyncDisposable {
       refusals: owned.use(new RefusalCounts(database, log)),
       alerts,
       metrics,
-      installation: {
-        instance: INSTANCE,
-        startedAt,
-        home: config.home,
-        mail: config.file.smtp !== undefined,
-        providers: config.file.signIn.providers.map(({ name }) => name),
-        recommendedModel: recommended,
-        backups,
-      },
+      installation: installationOf(config, { startedAt, recommended, backups }),
       tracer: owned.use(await openTracer(config, log)),
       limits: config.file.limits,
       keyBounds: config.file.keys,
@@ -280,6 +260,62 @@ export class Service implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#owned.disposeAsync();
   }
+}
+
+/** Returns what operators see of this installation. */
+function installationOf(
+  { file, home }: Config,
+  { startedAt, recommended, backups }: InstallationParts,
+): HttpContext['installation'] {
+  return {
+    instance: INSTANCE,
+    startedAt,
+    home,
+    mail: file.smtp !== undefined,
+    providers: file.signIn.providers.map(({ name }) => name),
+    recommendedModel: recommended,
+    backups,
+  };
+}
+
+interface InstallationParts {
+  startedAt: number;
+  recommended: RecommendedModel | null;
+  backups: ScheduledBackups | null;
+}
+
+interface AlertSources {
+  database: Database;
+  plans: Plans;
+  router: Router;
+  ledger: Ledger;
+  backups: ScheduledBackups | null;
+  identity: Identity;
+  publicUrl: () => string;
+  startedAt: number;
+}
+
+/** Creates the alerts, which are not checked yet. */
+function openAlerts(
+  { config: { file, home }, secrets, log }: ServiceOptions,
+  { database, plans, router, ledger, backups, identity, publicUrl, startedAt }: AlertSources,
+): Alerts {
+  const settings = file.alerts;
+  return new Alerts({
+    database,
+    settings,
+    channels: new Channels({ settings, secrets, mailer: identity.mailer, publicUrl }),
+    plans,
+    observe: async () => ({
+      startedAt,
+      home,
+      freeBytes: await freeBytes(home),
+      replicas: router.reports(),
+      ledger: ledger.health,
+      backup: backups?.status ?? null,
+    }),
+    log,
+  });
 }
 
 /** Returns the free bytes on the disk of a directory; null: unknown. */

@@ -62,7 +62,8 @@ export function budgetsOf(
   const scopes: [model: string | null, limits: Omit<PlanLimits, 'models'>, usage: PeriodUsage][] = [
     [null, all, total([...account.models.values()])],
     ...Object.entries(models).map(
-      ([model, limits]) => [model, limits, total([account.models.get(model) ?? NONE])] as (typeof scopes)[number],
+      ([model, limits]) =>
+        [model, limits, total([account.models.get(model) ?? NONE])] as (typeof scopes)[number],
     ),
   ];
   return scopes.flatMap(([model, limits, usage]) =>
@@ -80,15 +81,19 @@ export function budgetsOf(
       const text = (amount: number) =>
         unit === 'usd' ? `$${usdOfNano(amount)}` : `${amount.toLocaleString('en-US')} ${unit}`;
       return [
-        conditionOf(isUsedUp ? 'budget_100' : 'budget_80', `${account.id}:${limit}:${model ?? ''}:${period}`, {
-          accountName: account.name,
-          limit,
-          model,
-          used: text(used),
-          bound: text(bound),
-          percent: bound === 0 ? 100 : Math.floor((100 * used) / bound),
-          resetsAt: endOf(window, now),
-        }),
+        conditionOf(
+          isUsedUp ? 'budget_100' : 'budget_80',
+          `${account.id}:${limit}:${model ?? ''}:${period}`,
+          {
+            accountName: account.name,
+            limit,
+            model,
+            used: text(used),
+            bound: text(bound),
+            percent: bound === 0 ? 100 : Math.floor((100 * used) / bound),
+            resetsAt: endOf(window, now),
+          },
+        ),
       ];
     }),
   );

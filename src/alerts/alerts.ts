@@ -157,7 +157,10 @@ export class Alerts implements AsyncDisposable {
     clearInterval(this.#timer);
     this.#outbox.stop();
     const last = new AbortController();
-    await Promise.race([this.idle(), pause(LAST_MS, null, { ref: false, signal: last.signal }).catch(() => {})]);
+    await Promise.race([
+      this.idle(),
+      pause(LAST_MS, null, { ref: false, signal: last.signal }).catch(() => {}),
+    ]);
     last.abort();
     // Ends the messages that are still being sent.
     await this.channels[Symbol.asyncDispose]();
@@ -194,7 +197,11 @@ export class Alerts implements AsyncDisposable {
       if (known.has(condition.key) || count >= MAX_FIRING || this.#stopped) continue;
       if (!(await store.fire(condition, ids))) continue;
       count++;
-      this.#options.log.warn('alert', { type: condition.type, condition: condition.key, title: condition.title });
+      this.#options.log.warn('alert', {
+        type: condition.type,
+        condition: condition.key,
+        title: condition.title,
+      });
     }
     if (now - this.#steadySince >= RESOLVE_MS) count -= await store.resolveUnseen(now - RESOLVE_MS);
     this.#firing = count;

@@ -6,7 +6,7 @@ import type { ErrorCount } from './traffic.ts';
 import { conditionOf, type Condition } from './types.ts';
 
 /** The state of scheduled backups. Times are Unix milliseconds. */
-export interface BackupStatus {
+interface BackupStatus {
   everyHours: number;
   lastAt: number | null;
   failedAt: number | null;
@@ -72,8 +72,13 @@ export class InstanceConditions {
 
   #errorRates({ errors }: Observation): Condition[] {
     const { errorShare, errorMinRequests, errorWindowMs } = this.#settings;
-    return errors
-      .filter(({ failed, requests }) => requests >= errorMinRequests && failed >= errorShare * requests)
+    const failing = errors.filter(
+      ({ failed, requests }) => requests >= errorMinRequests && failed >= errorShare * requests,
+    );
+    // If all failures are of models that are reported, the service is not reported as well.
+    const inModels = failing.reduce((sum, { model, failed }) => sum + (model === null ? 0 : failed), 0);
+    return failing
+      .filter(({ model, failed }) => model !== null || failed > inModels)
       .map((count) =>
         conditionOf('error_rate', count.model ?? 'service', { ...count, windowMs: errorWindowMs }),
       );

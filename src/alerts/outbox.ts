@@ -71,7 +71,11 @@ export class Outbox {
         const channel = channels.of(message.channel);
         if (channel === undefined || message.state !== 'pending' || message.nextAt > now()) return;
         message.attempts++;
-        const outcome = await this.#attempt(channel, { id: message.id, event: 'firing', alert }, message.attempts);
+        const outcome = await this.#attempt(
+          channel,
+          { id: message.id, event: 'firing', alert },
+          message.attempts,
+        );
         message.error = outcome.sent ? null : outcome.error;
         if (outcome.sent) Object.assign(message, { state: 'sent', sentAt: now() });
         else if (outcome.retryAt === null) message.state = 'failed';
@@ -84,7 +88,10 @@ export class Outbox {
     const { id } = channel;
     const sending = this.#drain(channel)
       .catch((error: unknown) =>
-        this.#options.log.warn('cannot read or update the messages of alerts', { channel: id, error: loggable(error) }),
+        this.#options.log.warn('cannot read or update the messages of alerts', {
+          channel: id,
+          error: loggable(error),
+        }),
       )
       .finally(() => this.#sending.delete(id));
     this.#sending.set(id, sending);

@@ -14,7 +14,7 @@ const MAX_FIRING = 1000;
 /** Maximum messages that wait to be sent. Additional ones fail. */
 const MAX_PENDING = 2000;
 /** Messages that were not sent within this time fail, in milliseconds. */
-export const MAX_AGE_MS = 86_400_000;
+const MAX_AGE_MS = 86_400_000;
 /**
  * How long an instance may take to send a message, in milliseconds; after that, another instance sends it. Longer than
  * all timeouts of a channel, and than clocks of instances may differ.
@@ -22,7 +22,7 @@ export const MAX_AGE_MS = 86_400_000;
 export const LEASE_MS = 120_000;
 
 export type MessageEvent = 'firing' | 'resolved';
-export type MessageState = 'pending' | 'sent' | 'failed' | 'silenced';
+type MessageState = 'pending' | 'sent' | 'failed' | 'silenced';
 
 /** An alert as messages describe it. Times are Unix milliseconds. */
 export interface Alert {
@@ -50,7 +50,7 @@ export interface ClaimedMessage {
 export type Outcome = { sent: true } | { sent: false; error: string; retryAt: number | null };
 
 /** A message in the list of alerts. */
-export interface ListedMessage {
+interface ListedMessage {
   event: MessageEvent;
   channel: string;
   state: MessageState;
@@ -134,7 +134,8 @@ export class AlertStore {
   /** Inserts an alert that fired without the database, with its messages. Does nothing if the condition is firing. */
   async adopt(alert: Alert, messages: readonly LocalMessage[]): Promise<void> {
     await this.#database.background.transaction().execute(async (transaction) => {
-      if (!(await this.#insert(transaction, { ...alert, key: alert.condition })) || messages.length === 0) return;
+      if (!(await this.#insert(transaction, { ...alert, key: alert.condition })) || messages.length === 0)
+        return;
       await transaction
         .insertInto('alert_messages')
         .values(
@@ -281,7 +282,11 @@ export class AlertStore {
   async cleanUp(keepFrom: number): Promise<void> {
     const now = this.#now();
     const { background } = this.#database;
-    const over = await background.selectFrom('alert_silences').select('target').where('until', '<=', now).execute();
+    const over = await background
+      .selectFrom('alert_silences')
+      .select('target')
+      .where('until', '<=', now)
+      .execute();
     for (const { target } of over) {
       await background
         .transaction()
@@ -319,7 +324,11 @@ export class AlertStore {
     const messages = await kysely
       .selectFrom('alert_messages')
       .selectAll()
-      .where('alert_id', 'in', items.map(({ id }) => id))
+      .where(
+        'alert_id',
+        'in',
+        items.map(({ id }) => id),
+      )
       .orderBy('event')
       .orderBy('channel')
       .execute();
@@ -329,14 +338,16 @@ export class AlertStore {
     return {
       items: items.map((row) => ({
         ...alertOf(row),
-        messages: (ofAlert.get(row.id) ?? []).map(({ event, channel, state, attempts, sent_at: sentAt, error }) => ({
-          event,
-          channel,
-          state,
-          attempts,
-          sentAt,
-          error,
-        })),
+        messages: (ofAlert.get(row.id) ?? []).map(
+          ({ event, channel, state, attempts, sent_at: sentAt, error }) => ({
+            event,
+            channel,
+            state,
+            attempts,
+            sentAt,
+            error,
+          }),
+        ),
         silencedUntil: Math.max(until(row.type), until(row.condition)) || null,
       })),
       nextCursor,
@@ -350,7 +361,7 @@ export class AlertStore {
       .select((select) => select.fn.countAll<number>().as('count'))
       .where('resolved_at', 'is', null)
       .executeTakeFirstOrThrow();
-    return Number(count);
+    return count;
   }
 
   /** Returns the silences whose time is not over, those that end first first. */
@@ -372,7 +383,9 @@ export class AlertStore {
   async silence(of: SilenceTarget, until: number, by: Actor): Promise<Silence> {
     const now = this.#now();
     if (!(until > now && until <= now + MAX_SILENCE_MS)) {
-      throw new ServiceError('invalid_value', '`until` must be a time in the next 366 days.', { param: 'until' });
+      throw new ServiceError('invalid_value', '`until` must be a time in the next 366 days.', {
+        param: 'until',
+      });
     }
     return await this.#database.kysely.transaction().execute(async (transaction) => {
       const target = await targetOf(transaction, of);
@@ -398,15 +411,16 @@ export class AlertStore {
   }
 
   /**
-   * Ends a silence. Alerts that fired in the meantime and are still firing are sent. Returns whether there was a silence.
+   * Ends a silence, if there is one. Alerts that fired in the meantime and are still firing are sent. Returns the target.
    * Rejects with a `ServiceError` `not_found`.
    */
-  async unsilence(of: SilenceTarget, by: Actor): Promise<boolean> {
+  async unsilence(of: SilenceTarget, by: Actor): Promise<string> {
     return await this.#database.kysely.transaction().execute(async (transaction) => {
       const target = await targetOf(transaction, of);
-      if (!(await endSilence(transaction, target, this.#now()))) return false;
-      await appendAudit(transaction, by, { action: 'alert.unsilence', subject: `alert:${target}` });
-      return true;
+      if (await endSilence(transaction, target, this.#now())) {
+        await appendAudit(transaction, by, { action: 'alert.unsilence', subject: `alert:${target}` });
+      }
+      return target;
     });
   }
 
@@ -446,7 +460,7 @@ export class AlertStore {
       .select((select) => select.fn.countAll<number>().as('pending'))
       .where('state', '=', 'pending')
       .executeTakeFirstOrThrow();
-    const isFull = Number(pending) + channels.length > MAX_PENDING;
+    const isFull = pending + channels.length > MAX_PENDING;
     const state = isSilenced ? 'silenced' : isFull ? 'failed' : 'pending';
     await transaction
       .insertInto('alert_messages')
@@ -502,7 +516,8 @@ async function targetOf(executor: Executor, { type, alertId }: SilenceTarget): P
     .select('condition')
     .where('id', '=', alertId ?? '')
     .executeTakeFirst();
-  if (row === undefined) throw new ServiceError('not_found', 'There is no such alert.', { param: 'alert_id' });
+  if (row === undefined)
+    throw new ServiceError('not_found', 'There is no such alert.', { param: 'alert_id' });
   return row.condition;
 }
 

@@ -7,7 +7,7 @@ const MAX_ACCOUNTS = 10_000;
 const MAX_MODELS = 1000;
 
 /** The limit that refused a request. */
-export interface DeniedBy {
+interface DeniedBy {
   scope: 'account' | 'key';
   /** Null: all models. */
   model: string | null;

@@ -1,10 +1,10 @@
 import type { AlertTypeName } from '../config/alerts.ts';
 import type { LimitName } from '../config/plan.ts';
 
-export type Severity = 'warning' | 'critical';
+type Severity = 'warning' | 'critical';
 
 /** A budget of an account: its limit for a calendar period. */
-export interface BudgetFacts {
+interface BudgetFacts {
   accountName: string;
   limit: LimitName;
   /** Null: all models. */
@@ -44,9 +44,9 @@ interface AlertType<Facts> {
   /** Whether it fires only once for a subject, such as a budget in one month. Others fire again after they are resolved. */
   once: boolean;
   /** One line, without a full stop. */
-  title(facts: Facts): string;
+  title: (facts: Facts) => string;
   /** What happened and what to do next. */
-  text(facts: Facts): string;
+  text: (facts: Facts) => string;
 }
 
 /** All types of alerts. */
@@ -74,7 +74,7 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
   error_rate: {
     severity: 'critical',
     description:
-      'Too many requests to a model, or to the whole service, fail with status 500 or above: `alerts.errorShare` of at least `alerts.errorMinRequests` within `alerts.errorWindowMs`, on one instance.',
+      'Too many requests to a model, or to the whole service, fail with status 500 or above: `alerts.errorShare` of at least `alerts.errorMinRequests` within `alerts.errorWindowMs`, on one instance. The service is not reported if only reported models fail.',
     sendsResolved: true,
     once: false,
     title: ({ model, failed, requests }) =>

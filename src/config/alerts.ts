@@ -30,10 +30,14 @@ const webhook = z
       .describe('Name of the webhook in the console, in metrics and in the log.'),
     url: httpUrl
       .optional()
-      .describe('URL that alerts are sent to. It may be a private address. Either this or `urlEnv` is required.'),
+      .describe(
+        'URL that alerts are sent to. It may be a private address. Either this or `urlEnv` is required.',
+      ),
     urlEnv: variableName
       .optional()
-      .describe('Name of the environment variable with the URL, if the URL itself is a secret, as with Slack.'),
+      .describe(
+        'Name of the environment variable with the URL, if the URL itself is a secret, as with Slack.',
+      ),
     format: z
       .enum(['json', 'slack'])
       .default('json')
@@ -51,7 +55,8 @@ const webhook = z
     path: ['url'],
   })
   .refine(({ format, secretEnv }) => (format === 'json') === (secretEnv !== undefined), {
-    error: 'expected the name of a variable for `format: json`, and none for `slack`, which checks no signature',
+    error:
+      'expected the name of a variable for `format: json`, and none for `slack`, which checks no signature',
     path: ['secretEnv'],
   });
 
@@ -117,10 +122,14 @@ export const alertsSchema = z
       .min(32)
       .max(3650)
       .default(90)
-      .describe('Number of days for which resolved alerts are kept. At least 32, so that a budget alert is sent once a month.'),
+      .describe(
+        'Number of days for which resolved alerts are kept. At least 32, so that a budget alert is sent once a month.',
+      ),
   })
   .prefault({})
-  .describe('Alerts by email and webhook: see docs/alerts.md. Without recipients, alerts are only shown in the console.');
+  .describe(
+    'Alerts by email and webhook: see docs/alerts.md. Without recipients, alerts are only shown in the console.',
+  );
 
 export type AlertsConfig = z.output<typeof alertsSchema>;
 export type WebhookConfig = AlertsConfig['webhooks'][number];

@@ -58,7 +58,7 @@ const smtpSchema = z
   })
   .optional()
   .describe(
-    'Mail server for invitations and password resets. Default: none; invitations are shared as links, and users cannot request a password reset.',
+    'Mail server for invitations, password resets and alerts. Default: none; invitations are shared as links, and users cannot request a password reset.',
   );
 
 /** Providers that need no `issuer`. */

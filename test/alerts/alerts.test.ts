@@ -47,7 +47,11 @@ for (const kind of testDatabases()) {
       assert.deepEqual(messages(receiver), ['alert.firing disk_low']);
       const { items } = await one.alerts.store.list();
       assert.deepEqual(
-        items.map(({ type, resolvedAt, messages: sent }) => [type, resolvedAt, sent.map(({ state }) => state)]),
+        items.map(({ type, resolvedAt, messages: sent }) => [
+          type,
+          resolvedAt,
+          sent.map(({ state }) => state),
+        ]),
         [['disk_low', null, ['sent']]],
       );
 
@@ -99,7 +103,7 @@ for (const kind of testDatabases()) {
       assert.equal(broken.received.length, 1);
       await pass(clock, MINUTE, one);
       assert.ok(broken.received.length >= 3 && broken.received.length <= 6, `${broken.received.length}`);
-      const [{ messages: waiting = [] } = {}] = (await one.alerts.store.list()).items;
+      const waiting = (await one.alerts.store.list()).items[0]?.messages ?? [];
       assert.deepEqual(
         waiting.map(({ channel, state, error }) => [channel, state, error]),
         [
@@ -134,7 +138,7 @@ for (const kind of testDatabases()) {
         await one.check();
         clock.now += 61 * MINUTE;
       }
-      const [{ messages: [message] = [] } = {}] = (await one.alerts.store.list()).items;
+      const message = (await one.alerts.store.list()).items[0]?.messages[0];
       assert.equal(message?.state, 'failed');
       assert.equal(message.attempts, broken.received.length);
       assert.equal(pauseAfter(message.attempts, 0), null);
@@ -158,7 +162,7 @@ for (const kind of testDatabases()) {
       // What the crashed instance would have recorded no longer counts.
       assert.ok(claimed);
       await crashed.alerts.store.finish(claimed, { sent: false, error: 'late', retryAt: null });
-      const [{ messages: [message] = [] } = {}] = (await one.alerts.store.list()).items;
+      const message = (await one.alerts.store.list()).items[0]?.messages[0];
       assert.deepEqual([message?.state, message?.attempts], ['sent', 2]);
     });
 
@@ -190,8 +194,9 @@ for (const kind of testDatabases()) {
       one.seen.now = FULL;
       await pass(clock, MINUTE, one);
       assert.equal(receiver.received.length, 1);
-      assert.equal(await store.unsilence({ alertId: listed?.id }, operator), true);
-      assert.equal(await store.unsilence({ alertId: listed?.id }, operator), false);
+      for (let count = 0; count < 2; count++) {
+        assert.equal(await store.unsilence({ alertId: listed?.id }, operator), listed?.condition);
+      }
       await one.check();
       assert.equal(receiver.received.length, 2);
       const audit = await listAudit(database, { actor: operator.id });
@@ -242,7 +247,10 @@ for (const kind of testDatabases()) {
       assert.deepEqual(messages(receiver).slice(1), ['alert.firing budget_100']);
       await use('a/b', 0, 2_000_000_000_000n);
       assert.deepEqual(messages(receiver).slice(2), ['alert.firing budget_100']);
-      assert.match(String(receiver.received[2]?.json.data['title']), /has used up its budget of the month for a\/b/);
+      assert.match(
+        String(receiver.received[2]?.json.data['title']),
+        /has used up its budget of the month for a\/b/,
+      );
 
       // The next day, the budget of the day is new; that of the month is still used up.
       clock.now += DAY;
@@ -252,7 +260,13 @@ for (const kind of testDatabases()) {
 
       // A request that does not fit into the rest uses the budget up.
       const deniedBy = { scope: 'account', model: null, limit: 'tokensPerDay' } as const;
-      one.alerts.recordRequest({ accountId: DEFAULT_ACCOUNT_ID, model: 'c/d', status: 429, code: 'x', deniedBy });
+      one.alerts.recordRequest({
+        accountId: DEFAULT_ACCOUNT_ID,
+        model: 'c/d',
+        status: 429,
+        code: 'x',
+        deniedBy,
+      });
       await pass(clock, MINUTE, one);
       assert.deepEqual(messages(receiver).slice(4), ['alert.firing budget_100']);
     });
@@ -304,7 +318,11 @@ for (const kind of testDatabases()) {
       assert.deepEqual(messages(receiver).slice(2), ['alert.resolved database_unavailable']);
       const { items } = await one.alerts.store.list();
       assert.deepEqual(
-        items.map(({ type, resolvedAt, messages: sent }) => [type, resolvedAt !== null, sent.map(({ state }) => state)]),
+        items.map(({ type, resolvedAt, messages: sent }) => [
+          type,
+          resolvedAt !== null,
+          sent.map(({ state }) => state),
+        ]),
         [['database_unavailable', true, ['sent', 'sent']]],
       );
     });
@@ -321,10 +339,10 @@ for (const kind of testDatabases()) {
       await one.check();
       const first = await one.alerts.store.list({ limit: 1 });
       const second = await one.alerts.store.list({ limit: 1, cursor: first.nextCursor });
-      assert.deepEqual(
-        [...first.items, ...second.items].map(({ type }) => type).toSorted(),
-        ['backup_failed', 'ledger_unwritable'],
-      );
+      assert.deepEqual([...first.items, ...second.items].map(({ type }) => type).toSorted(), [
+        'backup_failed',
+        'ledger_unwritable',
+      ]);
       assert.equal(second.nextCursor, null);
       await assert.rejects(one.alerts.store.list({ cursor: 'x' }), { param: 'cursor' });
       one.seen.now = FINE;

@@ -57,20 +57,23 @@ test('a webhook is signed over its ID, time and body, and its JSON has the alert
     headers['webhook-signature'],
     `v1,${createHmac('sha256', key).update(signed).digest('base64')}`,
   );
-  assert.deepEqual([json.type, json.data], [
-    'alert.firing',
-    {
-      id: '0198-0',
-      alert_type: 'disk_low',
-      condition: 'disk_low:node-1',
-      severity: 'critical',
-      title: FIRING.alert?.title,
-      text: 'Free some space.',
-      fired_at: '2026-11-23T00:00:00.000Z',
-      resolved_at: null,
-      service: 'https://llm.example.org',
-    },
-  ]);
+  assert.deepEqual(
+    [json.type, json.data],
+    [
+      'alert.firing',
+      {
+        id: '0198-0',
+        alert_type: 'disk_low',
+        condition: 'disk_low:node-1',
+        severity: 'critical',
+        title: FIRING.alert?.title,
+        text: 'Free some space.',
+        fired_at: '2026-11-23T00:00:00.000Z',
+        resolved_at: null,
+        service: 'https://llm.example.org',
+      },
+    ],
+  );
 });
 
 test('the format `slack` has only text without markup, at a URL from the environment', async () => {
@@ -136,7 +139,13 @@ test('errors, redirects, hang-ups, silence and endless responses end an attempt 
 test('each address gets its own email, and a refusal of the mail server is an error', async () => {
   await using server = await startMailServer();
   const { port } = /port: (?<port>\d+)/.exec(server.yaml)?.groups ?? {};
-  const smtp = { host: '127.0.0.1', port: Number(port), secure: false, user: 'sluice', from: 'sluice@example.org' };
+  const smtp = {
+    host: '127.0.0.1',
+    port: Number(port),
+    secure: false,
+    user: 'sluice',
+    from: 'sluice@example.org',
+  };
   const settings = alertsSchema.parse({ email: ['ops@example.org', 'night@example.org'] });
   const withPassword = (password: string) =>
     new Mailer({ ...smtp, passwordEnv: 'X' }, new Secret(password), SILENT);

@@ -15,7 +15,11 @@ const NOW = Date.UTC(2026, 10, 23, 12);
 const SETTINGS = alertsSchema.parse({});
 const NONE: ReadonlySet<string> = new Set();
 
-function keysOf(seen: Partial<Observation>, instance = new InstanceConditions(SETTINGS), firing = NONE): string[] {
+function keysOf(
+  seen: Partial<Observation>,
+  instance = new InstanceConditions(SETTINGS),
+  firing = NONE,
+): string[] {
   return instance.find({ ...FINE, now: NOW, errors: [], ...seen }, firing).map(({ key }) => key);
 }
 
@@ -68,7 +72,9 @@ test('instances share a server, but each has its own engine', () => {
 
 test('crashes within 10 minutes are one condition', () => {
   const crashed = (agoMs: number) =>
-    keysOf({ replicas: [replica({ state: 'ready' }, { lastCrash: { at: NOW - agoMs, reason: 'SIGSEGV' } })] });
+    keysOf({
+      replicas: [replica({ state: 'ready' }, { lastCrash: { at: NOW - agoMs, reason: 'SIGSEGV' } })],
+    });
   assert.deepEqual(crashed(0), [`engine_crashed:${HOST}:a/b#0`]);
   assert.deepEqual(crashed(10 * MINUTE + 1), []);
 });
@@ -107,6 +113,9 @@ test('errors are counted per model and in total, and refused requests and discon
   end(null, 401, 'invalid_api_key', 1000);
   assert.deepEqual(keysOf({ errors: traffic.errors() }), []);
   end('a/b', 200, 'client_disconnected', 1);
+  assert.deepEqual(keysOf({ errors: traffic.errors() }), ['error_rate:a/b']);
+  // Failures before the model is known, or of a model with few requests.
+  end(null, 503, 'overloaded', 1);
   assert.deepEqual(keysOf({ errors: traffic.errors() }), ['error_rate:service', 'error_rate:a/b']);
   end('c/d', 200, null, 20);
   assert.deepEqual(keysOf({ errors: traffic.errors() }), ['error_rate:a/b']);
@@ -125,7 +134,12 @@ test('a budget has at most one condition, which depends only on the share that i
   fc.assert(
     fc.property(fc.dictionary(fc.constantFrom('a/b', 'c/d'), usage), fc.boolean(), (models, isExhausted) => {
       const account = { id: 'acct_1', name: 'Acme', models: new Map(Object.entries(models)) };
-      const limits = { tokensPerDay: 1000, usdPerMonth: '2', requestsPerMinute: 1, models: { 'a/b': { tokensPerMonth: 1000 } } };
+      const limits = {
+        tokensPerDay: 1000,
+        usdPerMonth: '2',
+        requestsPerMinute: 1,
+        models: { 'a/b': { tokensPerMonth: 1000 } },
+      };
       const traffic = { isExhausted: () => isExhausted, forgetExhausted: () => {} };
       const keys = budgetsOf(account, limits, traffic, NOW).map(({ key }) => key);
       const sum = (read: (each: PeriodUsage) => number) =>
@@ -149,7 +163,9 @@ test('texts are bounded and have no line breaks in titles, whatever the facts ar
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 5000 }), (text) => {
       const condition = conditionOf('replica_down', text, { model: text, replica: text, reason: text });
-      assert.ok(condition.title.length <= 300 && condition.text.length <= 2000 && condition.key.length <= 500);
+      assert.ok(
+        condition.title.length <= 300 && condition.text.length <= 2000 && condition.key.length <= 500,
+      );
       assert.doesNotMatch(condition.title, /\p{Cc}/u);
     }),
   );

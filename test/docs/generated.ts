@@ -6,6 +6,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { ALERTS } from '../../src/alerts/types.ts';
 import type { Access } from '../../src/http/api/contract/operation.ts';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
 import { REQUEST_FIELDS } from '../../src/accounts/ledger/request-json.ts';
@@ -52,6 +53,7 @@ export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<
     ['docs/ledger.md', new Map([['fields of a row', requestTable()]])],
     ['docs/metrics.md', metricTables()],
     ['docs/traces.md', traceTables()],
+    ['docs/alerts.md', alertTable()],
   ]);
   for (const page of new Set(['docs/cli.md', ...COMMAND_PAGES.map(([, other]) => other)])) {
     pages.set(page, new Map(help.filter(([name]) => pageOf(name) === page)));
@@ -175,6 +177,16 @@ function metricTables(): Map<string, string> {
     ['metrics', table(['metric', 'type', 'labels', 'description'], rows)],
     ['buckets', table(['histogram', 'upper bounds, in seconds'], histograms)],
   ]);
+}
+
+function alertTable(): Map<string, string> {
+  const rows = Object.entries(ALERTS).map(([type, { severity, sendsResolved, description }]) => [
+    `\`${type}\``,
+    severity,
+    sendsResolved ? 'yes' : 'no',
+    description,
+  ]);
+  return new Map([['alerts', table(['type', 'severity', 'message when resolved', 'fires when'], rows)]]);
 }
 
 function traceTables(): Map<string, string> {

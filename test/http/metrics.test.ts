@@ -45,6 +45,7 @@ const service = await startService(
     replicas:\n${replicas}routing: {policy: round-robin}
 retry: {minPerMinute: 1000}
 metrics: {port: 0}
+alerts: {webhooks: [{name: pager, url: 'http://127.0.0.1:9', format: slack}]}
 `,
   ),
 );

@@ -46,6 +46,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
       { slug: 'deploy', title: 'Deploy' },
       { slug: 'operations', title: 'Operations' },
       { slug: 'upgrading', title: 'Upgrading' },
+      { slug: 'alerts', title: 'Alerts' },
       { slug: 'metrics', title: 'Metrics' },
       { slug: 'traces', title: 'Traces' },
       { slug: 'performance', title: 'Performance' },

@@ -1,5 +1,6 @@
 import { COUNT_NAMES } from '../../accounts/ledger/roll-ups.ts';
 import { accountOperations } from './contract/accounts.ts';
+import { alertOperations } from './contract/alerts.ts';
 import { auditOperations } from './contract/audit.ts';
 import { invitationOperations } from './contract/invitations.ts';
 import { keyOperations } from './contract/keys.ts';
@@ -15,6 +16,7 @@ import { usageOperations } from './contract/usage.ts';
 /** All operations of the management API by their IDs. */
 const OPERATIONS = {
   ...accountOperations,
+  ...alertOperations,
   ...auditOperations,
   ...invitationOperations,
   ...keyOperations,

@@ -1,4 +1,5 @@
 import { accountEndpoints } from './accounts.ts';
+import { alertEndpoints } from './alerts.ts';
 import { auditEndpoints } from './audit.ts';
 import type { Endpoint } from './endpoint.ts';
 import { invitationEndpoints } from './invitations.ts';
@@ -24,6 +25,7 @@ export const API_ENDPOINTS: readonly Endpoint[] = [
   ...auditEndpoints,
   ...serviceEndpoints,
   ...modelEndpoints,
+  ...alertEndpoints,
 ];
 
 /** The path of each endpoint of the management API, with parameters in braces, and the methods of that path. */
