@@ -53,7 +53,7 @@ export interface AlertsOptions {
   now?: () => number;
 }
 
-/** Alerts sent by this instance, by channel and whether it worked. For metrics. */
+/** Messages of this instance, by channel and whether they were sent, for metrics. All addresses are one channel. */
 export type SentCounts = ReadonlyMap<string, { sent: number; failed: number }>;
 
 /**
@@ -99,7 +99,7 @@ export class Alerts implements AsyncDisposable {
     this.store = new AlertStore(database, now);
     this.#traffic = new Traffic(settings.errorWindowMs);
     this.#instance = new InstanceConditions(settings);
-    for (const { id } of channels.all) this.#sent.set(id, { sent: 0, failed: 0 });
+    for (const { id } of channels.all) this.#sent.set(labelOf(id), { sent: 0, failed: 0 });
     this.#outbox = new Outbox({
       store: this.store,
       channels,
@@ -274,9 +274,14 @@ export class Alerts implements AsyncDisposable {
   }
 
   #count(channel: string, sent: boolean): void {
-    const counts = this.#sent.get(channel);
+    const counts = this.#sent.get(labelOf(channel));
     if (counts !== undefined) counts[sent ? 'sent' : 'failed']++;
   }
+}
+
+/** Returns the name of a channel in metrics, which contain no addresses of people. */
+function labelOf(channel: string): string {
+  return channel.startsWith('email:') ? 'email' : channel;
 }
 
 /** Maximum alerts that fire at a time. */

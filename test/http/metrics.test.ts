@@ -273,6 +273,8 @@ function assertLabels(metrics: ReadonlyMap<string, ExposedMetric>): void {
       ['downloading', 'loading', 'ready', 'paused', 'drained', 'unloaded', 'idle', 'down'].includes(value),
     limit: (value) => value === 'requestsPerMinute',
     type: (value) => ['resident', 'heap_used', 'heap_total', 'external'].includes(value),
+    channel: (value) => value === 'webhook:pager',
+    outcome: (value) => ['sent', 'failed'].includes(value),
     le: (value) => value === '+Inf' || Number(value) > 0,
   };
   for (const { name, labels } of [...metrics.values()].flatMap(({ samples }) => samples)) {
