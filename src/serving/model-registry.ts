@@ -147,7 +147,8 @@ export class ModelRegistry implements AsyncDisposable {
       const config = await defineModel(model, this.#context.store);
       const { id } = config;
       if (this.#served.has(id)) throw conflict(`The model \`${id}\` already exists.`, 'id');
-      this.#checkVariables(config);
+      for (const [index, replica] of (config.replicas ?? []).entries())
+        this.#checkVariable(replica, `replicas[${index}]`);
       await this.#checkFit(config);
       const node = config.replicas ? '' : nodeOf(this.#context.config);
       const detail = {
@@ -230,11 +231,11 @@ export class ModelRegistry implements AsyncDisposable {
     await this.#change(async () => {
       const { stored, replicas } = this.#remote(id);
       if (replicas.some(({ url }) => url === replica.url)) {
-        throw conflict('The model already has a replica with this URL.', 'url');
+        throw conflict('The model already has a replica with this URL.', 'replica.url');
       }
       const name = nextReplicaName(id, replicas);
       const config = validModel({ ...stored.config, replicas: [...replicas, { ...replica, name }] });
-      this.#checkVariables(config);
+      this.#checkVariable(replica, 'replica');
       const { url } = replica;
       await this.#table.update({ ...stored, config }, by, note('replica.add', id, { url }), url);
     });
@@ -398,13 +399,12 @@ export class ModelRegistry implements AsyncDisposable {
     checkFit(id, footprint, this.#context.gate.possibleBytes(footprint, model), kept);
   }
 
-  #checkVariables({ replicas = [] }: ModelConfig): void {
-    for (const { apiKeyEnv } of replicas) {
-      if (apiKeyEnv === undefined || this.#context.secrets.has(apiKeyEnv)) continue;
-      throw new ServiceError('invalid_value', `The environment variable \`${apiKeyEnv}\` is not set.`, {
-        param: 'api_key_env',
-      });
-    }
+  /** Throws `invalid_value` if the environment variable with the API key of a replica is not set. `path`: its field. */
+  #checkVariable({ apiKeyEnv }: { apiKeyEnv?: string | undefined }, path: string): void {
+    if (apiKeyEnv === undefined || this.#context.secrets.has(apiKeyEnv)) return;
+    throw new ServiceError('invalid_value', `The environment variable \`${apiKeyEnv}\` is not set.`, {
+      param: `${path}.api_key_env`,
+    });
   }
 
   /** Whether the file of a model is in the models folder, and no other model uses it. */

@@ -343,7 +343,7 @@ for (const kind of testDatabases()) {
             replicas: [{ url: 'http://a', dialect: 'vllm', api_key_env: 'SLUICE_REPLICA_NONE' }],
           },
           'invalid_value',
-          'api_key_env',
+          'replicas[0].api_key_env',
         ],
       ] as const) {
         const refused = await refusal('/api/models', body);

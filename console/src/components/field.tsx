@@ -1,6 +1,7 @@
 import { Field as Base } from '@base-ui/react/field';
 import type { ComponentProps, ReactNode } from 'react';
 import { classNames } from './class-names.ts';
+import { useFormField } from './form.tsx';
 
 /** Classes of text inputs. */
 export const INPUT = classNames(
@@ -10,57 +11,87 @@ export const INPUT = classNames(
 );
 
 interface FieldProps {
+  /** The API's name of the parameter, so that the form shows errors about it here. */
+  name?: string | undefined;
   label: ReactNode;
   /** Next to the label, such as "optional". */
   aside?: ReactNode;
   hint?: ReactNode;
-  /** Validation error. */
+  /** Validation error of a field without a form. */
   error?: string | null | undefined;
   className?: string | undefined;
   children: ReactNode;
 }
 
 /** A form field: label, control, hint and error, linked for screen readers. */
-export function Field({ label, aside, hint, error, className, children }: FieldProps) {
+export function Field({ name, label, aside, hint, error, className, children }: FieldProps) {
+  useFormField(name);
   return (
-    <Base.Root invalid={Boolean(error)} className={classNames('flex min-w-0 flex-col gap-1.5', className)}>
+    <Base.Root
+      name={name}
+      invalid={Boolean(error)}
+      className={classNames('group/field flex min-w-0 flex-col gap-1.5', className)}
+    >
       <div className="flex items-baseline justify-between gap-3">
         <Base.Label className="text-xs font-medium text-ink-2">{label}</Base.Label>
         {aside !== undefined && <span className="text-xs text-ink-3">{aside}</span>}
       </div>
       {children}
       {error ? (
-        <Base.Error match className="text-xs text-bad">
+        <Base.Error match className={ERROR}>
           {error}
         </Base.Error>
       ) : (
-        hint !== undefined && (
-          <Base.Description className="text-xs leading-5 text-ink-3">{hint}</Base.Description>
-        )
+        <Base.Error className={ERROR} />
+      )}
+      {hint !== undefined && (
+        <Base.Description className="text-xs leading-5 text-ink-3 group-data-invalid/field:hidden">
+          {hint}
+        </Base.Description>
       )}
     </Base.Root>
   );
 }
 
+const ERROR = 'text-xs text-bad';
+
 type TextFieldProps = Omit<FieldProps, 'children'> &
-  Omit<ComponentProps<'input'>, 'children' | 'className'> & { mono?: boolean };
+  Omit<ComponentProps<'input'>, 'children' | 'className' | 'name'> & { mono?: boolean };
 
 /** A single-line text input. */
-export function TextField({ label, aside, hint, error, className, mono = false, ...input }: TextFieldProps) {
+export function TextField({
+  name,
+  label,
+  aside,
+  hint,
+  error,
+  className,
+  mono = false,
+  ...input
+}: TextFieldProps) {
   return (
-    <Field {...{ label, aside, hint, error, className }}>
+    <Field {...{ name, label, aside, hint, error, className }}>
       <Base.Control className={classNames(INPUT, 'h-9', mono && 'font-mono text-xs')} {...input} />
     </Field>
   );
 }
 
 type TextAreaProps = Omit<FieldProps, 'children'> &
-  Omit<ComponentProps<'textarea'>, 'children' | 'className'> & { mono?: boolean };
+  Omit<ComponentProps<'textarea'>, 'children' | 'className' | 'name'> & { mono?: boolean };
 
 /** A multi-line text input. */
-export function TextArea({ label, aside, hint, error, className, mono = false, ...area }: TextAreaProps) {
+export function TextArea({
+  name,
+  label,
+  aside,
+  hint,
+  error,
+  className,
+  mono = false,
+  ...area
+}: TextAreaProps) {
   return (
-    <Field {...{ label, aside, hint, error, className }}>
+    <Field {...{ name, label, aside, hint, error, className }}>
       <Base.Control
         render={<textarea {...area} />}
         className={classNames(INPUT, 'min-h-20 resize-y py-2 leading-5', mono && 'font-mono text-xs')}

@@ -6,20 +6,20 @@ import { classNames } from './class-names.ts';
 import { Field, INPUT } from './field.tsx';
 import { strengthOf } from './password-strength.ts';
 
-type PasswordFieldProps = Omit<ComponentProps<'input'>, 'children' | 'className' | 'type'> & {
+type PasswordFieldProps = Omit<ComponentProps<'input'>, 'children' | 'className' | 'type' | 'name'> & {
+  /** As of a `Field`. */
+  name: string;
   label: string;
   /** Next to the label. */
   aside?: ReactNode;
   hint?: ReactNode;
-  /** Validation error. */
-  error?: string | null;
 };
 
 /** A password input with a button that shows the password. */
-export function PasswordField({ label, aside, hint, error, ...input }: PasswordFieldProps) {
+export function PasswordField({ name, label, aside, hint, ...input }: PasswordFieldProps) {
   const [shown, setShown] = useState(false);
   return (
-    <Field {...{ label, aside, hint, error }}>
+    <Field {...{ name, label, aside, hint }}>
       <div className="relative">
         <Base.Control
           type={shown ? 'text' : 'password'}

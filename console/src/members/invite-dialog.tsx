@@ -1,10 +1,9 @@
-import { useId, useState, type SubmitEvent } from 'react';
+import { useId, useState } from 'react';
 import type { ResponseOf } from '../api/client.ts';
 import { useAction } from '../api/queries.ts';
 import { Dialog, FormActions } from '../components/dialog.tsx';
 import { Field, TextField } from '../components/field.tsx';
-import { useFieldErrors } from '../components/field-errors.ts';
-import { FormError } from '../components/form-error.tsx';
+import { Form, FormError } from '../components/form.tsx';
 import { Select } from '../components/select.tsx';
 import { OneTimeSecret } from '../components/one-time-secret.tsx';
 import { SecretDialog } from '../components/secret-dialog.tsx';
@@ -110,13 +109,11 @@ interface InviteFormProps {
 function InviteForm({ id, role: first, error, onInvite }: InviteFormProps) {
   const [email, setEmail] = useState('');
   const [role, setRole] = useState(first);
-  const errorAt = useFieldErrors(error);
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
+  const submit = () => {
     onInvite({ email, role });
   };
   return (
-    <form id={id} onSubmit={submit} className="space-y-4">
+    <Form id={id} error={error} onSubmit={submit}>
       <TextField
         label="Email"
         type="email"
@@ -125,12 +122,11 @@ function InviteForm({ id, role: first, error, onInvite }: InviteFormProps) {
         autoComplete="off"
         value={email}
         onChange={({ target }) => setEmail(target.value)}
-        error={errorAt('email', email)}
       />
       <Field label="Role" hint={ROLES[role].meaning}>
         <Select value={role} onChange={setRole} choices={ROLE_CHOICES} />
       </Field>
-      <FormError error={error} fields={['email']} />
-    </form>
+      <FormError error={error} />
+    </Form>
   );
 }

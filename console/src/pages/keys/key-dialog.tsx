@@ -4,7 +4,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
-import { FormError } from '../../components/form-error.tsx';
+import { FormError } from '../../components/form.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import type { CurrentAccount } from '../../state/account.ts';

@@ -5,7 +5,7 @@ import { useRead } from '../../api/queries.ts';
 import { Checkbox, Segmented } from '../../components/choices.tsx';
 import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
 import { Field, TextField } from '../../components/field.tsx';
-import { FormError } from '../../components/form-error.tsx';
+import { FormError } from '../../components/form.tsx';
 import { Select, type Choice } from '../../components/select.tsx';
 import { isMoney, LIMIT_NAMES, limitInput, limitLabel } from '../../format/limits.ts';
 import { dateTime } from '../../format/time.ts';

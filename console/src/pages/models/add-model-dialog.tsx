@@ -1,10 +1,11 @@
-import { useId, useState, type SubmitEvent } from 'react';
+import { useId, useState } from 'react';
 import type { Arguments, ItemOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { TextField } from '../../components/field.tsx';
-import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
+import { Form } from '../../components/form.tsx';
+import type { FieldErrors } from '../../components/field-errors.ts';
 import { Tabs } from '../../components/tabs.tsx';
 import { returnsEmbeddings } from '../../format/modality.ts';
 import { bytes } from '../../format/number.ts';
@@ -141,18 +142,7 @@ interface ModelFormProps {
   onSubmit: (body: Body) => void;
 }
 
-/** API parameters that have a field. */
-const PARAMS = [
-  'id',
-  'source',
-  'pricing.prompt',
-  'pricing.completion',
-  'pricing.input_cache_read',
-  'context_tokens',
-  'modality',
-];
 const SERVER = 'replicas[0].';
-const SERVER_PARAMS = ['url', 'dialect', 'model', 'api_key_env', 'max_in_flight'];
 
 function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: ModelFormProps) {
   const [id, setId] = useState('');
@@ -166,9 +156,7 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
   const embeds = isServer
     ? returnsEmbeddings({ modality })
     : way === 'catalog' && chosen !== null && returnsEmbeddings(chosen);
-  const errorAt = useFieldErrors(error, errors);
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
+  const submit = () => {
     const read = offerOf(embeds ? { ...offer, completion: '', input_cache_read: '' } : offer);
     const readServer = isServer ? serverOf(server, SERVER) : null;
     setErrors({ ...read.errors, ...readServer?.errors });
@@ -188,9 +176,10 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
     });
   };
   return (
-    <form id={form} onSubmit={submit} className="space-y-4">
+    <Form id={form} error={error} errors={errors} onSubmit={submit}>
       {way === 'file' && (
         <TextField
+          name="source"
           label="Source"
           required
           mono
@@ -200,11 +189,11 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
           placeholder="hf:owner/repo/file.gguf"
           hint="A GGUF file: hf:owner/repo/file.gguf[@revision], an https:// URL, or an absolute path on the machine of the service."
           value={source}
-          error={errorAt('source', source)}
           onChange={({ target }) => setSource(target.value)}
         />
       )}
       <TextField
+        name="id"
         label="Model ID"
         {...(!isServer && { aside: 'optional' })}
         required={isServer}
@@ -214,31 +203,13 @@ function ModelForm({ id: form, way, chosen, error, models, onFreed, onSubmit }: 
         placeholder={isServer ? 'namespace/model' : (chosen?.id ?? 'Derived from the file name')}
         hint="The name that requests use"
         value={id}
-        error={errorAt('id', id)}
         onChange={({ target }) => setId(target.value)}
       />
-      {isServer && (
-        <ModalityField value={modality} onChange={setModality} error={errorAt('modality', modality)} />
-      )}
-      {isServer && (
-        <ServerFields
-          draft={server}
-          onChange={setServer}
-          // If the environment variable of the API key is not set, `param` is the name of the field without its path.
-          errorAt={(param, value) => errorAt(SERVER + param, value) ?? errorAt(param, value)}
-        />
-      )}
-      <OfferFields embeds={embeds} draft={offer} onChange={setOffer} errorAt={errorAt} />
+      {isServer && <ModalityField value={modality} onChange={setModality} />}
+      {isServer && <ServerFields draft={server} onChange={setServer} prefix={SERVER} />}
+      <OfferFields embeds={embeds} draft={offer} onChange={setOffer} />
       {!isServer && <KeepField value={keep} onChange={setKeep} />}
-      <Refusal
-        error={error}
-        fields={[
-          ...PARAMS.filter((param) => param !== 'source' || way === 'file'),
-          ...(isServer ? SERVER_PARAMS.flatMap((param) => [param, SERVER + param]) : []),
-        ]}
-        models={models}
-        onFreed={onFreed}
-      />
-    </form>
+      <Refusal error={error} models={models} onFreed={onFreed} />
+    </Form>
   );
 }

@@ -1,7 +1,7 @@
 import type { ApiError, ItemOf } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
-import { FormError } from '../../components/form-error.tsx';
+import { FormError } from '../../components/form.tsx';
 import { Notice } from '../../components/states.tsx';
 import { bytes, counted } from '../../format/number.ts';
 
@@ -9,8 +9,6 @@ type Model = ItemOf<'listServedModels'>;
 
 interface RefusalProps {
   error: ApiError | null;
-  /** Parameters whose fields show their own errors. */
-  fields?: readonly string[];
   /** The served models, which could be unloaded. */
   models: readonly Model[];
   /** Called after a model was unloaded. */
@@ -21,12 +19,12 @@ interface RefusalProps {
  * Shows why a model was refused. If it needs too much memory, offers to unload those that the service does not unload
  * itself.
  */
-export function Refusal({ error, fields = [], models, onFreed }: RefusalProps) {
+export function Refusal({ error, models, onFreed }: RefusalProps) {
   const unload = useAction('unloadModel', {
     changes: ['listServedModels', 'listCatalog'],
     done: ({ id }) => `${id} was unloaded`,
   });
-  if (error?.code !== 'not_enough_memory') return <FormError error={error} fields={fields} />;
+  if (error?.code !== 'not_enough_memory') return <FormError error={error} />;
   const loaded = models.filter(
     ({ state, keep, memory_bytes: memory }) => state === 'ready' && keep === true && memory !== null,
   );

@@ -1,9 +1,9 @@
-import { useState, type ChangeEvent, type SubmitEvent } from 'react';
+import { useState, type ChangeEvent } from 'react';
 import type { ApiError, ItemOf } from '../../api/client.ts';
 import { Checkbox } from '../../components/choices.tsx';
-import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
+import type { FieldErrors } from '../../components/field-errors.ts';
 import { Field, TextField } from '../../components/field.tsx';
-import { FormError } from '../../components/form-error.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { Select } from '../../components/select.tsx';
 import { Notice } from '../../components/states.tsx';
 import { returnsEmbeddings } from '../../format/modality.ts';
@@ -28,8 +28,6 @@ interface FormProps<Value> {
 
 type ValueOf<Reader extends (...given: never[]) => Read<unknown>> = NonNullable<ReturnType<Reader>['value']>;
 
-const OFFER_PARAMS = ['pricing.prompt', 'pricing.completion', 'pricing.input_cache_read', 'context_tokens'];
-
 /** The form to change the price and the context length of a model, and whether it stays in memory. */
 export function OfferForm({
   id,
@@ -40,50 +38,41 @@ export function OfferForm({
   const [draft, setDraft] = useState(() => offerDraftOf(model));
   const [keep, setKeep] = useState(model.keep === true);
   const [errors, setErrors] = useState<FieldErrors>({});
-  const errorAt = useFieldErrors(error, errors);
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
+  const submit = () => {
     const { value, errors } = offerOf(draft);
     setErrors(errors ?? {});
     if (value !== null) onSubmit({ ...value, ...(model.embedded && { keep }) });
   };
   return (
-    <form id={id} onSubmit={submit} className="space-y-4">
-      <OfferFields embeds={returnsEmbeddings(model)} draft={draft} onChange={setDraft} errorAt={errorAt} />
+    <Form id={id} error={error} errors={errors} onSubmit={submit}>
+      <OfferFields embeds={returnsEmbeddings(model)} draft={draft} onChange={setDraft} />
       {model.embedded && <KeepField value={keep} onChange={setKeep} />}
       <Notice>
         A new price applies from the next request on.
         {model.embedded &&
           ' A new context length restarts the engine: running requests have 10 seconds to finish.'}
       </Notice>
-      <FormError error={error} fields={OFFER_PARAMS} />
-    </form>
+      <FormError error={error} />
+    </Form>
   );
 }
 
 const PREFIX = 'replica.';
-const SERVER_PARAMS = ['url', 'dialect', 'model', 'api_key_env', 'max_in_flight'];
 
 /** The form to add a server to a model. */
 export function ServerForm({ id, error, onSubmit }: FormProps<ValueOf<typeof serverOf>>) {
   const [draft, setDraft] = useState(NEW_SERVER);
   const [errors, setErrors] = useState<FieldErrors>({});
-  const errorAt = useFieldErrors(error, errors);
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
+  const submit = () => {
     const { value, errors } = serverOf(draft, PREFIX);
     setErrors(errors ?? {});
     if (value !== null) onSubmit(value);
   };
   return (
-    <form id={id} onSubmit={submit} className="space-y-4">
-      <ServerFields
-        draft={draft}
-        onChange={setDraft}
-        errorAt={(param, value) => errorAt(PREFIX + param, value) ?? errorAt(param, value)}
-      />
-      <FormError error={error} fields={SERVER_PARAMS.flatMap((param) => [param, PREFIX + param])} />
-    </form>
+    <Form id={id} error={error} errors={errors} onSubmit={submit}>
+      <ServerFields draft={draft} onChange={setDraft} prefix={PREFIX} />
+      <FormError error={error} />
+    </Form>
   );
 }
 
@@ -96,13 +85,12 @@ const MODALITIES: readonly { value: Modality; label: string }[] = [
 interface ModalityFieldProps {
   value: Modality;
   onChange: (value: Modality) => void;
-  error: string | null;
 }
 
 /** The input for what the servers of a model take and return. */
-export function ModalityField({ value, onChange, error }: ModalityFieldProps) {
+export function ModalityField({ value, onChange }: ModalityFieldProps) {
   return (
-    <Field label="Kind of model" error={error}>
+    <Field name="modality" label="Kind of model">
       <Select value={value} choices={MODALITIES} onChange={onChange} />
     </Field>
   );
@@ -123,17 +111,16 @@ interface OfferFieldsProps {
   embeds: boolean;
   draft: OfferDraft;
   onChange: (draft: OfferDraft) => void;
-  errorAt: ReturnType<typeof useFieldErrors>;
 }
 
 /** Inputs for the price and the context length of a model. */
-export function OfferFields({ embeds, draft, onChange, errorAt }: OfferFieldsProps) {
+export function OfferFields({ embeds, draft, onChange }: OfferFieldsProps) {
   const priceProps = (name: PriceName) => ({
+    name: `pricing.${name}`,
     aside: 'USD per million tokens',
     inputMode: 'decimal' as const,
     autoComplete: 'off',
     value: draft[name],
-    error: errorAt(`pricing.${name}`, draft[name]),
     onChange: ({ target }: ChangeEvent<HTMLInputElement>) => onChange({ ...draft, [name]: target.value }),
   });
   return (
@@ -155,6 +142,7 @@ export function OfferFields({ embeds, draft, onChange, errorAt }: OfferFieldsPro
         </>
       )}
       <TextField
+        name="context_tokens"
         label="Context length"
         aside="tokens"
         inputMode="numeric"
@@ -166,7 +154,6 @@ export function OfferFields({ embeds, draft, onChange, errorAt }: OfferFieldsPro
             : 'Prompt and completion of one request together. A longer context needs more memory.'
         }
         value={draft.context}
-        error={errorAt('context_tokens', draft.context)}
         onChange={({ target }) => onChange({ ...draft, context: target.value })}
       />
     </>
@@ -189,16 +176,18 @@ const SOFTWARE_CHOICES = (Object.keys(SOFTWARE) as Dialect[]).map((value) => ({
 }));
 
 interface ServerFieldsProps {
+  /** Precedes the names of the fields in the API. */
+  prefix: string;
   draft: ServerDraft;
   onChange: (draft: ServerDraft) => void;
-  errorAt: ReturnType<typeof useFieldErrors>;
 }
 
 /** Inputs for a server that runs a model. */
-export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
+export function ServerFields({ prefix, draft, onChange }: ServerFieldsProps) {
   return (
     <>
       <TextField
+        name={`${prefix}url`}
         label="Base URL"
         type="url"
         required
@@ -206,10 +195,9 @@ export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
         autoComplete="off"
         placeholder="http://10.0.0.5:8000"
         value={draft.url}
-        error={errorAt('url', draft.url)}
         onChange={({ target }) => onChange({ ...draft, url: target.value })}
       />
-      <Field label="Server software" error={errorAt('dialect', draft.dialect)}>
+      <Field name={`${prefix}dialect`} label="Server software">
         <Select
           value={draft.dialect}
           choices={SOFTWARE_CHOICES}
@@ -217,17 +205,18 @@ export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
         />
       </Field>
       <TextField
+        name={`${prefix}model`}
         label="Model name on the server"
         aside="optional"
         maxLength={200}
         autoComplete="off"
         placeholder="Same as the model ID"
         value={draft.model}
-        error={errorAt('model', draft.model)}
         onChange={({ target }) => onChange({ ...draft, model: target.value })}
       />
       <div className="grid gap-4 sm:grid-cols-2">
         <TextField
+          name={`${prefix}api_key_env`}
           label="API key variable"
           aside="optional"
           mono
@@ -235,10 +224,10 @@ export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
           placeholder="SLUICE_REPLICA_KEY"
           hint="The service reads the API key from this environment variable. Its name must start with SLUICE_REPLICA_."
           value={draft.keyVariable}
-          error={errorAt('api_key_env', draft.keyVariable)}
           onChange={({ target }) => onChange({ ...draft, keyVariable: target.value })}
         />
         <TextField
+          name={`${prefix}max_in_flight`}
           label="Concurrent requests"
           aside="optional"
           inputMode="numeric"
@@ -246,7 +235,6 @@ export function ServerFields({ draft, onChange, errorAt }: ServerFieldsProps) {
           placeholder="Automatic"
           hint="Maximum number of requests that each instance sends to this server at a time. A request with several choices counts once for each."
           value={draft.maxInFlight}
-          error={errorAt('max_in_flight', draft.maxInFlight)}
           onChange={({ target }) => onChange({ ...draft, maxInFlight: target.value })}
         />
       </div>

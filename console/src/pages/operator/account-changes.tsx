@@ -1,13 +1,12 @@
 import { Ban, CirclePause, CirclePlay, Ellipsis, Gauge, Pencil } from 'lucide-react';
-import { useState, useId, type SubmitEvent } from 'react';
+import { useState, useId } from 'react';
 import type { ApiError } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Confirm } from '../../components/confirm.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
-import { useFieldErrors } from '../../components/field-errors.ts';
 import { Field, TextField } from '../../components/field.tsx';
-import { FormError } from '../../components/form-error.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import { Select } from '../../components/select.tsx';
 import type { Account } from './account-labels.tsx';
@@ -145,24 +144,22 @@ function NameForm({
   onSubmit,
 }: FormProps & { name: string; onSubmit: (name: string) => void }) {
   const [name, setName] = useState(now);
-  const errorAt = useFieldErrors(error);
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
+  const submit = () => {
     onSubmit(name);
   };
   return (
-    <form id={id} onSubmit={submit} className="space-y-4">
+    <Form id={id} error={error} onSubmit={submit}>
       <TextField
+        name="name"
         label="Name"
         required
         maxLength={100}
         autoComplete="off"
         value={name}
         onChange={({ target }) => setName(target.value)}
-        error={errorAt('name', name)}
       />
-      <FormError error={error} fields={['name']} />
-    </form>
+      <FormError error={error} />
+    </Form>
   );
 }
 
@@ -174,23 +171,21 @@ interface PlanFormProps extends FormProps {
 function PlanForm({ id, plan: now, error, onSubmit }: PlanFormProps) {
   const plans = useRead('listPlans', undefined);
   const [plan, setPlan] = useState(planChoice(now));
-  const errorAt = useFieldErrors(error);
   const known = planChoices(plans.data?.data ?? []);
   // A plan missing from the configuration can be kept but not chosen.
   const choices = known.some(({ value }) => value === plan)
     ? known
     : [...known, { value: plan, label: plan, hint: 'not in the configuration', disabled: true }];
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
+  const submit = () => {
     onSubmit(chosenPlan(plan));
   };
   return (
-    <form id={id} onSubmit={submit} className="space-y-4">
-      <Field label="Plan" error={errorAt('plan', plan)}>
+    <Form id={id} error={error} onSubmit={submit}>
+      <Field name="plan" label="Plan">
         <Select value={plan} choices={choices} onChange={setPlan} />
       </Field>
-      <FormError error={error} fields={['plan']} />
-    </form>
+      <FormError error={error} />
+    </Form>
   );
 }
 

@@ -1,14 +1,13 @@
 import { Plus, Layers, SearchX } from 'lucide-react';
-import { useState, useEffect, type ReactNode, useId, type SubmitEvent } from 'react';
+import { useState, useEffect, type ReactNode, useId } from 'react';
 import { useLocation } from 'wouter';
 import type { ItemOf, ApiError } from '../../api/client.ts';
 import { useAction, useAll, useList, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
-import { useFieldErrors } from '../../components/field-errors.ts';
 import { Field, TextField } from '../../components/field.tsx';
-import { FormError } from '../../components/form-error.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { Link } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
@@ -303,14 +302,13 @@ function AccountForm({ id, error, onSubmit }: AccountFormProps) {
   const plans = useRead('listPlans', undefined);
   const [name, setName] = useState('');
   const [plan, setPlan] = useState(planChoice(null));
-  const errorAt = useFieldErrors(error);
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
+  const submit = () => {
     onSubmit({ name, plan: chosenPlan(plan) });
   };
   return (
-    <form id={id} onSubmit={submit} className="space-y-4">
+    <Form id={id} error={error} onSubmit={submit}>
       <TextField
+        name="name"
         label="Name"
         required
         maxLength={100}
@@ -318,16 +316,11 @@ function AccountForm({ id, error, onSubmit }: AccountFormProps) {
         value={name}
         onChange={({ target }) => setName(target.value)}
         hint="For example, the name of a company or team"
-        error={errorAt('name', name)}
       />
-      <Field
-        label="Plan"
-        hint="Limits the combined usage of all keys of the account"
-        error={errorAt('plan', plan)}
-      >
+      <Field name="plan" label="Plan" hint="Limits the combined usage of all keys of the account">
         <Select value={plan} choices={planChoices(plans.data?.data ?? [])} onChange={setPlan} />
       </Field>
-      <FormError error={error} fields={['name', 'plan']} />
-    </form>
+      <FormError error={error} />
+    </Form>
   );
 }

@@ -3,8 +3,7 @@ import type { ApiError } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
-import { useFieldErrors } from '../../components/field-errors.ts';
-import { FormError } from '../../components/form-error.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { PasswordField } from '../../components/password-field.tsx';
 import { Notice } from '../../components/states.tsx';
 import { useSession } from '../../state/session.tsx';
@@ -62,27 +61,25 @@ function Confirmation<Result>({
 }: ConfirmWithPasswordProps<Result> & { id: string }) {
   const { user } = useSession();
   const [password, setPassword] = useState('');
-  const errorAt = useFieldErrors(action.error);
   return (
-    <form
+    <Form
       id={id}
-      className="space-y-4"
-      onSubmit={(event) => {
-        event.preventDefault();
+      error={action.error}
+      onSubmit={() => {
         action.mutate({ body: user.has_password ? { password } : {} }, { onSuccess: onDone });
       }}
     >
       <div className="space-y-2 text-sm text-ink-2">{children}</div>
       {user.has_password && (
         <PasswordField
+          name="password"
           label="Password"
           value={password}
           onChange={(event) => setPassword(event.target.value)}
-          error={errorAt('password', password)}
         />
       )}
-      <ConfirmationError error={action.error} fields={['password']} />
-    </form>
+      <ConfirmationError error={action.error} />
+    </Form>
   );
 }
 
@@ -90,9 +87,9 @@ function Confirmation<Result>({
  * Shows why a confirmation was refused. Users without a password confirm by a recent sign-in; if it is too old, this
  * lets them sign in again and return.
  */
-export function ConfirmationError({ error, fields }: { error: ApiError | null; fields: readonly string[] }) {
+export function ConfirmationError({ error }: { error: ApiError | null }) {
   const signOut = useAction('signOut');
-  if (error?.code !== 'fresh_sign_in_required') return <FormError error={error} fields={fields} />;
+  if (error?.code !== 'fresh_sign_in_required') return <FormError error={error} />;
   const back = encodeURIComponent(location.pathname + location.search);
   return (
     <Notice

@@ -2,12 +2,10 @@ import { useState } from 'react';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { useFieldErrors } from '../../components/field-errors.ts';
+import { Form } from '../../components/form.tsx';
 import { NewPasswordField, PasswordField } from '../../components/password-field.tsx';
 import { useSession } from '../../state/session.tsx';
 import { ConfirmationError } from './confirm-with-password.tsx';
-
-const FIELDS = ['current_password', 'new_password'];
 
 /** Changes the password, or sets the first one of a user who signed up with a provider. */
 export function Password() {
@@ -19,7 +17,6 @@ export function Password() {
     done: 'Password saved. Your other sessions were signed out.',
     quiet: true,
   });
-  const errorAt = useFieldErrors(change.error);
   return (
     <Card
       title="Password"
@@ -29,10 +26,10 @@ export function Password() {
           : 'You sign in with a provider. If you set a password, you can also sign in with your email and password.'
       }
     >
-      <form
+      <Form
+        error={change.error}
         className="max-w-md space-y-4"
-        onSubmit={(event) => {
-          event.preventDefault();
+        onSubmit={() => {
           change.mutate(
             {
               body: {
@@ -53,24 +50,24 @@ export function Password() {
         <input type="hidden" name="username" autoComplete="username" value={user.email} readOnly />
         {user.has_password && (
           <PasswordField
+            name="current_password"
             label="Current password"
             value={current}
             onChange={(event) => setCurrent(event.target.value)}
-            error={errorAt('current_password', current)}
           />
         )}
         <NewPasswordField
+          name="new_password"
           label="New password"
           known={[user.name, user.email]}
           value={newPassword}
           onChange={(event) => setNewPassword(event.target.value)}
-          error={errorAt('new_password', newPassword)}
         />
-        <ConfirmationError error={change.error} fields={FIELDS} />
+        <ConfirmationError error={change.error} />
         <Button type="submit" busy={change.isPending}>
           {user.has_password ? 'Change password' : 'Set password'}
         </Button>
-      </form>
+      </Form>
     </Card>
   );
 }

@@ -4,8 +4,7 @@ import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { TextField } from '../../components/field.tsx';
-import { useFieldErrors } from '../../components/field-errors.ts';
-import { FormError } from '../../components/form-error.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { Time } from '../../components/time.tsx';
 import { useSession } from '../../state/session.tsx';
 
@@ -18,7 +17,6 @@ export function Profile() {
     done: 'Name changed',
     quiet: true,
   });
-  const errorAt = useFieldErrors(change.error);
   return (
     <Card
       title="Profile"
@@ -29,21 +27,21 @@ export function Profile() {
       }
       actions={user.operator && <Badge tone="accent">Operator</Badge>}
     >
-      <form
+      <Form
+        error={change.error}
         className="max-w-md space-y-4"
-        onSubmit={(event) => {
-          event.preventDefault();
+        onSubmit={() => {
           change.mutate({ body: { name } }, { onSuccess: (me) => setName(me.name) });
         }}
       >
         <TextField
+          name="name"
           label="Name"
           autoComplete="name"
           required
           maxLength={100}
           value={name}
           onChange={(event) => setName(event.target.value)}
-          error={errorAt('name', name)}
         />
         <TextField
           label="Email"
@@ -52,11 +50,11 @@ export function Profile() {
           value={user.email}
           hint="Used to sign in. Cannot be changed."
         />
-        <FormError error={change.error} fields={['name']} />
+        <FormError error={change.error} />
         <Button type="submit" busy={change.isPending} disabled={name.trim() === user.name}>
           Save
         </Button>
-      </form>
+      </Form>
     </Card>
   );
 }

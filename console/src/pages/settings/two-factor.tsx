@@ -9,7 +9,7 @@ import { Card } from '../../components/card.tsx';
 import { CodeField } from '../../components/code-field.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
-import { FormError } from '../../components/form-error.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { SecretDialog } from '../../components/secret-dialog.tsx';
 import { Notice } from '../../components/states.tsx';
 import { useShowSecret } from '../../state/secrets.tsx';
@@ -162,11 +162,10 @@ function ConfirmForm({ id, confirm, onConfirmed }: ConfirmFormProps) {
   // Changes after a wrong code, to clear the boxes.
   const [tries, setTries] = useState(0);
   return (
-    <form
+    <Form
       id={id}
-      className="space-y-4"
-      onSubmit={(event) => {
-        event.preventDefault();
+      error={confirm.error}
+      onSubmit={() => {
         if (confirm.isPending) return;
         const onError = () => {
           setCode('');
@@ -183,7 +182,7 @@ function ConfirmForm({ id, confirm, onConfirmed }: ConfirmFormProps) {
         focus={tries > 0}
       />
       <FormError error={confirm.error} />
-    </form>
+    </Form>
   );
 }
 

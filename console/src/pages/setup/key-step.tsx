@@ -3,8 +3,7 @@ import type { ResponseOf, ApiError } from '../../api/client.ts';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { useFieldErrors } from '../../components/field-errors.ts';
-import { FormError } from '../../components/form-error.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { OneTimeSecret } from '../../components/one-time-secret.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
@@ -49,12 +48,11 @@ export function KeyStep({ created, error, retry, onNext }: KeyStepProps) {
 function Created({ created, onNext }: { created: ResponseOf<'createKey'>; onNext: () => void }) {
   const [name, setName] = useState(created.name);
   const rename = useAction('changeKey', { changes: ['listKeys'], quiet: true });
-  const errorAt = useFieldErrors(rename.error);
   return (
-    <form
+    <Form
+      error={rename.error}
       className="space-y-5"
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={() => {
         if (name.trim() === created.name) onNext();
         else rename.mutate({ params: { id: created.id }, body: { name } }, { onSuccess: onNext });
       }}
@@ -64,20 +62,20 @@ function Created({ created, onNext }: { created: ResponseOf<'createKey'>; onNext
         stores only a hash of it. If you lose the key, create a new one.
       </OneTimeSecret>
       <TextField
+        name="name"
         label="Name"
         hint="Helps you recognize the key later."
         required
         maxLength={100}
         value={name}
         onChange={(event) => setName(event.target.value)}
-        error={errorAt('name', name)}
       />
-      <FormError error={rename.error} fields={['name']} />
+      <FormError error={rename.error} />
       <div className="flex justify-end">
         <Button kind="primary" type="submit" busy={rename.isPending} className="w-full sm:w-auto">
           Continue
         </Button>
       </div>
-    </form>
+    </Form>
   );
 }

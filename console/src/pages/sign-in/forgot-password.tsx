@@ -3,18 +3,14 @@ import { useState } from 'react';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { useFieldErrors } from '../../components/field-errors.ts';
-import { FormError } from '../../components/form-error.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { StandalonePage } from '../../components/standalone-page.tsx';
-
-const FIELDS = ['email'];
 
 /** Requests a password reset link. The result does not reveal whether the address belongs to a user. */
 export function ForgotPassword({ onBack }: { onBack: () => void }) {
   const [email, setEmail] = useState('');
   const forgot = useAction('forgotPassword', { quiet: true });
-  const errorAt = useFieldErrors(forgot.error);
   const first = useFocus<HTMLInputElement>();
   if (forgot.isSuccess) {
     return (
@@ -34,14 +30,14 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
   }
   return (
     <StandalonePage title="Reset your password" hint="Enter your email to receive a password reset link.">
-      <form
-        className="space-y-4"
-        onSubmit={(event) => {
-          event.preventDefault();
+      <Form
+        error={forgot.error}
+        onSubmit={() => {
           forgot.mutate({ body: { email } });
         }}
       >
         <TextField
+          name="email"
           ref={first}
           label="Email"
           type="email"
@@ -49,16 +45,15 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
           required
           value={email}
           onChange={(event) => setEmail(event.target.value)}
-          error={errorAt('email', email)}
         />
-        <FormError error={forgot.error} fields={FIELDS} />
+        <FormError error={forgot.error} />
         <Button kind="primary" type="submit" className="w-full" busy={forgot.isPending}>
           Send reset link
         </Button>
         <Button kind="quiet" className="w-full" onClick={onBack}>
           Back to sign-in
         </Button>
-      </form>
+      </Form>
     </StandalonePage>
   );
 }

@@ -4,7 +4,7 @@ import { useLocation } from 'wouter';
 import type { ResponseOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { FormError } from '../../components/form-error.tsx';
+import { FormError } from '../../components/form.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';

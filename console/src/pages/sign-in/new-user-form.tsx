@@ -2,12 +2,9 @@ import { useState } from 'react';
 import type { ApiError } from '../../api/client.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { useFieldErrors } from '../../components/field-errors.ts';
-import { FormError } from '../../components/form-error.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { NewPasswordField } from '../../components/password-field.tsx';
-
-const FIELDS = ['name', 'email', 'password'];
 
 /** The details of a new user. */
 export interface NewUser {
@@ -31,18 +28,17 @@ export function NewUserForm({ email: fixed, action, busy, error, onSubmit }: New
   const [name, setName] = useState('');
   const [typed, setTyped] = useState('');
   const [password, setPassword] = useState('');
-  const errorAt = useFieldErrors(error);
   const first = useFocus<HTMLInputElement>();
   const email = fixed ?? typed;
   return (
-    <form
-      className="space-y-4"
-      onSubmit={(event) => {
-        event.preventDefault();
+    <Form
+      error={error}
+      onSubmit={() => {
         onSubmit({ name, email, password });
       }}
     >
       <TextField
+        name="name"
         ref={first}
         label="Name"
         autoComplete="name"
@@ -50,9 +46,9 @@ export function NewUserForm({ email: fixed, action, busy, error, onSubmit }: New
         maxLength={100}
         value={name}
         onChange={(event) => setName(event.target.value)}
-        error={errorAt('name', name)}
       />
       <TextField
+        name="email"
         label="Email"
         type="email"
         autoComplete="username"
@@ -60,19 +56,18 @@ export function NewUserForm({ email: fixed, action, busy, error, onSubmit }: New
         readOnly={fixed !== undefined}
         value={email}
         onChange={(event) => setTyped(event.target.value)}
-        error={errorAt('email', email)}
       />
       <NewPasswordField
+        name="password"
         label="Password"
         known={[name, email]}
         value={password}
         onChange={(event) => setPassword(event.target.value)}
-        error={errorAt('password', password)}
       />
-      <FormError error={error} fields={FIELDS} />
+      <FormError error={error} />
       <Button kind="primary" type="submit" className="w-full" busy={busy}>
         {action}
       </Button>
-    </form>
+    </Form>
   );
 }

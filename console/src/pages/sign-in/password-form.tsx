@@ -2,13 +2,10 @@ import { useState } from 'react';
 import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { useFieldErrors } from '../../components/field-errors.ts';
-import { FormError } from '../../components/form-error.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { PasswordField } from '../../components/password-field.tsx';
 import { useSigningIn } from './signing-in.ts';
-
-const FIELDS = ['email', 'password'];
 
 /** The sign-in form. The updated session then determines the next step. */
 export function PasswordForm({
@@ -27,14 +24,12 @@ export function PasswordForm({
   const [password, setPassword] = useState('');
   const signIn = useAction('signIn', { changes: ['getSession'], quiet: true });
   const { busy, error } = useSigningIn(signIn);
-  const errorAt = useFieldErrors(error);
   const first = useFocus<HTMLInputElement>(fixed === undefined);
   const email = fixed ?? typed;
   return (
-    <form
-      className="space-y-4"
-      onSubmit={(event) => {
-        event.preventDefault();
+    <Form
+      error={error}
+      onSubmit={() => {
         signIn.mutate(
           { body: { email, password } },
           { onSuccess: ({ status }) => status === 'second_factor' && onSecondFactor?.() },
@@ -42,6 +37,7 @@ export function PasswordForm({
       }}
     >
       <TextField
+        name="email"
         ref={first}
         label="Email"
         type="email"
@@ -50,13 +46,12 @@ export function PasswordForm({
         readOnly={fixed !== undefined}
         value={email}
         onChange={(event) => setTyped(event.target.value)}
-        error={errorAt('email', email)}
       />
       <PasswordField
+        name="password"
         label="Password"
         value={password}
         onChange={(event) => setPassword(event.target.value)}
-        error={errorAt('password', password)}
         aside={
           onForgot && (
             <button
@@ -69,10 +64,10 @@ export function PasswordForm({
           )
         }
       />
-      <FormError error={error} fields={FIELDS} />
+      <FormError error={error} />
       <Button kind="primary" type="submit" className="w-full" busy={busy}>
         Sign in
       </Button>
-    </form>
+    </Form>
   );
 }

@@ -1,14 +1,11 @@
 import { useState } from 'react';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { useFieldErrors } from '../../components/field-errors.ts';
-import { FormError } from '../../components/form-error.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { NewPasswordField } from '../../components/password-field.tsx';
 import { useFragmentToken } from '../../state/fragment-token.ts';
-
-const FIELDS = ['password'];
 
 /** The page of a password reset link. */
 export default function ResetPasswordPage() {
@@ -19,7 +16,6 @@ export default function ResetPasswordPage() {
 function ResetForm({ token }: { token: string }) {
   const [password, setPassword] = useState('');
   const reset = useAction('resetPassword', { changes: ['getSession'], quiet: true });
-  const errorAt = useFieldErrors(reset.error);
   const first = useFocus<HTMLInputElement>();
   if (reset.isSuccess) {
     return (
@@ -33,26 +29,25 @@ function ResetForm({ token }: { token: string }) {
   if (reset.error?.code === 'invalid_link') return <NoLink used />;
   return (
     <StandalonePage title="Set a new password" hint="This signs you out on all devices.">
-      <form
-        className="space-y-4"
-        onSubmit={(event) => {
-          event.preventDefault();
+      <Form
+        error={reset.error}
+        onSubmit={() => {
           reset.mutate({ body: { token, password } });
         }}
       >
         <NewPasswordField
+          name="password"
           ref={first}
           label="New password"
           known={[]}
           value={password}
           onChange={(event) => setPassword(event.target.value)}
-          error={errorAt('password', password)}
         />
-        <FormError error={reset.error} fields={FIELDS} />
+        <FormError error={reset.error} />
         <Button kind="primary" type="submit" className="w-full" busy={reset.isPending}>
           Set password
         </Button>
-      </form>
+      </Form>
     </StandalonePage>
   );
 }

@@ -4,7 +4,7 @@ import { Button } from '../../components/button.tsx';
 import { CodeField } from '../../components/code-field.tsx';
 import { TextField } from '../../components/field.tsx';
 import { useFocus } from '../../components/focus.ts';
-import { FormError } from '../../components/form-error.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { useSigningIn } from './signing-in.ts';
 
@@ -43,10 +43,9 @@ function CodeForm({ kind, onOther }: { kind: 'totp' | 'recovery'; onOther: () =>
   const { busy, error } = useSigningIn(signIn);
   const recovery = useFocus<HTMLInputElement>();
   return (
-    <form
-      className="space-y-4"
-      onSubmit={(event) => {
-        event.preventDefault();
+    <Form
+      error={error}
+      onSubmit={() => {
         if (busy) return;
         const onError = () => {
           if (kind === 'recovery') return;
@@ -78,6 +77,6 @@ function CodeForm({ kind, onOther }: { kind: 'totp' | 'recovery'; onOther: () =>
       <Button kind="quiet" className="w-full" onClick={onOther}>
         {kind === 'totp' ? 'Use a recovery code' : 'Use authenticator app'}
       </Button>
-    </form>
+    </Form>
   );
 }

@@ -1,0 +1,105 @@
+import { Form as Base } from '@base-ui/react/form';
+import {
+  createContext,
+  useCallback,
+  useContext,
+  useLayoutEffect,
+  useMemo,
+  useState,
+  type ReactNode,
+} from 'react';
+import { flushSync } from 'react-dom';
+import type { ApiError } from '../api/client.ts';
+import { CodeText } from './code-text.tsx';
+import { isAbout, type FieldErrors } from './field-errors.ts';
+import { Notice } from './states.tsx';
+
+interface FormProps {
+  /** For a submit button outside of the form. */
+  id?: string;
+  /** Why the service refused the last submission. Shown at the field that it is about, or by `FormError`. */
+  error?: ApiError | null;
+  /** Errors of the last validation, by the names of the fields. */
+  errors?: FieldErrors;
+  /** Called if the browser finds no invalid field. */
+  onSubmit: () => void;
+  className?: string;
+  children: ReactNode;
+}
+
+/** The fields of a form. */
+interface Fields {
+  names: ReadonlySet<string>;
+  /** Adds a field. The returned function removes it. */
+  add: (name: string) => () => void;
+}
+
+const NO_ERRORS: FieldErrors = {};
+const Context = createContext<Fields>({ names: new Set(), add: () => () => {} });
+
+/**
+ * A form. Each field whose `name` is the API's name of a parameter shows the error about it, until its value changes.
+ * After a submission, the first invalid field gets the focus.
+ */
+export function Form({
+  id,
+  error = null,
+  errors = NO_ERRORS,
+  onSubmit,
+  className = 'space-y-4',
+  children,
+}: FormProps) {
+  const [names, setNames] = useState<ReadonlySet<string>>(new Set());
+  const add = useCallback((name: string) => {
+    setNames((others) => new Set([...others, name]));
+    return () => setNames((others) => new Set([...others].filter((other) => other !== name)));
+  }, []);
+  const fields = useMemo(() => ({ names, add }), [names, add]);
+  const all: FieldErrors = useMemo(() => {
+    const refused = [...names].flatMap((name) =>
+      isAbout(error, name) ? [[name, error.message] as const] : [],
+    );
+    return { ...Object.fromEntries(refused), ...errors };
+  }, [names, error, errors]);
+  // Base UI does not submit a form with errors, but other fields may have been corrected, or the cause may be gone.
+  const [dismissed, setDismissed] = useState<FieldErrors | null>(null);
+  return (
+    <Context value={fields}>
+      <Base
+        id={id}
+        errors={dismissed === all ? NO_ERRORS : all}
+        onSubmitCapture={() => flushSync(() => setDismissed(all))}
+        onFormSubmit={onSubmit}
+        className={className}
+      >
+        {children}
+      </Base>
+    </Context>
+  );
+}
+
+/** Tells the form around a field that the field shows the errors about a parameter. */
+export function useFormField(name: string | undefined): void {
+  const { add } = useContext(Context);
+  useLayoutEffect(() => (name === undefined ? undefined : add(name)), [add, name]);
+}
+
+interface FormErrorProps {
+  error: ApiError | null;
+  /** Fields without a `name` that show their own errors. */
+  fields?: readonly string[];
+  /** Shown below the message. */
+  children?: ReactNode;
+}
+
+/** Shows an error, unless a field of the form around it does. */
+export function FormError({ error, fields = [], children }: FormErrorProps) {
+  const { names } = useContext(Context);
+  if (error === null || [...names, ...fields].some((name) => isAbout(error, name))) return null;
+  return (
+    <Notice tone="bad">
+      <CodeText text={error.message} />
+      {children}
+    </Notice>
+  );
+}
