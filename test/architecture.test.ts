@@ -61,8 +61,22 @@ const CONSOLE_MAY_IMPORT: Record<string, readonly string[]> = {
   charts: ['format', 'state', 'components'],
   snippets: [],
   members: ['api', 'state', 'components'],
+  requests: ['api', 'format', 'state', 'components'],
+  audit: ['api', 'format', 'components'],
+  health: ['api', 'format'],
   shell: ['api', 'format', 'state', 'components'],
-  pages: ['api', 'format', 'state', 'components', 'charts', 'snippets', 'members'],
+  pages: [
+    'api',
+    'format',
+    'state',
+    'components',
+    'charts',
+    'snippets',
+    'members',
+    'requests',
+    'audit',
+    'health',
+  ],
 };
 
 /** Types and values that every folder may import. */
@@ -136,6 +150,15 @@ test('folders of the console import only what their table allows', () => {
     return !(own === 'shell' && to === 'pages.tsx') && !(CONSOLE_MAY_IMPORT[own]?.includes(other) ?? false);
   });
   assert.deepEqual(forbidden, []);
+});
+
+test('a page of the console imports nothing from another page', () => {
+  const pageOf = (file: string) => /^pages\/([^/]+)\//.exec(file)?.[1];
+  const foreign = consoleImports.filter(({ from, to }) => {
+    const [own, other] = [pageOf(from), pageOf(to)];
+    return own !== undefined && other !== undefined && own !== other;
+  });
+  assert.deepEqual(foreign, []);
 });
 
 test('the tables have every folder', () => {

@@ -8,7 +8,7 @@ import {
   isDay,
   monthOf,
 } from '../../console/src/components/date-range-days.ts';
-import { filtersOf, requestsPath, toQuery } from '../../console/src/pages/requests/filters.ts';
+import { filtersOf, requestsPath, toQuery } from '../../console/src/requests/filters.ts';
 import { selectionOf } from '../../console/src/pages/usage/selection.ts';
 
 describe('days', () => {

@@ -9,9 +9,9 @@ import {
   actionLabel,
   partsOf,
   standaloneLabel,
-} from '../../console/src/pages/operator/audit-texts.ts';
-import { checksOf } from '../../console/src/pages/operator/health-checks.ts';
-import { recent, smooth } from '../../console/src/pages/operator/load-figures.ts';
+} from '../../console/src/audit/audit-texts.ts';
+import { checksOf } from '../../console/src/health/health-checks.ts';
+import { recent, smooth } from '../../console/src/pages/load/load-figures.ts';
 import type { AuditAction } from '../../src/accounts/audit.ts';
 import { ROOT } from '../docs/markdown.ts';
 

@@ -6,7 +6,7 @@ import { ButtonLink } from '../../components/button.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { clock } from '../../format/time.ts';
 import { useConnection } from '../../state/connection.tsx';
-import { checksOf, isAvailable } from '../operator/health-checks.ts';
+import { checksOf, isAvailable } from '../../health/health-checks.ts';
 
 type Model = ItemOf<'listServedModels'>;
 

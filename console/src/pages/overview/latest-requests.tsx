@@ -6,7 +6,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { Table } from '../../components/table.tsx';
 import { scopeInQuery, type Scope } from '../../state/scope.ts';
-import { logColumns } from '../requests/log-columns.tsx';
+import { logColumns } from '../../requests/log-columns.tsx';
 
 interface LatestRequestsProps {
   scope: Scope;

@@ -8,7 +8,7 @@ import { INPUT } from '../../components/field.tsx';
 import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { useHrefWithAccount } from '../../state/account.ts';
 import type { Scope } from '../../state/scope.ts';
-import type { Request } from './outcome.tsx';
+import type { Request } from '../../requests/outcome.tsx';
 
 interface FindFieldProps {
   /** The current search. */

@@ -10,7 +10,7 @@ import { whole } from '../../format/number.ts';
 import { exactTime, utc } from '../../format/time.ts';
 import type { Scope } from '../../state/scope.ts';
 import { AppliedLimits, CostLines, Ids, ModelInput, Part } from './receipt-parts.tsx';
-import { isForEmbeddings, outcomeOf, RequestStatus } from './outcome.tsx';
+import { isForEmbeddings, outcomeOf, RequestStatus } from '../../requests/outcome.tsx';
 import { Waterfall } from './waterfall.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;

@@ -6,7 +6,7 @@ import { Meter } from '../../components/meter.tsx';
 import { limitAmount, limitLabel } from '../../format/limits.ts';
 import { exactMoneyColumn } from '../../format/money.ts';
 import { whole } from '../../format/number.ts';
-import { isForEmbeddings, type Request } from './outcome.tsx';
+import { isForEmbeddings, type Request } from '../../requests/outcome.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;
 

@@ -13,7 +13,7 @@ import { whole } from '../../format/number.ts';
 import { dateTime, logTime, utc } from '../../format/time.ts';
 import { useQueryState } from '../../state/url-query.ts';
 import type { Scope } from '../../state/scope.ts';
-import { KeyFilter } from './filter-selects.tsx';
+import { KeyFilter } from '../../requests/filter-selects.tsx';
 
 type Refusal = ItemOf<'listRefusals'>;
 

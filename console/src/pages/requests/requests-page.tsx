@@ -19,11 +19,11 @@ import { useHrefWithAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
 import { ScopeSwitch } from '../../components/scope-switch.tsx';
 import { useScope, type Scope } from '../../state/scope.ts';
-import { KeyFilter, ModelFilter, StatusFilter } from './filter-selects.tsx';
-import { filtersOf, isNarrowed, rangeText, toQuery, type Filters } from './filters.ts';
+import { KeyFilter, ModelFilter, StatusFilter } from '../../requests/filter-selects.tsx';
+import { filtersOf, isNarrowed, rangeText, toQuery, type Filters } from '../../requests/filters.ts';
 import { FindField, Found } from './find-request.tsx';
-import { logColumns } from './log-columns.tsx';
-import type { Request } from './outcome.tsx';
+import { logColumns } from '../../requests/log-columns.tsx';
+import type { Request } from '../../requests/outcome.tsx';
 import { Refused } from './refused.tsx';
 import { ReceiptDialog } from './receipt-dialog.tsx';
 

@@ -2,7 +2,7 @@ import type { ResponseOf } from '../../api/client.ts';
 import { COLORS } from '../../charts/colors.ts';
 import { oneDecimal } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
-import { between, isForEmbeddings, type Request } from './outcome.tsx';
+import { between, isForEmbeddings, type Request } from '../../requests/outcome.tsx';
 import { Part } from './receipt-parts.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;

@@ -9,7 +9,7 @@ import { EmptyState, Skeleton } from '../../components/states.tsx';
 import { returnsEmbeddings } from '../../format/modality.ts';
 import { bytes } from '../../format/number.ts';
 import { samplesOf } from '../../snippets/samples.ts';
-import { isAvailable } from '../operator/health-checks.ts';
+import { isAvailable } from '../../health/health-checks.ts';
 import { FirstResponse } from './first-response.tsx';
 import { useFirstCall, type FirstCall } from './first-call.ts';
 import { Steps } from './steps.tsx';

@@ -12,7 +12,7 @@ import { rememberAccount } from '../../state/account.ts';
 import { useFragmentToken } from '../../state/fragment-token.ts';
 import { clearStored } from '../../state/user-storage.ts';
 import { useClearCacheOnSignOut } from '../../state/clear-cache-on-sign-out.ts';
-import { NewUserForm } from './new-user-form.tsx';
+import { NewUserForm } from '../../components/new-user-form.tsx';
 import { PasswordForm } from './password-form.tsx';
 import { Providers } from './providers.tsx';
 import { SecondFactor } from './second-factor.tsx';

@@ -13,7 +13,7 @@ import { PasswordForm } from './password-form.tsx';
 import { Providers } from './providers.tsx';
 import { returnPath } from './return-path.ts';
 import { SecondFactor } from './second-factor.tsx';
-import { SetupLink } from './setup-link.tsx';
+import { SetupLink } from '../../components/setup-link.tsx';
 
 /** Sign-in by password or provider, two-factor authentication, and forgotten passwords. */
 export default function SignInPage() {

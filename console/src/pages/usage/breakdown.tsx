@@ -10,7 +10,7 @@ import { compact, fixed, percentColumn, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { TextLink } from '../../components/link.tsx';
 import type { Scope } from '../../state/scope.ts';
-import type { Filters } from '../requests/filters.ts';
+import type { Filters } from '../../requests/filters.ts';
 import { MEASURES, type Measure, type Sums } from './buckets.ts';
 import { SPLITS, splitsOf, type Selection, type Split } from './selection.ts';
 import { partOf, usageQuery, useNames } from './use-usage.ts';

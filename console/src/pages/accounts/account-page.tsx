@@ -20,8 +20,8 @@ import { InviteDialog } from '../../members/invite-dialog.tsx';
 import { MembersCard } from '../../members/members-card.tsx';
 import { AccountActions } from './account-changes.tsx';
 import { AccountState, PlanName, type Account } from './account-labels.tsx';
-import { actionLabel } from './audit-texts.ts';
-import { ActorName, SubjectName, useNames } from './audit-names.tsx';
+import { actionLabel } from '../../audit/audit-texts.ts';
+import { ActorName, SubjectName, useNames } from '../../audit/audit-names.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
 const PARENT = { label: 'Accounts', to: '/operator/accounts' };

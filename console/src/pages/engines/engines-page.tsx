@@ -10,7 +10,7 @@ import { TextLink } from '../../components/link.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { replicaColumns, keyOfReplica, type Replica } from './replica-columns.tsx';
 import { ReplicaDialog } from './replica-dialog.tsx';
-import { Live } from './live.tsx';
+import { Live } from '../../components/live.tsx';
 
 const EVERY_MS = 2000;
 

@@ -1,6 +1,6 @@
-import type { ResponseOf, ItemOf } from '../../api/client.ts';
-import { bytes, counted, whole } from '../../format/number.ts';
-import { dateTime, duration } from '../../format/time.ts';
+import type { ResponseOf, ItemOf } from '../api/client.ts';
+import { bytes, counted, whole } from '../format/number.ts';
+import { dateTime, duration } from '../format/time.ts';
 
 type Health = ResponseOf<'readHealth'>;
 type Model = ItemOf<'listServedModels'>;

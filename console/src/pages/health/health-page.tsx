@@ -11,8 +11,8 @@ import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { duration } from '../../format/time.ts';
 import { useConnection } from '../../state/connection.tsx';
-import { checksOf, type Check } from './health-checks.ts';
-import { Live } from './live.tsx';
+import { checksOf, type Check } from '../../health/health-checks.ts';
+import { Live } from '../../components/live.tsx';
 
 const EVERY_MS = 5000;
 

@@ -1,6 +1,6 @@
 import { type ReactNode, useMemo } from 'react';
-import { useRead } from '../../api/queries.ts';
-import { Link } from '../../components/link.tsx';
+import { useRead } from '../api/queries.ts';
+import { Link } from '../components/link.tsx';
 import { partsOf, type Entry } from './audit-texts.ts';
 
 type Names = ReadonlyMap<string, Named>;

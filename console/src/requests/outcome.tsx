@@ -1,5 +1,5 @@
-import type { ItemOf } from '../../api/client.ts';
-import { Status, type Tone } from '../../components/badge.tsx';
+import type { ItemOf } from '../api/client.ts';
+import { Status, type Tone } from '../components/badge.tsx';
 
 export type Request = ItemOf<'listRequests'>;
 

@@ -1,4 +1,4 @@
-import type { Arguments } from '../../api/client.ts';
+import type { Arguments } from '../api/client.ts';
 import {
   daysOf,
   daysText,
@@ -7,8 +7,8 @@ import {
   NAMED_RANGES,
   type Days,
   type NamedRange,
-} from '../../components/date-range-days.ts';
-import { localRange } from '../../format/time.ts';
+} from '../components/date-range-days.ts';
+import { localRange } from '../format/time.ts';
 
 /** Filters of the request log, as set in the URL; null: all. */
 export interface Filters {

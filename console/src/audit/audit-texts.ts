@@ -1,6 +1,6 @@
-import type { ItemOf } from '../../api/client.ts';
-import { limitsSet, limitText } from '../../format/limits.ts';
-import { dateTime } from '../../format/time.ts';
+import type { ItemOf } from '../api/client.ts';
+import { limitsSet, limitText } from '../format/limits.ts';
+import { dateTime } from '../format/time.ts';
 
 export type Entry = ItemOf<'listAudit'>;
 

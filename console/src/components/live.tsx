@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react';
-import type { ApiError } from '../../api/client.ts';
-import { Status } from '../../components/badge.tsx';
-import { clock } from '../../format/time.ts';
+import type { ApiError } from '../api/client.ts';
+import { Status } from './badge.tsx';
+import { clock } from '../format/time.ts';
 
 interface LiveProps {
   /** The query that refetches. */

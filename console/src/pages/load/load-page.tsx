@@ -13,7 +13,7 @@ import { Notice, Skeleton, EmptyState, SkeletonRows } from '../../components/sta
 import { Table, type Column } from '../../components/table.tsx';
 import { oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration, clock } from '../../format/time.ts';
-import { Live } from './live.tsx';
+import { Live } from '../../components/live.tsx';
 import { recent, smooth } from './load-figures.ts';
 
 const EVERY_MS = 1000;

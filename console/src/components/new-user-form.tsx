@@ -1,10 +1,10 @@
 import { useState } from 'react';
-import type { ApiError } from '../../api/client.ts';
-import { Button } from '../../components/button.tsx';
-import { TextField } from '../../components/field.tsx';
-import { Form, FormError } from '../../components/form.tsx';
-import { useFocus } from '../../components/focus.ts';
-import { NewPasswordField } from '../../components/password-field.tsx';
+import type { ApiError } from '../api/client.ts';
+import { Button } from './button.tsx';
+import { TextField } from './field.tsx';
+import { Form, FormError } from './form.tsx';
+import { useFocus } from './focus.ts';
+import { NewPasswordField } from './password-field.tsx';
 
 /** The details of a new user. */
 export interface NewUser {

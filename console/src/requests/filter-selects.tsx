@@ -1,8 +1,8 @@
-import { useKeyNames, useKeys } from '../../api/names.ts';
-import { useRead } from '../../api/queries.ts';
-import { addDays, useToday } from '../../components/date-range-days.ts';
-import { Select } from '../../components/select.tsx';
-import type { Scope } from '../../state/scope.ts';
+import { useKeyNames, useKeys } from '../api/names.ts';
+import { useRead } from '../api/queries.ts';
+import { addDays, useToday } from '../components/date-range-days.ts';
+import { Select } from '../components/select.tsx';
+import type { Scope } from '../state/scope.ts';
 import { STATUSES } from './filters.ts';
 
 interface FilterProps {

@@ -1,4 +1,4 @@
-import { Code } from '../../components/code.tsx';
+import { Code } from './code.tsx';
 
 /** Explains how to get a setup link. */
 export function SetupLink() {

@@ -20,8 +20,8 @@ import {
   partsOf,
   standaloneLabel,
   changesOf,
-} from './audit-texts.ts';
-import { ActorName, SubjectName, useNames, type Named } from './audit-names.tsx';
+} from '../../audit/audit-texts.ts';
+import { ActorName, SubjectName, useNames, type Named } from '../../audit/audit-names.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
 const PAGE = 50;

@@ -1,9 +1,9 @@
-import { ModelName } from '../../components/model-name.tsx';
-import type { Column } from '../../components/table.tsx';
-import { exactMoney, moneyColumn } from '../../format/money.ts';
-import { whole } from '../../format/number.ts';
-import { dateTime, duration, logTime, utc } from '../../format/time.ts';
-import { Link } from '../../components/link.tsx';
+import { ModelName } from '../components/model-name.tsx';
+import type { Column } from '../components/table.tsx';
+import { exactMoney, moneyColumn } from '../format/money.ts';
+import { whole } from '../format/number.ts';
+import { dateTime, duration, logTime, utc } from '../format/time.ts';
+import { Link } from '../components/link.tsx';
 import { between, outcomeOf, RequestStatus, type Request } from './outcome.tsx';
 
 interface Names {
