@@ -14,12 +14,14 @@ import {
 import {
   added,
   changed,
-  cleared,
   completing,
   EMPTY_DRAFT,
-  isEmpty,
+  forNewTab,
   isUnused,
+  newChat,
+  opened,
   rerun,
+  withoutPrompt,
   sent,
   type Draft,
 } from '../../console/src/pages/playground/draft.ts';
@@ -160,9 +162,9 @@ test('a second column gets another model, ready ones first', () => {
     { id: 'acme/ready', state: 'ready' },
   ] as const;
   assert.equal(initialModel(models), 'acme/ready');
-  assert.equal(initialModel(models, 'acme/ready'), 'acme/loading');
-  assert.equal(initialModel(models.slice(0, 1), 'acme/ready'), 'acme/down');
-  assert.equal(initialModel(models.slice(2), 'acme/ready'), 'acme/ready');
+  assert.equal(initialModel(models, ['acme/ready']), 'acme/loading');
+  assert.equal(initialModel(models.slice(0, 1), ['acme/ready']), 'acme/down');
+  assert.equal(initialModel(models.slice(2), ['acme/ready']), 'acme/ready');
   assert.equal(initialModel([]), '');
 });
 
@@ -255,15 +257,31 @@ test('each column has a completion, and late responses after clearing are ignore
     done.columns.map(({ completion }) => completion?.answer?.choices[0]?.text),
     [undefined, 'Hello'],
   );
-  const gone = changed(cleared(done), { type: 'answered', id: pending[0]?.id ?? '', answer: ANSWER });
-  assert.deepEqual(gone, cleared(done));
-  assert.ok(isEmpty(gone) && !isEmpty(done));
+  const gone = changed(withoutPrompt(done), {
+    type: 'answered',
+    id: pending[0]?.id ?? '',
+    answer: ANSWER,
+  });
+  assert.deepEqual(gone, withoutPrompt(done));
+  assert.ok(isUnused(gone) && gone.prompt === '' && !isUnused(done));
 });
 
-test('texts to compare make a playground non-empty, and are cleared with it', () => {
-  const typed = changed(EMPTY_DRAFT, { type: 'set', values: { texts: ['', 'b', ''] } });
-  assert.ok(!isEmpty(typed));
-  assert.deepEqual(cleared(typed), EMPTY_DRAFT);
+test('a new chat keeps models, system prompt, parameters and input; a new tab keeps only the input of a chat that has not begun', () => {
+  const settings = { ...DEFAULTS, user: 'me' };
+  const typed: Draft = {
+    ...withModels('acme/one', 'acme/two'),
+    id: 'c1',
+    system: 'Be brief.',
+    input: 'Hm',
+    settings,
+  };
+  const talked = { ...talk(typed, 'Hello'), input: 'Hm' };
+  const next = newChat(talked);
+  assert.notEqual(next.id, talked.id);
+  assert.deepEqual({ ...next, id: 'c1' }, typed);
+  assert.deepEqual(forNewTab(typed), { ...typed, id: '' });
+  assert.deepEqual(forNewTab(talked), { ...typed, id: '', input: '' });
+  assert.deepEqual(opened(next, talked), { ...talked, input: 'Hm' });
 });
 
 test('storage restores the playground except log probabilities and responses in progress', () => {
@@ -295,7 +313,7 @@ test('storage restores the playground except log probabilities and responses in 
 
 test('any stored value results in a valid playground', () => {
   assert.deepEqual(fromStored(null), EMPTY_DRAFT);
-  assert.deepEqual(fromStored('{"columns": [{}, {}, {}], "settings": 7}').columns.length, 2);
+  assert.deepEqual(fromStored('{"columns": [{}, {}, {}, {}, {}], "settings": 7}').columns.length, 4);
   for (const bad of ['', '{', '7', '[]', '{"columns":[]}', '{"columns":"x","mode":3}']) {
     assert.deepEqual(fromStored(bad), EMPTY_DRAFT, bad);
   }

@@ -232,10 +232,10 @@ describe('tools in the playground', WITH_BROWSER, () => {
     assert.deepEqual(stage.operator.faults, []);
   });
 
-  /** Clears the playground and its parameters, and enters the tool again. */
+  /** Starts a chat with default parameters, and enters the tool again. */
   async function restart(): Promise<void> {
-    await page.getByRole('button', { name: 'Clear', exact: true }).click();
-    await page.getByRole('alertdialog').getByRole('button', { name: 'Clear' }).click();
+    await page.getByRole('button', { name: 'New chat' }).click();
+    await panel().getByRole('button', { name: 'Reset all parameters' }).click();
     await page.getByRole('article').first().waitFor({ state: 'detached' });
     const section = panel().getByRole('button', { name: 'Tools', exact: true });
     if ((await section.getAttribute('aria-expanded')) === 'false') await section.click();

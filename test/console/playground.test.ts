@@ -220,11 +220,12 @@ describe('the playground', WITH_BROWSER, () => {
     await users.getByText('message 2').waitFor();
   });
 
-  test('each tab keeps its own conversation, and a new tab starts with the one stored last', async () => {
+  test('each tab keeps its own input, and a new tab starts a chat with the same models', async () => {
     const other = await stage.operator.context.newPage();
     await other.goto('/playground');
     const typed = other.getByLabel('Message', { exact: true });
-    await other.getByRole('article', { name: 'User' }).getByText('message 2').first().waitFor();
+    await other.getByRole('region', { name: 'Conversation 2' }).waitFor();
+    assert.equal(await other.getByRole('article').count(), 0);
     await typed.fill('typed in the second tab');
     await message().fill('typed in the first tab');
     await until(async () => (await stored(page)).includes('typed in the first tab'));
@@ -237,24 +238,89 @@ describe('the playground', WITH_BROWSER, () => {
     await other.close();
   });
 
+  test('conversations are listed, found, renamed, exported, deleted and restored', async () => {
+    const list = page.getByRole('dialog', { name: 'Conversations' });
+    const rows = list.getByRole('list', { name: 'Conversations' }).getByRole('listitem');
+    const menu = async (title: string, item: string) => {
+      await list.getByRole('button', { name: `Actions for ${title}`, exact: true }).click();
+      await page.getByRole('menuitem', { name: item }).click();
+    };
+    await page.getByRole('button', { name: 'Close column 2' }).click();
+    await page.getByRole('textbox', { name: 'Temperature' }).fill('0.5');
+    await page.getByRole('button', { name: 'New chat' }).click();
+    assert.equal(await page.getByRole('article').count(), 0);
+    await message().fill(`About rivers\n${scripted({ text: 'The Rhine' })}`);
+    await page.keyboard.press('Enter');
+    await answers().getByText('The Rhine', { exact: true }).waitFor();
+    // The parameters are those of the chat before.
+    const call = sent.findLast((request) => request.url().includes('/v1/chat/completions'));
+    assert.ok(call);
+    assert.equal((call.postDataJSON() as { temperature?: number }).temperature, 0.5);
+    await page.getByRole('button', { name: 'Conversations' }).click();
+    await rows.filter({ hasText: 'About rivers' }).waitFor();
+    assert.equal(await rows.count(), 2);
+    assert.deepEqual(await axe(page), []);
+    await list.getByLabel('Search conversations').fill('the rhine');
+    await until(async () => (await rows.count()) === 1);
+    await menu('About rivers', 'Rename');
+    await list.getByLabel('Title').fill('Rivers of Europe');
+    await page.keyboard.press('Enter');
+    const download = page.waitForEvent('download');
+    await menu('Rivers of Europe', 'Export as Markdown');
+    assert.equal((await download).suggestedFilename(), 'rivers-of-europe.md');
+    await menu('Rivers of Europe', 'Delete');
+    await list.getByText('No matches').waitFor();
+    await page
+      .getByRole('dialog', { name: 'Conversation deleted' })
+      .getByRole('button', { name: 'Undo' })
+      .click();
+    await list.getByText('Rivers of Europe').waitFor();
+    // The deleted conversation was shown, so it is shown again.
+    await list.getByRole('button', { name: 'Close' }).click();
+    await answers().getByText('The Rhine', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Conversations' }).click();
+    await rows.filter({ hasNotText: 'Rivers of Europe' }).getByRole('button').first().click();
+    await page.getByRole('article', { name: 'User' }).getByText('message 2').waitFor();
+    // An open conversation follows its changes in another tab.
+    const other = await stage.operator.context.newPage();
+    await other.goto('/playground');
+    await other.getByRole('button', { name: 'Conversations' }).click();
+    await other.getByRole('dialog').getByRole('button', { name: 'Rivers of Europe' }).first().click();
+    await other.getByRole('article', { name: 'User' }).waitFor();
+    await page.getByRole('button', { name: 'Conversations' }).click();
+    await list.getByRole('button', { name: 'Rivers of Europe' }).first().click();
+    await other
+      .getByLabel('Message', { exact: true })
+      .fill(`sent elsewhere ${scripted({ text: 'The Rhone' })}`);
+    await other.keyboard.press('Enter');
+    await answers().getByText('The Rhone', { exact: true }).waitFor();
+    await other.close();
+  });
+
   test('a playground that cannot be stored says so', async () => {
     await page.evaluate(
-      "for (let size = 2 ** 23; size >= 1; size /= 2) try { localStorage.setItem('x' + size, 'x'.repeat(size)); } catch {}",
+      "for (let size = 2 ** 23; size >= 1; size /= 2) try { sessionStorage.setItem('x' + size, 'x'.repeat(size)); } catch {}",
     );
     await message().fill('x'.repeat(1000));
     await page.getByRole('alert').getByText('Not stored').waitFor();
     await page.evaluate(
-      "for (const key of Object.keys(localStorage)) if (key.startsWith('x')) localStorage.removeItem(key);",
+      "for (const key of Object.keys(sessionStorage)) if (key.startsWith('x')) sessionStorage.removeItem(key);",
     );
     await message().fill(`${SECRET} fits again`);
     await page.getByText('Stored only in this browser').waitFor();
     await until(async () => (await stored(page)).includes('fits again'));
   });
 
-  test('clearing removes the conversation from the browser', async () => {
-    await page.getByRole('button', { name: 'Clear' }).click();
-    await page.getByRole('alertdialog').getByRole('button', { name: 'Clear' }).click();
+  test('deleting a conversation removes it from the browser', async () => {
+    await page.getByRole('button', { name: 'Conversations' }).click();
+    const list = page.getByRole('dialog', { name: 'Conversations' });
+    await list.getByRole('button', { name: `Actions for ${SECRET}` }).click();
+    await page.getByRole('menuitem', { name: 'Delete' }).click();
+    await page.keyboard.press('Escape');
+    await message().fill('');
+    await page.getByRole('button', { name: 'New chat' }).click();
     await until(async () => !(await stored(page)).includes(SECRET));
+    await page.getByRole('button', { name: 'Compare' }).click();
   });
 
   test('an unused playground names the model in both columns and offers prompt starters', async () => {

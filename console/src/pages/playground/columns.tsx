@@ -5,7 +5,7 @@ import { Segmented } from '../../components/choices.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { Select } from '../../components/select.tsx';
 import { Notice } from '../../components/states.tsx';
-import type { Column } from './draft.ts';
+import { MAX_COLUMNS, modelsOf, type Column } from './draft.ts';
 import { initialModel, stateOf, summaryOf, type Model } from './model-text.ts';
 import { useActions, useIsRunning, usePlayground } from './state.tsx';
 
@@ -16,7 +16,7 @@ interface ColumnsProps {
   children: (column: Column) => ReactNode;
 }
 
-/** One or two columns, each with a model. Narrow windows show one at a time. */
+/** One or several columns, each with a model. Narrow windows show one at a time. */
 export function Columns({ name, children }: ColumnsProps) {
   const { columns } = usePlayground().draft;
   const [shown, setShown] = useState(0);
@@ -25,14 +25,15 @@ export function Columns({ name, children }: ColumnsProps) {
   return (
     <>
       {many && <ColumnChoice shown={shown} onChoose={setShown} />}
-      <div className="flex min-h-0 flex-1 divide-line md:divide-x">
+      <div className="flex min-h-0 flex-1 divide-line overflow-x-auto md:divide-x">
         {columns.map((column, index) => (
           <section
-            // Columns have no id; only the second one is ever added or removed.
+            // Columns have no ID.
             key={`${index}`}
             aria-label={many ? `${name} ${index + 1}` : name}
             className={classNames(
               'relative min-w-0 flex-1 flex-col md:flex',
+              columns.length > 2 && 'md:min-w-72',
               index === shown ? 'flex' : 'hidden',
             )}
           >
@@ -49,7 +50,7 @@ export function Columns({ name, children }: ColumnsProps) {
 function ColumnChoice({ shown, onChoose }: { shown: number; onChoose: (column: number) => void }) {
   const { draft } = usePlayground();
   return (
-    <div className="border-b border-line px-4 py-2 md:hidden">
+    <div className="overflow-x-auto border-b border-line px-4 py-2 md:hidden">
       <Segmented
         label="Column"
         value={`${shown}`}
@@ -63,7 +64,7 @@ function ColumnChoice({ shown, onChoose }: { shown: number; onChoose: (column: n
   );
 }
 
-/** Selects the model of a column, and adds or closes a second column. */
+/** Selects the model of a column, and adds or closes columns. */
 function ColumnHead({ column }: { column: number }) {
   const { draft, models } = usePlayground();
   const { chooseModel, closeColumn } = useActions();
@@ -80,26 +81,28 @@ function ColumnHead({ column }: { column: number }) {
         choices={models.map((one) => ({ value: one.id, label: one.id, hint: summaryOf(one) }))}
         onChange={(id) => chooseModel(column, id)}
       />
-      {many ? (
+      {column === draft.columns.length - 1 && draft.columns.length < MAX_COLUMNS && (
+        <Button
+          kind="quiet"
+          className="ml-auto px-2"
+          disabled={isRunning || models.length < 2}
+          title={models.length < 2 ? 'Comparing requires at least two models' : undefined}
+          icon={<Columns2 className="size-4" aria-hidden="true" />}
+          onClick={() => chooseModel(draft.columns.length, initialModel(models, modelsOf(draft)))}
+        >
+          <span className={many ? 'sr-only' : 'sr-only sm:not-sr-only'}>
+            {many ? 'Compare another model' : 'Compare'}
+          </span>
+        </Button>
+      )}
+      {many && (
         <IconButton
           label={`Close column ${column + 1}`}
-          className="ml-auto"
           disabled={isRunning}
           onClick={() => closeColumn(column)}
         >
           <X className="size-4" aria-hidden="true" />
         </IconButton>
-      ) : (
-        <Button
-          kind="quiet"
-          className="ml-auto"
-          disabled={isRunning || models.length < 2}
-          title={models.length < 2 ? 'Comparing requires at least two models' : undefined}
-          icon={<Columns2 className="size-4" aria-hidden="true" />}
-          onClick={() => chooseModel(1, initialModel(models, model))}
-        >
-          <span className="sr-only sm:not-sr-only">Compare</span>
-        </Button>
       )}
     </div>
   );

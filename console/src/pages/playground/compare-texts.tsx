@@ -23,6 +23,7 @@ import { NotReady } from './columns.tsx';
 import { Keys, SEND_KEYS, StorageNotice } from './composer.tsx';
 import { cosineOf, fieldOf, MAX_TEXTS, MIN_TEXTS, textErrors, type Comparison } from './compare.ts';
 import { initialModel, summaryOf, type Model } from './model-text.ts';
+import { withoutTexts } from './draft.ts';
 import { useActions, usePlayground } from './state.tsx';
 
 /** Texts with the same meaning in two languages, and another one. */
@@ -93,7 +94,9 @@ export function CompareTexts({ accountId, models, isCodeOpen, onCloseCode }: Com
             {isRunning ? 'Comparing the texts.' : comparison !== null ? 'The texts are compared.' : ''}
           </p>
           {comparison !== null && cosines[0] !== null && <Figures comparison={comparison} />}
-          <StorageNotice />
+          <StorageNotice
+            clears={{ what: 'texts', isEmpty: texts.every((text) => text === ''), clear: withoutTexts }}
+          />
         </div>
       </div>
       {isCodeOpen && <Code model={chosen.id} texts={texts} onClose={onCloseCode} />}

@@ -1,13 +1,11 @@
 import { ArrowUp, Plus, Square } from 'lucide-react';
-import { useState } from 'react';
 import { Button } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
-import { Confirm } from '../../components/confirm.tsx';
 import { Select } from '../../components/select.tsx';
 import { isApple } from '../../components/shortcut-keys.tsx';
 import { notify } from '../../notify.ts';
 import { useActions, useIsRunning, usePlayground } from './state.tsx';
-import { awaitsResults, canRespond, hasInput, isEmpty, isUnused, type Draft } from './draft.ts';
+import { awaitsResults, canRespond, hasInput, isUnused, type Draft } from './draft.ts';
 import { ImageButton, Thumbnails, useAddImages } from './images.tsx';
 import { TypedText } from './typed-text.tsx';
 
@@ -210,11 +208,22 @@ export function Starters({ className }: { className: string }) {
   );
 }
 
-/** States where the playground is stored, or that it is not, and clears it. */
-export function StorageNotice() {
+interface StorageNoticeProps {
+  /** What the button removes. Default: no button. */
+  clears?: { what: 'prompt' | 'texts'; isEmpty: boolean; clear: (draft: Draft) => Draft };
+}
+
+/** States where the playground is stored, or that it is not. */
+export function StorageNotice({ clears }: StorageNoticeProps) {
   const { draft, isStored, storesImages } = usePlayground();
-  const { clear } = useActions();
-  const [asking, setAsking] = useState(false);
+  const { change, stop } = useActions();
+  const clear = ({ what, clear }: NonNullable<StorageNoticeProps['clears']>) => {
+    const { prompt, texts } = draft;
+    const restore = () => change({ type: 'set', values: what === 'prompt' ? { prompt } : { texts } });
+    stop();
+    change({ type: 'replace', draft: clear(draft) });
+    notify.success(what === 'prompt' ? 'Prompt cleared' : 'Texts cleared', { label: 'Undo', run: restore });
+  };
   return (
     <p className="mt-2 text-2xs text-ink-3">
       {isStored ? (
@@ -222,7 +231,7 @@ export function StorageNotice() {
       ) : (
         <span role="alert" className="text-bad">
           Not stored: the storage of this browser is full or blocked. The playground is lost when you close or
-          reload this page.
+          reload this page. Delete conversations to make room.
         </span>
       )}{' '}
       {!storesImages && (
@@ -230,27 +239,16 @@ export function StorageNotice() {
           The images are too large to be stored, and are lost when you close or reload this page.{' '}
         </span>
       )}
-      <button
-        type="button"
-        disabled={isEmpty(draft)}
-        onClick={() => setAsking(true)}
-        className="rounded font-medium text-ink-2 underline-offset-2 not-disabled:hover:underline disabled:text-ink-3"
-      >
-        Clear
-      </button>
-      <Confirm
-        open={asking}
-        onClose={() => setAsking(false)}
-        title="Clear the playground?"
-        action="Clear"
-        onConfirm={() => {
-          setAsking(false);
-          clear();
-          notify.success('Playground cleared');
-        }}
-      >
-        <p>Deletes all messages, texts, completions and parameters from this browser. Receipts are kept.</p>
-      </Confirm>
+      {clears && (
+        <button
+          type="button"
+          disabled={clears.isEmpty}
+          onClick={() => clear(clears)}
+          className="rounded font-medium text-ink-2 underline-offset-2 not-disabled:hover:underline disabled:text-ink-3"
+        >
+          Clear
+        </button>
+      )}
     </p>
   );
 }

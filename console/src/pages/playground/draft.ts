@@ -3,6 +3,8 @@ import { DEFAULTS, type Mode, type Settings } from './settings.ts';
 
 /** The input and responses of the playground, stored in the browser. */
 export interface Draft {
+  /** ID of the conversation; empty: not assigned yet. */
+  id: string;
   mode: Mode;
   /** System prompt of chats; empty: none. */
   system: string;
@@ -15,10 +17,13 @@ export interface Draft {
   prompt: string;
   /** The texts that are compared, at least two. */
   texts: readonly string[];
-  /** One column, or two side by side. */
+  /** One to `MAX_COLUMNS` side by side. */
   columns: readonly Column[];
   settings: Settings;
 }
+
+/** Maximum number of models that are compared. */
+export const MAX_COLUMNS = 4;
 
 /** A model and its conversation. */
 export interface Column {
@@ -57,6 +62,7 @@ interface Completion {
 
 /** An empty playground. */
 export const EMPTY_DRAFT: Draft = {
+  id: '',
   mode: 'chat',
   system: '',
   input: '',
@@ -76,7 +82,7 @@ export type Change =
   | { type: 'settings'; values: Partial<Settings> }
   | { type: 'number'; name: keyof Settings['numbers']; typed: string }
   | { type: 'replace'; draft: Draft }
-  /** Sets the model of a column; creates the second column if needed. */
+  /** Sets the model of a column; creates the next column if needed. */
   | { type: 'model'; column: number; model: string }
   | { type: 'close'; column: number }
   | { type: 'edit'; turn: string; text: string }
@@ -137,7 +143,8 @@ function withModel(draft: Draft, column: number, model: string): Draft {
   const old = draft.columns[column];
   if (old?.model === model) return draft;
   if (old) return { ...draft, columns: draft.columns.map((one) => (one === old ? { ...one, model } : one)) };
-  // The second column starts with a copy of the conversation.
+  if (draft.columns.length >= MAX_COLUMNS) return draft;
+  // A new column starts with a copy of the first conversation.
   const turns = draft.columns[0]?.turns.filter((turn) => !isBlank(turn)) ?? [];
   const copies = turns.map((turn) => ({ ...turn, id: newId() }));
   return { ...draft, columns: [...draft.columns, { model, turns: copies, completion: null }] };
@@ -293,13 +300,75 @@ export function completing(draft: Draft): { draft: Draft; pending: Pending[] } {
   return { draft: { ...draft, columns }, pending };
 }
 
-/** Returns an empty draft with the same models and default settings. */
-export function cleared({ mode, columns }: Draft): Draft {
+/** Starts a conversation with the same models, system prompt and parameters. Keeps the message being typed. */
+export function newChat(draft: Draft): Draft {
+  return { ...draft, id: newId(), columns: draft.columns.map((column) => ({ ...column, turns: [] })) };
+}
+
+/** Replaces the conversation by another one. Keeps the message being typed, and what is not part of a chat. */
+export function opened(draft: Draft, { id, system, settings, columns }: Conversation): Draft {
   return {
-    ...EMPTY_DRAFT,
-    mode,
-    columns: columns.map(({ model }) => ({ model, turns: [], completion: null })),
+    ...draft,
+    id,
+    system,
+    settings,
+    columns: columns.map(({ model, turns }, index) => ({
+      model,
+      turns,
+      completion: draft.columns[index]?.completion ?? null,
+    })),
   };
+}
+
+/** The part of the playground that is stored as a conversation. */
+export type Conversation = Pick<Draft, 'id' | 'system' | 'settings' | 'columns'>;
+
+/** Returns whether two drafts have the same conversation. */
+export function isSameConversation(one: Conversation, other: Conversation): boolean {
+  return (
+    one.id === other.id &&
+    one.system === other.system &&
+    one.settings === other.settings &&
+    hasSameTurns(one, other)
+  );
+}
+
+/** Returns whether two drafts have the same models with the same messages. */
+export function hasSameTurns(one: Pick<Draft, 'columns'>, other: Pick<Draft, 'columns'>): boolean {
+  return (
+    one.columns.length === other.columns.length &&
+    one.columns.every(({ model, turns }, index) => {
+      const column = other.columns[index];
+      return model === column?.model && turns === column.turns;
+    })
+  );
+}
+
+/** Returns what a new tab starts with: the same models and parameters, and the input of a chat that has not begun. */
+export function forNewTab(draft: Draft): Draft {
+  return hasTurns(draft)
+    ? { ...newChat(draft), id: '', input: '', inputRole: 'user', images: [] }
+    : { ...draft, id: '' };
+}
+
+/** Returns the model of each column. */
+export function modelsOf({ columns }: Pick<Draft, 'columns'>): string[] {
+  return columns.map(({ model }) => model);
+}
+
+/** Returns whether there is a conversation to store. */
+export function hasTurns({ columns }: Pick<Draft, 'columns'>): boolean {
+  return columns.some(({ turns }) => turns.length > 0);
+}
+
+/** Removes the prompt and its completions. */
+export function withoutPrompt(draft: Draft): Draft {
+  return { ...draft, prompt: '', columns: draft.columns.map((column) => ({ ...column, completion: null })) };
+}
+
+/** Removes the texts that are compared. */
+export function withoutTexts(draft: Draft): Draft {
+  return { ...draft, texts: EMPTY_DRAFT.texts };
 }
 
 /** Returns all responses by id. */
@@ -316,15 +385,6 @@ export function isUnused({ mode, columns }: Draft): boolean {
   );
 }
 
-/** Returns whether there is no input and no conversation. */
-export function isEmpty({ system, input, images, prompt, texts, columns }: Draft): boolean {
-  return (
-    [system, input, prompt, ...texts].join('').trim() === '' &&
-    images.length === 0 &&
-    columns.every(({ turns, completion }) => turns.length === 0 && completion === null)
-  );
-}
-
 function written(role: Turn['role'], text: string): Turn {
   return { id: newId(), role, text, images: [], calls: [], answer: null };
 }
@@ -335,8 +395,12 @@ function inputTurn(draft: Draft, role: Turn['role']): Turn {
 }
 
 let count = 0;
+/** Distinguishes the tabs. */
+const TAB = Math.floor(Math.random() * 36 ** 4).toString(36);
 
-/** Returns an id that is unique in this browser. `crypto.randomUUID` is not available on pages loaded over plain HTTP. */
-function newId(): string {
-  return `${Date.now().toString(36)}-${(count++).toString(36)}`;
+/**
+ * Returns an id that is unique in this browser. `crypto.randomUUID` is not available on pages loaded over plain HTTP.
+ */
+export function newId(): string {
+  return `${Date.now().toString(36)}-${TAB}-${(count++).toString(36)}`;
 }

@@ -81,11 +81,14 @@ export function comparesTexts(
 const STATES: readonly Model['state'][] = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'];
 
 /**
- * Returns the model that is closest to being ready, other than `other`. Returns `other` if it is the only model, and an
- * empty string if there are no models.
+ * Returns the model that is closest to being ready and not among `used`. Returns the first used one if there are no
+ * others, and an empty string if there are no models.
  */
-export function initialModel(models: readonly Pick<Model, 'id' | 'state'>[], other?: string): string {
-  const others = models.filter(({ id }) => id !== other);
+export function initialModel(
+  models: readonly Pick<Model, 'id' | 'state'>[],
+  used: readonly string[] = [],
+): string {
+  const others = models.filter(({ id }) => !used.includes(id));
   const byState = others.toSorted((a, b) => STATES.indexOf(a.state) - STATES.indexOf(b.state));
-  return (byState[0] ?? models[0])?.id ?? '';
+  return (byState[0] ?? models.find(({ id }) => id === used[0]) ?? models[0])?.id ?? '';
 }

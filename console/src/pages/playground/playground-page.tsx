@@ -1,4 +1,4 @@
-import { CodeXml, SlidersHorizontal, SquareTerminal } from 'lucide-react';
+import { CodeXml, MessagesSquare, SlidersHorizontal, SquarePen, SquareTerminal } from 'lucide-react';
 import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
@@ -12,11 +12,13 @@ import { NoAccount } from '../../components/no-account.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { Chat } from './chat.tsx';
 import { CompareTexts } from './compare-texts.tsx';
+import { hasTurns } from './draft.ts';
 import { comparesTexts, type Model } from './model-text.ts';
 import { ParametersPanel } from './parameters-panel.tsx';
 import { TextCompletion } from './text-completion.tsx';
 import { PlaygroundProvider, useActions, useIsRunning, usePlayground } from './state.tsx';
 
+const ConversationsDialog = lazy(() => import('./conversations-dialog.tsx'));
 const CodeDialog = lazy(() => import('./code-dialog.tsx'));
 
 /** Refetch interval of the models, in milliseconds. */
@@ -47,7 +49,7 @@ export default function PlaygroundPage() {
 function Playground({ accountId, models }: { accountId: string; models: readonly Model[] }) {
   const isWide = useIsWide();
   const [panel, setPanel] = useState(true);
-  const [dialog, setDialog] = useState<'parameters' | 'code' | null>(null);
+  const [dialog, setDialog] = useState<'parameters' | 'code' | 'conversations' | null>(null);
   const [query] = useQueryState();
   const compares = comparesTexts(query, models);
   const generating = useMemo(() => models.filter((model) => !returnsEmbeddings(model)), [models]);
@@ -65,6 +67,7 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
             isPanelOpen={isWide ? panel : dialog === 'parameters'}
             onParameters={() => (isWide ? setPanel(!panel) : setDialog('parameters'))}
             onCode={() => setDialog('code')}
+            onConversations={() => setDialog('conversations')}
           />
         }
       >
@@ -104,6 +107,11 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
           <CodeDialog onClose={() => setDialog(null)} />
         </Suspense>
       )}
+      {dialog === 'conversations' && (
+        <Suspense>
+          <ConversationsDialog onClose={() => setDialog(null)} />
+        </Suspense>
+      )}
     </PlaygroundProvider>
   );
 }
@@ -119,11 +127,12 @@ interface ToolbarProps {
   isPanelOpen: boolean;
   onParameters: () => void;
   onCode: () => void;
+  onConversations: () => void;
 }
 
-function Toolbar({ compares, isPanelOpen, onParameters, onCode }: ToolbarProps) {
+function Toolbar({ compares, isPanelOpen, onParameters, onCode, onConversations }: ToolbarProps) {
   const { draft, errors } = usePlayground();
-  const { change } = useActions();
+  const { change, newChat } = useActions();
   const [, changeQuery] = useQueryState();
   const count = Object.keys(errors).length;
   return (
@@ -144,6 +153,25 @@ function Toolbar({ compares, isPanelOpen, onParameters, onCode }: ToolbarProps) 
         }}
       />
       <div className="ml-auto flex items-center gap-2">
+        {!compares && draft.mode === 'chat' && (
+          <>
+            <Button
+              size="small"
+              disabled={!hasTurns(draft)}
+              icon={<SquarePen className="size-3.5" aria-hidden="true" />}
+              onClick={newChat}
+            >
+              <span className="sr-only sm:not-sr-only">New chat</span>
+            </Button>
+            <Button
+              size="small"
+              icon={<MessagesSquare className="size-3.5" aria-hidden="true" />}
+              onClick={onConversations}
+            >
+              <span className="sr-only sm:not-sr-only">Conversations</span>
+            </Button>
+          </>
+        )}
         <Button size="small" icon={<CodeXml className="size-3.5" aria-hidden="true" />} onClick={onCode}>
           <span className="sr-only sm:not-sr-only">Code</span>
         </Button>

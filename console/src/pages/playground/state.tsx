@@ -1,6 +1,7 @@
 import {
   createContext,
   use,
+  useCallback,
   useEffect,
   useMemo,
   useReducer,
@@ -17,15 +18,20 @@ import { notify } from '../../notify.ts';
 import { useLeaveWarning } from '../../state/leave-warning.ts';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
-import { readStored, writeStored } from '../../state/user-storage.ts';
+import { readStored, userItems, writeStored } from '../../state/user-storage.ts';
 import type { Answer } from './answer.ts';
 import {
   added,
   answersOf,
   changed,
-  cleared,
   completing,
   continued,
+  forNewTab,
+  MAX_COLUMNS,
+  modelsOf,
+  newChat,
+  newId,
+  opened,
   removedTurns,
   rerun,
   sent,
@@ -33,6 +39,7 @@ import {
   type Draft,
   type Pending,
 } from './draft.ts';
+import { Conversations } from './conversations.ts';
 import { LiveAnswers } from './live.ts';
 import { initialModel, type Model } from './model-text.ts';
 import { recommendedOf, requestOf } from './request.ts';
@@ -55,6 +62,7 @@ interface Playground {
 /** Actions of the playground. The functions are stable. */
 interface Actions {
   live: LiveAnswers;
+  conversations: Conversations;
   change: (change: Change) => void;
   /** Sends the next request to every model. */
   send: () => void;
@@ -66,12 +74,17 @@ interface Actions {
   runFrom: (turn: string, text?: string) => void;
   /** Sends the results of the calls of this turn, and drops later turns of its column, which can be restored. */
   continueFrom: (turn: string) => void;
-  /** Sets the model of a column, or opens the second column with it. */
+  /** Sets the model of a column, or opens the next column with it. */
   chooseModel: (column: number, model: string) => void;
-  /** Closes one of two columns, and offers to undo it. */
+  /** Closes one of several columns, and offers to undo it. */
   closeColumn: (column: number) => void;
   stop: () => void;
-  clear: () => void;
+  /** Starts a conversation with the same models and parameters. */
+  newChat: () => void;
+  /** Shows a stored conversation. Stops responses in progress; they keep their text. */
+  open: (conversation: string) => void;
+  /** Deletes a stored conversation, and offers to undo it. */
+  removeConversation: (conversation: string) => void;
 }
 
 /** Two contexts, so that components that only use actions do not render on every keystroke. */
@@ -123,10 +136,11 @@ interface PlaygroundProviderProps {
 /** Provides state and actions of the playground, restored from this browser. */
 export function PlaygroundProvider({ accountId, models, onInvalid, children }: PlaygroundProviderProps) {
   const { user } = useSession();
-  const [draft, change] = useReducer(changed, user.id, (id) => fromStored(readStored(id)));
+  const [conversations] = useState(() => new Conversations(userItems(user.id)));
+  const [draft, change] = useReducer(changed, user.id, (id) => restored(id, conversations));
   const [live] = useState(() => new LiveAnswers());
   const errors = useMemo(() => validationErrors(draft.settings, draft.mode), [draft.settings, draft.mode]);
-  const isStored = useStoredDraft(draft, live, user.id);
+  const isStored = useStoredDraft(draft, live, user.id, conversations);
   const storesImages = useMemo(() => canStoreImages(draft), [draft]);
   const playground = useMemo(
     () => ({ draft, errors, models, isStored, storesImages }),
@@ -143,91 +157,191 @@ export function PlaygroundProvider({ accountId, models, onInvalid, children }: P
   const [, changeQuery] = useQueryState();
 
   // Actions read the current state, not the state of the last render.
-  const now = useRef({ ...playground, accountId, onInvalid, changeQuery });
+  const [latest] = useState(() => new Latest<Current>({ ...playground, accountId, onInvalid, changeQuery }));
   useEffect(() => {
-    now.current = { ...playground, accountId, onInvalid, changeQuery };
+    latest.set({ ...playground, accountId, onInvalid, changeQuery });
   });
-
-  const actions = useMemo((): Actions => {
-    const answer = async ({ id, column: index }: Pending, from: Draft) => {
-      const column = from.columns[index];
-      if (column === undefined) return;
-      const { accountId, models } = now.current;
-      const { model } = column;
-      const pricing = models.find((one) => one.id === model)?.pricing ?? null;
-      const request = { id, accountId, model, pricing, endpoint: from.mode, stream: from.settings.stream };
-      const answer = await live.run({
-        ...request,
-        body: requestOf(from, column, recommendedOf(models, model), id),
-      });
-      // Store the response in the draft before it is released here, so that it never disappears.
-      flushSync(() => change({ type: 'answered', id, answer }));
-      live.release(id);
-      await complete(id, answer, change);
-    };
-    /** Replaces the draft. If turns are missing in the new one, offers to restore them. */
-    const replace = (draft: Draft, done?: string) => {
-      const before = now.current.draft;
-      change({ type: 'replace', draft });
-      const count = removedTurns(before, draft);
-      if (count === 0) return;
-      const restore = () => {
-        live.stop();
-        replace({ ...withEnded(now.current.draft, live), columns: before.columns }, 'Messages restored');
-      };
-      notify.success(done ?? `${counted(count, 'message')} removed`, { label: 'Undo', run: restore });
-    };
-    const start = (next: { draft: Draft; pending: readonly Pending[] }) => {
-      if (live.count > 0) return;
-      if (Object.keys(now.current.errors).length > 0) {
-        now.current.onInvalid();
-        return;
-      }
-      replace(next.draft);
-      for (const pending of next.pending) void answer(pending, next.draft);
-    };
-    return {
-      live,
-      change,
-      send: () => {
-        const { draft } = now.current;
-        start(draft.mode === 'chat' ? sent(draft) : completing(draft));
-      },
-      add: () => {
-        if (live.count === 0) change({ type: 'replace', draft: added(now.current.draft) });
-      },
-      remove: (turn) => replace(changed(now.current.draft, { type: 'delete', turn })),
-      runFrom: (turn, text) => {
-        const { draft } = now.current;
-        start(rerun(text === undefined ? draft : changed(draft, { type: 'edit', turn, text }), turn));
-      },
-      continueFrom: (turn) => start(continued(now.current.draft, turn)),
-      // These update the URL first, because `useUrl` applies it to the draft.
-      chooseModel: (column, model) => {
-        const [first] = now.current.draft.columns;
-        const chosen = { ...(first && { model: first.model }), [column === 0 ? 'model' : 'compare']: model };
-        now.current.changeQuery(chosen, { replace: true });
-        change({ type: 'model', column, model });
-      },
-      closeColumn: (column) => {
-        const { draft } = now.current;
-        const left = draft.columns.find((_, index) => index !== column);
-        now.current.changeQuery({ model: left?.model ?? null, compare: null }, { replace: true });
-        replace(changed(draft, { type: 'close', column }));
-      },
-      stop: () => live.stop(),
-      clear: () => {
-        live.stop();
-        change({ type: 'replace', draft: cleared(now.current.draft) });
-      },
-    };
-  }, [live]);
+  const actions = useMemo(
+    () => actionsOf({ current: () => latest.value, live, conversations, change }),
+    [latest, live, conversations],
+  );
+  useOtherTabs(latest, actions);
 
   return (
     <ActionsContext value={actions}>
       <PlaygroundContext value={playground}>{children}</PlaygroundContext>
     </ActionsContext>
   );
+}
+
+/** A value that changes without rendering. */
+class Latest<Value> {
+  #value: Value;
+
+  constructor(value: Value) {
+    this.#value = value;
+  }
+
+  get value(): Value {
+    return this.#value;
+  }
+
+  set(value: Value): void {
+    this.#value = value;
+  }
+}
+
+/** What actions read: the state of the last render. */
+interface Current extends Playground, Pick<PlaygroundProviderProps, 'accountId' | 'onInvalid'> {
+  changeQuery: ReturnType<typeof useQueryState>[1];
+}
+
+interface ActionContext extends Pick<Actions, 'live' | 'conversations' | 'change'> {
+  current: () => Current;
+}
+
+function actionsOf(context: ActionContext): Actions {
+  const { current, live, conversations, change } = context;
+  const answer = async ({ id, column: index }: Pending, from: Draft) => {
+    const column = from.columns[index];
+    if (column === undefined) return;
+    const { accountId, models } = current();
+    const { model } = column;
+    const pricing = models.find((one) => one.id === model)?.pricing ?? null;
+    const request = { id, accountId, model, pricing, endpoint: from.mode, stream: from.settings.stream };
+    const answer = await live.run({
+      ...request,
+      body: requestOf(from, column, recommendedOf(models, model), id),
+    });
+    // Store the response in the draft before it is released here, so that it never disappears.
+    flushSync(() => change({ type: 'answered', id, answer }));
+    live.release(id);
+    await complete(id, answer, change);
+  };
+  /** Replaces the draft. If turns are missing in the new one, offers to restore them. */
+  const replace = (draft: Draft, done?: string) => {
+    const before = current().draft;
+    change({ type: 'replace', draft });
+    const count = removedTurns(before, draft);
+    if (count === 0) return;
+    const restore = () => {
+      const shown = withEnded(current().draft, live);
+      live.stop();
+      // Another conversation may be shown by then.
+      conversations.save(shown);
+      replace({ ...shown, id: before.id, columns: before.columns }, 'Messages restored');
+    };
+    notify.success(done ?? `${counted(count, 'message')} removed`, { label: 'Undo', run: restore });
+  };
+  const start = (next: { draft: Draft; pending: readonly Pending[] }) => {
+    if (live.count > 0) return;
+    if (Object.keys(current().errors).length > 0) {
+      current().onInvalid();
+      return;
+    }
+    replace(next.draft);
+    for (const pending of next.pending) void answer(pending, next.draft);
+  };
+  return {
+    live,
+    conversations,
+    change,
+    send: () => {
+      const { draft } = current();
+      start(draft.mode === 'chat' ? sent(draft) : completing(draft));
+    },
+    add: () => {
+      if (live.count === 0) change({ type: 'replace', draft: added(current().draft) });
+    },
+    remove: (turn) => replace(changed(current().draft, { type: 'delete', turn })),
+    runFrom: (turn, text) => {
+      const { draft } = current();
+      start(rerun(text === undefined ? draft : changed(draft, { type: 'edit', turn, text }), turn));
+    },
+    continueFrom: (turn) => start(continued(current().draft, turn)),
+    // These update the URL first, because `useUrl` applies it to the draft.
+    chooseModel: (column, model) => {
+      const models = modelsOf(current().draft);
+      models[column] = model;
+      current().changeQuery(queryOf(models), { replace: true });
+      change({ type: 'model', column, model });
+    },
+    closeColumn: (column) => {
+      const next = changed(current().draft, { type: 'close', column });
+      current().changeQuery(queryOf(modelsOf(next)), { replace: true });
+      replace(next);
+    },
+    stop: () => live.stop(),
+    ...conversationActions(context),
+  };
+}
+
+function conversationActions({
+  current,
+  live,
+  conversations,
+  change,
+}: ActionContext): Pick<Actions, 'newChat' | 'open' | 'removeConversation'> {
+  /** Shows another conversation. Stops responses in progress and stores the text received so far. */
+  const show = (next: Draft) => {
+    conversations.save(withEnded(current().draft, live));
+    live.stop();
+    current().changeQuery({ mode: 'chat', ...queryOf(modelsOf(next)) }, { replace: true });
+    change({ type: 'replace', draft: next });
+  };
+  const open = (id: string) => {
+    const found = conversations.open(id);
+    if (found === null) {
+      notify.error('This conversation was deleted.');
+      return;
+    }
+    const next: Draft = { ...opened(current().draft, found), mode: 'chat' };
+    show(next);
+    for (const [id, answer] of answersOf(next)) if (answer.usage === null) void complete(id, answer, change);
+  };
+  return {
+    newChat: () => show(newChat(current().draft)),
+    open,
+    removeConversation: (id) => {
+      const isShown = current().draft.id === id;
+      // First, because it stores the conversation that was shown.
+      if (isShown) show(newChat(current().draft));
+      const restore = conversations.remove(id);
+      if (restore === null) return;
+      const undo = () => {
+        restore();
+        if (isShown) open(id);
+      };
+      notify.success('Conversation deleted', { label: 'Undo', run: undo });
+    },
+  };
+}
+
+/** Follows the changes that other tabs make to the conversation of this tab. */
+function useOtherTabs(latest: Latest<Current>, { live, conversations, change }: Actions): void {
+  useEffect(
+    () =>
+      conversations.follow((id) => {
+        const { draft } = latest.value;
+        if (id !== draft.id) return;
+        if (live.count > 0 || conversations.isChanged(draft)) {
+          change({ type: 'set', values: { id: newId() } });
+          notify.success('Another tab changed this conversation. This tab continues in a copy.');
+          return;
+        }
+        const found = conversations.open(id);
+        if (found !== null) change({ type: 'replace', draft: opened(draft, found) });
+      }),
+    [latest, conversations, live, change],
+  );
+}
+
+/** Separates the models in the URL. Their IDs have no commas. */
+const SEPARATOR = ',';
+
+/** Returns the part of the URL that selects these models, one for each column. */
+function queryOf([first = '', ...others]: readonly string[]): Record<'model' | 'compare', string> {
+  return { model: first, compare: others.join(SEPARATOR) };
 }
 
 /** Applies the mode and the models in the URL, and replaces models that no longer exist. */
@@ -239,16 +353,20 @@ function useUrl(draft: Draft, models: readonly Model[], change: (change: Change)
   }, [mode, change]);
   useEffect(() => {
     const served = (id: string | null | undefined) => models.some((one) => one.id === id);
-    for (const [index, wanted] of [model, compare].entries()) {
+    const others = compare?.split(SEPARATOR).slice(0, MAX_COLUMNS - 1) ?? [];
+    const count = Math.max(draft.columns.length, 1 + others.length);
+    for (const [index, wanted] of [model, ...others, ...Array<null>(MAX_COLUMNS).fill(null)]
+      .slice(0, count)
+      .entries()) {
       const now = draft.columns[index]?.model;
       if (wanted !== null && served(wanted)) change({ type: 'model', column: index, model: wanted });
       else if (now !== undefined && !served(now)) {
         // The model no longer exists, or none was selected.
-        const other = draft.columns[1 - index]?.model;
-        change({ type: 'model', column: index, model: initialModel(models, other) });
+        const used = modelsOf(draft).filter((_, other) => other !== index);
+        change({ type: 'model', column: index, model: initialModel(models, used) });
       }
     }
-  }, [model, compare, draft.columns, models, change]);
+  }, [model, compare, draft, models, change]);
 }
 
 /** Delay before each attempt to read a receipt, in milliseconds. Requests are settled shortly after they end. */
@@ -283,26 +401,50 @@ async function complete(id: string, answer: Answer, change: (change: Change) => 
 /** Debounce of the storage writes, in milliseconds. */
 const PAUSE_MS = 300;
 
+/** Returns the draft of this tab, or the one that a new tab starts with. */
+function restored(userId: string, conversations: Conversations): Draft {
+  const stored = fromStored(readStored(userId));
+  const draft = { ...stored, id: stored.id || newId() };
+  const newer = conversations.resume(draft);
+  return newer === null ? draft : opened(draft, newer);
+}
+
 /**
  * Stores the draft in this browser, even if the page is closed during a debounce or a response. Returns whether it is
  * stored. If not, the browser asks before it closes the page.
  */
-function useStoredDraft(draft: Draft, live: LiveAnswers, userId: string): boolean {
+function useStoredDraft(
+  draft: Draft,
+  live: LiveAnswers,
+  userId: string,
+  conversations: Conversations,
+): boolean {
   const newest = useRef(draft);
   const [isStored, setStored] = useState(true);
+  const store = useCallback(
+    (draft: Draft) => {
+      const isWritten = writeStored(userId, storedText(draft), storedText(forNewTab(draft)));
+      const saved = conversations.save(draft);
+      if (saved.removed > 0) {
+        notify.success(`${counted(saved.removed, 'old conversation')} deleted to make room for this one`);
+      }
+      return isWritten && saved.isStored;
+    },
+    [userId, conversations],
+  );
   useEffect(() => {
     newest.current = draft;
-    const timer = setTimeout(() => setStored(writeStored(userId, storedText(draft))), PAUSE_MS);
+    const timer = setTimeout(() => setStored(store(draft)), PAUSE_MS);
     return () => clearTimeout(timer);
-  }, [draft, userId]);
+  }, [draft, store]);
   useEffect(() => {
-    const keepNewest = () => void writeStored(userId, storedText(withEnded(newest.current, live)));
+    const keepNewest = () => void store(withEnded(newest.current, live));
     addEventListener('pagehide', keepNewest);
     return () => {
       removeEventListener('pagehide', keepNewest);
       keepNewest();
     };
-  }, [live, userId]);
+  }, [live, store]);
   useLeaveWarning(!isStored);
   return isStored;
 }

@@ -1,20 +1,20 @@
 import { emptyAnswer, type Answer, type ToolCall } from './answer.ts';
 import { isObject } from '../../format/json.ts';
 import { MAX_TEXTS, MIN_TEXTS } from './compare.ts';
-import { EMPTY_DRAFT, type Column, type Draft, type Turn } from './draft.ts';
+import { EMPTY_DRAFT, MAX_COLUMNS, type Column, type Draft, type Turn } from './draft.ts';
 import { MAX_STOPS, REASONING_EFFORTS, type Settings, type ToolChoice } from './settings.ts';
 
 /** Maximum size of all images together, in characters: half of what browsers store for a site, because there are two copies. */
 const MAX_IMAGES = 1_500_000;
 
 /** Returns whether the images of the playground are small enough to be stored. */
-export function canStoreImages({ images, columns }: Draft): boolean {
+export function canStoreImages({ images, columns }: Pick<Draft, 'images' | 'columns'>): boolean {
   const all = [...images, ...columns.flatMap(({ turns }) => turns.flatMap((turn) => turn.images))];
   return all.reduce((sum, { length }) => sum + length, 0) <= MAX_IMAGES;
 }
 
 /** Serializes the playground, without log probabilities, responses in progress, and images that are too large. */
-export function storedText(draft: Draft): string {
+export function storedText(draft: Pick<Draft, 'images' | 'columns'> & Partial<Draft>): string {
   const storesImages = canStoreImages(draft);
   const columns = draft.columns.map(({ turns, completion, ...column }) => ({
     ...column,
@@ -42,9 +42,15 @@ export function fromStored(text: string | null): Draft {
   } catch {
     return EMPTY_DRAFT;
   }
+  return draftOf(value);
+}
+
+/** Like `fromStored`, for the value of the JSON. */
+export function draftOf(value: unknown): Draft {
   if (!isObject(value)) return EMPTY_DRAFT;
-  const columns = Array.isArray(value.columns) ? value.columns.slice(0, 2).flatMap(columnOf) : [];
+  const columns = Array.isArray(value.columns) ? value.columns.slice(0, MAX_COLUMNS).flatMap(columnOf) : [];
   return {
+    id: textOf(value.id, EMPTY_DRAFT.id),
     mode: value.mode === 'text' ? 'text' : 'chat',
     system: textOf(value.system, EMPTY_DRAFT.system),
     input: textOf(value.input, EMPTY_DRAFT.input),

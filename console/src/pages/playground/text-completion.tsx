@@ -4,11 +4,11 @@ import type { Answer } from './answer.ts';
 import { AnswerView, LiveAnswerView } from './answer-view.tsx';
 import { Columns, EmptyColumn, ModelNotice } from './columns.tsx';
 import { SendOrStop, Starters, StorageNotice } from './composer.tsx';
-import type { Column } from './draft.ts';
+import { isUnused, withoutPrompt, type Column } from './draft.ts';
 import { useActions, useIsRunning, usePlayground } from './state.tsx';
 import { TypedText } from './typed-text.tsx';
 
-/** The text mode: a prompt and its completion by one or two models. */
+/** The text mode: a prompt and its completion by one or several models. */
 export function TextCompletion() {
   const { draft } = usePlayground();
   const { change, send } = useActions();
@@ -26,7 +26,13 @@ export function TextCompletion() {
           />
           <Starters className="mt-2" />
           <div className="mt-1 flex items-center justify-between gap-3">
-            <StorageNotice />
+            <StorageNotice
+              clears={{
+                what: 'prompt',
+                isEmpty: draft.prompt === '' && isUnused(draft),
+                clear: withoutPrompt,
+              }}
+            />
             <SendOrStop label="Complete" disabled={draft.prompt === ''} />
           </div>
         </div>

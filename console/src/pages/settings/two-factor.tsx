@@ -10,6 +10,7 @@ import { CodeField } from '../../components/code-field.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { Form, FormError } from '../../components/form.tsx';
+import { saveFile } from '../../components/save-file.ts';
 import { SecretDialog } from '../../components/secret-dialog.tsx';
 import { Notice } from '../../components/states.tsx';
 import { useShowSecret } from '../../state/secrets.tsx';
@@ -264,10 +265,5 @@ function RecoveryCodes({ codes, onClose }: { codes: readonly string[]; onClose: 
 
 function download(text: string): void {
   const lines = [`Recovery codes for ${location.host}. Each works once.`, '', text, ''];
-  const url = URL.createObjectURL(new Blob([lines.join('\n')], { type: 'text/plain' }));
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = 'sluice-recovery-codes.txt';
-  link.click();
-  URL.revokeObjectURL(url);
+  saveFile('sluice-recovery-codes.txt', lines.join('\n'), 'text/plain');
 }

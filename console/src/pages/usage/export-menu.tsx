@@ -3,6 +3,7 @@ import { Download, FileSpreadsheet } from 'lucide-react';
 import { callAll, type Arguments } from '../../api/client.ts';
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { Button } from '../../components/button.tsx';
+import { saveFile } from '../../components/save-file.ts';
 import { Menu, MenuItem } from '../../components/menu.tsx';
 import { notify } from '../../notify.ts';
 import type { Scope } from '../../state/scope.ts';
@@ -24,7 +25,11 @@ export function ExportMenu({ scope, selection }: { scope: Scope; selection: Sele
     const query = { ...usageQuery(scope, selection, days), by: by.join(',') };
     read.mutate(query, {
       onSuccess: (rows) =>
-        download(`usage-${days.from}-${days.to}-by-${by.join('-')}.csv`, csvOf(by, rows, { key, account })),
+        saveFile(
+          `usage-${days.from}-${days.to}-by-${by.join('-')}.csv`,
+          csvOf(by, rows, { key, account }),
+          'text/csv',
+        ),
     });
   };
   const shown = split === 'none' ? [unit] : [unit, split];
@@ -48,15 +53,4 @@ export function ExportMenu({ scope, selection }: { scope: Scope; selection: Sele
       </MenuItem>
     </Menu>
   );
-}
-
-/** Downloads text as a CSV file. */
-function download(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: 'text/csv;charset=utf-8' }));
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = name;
-  link.click();
-  // The browser has started the download by the next task.
-  setTimeout(() => URL.revokeObjectURL(url));
 }
