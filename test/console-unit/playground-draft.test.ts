@@ -16,10 +16,12 @@ import {
   changed,
   completing,
   EMPTY_DRAFT,
+  MAX_VERSIONS,
   forNewTab,
   isUnused,
   newChat,
   opened,
+  removedTurns,
   rerun,
   withoutPrompt,
   sent,
@@ -215,7 +217,7 @@ test('without input, only a conversation that ends with a user message is sent',
   assert.deepEqual(sent(EMPTY_DRAFT).pending, []);
 });
 
-test('running again from a turn drops later turns of its column', () => {
+test('running again from a turn replaces later turns of its column, and keeps them as a version', () => {
   const draft = talk(talk(withModels('acme/one', 'acme/two'), 'one'), 'two');
   const [first, answer] = draft.columns[0]?.turns ?? [];
   assert.ok(first && answer);
@@ -223,6 +225,32 @@ test('running again from a turn drops later turns of its column', () => {
   assert.deepEqual(turnsOf(fromUser.draft)[0], ['user: one', 'assistant: ']);
   assert.equal(turnsOf(fromUser.draft)[1]?.length, 4);
   assert.deepEqual(turnsOf(rerun(draft, answer.id).draft)[0], ['user: one', 'assistant: ']);
+  assert.equal(removedTurns(draft, fromUser.draft), 0);
+  const shown = (draft: Draft, at: number) => {
+    const turn = draft.columns[0]?.turns.find(({ versions }) => versions !== null)?.id ?? '';
+    return changed(draft, { type: 'version', turn, at });
+  };
+  assert.deepEqual(turnsOf(shown(fromUser.draft, 0)), turnsOf(draft));
+  assert.deepEqual(turnsOf(shown(shown(fromUser.draft, 0), 1)), turnsOf(fromUser.draft));
+  const edited = rerun(fromUser.draft, first.id, 'uno').draft;
+  assert.deepEqual(turnsOf(edited)[0], ['user: uno', 'assistant: ']);
+  assert.deepEqual(turnsOf(shown(edited, 0))[0], ['user: one', 'assistant: ']);
+  // Deleting a version shows the one before, with its turns and versions.
+  const turn = edited.columns[0]?.turns[0]?.id ?? '';
+  const left = changed(edited, { type: 'delete', turn });
+  assert.deepEqual(turnsOf(left)[0], ['user: one', 'assistant: ']);
+  assert.deepEqual(turnsOf(shown(left, 0)), turnsOf(draft));
+  assert.deepEqual(fromStored(storedText(shown(edited, 0))).columns[0]?.turns[0]?.versions?.at, 0);
+  // The usage of a response arrives after another version was shown.
+  const late = changed(shown(fromUser.draft, 0), {
+    type: 'answered',
+    id: fromUser.pending[0]?.id ?? '',
+    answer: ANSWER,
+  });
+  assert.deepEqual(turnsOf(shown(late, 1))[0], ['user: one', 'assistant: Hello']);
+  let many = draft;
+  for (let count = 0; count < 30; count++) many = rerun(many, first.id).draft;
+  assert.equal(many.columns[0]?.turns[1]?.versions?.others.length, MAX_VERSIONS - 1);
 });
 
 test('editing a turn or switching its role removes its response data', () => {

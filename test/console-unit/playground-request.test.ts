@@ -140,6 +140,7 @@ test('the request contains the turns before the response, without empty response
     images: [],
     calls: [],
     answer: null,
+    versions: null,
   });
   const turns = [
     said('1', 'user', 'one'),

@@ -49,6 +49,7 @@ describe('the playground', WITH_BROWSER, () => {
     await until(async () => (await last.innerText()).split(/\s+/).length > 12);
     await page.getByRole('button', { name: 'Stop' }).click();
     await last.getByText('stopped by you').waitFor();
+    await last.getByRole('button', { name: 'Continue' }).waitFor();
     assert.ok((await last.innerText()).split(/\s+/).length > 12);
     const inFlight = () =>
       stage.service.service.router.overview().flatMap(({ replicas }) => replicas.map((one) => one.inFlight));
@@ -197,7 +198,7 @@ describe('the playground', WITH_BROWSER, () => {
     }
   });
 
-  test('removed messages can be restored', async () => {
+  test('running again keeps the earlier version, and deleted messages can be restored', async () => {
     const users = page.getByRole('region', { name: 'Conversation 1' }).getByRole('article', { name: 'User' });
     for (const count of [1, 2]) {
       await message().fill(`${scripted({ tokens: 2 })} message ${count}`);
@@ -206,11 +207,13 @@ describe('the playground', WITH_BROWSER, () => {
       await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'hidden' });
     }
     await users.filter({ hasText: 'message 1' }).getByRole('button', { name: 'Run again from here' }).click();
-    const toast = page.getByRole('dialog', { name: '3 messages removed' });
     await users.getByText('message 2').waitFor({ state: 'hidden' });
-    await toast.getByRole('button', { name: 'Undo' }).click();
+    const versions = page
+      .getByRole('region', { name: 'Conversation 1' })
+      .getByRole('group', { name: 'Versions' });
+    await versions.getByText('2 / 2').waitFor();
+    await versions.getByRole('button', { name: 'Previous version' }).click();
     await users.getByText('message 2').waitFor();
-    await page.getByText('Messages restored').waitFor();
     await users.last().getByRole('button', { name: 'Delete' }).click();
     await users.getByText('message 2').waitFor({ state: 'hidden' });
     await page

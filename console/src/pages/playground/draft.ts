@@ -46,7 +46,19 @@ export interface Turn {
   calls: readonly TurnCall[];
   /** The response; null: written by the user, or in progress. */
   answer: Answer | null;
+  /** Other versions of the conversation from this turn on; null: none. */
+  versions: Versions | null;
 }
+
+/** The versions that are not shown, each with the turns after it. */
+interface Versions {
+  /** Position of the version that is shown, among all. */
+  at: number;
+  others: readonly (readonly Turn[])[];
+}
+
+/** Maximum number of versions of a turn. The oldest are dropped. */
+export const MAX_VERSIONS = 20;
 
 /** A tool call with its result. */
 interface TurnCall extends ToolCall {
@@ -85,10 +97,14 @@ export type Change =
   /** Sets the model of a column; creates the next column if needed. */
   | { type: 'model'; column: number; model: string }
   | { type: 'close'; column: number }
+  /** Adds a version of a turn with another text. */
   | { type: 'edit'; turn: string; text: string }
+  /** Shows another version of a turn, with the turns after it. */
+  | { type: 'version'; turn: string; at: number }
   /** Sets the result of a call. */
   | { type: 'result'; turn: string; call: string; result: string }
   | { type: 'switch_role'; turn: string }
+  /** Deletes a turn; if it has other versions, this version and the turns after it. */
   | { type: 'delete'; turn: string }
   /** Selects another choice of a response. */
   | { type: 'choose'; id: string; choice: number }
@@ -116,22 +132,31 @@ export function changed(draft: Draft, change: Change): Draft {
       return { ...draft, columns: draft.columns.filter((_, index) => index !== change.column) };
     case 'edit':
       // An edited turn is no longer a response: its usage and timing were for the original text.
-      return withTurn(draft, change.turn, (turn) => [{ ...turn, text: change.text, answer: null }]);
+      return withTurnsFrom(draft, change.turn, ([turn, ...later]) =>
+        versioned([turn, ...later], [{ ...turn, id: newId(), text: change.text, answer: null }, ...later]),
+      );
+    case 'version':
+      return withTurnsFrom(draft, change.turn, (turns) => shownVersion(versionsOf(turns), change.at));
     case 'result':
-      return withTurn(draft, change.turn, (turn) => [
-        {
-          ...turn,
-          calls: turn.calls.map((call) =>
-            call.id === change.call ? { ...call, result: change.result } : call,
-          ),
-        },
-      ]);
+      return withTurn(draft, change.turn, (turn) => ({
+        ...turn,
+        calls: turn.calls.map((call) =>
+          call.id === change.call ? { ...call, result: change.result } : call,
+        ),
+      }));
     case 'switch_role':
-      return withTurn(draft, change.turn, (turn) => [
-        { ...turn, role: turn.role === 'user' ? 'assistant' : 'user', calls: [], answer: null },
-      ]);
+      return withTurn(draft, change.turn, (turn) => ({
+        ...turn,
+        role: turn.role === 'user' ? 'assistant' : 'user',
+        calls: [],
+        answer: null,
+      }));
     case 'delete':
-      return withTurn(draft, change.turn, () => []);
+      return withTurnsFrom(draft, change.turn, (turns) => {
+        const [{ versions }, ...later] = turns;
+        if (versions === null) return later;
+        return shownVersion(versions.others, Math.min(versions.at, versions.others.length - 1));
+      });
     case 'choose':
       return chosen(draft, change.id, change.choice);
     case 'answered':
@@ -146,17 +171,68 @@ function withModel(draft: Draft, column: number, model: string): Draft {
   if (draft.columns.length >= MAX_COLUMNS) return draft;
   // A new column starts with a copy of the first conversation.
   const turns = draft.columns[0]?.turns.filter((turn) => !isBlank(turn)) ?? [];
-  const copies = turns.map((turn) => ({ ...turn, id: newId() }));
+  const copies = turns.map((turn) => ({ ...turn, id: newId(), versions: null }));
   return { ...draft, columns: [...draft.columns, { model, turns: copies, completion: null }] };
 }
 
-function withTurn(draft: Draft, id: string, change: (turn: Turn) => readonly Turn[]): Draft {
-  const columns = draft.columns.map((column) =>
-    column.turns.some((turn) => turn.id === id)
-      ? { ...column, turns: column.turns.flatMap((turn) => (turn.id === id ? change(turn) : [turn])) }
-      : column,
-  );
+function withTurn(draft: Draft, id: string, change: (turn: Turn) => Turn): Draft {
+  const columns = draft.columns.map((column) => {
+    const turns = withChangedTurn(column.turns, id, change);
+    return turns === column.turns ? column : { ...column, turns };
+  });
   return { ...draft, columns };
+}
+
+/** Changes a turn, also in a version that is not shown: its usage can arrive late. */
+function withChangedTurn(turns: readonly Turn[], id: string, change: (turn: Turn) => Turn): readonly Turn[] {
+  if (turns.some((turn) => turn.id === id))
+    return turns.map((turn) => (turn.id === id ? change(turn) : turn));
+  let isChanged = false;
+  const next = turns.map((turn) => {
+    if (turn.versions === null) return turn;
+    const { others } = turn.versions;
+    const changed = others.map((other) => withChangedTurn(other, id, change));
+    if (changed.every((other, index) => other === others[index])) return turn;
+    isChanged = true;
+    return { ...turn, versions: { ...turn.versions, others: changed } };
+  });
+  return isChanged ? next : turns;
+}
+
+/** A turn and those after it. */
+type TurnsFrom = readonly [Turn, ...Turn[]];
+
+/** Replaces a turn that is shown, and those after it. */
+function withTurnsFrom(draft: Draft, id: string, change: (turns: TurnsFrom) => readonly Turn[]): Draft {
+  const columns = draft.columns.map((column) => {
+    const at = column.turns.findIndex((turn) => turn.id === id);
+    const [first, ...later] = column.turns.slice(at);
+    if (at === -1 || first === undefined) return column;
+    return { ...column, turns: [...column.turns.slice(0, at), ...change([first, ...later])] };
+  });
+  return { ...draft, columns };
+}
+
+/** Returns all versions of these turns, in the order in which they were added. */
+function versionsOf([first, ...later]: TurnsFrom): readonly (readonly Turn[])[] {
+  const shown = [{ ...first, versions: null }, ...later];
+  return first.versions === null ? [shown] : first.versions.others.toSpliced(first.versions.at, 0, shown);
+}
+
+/** Returns the version at this position, with the others. */
+function shownVersion(versions: readonly (readonly Turn[])[], at: number): readonly Turn[] {
+  const [first, ...later] = versions[at] ?? [];
+  if (first === undefined) return [];
+  const others = versions.filter((_, index) => index !== at);
+  return [{ ...first, versions: others.length === 0 ? null : { at, others } }, ...later];
+}
+
+/** Adds a version of these turns, and shows it. Without turns, there is nothing to keep. */
+function versioned(turns: readonly Turn[], next: readonly Turn[]): readonly Turn[] {
+  const [first, ...later] = turns;
+  const before = first === undefined ? [] : versionsOf([first, ...later]);
+  const all = [...before, next].slice(-MAX_VERSIONS);
+  return shownVersion(all, all.length - 1);
 }
 
 function chosen(draft: Draft, id: string, choice: number): Draft {
@@ -174,7 +250,7 @@ function answered(draft: Draft, id: string, answer: Answer): Draft {
     // A response is stored again when its usage arrives. The user may have typed results by then.
     const results = new Map(turn.calls.map((call) => [call.id, call.result]));
     const withResults = calls.map((call) => ({ ...call, result: results.get(call.id) ?? '' }));
-    return [{ ...turn, text, calls: withResults, answer }];
+    return { ...turn, text, calls: withResults, answer };
   });
   const columns = after.columns.map((column) =>
     column.completion?.id === id ? { ...column, completion: { id, answer } } : column,
@@ -237,32 +313,41 @@ export function added(draft: Draft): Draft {
   };
 }
 
-/** Cuts the conversation after a user turn, or before an assistant turn, and adds a turn for the new response. */
-export function rerun(draft: Draft, id: string): { draft: Draft; pending: Pending[] } {
-  return cutAndRun(draft, id, ({ role }) => role === 'user');
+/**
+ * Adds a version with a new response to a user turn, or in place of a response. `text` replaces the text of a user turn.
+ * The earlier version is kept.
+ */
+export function rerun(draft: Draft, id: string, text?: string): { draft: Draft; pending: Pending[] } {
+  return runVersion(draft, id, ([turn, ...later], answer) => {
+    if (turn.role === 'assistant') return versioned([turn, ...later], [answer]);
+    if (text === undefined) return [turn, ...versioned(later, [answer])];
+    const edited = { ...turn, id: newId(), text, versions: null };
+    return versioned([turn, ...later], [edited, answer]);
+  });
 }
 
-/** Cuts the conversation after a turn, whose calls have results, and adds a turn for the response to them. */
+/** Adds a version with a response after a turn, whose calls have results. */
 export function continued(draft: Draft, id: string): { draft: Draft; pending: Pending[] } {
-  return cutAndRun(draft, id, () => true);
+  return runVersion(draft, id, ([turn, ...later], answer) => [turn, ...versioned(later, [answer])]);
 }
 
-function cutAndRun(
+/** Sends a message after the last turn of the column of this turn. Keeps the message being typed. */
+export function asked(draft: Draft, id: string, text: string): { draft: Draft; pending: Pending[] } {
+  return runVersion(draft, id, (turns, answer) => [...turns, written('user', text), answer]);
+}
+
+function runVersion(
   draft: Draft,
   id: string,
-  keeps: (turn: Turn) => boolean,
+  change: (turns: TurnsFrom, answer: Turn) => readonly Turn[],
 ): { draft: Draft; pending: Pending[] } {
-  const pending: Pending[] = [];
-  const columns = draft.columns.map((column, index) => {
-    const at = column.turns.findIndex((turn) => turn.id === id);
-    const turn = column.turns[at];
-    if (!turn) return column;
-    const kept = column.turns.slice(0, keeps(turn) ? at + 1 : at);
-    const answer = written('assistant', '');
-    pending.push({ id: answer.id, column: index });
-    return { ...column, turns: [...kept, answer] };
-  });
-  return { draft: { ...draft, columns }, pending };
+  const column = draft.columns.findIndex(({ turns }) => turns.some((turn) => turn.id === id));
+  if (column === -1) return { draft, pending: [] };
+  const answer = written('assistant', '');
+  return {
+    draft: withTurnsFrom(draft, id, (turns) => change(turns, answer)),
+    pending: [{ id: answer.id, column }],
+  };
 }
 
 /** Returns whether there is a message to send: a text, or images of the user. */
@@ -284,10 +369,16 @@ export function inputOf({ input }: Pick<Draft, 'input'>): string {
   return input.trimEnd();
 }
 
-/** Returns how many turns of a draft are missing after a change. */
+/** Returns how many turns of a draft are missing after a change, also in other versions. */
 export function removedTurns(before: Draft, after: Draft): number {
-  const left = new Set(after.columns.flatMap(({ turns }) => turns.map(({ id }) => id)));
-  return before.columns.flatMap(({ turns }) => turns).filter(({ id }) => !left.has(id)).length;
+  const idsOf = ({ columns }: Draft) =>
+    new Set(columns.flatMap(({ turns }) => withOtherVersions(turns)).map(({ id }) => id));
+  return idsOf(before).difference(idsOf(after)).size;
+}
+
+/** Returns these turns and those of all their versions. */
+export function withOtherVersions(turns: readonly Turn[]): readonly Turn[] {
+  return turns.flatMap((turn) => [turn, ...(turn.versions?.others.flatMap(withOtherVersions) ?? [])]);
 }
 
 /** Starts a completion of the prompt in every column. */
@@ -386,7 +477,7 @@ export function isUnused({ mode, columns }: Draft): boolean {
 }
 
 function written(role: Turn['role'], text: string): Turn {
-  return { id: newId(), role, text, images: [], calls: [], answer: null };
+  return { id: newId(), role, text, images: [], calls: [], answer: null, versions: null };
 }
 
 /** Returns the input as a turn. */

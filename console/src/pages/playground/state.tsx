@@ -23,6 +23,7 @@ import type { Answer } from './answer.ts';
 import {
   added,
   answersOf,
+  asked,
   changed,
   completing,
   continued,
@@ -68,11 +69,13 @@ interface Actions {
   send: () => void;
   /** Adds the input as a turn without sending a request. */
   add: () => void;
+  /** Asks the model to continue a response that was cut off. */
+  continueText: (turn: string) => void;
   /** Deletes a turn, and offers to undo it. */
   remove: (turn: string) => void;
-  /** Runs again from this turn, in its column; `text` replaces the text of the turn. Later turns can be restored. */
+  /** Runs again from this turn, in its column; `text` replaces the text of the turn. The earlier version is kept. */
   runFrom: (turn: string, text?: string) => void;
-  /** Sends the results of the calls of this turn, and drops later turns of its column, which can be restored. */
+  /** Sends the results of the calls of this turn. Later turns are kept as another version. */
   continueFrom: (turn: string) => void;
   /** Sets the model of a column, or opens the next column with it. */
   chooseModel: (column: number, model: string) => void;
@@ -200,6 +203,9 @@ interface ActionContext extends Pick<Actions, 'live' | 'conversations' | 'change
   current: () => Current;
 }
 
+/** Continues a response. The API has no way to begin a response with a given text. */
+const CONTINUE = 'Continue exactly where you stopped, without repeating anything.';
+
 function actionsOf(context: ActionContext): Actions {
   const { current, live, conversations, change } = context;
   const answer = async ({ id, column: index }: Pending, from: Draft) => {
@@ -250,13 +256,13 @@ function actionsOf(context: ActionContext): Actions {
       const { draft } = current();
       start(draft.mode === 'chat' ? sent(draft) : completing(draft));
     },
+    continueText: (turn) => start(asked(current().draft, turn, CONTINUE)),
     add: () => {
       if (live.count === 0) change({ type: 'replace', draft: added(current().draft) });
     },
     remove: (turn) => replace(changed(current().draft, { type: 'delete', turn })),
     runFrom: (turn, text) => {
-      const { draft } = current();
-      start(rerun(text === undefined ? draft : changed(draft, { type: 'edit', turn, text }), turn));
+      start(rerun(current().draft, turn, text));
     },
     continueFrom: (turn) => start(continued(current().draft, turn)),
     // These update the URL first, because `useUrl` applies it to the draft.

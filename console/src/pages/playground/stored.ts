@@ -1,7 +1,15 @@
 import { emptyAnswer, type Answer, type ToolCall } from './answer.ts';
 import { isObject } from '../../format/json.ts';
 import { MAX_TEXTS, MIN_TEXTS } from './compare.ts';
-import { EMPTY_DRAFT, MAX_COLUMNS, type Column, type Draft, type Turn } from './draft.ts';
+import {
+  EMPTY_DRAFT,
+  MAX_COLUMNS,
+  MAX_VERSIONS,
+  withOtherVersions,
+  type Column,
+  type Draft,
+  type Turn,
+} from './draft.ts';
 import { MAX_STOPS, REASONING_EFFORTS, type Settings, type ToolChoice } from './settings.ts';
 
 /** Maximum size of all images together, in characters: half of what browsers store for a site, because there are two copies. */
@@ -9,7 +17,10 @@ const MAX_IMAGES = 1_500_000;
 
 /** Returns whether the images of the playground are small enough to be stored. */
 export function canStoreImages({ images, columns }: Pick<Draft, 'images' | 'columns'>): boolean {
-  const all = [...images, ...columns.flatMap(({ turns }) => turns.flatMap((turn) => turn.images))];
+  const all = [
+    ...images,
+    ...columns.flatMap(({ turns }) => withOtherVersions(turns).flatMap((turn) => turn.images)),
+  ];
   return all.reduce((sum, { length }) => sum + length, 0) <= MAX_IMAGES;
 }
 
@@ -18,16 +29,24 @@ export function storedText(draft: Pick<Draft, 'images' | 'columns'> & Partial<Dr
   const storesImages = canStoreImages(draft);
   const columns = draft.columns.map(({ turns, completion, ...column }) => ({
     ...column,
-    turns: turns
-      .filter((turn) => turn.text !== '' || turn.answer !== null || turn.role === 'user')
-      .map((turn) => ({
-        ...turn,
-        images: storesImages ? turn.images : [],
-        answer: turn.answer && withoutLogprobs(turn.answer),
-      })),
+    turns: storedTurns(turns, storesImages),
     completion: completion?.answer ? { ...completion, answer: withoutLogprobs(completion.answer) } : null,
   }));
   return JSON.stringify({ ...draft, images: storesImages ? draft.images : [], columns });
+}
+
+function storedTurns(turns: readonly Turn[], storesImages: boolean): Turn[] {
+  return turns
+    .filter((turn) => turn.text !== '' || turn.answer !== null || turn.role === 'user')
+    .map((turn) => ({
+      ...turn,
+      images: storesImages ? turn.images : [],
+      answer: turn.answer && withoutLogprobs(turn.answer),
+      versions: turn.versions && {
+        ...turn.versions,
+        others: turn.versions.others.map((other) => storedTurns(other, storesImages)),
+      },
+    }));
 }
 
 function withoutLogprobs(answer: Answer): Answer {
@@ -99,8 +118,19 @@ function turnOf(value: unknown): Turn[] {
           )
         : [],
       answer: answerOf(value.answer),
+      versions: versionsOf(value.versions),
     },
   ];
+}
+
+function versionsOf(value: unknown): Turn['versions'] {
+  if (!isObject(value) || !Array.isArray(value.others)) return null;
+  const others = value.others
+    .map((other: unknown) => (Array.isArray(other) ? other.flatMap(turnOf) : []))
+    .filter((turns) => turns.length > 0)
+    .slice(0, MAX_VERSIONS - 1);
+  const at = Math.trunc(numberOf(value.at, 0));
+  return others.length === 0 ? null : { at: Math.min(Math.max(0, at), others.length), others };
 }
 
 function callOf(value: unknown): ToolCall[] {
