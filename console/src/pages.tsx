@@ -1,5 +1,6 @@
 import {
   Activity,
+  BellRing,
   BookOpen,
   Boxes,
   ChartColumn,
@@ -90,6 +91,7 @@ const GROUPS: readonly PageGroup[] = [
       { path: '/operator/accounts/:id', load: () => import('./pages/accounts/account-page.tsx') },
       listed('/operator/plans', 'Plans', Gauge, () => import('./pages/plans/plans-page.tsx')),
       listed('/operator/audit', 'Audit log', ScrollText, () => import('./pages/audit/audit-page.tsx')),
+      listed('/operator/alerts', 'Alerts', BellRing, () => import('./pages/alerts/alerts-page.tsx')),
       listed('/operator/health', 'Health', HeartPulse, () => import('./pages/health/health-page.tsx')),
     ],
   },

@@ -55,6 +55,9 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'operator-engines', path: '/operator/engines', by: 'operator' },
   { name: 'operator-load', path: '/operator/load', by: 'operator' },
   { name: 'operator-audit', path: '/operator/audit', by: 'operator' },
+  { name: 'operator-alerts', path: '/operator/alerts', by: 'operator' },
+  { name: 'operator-alert', path: '/operator/alerts', by: 'operator', into: openFirstAlert },
+  { name: 'operator-alerts-empty', path: '/operator/alerts', by: 'new-operator' },
   { name: 'operator-health', path: '/operator/health', by: 'operator' },
   { name: 'settings', path: '/settings', by: 'operator' },
   { name: 'settings-security', path: '/settings?tab=security', by: 'operator' },
@@ -188,6 +191,11 @@ async function firstLinkOfTable(page: Page): Promise<void> {
 
 async function dialogOfFirstRow(page: Page): Promise<void> {
   await firstLinkOfTable(page);
+  await page.getByRole('dialog').waitFor();
+}
+
+async function openFirstAlert(page: Page): Promise<void> {
+  await page.getByRole('table', { name: 'Alerts' }).getByRole('button').first().click();
   await page.getByRole('dialog').waitFor();
 }
 

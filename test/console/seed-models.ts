@@ -1,4 +1,5 @@
 /** The models of a seeded service: scripted models with the names of real ones, in every state. */
+import { SEED_ALERT_SETTINGS } from './seed-alerts.ts';
 
 /** A model and the characteristics of its seeded requests. */
 interface SeedModel {
@@ -181,7 +182,12 @@ export function seedYaml(): string {
     ...source(model),
   }));
   // JSON is valid YAML.
-  return JSON.stringify({ models, plans: SEED_PLANS, defaultPlan: 'standard' });
+  return JSON.stringify({
+    models,
+    plans: SEED_PLANS,
+    defaultPlan: 'standard',
+    alerts: SEED_ALERT_SETTINGS,
+  });
 }
 
 function source({ state, contextTokens, ttftMs, speed, dimensions = 0 }: SeedModel): object {

@@ -18,6 +18,7 @@ import {
 import type { Database } from '../../src/database/database.ts';
 import { DEFAULT_ACCOUNT_ID, type Schema } from '../../src/database/schema.ts';
 import { Random } from '../../torture/random.ts';
+import { SEED_ALERTS, SEED_ALERT_SETTINGS } from './seed-alerts.ts';
 import { SEED_ACCOUNTS, SEED_KEYS, SEED_USERS, type SeedKey } from './seed-accounts.ts';
 import { traffic, uuidAt, type SeedRequest, type Source } from './traffic.ts';
 
@@ -47,8 +48,48 @@ export async function seed(
   await seedKeys(database, random.fork('keys'), now);
   await seedAudit(database, random.fork('audit'), operatorId, now);
   await seedRefusals(database, now);
+  await seedAlerts(database, random.fork('alerts'), now);
   await using store = await openStore(database);
   return await seedLedger(store, random.fork('traffic'), requests, now);
+}
+
+/** Alerts that fire and that are resolved, with messages in every state. */
+async function seedAlerts({ kysely }: Database, random: Random, now: number): Promise<void> {
+  for (const { condition, minutesAgo, minutes, states, ...texts } of SEED_ALERTS) {
+    const firedAt = now - minutesAgo * 60_000;
+    const id = uuidAt(random, firedAt);
+    await kysely
+      .insertInto('alerts')
+      .values({
+        ...texts,
+        id,
+        dedupe_key: condition,
+        condition,
+        type: condition.split(':', 1)[0] ?? '',
+        fired_at: firedAt,
+        // The service would resolve an alert that no instance sees.
+        seen_at: now + DAY_MS,
+        resolved_at: minutes === null ? null : firedAt + minutes * 60_000,
+      })
+      .execute();
+    for (const [channel, [state, error]] of states.entries()) {
+      await kysely
+        .insertInto('alert_messages')
+        .values({
+          id: uuidAt(random, firedAt),
+          alert_id: id,
+          event: 'firing',
+          channel: `webhook:${SEED_ALERT_SETTINGS.webhooks[channel]?.name}`,
+          state,
+          attempts: state === 'silenced' ? 0 : error === null ? 1 : 3,
+          created_at: firedAt,
+          next_at: now + DAY_MS,
+          sent_at: state === 'sent' ? firedAt + 1200 : null,
+          error,
+        })
+        .execute();
+    }
+  }
 }
 
 async function seedAccounts({ kysely }: Database, now: number): Promise<void> {

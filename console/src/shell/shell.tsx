@@ -3,6 +3,7 @@ import { Menu as MenuIcon, Search, X } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode, type RefObject } from 'react';
 import { useLocation } from 'wouter';
 import { AccountSwitch } from './account-switch.tsx';
+import { FiringCount } from './firing-count.tsx';
 import { Link } from '../components/link.tsx';
 import { Logo } from '../components/logo.tsx';
 import { ShortcutKeys } from '../components/shortcut-keys.tsx';
@@ -176,6 +177,7 @@ function Side({ onSearch }: SearchProps) {
                         aria-hidden="true"
                       />
                       {entry.label}
+                      {entry.to === '/operator/alerts' && <FiringCount />}
                     </Link>
                   </li>
                 );

@@ -1,0 +1,62 @@
+import type { ItemOf, ResponseOf } from '../../api/client.ts';
+import type { Tone } from '../../components/badge.tsx';
+
+export type Alert = ItemOf<'listAlerts'>;
+export type Settings = ResponseOf<'readAlertSettings'>;
+
+/** Labels of the types of alerts. */
+export const TYPE_LABELS = {
+  budget_80: 'Budget at 80%',
+  budget_100: 'Budget used up',
+  error_rate: 'Error rate',
+  replica_down: 'Replica down',
+  engine_crashed: 'Engine crashed',
+  disk_low: 'Disk low',
+  ledger_unwritable: 'Ledger not writable',
+  database_unavailable: 'Database unavailable',
+  backup_failed: 'Backup failed',
+  backup_late: 'Backup late',
+  key_expiring: 'Key expires soon',
+} as const;
+
+/** Returns the label of a type; its name if it is unknown. */
+export function typeLabel(type: string): string {
+  const labels: Readonly<Record<string, string>> = TYPE_LABELS;
+  return labels[type] ?? type;
+}
+
+/** A word with its color. */
+export interface Word {
+  tone: Tone;
+  word: string;
+}
+
+export function stateOf({ resolved_at: resolved, severity }: Alert): Word {
+  if (resolved !== null) return { tone: 'neutral', word: 'Resolved' };
+  return { tone: severity === 'critical' ? 'bad' : 'warn', word: 'Firing' };
+}
+
+/** Returns whether the messages of an alert were sent, in a few words. */
+export function deliveryOf({ messages }: Pick<Alert, 'messages'>): Word {
+  const has = (state: Alert['messages'][number]['state']) =>
+    messages.some((message) => message.state === state);
+  if (messages.length === 0) return { tone: 'neutral', word: 'No channel' };
+  if (has('failed')) return { tone: 'bad', word: 'Not sent' };
+  if (messages.some(({ state, error }) => state === 'pending' && error !== null)) {
+    return { tone: 'warn', word: 'Retrying' };
+  }
+  if (has('pending')) return { tone: 'neutral', word: 'Sending' };
+  return has('sent') ? { tone: 'good', word: 'Sent' } : { tone: 'neutral', word: 'Silenced' };
+}
+
+const STATES = {
+  pending: { tone: 'neutral', word: 'Waiting' },
+  sent: { tone: 'good', word: 'Sent' },
+  failed: { tone: 'bad', word: 'Not sent' },
+  silenced: { tone: 'neutral', word: 'Silenced' },
+} as const satisfies Record<Alert['messages'][number]['state'], Word>;
+
+/** Returns the state of one message. */
+export function messageState({ state, error }: Alert['messages'][number]): Word {
+  return state === 'pending' && error !== null ? { tone: 'warn', word: 'Retrying' } : STATES[state];
+}
