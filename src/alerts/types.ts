@@ -88,7 +88,11 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
       'A replica is down, or its circuit breaker has paused it, for `alerts.replicaDownMs`. Resolved when it is ready again.',
     sendsResolved: true,
     once: false,
-    title: ({ model, replica }) => `A replica of ${model} is down: ${replica}`,
+    // Most names of replicas begin with the model.
+    title: ({ model, replica }) =>
+      replica.includes(model)
+        ? `The replica ${replica} is down`
+        : `The replica ${replica} of ${model} is down`,
     text: ({ reason }) => `Reason: ${oneLine(reason)}. The Engines page shows the state of all replicas.`,
   },
   engine_crashed: {

@@ -94,7 +94,7 @@ alerts:
 
   test('no page violated the Content-Security-Policy or threw', () => {
     assert.deepEqual(
-      stage.operator.faults.filter((fault) => !/status of 500/.test(String(fault))),
+      stage.operator.faults.filter((fault) => !/status of 500/.test(fault)),
       [],
     );
   });

@@ -56,7 +56,7 @@ export const SEED_ALERTS: readonly SeedAlert[] = [
   },
   {
     condition: 'replica_down:google/gemma-3-27b-it:http://10.0.0.12:8000',
-    title: 'A replica of google/gemma-3-27b-it is down: google/gemma-3-27b-it#1',
+    title: 'The replica google/gemma-3-27b-it#1 is down',
     body: 'Reason: connect ECONNREFUSED 10.0.0.12:8000. The Engines page shows the state of all replicas.',
     minutesAgo: 7,
     minutes: null,

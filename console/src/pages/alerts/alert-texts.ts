@@ -1,5 +1,4 @@
 import type { ItemOf, ResponseOf } from '../../api/client.ts';
-import type { Tone } from '../../components/badge.tsx';
 
 export type Alert = ItemOf<'listAlerts'>;
 export type Settings = ResponseOf<'readAlertSettings'>;
@@ -27,7 +26,7 @@ export function typeLabel(type: string): string {
 
 /** A word with its color. */
 export interface Word {
-  tone: Tone;
+  tone: 'good' | 'warn' | 'bad' | 'neutral';
   word: string;
 }
 

@@ -82,7 +82,8 @@ interface UntilDialogProps {
 
 function UntilDialog({ name, busy, onClose, onChosen }: UntilDialogProps) {
   const form = useId();
-  const [until, setUntil] = useState(() => localInput(Date.now() + 24 * HOUR_MS));
+  const [nowMs] = useState(() => Date.now());
+  const [until, setUntil] = useState(() => localInput(nowMs + 24 * HOUR_MS));
   return (
     <Dialog
       open
@@ -104,8 +105,8 @@ function UntilDialog({ name, busy, onClose, onChosen }: UntilDialogProps) {
           aside="local time"
           type="datetime-local"
           required
-          min={localInput(Date.now())}
-          max={localInput(Date.now() + 365 * 24 * HOUR_MS)}
+          min={localInput(nowMs)}
+          max={localInput(nowMs + 365 * 24 * HOUR_MS)}
           value={until}
           onChange={(event) => setUntil(event.target.value)}
         />
