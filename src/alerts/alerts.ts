@@ -203,7 +203,9 @@ export class Alerts implements AsyncDisposable {
         title: condition.title,
       });
     }
-    if (now - this.#steadySince >= RESOLVE_MS) count -= await store.resolveUnseen(now - RESOLVE_MS);
+    if (firing.length > 0 && now - this.#steadySince >= RESOLVE_MS) {
+      count -= await store.resolveUnseen(now - RESOLVE_MS);
+    }
     this.#firing = count;
   }
 

@@ -7,6 +7,7 @@ import { pauseAfter } from '../../src/alerts/outbox.ts';
 import type { Database } from '../../src/database/database.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
 import { DEFAULT_ACCOUNT_ID } from '../../src/database/schema.ts';
+import { until } from '../harness.ts';
 import { testDatabases } from '../servers.ts';
 import { FINE, testInstance, type TestInstance } from './fixture.ts';
 import { startWebhookReceiver, type WebhookReceiver } from './receiver.ts';
@@ -89,7 +90,7 @@ for (const kind of testDatabases()) {
       assert.equal(await two.alerts.store.countFiring(), 0);
     });
 
-    test('a failed message is sent again with the same ID, after growing pauses, and a slow channel does not delay others', async () => {
+    test('a failed message is sent again with the same ID, after growing pauses, and a failing channel does not delay others', async () => {
       await using database = await kind.open();
       await using broken = await startWebhookReceiver();
       await using good = await startWebhookReceiver();
@@ -125,6 +126,44 @@ for (const kind of testDatabases()) {
       assert.equal(ids.size, 1);
       assert.deepEqual(one.alerts.sent.get('webhook:w1'), { sent: 2, failed: 0 });
       assert.equal(good.received.length, 2);
+    });
+
+    test('each of many messages is sent once by two instances that check at the same time', async () => {
+      await using database = await kind.open();
+      await using other = await database.again();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      await using one = testInstance(database, { clock, urls: [receiver.url] });
+      await using two = testInstance(other, { clock, urls: [receiver.url] });
+      const keys = Array.from({ length: 30 }, (_, index) => `disk_low:node-${index}`);
+      const fired = await Promise.all(
+        [one, two].flatMap(({ alerts }) =>
+          keys.map((key) =>
+            alerts.store.fire({ type: 'disk_low', key, title: key, text: 'Full.' }, ['webhook:w0']),
+          ),
+        ),
+      );
+      assert.equal(fired.filter(Boolean).length, keys.length);
+      for (let round = 0; round < 2; round++) await Promise.all([one.check(), two.check()]);
+      const titles = receiver.received.map(({ json }) => String(json.data['title']));
+      assert.deepEqual(titles.toSorted(), keys.toSorted());
+    });
+
+    test('a channel that does not respond delays neither checks nor other channels', async () => {
+      await using database = await kind.open();
+      await using silent = await startWebhookReceiver();
+      await using good = await startWebhookReceiver();
+      silent.respond = () => {};
+      const clock = { now: NOW };
+      const urls = [silent.url, good.url];
+      await using one = testInstance(database, { clock, urls, timeoutMs: 500 });
+      one.seen.now = FULL;
+      await one.alerts.check();
+      await until(() => good.received.length === 1 && silent.received.length === 1);
+      await one.alerts.check();
+      await one.alerts.idle();
+      const [message] = (await one.alerts.store.list()).items[0]?.messages ?? [];
+      assert.deepEqual([message?.state, message?.error], ['pending', 'no response within 0.5 s']);
     });
 
     test('a message fails after the last attempt', async () => {

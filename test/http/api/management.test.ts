@@ -635,6 +635,11 @@ for (const kind of testDatabases()) {
       for (const path of ['models', 'engines', 'load', 'health']) await ok('GET', `/api/${path}`);
       await ok('GET', '/api/refusals');
       await ok('GET', '/api/catalog');
+      for (const path of ['alerts', 'alerts/settings']) await ok('GET', `/api/${path}`);
+      await ok('POST', '/api/alerts/test');
+      const until = new Date(Date.now() + 3_600_000).toISOString();
+      await ok('POST', '/api/alerts/silence', { body: { type: 'disk_low', until } });
+      await ok('POST', '/api/alerts/unsilence', { body: { type: 'disk_low' } });
       const replicas = [{ url: 'http://127.0.0.1:9', dialect: 'vllm' }];
       await ok('POST', '/api/models', { body: { id: 'test/far', replicas } });
       const replica = { url: 'http://127.0.0.1:1', dialect: 'vllm' };
