@@ -1,9 +1,10 @@
-/** The conversations of the playground: stored per key, bounded, shared by tabs, and exported. */
+/** The conversations and presets of the playground: bounded, shared by tabs, and exported. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Conversations, MAX_CONVERSATIONS } from '../../console/src/pages/playground/conversations.ts';
 import { changed, EMPTY_DRAFT, newChat, sent, type Draft } from '../../console/src/pages/playground/draft.ts';
 import { fileNameOf, jsonOf, markdownOf } from '../../console/src/pages/playground/export.ts';
+import { MAX_PRESETS, Presets } from '../../console/src/pages/playground/presets.ts';
 import type { UserItems } from '../../console/src/state/user-items.ts';
 
 /** Storage for up to `room` characters that two tabs share. */
@@ -136,6 +137,33 @@ test('invalid stored values are ignored', () => {
   const conversations = new Conversations(tab());
   assert.deepEqual(titles(conversations), ['New chat']);
   assert.equal(conversations.open('{'), null);
+});
+
+test('presets are saved, replaced, renamed and deleted, in all tabs', () => {
+  const { tab, texts } = storage();
+  const [one, two] = [new Presets(tab()), new Presets(tab())];
+  two.subscribe(() => undefined);
+  const names = ({ list }: Presets) => list.map(({ name, system }) => [name, system]);
+  const { settings } = EMPTY_DRAFT;
+  assert.equal(one.save({ name: ' Terse ', system: 'a', settings }), null);
+  assert.equal(one.save({ name: 'Careful', system: 'b', settings: { ...settings, user: 'me' } }), null);
+  assert.equal(one.save({ name: 'Terse', system: 'c', settings }), null);
+  assert.match(one.save({ name: ' ', system: '', settings }) ?? '', /name/);
+  assert.deepEqual(names(two), [
+    ['Careful', 'b'],
+    ['Terse', 'c'],
+  ]);
+  assert.equal(two.list[0]?.settings.user, 'me');
+  assert.match(two.rename('Terse', 'Careful') ?? '', /Another preset/);
+  assert.equal(two.rename('Terse', 'Brief'), null);
+  two.remove('Careful');
+  assert.deepEqual(names(new Presets(tab())), [['Brief', 'c']]);
+  for (let count = 1; count < MAX_PRESETS; count++) one.save({ name: `${count}`, system: '', settings });
+  assert.match(one.save({ name: 'one more', system: '', settings }) ?? '', /at most 50/);
+  for (const bad of ['', '{', '{}', '[7, {"name": 1}]']) {
+    texts.set('presets', bad);
+    assert.deepEqual(new Presets(tab()).list, []);
+  }
 });
 
 test('exports have all messages, and the JSON is the request that continues the conversation', () => {

@@ -171,7 +171,7 @@ describe('the playground', WITH_BROWSER, () => {
     assert.equal(sent.length, count);
   });
 
-  test('temperature and maximum tokens come first, and the other parameters are below Advanced', async () => {
+  test('temperature and maximum tokens come first, the others are below Advanced, and presets restore them', async () => {
     const panel = page.getByRole('complementary', { name: 'Parameters' });
     await panel.getByRole('textbox', { name: 'Temperature' }).waitFor();
     await panel.getByRole('textbox', { name: 'Maximum tokens' }).waitFor();
@@ -182,6 +182,20 @@ describe('the playground', WITH_BROWSER, () => {
     await panel.getByRole('button', { name: 'Advanced' }).click();
     // Invalid input keeps the section open.
     assert.equal(await seed.isVisible(), true);
+    const temperature = panel.getByRole('textbox', { name: 'Temperature' });
+    await temperature.fill('0.3');
+    await panel.getByRole('button', { name: 'Presets' }).click();
+    const presets = page.getByRole('dialog', { name: 'Presets' });
+    await presets.getByLabel('Save the current parameters as').fill('Lucky');
+    await page.keyboard.press('Enter');
+    await presets.getByRole('button', { name: 'Rename Lucky' }).waitFor();
+    assert.deepEqual(await axe(page), []);
+    await presets.getByRole('button', { name: 'Close' }).click();
+    await panel.getByRole('button', { name: 'Reset all parameters' }).click();
+    assert.equal(await temperature.inputValue(), '');
+    await panel.getByRole('button', { name: 'Presets' }).click();
+    await presets.getByRole('button', { name: 'Lucky', exact: true }).click();
+    await until(async () => (await temperature.inputValue()) === '0.3');
     await panel.getByRole('button', { name: 'Reset all parameters' }).click();
   });
 

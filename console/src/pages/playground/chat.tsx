@@ -30,7 +30,7 @@ function SystemPrompt() {
         type="button"
         aria-expanded={open}
         onClick={() => setOpen(!open)}
-        className="flex h-10 w-full items-center gap-2 text-left text-sm"
+        className="flex h-9 w-full items-center gap-2 text-left text-sm sm:h-10"
       >
         <ChevronRight
           className={`size-4 shrink-0 text-ink-3 transition-transform ${open ? 'rotate-90' : ''}`}
@@ -68,7 +68,7 @@ function Conversation({ column }: { column: Column }) {
         tabIndex={0}
         className="min-h-0 flex-1 overflow-y-auto focus-visible:-outline-offset-2"
       >
-        <div ref={content} className="mx-auto max-w-3xl space-y-3 px-4 py-4 sm:px-6">
+        <div ref={content} className="mx-auto max-w-3xl space-y-3 px-2 py-3 sm:px-6 sm:py-4">
           <ModelNotice model={column.model} />
           {column.turns.length === 0 && <EmptyColumn model={column.model} />}
           {column.turns.map((turn) => (

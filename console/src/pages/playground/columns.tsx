@@ -72,7 +72,7 @@ function ColumnHead({ column }: { column: number }) {
   const model = draft.columns[column]?.model ?? '';
   const many = draft.columns.length > 1;
   return (
-    <div className="flex items-center gap-2 border-b border-line px-4 py-2 sm:px-6 lg:px-8">
+    <div className="flex items-center gap-2 border-b border-line px-4 py-1.5 sm:px-6 sm:py-2 lg:px-8">
       <Select
         label={many ? `Model ${column + 1}` : 'Model'}
         className="min-w-0 flex-1 sm:max-w-md"

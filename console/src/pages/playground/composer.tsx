@@ -1,4 +1,5 @@
 import { ArrowUp, Plus, Square } from 'lucide-react';
+import { useEffect, useRef, type RefObject } from 'react';
 import { Button } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { Select } from '../../components/select.tsx';
@@ -15,13 +16,15 @@ export function Composer() {
   const { change, send, add } = useActions();
   const isRunning = useIsRunning();
   const addImages = useAddImages();
+  const root = useFocusAfter(isRunning, draft.id);
   const typed = hasInput(draft);
   const awaiting = draft.columns.some(awaitsResults);
   const canSend = !awaiting && (typed ? draft.inputRole === 'user' : draft.columns.some(canRespond));
   const submit = typed && draft.inputRole === 'assistant' ? add : send;
   return (
     <div
-      className="border-t border-line bg-surface pt-3 pb-2"
+      ref={root}
+      className="border-t border-line bg-surface pt-2 pb-2 sm:pt-3"
       onPaste={(event) => {
         const { files, types } = event.clipboardData;
         // Formatted text of office programs comes with a picture of it. A copied file comes with its name as text.
@@ -93,6 +96,24 @@ export function Composer() {
       </div>
     </div>
   );
+}
+
+/**
+ * Focuses the message when a response begins or ends and when another conversation is shown, unless the user moved the
+ * focus elsewhere. Returns a ref of the composer. On touch devices the keyboard would cover the response.
+ */
+function useFocusAfter(isRunning: boolean, conversation: string): RefObject<HTMLDivElement | null> {
+  const root = useRef<HTMLDivElement>(null);
+  const shown = `${conversation} ${isRunning}`;
+  const last = useRef(shown);
+  useEffect(() => {
+    if (last.current === shown) return;
+    last.current = shown;
+    const { activeElement } = document;
+    const isFree = activeElement === document.body || root.current?.contains(activeElement) === true;
+    if (isFree && matchMedia('(pointer: fine)').matches) root.current?.querySelector('textarea')?.focus();
+  }, [shown]);
+  return root;
 }
 
 /** The send button; a stop button while a response is in progress. */
@@ -227,7 +248,7 @@ export function StorageNotice({ clears }: StorageNoticeProps) {
   return (
     <p className="mt-2 text-2xs text-ink-3">
       {isStored ? (
-        'Stored only in this browser, until you sign out.'
+        <span className="max-sm:sr-only">Stored only in this browser, until you sign out.</span>
       ) : (
         <span role="alert" className="text-bad">
           Not stored: the storage of this browser is full or blocked. The playground is lost when you close or

@@ -7,6 +7,7 @@ import { INPUT, TextArea, TextField } from '../../components/field.tsx';
 import { indented, readJson } from '../../format/json.ts';
 import { CHAT_PARAMETERS, ReasoningSection, ToolSection } from './chat-parameters.tsx';
 import { NumberField, Reset, Section, useSettings } from './parameter-fields.tsx';
+import { PresetsButton } from './presets-dialog.tsx';
 import {
   advancedSet,
   areDefaults,
@@ -38,9 +39,12 @@ export function ParametersPanel() {
         )}
         <Advanced />
       </div>
-      <Button className="self-start" disabled={areDefaults(settings)} onClick={() => set(DEFAULTS)}>
-        Reset all parameters
-      </Button>
+      <div className="flex flex-wrap gap-2">
+        <PresetsButton />
+        <Button disabled={areDefaults(settings)} onClick={() => set(DEFAULTS)}>
+          Reset all parameters
+        </Button>
+      </div>
     </div>
   );
 }

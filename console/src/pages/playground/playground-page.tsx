@@ -5,6 +5,7 @@ import { Button } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Page } from '../../components/page.tsx';
+import { Select } from '../../components/select.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { returnsEmbeddings } from '../../format/modality.ts';
 import { useAccount } from '../../state/account.ts';
@@ -121,6 +122,12 @@ function ChatOrText() {
   return draft.mode === 'chat' ? <Chat /> : <TextCompletion />;
 }
 
+const ENDPOINTS = [
+  { value: 'chat', label: 'Chat' },
+  { value: 'text', label: 'Text' },
+  { value: 'embeddings', label: 'Embeddings' },
+] as const;
+
 interface ToolbarProps {
   /** The page compares texts. */
   compares: boolean;
@@ -135,23 +142,22 @@ function Toolbar({ compares, isPanelOpen, onParameters, onCode, onConversations 
   const { change, newChat } = useActions();
   const [, changeQuery] = useQueryState();
   const count = Object.keys(errors).length;
+  const shown = compares ? 'embeddings' : draft.mode;
+  const choose = (mode: (typeof ENDPOINTS)[number]['value']) => {
+    if (mode !== 'embeddings') change({ type: 'set', values: { mode } });
+    // The models of text and of embeddings are others.
+    const isOther = compares || mode === 'embeddings';
+    changeQuery({ mode, ...(isOther && { model: null, compare: null }) }, { replace: true });
+  };
   return (
     <>
-      <Segmented
-        label="Endpoint"
-        value={compares ? 'embeddings' : draft.mode}
-        choices={[
-          { value: 'chat', label: 'Chat' },
-          { value: 'text', label: 'Text' },
-          { value: 'embeddings', label: 'Embeddings' },
-        ]}
-        onChange={(mode) => {
-          if (mode !== 'embeddings') change({ type: 'set', values: { mode } });
-          // The models of text and of embeddings are others.
-          const isOther = compares || mode === 'embeddings';
-          changeQuery({ mode, ...(isOther && { model: null, compare: null }) }, { replace: true });
-        }}
-      />
+      {/* Narrow windows have no room for all of them. */}
+      <span className="sm:hidden">
+        <Select label="Endpoint" small value={shown} choices={ENDPOINTS} onChange={choose} />
+      </span>
+      <span className="hidden sm:block">
+        <Segmented label="Endpoint" value={shown} choices={ENDPOINTS} onChange={choose} />
+      </span>
       <div className="ml-auto flex items-center gap-2">
         {!compares && draft.mode === 'chat' && (
           <>
@@ -173,7 +179,7 @@ function Toolbar({ compares, isPanelOpen, onParameters, onCode, onConversations 
           </>
         )}
         <Button size="small" icon={<CodeXml className="size-3.5" aria-hidden="true" />} onClick={onCode}>
-          <span className="sr-only sm:not-sr-only">Code</span>
+          <span className="sr-only lg:not-sr-only">Code</span>
         </Button>
         {!compares && (
           <Button

@@ -43,6 +43,7 @@ import {
 import { Conversations } from './conversations.ts';
 import { LiveAnswers } from './live.ts';
 import { initialModel, type Model } from './model-text.ts';
+import { Presets } from './presets.ts';
 import { recommendedOf, requestOf } from './request.ts';
 import { validationErrors } from './settings.ts';
 import { canStoreImages, fromStored, storedText } from './stored.ts';
@@ -64,6 +65,7 @@ interface Playground {
 interface Actions {
   live: LiveAnswers;
   conversations: Conversations;
+  presets: Presets;
   change: (change: Change) => void;
   /** Sends the next request to every model. */
   send: () => void;
@@ -140,6 +142,7 @@ interface PlaygroundProviderProps {
 export function PlaygroundProvider({ accountId, models, onInvalid, children }: PlaygroundProviderProps) {
   const { user } = useSession();
   const [conversations] = useState(() => new Conversations(userItems(user.id)));
+  const [presets] = useState(() => new Presets(userItems(user.id)));
   const [draft, change] = useReducer(changed, user.id, (id) => restored(id, conversations));
   const [live] = useState(() => new LiveAnswers());
   const errors = useMemo(() => validationErrors(draft.settings, draft.mode), [draft.settings, draft.mode]);
@@ -165,8 +168,8 @@ export function PlaygroundProvider({ accountId, models, onInvalid, children }: P
     latest.set({ ...playground, accountId, onInvalid, changeQuery });
   });
   const actions = useMemo(
-    () => actionsOf({ current: () => latest.value, live, conversations, change }),
-    [latest, live, conversations],
+    () => actionsOf({ current: () => latest.value, live, conversations, presets, change }),
+    [latest, live, conversations, presets],
   );
   useOtherTabs(latest, actions);
 
@@ -199,7 +202,7 @@ interface Current extends Playground, Pick<PlaygroundProviderProps, 'accountId' 
   changeQuery: ReturnType<typeof useQueryState>[1];
 }
 
-interface ActionContext extends Pick<Actions, 'live' | 'conversations' | 'change'> {
+interface ActionContext extends Pick<Actions, 'live' | 'conversations' | 'presets' | 'change'> {
   current: () => Current;
 }
 
@@ -207,7 +210,7 @@ interface ActionContext extends Pick<Actions, 'live' | 'conversations' | 'change
 const CONTINUE = 'Continue exactly where you stopped, without repeating anything.';
 
 function actionsOf(context: ActionContext): Actions {
-  const { current, live, conversations, change } = context;
+  const { current, live, conversations, presets, change } = context;
   const answer = async ({ id, column: index }: Pending, from: Draft) => {
     const column = from.columns[index];
     if (column === undefined) return;
@@ -251,6 +254,7 @@ function actionsOf(context: ActionContext): Actions {
   return {
     live,
     conversations,
+    presets,
     change,
     send: () => {
       const { draft } = current();

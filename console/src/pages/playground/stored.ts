@@ -182,7 +182,8 @@ function answerOf(value: unknown): Answer | null {
   };
 }
 
-function settingsOf(value: unknown): Settings {
+/** Returns settings from a stored value. Invalid ones get their defaults. */
+export function settingsOf(value: unknown): Settings {
   const { settings } = EMPTY_DRAFT;
   if (!isObject(value)) return settings;
   const numbers = isObject(value.numbers) ? Object.entries(value.numbers) : [];

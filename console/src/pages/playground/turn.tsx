@@ -35,7 +35,7 @@ export const Turn = memo(function Turn({ turn, isLast }: { turn: TurnData; isLas
     <article
       aria-label={NAMES[turn.role]}
       className={classNames(
-        'group/turn rounded-xl px-4 py-3',
+        'group/turn rounded-xl px-3 py-2 sm:px-4 sm:py-3',
         turn.role === 'user' ? 'bg-sunken' : 'border border-line bg-surface',
       )}
     >
