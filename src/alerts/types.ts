@@ -206,9 +206,9 @@ const LIMIT_TEXTS: Readonly<Record<LimitName, string>> = {
   requestsPerMinute: 'requests per minute',
   tokensPerMinute: 'tokens per minute',
   requestsInFlight: 'concurrent requests',
-  tokensPerDay: 'tokens of the day',
-  tokensPerMonth: 'tokens of the month',
-  usdPerMonth: 'budget of the month',
+  tokensPerDay: 'daily tokens',
+  tokensPerMonth: 'monthly tokens',
+  usdPerMonth: 'monthly budget',
 };
 
 function budgetName({ limit, model }: Pick<BudgetFacts, 'limit' | 'model'>): string {

@@ -288,7 +288,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual(messages(receiver).slice(2), ['alert.firing budget_100']);
       assert.match(
         String(receiver.received[2]?.json.data['title']),
-        /has used up its budget of the month for a\/b/,
+        /has used up its monthly budget for a\/b/,
       );
 
       // The next day, the budget of the day is new; that of the month is still used up.

@@ -48,7 +48,7 @@ export const SEED_ALERTS: readonly SeedAlert[] = [
   },
   {
     condition: 'budget_80:acct_1:usdPerMonth::2026-11',
-    title: 'Lumen Health has used 83% of its budget of the month',
+    title: 'Lumen Health has used 83% of its monthly budget',
     body: '$41.72 of $50 are used. Requests are refused when the budget is used up. It resets at 2026-12-01T00:00:00Z.',
     minutesAgo: 95,
     minutes: null,
