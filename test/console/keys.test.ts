@@ -1,10 +1,11 @@
 /** The keys page: create, show once, use, view, edit and revoke keys, and long lists. */
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import OpenAI, { AuthenticationError } from 'openai';
 import type { Page } from 'playwright-core';
 import { openDatabase } from '../../src/database/database.ts';
-import { MODEL } from '../harness.ts';
+import { MODEL, until } from '../harness.ts';
 import { holdResponse, WITH_BROWSER } from './browser.ts';
 import { seedManyKeys } from './seed.ts';
 import { openStage, type Stage } from './stage.ts';
@@ -193,9 +194,48 @@ describe('the keys page', WITH_BROWSER, () => {
     // If the page becomes shorter for a moment, the browser stops scrolling.
     assert.ok(Math.max(...heights) - Math.min(...heights) < 10, `page heights: ${heights.join(', ')}`);
     assert.ok((await drawn()) < 200, `${await drawn()} rows are drawn`);
+    const table = page.getByRole('table', { name: 'API keys' });
+    const name = table.getByRole('columnheader', { name: 'Name' });
+    // The header is still visible at the end of the list.
+    assert.equal((await name.boundingBox())?.y, 0);
     await page.getByRole('searchbox').fill('tenant-04711');
     await page.getByText('1 key.').waitFor();
     await row(/tenant-04711/).waitFor();
+  });
+
+  test('keys are sorted, columns hidden, and what is shown is downloaded', async () => {
+    await page.goto('/keys?q=tenant-0001');
+    const table = page.getByRole('table', { name: 'API keys' });
+    const header = (text: string) => table.getByRole('columnheader', { name: text });
+    const first = () => table.getByRole('row').nth(1).innerText();
+    for (const [order, tenant] of [
+      ['ascending', /tenant-00010/],
+      ['descending', /tenant-00019/],
+      [null, /tenant-00019/],
+    ] as const) {
+      await header('Name').getByRole('button').click();
+      await until(async () => (await header('Name').getAttribute('aria-sort')) === order);
+      assert.match(await first(), tenant);
+    }
+    await header('Name').getByRole('button').click();
+    await page.waitForURL(/sort=name/);
+    await table.getByRole('button', { name: 'Table options' }).click();
+    await page.getByRole('menuitemcheckbox', { name: 'Created' }).click();
+    await header('Created').waitFor({ state: 'detached' });
+    const downloaded = page.waitForEvent('download');
+    await page.getByRole('menuitem', { name: 'Download CSV' }).click();
+    const [heading, line, ...others] = (await readFile(await (await downloaded).path(), 'utf8')).split(
+      '\r\n',
+    );
+    assert.equal(heading, 'Name,Last used,Expires,Cost this month,Status');
+    assert.match(line ?? '', /^tenant-00010,[^,]*,[^,]*,0,live$/);
+    assert.equal(others.length, 10, 'nine keys and the end of the last line');
+    await page.reload();
+    await header('Name').waitFor();
+    assert.equal(await header('Created').count(), 0);
+    await table.getByRole('button', { name: 'Table options' }).click();
+    await page.getByRole('menuitem', { name: 'Show all columns' }).click();
+    await header('Created').waitFor();
   });
 
   test('no page violated the Content-Security-Policy or threw', () => {

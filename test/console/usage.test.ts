@@ -108,6 +108,20 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     assert.match(page.url(), new RegExp(`/requests/${ids[2]}`));
   });
 
+  test('buttons and arrow keys of a receipt open the requests next to it in the list', async () => {
+    const receipt = page.getByRole('dialog', { name: 'Request' });
+    const button = (name: string) => receipt.getByRole('button', { name });
+    assert.ok(await button('Previous request').isDisabled());
+    await button('Next request').click();
+    await page.waitForURL(`**/requests/${ids[1]}`);
+    await page.keyboard.press('ArrowRight');
+    await page.waitForURL(`**/requests/${ids[0]}`);
+    assert.ok(await button('Next request').isDisabled());
+    await page.keyboard.press('ArrowLeft');
+    await page.keyboard.press('ArrowLeft');
+    await page.waitForURL(`**/requests/${ids[2]}`);
+  });
+
   test('a receipt shows the cached tokens and their price', async () => {
     const receipt = page.getByRole('dialog', { name: 'Request' });
     const lines = receipt.getByRole('table', { name: 'Cost breakdown' }).getByRole('row');
@@ -185,7 +199,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     await rows.nth(3).waitFor();
     const before = await rows.count();
     await sendRequest('order-new');
-    await page.getByText(/^Updated at \d/).waitFor();
+    await page.getByText(/^Updated (just now|\d+ s ago)$/).waitFor();
     await page.getByRole('button', { name: 'Refresh' }).click();
     await rows.nth(before).waitFor();
     assert.equal(await rows.count(), before + 1);

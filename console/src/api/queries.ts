@@ -192,6 +192,20 @@ export function useList<Op extends Paged>(
     hasMore: list.hasNextPage,
     isReadingMore: list.isFetchingNextPage,
     more: () => void list.fetchNextPage(),
+    /**
+     * Loads pages until there are `count` elements or no more. Resolves to all that are loaded. Rejects with an `ApiError`,
+     * or the reason of the signal.
+     */
+    async loadUpTo(count: number, signal: AbortSignal): Promise<readonly Item[]> {
+      let { data = [], hasNextPage } = list;
+      while (hasNextPage && data.length < count) {
+        const read = await list.fetchNextPage();
+        signal.throwIfAborted();
+        if (read.error) throw read.error;
+        ({ data = [], hasNextPage } = read);
+      }
+      return data;
+    },
     refetch: () => void list.refetch(),
   };
 }

@@ -10,6 +10,8 @@ interface DialogProps {
   title: ReactNode;
   /** One line below the title. */
   hint?: ReactNode;
+  /** Icon buttons next to the title. */
+  tools?: ReactNode;
   /** Buttons in the footer, the primary one last. */
   actions?: ReactNode;
   size?: 'small' | 'medium' | 'large';
@@ -28,6 +30,7 @@ export function Dialog({
   onClose,
   title,
   hint,
+  tools,
   actions,
   size = 'small',
   side = false,
@@ -61,14 +64,17 @@ export function Dialog({
                 <Base.Description className="mt-1 text-sm text-ink-3">{hint}</Base.Description>
               )}
             </div>
-            {!modal && (
-              <Base.Close
-                aria-label="Close"
-                className="-mt-1 -mr-2 inline-flex size-8 shrink-0 items-center justify-center rounded-md text-ink-3 hover:bg-hover"
-              >
-                <X className="size-4" aria-hidden="true" />
-              </Base.Close>
-            )}
+            <div className="-mt-1 -mr-2 flex shrink-0 gap-1">
+              {tools}
+              {!modal && (
+                <Base.Close
+                  aria-label="Close"
+                  className="inline-flex size-8 items-center justify-center rounded-md text-ink-3 hover:bg-hover"
+                >
+                  <X className="size-4" aria-hidden="true" />
+                </Base.Close>
+              )}
+            </div>
           </header>
           <div
             // Lets keyboard users scroll details that have no focusable element.

@@ -98,3 +98,37 @@ export function MenuChoices({
     </Base.RadioGroup>
   );
 }
+
+/** A labeled group of entries that are checked or not. The menu stays open. */
+export function MenuChecks({
+  label,
+  checked,
+  choices,
+  onChange,
+}: {
+  label: string;
+  checked: readonly string[];
+  choices: readonly { value: string; label: string }[];
+  onChange: (checked: readonly string[]) => void;
+}) {
+  return (
+    <Base.Group>
+      <Base.GroupLabel className="px-2.5 py-1.5 text-2xs font-medium text-ink-3">{label}</Base.GroupLabel>
+      {choices.map(({ value, label: text }) => (
+        <Base.CheckboxItem
+          key={value}
+          checked={checked.includes(value)}
+          onCheckedChange={(on) =>
+            onChange(on ? [...checked, value] : checked.filter((other) => other !== value))
+          }
+          className="flex cursor-default items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm outline-none select-none data-highlighted:bg-hover"
+        >
+          <span className="min-w-0 flex-1 truncate">{text}</span>
+          <Base.CheckboxItemIndicator>
+            <Check className="size-3.5 text-accent" aria-hidden="true" />
+          </Base.CheckboxItemIndicator>
+        </Base.CheckboxItem>
+      ))}
+    </Base.Group>
+  );
+}

@@ -1,13 +1,24 @@
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
-import { useLayoutEffect, useRef, useState, type ReactNode } from 'react';
-import { Button } from './button.tsx';
+import { ArrowDown, ArrowUp, Download, Settings2 } from 'lucide-react';
+import { useEffect, useLayoutEffect, useRef, useState, type ReactNode, type RefObject } from 'react';
+import { notify } from '../notify.ts';
+import { useHiddenColumns } from '../state/hidden-columns.ts';
+import { useQueryState } from '../state/url-query.ts';
+import { Button, IconButton } from './button.tsx';
 import { classNames } from './class-names.ts';
+import { csv, type Cell } from './csv.ts';
+import { Menu, MenuChecks, MenuItem, MenuSeparator } from './menu.tsx';
+import { saveFile } from './save-file.ts';
+import { compareValues, nextOrder, orderOf, type Order } from './table-order.ts';
 
 export interface Column<Row> {
   /** Unique among the columns. */
   name: string;
+  /** A text, unless the column has only actions. */
   heading: ReactNode;
   cell: (row: Row) => ReactNode;
+  /** The value for sorting and in CSV files. Times are ISO 8601, money has all digits. */
+  value?: (row: Row) => Cell;
   /** Aligns numbers to the right. */
   numeric?: boolean;
   /** Hidden below this window width; default: always shown. */
@@ -16,9 +27,25 @@ export interface Column<Row> {
   grow?: boolean;
 }
 
+/** The rows of a list that are not loaded yet. */
+export interface Rest<Row> {
+  hasMore: boolean;
+  isReadingMore: boolean;
+  /** Loads the next page. */
+  more: () => void;
+  /** Loads pages until there are `count` rows or no more. Resolves to all that are loaded. */
+  loadUpTo: (count: number, signal: AbortSignal) => Promise<readonly Row[]>;
+}
+
 interface TableProps<Row> {
   /** Accessible name. */
   label: string;
+  /** Adds a menu to choose columns, which are kept under this name, and to download a CSV file of it. */
+  id?: string;
+  /** Whether columns with a `value` can sort the rows. The URL has the order. */
+  sortable?: boolean;
+  /** Rows that are not loaded yet. Before the rows are sorted, all are loaded; before they are downloaded, `MAX_CSV_ROWS`. */
+  rest?: Rest<Row> | undefined;
   columns: readonly Column<Row>[];
   rows: readonly Row[];
   keyOf: (row: Row) => string;
@@ -49,42 +76,258 @@ const MANY = 100;
 /** In CSS pixels, with the border. */
 const ROW_HEIGHT = 53;
 
-/** A table. Virtualizes long lists. */
-export function Table<Row>(props: TableProps<Row>) {
-  const { label, columns, rows } = props;
-  return (
-    <div className="overflow-x-auto">
-      <table className="w-full border-collapse text-sm" aria-label={label} aria-rowcount={rows.length + 1}>
-        <thead>
-          <tr className="border-b border-line">
-            {columns.map((column) => (
-              <th
-                key={column.name}
-                scope="col"
-                className={classNames(
-                  'h-9 text-xs font-medium whitespace-nowrap text-ink-3',
-                  edges(column, columns),
-                  column.numeric ? 'text-right' : 'text-left',
-                  column.grow && 'w-full',
-                )}
-              >
-                {column.heading}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        {rows.length > MANY ? (
-          <ManyRows {...props} />
-        ) : (
-          <tbody>
-            {rows.map((row) => (
-              <Line key={props.keyOf(row)} row={row} {...props} />
-            ))}
-          </tbody>
-        )}
-      </table>
-    </div>
+/** Maximum number of rows of a CSV file. */
+const MAX_CSV_ROWS = 10_000;
+
+/** Below the top bar of narrow windows. */
+const STICKY = 'sticky top-14 z-10 bg-surface lg:top-0';
+
+/** A table with a header that stays visible. Virtualizes long lists. */
+export function Table<Row>(given: TableProps<Row>) {
+  const { label, id, sortable = false, rest } = given;
+  const [query, change] = useQueryState();
+  const [hidden, hide] = useHiddenColumns(id ?? '');
+  const frame = useRef<HTMLDivElement>(null);
+  const scrolls = useOverflow(frame);
+  const order = sortable ? validOrder(orderOf(query.get('sort')), given.columns) : null;
+  const chosen = given.columns.filter(({ name }) => id === undefined || !hidden.has(name));
+  const rows = order === null ? given.rows : sorted(given.rows, given.columns, order);
+  useRest(order !== null, rest);
+  const download = useDownload<Row>((all) => {
+    const values = chosen.flatMap(({ heading, value }) =>
+      typeof heading === 'string' && value !== undefined ? [{ heading, value }] : [],
+    );
+    const lines = all.slice(0, MAX_CSV_ROWS).map((row) => values.map(({ value }) => value(row)));
+    saveFile(`${id}.csv`, csv([values.map(({ heading }) => heading), ...lines]), 'text/csv');
+  });
+  const menu = id !== undefined && (
+    <TableMenu
+      columns={given.columns}
+      hidden={hidden}
+      onHide={hide}
+      onDownload={
+        given.columns.some(({ value }) => value !== undefined) ? () => void download.start(rows, rest) : null
+      }
+    />
   );
+  const columns = menu === false ? chosen : withMenu(chosen, menu);
+  const props = { ...given, columns, rows };
+  return (
+    <>
+      {download.isLoading && (
+        <p role="status" className="flex items-center justify-end gap-3 px-4 py-2 text-xs text-ink-3 sm:px-5">
+          Loading rows for the CSV file: {rows.length} so far
+          <Button size="small" onClick={download.cancel}>
+            Cancel
+          </Button>
+        </p>
+      )}
+      {/* A scroll container would keep the header from staying visible in the window. */}
+      <div ref={frame} className={scrolls ? 'overflow-x-auto' : 'overflow-x-clip'}>
+        <table className="w-full border-collapse text-sm" aria-label={label} aria-rowcount={rows.length + 1}>
+          <thead>
+            <tr>
+              {columns.map((column) => (
+                <th
+                  key={column.name}
+                  scope="col"
+                  aria-sort={
+                    order?.column === column.name
+                      ? order.descending
+                        ? 'descending'
+                        : 'ascending'
+                      : undefined
+                  }
+                  className={classNames(
+                    'h-9 text-xs font-medium whitespace-nowrap text-ink-3 shadow-[inset_0_-1px_0_var(--line)]',
+                    'first:rounded-tl-xl last:rounded-tr-xl',
+                    scrolls ? 'bg-surface' : STICKY,
+                    edges(column, columns),
+                    column.numeric ? 'text-right' : 'text-left',
+                    column.grow && 'w-full',
+                  )}
+                >
+                  {sortable && column.value !== undefined ? (
+                    <SortButton
+                      column={column}
+                      order={order}
+                      onClick={() =>
+                        change(
+                          { sort: nextOrder(column.name, column.numeric === true, order) },
+                          { replace: true },
+                        )
+                      }
+                    />
+                  ) : (
+                    column.heading
+                  )}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          {rows.length > MANY ? (
+            <ManyRows {...props} />
+          ) : (
+            <tbody>
+              {rows.map((row) => (
+                <Line key={props.keyOf(row)} row={row} {...props} />
+              ))}
+            </tbody>
+          )}
+        </table>
+      </div>
+    </>
+  );
+}
+
+interface SortButtonProps<Row> {
+  column: Column<Row>;
+  order: Order | null;
+  onClick: () => void;
+}
+
+function SortButton<Row>({ column, order, onClick }: SortButtonProps<Row>) {
+  const isSorted = order?.column === column.name;
+  const Icon = (isSorted ? order.descending : column.numeric) ? ArrowDown : ArrowUp;
+  return (
+    <button
+      type="button"
+      onClick={onClick}
+      className={classNames(
+        'group inline-flex h-7 items-center gap-1 rounded-sm hover:text-ink',
+        isSorted && 'text-ink',
+        column.numeric && 'flex-row-reverse',
+      )}
+    >
+      {column.heading}
+      <Icon
+        aria-hidden="true"
+        className={classNames(
+          'size-3 shrink-0',
+          !isSorted && 'opacity-0 group-hover:opacity-60 group-focus-visible:opacity-60',
+        )}
+      />
+    </button>
+  );
+}
+
+interface TableMenuProps<Row> {
+  columns: readonly Column<Row>[];
+  hidden: ReadonlySet<string>;
+  onHide: (names: readonly string[]) => void;
+  /** Null: there are no values to download. */
+  onDownload: (() => void) | null;
+}
+
+/** The menu at the end of the header. The first column has the name of the row and is always shown. */
+function TableMenu<Row>({ columns, hidden, onHide, onDownload }: TableMenuProps<Row>) {
+  const choices = columns
+    .slice(1)
+    .flatMap(({ name, heading }) => (typeof heading === 'string' ? [{ value: name, label: heading }] : []));
+  return (
+    <Menu
+      trigger={
+        <IconButton label="Table options">
+          <Settings2 className="size-4" aria-hidden="true" />
+        </IconButton>
+      }
+    >
+      <MenuChecks
+        label="Columns"
+        choices={choices}
+        checked={choices.map(({ value }) => value).filter((name) => !hidden.has(name))}
+        onChange={(shown) =>
+          onHide(choices.map(({ value }) => value).filter((name) => !shown.includes(name)))
+        }
+      />
+      {hidden.size > 0 && <MenuItem onClick={() => onHide([])}>Show all columns</MenuItem>}
+      {onDownload !== null && (
+        <>
+          <MenuSeparator />
+          <MenuItem icon={<Download />} onClick={onDownload}>
+            Download CSV
+          </MenuItem>
+        </>
+      )}
+    </Menu>
+  );
+}
+
+/** Adds the menu to the heading of the column of actions, or as a column of its own. */
+function withMenu<Row>(columns: readonly Column<Row>[], menu: ReactNode): Column<Row>[] {
+  const last = columns.at(-1);
+  const heading = <span className="flex justify-end max-sm:hidden">{menu}</span>;
+  if (last === undefined || typeof last.heading === 'string')
+    return [...columns, { name: 'options', heading, from: 'sm', cell: () => null }];
+  return [
+    ...columns.slice(0, -1),
+    {
+      ...last,
+      heading: (
+        <>
+          {last.heading}
+          {heading}
+        </>
+      ),
+    },
+  ];
+}
+
+/** Returns null if the column cannot sort, as in the URL of an older version. */
+function validOrder<Row>(order: Order | null, columns: readonly Column<Row>[]): Order | null {
+  return columns.some(({ name, value }) => name === order?.column && value !== undefined) ? order : null;
+}
+
+function sorted<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  { column, descending }: Order,
+): Row[] {
+  const value = columns.find(({ name }) => name === column)?.value ?? (() => null);
+  return rows
+    .map((row) => ({ row, value: value(row) }))
+    .toSorted((a, b) => compareValues(a.value, b.value, descending))
+    .map(({ row }) => row);
+}
+
+/** Loads all rows, page by page, while `wanted`. */
+function useRest<Row>(wanted: boolean, rest: Rest<Row> | undefined): void {
+  useEffect(() => {
+    if (wanted && rest?.hasMore === true && !rest.isReadingMore) rest.more();
+  });
+}
+
+/** Loads the rows of a CSV file, then calls `save`. */
+function useDownload<Row>(save: (rows: readonly Row[]) => void) {
+  const [loading, setLoading] = useState<AbortController | null>(null);
+  const start = async (rows: readonly Row[], rest: Rest<Row> | undefined): Promise<void> => {
+    if (rest?.hasMore !== true) return save(rows);
+    const stop = new AbortController();
+    setLoading(stop);
+    try {
+      save(await rest.loadUpTo(MAX_CSV_ROWS, stop.signal));
+    } catch (error) {
+      if (!stop.signal.aborted) notify.error(error instanceof Error ? error.message : String(error));
+    } finally {
+      setLoading(null);
+    }
+  };
+  return { isLoading: loading !== null, start, cancel: () => loading?.abort() };
+}
+
+/** Whether the content of an element is wider than the element. */
+function useOverflow(frame: RefObject<HTMLElement | null>): boolean {
+  const [overflows, setOverflows] = useState(false);
+  useLayoutEffect(() => {
+    const element = frame.current;
+    if (element === null) return;
+    const measure = () => setOverflows(element.scrollWidth > element.clientWidth);
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    if (element.firstElementChild !== null) observer.observe(element.firstElementChild);
+    return () => observer.disconnect();
+  }, [frame]);
+  return overflows;
 }
 
 function ManyRows<Row>(props: TableProps<Row>) {

@@ -1,6 +1,7 @@
 import { RefreshCw } from 'lucide-react';
-import { clock } from '../format/time.ts';
+import { clock, secondsAgo } from '../format/time.ts';
 import { IconButton } from './button.tsx';
+import { useNow } from './now.ts';
 
 interface UpdatedAtProps {
   /** Time of the data, Unix milliseconds; 0: not loaded yet. */
@@ -12,10 +13,13 @@ interface UpdatedAtProps {
 
 /** Shows how old the data of a list is, with a button that loads it again. */
 export function UpdatedAt({ atMs, busy, onRefresh }: UpdatedAtProps) {
+  const nowMs = useNow(1000);
   if (atMs === 0) return null;
   return (
     <p className="flex min-h-9 items-center justify-end gap-1 text-xs text-ink-3 tabular-nums">
-      Updated at {clock(atMs)}
+      <time dateTime={new Date(atMs).toISOString()} title={`Updated at ${clock(atMs)}`}>
+        Updated {secondsAgo(atMs, nowMs)}
+      </time>
       {onRefresh !== undefined && (
         <IconButton label="Refresh" disabled={busy} onClick={onRefresh}>
           <RefreshCw className="size-4" aria-hidden="true" />

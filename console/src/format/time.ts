@@ -82,6 +82,13 @@ export function ago(at: string, nowMs: number): string {
   return seconds > 1 ? 'in less than a minute' : 'just now';
 }
 
+/** Formats how long ago a time was: `just now`, `8 s ago`, `3 min ago`. */
+export function secondsAgo(atMs: number, nowMs: number): string {
+  const seconds = Math.floor((nowMs - atMs) / 1000);
+  if (seconds < 2) return 'just now';
+  return seconds < 60 ? `${seconds} s ago` : ago(new Date(atMs).toISOString(), nowMs);
+}
+
 /** Formats a duration in a suitable unit: `0.4 ms`, `840 ms`, `3.20 s`, `41.5 s`, `4 min 10 s`, `2 h 5 min`. */
 export function duration(ms: number): string {
   if (ms < 9.95) return `${Number(ms.toFixed(1))} ms`;

@@ -20,15 +20,22 @@ type Member = ItemOf<'listMembers'>;
 const USER: Column<Member> = {
   name: 'user',
   heading: 'User',
+  value: ({ user: { name } }) => name,
   grow: true,
   cell: ({ user }) => <User user={user} />,
 };
 
-const ROLE: Column<Member> = { name: 'role', heading: 'Role', cell: ({ role }) => ROLES[role].label };
+const ROLE: Column<Member> = {
+  name: 'role',
+  heading: 'Role',
+  value: ({ role }) => ROLES[role].label,
+  cell: ({ role }) => ROLES[role].label,
+};
 
 const SINCE: Column<Member> = {
   name: 'since',
   heading: 'Joined',
+  value: ({ created_at: at }) => at,
   from: 'sm',
   cell: ({ created_at }) => <Time at={created_at} relative />,
 };
@@ -37,6 +44,7 @@ function roleColumn(onChange: (member: Member, role: Role) => void): Column<Memb
   return {
     name: 'role',
     heading: 'Role',
+    value: ({ role }) => ROLES[role].label,
     cell: (member) => (
       <Select
         small
@@ -105,7 +113,15 @@ export function MembersCard({ account, editable, titled = false }: MembersCardPr
       >
         {(loaded) => (
           <>
-            <Table label="Members" columns={columns} rows={loaded} keyOf={({ user: { id } }) => id} />
+            <Table
+              label="Members"
+              id="members"
+              sortable
+              rest={members}
+              columns={columns}
+              rows={loaded}
+              keyOf={({ user: { id } }) => id}
+            />
             {members.hasMore && (
               <ListFooter
                 shown={loaded.length}

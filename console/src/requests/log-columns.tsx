@@ -36,6 +36,7 @@ export function logColumns(
     {
       name: 'time',
       heading: 'Time',
+      value: ({ started_at: at }) => at,
       cell: (row) => (
         <>
           <Link
@@ -55,6 +56,7 @@ export function logColumns(
     {
       name: 'model',
       heading: 'Model, key',
+      value: ({ model }) => model,
       from: 'md',
       grow: true,
       cell: (row) => (
@@ -67,6 +69,7 @@ export function logColumns(
     {
       name: 'status',
       heading: 'Status',
+      value: (row) => outcomeOf(row).text,
       cell: (row) => (
         <>
           <span className="block w-30 truncate sm:w-40" title={outcomeOf(row).text}>
@@ -79,6 +82,7 @@ export function logColumns(
     {
       name: 'tokens',
       heading: 'Tokens (in → out)',
+      value: tokens,
       numeric: true,
       from: 'xl',
       cell: (row) => <span className="inline-block min-w-28">{tokens(row)}</span>,
@@ -86,6 +90,7 @@ export function logColumns(
     {
       name: 'ttft',
       heading: 'TTFT',
+      value: (row) => between(row.started_at, row.first_token_at),
       numeric: true,
       from: 'xl',
       cell: (row) => <Length ms={between(row.started_at, row.first_token_at)} />,
@@ -93,6 +98,7 @@ export function logColumns(
     {
       name: 'duration',
       heading: 'Duration',
+      value: (row) => between(row.started_at, row.ended_at),
       numeric: true,
       from: 'sm',
       cell: (row) => <Length ms={between(row.started_at, row.ended_at)} />,
@@ -100,6 +106,7 @@ export function logColumns(
     {
       name: 'cost',
       heading: 'Cost',
+      value: ({ cost_usd: usd }) => usd,
       numeric: true,
       from: 'sm',
       cell: (row) => (
@@ -116,6 +123,7 @@ export function logColumns(
     columns.splice(2, 0, {
       name: 'account',
       heading: 'Account',
+      value: ({ account_id: id }) => account(id),
       from: 'xl',
       cell: (row) => <span className="block max-w-36 truncate">{account(row.account_id)}</span>,
     });

@@ -15,6 +15,13 @@ const SHORTCUTS: readonly { title: string; keys: readonly { keys: string; what: 
     ],
   },
   {
+    title: 'Receipt of a request',
+    keys: [
+      { keys: '←', what: 'Open the previous request of the list' },
+      { keys: '→', what: 'Open the next request of the list' },
+    ],
+  },
+  {
     title: 'Playground',
     keys: [
       { keys: '↵', what: 'Send the message' },

@@ -114,6 +114,9 @@ function AccountsList({ onNew }: { onNew: () => void }) {
             <>
               <Table
                 label="Accounts"
+                id="accounts"
+                sortable
+                rest={accounts}
                 columns={accountColumns({ used, defaultPlan, isLoaded: usage.data !== undefined })}
                 rows={shown}
                 keyOf={({ id }) => id}
@@ -197,23 +200,38 @@ function accountColumns({ used, isLoaded, defaultPlan }: ColumnData): Column<Acc
   const figure = (account: Account, write: (usage: Usage | undefined) => ReactNode): ReactNode =>
     isLoaded ? write(used.get(account.id)) : <Skeleton className="ml-auto h-4 w-12" />;
   return [
-    { name: 'account', heading: 'Account', grow: true, cell: (account) => <Name account={account} /> },
-    { name: 'status', heading: 'Status', from: 'sm', cell: ({ status }) => <AccountState status={status} /> },
+    {
+      name: 'account',
+      heading: 'Account',
+      value: ({ name }) => name,
+      grow: true,
+      cell: (account) => <Name account={account} />,
+    },
+    {
+      name: 'status',
+      heading: 'Status',
+      value: ({ status }) => status,
+      from: 'sm',
+      cell: ({ status }) => <AccountState status={status} />,
+    },
     {
       name: 'plan',
       heading: 'Plan',
+      value: ({ plan }) => plan ?? defaultPlan ?? null,
       from: 'md',
       cell: ({ plan }) => <PlanName plan={plan} defaultPlan={defaultPlan} />,
     },
     {
       name: 'created',
       heading: 'Created',
+      value: ({ created_at: at }) => at,
       from: 'lg',
       cell: ({ created_at: at }) => <Time at={at} relative />,
     },
     {
       name: 'requests',
       heading: 'Requests',
+      value: ({ id }) => used.get(id)?.requests ?? 0,
       numeric: true,
       from: 'lg',
       cell: (account) => figure(account, (usage) => whole(usage?.requests ?? 0)),
@@ -221,6 +239,7 @@ function accountColumns({ used, isLoaded, defaultPlan }: ColumnData): Column<Acc
     {
       name: 'tokens',
       heading: 'Tokens',
+      value: ({ id }) => count(used.get(id)),
       numeric: true,
       from: 'md',
       cell: (account) => figure(account, tokens),
@@ -228,6 +247,7 @@ function accountColumns({ used, isLoaded, defaultPlan }: ColumnData): Column<Acc
     {
       name: 'cost',
       heading: 'Cost this month',
+      value: ({ id }) => used.get(id)?.cost_usd ?? '0',
       numeric: true,
       cell: (account) => figure(account, (usage) => cost(usage?.cost_usd ?? '0')),
     },
@@ -235,8 +255,11 @@ function accountColumns({ used, isLoaded, defaultPlan }: ColumnData): Column<Acc
 }
 
 function tokens(usage: Usage | undefined): ReactNode {
-  const count = usage === undefined ? 0 : usage.prompt_tokens + usage.completion_tokens;
-  return <span title={whole(count)}>{compact(count)}</span>;
+  return <span title={whole(count(usage))}>{compact(count(usage))}</span>;
+}
+
+function count(usage: Usage | undefined): number {
+  return usage === undefined ? 0 : usage.prompt_tokens + usage.completion_tokens;
 }
 
 function Name({ account: { id, name, status } }: { account: Account }) {

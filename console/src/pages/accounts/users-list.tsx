@@ -56,6 +56,9 @@ export function UsersList() {
             <>
               <Table
                 label="Users"
+                id="users"
+                sortable
+                rest={users}
                 columns={userColumns({ selfId: self.id, operators, onChange: setPendingChange })}
                 rows={shown}
                 keyOf={({ id }) => id}
@@ -96,12 +99,14 @@ function userColumns(data: ColumnData): Column<User>[] {
     {
       name: 'user',
       heading: 'User',
+      value: ({ name }) => name,
       grow: true,
       cell: (user) => <Name user={user} self={user.id === data.selfId} />,
     },
     {
       name: 'part',
       heading: 'Role',
+      value: ({ operator }) => (operator ? 'Operator' : 'User'),
       from: 'sm',
       cell: ({ operator }) =>
         operator ? <Badge tone="accent">Operator</Badge> : <span className="text-ink-3">User</span>,
@@ -109,12 +114,14 @@ function userColumns(data: ColumnData): Column<User>[] {
     {
       name: 'two-factor',
       heading: 'Two-factor',
+      value: ({ two_factor: hasTwo }) => (hasTwo ? 'On' : 'Off'),
       from: 'md',
       cell: ({ two_factor: hasTwo }) => (hasTwo ? 'On' : <span className="text-ink-3">Off</span>),
     },
     {
       name: 'since',
       heading: 'Created',
+      value: ({ created_at: at }) => at,
       from: 'md',
       cell: ({ created_at: at }) => <Time at={at} relative />,
     },

@@ -76,6 +76,8 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
         <>
           <Table
             label="Audit log"
+            id="audit-log"
+            rest={entries}
             columns={auditColumns(names, show)}
             rows={loaded}
             keyOf={({ id }) => id}
@@ -109,12 +111,14 @@ function auditColumns(names: Names, onOpen: (entry: Entry) => void): Column<Entr
     {
       name: 'what',
       heading: 'Event',
+      value: ({ action, subject }) => `${actionLabel(action)} ${names.get(subject)?.name ?? subject}`,
       grow: true,
       cell: (entry) => <EventCell entry={entry} names={names} onOpen={onOpen} />,
     },
     {
       name: 'who',
       heading: 'Actor',
+      value: ({ actor }) => names.get(actor)?.name ?? actor,
       from: 'md',
       cell: ({ actor }) => (
         <Truncated>
@@ -125,12 +129,26 @@ function auditColumns(names: Names, onOpen: (entry: Entry) => void): Column<Entr
     {
       name: 'account',
       heading: 'Account',
+      value: ({ account_id: id }) => (id === null ? null : nameOf(id, names)),
       from: 'lg',
       cell: ({ account_id: id }) =>
         id === null ? <span className="text-ink-3">—</span> : <Truncated>{nameOf(id, names)}</Truncated>,
     },
-    { name: 'ip', heading: 'IP address', from: 'xl', cell: ({ ip }) => <IpAddress ip={ip} /> },
-    { name: 'at', heading: 'Time', numeric: true, from: 'sm', cell: ({ at }) => <Time at={at} /> },
+    {
+      name: 'ip',
+      heading: 'IP address',
+      value: ({ ip }) => ip,
+      from: 'xl',
+      cell: ({ ip }) => <IpAddress ip={ip} />,
+    },
+    {
+      name: 'at',
+      heading: 'Time',
+      value: ({ at }) => at,
+      numeric: true,
+      from: 'sm',
+      cell: ({ at }) => <Time at={at} />,
+    },
   ];
 }
 

@@ -36,6 +36,8 @@ export default function EnginesPage() {
           {({ data }) => (
             <Table
               label="Engines"
+              id="engines"
+              sortable
               columns={replicaColumns(show)}
               rows={data}
               keyOf={keyOfReplica}

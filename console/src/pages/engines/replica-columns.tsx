@@ -39,14 +39,27 @@ export function replicaColumns(onOpen: (replica: Replica) => void): Column<Repli
     {
       name: 'replica',
       heading: 'Replica',
+      value: ({ model, name }) => `${model} ${name}`,
       grow: true,
       cell: (replica) => <Name replica={replica} onOpen={onOpen} />,
     },
-    { name: 'state', heading: 'State', from: 'sm', cell: (replica) => <State replica={replica} /> },
-    { name: 'slots', heading: 'Slots in use', cell: (replica) => <Slots replica={replica} /> },
+    {
+      name: 'state',
+      heading: 'State',
+      value: ({ state }) => state,
+      from: 'sm',
+      cell: (replica) => <State replica={replica} />,
+    },
+    {
+      name: 'slots',
+      heading: 'Slots in use',
+      value: ({ slots_in_use: used }) => used,
+      cell: (replica) => <Slots replica={replica} />,
+    },
     {
       name: 'queue',
       heading: 'Queue',
+      value: ({ queued }) => queued,
       numeric: true,
       from: 'md',
       cell: ({ queued }) => orUnknown(queued, whole),
@@ -54,6 +67,7 @@ export function replicaColumns(onOpen: (replica: Replica) => void): Column<Repli
     {
       name: 'speed',
       heading: 'Tokens/s',
+      value: ({ tokens_per_second: speed }) => speed,
       numeric: true,
       from: 'md',
       cell: ({ tokens_per_second: speed }) => orUnknown(speed, (value) => fixed(value, 1)),
@@ -61,6 +75,7 @@ export function replicaColumns(onOpen: (replica: Replica) => void): Column<Repli
     {
       name: 'memory',
       heading: 'Memory',
+      value: ({ memory_bytes: memory }) => memory,
       numeric: true,
       from: 'md',
       cell: ({ memory_bytes: memory }) => orUnknown(memory, bytes),
@@ -68,13 +83,20 @@ export function replicaColumns(onOpen: (replica: Replica) => void): Column<Repli
     {
       name: 'cache',
       heading: 'Cache hit rate',
+      value: cacheShare,
       numeric: true,
       from: 'lg',
       cell: (replica) => (
         <span title={cacheCounts(replica)}>{orUnknown(cacheShare(replica), percentColumn)}</span>
       ),
     },
-    { name: 'uptime', heading: 'Uptime', from: 'xl', cell: (replica) => <Uptime replica={replica} /> },
+    {
+      name: 'uptime',
+      heading: 'Uptime',
+      value: uptimeMs,
+      from: 'xl',
+      cell: (replica) => <Uptime replica={replica} />,
+    },
     { name: 'backend', heading: 'Backend', from: 'xl', cell: (replica) => <Backend replica={replica} /> },
   ];
 }

@@ -30,6 +30,8 @@ export function KeysTable(props: KeysTableProps) {
   return (
     <Table
       label="API keys"
+      id="keys"
+      sortable
       columns={columnsOf(props)}
       rows={props.keys}
       keyOf={({ id }) => id}
@@ -50,6 +52,7 @@ function columnsOf({ spend, hrefOf, onOpen, onEdit, onRevoke }: KeysTableProps):
     {
       name: 'name',
       heading: 'Name',
+      value: ({ name }) => name,
       grow: true,
       cell: (key) => (
         <>
@@ -75,12 +78,14 @@ function columnsOf({ spend, hrefOf, onOpen, onEdit, onRevoke }: KeysTableProps):
     {
       name: 'created',
       heading: 'Created',
+      value: ({ created_at: at }) => at,
       from: 'xl',
       cell: ({ created_at }) => <Time at={created_at} relative />,
     },
     {
       name: 'used',
       heading: 'Last used',
+      value: ({ last_used_at: at }) => at,
       from: 'md',
       cell: ({ last_used_at, last_used_ip }) => (
         <>
@@ -94,11 +99,24 @@ function columnsOf({ spend, hrefOf, onOpen, onEdit, onRevoke }: KeysTableProps):
     {
       name: 'expires',
       heading: 'Expires',
+      value: ({ expires_at: at }) => at,
       from: 'lg',
       cell: ({ expires_at }) => <Time at={expires_at} relative />,
     },
-    { name: 'spend', heading: 'Cost this month', numeric: true, cell: spent },
-    { name: 'state', heading: 'Status', from: 'sm', cell: (key) => <KeyState of={key} /> },
+    {
+      name: 'spend',
+      heading: 'Cost this month',
+      value: ({ id }) => spend?.get(id) ?? '0',
+      numeric: true,
+      cell: spent,
+    },
+    {
+      name: 'state',
+      heading: 'Status',
+      value: ({ status }) => status,
+      from: 'sm',
+      cell: (key) => <KeyState of={key} />,
+    },
     {
       name: 'actions',
       heading: <span className="sr-only">Actions</span>,

@@ -1,7 +1,9 @@
-import { useState } from 'react';
+import { ChevronLeft, ChevronRight } from 'lucide-react';
+import { useEffect, useState } from 'react';
 import type { ResponseOf } from '../../api/client.ts';
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { useRead } from '../../api/queries.ts';
+import { IconButton } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
 import { Loaded } from '../../components/loaded.tsx';
@@ -22,19 +24,62 @@ interface ReceiptDialogProps {
   /** Null: closed. */
   id: string | null;
   scope: Scope;
+  /** Opens the requests before and after this one in the list; null: there is none. */
+  onPrevious: (() => void) | null;
+  onNext: (() => void) | null;
   onClose: () => void;
 }
 
 /** The receipt of a request, as a drawer next to the list. */
-export function ReceiptDialog({ id, scope, onClose }: ReceiptDialogProps) {
+export function ReceiptDialog({ id, scope, onPrevious, onNext, onClose }: ReceiptDialogProps) {
   // Keeps the content during the closing animation.
   const [shown, setShown] = useState(id);
   if (id !== null && id !== shown) setShown(id);
+  useArrowKeys(id !== null, onPrevious, onNext);
   return (
-    <Dialog side open={id !== null} onClose={onClose} title="Request">
+    <Dialog
+      side
+      open={id !== null}
+      onClose={onClose}
+      title="Request"
+      tools={
+        (onPrevious !== null || onNext !== null) && (
+          <>
+            <IconButton
+              label="Previous request"
+              disabled={onPrevious === null}
+              onClick={() => onPrevious?.()}
+            >
+              <ChevronLeft className="size-4" aria-hidden="true" />
+            </IconButton>
+            <IconButton label="Next request" disabled={onNext === null} onClick={() => onNext?.()}>
+              <ChevronRight className="size-4" aria-hidden="true" />
+            </IconButton>
+          </>
+        )
+      }
+    >
       {shown !== null && <Body id={shown} scope={scope} />}
     </Dialog>
   );
+}
+
+/** Lets the left and right arrow keys move in the list. */
+function useArrowKeys(active: boolean, onLeft: (() => void) | null, onRight: (() => void) | null): void {
+  useEffect(() => {
+    if (!active) return;
+    const onKey = (event: KeyboardEvent) => {
+      const move = { ArrowLeft: onLeft, ArrowRight: onRight }[event.key] ?? null;
+      const isModified = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
+      const target = event.target as Element | null;
+      if (move === null || isModified || target?.closest('input, textarea, [role="tab"], [role="menu"]'))
+        return;
+      move();
+    };
+    // The dialog stops the propagation of these keys.
+    addEventListener('keydown', onKey, true);
+    return () => removeEventListener('keydown', onKey, true);
+  });
 }
 
 function Body({ id, scope }: { id: string; scope: Scope }) {

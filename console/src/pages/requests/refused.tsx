@@ -79,6 +79,8 @@ function Rows({ scope, refusals }: { scope: Scope; refusals: readonly Refusal[] 
   return (
     <Table
       label="Refused requests"
+      id="refused-requests"
+      sortable
       columns={columnsOf(key, scope.all ? account : null)}
       rows={refusals}
       keyOf={({ account_id, key_id, code, param }) => [account_id, key_id, code, param].join(' ')}
@@ -94,6 +96,7 @@ function columnsOf(key: (id: string) => string, account: ((id: string) => string
     {
       name: 'error',
       heading: 'Error',
+      value: ({ code, param }) => (param === null ? code : `${code} ${param}`),
       grow: true,
       cell: (row) => (
         <>
@@ -110,18 +113,21 @@ function columnsOf(key: (id: string) => string, account: ((id: string) => string
     {
       name: 'key',
       heading: 'Key',
+      value: keyName,
       from: 'md',
       cell: (row) => <span className="block max-w-40 truncate">{keyName(row)}</span>,
     },
     {
       name: 'count',
       heading: 'Requests',
+      value: ({ count }) => count,
       numeric: true,
       cell: ({ count }) => whole(count),
     },
     {
       name: 'last',
       heading: 'Last refused',
+      value: ({ last_at: at }) => at,
       from: 'sm',
       cell: ({ last_at: at }) => (
         <time className="whitespace-nowrap tabular-nums" dateTime={at} title={`${dateTime(at)} (${utc(at)})`}>
@@ -134,6 +140,7 @@ function columnsOf(key: (id: string) => string, account: ((id: string) => string
     columns.splice(2, 0, {
       name: 'account',
       heading: 'Account',
+      value: ({ account_id: id }) => (id === null ? null : account(id)),
       from: 'xl',
       cell: ({ account_id: id }) => (
         <span className="block max-w-36 truncate">{id === null ? '—' : account(id)}</span>

@@ -1,5 +1,5 @@
 import { ListTree } from 'lucide-react';
-import { useEffect, useRef, type ReactNode } from 'react';
+import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { useLocation, useParams } from 'wouter';
 import { useLog } from '../../api/log.ts';
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
@@ -12,7 +12,7 @@ import { Page } from '../../components/page.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, SkeletonRows } from '../../components/states.tsx';
 import { UpdatedAt } from '../../components/updated-at.tsx';
-import { ListFooter, Table } from '../../components/table.tsx';
+import { ListFooter, Table, type Rest } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useHrefWithAccount } from '../../state/account.ts';
@@ -41,9 +41,18 @@ export default function RequestsPage() {
   const live = query.get('live') === '1';
   const receiptOf = useReceiptPath();
   const close = useBack(id);
+  const [listed, setListed] = useState<Listed>({ ids: [] });
+  const move = useMove(listed, id, (to) => navigate(href(receiptOf(to)), { replace: true }));
   if (scope.account === null && !scope.all) return <NoAccount title="Requests" icon={ListTree} />;
-  const rows = (requests: readonly Request[]) => (
-    <Rows scope={scope} requests={requests} openId={id} receiptOf={receiptOf} />
+  const rows = (requests: readonly Request[], rest?: Rest<Request>) => (
+    <Rows
+      scope={scope}
+      requests={requests}
+      rest={rest}
+      openId={id}
+      receiptOf={receiptOf}
+      onListed={setListed}
+    />
   );
   const accepted = (
     <>
@@ -95,10 +104,36 @@ export default function RequestsPage() {
       <ReceiptDialog
         id={id ?? null}
         scope={scope}
+        {...move}
         onClose={() => close(() => navigate(href(`/requests?${query}`), { replace: true }))}
       />
     </Page>
   );
+}
+
+/** The requests in the list, in its order. */
+interface Listed {
+  ids: readonly string[];
+  rest?: Rest<Request> | undefined;
+}
+
+/** Returns functions that open the requests next to the open one in the list. Loads more at its end. */
+function useMove({ ids, rest }: Listed, openId: string | undefined, open: (id: string) => void) {
+  /** The last request of the list, from which the user went on. */
+  const [waitingAt, setWaitingAt] = useState<string | null>(null);
+  const at = openId === undefined ? -1 : ids.indexOf(openId);
+  const [previous, next] = at === -1 ? [] : [ids[at - 1], ids[at + 1]];
+  const isWaiting = openId === waitingAt;
+  useEffect(() => {
+    if (!isWaiting) return;
+    if (next !== undefined) open(next);
+    else if (rest?.hasMore === true && !rest.isReadingMore) rest.more();
+  });
+  const hasNext = next !== undefined || (at !== -1 && rest?.hasMore === true);
+  return {
+    onPrevious: previous === undefined ? null : () => open(previous),
+    onNext: hasNext ? () => (next === undefined ? setWaitingAt(openId ?? null) : open(next)) : null,
+  };
 }
 
 /** Returns a function that builds receipt paths, which keep the filters of the list but not the search. */
@@ -165,7 +200,7 @@ interface LogProps {
   scope: Scope;
   filters: Filters;
   live: boolean;
-  children: (requests: readonly Request[]) => ReactNode;
+  children: (requests: readonly Request[], rest: Rest<Request>) => ReactNode;
 }
 
 function Log({ scope, filters, live, children }: LogProps) {
@@ -183,7 +218,7 @@ function Log({ scope, filters, live, children }: LogProps) {
           ) : (
             <>
               {requests.length > 0 ? (
-                children(requests)
+                children(requests, log)
               ) : (
                 <NoRequests filters={filters} hasMore={log.hasMore} />
               )}
@@ -207,13 +242,21 @@ function Log({ scope, filters, live, children }: LogProps) {
 interface RowsProps {
   scope: Scope;
   requests: readonly Request[];
+  rest: Rest<Request> | undefined;
   openId: string | undefined;
   receiptOf: (id: string) => string;
+  onListed: (listed: Listed) => void;
 }
 
-function Rows({ scope, requests, openId, receiptOf }: RowsProps) {
+function Rows({ scope, requests, rest, openId, receiptOf, onListed }: RowsProps) {
   const [, navigate] = useLocation();
   const href = useHrefWithAccount();
+  const { hasMore, isReadingMore } = rest ?? {};
+  useEffect(() => {
+    onListed({ ids: requests.map(({ id }) => id), rest });
+    // The functions of the list are the same.
+    // oxlint-disable-next-line react-hooks/exhaustive-deps
+  }, [requests, hasMore, isReadingMore, onListed]);
   const key = useKeyNames(
     scope.query,
     requests.map(({ key_id }) => key_id),
@@ -222,6 +265,8 @@ function Rows({ scope, requests, openId, receiptOf }: RowsProps) {
   return (
     <Table
       label="Requests"
+      id="requests"
+      {...(rest !== undefined && { rest })}
       columns={logColumns(requests, { key, account: scope.all ? account : null, receipt: receiptOf })}
       rows={requests}
       keyOf={({ id }) => id}

@@ -117,6 +117,8 @@ function ByPart({ scope, selection, all, by, linkOf }: BreakdownProps & { by: Ex
         <>
           <Table
             label={`Usage by ${SPLITS[by].toLowerCase()}`}
+            id={`usage-by-${by}`}
+            sortable={found.length <= ROWS || top === MAX_ROWS}
             columns={partColumns(all, by, rows, nameOf, link)}
             rows={rows}
             keyOf={(row) => partOf(row, by)}
@@ -149,6 +151,7 @@ function partColumns(
     {
       name: 'part',
       heading: SPLITS[by],
+      value: (row) => nameOf(partOf(row, by)),
       grow: true,
       cell: (row) => (
         <>
@@ -164,6 +167,7 @@ function partColumns(
     {
       name: 'requests',
       heading: 'Requests',
+      value: ({ requests }) => requests,
       numeric: true,
       from: 'sm',
       cell: (row) => whole(row.requests),
@@ -171,6 +175,7 @@ function partColumns(
     {
       name: 'errors',
       heading: 'Error rate',
+      value: ({ errors, requests }) => (requests === 0 ? null : errors / requests),
       numeric: true,
       from: 'lg',
       cell: (row) => <Part part={row.errors} of={row.requests} />,
@@ -178,6 +183,7 @@ function partColumns(
     {
       name: 'tokens',
       heading: 'Tokens',
+      value: tokens,
       numeric: true,
       from: 'sm',
       cell: (row) => <span title={whole(tokens(row))}>{compact(tokens(row))}</span>,
@@ -185,6 +191,7 @@ function partColumns(
     {
       name: 'share',
       heading: 'Share of tokens',
+      value: (row) => (tokens(all) === 0 ? null : tokens(row) / tokens(all)),
       numeric: true,
       from: 'md',
       cell: (row) => <Share part={tokens(row)} of={tokens(all)} />,
@@ -192,6 +199,7 @@ function partColumns(
     {
       name: 'ttft',
       heading: 'TTFT (p50)',
+      value: ({ ttft_ms: ttft }) => ttft?.p50 ?? null,
       numeric: true,
       from: 'lg',
       cell: (row) => (row.ttft_ms === null ? '—' : duration(row.ttft_ms.p50)),
@@ -201,6 +209,7 @@ function partColumns(
     {
       name: 'cost',
       heading: 'Cost',
+      value: ({ cost_usd: usd }) => usd,
       numeric: true,
       cell: (row) => <span title={exactMoney(row.cost_usd)}>{cost(row.cost_usd)}</span>,
     },
@@ -210,6 +219,7 @@ function partColumns(
 const SPEED: readonly Column<Sums>[] = (['p50', 'p5'] as const).map((share) => ({
   name: `speed-${share}`,
   heading: `Tokens/s (${share})`,
+  value: ({ tokens_per_second: speed }) => speed?.[share] ?? null,
   numeric: true,
   from: 'xl',
   cell: ({ tokens_per_second: speed }) => (speed === null ? '—' : fixed(speed[share], 1)),
@@ -219,6 +229,7 @@ const MISSED: readonly Column<Sums>[] = [
   {
     name: 'missed',
     heading: 'Missed in cache',
+    value: ({ cache_miss_tokens: missed }) => missed,
     numeric: true,
     from: 'xl',
     cell: ({ cache_miss_tokens: missed, prompt_tokens: prompt }) => (

@@ -1,8 +1,6 @@
 import { USAGE_COUNTS } from '../../api/client.ts';
+import { csv, type Cell } from '../../components/csv.ts';
 import type { Sums } from './buckets.ts';
-
-/** Value of a cell; money is the exact decimal string of the API. */
-type Cell = string | number | null;
 
 const COLUMNS: readonly (readonly [name: string, of: (sums: Sums) => Cell])[] = [
   ...USAGE_COUNTS.map(
@@ -44,13 +42,5 @@ export function csvOf(by: readonly string[], rows: readonly Sums[], nameOf: Name
     ...front.map(([, of]) => of(row, nameOf)),
     ...COLUMNS.map(([, of]) => of(row)),
   ]);
-  return [heading, ...lines].map((line) => `${line.map(cell).join(',')}\r\n`).join('');
-}
-
-/** Formats a cell. User-chosen names that look like formulas are escaped for spreadsheets. */
-function cell(value: Cell): string {
-  if (value === null) return '';
-  if (typeof value === 'number') return String(value);
-  const plain = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
+  return csv([heading, ...lines]);
 }
