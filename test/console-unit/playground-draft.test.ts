@@ -273,6 +273,14 @@ test('the conversation continues with the selected choice', () => {
   assert.deepEqual(turnsOf(changed(draft, { type: 'choose', id, choice: 7 })), turnsOf(draft));
 });
 
+test('at most four models are compared', () => {
+  const { columns } = withModels('a/1', 'a/2', 'a/3', 'a/4', 'a/5');
+  assert.deepEqual(
+    columns.map(({ model }) => model),
+    ['a/1', 'a/2', 'a/3', 'a/4'],
+  );
+});
+
 test('each column has a completion, and late responses after clearing are ignored', () => {
   const { draft, pending } = completing({
     ...withModels('acme/one', 'acme/two'),

@@ -37,6 +37,7 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'playground', path: '/playground', by: 'operator' },
   { name: 'playground-compare', path: '/playground', by: 'operator', into: compare },
   { name: 'playground-markdown', path: '/playground', by: 'operator', into: showMarkdown },
+  { name: 'playground-conversations', path: '/playground', by: 'operator', into: listConversations },
   { name: 'playground-tools', path: '/playground', by: 'operator', into: editTools },
   { name: 'playground-calls', path: '/playground', by: 'operator', into: callTools },
   { name: 'playground-embeddings', path: '/playground?mode=embeddings', by: 'operator', into: compareTexts },
@@ -154,6 +155,23 @@ async function showMarkdown(page: Page): Promise<void> {
     .fill(`Why is the sky blue? ${scripted({ text: MARKDOWN })}`);
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await page.getByText('Throughput').waitFor();
+}
+
+async function listConversations(page: Page): Promise<void> {
+  await clearPlayground(page);
+  for (const title of [
+    'Why is the sky blue?',
+    'Plan a week in the Alps, with a train on every day and no hotel twice',
+  ]) {
+    await page
+      .getByLabel('Message', { exact: true })
+      .fill(`${title}\n${scripted({ tokens: 4, tokenMs: 0 })}`);
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
+    await page.getByText('Throughput').waitFor();
+    await page.getByRole('button', { name: 'New chat' }).click();
+  }
+  await page.getByRole('button', { name: 'Conversations' }).click();
+  await page.getByRole('dialog').waitFor();
 }
 
 /** Opens the editors of tools and reasoning, with a preset. */

@@ -86,7 +86,13 @@ function ColumnHead({ column }: { column: number }) {
           kind="quiet"
           className="ml-auto px-2"
           disabled={isRunning || models.length < 2}
-          title={models.length < 2 ? 'Comparing requires at least two models' : undefined}
+          title={
+            models.length < 2
+              ? 'Comparing requires at least two models'
+              : many
+                ? 'Compare another model'
+                : undefined
+          }
           icon={<Columns2 className="size-4" aria-hidden="true" />}
           onClick={() => chooseModel(draft.columns.length, initialModel(models, modelsOf(draft)))}
         >
