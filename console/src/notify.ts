@@ -6,10 +6,14 @@ export const toasts = Toast.createToastManager();
 /** Shows a toast, which is also announced to screen readers and disappears after a few seconds. */
 export const notify = {
   success: (title: string, undo?: { label: string; run: () => void }) => {
-    toasts.add({
+    const onClick = () => {
+      toasts.close(id);
+      undo?.run();
+    };
+    const id = toasts.add({
       title,
       type: 'good',
-      ...(undo && { actionProps: { children: undo.label, onClick: undo.run }, timeout: 10_000 }),
+      ...(undo && { actionProps: { children: undo.label, onClick }, timeout: 10_000 }),
     });
   },
   error: (title: string) => {

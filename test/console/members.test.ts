@@ -99,6 +99,13 @@ describe('members', WITH_BROWSER, () => {
     await page.getByRole('option', { name: /Owner/ }).click();
     await question.getByRole('button', { name: 'Change role' }).click();
     await page.getByText('Mia Larsen is now an owner').waitFor();
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await page.getByText('Mia Larsen is a member again').waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Undo' }).count(), 0);
+    await page.getByRole('combobox', { name: 'Role of Mia Larsen' }).getByText('Member').click();
+    await page.getByRole('option', { name: /Owner/ }).click();
+    await question.getByRole('button', { name: 'Change role' }).click();
+    await page.getByText('Mia Larsen is now an owner').waitFor();
     await mia.page.reload();
     await mia.page.getByRole('button', { name: 'Invite member' }).waitFor();
   });
@@ -138,13 +145,28 @@ describe('members', WITH_BROWSER, () => {
     await page.keyboard.press('Escape');
   });
 
-  test('a removed member loses access immediately', async () => {
-    await page.getByRole('button', { name: 'Remove Mia Larsen' }).click();
-    await page
-      .getByRole('alertdialog')
-      .getByRole('button', { name: /Remove/ })
-      .click();
-    await page.getByRole('row', { name: /Mia Larsen/ }).waitFor({ state: 'hidden' });
+  test('an owner learns that a removed member needs an invitation to return', async () => {
+    await mia.page.getByRole('button', { name: 'Remove Noor Haddad' }).click();
+    const question = mia.page.getByRole('alertdialog', { name: 'Remove Noor Haddad?' });
+    await question.getByText(/They need a new invitation to return/).waitFor();
+    await question.getByRole('button', { name: 'Remove member' }).click();
+    await mia.page.getByText(/^Noor Haddad removed from/).waitFor();
+    assert.equal(await mia.page.getByRole('button', { name: 'Undo' }).count(), 0);
+  });
+
+  test('a removed member loses access immediately, and an operator can undo the removal', async () => {
+    const removed = page.getByRole('dialog', { name: /^Mia Larsen removed from/ });
+    const remove = async () => {
+      await page.getByRole('button', { name: 'Remove Mia Larsen' }).click();
+      const question = page.getByRole('alertdialog', { name: 'Remove Mia Larsen?' });
+      await question.getByRole('button', { name: 'Remove member' }).click();
+      await removed.waitFor();
+      await page.getByRole('row', { name: /Mia Larsen/ }).waitFor({ state: 'hidden' });
+    };
+    await remove();
+    await removed.getByRole('button', { name: 'Undo' }).click();
+    await page.getByText(/^Mia Larsen is an owner of .* again$/).waitFor();
+    await remove();
     await mia.page.goto('/keys');
     await mia.page.getByText('You are not a member of any account').waitFor();
   });

@@ -12,6 +12,7 @@ import { EmptyState, SkeletonRows } from '../components/states.tsx';
 import { ListFooter, Table, type Column } from '../components/table.tsx';
 import { Time } from '../components/time.tsx';
 import { UserEmail } from '../components/user-email.tsx';
+import { notify } from '../notify.ts';
 import { useSession } from '../state/session.tsx';
 import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
 
@@ -154,12 +155,26 @@ interface ChangeRoleProps {
 
 function ChangeRole({ account, change, onClose }: ChangeRoleProps) {
   const { user } = useSession();
-  const setMember = useAction('setMember', {
+  const restore = useAction('setMember', {
     changes: ['listMembers', 'getSession'],
-    done: ({ user: { name }, role }) => `${name} is now ${ROLES[role].noun}`,
+    done: ({ user: { name }, role }) => `${name} is ${ROLES[role].noun} again`,
   });
   const { member, role } = change ?? {};
   const self = member?.user.id === user.id;
+  const setMember = useAction('setMember', {
+    changes: ['listMembers', 'getSession'],
+    onSuccess: (changed) => {
+      // Owners who made themselves members may no longer change roles.
+      const undoable = member !== undefined && (!self || user.operator);
+      const params = { id: account.id, user_id: changed.user.id };
+      notify.success(
+        `${changed.user.name} is now ${ROLES[changed.role].noun}`,
+        undoable
+          ? { label: 'Undo', run: () => restore.mutate({ params, body: { role: member.role } }) }
+          : undefined,
+      );
+    },
+  });
   return (
     <Confirm
       open={change !== null}
@@ -195,9 +210,22 @@ interface RemoveMemberProps {
 
 function RemoveMember({ account, member, onClose }: RemoveMemberProps) {
   const { user } = useSession();
+  const restore = useAction('setMember', {
+    changes: ['listMembers', 'getSession'],
+    done: ({ user: { name }, role }) => `${name} is ${ROLES[role].noun} of ${account.name} again`,
+  });
   const remove = useAction('removeMember', {
     changes: ['listMembers', 'getSession'],
-    done: `${member?.user.name ?? 'Member'} removed from ${account.name}`,
+    onSuccess: () => {
+      if (member === null) return;
+      const { user: removed, role } = member;
+      const params = { id: account.id, user_id: removed.id };
+      notify.success(
+        `${removed.name} removed from ${account.name}`,
+        // Only operators may add users without an invitation.
+        user.operator ? { label: 'Undo', run: () => restore.mutate({ params, body: { role } }) } : undefined,
+      );
+    },
   });
   const self = member?.user.id === user.id;
   return (
@@ -215,6 +243,7 @@ function RemoveMember({ account, member, onClose }: RemoveMemberProps) {
       <p>
         {self ? 'You' : 'They'} lose access to the keys, usage and requests of {account.name}. Keys that{' '}
         {self ? 'you' : 'they'} created keep working until they are revoked.
+        {!user.operator && ` ${self ? 'You need' : 'They need'} a new invitation to return.`}
       </p>
     </Confirm>
   );
