@@ -27,6 +27,8 @@ export type AuditAction =
   | 'account.resume'
   | 'account.close'
   | 'key.create'
+  | 'key.rotate'
+  | 'key.end_previous'
   | 'key.update'
   | 'key.revoke'
   | 'user.create'

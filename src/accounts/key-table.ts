@@ -59,6 +59,9 @@ export async function createKey(
     allowed_models: null,
     limits: null,
     strict: 0,
+    previous_last_four: null,
+    previous_expires_at: null,
+    previous_used_at: null,
     ...columns,
   };
   if (purpose === 'playground' && row.expires_at === null) throw cannotPostpone();
@@ -219,6 +222,107 @@ export async function revokeKey(
   });
 }
 
+/** Maximum time that a secret works after its key was rotated, in milliseconds. */
+export const MAX_PREVIOUS_MS = 30 * 86_400_000;
+
+/**
+ * Gives the key with this ID or visible prefix a new secret, which only the result contains. The previous one works until
+ * `previousExpiresAt` (Unix milliseconds); a time in the past, or null, ends it immediately. One from an earlier
+ * rotation ends now. Returns null if there is no such key. Rejects with a `ServiceError`: `invalid_value` (param
+ * `previous_expires_at`, or `id` if several keys match), or `conflict` if the key does not work or belongs to the playground.
+ */
+export async function rotateKey(
+  database: Database,
+  named: string,
+  previousExpiresAt: number | null,
+  by: Actor,
+): Promise<{ key: Secret; record: KeyRow } | null> {
+  return await database.kysely.transaction().execute(async (transaction) => {
+    const row = await lockKey(database, transaction, named);
+    if (row === null) return null;
+    const now = Date.now();
+    const param = 'id';
+    if (keyStatus(row, now) !== 'live')
+      throw new ServiceError('conflict', 'A revoked or expired key cannot be rotated.', { param });
+    if (row.purpose === 'playground')
+      throw new ServiceError('conflict', 'A playground key cannot be rotated.', { param });
+    const expiresAt = previousExpiresAt ?? 0;
+    if (!(expiresAt <= now + MAX_PREVIOUS_MS)) {
+      const message = '`previous_expires_at` must be at most 30 days from now.';
+      throw new ServiceError('invalid_value', message, { param: 'previous_expires_at' });
+    }
+    const key = createKeyText();
+    const { prefix, lastFour } = visibleParts(key);
+    const keeps = expiresAt > now;
+    const columns = {
+      prefix,
+      last_four: lastFour,
+      previous_last_four: keeps ? row.last_four : null,
+      previous_expires_at: keeps ? expiresAt : null,
+      previous_used_at: null,
+    };
+    await transaction
+      .updateTable('keys')
+      .set((is) => ({
+        ...columns,
+        // Both sides are values from before the update.
+        previous_hash: keeps ? is.ref('hash') : null,
+        hash: hashKey(key.reveal()),
+      }))
+      .where('id', '=', row.id)
+      .execute();
+    await appendAudit(transaction, by, {
+      action: 'key.rotate',
+      subject: `key:${row.id}`,
+      accountId: row.account_id,
+      detail: {
+        last_four: { from: row.last_four, to: lastFour },
+        previous_expires_at: keeps ? new Date(expiresAt).toISOString() : null,
+      },
+    });
+    return { key, record: { ...row, ...columns } };
+  });
+}
+
+/**
+ * Ends the previous secret of the key with this ID or visible prefix. Returns null if there is no such key. Idempotent.
+ * Rejects like `revokeKey`.
+ */
+export async function endPreviousSecret(
+  database: Database,
+  named: string,
+  by: Actor,
+): Promise<KeyRow | null> {
+  return await database.kysely.transaction().execute(async (transaction) => {
+    const row = await lockKey(database, transaction, named);
+    if (row === null || row.previous_expires_at === null) return row;
+    await transaction.updateTable('keys').set(NO_PREVIOUS).where('id', '=', row.id).execute();
+    await appendAudit(transaction, by, {
+      action: 'key.end_previous',
+      subject: `key:${row.id}`,
+      accountId: row.account_id,
+      detail: { last_four: row.previous_last_four },
+    });
+    const { previous_hash: _, ...columns } = NO_PREVIOUS;
+    return { ...row, ...columns };
+  });
+}
+
+const NO_PREVIOUS = {
+  previous_hash: null,
+  previous_last_four: null,
+  previous_expires_at: null,
+  previous_used_at: null,
+};
+
+/** Deletes the previous secrets that no longer work at `now`. */
+export async function deleteExpiredSecrets(
+  { background }: Pick<Database, 'background'>,
+  now: number,
+): Promise<void> {
+  await background.updateTable('keys').set(NO_PREVIOUS).where('previous_expires_at', '<=', now).execute();
+}
+
 /**
  * Revokes the playground keys that `author` (an actor of the audit log) created in accounts to which this user or key
  * no longer has access. Call in the transaction that removes the access: lists do not show playground keys by default.
@@ -279,7 +383,7 @@ async function lockKey(
     .select(KEY_COLUMNS)
     .where((is) =>
       isWellFormed(named)
-        ? is('hash', '=', hashKey(named))
+        ? is.or([is('hash', '=', hashKey(named)), is('previous_hash', '=', hashKey(named))])
         : is.or([is('id', '=', named), is('prefix', '=', named)]),
     )
     .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
@@ -459,6 +563,9 @@ const KEY_COLUMNS = [
   'allowed_models',
   'limits',
   'strict',
+  'previous_last_four',
+  'previous_expires_at',
+  'previous_used_at',
 ] as const;
 
 /** A key, without its hash. */

@@ -16,6 +16,7 @@ import {
   type KeyRow,
   createKey,
   deleteExpiredPlaygroundKeys,
+  deleteExpiredSecrets,
   revokeKey,
   type NewKey,
 } from './key-table.ts';
@@ -38,6 +39,8 @@ export interface AuthenticatedKey {
   readonly strict: boolean;
   /** Unix milliseconds; Infinity: never. */
   readonly expiresAt: number;
+  /** Whether the request has the secret from before the key was rotated. */
+  readonly isPrevious: boolean;
 }
 
 /** Clocks that tests can replace. */
@@ -75,8 +78,8 @@ export class KeyStore implements AsyncDisposable {
   readonly #timers: readonly NodeJS.Timeout[];
   /** The keys that were live when they were read, by hash. Expired keys are removed after `KEEP_EXPIRED_MS`. */
   #live = new Map<string, AuthenticatedKey>();
-  /** The hashes of `#live` by ID. */
-  #hashes = new Map<string, string>();
+  /** The hashes of `#live` by ID: that of the secret, and that of the previous one. */
+  #hashes = new Map<string, readonly string[]>();
   /** The access revision up to which changes are in memory; null: none was read yet. */
   #revision: number | null = null;
   /** Keys that expired before this time are not in memory. Unix milliseconds. */
@@ -94,6 +97,8 @@ export class KeyStore implements AsyncDisposable {
   #failing = false;
   /** Keys used since the last write, with the IP address of the last use. */
   #used = new Map<string, string | null>();
+  /** Keys whose previous secret was used since the last write. */
+  #previousUsed = new Set<string>();
 
   private constructor(database: Database, log: Log, options: KeyStoreOptions, cacheScopeSecret: Secret) {
     this.#database = database;
@@ -161,7 +166,7 @@ export class KeyStore implements AsyncDisposable {
 
   /** Returns a key that was authenticated, as it is now; null: it is no longer live. */
   current(key: AuthenticatedKey): AuthenticatedKey | null {
-    const current = this.#live.get(this.#hashes.get(key.id) ?? '');
+    const current = this.#live.get(this.#hashes.get(key.id)?.[0] ?? '');
     return current !== undefined && current.expiresAt > this.#clock.now() ? current : null;
   }
 
@@ -210,20 +215,26 @@ export class KeyStore implements AsyncDisposable {
     if (this.#clock.elapsed() - this.#writtenAt >= REFRESH_MS) await this.writeLastUsed();
   }
 
-  /** Removes expired keys from memory, and expired playground keys from the database. The next call retries failures. */
+  /**
+   * Removes expired keys from memory, and expired playground keys and previous secrets from the database. The next call
+   * retries failures.
+   */
   async deleteExpired(): Promise<void> {
     this.#removeExpired();
     try {
       await deleteExpiredPlaygroundKeys(this.#database, this.#clock.now());
+      await deleteExpiredSecrets(this.#database, this.#clock.now());
     } catch (error) {
-      this.#log.warn('cannot delete expired playground keys; will retry', { error: loggable(error) });
+      this.#log.warn('cannot delete expired keys; will retry', { error: loggable(error) });
     }
   }
 
   async #writeLastUsed(): Promise<void> {
     this.#writtenAt = this.#clock.elapsed();
     const used = [...this.#used];
+    const previousUsed = [...this.#previousUsed];
     this.#used.clear();
+    this.#previousUsed.clear();
     try {
       for (let start = 0; start < used.length; start += LAST_USED_BATCH) {
         const batch = used.slice(start, start + LAST_USED_BATCH);
@@ -244,8 +255,16 @@ export class KeyStore implements AsyncDisposable {
           )
           .execute();
       }
+      for (let start = 0; start < previousUsed.length; start += LAST_USED_BATCH)
+        await this.#database.background
+          .updateTable('keys')
+          .set({ previous_used_at: this.#clock.now() })
+          .where('id', 'in', previousUsed.slice(start, start + LAST_USED_BATCH))
+          .where('previous_hash', 'is not', null)
+          .execute();
     } catch (error) {
       for (const [id, ip] of used) this.#used.set(id, this.#used.get(id) ?? ip);
+      for (const id of previousUsed) this.#previousUsed.add(id);
       this.#log.warn('cannot save the last use of keys; will retry', { error: loggable(error) });
     }
   }
@@ -304,15 +323,13 @@ export class KeyStore implements AsyncDisposable {
 
   async #reload(revision: number): Promise<void> {
     const expiredBefore = this.#clock.now() - KEEP_EXPIRED_MS;
-    const [live, hashes] = [new Map<string, AuthenticatedKey>(), new Map<string, string>()];
+    const [live, hashes] = [new Map<string, AuthenticatedKey>(), new Map<string, readonly string[]>()];
     const usable = rowsOf(this.#database)
       .where('keys.revoked_at', 'is', null)
       .where(expiresAfter(expiredBefore))
       .where('accounts.status', '=', 'active');
-    for await (const { hash, key } of this.#read(usable, 'access_revision', { position: -1, id: '' })) {
-      live.set(hash, key);
-      hashes.set(key.id, hash);
-    }
+    for await (const { secrets } of this.#read(usable, 'access_revision', { position: -1, id: '' }))
+      addSecrets(secrets, live, hashes);
     [this.#live, this.#hashes, this.#revision, this.#expiredBefore] = [live, hashes, revision, expiredBefore];
     this.#afterRefresh(this);
   }
@@ -366,31 +383,29 @@ export class KeyStore implements AsyncDisposable {
     }
   }
 
-  #set({ hash, key, usable }: LoadedKey): void {
-    // The hash may have been replaced in the database, and the previous one may belong to another key now.
-    const previous = this.#hashes.get(key.id) ?? '';
-    if (this.#live.get(previous)?.id === key.id) this.#live.delete(previous);
-    this.#hashes.delete(key.id);
-    if (usable) {
-      this.#live.set(hash, key);
-      this.#hashes.set(key.id, hash);
-    }
+  #set({ id, secrets, usable }: LoadedKey): void {
+    // The hashes may have been replaced in the database, and the earlier ones may belong to another key now.
+    for (const hash of this.#hashes.get(id) ?? [])
+      if (this.#live.get(hash)?.id === id) this.#live.delete(hash);
+    this.#hashes.delete(id);
+    if (usable) addSecrets(secrets, this.#live, this.#hashes);
   }
 
   #removeExpired(): void {
     const expiredBefore = this.#clock.now() - KEEP_EXPIRED_MS;
     if (expiredBefore <= this.#expiredBefore) return;
     this.#expiredBefore = expiredBefore;
-    for (const [hash, { id, expiresAt }] of this.#live) {
+    for (const [hash, { id, expiresAt, isPrevious }] of this.#live) {
       if (expiresAt > expiredBefore) continue;
       this.#live.delete(hash);
-      this.#hashes.delete(id);
+      if (!isPrevious) this.#hashes.delete(id);
     }
   }
 
   #useUnlessExpired(key: AuthenticatedKey, ip: string | null): AuthenticatedKey | null {
     if (key.expiresAt <= this.#clock.now()) return null;
     this.#used.set(key.id, ip);
+    if (key.isPrevious) this.#previousUsed.add(key.id);
     return key;
   }
 
@@ -412,22 +427,25 @@ export class KeyStore implements AsyncDisposable {
       const { id, account_id: accountId, kind, name, hash, plan } = row;
       const cacheScope = cacheScopes.get(accountId) ?? this.#cacheScopeOf(accountId);
       cacheScopes.set(accountId, cacheScope);
-      yield {
-        hash,
-        usable: row.revoked_at === null && row.status === 'active',
-        key: {
-          id,
-          accountId,
-          kind,
-          name,
-          cacheScope,
-          plan,
-          limits: readLimits(row.limits),
-          models: readModels(row.allowed_models),
-          strict: row.strict === 1,
-          expiresAt: row.expires_at ?? Infinity,
-        },
+      const key: AuthenticatedKey = {
+        id,
+        accountId,
+        kind,
+        name,
+        cacheScope,
+        plan,
+        limits: readLimits(row.limits),
+        models: readModels(row.allowed_models),
+        strict: row.strict === 1,
+        expiresAt: row.expires_at ?? Infinity,
+        isPrevious: false,
       };
+      const secrets: [KeySecret, ...KeySecret[]] = [{ hash, key }];
+      if (row.previous_hash !== null) {
+        const expiresAt = Math.min(key.expiresAt, row.previous_expires_at ?? 0);
+        secrets.push({ hash: row.previous_hash, key: { ...key, expiresAt, isPrevious: true } });
+      }
+      yield { id, secrets, usable: row.revoked_at === null && row.status === 'active' };
     }
   }
 
@@ -435,6 +453,19 @@ export class KeyStore implements AsyncDisposable {
   #cacheScopeOf(accountId: string): string {
     return createHmac('sha256', this.#cacheScopeSecret.reveal()).update(accountId).digest('base64url');
   }
+}
+
+function addSecrets(
+  secrets: LoadedKey['secrets'],
+  live: Map<string, AuthenticatedKey>,
+  hashes: Map<string, readonly string[]>,
+): void {
+  for (const { hash, key } of secrets) live.set(hash, key);
+  const [first] = secrets;
+  hashes.set(
+    first.key.id,
+    secrets.map(({ hash }) => hash),
+  );
 }
 
 /** Selects the keys with the columns that access depends on. */
@@ -450,6 +481,8 @@ function rowsOf({ kysely }: Database) {
       'keys.revoked_at',
       'keys.created_at',
       'keys.access_revision',
+      'keys.previous_hash',
+      'keys.previous_expires_at',
     ])
     .select(['accounts.plan', 'accounts.status']);
 }
@@ -468,14 +501,23 @@ type Row = Pick<
   | 'revoked_at'
   | 'created_at'
   | 'access_revision'
+  | 'previous_hash'
+  | 'previous_expires_at'
 > &
   Pick<Selectable<Schema['accounts']>, 'plan' | 'status'>;
 
 interface LoadedKey {
-  hash: string;
-  key: AuthenticatedKey;
+  id: string;
+  /** The current secret and, until it expires, the previous one. */
+  secrets: readonly [KeySecret, ...KeySecret[]];
   /** Whether it is neither revoked nor a key of an account that is not active. It may have expired. */
   usable: boolean;
+}
+
+/** A hash, and what a request with its secret gets. */
+interface KeySecret {
+  hash: string;
+  key: AuthenticatedKey;
 }
 
 function expiresAfter(time: number) {

@@ -8,8 +8,11 @@ import {
   type KeyRow,
   changeKey,
   createKey,
+  endPreviousSecret,
   listKeyPage,
+  MAX_PREVIOUS_MS,
   revokeKey,
+  rotateKey,
 } from '../accounts/key-table.ts';
 import { everyItem } from '../accounts/page.ts';
 import { DEFAULT_ACCOUNT_ID } from '../database/schema.ts';
@@ -37,7 +40,7 @@ export const LIMIT_OPTIONS: readonly string[] = Object.keys(limitFields).flatMap
 
 /** `sluice keys …`: changes the database directly. A running service applies the changes within a second. */
 export function register(program: Command): void {
-  const keys = program.command('keys').description('Create, list, update and revoke API keys.');
+  const keys = program.command('keys').description('Create, list, update, rotate and revoke API keys.');
   const createCommand = keys
     .command('create')
     .description('Create a key and print it. It cannot be shown again.')
@@ -81,6 +84,29 @@ export function register(program: Command): void {
       `${LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys update key_0123456789abcdef01234567 --budget 25 --limit tokensPerDay=none`,
     )
     .action(update);
+  keys
+    .command('rotate')
+    .description(
+      'Give a key a new secret and print it. It cannot be shown again. The key keeps its ID, limits and usage.',
+    )
+    .argument('<key>', 'key ID, the first characters of the key as shown by `keys list`, or the full key')
+    .option(
+      '--keep-previous <duration>',
+      'how long the previous secret still works, such as 7d or 12h, at most 30d (default: it stops working within a second)',
+      parseGrace,
+    )
+    .option('--json', 'print {"id","key","name","previous_expires_at"} as JSON')
+    .addHelpText(
+      'after',
+      `\nRotate with \`--keep-previous\`, deploy the new secret, and end the previous one with \`keys end-previous\`.\n\nExample:\n  $ ${PROGRAM} keys rotate key_0123456789abcdef01234567 --keep-previous 7d`,
+    )
+    .action(rotate);
+  keys
+    .command('end-previous')
+    .description('End the previous secret of a rotated key. It stops working within a second.')
+    .argument('<key>', 'key ID, the first characters of the key as shown by `keys list`, or the full key')
+    .addHelpText('after', `\nExample:\n  $ ${PROGRAM} keys end-previous key_0123456789abcdef01234567`)
+    .action(endPrevious);
   keys
     .command('revoke')
     .description('Revoke a key. It stops working within a second.')
@@ -193,6 +219,30 @@ async function update(keyOrId: string, flags: UpdateFlags): Promise<void> {
   note(`Updated key ${key.id} (${key.name}).`);
 }
 
+async function rotate(keyOrId: string, flags: { keepPrevious?: number; json?: true }): Promise<void> {
+  await using database = await openConfiguredDatabase();
+  const previousExpiresAt = flags.keepPrevious === undefined ? null : Date.now() + flags.keepPrevious;
+  const rotated = await rotateKey(database, keyOrId, previousExpiresAt, commandLineActor());
+  if (rotated === null) return failUnknownKey();
+  const { key, record } = rotated;
+  if (flags.json) {
+    const expires = iso(record.previous_expires_at);
+    return printJson({ id: record.id, key: key.reveal(), name: record.name, previous_expires_at: expires });
+  }
+  const until = record.previous_expires_at;
+  note(
+    `Rotated key ${record.id} (${record.name}). The previous secret ${until === null ? 'no longer works' : `works until ${shortTime(until)}`}. The new one is shown only once:`,
+  );
+  print(key.reveal());
+}
+
+async function endPrevious(keyOrId: string): Promise<void> {
+  await using database = await openConfiguredDatabase();
+  const key = await endPreviousSecret(database, keyOrId, commandLineActor());
+  if (key === null) return failUnknownKey();
+  note(`Ended the previous secret of key ${key.id} (${key.name}).`);
+}
+
 async function revoke(keyOrId: string): Promise<void> {
   await using database = await openConfiguredDatabase();
   const key = await revokeKey(database, keyOrId, commandLineActor());
@@ -231,6 +281,7 @@ function asJson(key: KeyRow, now: number): Record<string, unknown> {
     expires_at: iso(key.expires_at),
     revoked_at: iso(key.revoked_at),
     last_used_at: iso(key.last_used_at),
+    previous_expires_at: iso(key.previous_expires_at),
   };
 }
 
@@ -312,6 +363,13 @@ export function parseDuration(text: string): number {
   if (duration <= 0 || duration > MAX_MS) {
     throw new InvalidArgumentError('Expected a duration such as 30d, 12h, 90m, 45s or 2w, at most 3650d.');
   }
+  return duration;
+}
+
+/** Like `parseDuration`, at most `MAX_PREVIOUS_MS`. */
+function parseGrace(text: string): number {
+  const duration = parseDuration(text);
+  if (duration > MAX_PREVIOUS_MS) throw new InvalidArgumentError('Expected a duration of at most 30d.');
   return duration;
 }
 

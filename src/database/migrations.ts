@@ -25,6 +25,7 @@ import { addModelInput } from './migrations/0020-model-input.ts';
 import { addStrictKeys } from './migrations/0021-strict-keys.ts';
 import { addCacheMisses } from './migrations/0022-cache-misses.ts';
 import { createAlerts } from './migrations/0023-alerts.ts';
+import { addPreviousSecrets } from './migrations/0024-previous-secrets.ts';
 import type { Schema } from './schema.ts';
 
 /** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
@@ -73,6 +74,7 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0021_strict_keys', addStrictKeys],
   ['0022_cache_misses', addCacheMisses],
   ['0023_alerts', createAlerts],
+  ['0024_previous_secrets', addPreviousSecrets],
 ]);
 
 /** Applied after all others have committed, because they read a large table and need a weaker lock than the others. */

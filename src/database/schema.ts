@@ -169,10 +169,10 @@ interface KeysTable {
   kind: Fixed<'caller' | 'admin'>;
   name: string;
   /** SHA-256 of the whole key, 64 lower-case hexadecimal digits. */
-  hash: Fixed<string>;
+  hash: string;
   /** The first characters of the key, for identification. */
-  prefix: Fixed<string>;
-  last_four: Fixed<string>;
+  prefix: string;
+  last_four: string;
   created_at: Fixed<number>;
   /** The key is refused from this time on; null if it never expires. */
   expires_at: number | null;
@@ -194,6 +194,13 @@ interface KeysTable {
   last_used_ip: string | null;
   /** In the format of an audit log actor; null: created by a version that did not store it. */
   created_by: ColumnType<string | null, string | null | undefined, never>;
+  /** The hash and the last characters of the secret before a rotation; null: none, or it no longer works. */
+  previous_hash: ColumnType<string | null, string | null | undefined, string | null>;
+  previous_last_four: ColumnType<string | null, string | null | undefined, string | null>;
+  /** The previous secret is refused from this time on. */
+  previous_expires_at: ColumnType<number | null, number | null | undefined, number | null>;
+  /** When the previous secret was last used since the rotation; null: never. Written with `last_used_at`. */
+  previous_used_at: ColumnType<number | null, number | null | undefined, number | null>;
   /** Access revision of the latest change of access rights. Set by triggers. */
   access_revision: ColumnType<number, never, never>;
 }

@@ -8,9 +8,13 @@ import {
   changeKey,
   createKey,
   deleteExpiredPlaygroundKeys,
+  deleteExpiredSecrets,
+  endPreviousSecret,
   getKey,
   listKeyPage,
+  MAX_PREVIOUS_MS,
   revokeKey,
+  rotateKey,
   type KeyBounds,
 } from '../../src/accounts/key-table.ts';
 import { KeyStore } from '../../src/accounts/keys.ts';
@@ -356,6 +360,106 @@ for (const kind of testDatabases()) {
         await transaction.deleteFrom('accounts').where('id', '=', accountId).execute();
       });
       assert.deepEqual(await accepted(), [null, null, null]);
+    });
+
+    test('after a rotation, running services accept the new secret and, until it expires, the previous one', async () => {
+      await using database = await kind.open();
+      const clock = { unix: Date.now(), now: () => clock.unix, elapsed: () => 0 };
+      const options = { maxStaleMs: 5000, clock };
+      await using one = await KeyStore.open(database, SILENT, options);
+      await using other = await KeyStore.open(database, SILENT, options);
+      const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
+      const created = await createKey(database, { name: 'app', accountId }, by);
+      const { id } = created.record;
+      const secrets = [created.key.reveal()];
+      /** Returns which of the secrets both services accept, and checks that they are the same key. */
+      const accepted = async () => {
+        const found = [];
+        for (const store of [one, other]) {
+          await store.refresh();
+          const keys = await Promise.all(
+            secrets.map(async (secret) => await store.authenticate(`Bearer ${secret}`)),
+          );
+          for (const key of keys) assert.equal(key?.id ?? id, id);
+          found.push(keys.map((key) => key !== null));
+        }
+        assert.deepEqual(found[0], found[1]);
+        return found[0];
+      };
+      const rotate = async (previousExpiresAt: number | null) => {
+        const rotated = await rotateKey(database, id, previousExpiresAt, by);
+        assert.ok(rotated);
+        secrets.push(rotated.key.reveal());
+        return rotated.record;
+      };
+      assert.deepEqual(await accepted(), [true]);
+      const first = await rotate(clock.unix + 60_000);
+      assert.deepEqual(await accepted(), [true, true]);
+      assert.equal(first.previous_last_four, secrets[0]?.slice(-4));
+      assert.equal(first.last_four, secrets[1]?.slice(-4));
+      await one.writeLastUsed();
+      assert.equal((await getKey(database, id)).previous_used_at, clock.unix);
+
+      // A second rotation ends the oldest secret.
+      await rotate(clock.unix + 120_000);
+      assert.deepEqual(await accepted(), [false, true, true]);
+      assert.equal((await getKey(database, id)).previous_used_at, null);
+      clock.unix += 120_000;
+      assert.deepEqual(await accepted(), [false, false, true], 'from the millisecond that it expires');
+      await deleteExpiredSecrets(database, clock.unix);
+      assert.equal((await getKey(database, id)).previous_last_four, null);
+
+      await rotate(null);
+      assert.deepEqual(await accepted(), [false, false, false, true]);
+      await rotate(clock.unix + 60_000);
+      assert.deepEqual(await accepted(), [false, false, false, true, true]);
+      await endPreviousSecret(database, id, by);
+      await endPreviousSecret(database, id, by);
+      assert.deepEqual(await accepted(), [false, false, false, false, true]);
+      await rotate(clock.unix + 60_000);
+      // Also a previous secret that was leaked names its key.
+      assert.equal((await revokeKey(database, secrets[4] ?? '', by))?.id, id);
+      assert.deepEqual(
+        await accepted(),
+        secrets.map(() => false),
+      );
+      const { items } = await listAudit(database, { subject: `key:${id}` }, {});
+      assert.deepEqual(
+        items.map(({ action }) => action).filter((action) => action === 'key.end_previous').length,
+        1,
+      );
+      assert.ok(secrets.every((secret) => !JSON.stringify(items).includes(secret)));
+    });
+
+    test('concurrent rotations leave two secrets, and only keys in use can be rotated', async () => {
+      await using database = await kind.open();
+      await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
+      const { record } = await createKey(database, { name: 'app' }, by);
+      const until = Date.now() + 60_000;
+      const rotated = await Promise.all([1, 2, 3].map(() => rotateKey(database, record.id, until, by)));
+      await keys.refresh();
+      const accepted = await Promise.all(
+        rotated.map(async (result) => await keys.authenticate(`Bearer ${result?.key.reveal()}`)),
+      );
+      assert.equal(accepted.filter((key) => key !== null).length, 2);
+      assert.equal(accepted.filter((key) => key?.isPrevious === true).length, 1);
+
+      assert.equal(await rotateKey(database, 'key_unknown', null, by), null);
+      assert.equal(await endPreviousSecret(database, 'key_unknown', by), null);
+      const tooLate = Date.now() + MAX_PREVIOUS_MS + 60_000;
+      await assert.rejects(
+        rotateKey(database, record.id, tooLate, by),
+        refused('invalid_value', 'previous_expires_at'),
+      );
+      await assert.rejects(
+        rotateKey(database, record.id, Number.NaN, by),
+        refused('invalid_value', 'previous_expires_at'),
+      );
+      const expiresAt = Date.now() + 60_000;
+      const playground = await createKey(database, { name: 'a', purpose: 'playground', expiresAt }, by);
+      await assert.rejects(rotateKey(database, playground.record.id, null, by), refused('conflict', 'id'));
+      await revokeKey(database, record.id, by);
+      await assert.rejects(rotateKey(database, record.id, null, by), refused('conflict', 'id'));
     });
 
     test('a revoked key cannot be changed, and its revocation is recorded once', async () => {

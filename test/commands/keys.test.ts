@@ -33,10 +33,21 @@ test('a running service accepts created keys and refuses revoked ones', async (t
   assert.match(key.created_at ?? '', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   assert.equal((await keys.authenticate(`Bearer ${key.key}`))?.id, key.id);
 
+  const rotated = await run(['keys', 'rotate', key.id ?? '', '--keep-previous', '7d', '--json'], env);
+  const next: Record<string, string> = JSON.parse(rotated.stdout);
+  await keys.refresh();
+  for (const secret of [key.key, next.key])
+    assert.equal((await keys.authenticate(`Bearer ${secret}`))?.id, key.id);
+  assert.ok(Date.parse(next.previous_expires_at ?? '') > Date.now() + 6 * 86_400_000);
+  assert.equal((await run(['keys', 'rotate', key.id ?? '', '--keep-previous', '31d'], env)).code, 2);
+  await run(['keys', 'end-previous', key.id ?? ''], env);
+  await keys.refresh();
+  assert.equal(await keys.authenticate(`Bearer ${key.key}`), null);
+
   const revoked = await run(['keys', 'revoke', key.id ?? ''], env);
   assert.deepEqual([revoked.code, revoked.stdout], [0, '']);
   await keys.refresh();
-  assert.equal(await keys.authenticate(`Bearer ${key.key}`), null);
+  assert.equal(await keys.authenticate(`Bearer ${next.key}`), null);
 });
 
 test('a new key is the only text on standard output, and lists do not contain it', async (t) => {

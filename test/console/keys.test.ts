@@ -159,12 +159,38 @@ describe('the keys page', WITH_BROWSER, () => {
     await row(/shop window/).waitFor();
   });
 
+  test('a rotated key has a new secret, and the previous one works until it is ended', async () => {
+    await choose('shop window', 'Rotate');
+    await page.getByRole('alertdialog').getByRole('button', { name: '7 days' }).click();
+    await page.getByRole('button', { name: 'Create new secret' }).click();
+    const secret = page.getByRole('region', { name: 'API key' });
+    const rotated = await secret.innerText();
+    await page.getByRole('button', { name: 'Copy' }).click();
+    await page.getByRole('button', { name: 'Done' }).click();
+    await Promise.all([call(rotated), call(key)]);
+    await choose('shop window', 'View details');
+    const details = page.getByRole('dialog', { name: 'shop window', exact: true });
+    await details.getByText(`…${key.slice(-4)}`).waitFor();
+    await details.getByRole('button', { name: 'End now' }).click();
+    await page.getByRole('button', { name: 'End secret' }).click();
+    await details.getByText(`…${key.slice(-4)}`).waitFor({ state: 'detached' });
+    await until(() =>
+      call(key).then(
+        () => false,
+        (error) => error instanceof AuthenticationError,
+      ),
+    );
+    key = rotated;
+    await details.getByRole('button', { name: 'Close' }).click();
+    await details.waitFor({ state: 'detached' });
+  });
+
   test('revoking a key shows its recent use first, and then the key is refused', async () => {
     await page.reload();
     await choose('shop window', 'Revoke');
     const question = page.getByRole('alertdialog', { name: 'Revoke shop window?' });
     await question.getByText('127.0.0.1').waitFor();
-    await question.getByText('1 request', { exact: true }).first().waitFor();
+    await question.getByText('3 requests', { exact: true }).first().waitFor();
     await question.getByRole('button', { name: 'Revoke key' }).click();
     await page.getByText('Key shop window revoked').waitFor();
     await assert.rejects(

@@ -76,6 +76,10 @@ for (const databases of testDatabases()) {
           created_by: null,
           access_revision: 0,
           strict: 0,
+          previous_hash: null,
+          previous_last_four: null,
+          previous_expires_at: null,
+          previous_used_at: null,
         },
         {
           id: 'key_2',
@@ -96,6 +100,10 @@ for (const databases of testDatabases()) {
           created_by: null,
           access_revision: 0,
           strict: 0,
+          previous_hash: null,
+          previous_last_four: null,
+          previous_expires_at: null,
+          previous_used_at: null,
         },
       ]);
       const accounts = await database.kysely.selectFrom('accounts').selectAll().orderBy('id').execute();
@@ -580,10 +588,12 @@ const BEFORE_IDENTITY = `
   delete from settings where name = 'auth_secret';
   delete from migrations where name = '0004_identity'`;
 
-/** Reverts 0014_access_revisions, 0015_audit_indexes and 0021_strict_keys on PostgreSQL. */
+/** Reverts 0014_access_revisions, 0015_audit_indexes, 0021_strict_keys and 0024_previous_secrets on PostgreSQL. */
 const BEFORE_ACCESS_REVISIONS = `
   drop trigger keys_access_strict on keys;
-  alter table keys drop column strict;
+  drop trigger keys_access_previous on keys;
+  alter table keys drop column strict, drop column previous_hash, drop column previous_last_four,
+    drop column previous_expires_at, drop column previous_used_at;
   ${['accounts', 'keys']
     .map(
       (table) => `
@@ -598,7 +608,8 @@ const BEFORE_ACCESS_REVISIONS = `
   drop index keys_usable;
   delete from settings where name = 'access_reload';
   ${['actor', 'action', 'subject'].map((column) => `drop index audit_${column};`).join('')}
-  delete from migrations where name in ('0014_access_revisions', '0015_audit_indexes', '0021_strict_keys');`;
+  delete from migrations where name in
+    ('0014_access_revisions', '0015_audit_indexes', '0021_strict_keys', '0024_previous_secrets');`;
 
 const OBJECTS = {
   sqlite: "select type || ' ' || name as name from sqlite_master order by 1",

@@ -98,7 +98,7 @@ test('every sluice command in a document exists, with its options', async () => 
   assert.deepEqual(wrong, []);
   assert.ok(read > 40);
   assert.ok(exists('keys create --name x --json', commands));
-  for (const unknown of ['keys rotate', 'key list', 'models list --all']) {
+  for (const unknown of ['keys rename', 'key list', 'models list --all']) {
     assert.ok(!exists(unknown, commands), unknown);
   }
 });

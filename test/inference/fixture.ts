@@ -37,6 +37,7 @@ export const CALLER: AuthenticatedKey = {
   models: null,
   strict: false,
   expiresAt: Infinity,
+  isPrevious: false,
 };
 
 /** Opens a ledger on SQLite and limits in memory, with one plan. */

@@ -13,6 +13,8 @@ export const ACTION_LABELS = {
   'account.resume': 'Resumed account',
   'account.close': 'Closed account',
   'key.create': 'Created key',
+  'key.rotate': 'Rotated key',
+  'key.end_previous': 'Ended previous secret of key',
   'key.update': 'Updated key',
   'key.revoke': 'Revoked key',
   'user.create': 'Created user',

@@ -40,7 +40,16 @@ export function keyJson(row: KeyRow): z.input<typeof key> {
     revoked_at: iso(row.revoked_at),
     last_used_at: iso(row.last_used_at),
     last_used_ip: row.last_used_ip,
+    previous: previousJson(row),
   };
+}
+
+function previousJson(row: KeyRow): z.input<typeof key>['previous'] {
+  const { previous_last_four: lastFour, previous_expires_at: expiresAt, previous_used_at: usedAt } = row;
+  const now = Date.now();
+  if (lastFour === null || expiresAt === null || expiresAt <= now || keyStatus(row, now) !== 'live')
+    return null;
+  return { last_four: lastFour, expires_at: iso(expiresAt), last_used_at: iso(usedAt) };
 }
 
 export function userJson(row: UserRow): z.input<typeof user> {

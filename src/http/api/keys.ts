@@ -2,10 +2,12 @@ import {
   type KeyRow,
   changeKey,
   createKey,
+  endPreviousSecret,
   getKey,
   listKeyPage,
   noSuchKey,
   revokeKey,
+  rotateKey,
 } from '../../accounts/key-table.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import type { Principal } from '../principal.ts';
@@ -69,6 +71,24 @@ export const keyEndpoints = endpoints(keyOperations, {
     handle: async ({ database, principal, actor, params }) => {
       await refuseAdminKey(database, principal, params.id);
       return keyJson(orNotFound(await revokeKey(database, checkedKeyId(params.id), actor)));
+    },
+  },
+  rotateKey: {
+    account: accountOfKey,
+    handle: async ({ database, principal, actor, params, body }) => {
+      await refuseAdminKey(database, principal, params.id);
+      const expiry = body.previous_expires_at;
+      const previousExpiresAt = typeof expiry === 'string' ? Date.parse(expiry) : null;
+      const rotated = await rotateKey(database, checkedKeyId(params.id), previousExpiresAt, actor);
+      if (rotated === null) throw noSuchKey();
+      return { ...keyJson(rotated.record), key: rotated.key.reveal() };
+    },
+  },
+  endPreviousSecret: {
+    account: accountOfKey,
+    handle: async ({ database, principal, actor, params }) => {
+      await refuseAdminKey(database, principal, params.id);
+      return keyJson(orNotFound(await endPreviousSecret(database, checkedKeyId(params.id), actor)));
     },
   },
   createPlaygroundKey: {

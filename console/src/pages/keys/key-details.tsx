@@ -13,14 +13,21 @@ import { Time } from '../../components/time.tsx';
 import { exactMoney, money } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
 import { KeyState, MaskedKey } from './key-state.tsx';
+import { PreviousSecret } from './rotate-key.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
+interface KeyActions {
+  onEdit: () => void;
+  /** Asks whether to end the previous secret. */
+  onEndPrevious: () => void;
+}
+
 /** The details of a key: properties, usage this month and limits. */
-export function KeyDetails({ of: key, onEdit }: { of: Key; onEdit: () => void }) {
+export function KeyDetails({ of: key, ...actions }: { of: Key } & KeyActions) {
   return (
     <div className="space-y-7">
-      <Facts of={key} onEdit={onEdit} />
+      <Facts of={key} {...actions} />
       <Part title="This month">
         <KeyUsage of={key} />
       </Part>
@@ -42,7 +49,7 @@ function Part({ title, children }: { title: string; children: ReactNode }) {
   );
 }
 
-function Facts({ of: key, onEdit }: { of: Key; onEdit: () => void }) {
+function Facts({ of: key, onEdit, onEndPrevious }: { of: Key } & KeyActions) {
   return (
     <div>
       <div className="mb-4 flex min-h-9 items-center justify-between gap-3">
@@ -61,6 +68,11 @@ function Facts({ of: key, onEdit }: { of: Key; onEdit: () => void }) {
         <Fact label="Key">
           <MaskedKey of={key} />
         </Fact>
+        {key.previous !== null && (
+          <Fact label="Previous secret">
+            <PreviousSecret of={key.previous} onEnd={onEndPrevious} />
+          </Fact>
+        )}
         <Fact label="ID">
           <span className="flex items-center gap-1">
             <code className="truncate font-mono text-xs">{key.id}</code>

@@ -12,6 +12,7 @@ import { draftOf } from './key-draft.ts';
 import { KeyDetails } from './key-details.tsx';
 import { KeyForm } from './key-form.tsx';
 import { RevokeKey } from './revoke-key.tsx';
+import { EndPreviousSecret, RotateKey } from './rotate-key.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -26,11 +27,13 @@ interface KeyDialogProps {
   onClose: () => void;
 }
 
-/** A drawer with one key, to view, edit or revoke it. */
+/** A drawer with one key, to view, edit, rotate or revoke it. */
 export default function KeyDialog({ account, id, listed, editing, onEdit, onClose }: KeyDialogProps) {
   const read = useRead('getKey', { params: { id: id ?? '' } }, { enabled: id !== null });
   const form = useId();
   const [revoking, setRevoking] = useState<Key | null>(null);
+  const [rotating, setRotating] = useState<Key | null>(null);
+  const [ending, setEnding] = useState<Key | null>(null);
   const change = useAction('changeKey', {
     changes: ['listKeys', 'getKey', 'readLimits'],
     done: ({ name }) => `Key ${name} updated`,
@@ -58,9 +61,12 @@ export default function KeyDialog({ account, id, listed, editing, onEdit, onClos
         isEditing ? (
           <FormActions form={form} action="Save" busy={change.isPending} onCancel={endEdit} />
         ) : key?.status === 'live' ? (
-          <Button kind="danger" onClick={() => setRevoking(key)}>
-            Revoke key
-          </Button>
+          <>
+            {key.purpose === 'api' && <Button onClick={() => setRotating(key)}>Rotate</Button>}
+            <Button kind="danger" onClick={() => setRevoking(key)}>
+              Revoke key
+            </Button>
+          </>
         ) : undefined
       }
     >
@@ -83,12 +89,14 @@ export default function KeyDialog({ account, id, listed, editing, onEdit, onClos
             <>
               {/* The form is gone if the key was revoked in the meantime. */}
               {editing && <FormError error={change.error} />}
-              <KeyDetails of={loaded} onEdit={() => onEdit(true)} />
+              <KeyDetails of={loaded} onEdit={() => onEdit(true)} onEndPrevious={() => setEnding(loaded)} />
             </>
           )
         }
       </Loaded>
       <RevokeKey target={revoking} onClose={() => setRevoking(null)} />
+      <RotateKey target={rotating} onClose={() => setRotating(null)} />
+      <EndPreviousSecret target={ending} onClose={() => setEnding(null)} />
     </Dialog>
   );
 }

@@ -11,6 +11,7 @@ import type { CurrentAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
 import { KeysTable } from './keys-table.tsx';
 import { RevokeKey } from './revoke-key.tsx';
+import { RotateKey } from './rotate-key.tsx';
 import { counted } from '../../format/number.ts';
 
 type Key = ItemOf<'listKeys'>;
@@ -34,6 +35,7 @@ interface KeysCardProps {
 export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
   const [query, change] = useQueryState();
   const [revoking, setRevoking] = useState<Key | null>(null);
+  const [rotating, setRotating] = useState<Key | null>(null);
   const usage = useAll('readUsage', { query: { account_id: account.id, by: 'key' } }, { everyMs: 60_000 });
   const spend = useMemo(
     () => usage.data && new Map(usage.data.map(({ key_id, cost_usd }) => [key_id ?? '', cost_usd])),
@@ -88,6 +90,7 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
             hrefOf={hrefOf}
             onOpen={({ id }) => change({ key: id })}
             onEdit={({ id }) => change({ key: id, edit: '1' })}
+            onRotate={setRotating}
             onRevoke={setRevoking}
           />
           <p role="status" className="border-t border-line px-4 py-3 text-xs text-ink-3 tabular-nums sm:px-5">
@@ -96,6 +99,7 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
         </>
       )}
       <RevokeKey target={revoking} onClose={() => setRevoking(null)} />
+      <RotateKey target={rotating} onClose={() => setRotating(null)} />
     </Card>
   );
 }

@@ -1,4 +1,4 @@
-import { ChartColumn, Ellipsis, Eye, ListTree, Pencil, Trash2 } from 'lucide-react';
+import { ChartColumn, Ellipsis, Eye, ListTree, Pencil, RefreshCw, Trash2 } from 'lucide-react';
 import type { ItemOf } from '../../api/client.ts';
 import { Badge } from '../../components/badge.tsx';
 import { IconButton } from '../../components/button.tsx';
@@ -22,6 +22,7 @@ interface KeysTableProps {
   hrefOf: (key: Key) => string;
   onOpen: (key: Key) => void;
   onEdit: (key: Key) => void;
+  onRotate: (key: Key) => void;
   onRevoke: (key: Key) => void;
 }
 
@@ -41,7 +42,7 @@ export function KeysTable(props: KeysTableProps) {
   );
 }
 
-function columnsOf({ spend, hrefOf, onOpen, onEdit, onRevoke }: KeysTableProps): Column<Key>[] {
+function columnsOf({ spend, hrefOf, onOpen, onEdit, onRotate, onRevoke }: KeysTableProps): Column<Key>[] {
   const amount = moneyColumn(spend?.values() ?? []);
   const spent = ({ id }: Key) => {
     if (spend === undefined) return <Skeleton className="ml-auto h-4 w-12" />;
@@ -120,7 +121,7 @@ function columnsOf({ spend, hrefOf, onOpen, onEdit, onRevoke }: KeysTableProps):
     {
       name: 'actions',
       heading: <span className="sr-only">Actions</span>,
-      cell: (key) => <Actions of={key} {...{ onOpen, onEdit, onRevoke }} />,
+      cell: (key) => <Actions of={key} {...{ onOpen, onEdit, onRotate, onRevoke }} />,
     },
   ];
 }
@@ -129,8 +130,9 @@ function Actions({
   of: key,
   onOpen,
   onEdit,
+  onRotate,
   onRevoke,
-}: { of: Key } & Pick<KeysTableProps, 'onOpen' | 'onEdit' | 'onRevoke'>) {
+}: { of: Key } & Pick<KeysTableProps, 'onOpen' | 'onEdit' | 'onRotate' | 'onRevoke'>) {
   return (
     <Menu
       trigger={
@@ -153,6 +155,9 @@ function Actions({
           <MenuSeparator />
           <MenuItem icon={<Pencil />} onClick={() => onEdit(key)}>
             Edit
+          </MenuItem>
+          <MenuItem icon={<RefreshCw />} onClick={() => onRotate(key)}>
+            Rotate
           </MenuItem>
           <MenuItem icon={<Trash2 />} danger onClick={() => onRevoke(key)}>
             Revoke

@@ -39,6 +39,14 @@ const keyFields = {
   revoked_at: time.nullable(),
   last_used_at: time.nullable().describe('Accurate to the minute; null: never.'),
   last_used_ip: z.string().nullable().describe('IP address of the last use.'),
+  previous: z
+    .object({
+      last_four: z.string().describe('Last four characters of the previous secret.'),
+      expires_at: time.describe('When it stops working.'),
+      last_used_at: time.nullable().describe('Its last use since the rotation; null: not used.'),
+    })
+    .nullable()
+    .describe('The secret from before the key was rotated, while it still works; null: none.'),
 };
 
 export const key = component('Key', z.object(keyFields));
@@ -113,6 +121,36 @@ export const keyOperations = operations({
     route: 'POST /api/keys/{id}/revoke',
     summary:
       'Revoke a key permanently. It stops working within a second, and its running requests are ended.',
+    access: 'member',
+    response: key,
+    errors: ['not_found'],
+  },
+  rotateKey: {
+    route: 'POST /api/keys/{id}/rotate',
+    summary:
+      'Give a key a new secret. The key keeps its ID, name, limits and usage. Only this response contains the new secret. The previous one can keep working for at most 30 days; one from an earlier rotation stops working.',
+    access: 'member',
+    body: component(
+      'KeyRotation',
+      z.strictObject({
+        previous_expires_at: moment
+          .nullable()
+          .optional()
+          .describe(
+            'When the previous secret stops working; null, a time in the past, or omitted: immediately.',
+          ),
+      }),
+    ),
+    response: component(
+      'RotatedKey',
+      z.object({ ...keyFields, key: z.string().describe('The new secret key, `sk-sluice-…`.') }),
+    ),
+    errors: ['not_found', 'conflict'],
+  },
+  endPreviousSecret: {
+    route: 'POST /api/keys/{id}/end-previous',
+    summary:
+      'End the previous secret of a rotated key. It stops working within a second. Requests that are running with it are not ended.',
     access: 'member',
     response: key,
     errors: ['not_found'],
