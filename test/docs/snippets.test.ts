@@ -105,7 +105,7 @@ test('config check accepts every YAML block', async () => {
     const file = join(folder.path, `${index}.yaml`);
     await writeFile(file, code);
     const names = [...code.matchAll(/\w+Env: (\w+)/g)].map(([, name = '']) => name);
-    const keys = Object.fromEntries(names.map((name) => [name, 'x']));
+    const keys = Object.fromEntries(names.map((name) => [name, exampleOf(name)]));
     const { code: exit, stderr } = await runCli(['config', 'check'], {
       ...process.env,
       ...keys,
@@ -114,6 +114,12 @@ test('config check accepts every YAML block', async () => {
     assert.deepEqual([exit, stderr], [0, `${file} is valid.\n`], `${page}:\n${code}`);
   }
 });
+
+/** Returns a valid value for an environment variable. */
+function exampleOf(name: string): string {
+  if (name.endsWith('_URL')) return 'https://a.example/';
+  return name.endsWith('_WEBHOOK_SECRET') ? `whsec_${Buffer.alloc(32).toString('base64')}` : 'x';
+}
 
 test('YAML blocks for other programs are valid YAML', () => {
   const blocks = PAGES.flatMap((page) => blocksOf(readPage(page), 'yml').map((code) => ({ page, code })));
