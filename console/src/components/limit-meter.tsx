@@ -1,9 +1,10 @@
 import type { ReactNode } from 'react';
 import type { ItemOf } from '../api/client.ts';
-import { limitAmount, limitLabel, limitLeft } from '../format/limits.ts';
-import { whole } from '../format/number.ts';
+import { forecastOf, limitAmount, limitLabel, limitLeft } from '../format/limits.ts';
+import { percent, whole } from '../format/number.ts';
 import { localTime } from '../format/time.ts';
 import { Meter } from './meter.tsx';
+import { useNow } from './now.ts';
 import { Time } from './time.tsx';
 
 interface LimitMeterProps {
@@ -47,7 +48,30 @@ export function LimitMeter({ limitStatus, scope }: LimitMeterProps) {
           </>
         )}
       </p>
+      <Pace limitStatus={limitStatus} />
     </>
+  );
+}
+
+/** How much will be used at the end of the day or month, at the pace since its start. */
+function Pace({ limitStatus }: LimitMeterProps) {
+  const forecast = forecastOf(limitStatus, useNow(30_000));
+  if (forecast === null) return null;
+  const { share, amount, reachedAtMs } = forecast;
+  const end = limitStatus.limit.endsWith('_per_day') ? 'day' : 'month';
+  return (
+    <p
+      className={`mt-1 text-2xs tabular-nums ${share > 1 ? 'text-warn' : 'text-ink-3'}`}
+      title={`What was used since the start of the ${end}, divided by the share of it that has passed`}
+    >
+      At this pace: {limitAmount(limitStatus.limit, amount)} by the end of the {end}, {percent(share)} of the
+      limit
+      {reachedAtMs !== null && (
+        <>
+          , reached <Time at={new Date(reachedAtMs).toISOString()} />
+        </>
+      )}
+    </p>
   );
 }
 

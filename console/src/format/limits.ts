@@ -65,3 +65,36 @@ function pico(amount: LimitStatus['bound']): bigint {
   const [digits = '0', fraction = ''] = String(amount).split('.');
   return BigInt(digits + fraction.padEnd(12, '0').slice(0, 12));
 }
+
+/** What a daily or monthly limit will have used at its end, at the average pace since its start. */
+export interface Forecast {
+  /** Share of the bound at the end of the day or month: above 1 if the limit will be reached. */
+  share: number;
+  /** Amount at the end, as `limitAmount` takes it. */
+  amount: string;
+  /** When the limit will be reached, in Unix milliseconds; null: not before its end. */
+  reachedAtMs: number | null;
+}
+
+/** Share of a day or month after which there is a forecast: 72 minutes, or a day and a half. */
+const MIN_ELAPSED = 0.05;
+
+/** Returns the forecast of a limit per day or month; null for others, or if little of the time has passed. */
+export function forecastOf(
+  { limit, bound, used, resets_at: resetsAt }: Pick<LimitStatus, 'limit' | 'bound' | 'used' | 'resets_at'>,
+  nowMs: number,
+): Forecast | null {
+  if (resetsAt === null || !/_per_(day|month)$/.test(limit)) return null;
+  const endMs = Date.parse(resetsAt);
+  const start = new Date(endMs);
+  if (limit.endsWith('_per_day')) start.setUTCDate(start.getUTCDate() - 1);
+  else start.setUTCMonth(start.getUTCMonth() - 1);
+  const startMs = start.getTime();
+  const elapsed = (nowMs - startMs) / (endMs - startMs);
+  const [spent, limited] = [Number(used), Number(bound)];
+  if (elapsed < MIN_ELAPSED || elapsed >= 1 || spent <= 0 || limited <= 0) return null;
+  const amount = spent / elapsed;
+  const share = amount / limited;
+  const reachedAtMs = share <= 1 || spent >= limited ? null : startMs + ((nowMs - startMs) * limited) / spent;
+  return { share, amount: isMoney(limit) ? amount.toFixed(6) : String(Math.round(amount)), reachedAtMs };
+}

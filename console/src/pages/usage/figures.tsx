@@ -29,16 +29,23 @@ const count = (label: string, of: (sums: Sums) => number): FigureDefinition => (
 });
 
 const FIGURES: readonly FigureDefinition[] = [
-  count('Requests', (sums) => sums.requests),
-  count('Prompt tokens', (sums) => sums.prompt_tokens),
-  count('Cached tokens', (sums) => sums.cached_tokens),
-  count('Completion tokens', (sums) => sums.completion_tokens),
-  { ...count('Reasoning tokens', (sums) => sums.reasoning_tokens), hiddenIfZero: true },
   {
     label: 'Cost',
     of: (sums) => inexact(sums.cost_usd),
     text: (_, sums) => money(sums.cost_usd),
     exact: (_, sums) => exactMoney(sums.cost_usd),
+  },
+  count('Requests', (sums) => sums.requests),
+  count('Prompt tokens', (sums) => sums.prompt_tokens),
+  count('Completion tokens', (sums) => sums.completion_tokens),
+  { ...count('Reasoning tokens', (sums) => sums.reasoning_tokens), hiddenIfZero: true },
+  {
+    label: 'Cache share',
+    of: ({ cached_tokens: cached, prompt_tokens: prompt }) => (prompt === 0 ? null : cached / prompt),
+    text: percent,
+    compare: changeOfShare,
+    exact: (_, sums) => `${whole(sums.cached_tokens)} of ${whole(sums.prompt_tokens)} prompt tokens`,
+    more: 'good',
   },
   {
     label: 'Error rate',
@@ -58,10 +65,12 @@ interface FiguresProps {
   before: Sums | undefined;
   /** The previous period as text. */
   beforeText: string;
+  /** How much less cached tokens cost than uncached ones, in USD; null: nothing, or not known. */
+  savedUsd: string | null;
 }
 
 /** Usage totals, each compared to the previous period. */
-export function Figures({ now, before, beforeText }: FiguresProps) {
+export function Figures({ now, before, beforeText, savedUsd }: FiguresProps) {
   const figures = FIGURES.filter(
     ({ of, hiddenIfZero }) => !hiddenIfZero || [now, before].some((sums) => sums && of(sums) !== 0),
   );
@@ -74,7 +83,12 @@ export function Figures({ now, before, beforeText }: FiguresProps) {
           <UsageFigure key={kind.label} kind={kind} now={now} before={before} />
         ))}
       </dl>
-      <p className="mt-5 border-t border-line pt-3 text-xs text-ink-3">Compared to {beforeText}</p>
+      <p className="mt-5 flex flex-wrap justify-between gap-x-6 gap-y-1 border-t border-line pt-3 text-xs text-ink-3">
+        <span>Compared to {beforeText}</span>
+        {savedUsd !== null && (
+          <span>Cached tokens cost {money(savedUsd)} less than uncached ones, at the current prices</span>
+        )}
+      </p>
     </Card>
   );
 }

@@ -20,7 +20,7 @@ import { Figures } from './figures.tsx';
 import { LimitsCard } from './limits-card.tsx';
 import { CHART_SPLITS, rangeLabel, selectionOf, splitsOf, type Selection } from './selection.ts';
 import { UsageCharts } from './usage-charts.tsx';
-import { useParts, useUsage } from './use-usage.ts';
+import { useParts, useSaved, useUsage } from './use-usage.ts';
 
 /** Usage: totals, charts and breakdown. */
 export default function UsagePage() {
@@ -49,26 +49,35 @@ export default function UsagePage() {
       <div className="mb-4 flex flex-wrap items-center gap-x-3 gap-y-2">
         <ModelFilter scope={scope} value={selection.model} onChange={(model) => change({ model })} />
         <KeyFilter scope={scope} value={selection.key} onChange={(key) => change({ key })} />
-        <div className="flex items-center gap-2">
-          <span className="text-xs text-ink-3">Group by</span>
-          <Segmented
-            label="Group by"
-            value={selection.split}
-            choices={splitsOf(CHART_SPLITS, scope.all).map((value) => ({
-              value,
-              label: CHART_SPLITS[value],
-            }))}
-            onChange={(split) => change({ split: split === 'none' ? null : split })}
-          />
-        </div>
-        <div className="sm:ml-auto">
-          <Switch checked={selection.compare} onChange={(on) => change({ compare: on ? '1' : null })}>
-            Compare to previous period
-          </Switch>
-        </div>
       </div>
       <Usage scope={scope} selection={selection} />
     </Page>
+  );
+}
+
+/** How the charts show the usage. */
+function ChartOptions({ scope, selection }: { scope: Scope; selection: Selection }) {
+  const [, change] = useQueryState();
+  return (
+    <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
+      <div className="flex items-center gap-2">
+        <span className="text-xs text-ink-3">Group by</span>
+        <Segmented
+          label="Group by"
+          value={selection.split}
+          choices={splitsOf(CHART_SPLITS, scope.all).map((value) => ({
+            value,
+            label: CHART_SPLITS[value],
+          }))}
+          onChange={(split) => change({ split: split === 'none' ? null : split })}
+        />
+      </div>
+      <div className="sm:ml-auto">
+        <Switch checked={selection.compare} onChange={(on) => change({ compare: on ? '1' : null })}>
+          Compare to previous period
+        </Switch>
+      </div>
+    </div>
   );
 }
 
@@ -86,12 +95,19 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
     const ms = seconds * 1000;
     return unit === 'day' ? dayAt(ms) : `${new Date(ms).toISOString().slice(0, 19)}Z`;
   };
-  const content = (all: Sums | undefined) => (
+  const saved = useSaved(scope, selection);
+  const all = usage.all.data;
+  const figures = (sums: Sums | undefined) => (
+    <Figures now={sums} {...comparable(selection, usage, hour)} savedUsd={saved} />
+  );
+  return (
     <div
       className={`space-y-4 transition-opacity ${usage.isStale ? 'opacity-60' : ''}`}
-      aria-busy={usage.isStale || all === undefined}
+      aria-busy={usage.isStale || (all === undefined && usage.all.error === null)}
     >
-      <Figures now={all} {...comparable(selection, usage, hour)} />
+      <Loaded card query={usage.all} loading={figures(undefined)}>
+        {figures}
+      </Loaded>
       {scope.account !== null && <LimitsCard accountId={scope.account.id} selection={selection} />}
       {all?.requests === 0 ? (
         <Card>
@@ -99,6 +115,7 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
         </Card>
       ) : (
         <>
+          <ChartOptions scope={scope} selection={selection} />
           <UsageCharts
             {...{ selection, times, over, parts, models }}
             before={overBefore}
@@ -116,11 +133,6 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
         </>
       )}
     </div>
-  );
-  return (
-    <Loaded card query={usage.all} loading={content(undefined)}>
-      {content}
-    </Loaded>
   );
 }
 

@@ -43,6 +43,28 @@ export function useUsage(scope: Scope, selection: Selection) {
   };
 }
 
+/** Models whose savings are summed. */
+const MAX_SAVING = 1000;
+
+/**
+ * Returns how much less the cached tokens of the selected period cost than uncached ones, in USD, at the current prices
+ * of the models that are still served; null: nothing, or not loaded. The ledger has only what was charged.
+ */
+export function useSaved(scope: Scope, selection: Selection): string | null {
+  const query = { ...usageQuery(scope, selection, selection.days), by: 'model', top: MAX_SAVING };
+  const byModel = useRead('readUsage', { query }, { keep: true });
+  const served = useRead('listServedModels', undefined);
+  const prices = new Map(served.data?.data.map(({ id, pricing }) => [id, pricing]));
+  let saved = 0;
+  for (const { model, cached_tokens: cached } of byModel.data?.data ?? []) {
+    const price = prices.get(model ?? '');
+    if (price?.input_cache_read == null) continue;
+    // USD per million tokens.
+    saved += (cached * (Number(price.prompt) - Number(price.input_cache_read))) / 1e6;
+  }
+  return saved > 0 ? saved.toFixed(9) : null;
+}
+
 function mapped<From, To>(
   { data, error, refetch }: QueryState<From>,
   map: (data: From) => To | undefined,
