@@ -101,7 +101,9 @@ describe('sluice chat', () => {
   });
 
   test('a terminal has commands, reasoning, and responses that Ctrl+C stops', NEEDS_PTY, async () => {
-    using terminal = startOnTerminal(['chat', '--system', 'Be brief.'], env);
+    // Node shows no colors if `CI` is set.
+    const { CI: _, ...colored } = env;
+    using terminal = startOnTerminal(['chat', '--system', 'Be brief.'], colored);
     /** Types a line, and waits until the prompt follows what it caused. Returns that. */
     const type = async (line: string) => {
       const from = terminal.text().length;

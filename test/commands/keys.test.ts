@@ -79,6 +79,7 @@ test('a new key is the only text on standard output, and lists do not contain it
     strict: false,
     revoked_at: null,
     last_used_at: null,
+    previous_expires_at: null,
   });
   assert.equal(
     Date.parse(String(expires_at)) - Date.parse(String(created_at)) - 30 * 86_400_000 < 60_000,

@@ -1,3 +1,5 @@
+import { compareTexts } from '../format/locale.ts';
+
 /** The order of a table, by the name of a column. */
 export interface Order {
   column: string;
@@ -20,8 +22,6 @@ export function nextOrder(column: string, numeric: boolean, now: Order | null): 
   return now.descending === numeric ? second : null;
 }
 
-const TEXTS = new Intl.Collator(undefined, { numeric: true, sensitivity: 'base' });
-
 /** Compares two values of a column in ascending order. Missing values are last in both orders. */
 export function compareValues(
   a: string | number | null,
@@ -31,6 +31,6 @@ export function compareValues(
   if (a === null || b === null) return (a === null ? 1 : 0) - (b === null ? 1 : 0);
   const [one, other] = [Number(a), Number(b)];
   const isNumeric = a !== '' && b !== '' && !Number.isNaN(one) && !Number.isNaN(other);
-  const order = isNumeric ? one - other : TEXTS.compare(String(a), String(b));
+  const order = isNumeric ? one - other : compareTexts(String(a), String(b));
   return descending ? -order : order;
 }

@@ -97,8 +97,10 @@ export function Table<Row>(given: TableProps<Row>) {
     const values = chosen.flatMap(({ heading, value }) =>
       typeof heading === 'string' && value !== undefined ? [{ heading, value }] : [],
     );
-    const lines = all.slice(0, MAX_CSV_ROWS).map((row) => values.map(({ value }) => value(row)));
+    const inOrder = order === null ? all : sorted(all, given.columns, order);
+    const lines = inOrder.slice(0, MAX_CSV_ROWS).map((row) => values.map(({ value }) => value(row)));
     saveFile(`${id}.csv`, csv([values.map(({ heading }) => heading), ...lines]), 'text/csv');
+    if (all.length >= MAX_CSV_ROWS) notify.success(`The file has the first ${lines.length} rows.`);
   });
   const menu = id !== undefined && (
     <TableMenu

@@ -19,6 +19,7 @@ export interface ResponseBody
   error: { message: string; code: string; param: string | null };
   plan: string | null;
   last_used_at: string | null;
+  previous: object | null;
   limits: unknown;
   allowed_models: string[] | null;
   user: ResponseBody;

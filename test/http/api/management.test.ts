@@ -90,6 +90,11 @@ for (const kind of testDatabases()) {
       assert.deepEqual({ ...cleared, last_used_at: null }, { ...created, ...plain });
       assert.equal((await managed.generate(text)).status, 200);
 
+      const rotated = await ok('POST', `${path}/rotate`, {
+        body: { previous_expires_at: new Date(Date.now() + 60_000).toISOString() },
+      });
+      assert.notEqual(rotated.previous, null);
+      assert.equal((await ok('POST', `${path}/end-previous`)).previous, null);
       const revoked = await ok('POST', `${path}/revoke`);
       assert.deepEqual([revoked.status, typeof revoked.revoked_at], ['revoked', 'string']);
       assert.equal((await managed.generate(text)).status, 401);

@@ -116,7 +116,11 @@ function AccountsList({ onNew }: { onNew: () => void }) {
                 label="Accounts"
                 id="accounts"
                 sortable
-                rest={accounts}
+                rest={{
+                  ...accounts,
+                  loadUpTo: async (...bounds) =>
+                    (await accounts.loadUpTo(...bounds)).filter((one) => matches(one, wanted, defaultPlan)),
+                }}
                 columns={accountColumns({ used, defaultPlan, isLoaded: usage.data !== undefined })}
                 rows={shown}
                 keyOf={({ id }) => id}

@@ -58,7 +58,11 @@ export function UsersList() {
                 label="Users"
                 id="users"
                 sortable
-                rest={users}
+                rest={{
+                  ...users,
+                  loadUpTo: async (...bounds) =>
+                    (await users.loadUpTo(...bounds)).filter((user) => matches(user, text)),
+                }}
                 columns={userColumns({ selfId: self.id, operators, onChange: setPendingChange })}
                 rows={shown}
                 keyOf={({ id }) => id}
