@@ -76,11 +76,9 @@ async function chat(first: string | undefined, rest: string[], flags: ChatFlags)
 
 async function chatOnTerminal(model: string | null, flags: ChatFlags): Promise<void> {
   await using owned = new AsyncDisposableStack();
-  const connections: Connection[] = [];
-  await interruptible(async (signal) => {
-    connections.push(owned.use(await connect(model, flags, signal)));
-  }, '\nInterrupted.');
-  const [connection] = connections as [Connection]; // Otherwise, it has exited.
+  const connection = owned.use(
+    await interruptible((signal) => connect(model, flags, signal), '\nInterrupted.'),
+  );
   const stop = new AbortController();
   for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stop.abort());
   const { stdin: input, stdout: output } = process;

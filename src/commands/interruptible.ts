@@ -7,13 +7,13 @@ const SIGNALS = [
 ] as const;
 
 /**
- * Aborts the work on the first signal, and exits on the second. `message` is printed if the work rejects because it was
+ * Resolves to the result of the work. Aborts it on the first signal, and exits on the second. `message` is printed if the work rejects because it was
  * aborted.
  */
-export async function interruptible(
-  work: (signal: AbortSignal) => Promise<void>,
+export async function interruptible<Result>(
+  work: (signal: AbortSignal) => Promise<Result>,
   message = '\nInterrupted. Run the same command again to resume.',
-): Promise<void> {
+): Promise<Result> {
   const stop = new AbortController();
   const handlers = SIGNALS.map(([signal, status]) => {
     const handler = (): void => {
@@ -24,12 +24,12 @@ export async function interruptible(
     return () => process.off(signal, handler);
   });
   try {
-    await work(stop.signal);
+    return await work(stop.signal);
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
     note(message);
     // A pending DNS lookup cannot be canceled and would keep the process alive.
-    process.exit(error.status);
+    return process.exit(error.status);
   } finally {
     for (const removeHandler of handlers) removeHandler();
   }

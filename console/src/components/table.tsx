@@ -27,6 +27,14 @@ export interface Column<Row> {
   grow?: boolean;
 }
 
+/** Returns the rest of a list of which only the matching rows are shown. */
+export function matchingRest<Row>(rest: Rest<Row>, matches: (row: Row) => boolean): Rest<Row> {
+  return {
+    ...rest,
+    loadUpTo: async (count, signal) => (await rest.loadUpTo(count, signal)).filter(matches),
+  };
+}
+
 /** The rows of a list that are not loaded yet. */
 export interface Rest<Row> {
   hasMore: boolean;

@@ -51,7 +51,7 @@ export class Conversation {
       for await (const event of this.#events([...system, ...this.#messages, question], signal)) {
         printer.print(event);
         if (event.type === 'end' && this.#options.verbose)
-          this.#note(printer.summary(event, performance.now() - startedAt, startedAt));
+          writeNote(this.#options.notes, printer.summary(event, performance.now() - startedAt, startedAt));
       }
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -72,14 +72,10 @@ export class Conversation {
         const canRetry = error instanceof ChatError && error.code === 'engine_unavailable';
         if (!canRetry || error.retryAfterMs === null || performance.now() + error.retryAfterMs > until)
           throw error;
-        if (isFirst) this.#note(`${printable(error.message)} Waiting …`);
+        if (isFirst) writeNote(this.#options.notes, `${printable(error.message)} Waiting …`);
         await pause(error.retryAfterMs, undefined, { signal });
       }
     }
-  }
-
-  #note(text: string): void {
-    this.#options.notes.write(`${dim(text, this.#options.notes)}\n`);
   }
 }
 
@@ -97,14 +93,15 @@ class ResponsePrinter {
   print(event: ChatEvent): void {
     if (event.type === 'end') {
       this.end();
-      if (event.finishReason === 'length') this.#note('The response reached its maximum length.');
+      if (event.finishReason === 'length')
+        writeNote(this.#options.notes, 'The response reached its maximum length.');
       return;
     }
     this.#firstAt ??= performance.now();
     const { output, notes, reasoning } = this.#options;
     if (event.type === 'reasoning') {
       if (!reasoning) return;
-      if (!this.#isReasoning) this.#note('Thinking …');
+      if (!this.#isReasoning) writeNote(notes, 'Thinking …');
       this.#isReasoning = true;
       this.#write(notes, event.text, true);
       return;
@@ -147,15 +144,15 @@ class ResponsePrinter {
     (this.#isReasoning ? this.#options.notes : this.#options.output).write('\n');
     this.#endsLine = true;
   }
-
-  #note(text: string): void {
-    this.#options.notes.write(`${dim(text, this.#options.notes)}\n`);
-  }
 }
 
 /** Removes control characters, with which a model or a server could change the terminal. */
 export function printable(text: string): string {
   return text.replaceAll(/[^\P{Cc}\n\t]/gu, '');
+}
+
+function writeNote(stream: Writable, text: string): void {
+  stream.write(`${dim(text, stream)}\n`);
 }
 
 /** Dims text if the stream is a terminal with colors and `NO_COLOR` is not set. */

@@ -14,7 +14,7 @@ import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { Select } from '../../components/select.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
-import { ListFooter, Table, type Column } from '../../components/table.tsx';
+import { ListFooter, matchingRest, Table, type Column } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
@@ -116,11 +116,7 @@ function AccountsList({ onNew }: { onNew: () => void }) {
                 label="Accounts"
                 id="accounts"
                 sortable
-                rest={{
-                  ...accounts,
-                  loadUpTo: async (...bounds) =>
-                    (await accounts.loadUpTo(...bounds)).filter((one) => matches(one, wanted, defaultPlan)),
-                }}
+                rest={matchingRest(accounts, (one) => matches(one, wanted, defaultPlan))}
                 columns={accountColumns({ used, defaultPlan, isLoaded: usage.data !== undefined })}
                 rows={shown}
                 keyOf={({ id }) => id}
