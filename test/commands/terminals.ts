@@ -24,7 +24,8 @@ export const NEEDS_PTY = { skip: process.platform !== 'linux' && 'needs `script`
 
 /** Runs the program on a pseudo-terminal. `text` returns its output so far. */
 export function startOnTerminal(args: readonly string[], env: NodeJS.ProcessEnv) {
-  const command = [process.execPath, MAIN, ...args].map((word) => `'${word}'`).join(' ');
+  // A shell that waits for the program would also receive its signals, and end with them.
+  const command = ['exec', ...[process.execPath, MAIN, ...args].map((word) => `'${word}'`)].join(' ');
   const { PATH, NODE_COMPILE_CACHE } = process.env;
   const child = spawn('script', ['-qec', command, '/dev/null'], {
     env: { PATH, NODE_COMPILE_CACHE, TERM: 'xterm', ...env },
