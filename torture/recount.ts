@@ -5,7 +5,7 @@ const DAY_MS = 86_400_000;
 
 /** Computes the expected roll-ups from the rows. */
 export function recount(rows: readonly LedgerRow[]): RollUpSums {
-  const sums: RollUpSums = { days: new Map(), latencies: new Map() };
+  const sums: RollUpSums = { days: new Map(), clients: new Map(), latencies: new Map() };
   for (const row of rows) {
     const day = [row.account_id, Math.floor(row.started_at / DAY_MS), row.model, row.key_id].join(' ');
     const settled = row.state === 'settled';
@@ -21,16 +21,21 @@ export function recount(rows: readonly LedgerRow[]): RollUpSums {
       row.reasoning_tokens,
       row.billed ? row.prompt_tokens + row.completion_tokens : 0,
     ];
-    const previous = sums.days.get(day);
-    // The last element is the cost.
-    const cost = BigInt(previous?.at(-1) ?? 0) + row.cost_pico;
-    sums.days.set(day, [...counts.map((count, index) => Number(previous?.[index] ?? 0) + count), cost]);
+    add(sums.days, day, counts, row.cost_pico);
+    if (row.client !== null) add(sums.clients, `${day} ${row.client}`, counts, row.cost_pico);
     for (const [measure, value] of latenciesOf(row)) {
       const bucket = `${day} ${measure} ${bucketOf(value)}`;
       sums.latencies.set(bucket, (sums.latencies.get(bucket) ?? 0) + 1);
     }
   }
   return sums;
+}
+
+function add(sums: RollUpSums['days'], name: string, counts: readonly number[], costPico: bigint): void {
+  const previous = sums.get(name);
+  // The last element is the cost.
+  const cost = BigInt(previous?.at(-1) ?? 0) + costPico;
+  sums.set(name, [...counts.map((count, index) => Number(previous?.[index] ?? 0) + count), cost]);
 }
 
 /** Returns the TTFT in milliseconds and the throughput in tokens per second, if the row has them. */
@@ -50,6 +55,7 @@ function latenciesOf(row: LedgerRow): [measure: 'ttft' | 'speed', value: number]
 export function differencesOf(actual: RollUpSums, expected: RollUpSums): string[] {
   return [
     ...compareTable('usage_days', actual.days, expected.days),
+    ...compareTable('client_days', actual.clients, expected.clients),
     ...compareTable('latency_days', actual.latencies, expected.latencies),
   ];
 }

@@ -2,7 +2,13 @@ import { DatabaseSync } from 'node:sqlite';
 import { Client } from 'pg';
 import { bucketOf } from '../../src/accounts/ledger/histogram.ts';
 import { DAY_MS, dayOf } from '../../src/accounts/ledger/days.ts';
-import { RollUps, USAGE_SUMS, type EndedRow } from '../../src/accounts/ledger/roll-ups.ts';
+import {
+  CLIENT_KEY,
+  DAY_KEY,
+  RollUps,
+  USAGE_SUMS,
+  type EndedRow,
+} from '../../src/accounts/ledger/roll-ups.ts';
 import { ensurePartitions } from '../../src/database/partitions.ts';
 import type { TestDatabase } from '../../test/servers.ts';
 
@@ -36,7 +42,9 @@ const COLUMNS = {
 type SqlValues = (string | number | null)[];
 
 /** Values of all rows, about as long as real ones. */
+const CLIENT = 'OpenAI Python';
 const CONSTANTS = {
+  client: `'${CLIENT}'`,
   endpoint: "'chat'",
   streamed: '1',
   epoch: '0',
@@ -113,6 +121,7 @@ function createRow(number: number, atMs: number, rollUps: RollUps): SqlValues {
     key_id: key,
     model,
     started_at: startedAt,
+    client: CLIENT,
     state: 'settled',
     error_code: failed ? RARE : null,
     prompt_tokens: prompt,
@@ -145,9 +154,12 @@ function createRow(number: number, atMs: number, rollUps: RollUps): SqlValues {
 
 const NAMES = [...Object.keys(COLUMNS), ...Object.keys(CONSTANTS)].join(', ');
 const CONSTANT_VALUES = Object.values(CONSTANTS).join(', ');
-const USAGE_COLUMNS = ['account_id', 'day', 'model', 'key_id', ...USAGE_SUMS.map(({ name }) => name)];
+const SUM_NAMES = USAGE_SUMS.map(({ name }) => name);
+const USAGE_COLUMNS = [...DAY_KEY, ...SUM_NAMES];
+const CLIENT_COLUMNS = [...CLIENT_KEY, ...SUM_NAMES];
 const LATENCY_WIDTH = 7;
 const ADD_USAGE = `insert into usage_days (${USAGE_COLUMNS.join(', ')})`;
+const ADD_CLIENT_USAGE = `insert into client_days (${CLIENT_COLUMNS.join(', ')})`;
 const ADD_LATENCY = 'insert into latency_days (account_id, day, model, key_id, measure, bucket, count)';
 
 function sqliteWriter(path: string): BulkWriter {
@@ -165,8 +177,9 @@ function sqliteWriter(path: string): BulkWriter {
       const values = `${placeholders(Object.keys(COLUMNS).length)}, ${CONSTANT_VALUES}`;
       insert(`insert into ledger (${NAMES}) values (${values})`, [...rows]);
     },
-    async writeRollUps({ days, latencies }) {
+    async writeRollUps({ days, clients, latencies }) {
       insert(`${ADD_USAGE} values (${placeholders(USAGE_COLUMNS.length)})`, days);
+      insert(`${ADD_CLIENT_USAGE} values (${placeholders(CLIENT_COLUMNS.length)})`, clients);
       insert(`${ADD_LATENCY} values (${placeholders(LATENCY_WIDTH)})`, latencies);
     },
     async finish() {
@@ -196,15 +209,17 @@ async function postgresWriter(database: TestDatabase): Promise<BulkWriter> {
     }
   };
   const key = ['text', 'int4', 'text', 'text'];
+  const sums = SUM_NAMES.map(() => 'int8');
   return {
     writeRows: (rows) =>
       insert(`insert into ledger (${NAMES})`, Object.values(COLUMNS), `, ${CONSTANT_VALUES}`, [...rows]),
-    async writeRollUps({ days, latencies }) {
-      await insert(ADD_USAGE, [...key, ...Array<string>(USAGE_SUMS.length).fill('int8')], '', days);
+    async writeRollUps({ days, clients, latencies }) {
+      await insert(ADD_USAGE, [...key, ...sums], '', days);
+      await insert(ADD_CLIENT_USAGE, [...key, 'text', ...sums], '', clients);
       await insert(ADD_LATENCY, [...key, 'text', 'int4', 'int8'], '', latencies);
     },
     async finish() {
-      for (const table of ['ledger', 'usage_days', 'latency_days'])
+      for (const table of ['ledger', 'usage_days', 'client_days', 'latency_days'])
         await client.query(`vacuum analyze ${table}`);
     },
     [Symbol.asyncDispose]: () => client.end(),

@@ -43,6 +43,14 @@ export interface AuthenticatedKey {
   readonly isPrevious: boolean;
 }
 
+/** Where a request came from. */
+export interface KeyUse {
+  /** IP address; null: unknown. */
+  readonly ip: string | null;
+  /** Name of the program, as `clientName` returns it; null: unknown. */
+  readonly client: string | null;
+}
+
 /** Clocks that tests can replace. */
 export interface KeyClock {
   /** Unix milliseconds, for times that users set. */
@@ -95,8 +103,8 @@ export class KeyStore implements AsyncDisposable {
   /** When `writeLastUsed` last wrote, on the monotonic clock. */
   #writtenAt = -Infinity;
   #failing = false;
-  /** Keys used since the last write, with the IP address of the last use. */
-  #used = new Map<string, string | null>();
+  /** Keys used since the last write, with their last use. */
+  #used = new Map<string, KeyUse>();
   /** Keys whose previous secret was used since the last write. */
   #previousUsed = new Set<string>();
 
@@ -142,7 +150,7 @@ export class KeyStore implements AsyncDisposable {
    */
   authenticate(
     authorization: string | undefined,
-    ip: string | null = null,
+    use: KeyUse = UNKNOWN_USE,
   ): AuthenticatedKey | null | Promise<AuthenticatedKey | null> {
     if (!this.fresh) throw cannotCheck();
     const text = bearerToken(authorization);
@@ -150,8 +158,8 @@ export class KeyStore implements AsyncDisposable {
     if (text?.length !== KEY_LENGTH) return null;
     const hash = hashKey(text);
     const found = this.#live.get(hash);
-    if (found !== undefined) return this.#useUnlessExpired(found, ip);
-    return isWellFormed(text) ? this.#lookUp(hash, ip) : null;
+    if (found !== undefined) return this.#useUnlessExpired(found, use);
+    return isWellFormed(text) ? this.#lookUp(hash, use) : null;
   }
 
   /** Whether the keys in memory were up to date within the last `maxStaleMs`. */
@@ -199,7 +207,7 @@ export class KeyStore implements AsyncDisposable {
   }
 
   /**
-   * Saves the time and IP address of each key's last use, without delaying ledger writes. If this fails, the next call
+   * Saves the time, IP address and client of each key's last use, without delaying ledger writes. If this fails, the next call
    * retries. Calls share a write that is running.
    */
   writeLastUsed(): Promise<void> {
@@ -238,15 +246,12 @@ export class KeyStore implements AsyncDisposable {
     try {
       for (let start = 0; start < used.length; start += LAST_USED_BATCH) {
         const batch = used.slice(start, start + LAST_USED_BATCH);
-        const addresses = sql.join(
-          batch.map(([id, ip]) => sql`when ${id} then ${ip}`),
-          sql` `,
-        );
         await this.#database.background
           .updateTable('keys')
           .set({
             last_used_at: this.#clock.now(),
-            last_used_ip: sql<string | null>`coalesce(case id ${addresses} end, last_used_ip)`,
+            last_used_ip: lastUsed(batch, 'ip'),
+            last_used_client: lastUsed(batch, 'client'),
           })
           .where(
             'id',
@@ -263,7 +268,7 @@ export class KeyStore implements AsyncDisposable {
           .where('previous_hash', 'is not', null)
           .execute();
     } catch (error) {
-      for (const [id, ip] of used) this.#used.set(id, this.#used.get(id) ?? ip);
+      for (const [id, use] of used) this.#used.set(id, this.#used.get(id) ?? use);
       for (const id of previousUsed) this.#previousUsed.add(id);
       this.#log.warn('cannot save the last use of keys; will retry', { error: loggable(error) });
     }
@@ -402,22 +407,23 @@ export class KeyStore implements AsyncDisposable {
     }
   }
 
-  #useUnlessExpired(key: AuthenticatedKey, ip: string | null): AuthenticatedKey | null {
+  #useUnlessExpired(key: AuthenticatedKey, { ip, client }: KeyUse): AuthenticatedKey | null {
     if (key.expiresAt <= this.#clock.now()) return null;
-    this.#used.set(key.id, ip);
+    // A copy, because the caller's object may hold the whole request.
+    this.#used.set(key.id, { ip, client });
     if (key.isPrevious) this.#previousUsed.add(key.id);
     return key;
   }
 
   /** Looks up a key that may have been created after the last refresh. All lookups of a moment share one refresh. */
-  async #lookUp(hash: string, ip: string | null): Promise<AuthenticatedKey | null> {
+  async #lookUp(hash: string, use: KeyUse): Promise<AuthenticatedKey | null> {
     try {
       await this.refresh();
     } catch (error) {
       throw cannotCheck(error);
     }
     const found = this.#live.get(hash);
-    return found === undefined ? null : this.#useUnlessExpired(found, ip);
+    return found === undefined ? null : this.#useUnlessExpired(found, use);
   }
 
   *#toKeys(rows: readonly Row[]): Generator<LoadedKey, void> {
@@ -453,6 +459,17 @@ export class KeyStore implements AsyncDisposable {
   #cacheScopeOf(accountId: string): string {
     return createHmac('sha256', this.#cacheScopeSecret.reveal()).update(accountId).digest('base64url');
   }
+}
+
+const UNKNOWN_USE: KeyUse = { ip: null, client: null };
+
+/** Returns the SQL for a column of the last use of keys. What is unknown does not replace what is known. */
+function lastUsed(uses: readonly (readonly [id: string, use: KeyUse])[], of: keyof KeyUse) {
+  const values = sql.join(
+    uses.map(([id, use]) => sql`when ${id} then ${use[of]}`),
+    sql` `,
+  );
+  return sql<string | null>`coalesce(case id ${values} end, ${sql.ref(`last_used_${of}`)})`;
 }
 
 function addSecrets(

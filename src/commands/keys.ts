@@ -180,7 +180,7 @@ async function list(flags: { account?: string; json?: true }): Promise<void> {
     note(`No API keys yet. Create one: ${PROGRAM} keys create --name <name>`);
   } else {
     printTable(
-      ['ID', 'ACCOUNT', 'NAME', 'KIND', 'KEY', 'STATUS', 'CREATED', 'EXPIRES', 'LAST USED'],
+      ['ID', 'ACCOUNT', 'NAME', 'KIND', 'KEY', 'STATUS', 'CREATED', 'EXPIRES', 'LAST USED', 'CLIENT'],
       keys.map((key) => [
         key.id,
         key.account_id,
@@ -191,6 +191,7 @@ async function list(flags: { account?: string; json?: true }): Promise<void> {
         shortTime(key.created_at),
         shortTime(key.expires_at),
         shortTime(key.last_used_at),
+        key.last_used_client ?? '-',
       ]),
     );
   }
@@ -281,6 +282,8 @@ function asJson(key: KeyRow, now: number): Record<string, unknown> {
     expires_at: iso(key.expires_at),
     revoked_at: iso(key.revoked_at),
     last_used_at: iso(key.last_used_at),
+    last_used_ip: key.last_used_ip,
+    last_used_client: key.last_used_client,
     previous_expires_at: iso(key.previous_expires_at),
   };
 }

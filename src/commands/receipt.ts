@@ -41,6 +41,7 @@ function printRequest({ request, stages, retries, interrupted }: ReceiptJson): v
   const fields: readonly (readonly [string, string | null])[] = [
     ['client request ID', request.client_request_id],
     ['account, key', `${request.account_id}, ${request.key_id}`],
+    ['client', request.client],
     ['model', `${request.model}${request.replica === null ? '' : ` on ${request.replica}`}`],
     ['endpoint', `${request.endpoint}, ${request.streamed ? 'streaming' : 'not streaming'}`],
     ['state', describeState(request)],

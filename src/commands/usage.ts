@@ -58,10 +58,8 @@ async function usage(flags: UsageFlags): Promise<void> {
 }
 
 function dimensionOf(row: UsageJson, dimension: UsageDimension): string {
-  const value = { hour: row.hour, day: row.day, model: row.model, key: row.key_id, account: row.account_id }[
-    dimension
-  ];
-  return value ?? '-';
+  const { hour, day, model, key_id: key, account_id: account, client } = row;
+  return { hour, day, model, key, account, client }[dimension] ?? '-';
 }
 
 const HEADINGS = [

@@ -54,6 +54,13 @@ const LEDGER = {
   },
   accountId: { kind: 'text', written: 'open' },
   keyId: { kind: 'text', written: 'open' },
+  client: {
+    kind: 'text',
+    written: 'open',
+    nullable: true,
+    description:
+      'Program that sent the request, recognized by its `User-Agent`, such as `OpenAI Python`; `Other` if it is none of the known ones. Null: the request was recorded by an earlier version.',
+  },
   endpoint: {
     kind: 'text',
     written: 'open',

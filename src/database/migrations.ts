@@ -26,6 +26,7 @@ import { addStrictKeys } from './migrations/0021-strict-keys.ts';
 import { addCacheMisses } from './migrations/0022-cache-misses.ts';
 import { createAlerts } from './migrations/0023-alerts.ts';
 import { addPreviousSecrets } from './migrations/0024-previous-secrets.ts';
+import { addClients } from './migrations/0026-clients.ts';
 import type { Schema } from './schema.ts';
 
 /** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
@@ -75,6 +76,7 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0022_cache_misses', addCacheMisses],
   ['0023_alerts', createAlerts],
   ['0024_previous_secrets', addPreviousSecrets],
+  ['0026_clients', addClients],
 ]);
 
 /** Applied after all others have committed, because they read a large table and need a weaker lock than the others. */

@@ -23,6 +23,7 @@ export interface Schema {
   /** One row per admitted request, without prompt and response. Partitioned by month of `id` on PostgreSQL. */
   ledger: LedgerTable;
   usage_days: UsageDaysTable;
+  client_days: ClientDaysTable;
   latency_days: LatencyDaysTable;
   audit: AuditTable;
   models: ModelsTable;
@@ -192,6 +193,8 @@ interface KeysTable {
   purpose: ColumnType<KeyPurpose, KeyPurpose | undefined, never>;
   /** IP address of the last request; written with `last_used_at`. */
   last_used_ip: string | null;
+  /** Program that sent the last request; written with `last_used_at`. Null: not used since clients are recognized. */
+  last_used_client: ColumnType<string | null, string | null | undefined, string | null>;
   /** In the format of an audit log actor; null: created by a version that did not store it. */
   created_by: ColumnType<string | null, string | null | undefined, never>;
   /** The hash and the last characters of the secret before a rotation; null: none, or it no longer works. */
@@ -256,6 +259,11 @@ interface UsageDaysTable extends Record<SummedName, number> {
   /** Prompt and completion tokens that count against limits. Excludes requests that failed because of the service. */
   billed_tokens: number;
   cost_pico: Pico;
+}
+
+/** The sums of `usage_days` by client, without requests whose client is null. Written in the same transactions. */
+interface ClientDaysTable extends UsageDaysTable {
+  client: Fixed<string>;
 }
 
 /** Latency histograms by UTC day: one row per bucket. */

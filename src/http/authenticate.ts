@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
-import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
+import type { AuthenticatedKey, KeyStore, KeyUse } from '../accounts/keys.ts';
 import { ServiceError } from '../errors.ts';
+import { clientName } from './client-name.ts';
 import type { HttpContext } from './context.ts';
 import { authenticatedRequests } from './limit-headers.ts';
 
@@ -26,8 +27,13 @@ export async function authenticate(context: HttpContext, request: FastifyRequest
 }
 
 async function setCaller(keys: KeyStore, request: FastifyRequest): Promise<void> {
-  request.caller = await callerOf(keys, authorizationOf(request.headers), request.ip);
+  request.caller = await callerOf(keys, authorizationOf(request.headers), useOf(request));
   authenticatedRequests.set(request.raw, { requestId: request.id, caller: null });
+}
+
+/** Returns where a request came from. */
+export function useOf({ ip, headers }: FastifyRequest): KeyUse {
+  return { ip, client: clientName(headers['user-agent']) };
 }
 
 /**
@@ -49,9 +55,9 @@ const BEARER = /^Bearer\s+\S/i;
 export function callerOf(
   keys: KeyStore,
   authorization: string | undefined,
-  ip: string | null,
+  use: KeyUse,
 ): AuthenticatedKey | Promise<AuthenticatedKey> {
-  const found = keys.authenticate(authorization, ip);
+  const found = keys.authenticate(authorization, use);
   if (found instanceof Promise) return found.then((key) => key ?? Promise.reject(invalidKey(authorization)));
   if (found === null) throw invalidKey(authorization);
   return found;

@@ -30,6 +30,8 @@ export interface GenerationExchange extends Exchange {
   readonly protocol: Protocol;
   /** The client's address; null: it has disconnected. */
   readonly ip: string | null;
+  /** The program that sent it, as `clientName` returns it. */
+  readonly client: string;
   /** Null before authentication. */
   caller: AuthenticatedKey | null;
   /** The memory reserved for the body; null: no body. */

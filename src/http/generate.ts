@@ -65,7 +65,7 @@ export async function runGeneration(
   stop: AbortController,
   output: GenerationOutput,
 ): Promise<GenerationResult> {
-  const { protocol, request, response, requestId } = exchange;
+  const { protocol, request, response, requestId, client } = exchange;
   const record = new GenerationRecord(new Notes(isStrict(request, caller)));
   exchange.record = record;
   const { path } = protocol;
@@ -82,6 +82,7 @@ export async function runGeneration(
       requestId,
       clientRequestId: clientRequestId(request) ?? null,
       protocol: protocol.id,
+      client,
       caller,
     };
     const events = complete(context.inference, model, identity, generation, stop, record);

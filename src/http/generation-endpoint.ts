@@ -6,6 +6,7 @@ import type { Protocol } from '../protocol.ts';
 import { jsonBody } from '../openai/json-thread.ts';
 import { authorizationOf, callerOf, invalidKey, refuseWhileStopping } from './authenticate.ts';
 import { readBody, type BodyMemory } from './body.ts';
+import { clientName } from './client-name.ts';
 import type { HttpContext } from './context.ts';
 import type { GenerationExchange } from './exchange.ts';
 import { generate } from './generate.ts';
@@ -39,6 +40,7 @@ export class GenerationEndpoint {
       requestId: randomUUIDv7(),
       protocol,
       ip: this.#addressOf(request),
+      client: clientName(request.headers['user-agent']),
       caller: null,
       bodyMemory: null,
       body: null,
@@ -61,10 +63,10 @@ export class GenerationEndpoint {
 
   /** Sets the caller, the idempotency key and then the body of the exchange. Returns the caller. */
   async #receive(exchange: GenerationExchange): Promise<AuthenticatedKey> {
-    const { request, response, requestId, ip } = exchange;
+    const { request, response, requestId } = exchange;
     const fault = violation(request);
     if (fault) throw fault;
-    const found = callerOf(this.#context.keys, authorizationOf(request.headers), ip);
+    const found = callerOf(this.#context.keys, authorizationOf(request.headers), exchange);
     const caller = found instanceof Promise ? await found : found;
     exchange.caller = caller;
     authenticatedRequests.set(request, { requestId, caller });

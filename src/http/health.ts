@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
-import type { AuthenticatedKey, KeyStore } from '../accounts/keys.ts';
+import type { AuthenticatedKey, KeyStore, KeyUse } from '../accounts/keys.ts';
 import { isReady, progress } from '../routing/readiness.ts';
+import { useOf } from './authenticate.ts';
 import { RETRY_SOON, sendJson, takeOver } from './exchange.ts';
 import type { HttpContext } from './context.ts';
 
@@ -13,7 +14,7 @@ export function registerHealth(app: FastifyInstance, context: HttpContext): void
   });
   app.get('/readyz', async (request, reply) => {
     const { authorization } = request.headers;
-    const caller = authorization === undefined ? null : await callerOf(keys, authorization, request.ip);
+    const caller = authorization === undefined ? null : await callerOf(keys, authorization, useOf(request));
     const models = router.overview();
     const status = statusOf({
       draining: generations.draining,
@@ -30,9 +31,13 @@ export function registerHealth(app: FastifyInstance, context: HttpContext): void
 }
 
 /** Returns null if keys cannot be checked, so that the response still contains the status. */
-async function callerOf(keys: KeyStore, authorization: string, ip: string): Promise<AuthenticatedKey | null> {
+async function callerOf(
+  keys: KeyStore,
+  authorization: string,
+  use: KeyUse,
+): Promise<AuthenticatedKey | null> {
   try {
-    return await keys.authenticate(authorization, ip);
+    return await keys.authenticate(authorization, use);
   } catch {
     return null;
   }

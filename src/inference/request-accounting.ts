@@ -47,6 +47,8 @@ export interface RequestIdentity {
   clientRequestId: string | null;
   /** The ID of the protocol that the caller speaks. */
   protocol: string;
+  /** The program that sent the request; null: unknown. */
+  client: string | null;
   caller: AuthenticatedKey;
 }
 
@@ -100,7 +102,7 @@ export class RequestAccounting {
    */
   async open(request: GenerationRequest): Promise<void> {
     const { limiter, ledger, plans } = this.#accounting;
-    const { caller, requestId, clientRequestId, protocol } = this.#identity;
+    const { caller, requestId, clientRequestId, protocol, client } = this.#identity;
     // Without this check, the replica would generate until the ledger refuses the row.
     if (!ledger.health.writable) throw ledgerUnavailable();
     this.#request = request;
@@ -129,6 +131,7 @@ export class RequestAccounting {
         clientRequestId,
         accountId: caller.accountId,
         keyId: caller.id,
+        client,
         endpoint: protocol,
         model: request.model,
         streamed: request.stream,

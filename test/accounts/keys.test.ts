@@ -477,32 +477,36 @@ test('the last use is written in batches and when the store is closed; a locked 
     await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000, clock });
     const { key, record } = await keys.create({ name: 'a' });
     const lastUse = async () => {
-      const { last_used_at: at, last_used_ip: ip } = await getKey(database, record.id);
-      return [at, ip];
+      const {
+        last_used_at: at,
+        last_used_ip: ip,
+        last_used_client: client,
+      } = await getKey(database, record.id);
+      return [at, ip, client];
     };
     await keys.create({ name: 'unused' });
-    await keys.authenticate(`Bearer ${key.reveal()}`, '192.0.2.7');
+    await keys.authenticate(`Bearer ${key.reveal()}`, { ip: '192.0.2.7', client: 'curl' });
     const other = new DatabaseSync(join(home, 'sluice.db'), { timeout: 10_000 });
     other.exec('begin immediate');
     await keys.writeLastUsed();
-    assert.deepEqual(await lastUse(), [null, null]);
+    assert.deepEqual(await lastUse(), [null, null, null]);
     other.exec('rollback');
     other.close();
     await keys.writeLastUsed();
-    assert.deepEqual(await lastUse(), [clock.unix, '192.0.2.7']);
+    assert.deepEqual(await lastUse(), [clock.unix, '192.0.2.7', 'curl']);
     clock.unix += 1000;
-    await keys.authenticate(`Bearer ${key.reveal()}`);
+    await keys.authenticate(`Bearer ${key.reveal()}`, { ip: null, client: 'HTTPX' });
   }
   const rows = await database.kysely
     .selectFrom('keys')
-    .select(['last_used_at', 'last_used_ip'])
+    .select(['last_used_at', 'last_used_ip', 'last_used_client'])
     .orderBy('name')
     .execute();
   assert.deepEqual(
-    rows.map((row) => [row.last_used_at, row.last_used_ip]),
+    rows.map((row) => [row.last_used_at, row.last_used_ip, row.last_used_client]),
     [
-      [clock.unix, '192.0.2.7'],
-      [null, null],
+      [clock.unix, '192.0.2.7', 'HTTPX'],
+      [null, null, null],
     ],
     'a use from an unknown address keeps the last address',
   );

@@ -61,7 +61,7 @@ test('a new key is the only text on standard output, and lists do not contain it
   const table = await run(['keys', 'list'], env);
   assert.match(
     table.stdout,
-    /^ID +ACCOUNT +NAME +KIND +KEY +STATUS +CREATED +EXPIRES +LAST USED\nkey_\S+ +default +ops +admin +sk-/,
+    /^ID +ACCOUNT +NAME +KIND +KEY +STATUS +CREATED +EXPIRES +LAST USED +CLIENT\nkey_\S+ +default +ops +admin +sk-/,
   );
   const listed = await run(['keys', 'list', '--json'], env);
   const [record, ...more]: Record<string, unknown>[] = JSON.parse(listed.stdout);
@@ -79,6 +79,8 @@ test('a new key is the only text on standard output, and lists do not contain it
     strict: false,
     revoked_at: null,
     last_used_at: null,
+    last_used_ip: null,
+    last_used_client: null,
     previous_expires_at: null,
   });
   assert.equal(

@@ -43,6 +43,8 @@ for (const kind of testDatabases()) {
       assert.deepEqual([row?.day, row?.model, row?.key_id, row?.requests], [today, MODEL, null, 2]);
       const api = await managed.ok('GET', `/api/usage?by=day,model&account_id=${account}`);
       assert.deepEqual(api.data, [row]);
+      const byClient = await run(['usage', '--by', 'client', '--account', account], managed.env);
+      assert.match(byClient.stdout, /^CLIENT +REQUESTS .*\nNode\.js +2 /);
 
       const table = await run(args, managed.env);
       assert.match(
@@ -124,7 +126,9 @@ for (const kind of testDatabases()) {
       assert.equal(code, 0);
       const api = await managed.ok('GET', `/api/receipts/${id}`);
       for (const line of [
-        new RegExp(`^Request ${id}\n  client request ID  one\n  account, key       ${account}, key_`),
+        new RegExp(
+          `^Request ${id}\n  client request ID  one\n  account, key       ${account}, key_\\S+\n  client             Node\\.js`,
+        ),
         new RegExp(`^  model              ${MODEL} on embedded:${MODEL}$`, 'm'),
         /^ {2}state {14}settled, 200, length$/m,
         /^ {2}stages {13}queue \d+ ms, prefill \d+ ms, decode \d+ ms$/m,

@@ -5,6 +5,7 @@ import { describe, test } from 'node:test';
 import { randomUUIDv7 } from 'node:crypto';
 import { sql } from 'kysely';
 import { Client } from 'pg';
+import { readUsagePage } from '../../src/accounts/ledger/usage.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { ensurePartitions } from '../../src/database/partitions.ts';
 import { until } from '../harness.ts';
@@ -73,6 +74,7 @@ for (const databases of testDatabases()) {
           limits: null,
           purpose: 'api',
           last_used_ip: null,
+          last_used_client: null,
           created_by: null,
           access_revision: 0,
           strict: 0,
@@ -97,6 +99,7 @@ for (const databases of testDatabases()) {
           limits: null,
           purpose: 'api',
           last_used_ip: null,
+          last_used_client: null,
           created_by: null,
           access_revision: 0,
           strict: 0,
@@ -277,6 +280,37 @@ for (const databases of testDatabases()) {
       assert.deepEqual(plain(rows), [none, none]);
       const days = await kysely.selectFrom('usage_days').select('cache_miss_tokens').execute();
       assert.deepEqual(plain(days), [{ cache_miss_tokens: 0 }, { cache_miss_tokens: 0 }]);
+    });
+
+    test('requests and keys from before clients were recognized have none, and instances of that version can still write', async () => {
+      await using location = await databases.emptyLocation();
+      await createOldest(location);
+      await using old = await openDatabase(location);
+      await ensurePartitions(old, Date.now());
+      const add = () => `
+        insert into ledger (id, account_id, key_id, endpoint, model, streamed, epoch, state,
+          started_at, plan, limits, reserved_tokens, reserved_pico, price_prompt, price_completion, attempts,
+          prompt_tokens, cached_tokens, completion_tokens, billed, cost_pico)
+        values ('${randomUUIDv7()}', 'acme', 'key_2', 'chat', 'a/b', 0, 1, 'settled', 1, 'free', '{}', 1, 1, 3, 1, 1, 7, 6, 5, 1, 26);
+        insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted,
+          prompt_tokens, cached_tokens, completion_tokens, billed_tokens, cost_pico)
+        values ('acme', 20000, 'a/b', 'key_2', 1, 0, 0, 0, 7, 0, 5, 12, 2)
+        on conflict (account_id, day, model, key_id) do update set requests = usage_days.requests + excluded.requests;
+        update keys set last_used_at = 5, last_used_ip = '192.0.2.7' where id = 'key_2';`;
+      await change(location, BEFORE_CLIENTS + add());
+      await using database = await openDatabase(location);
+      await change(location, add());
+      const { kysely } = database;
+      const rows = await kysely.selectFrom('ledger').select('client').execute();
+      assert.deepEqual(plain(rows), [{ client: null }, { client: null }]);
+      const [key] = await kysely.selectFrom('keys').selectAll().where('id', '=', 'key_2').execute();
+      assert.deepEqual([key?.last_used_ip, key?.last_used_client], ['192.0.2.7', null]);
+      const query = { fromDay: 20_000, toDay: 20_001, by: ['client'] as const };
+      const usage = (await readUsagePage(database, query)).rows;
+      assert.deepEqual(
+        usage.map(({ client, requests }) => [client, requests]),
+        [[null, 2]],
+      );
     });
 
     test('requests from before cached tokens had a price have none', async () => {
@@ -550,6 +584,13 @@ const BEFORE_CACHE_MISSES = `
   ${['cache_miss', 'cache_miss_tokens', 'cache_miss_after_ms'].map((column) => `alter table ledger drop column ${column};`).join('')}
   alter table usage_days drop column cache_miss_tokens;
   delete from migrations where name = '0022_cache_misses';`;
+
+/** Reverts 0026_clients. */
+const BEFORE_CLIENTS = `
+  drop table client_days;
+  alter table ledger drop column client;
+  alter table keys drop column last_used_client;
+  delete from migrations where name = '0026_clients';`;
 
 /** Reverts the renaming of users. */
 const BEFORE_USERS = `

@@ -9,6 +9,7 @@ import { Command } from 'commander';
 import { ALERTS } from '../../src/alerts/types.ts';
 import type { Access } from '../../src/http/api/contract/operation.ts';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
+import { CLIENTS } from '../../src/http/client-name.ts';
 import { REQUEST_FIELDS } from '../../src/accounts/ledger/request-json.ts';
 import type { Field } from '../../src/openai/field.ts';
 import { METRICS, type Metric } from '../../src/metrics/table.ts';
@@ -50,7 +51,13 @@ export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<
     ['docs/responses.md', protocolTables(RESPONSES_FIELDS)],
     ['docs/messages.md', protocolTables(MESSAGES_FIELDS)],
     ['docs/management.md', endpointTable()],
-    ['docs/ledger.md', new Map([['fields of a row', requestTable()]])],
+    [
+      'docs/ledger.md',
+      new Map([
+        ['fields of a row', requestTable()],
+        ['clients', clientTable()],
+      ]),
+    ],
     ['docs/metrics.md', metricTables()],
     ['docs/traces.md', traceTables()],
     ['docs/alerts.md', alertTable()],
@@ -162,6 +169,14 @@ function requestTable(): string {
     return [`\`${name}\``, `${KINDS[kind]}${nullable ? ' or null' : ''}`, description];
   });
   return table(['field', 'type', 'description'], rows);
+}
+
+function clientTable(): string {
+  const rows = CLIENTS.map(({ name, texts }) => [
+    `\`${name}\``,
+    texts.map((text) => `\`${text.trim()}\``).join(', '),
+  ]);
+  return table(['client', 'part of the header, in upper or lower case'], rows);
 }
 
 function metricTables(): Map<string, string> {

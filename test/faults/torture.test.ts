@@ -43,6 +43,7 @@ const ROW: LedgerRow = {
   client_request_id: 'torture-1',
   account_id: 'acct_1',
   key_id: 'key_1',
+  client: 'Node.js',
   endpoint: 'chat',
   model: 'torture/embedded',
   streamed: 1,

@@ -97,6 +97,7 @@ function run(router: Router, request: GenerationRequest, accountId = accounting.
     requestId,
     clientRequestId: null,
     protocol: 'chat',
+    client: null,
     caller: { ...accounting.caller, accountId },
   };
   const events = complete(inference, router.model(MODEL), identity, request, stop, record);
@@ -917,7 +918,13 @@ test('a request denied by limits has no row, no slot and no queue entry', async 
   const ask = async (requestId: string) => {
     const crashSuspects = new CrashSuspects(SILENT);
     const inference = { accounting: poor, crashSuspects, checkpointTokens: 256, recovery: NO_RECOVERY };
-    const identity = { requestId, clientRequestId: null, protocol: 'chat', caller: poor.caller };
+    const identity = {
+      requestId,
+      clientRequestId: null,
+      protocol: 'chat',
+      client: null,
+      caller: poor.caller,
+    };
     const request = chat({ text: 'a' });
     const stop = new AbortController();
     return await collect(complete(inference, router.model(MODEL), identity, request, stop, record));

@@ -29,7 +29,7 @@ class Clock {
     const caller = { ...CALLER, accountId };
     this.suspects.record(
       request,
-      { requestId: `request of ${crash}`, clientRequestId: null, protocol: 'chat', caller },
+      { requestId: `request of ${crash}`, clientRequestId: null, protocol: 'chat', client: null, caller },
       crash,
     );
   }
@@ -64,7 +64,7 @@ describe('a request that was running when its engine crashed', () => {
     for (const crash of ['first', 'second']) {
       suspects.record(
         request,
-        { requestId: crash, clientRequestId: null, protocol: 'chat', caller: CALLER },
+        { requestId: crash, clientRequestId: null, protocol: 'chat', client: null, caller: CALLER },
         crash,
       );
     }

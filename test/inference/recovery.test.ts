@@ -69,7 +69,13 @@ function run(request: GenerationRequest, options: Options = {}): Run {
     recovery: { maxAttempts, maxWaitMs },
   };
   const [stop, record, requestId] = [new AbortController(), new GenerationRecord(), randomUUIDv7()];
-  const identity = { requestId, clientRequestId: null, protocol: 'chat', caller: accounting.caller };
+  const identity = {
+    requestId,
+    clientRequestId: null,
+    protocol: 'chat',
+    client: null,
+    caller: accounting.caller,
+  };
   const events = complete(inference, router.model(MODEL), identity, request, stop, record);
   return { events, record, requestId, stop, router };
 }

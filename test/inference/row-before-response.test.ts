@@ -63,7 +63,7 @@ function run(replica: ReplicaClient, ledger: Partial<Ledger>, directive: object,
     recovery: NO_RECOVERY,
   };
   const requestId = randomUUIDv7();
-  const identity = { requestId, clientRequestId: null, protocol: 'chat', caller };
+  const identity = { requestId, clientRequestId: null, protocol: 'chat', client: null, caller };
   const record = new GenerationRecord();
   const request = chat(directive, { stream });
   const events = complete(inference, router.model(MODEL), identity, request, new AbortController(), record);

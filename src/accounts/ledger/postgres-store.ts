@@ -3,7 +3,7 @@ import type { Database } from '../../database/database.ts';
 import { dropPartitions, ensurePartitions } from '../../database/partitions.ts';
 import type { Secret } from '../../secret.ts';
 import { PostgresConnection, type QueryFunction, type Statement } from './postgres-connection.ts';
-import { ENDED, USAGE_SUMS, WAIVED } from './roll-ups.ts';
+import { CLIENT_KEY, DAY_KEY, ENDED, USAGE_SUMS, WAIVED } from './roll-ups.ts';
 import { KEEP_DEAD_MS, RefusedWriteError, type BatchResult, type LedgerStore } from './store.ts';
 import type { Batch, Value } from './write.ts';
 
@@ -172,27 +172,34 @@ const IS_LIVE = 'select exists (select from live) as live';
 
 const NOW_MS = '(extract(epoch from clock_timestamp()) * 1000)::int8';
 
-/** The key of `usage_days`, and the columns that the sums read, of a row in `source`. */
+/** The key of `client_days`, and the columns that the sums read, of a row in `source`. */
 const ended = (source: string): string =>
-  ['account_id', 'key_id', 'ledger.model', '(ledger.started_at / 86400000)::int4 as day']
+  ['account_id', 'key_id', 'ledger.model', '(ledger.started_at / 86400000)::int4 as day', 'ledger.client']
     .concat(ENDED.map((name) => `${source}.${name}`))
     .join(', ');
 
-/** Adds the daily sums of rows, in primary key order to avoid deadlocks between transactions. */
+/** Adds the daily sums of rows, in two common table expressions. */
 const addUsage = (rows: string, times = '1'): string => `
-  insert into usage_days (account_id, day, model, key_id, ${USAGE_SUMS.map(({ name }) => name).join(', ')})
-  select account_id, day, model, key_id, ${USAGE_SUMS.map(({ sql }) => `sum(${times} * (${sql}))::int8`).join(', ')}
-  from ${rows} group by 1, 2, 3, 4 order by 1, 2, 3, 4
-  on conflict (account_id, day, model, key_id)
-  do update set ${USAGE_SUMS.map(({ name }) => `${name} = usage_days.${name} + excluded.${name}`).join(', ')}`;
+  days as (${addSums('usage_days', DAY_KEY, rows, times)}),
+  clients as (${addSums('client_days', CLIENT_KEY, `${rows} where client is not null`, times)})`;
+
+/** Adds sums to the rows of a table, in primary key order to avoid deadlocks between transactions. */
+const addSums = (table: string, key: readonly string[], rows: string, times: string): string => `
+  insert into ${table} (${[...key, ...USAGE_SUMS.map(({ name }) => name)].join(', ')})
+  select ${[...key, ...USAGE_SUMS.map(({ sql }) => `sum(${times} * (${sql}))::int8`)].join(', ')}
+  from ${rows} group by ${key.join(', ')} order by ${key.join(', ')}
+  on conflict (${key.join(', ')})
+  do update set ${USAGE_SUMS.map(({ name }) => `${name} = ${table}.${name} + excluded.${name}`).join(', ')}`;
+
+const LATENCY_KEY = [...DAY_KEY, 'measure', 'bucket'].join(', ');
 
 const addLatencies = (count: string): string => `
-  insert into latency_days (account_id, day, model, key_id, measure, bucket, count)
-  select account_id, day, model, key_id, measure, bucket, ${count}
+  insert into latency_days (${LATENCY_KEY}, count)
+  select ${LATENCY_KEY}, ${count}
   from ended cross join lateral (values ('ttft', ttft), ('speed', speed)) as measured (measure, bucket)
   where bucket is not null
-  group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6
-  on conflict (account_id, day, model, key_id, measure, bucket)
+  group by ${LATENCY_KEY} order by ${LATENCY_KEY}
+  on conflict (${LATENCY_KEY})
   do update set count = latency_days.count + excluded.count`;
 
 /** A column of the parameters. */
@@ -222,7 +229,7 @@ const INSERT_ENDED: Statement = {
       select ${namesOf(OPENED)}, live.epoch, ${namesOf(SETTLED)} from given, live
       returning id, ${ended('ledger')}),
     ended as (select written.*, given.ttft, given.speed from written join given using (id)),
-    days as (${addUsage('ended')}), latencies as (${addLatencies('count(*)')})
+    ${addUsage('ended')}, latencies as (${addLatencies('count(*)')})
     ${IS_LIVE}`,
 };
 
@@ -245,7 +252,7 @@ const SETTLE: Statement = {
       from ${given(SETTLEMENT)}, live
       where ledger.id = given.id and ledger.epoch = live.epoch and ${IS_OPEN}
       returning ledger.id, ${ended('ledger')}, given.ttft, given.speed),
-    days as (${addUsage('ended')}), latencies as (${addLatencies('count(*)')})
+    ${addUsage('ended')}, latencies as (${addLatencies('count(*)')})
     ${IS_LIVE}, array (select unnest($2::text[]) except select id from ended) as missing`,
 };
 
@@ -261,9 +268,9 @@ const WAIVE: Statement = {
       where ledger.id = given.id and ledger.state = 'settled' and ledger.billed = 1
       returning ${ended('given')}, given.ttft, given.speed),
     changes as (
-      select account_id, key_id, model, day, -1 as times, ${ENDED.join(', ')} from ended
-      union all select account_id, key_id, model, day, 1, ${ENDED.map((name) => WAIVED_SQL.get(name) ?? name).join(', ')} from ended),
-    days as (${addUsage('changes', 'times')}), latencies as (${addLatencies('-count(*)')})
+      select ${CLIENT_KEY.join(', ')}, -1 as times, ${ENDED.join(', ')} from ended
+      union all select ${CLIENT_KEY.join(', ')}, 1, ${ENDED.map((name) => WAIVED_SQL.get(name) ?? name).join(', ')} from ended),
+    ${addUsage('changes', 'times')}, latencies as (${addLatencies('-count(*)')})
     select`,
 };
 
@@ -311,7 +318,7 @@ const INTERRUPT = `
     update ledger set state = 'interrupted', ended_at = case when $2::boolean then ${NOW_MS} end
     where epoch = any ($1::int8[]) and state = 'open'
     returning ${ended('ledger')}),
-  days as (${addUsage('ended')})
+  ${addUsage('ended')}
   select count(*) as rows from ended`;
 
 const DELETE_DEAD = `delete from instances where live = 0 and lease_until < $1::int8`;

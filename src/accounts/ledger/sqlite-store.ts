@@ -6,7 +6,16 @@ import { firstIdAt } from '../../database/partitions.ts';
 import type { Schema } from '../../database/schema.ts';
 import type { SqliteClient } from '../../database/sqlite-client.ts';
 import type { BatchStatement } from '../../database/sqlite-connection.ts';
-import { ENDED, RollUps, USAGE_SUMS, WAIVED, type EndedRow } from './roll-ups.ts';
+import {
+  CLIENT_KEY,
+  DAY_KEY,
+  ROLLED_UP_BY,
+  ENDED,
+  RollUps,
+  USAGE_SUMS,
+  WAIVED,
+  type EndedRow,
+} from './roll-ups.ts';
 import { KEEP_DEAD_MS, RefusedWriteError, type BatchResult, type LedgerStore } from './store.ts';
 import {
   SETTLED_AT,
@@ -79,11 +88,11 @@ export class SqliteStore implements LedgerStore {
           .where('id', '=', id)
           .where('state', '=', 'settled')
           .where('billed', '=', 1)
-          .returning(['account_id', 'key_id', 'model', 'started_at'])
+          .returning(ROLLED_UP_BY)
           .executeTakeFirst();
         if (key === undefined) continue;
-        const { account_id, key_id, model, started_at } = key;
-        rollUps.waive(toEndedRow([account_id, key_id, model, started_at], settled), ttft, speed);
+        const { account_id, key_id, model, started_at, client } = key;
+        rollUps.waive(toEndedRow([account_id, key_id, model, started_at, client], settled), ttft, speed);
       }
       await addRollUps(transaction, rollUps);
     });
@@ -161,20 +170,16 @@ const SETTLE = `update ledger set ${assignments(SETTLED, 2 + SETTLED_AT)} ${OWN}
 const UNDELIVERED = `update ledger set delivered = 0 ${OWN} 'settled'`;
 
 const INTERRUPT = `update ledger set state = 'interrupted', ended_at = ? where epoch = ? and state = 'open'
-  returning account_id, key_id, model, started_at, ${ENDED.join(', ')}`;
-const DAY_KEY = [{ name: 'account_id' }, { name: 'day' }, { name: 'model' }, { name: 'key_id' }];
+  returning ${[...ROLLED_UP_BY, ...ENDED].join(', ')}`;
 const ADD_USAGE = addition('usage_days', DAY_KEY, USAGE_SUMS);
-const ADD_LATENCY = addition(
-  'latency_days',
-  [...DAY_KEY, { name: 'measure' }, { name: 'bucket' }],
-  [{ name: 'count' }],
-);
+const ADD_CLIENT_USAGE = addition('client_days', CLIENT_KEY, USAGE_SUMS);
+const ADD_LATENCY = addition('latency_days', [...DAY_KEY, 'measure', 'bucket'], [{ name: 'count' }]);
 
 /** Inserts a row, or adds to the sums of the row with its key. */
-function addition(table: string, key: readonly Named[], sums: readonly Named[]): string {
-  const columns = [...key, ...sums];
+function addition(table: string, key: readonly string[], sums: readonly Named[]): string {
+  const columns = [...key.map((name) => ({ name })), ...sums];
   return `insert into ${table} (${namesOf(columns)}) values (${parameters(columns, 1)})
-    on conflict (${namesOf(key)}) do update set ${list(sums, (name) => `${name} = ${name} + excluded.${name}`)}`;
+    on conflict (${key.join(', ')}) do update set ${list(sums, (name) => `${name} = ${name} + excluded.${name}`)}`;
 }
 
 function toStatements(epoch: number, batch: Batch): BatchStatement[] {
@@ -189,6 +194,7 @@ function toStatements(epoch: number, batch: Batch): BatchStatement[] {
     { sql: CHECKPOINT, first, rows: batch.checkpoints },
     { sql: SETTLE, first, rows: batch.settles, required: true },
     { sql: ADD_USAGE, rows: rollUps.days },
+    { sql: ADD_CLIENT_USAGE, rows: rollUps.clients },
     { sql: ADD_LATENCY, rows: rollUps.latencies },
     { sql: UNDELIVERED, first, rows: batch.undelivered.map((id) => [id]) },
   ];
@@ -222,6 +228,7 @@ async function interrupt(
 
 async function addRollUps(transaction: Transaction<Schema>, rollUps: RollUps): Promise<void> {
   for (const row of rollUps.days) await transaction.executeQuery(CompiledQuery.raw(ADD_USAGE, row));
+  for (const row of rollUps.clients) await transaction.executeQuery(CompiledQuery.raw(ADD_CLIENT_USAGE, row));
   for (const row of rollUps.latencies) await transaction.executeQuery(CompiledQuery.raw(ADD_LATENCY, row));
 }
 
@@ -243,8 +250,11 @@ async function refusing<T>(write: Promise<T>): Promise<T> {
 const ENDED_VALUES = ENDED.map((name) => ({ name, index: SETTLED_AT + settledIndex(name) }));
 
 /** Combines the key of a row with its settled values for the roll-ups. */
-function toEndedRow([account_id, key_id, model, started_at]: UsageKey, settled: SettledValues): EndedRow {
-  const row: Record<string, Value | undefined> = { account_id, key_id, model, started_at };
+function toEndedRow(
+  [account_id, key_id, model, started_at, client]: UsageKey,
+  settled: SettledValues,
+): EndedRow {
+  const row: Record<string, Value | undefined> = { account_id, key_id, model, started_at, client };
   for (const { name, index } of ENDED_VALUES) row[name] = settled[index];
   // `ENDED` has the other columns.
   return row as unknown as EndedRow;

@@ -8,7 +8,14 @@ import { invalidCursor } from '../page.ts';
 import { halfSums, usdText, wholeSum } from './cost.ts';
 import { DAY_MS } from './days.ts';
 import { LEAST, LOG_GAMMA, percentile } from './histogram.ts';
-import { COUNT_NAMES, OUTCOMES, USAGE_SUMS, type CountName, type UsageDimension } from './roll-ups.ts';
+import {
+  COUNT_NAMES,
+  DAY_KEY,
+  OUTCOMES,
+  USAGE_SUMS,
+  type CountName,
+  type UsageDimension,
+} from './roll-ups.ts';
 
 const HOUR_MS = 3_600_000;
 const HOURS_PER_DAY = 24;
@@ -25,6 +32,8 @@ export interface UsageQuery {
   accountId?: string | null;
   keyId?: string | null;
   model?: string | null;
+  /** Empty: requests whose client is null. */
+  client?: string | null;
   /** `nextCursor` of the previous page; omitted or null: the first page. */
   cursor?: string | null;
   /** Reads only this many groups, those with the most tokens, sorted by them. Only without hour and day. */
@@ -42,14 +51,23 @@ export type UsageJson = Record<CountName, number> & {
   model: string | null;
   key_id: string | null;
   account_id: string | null;
+  /** Null also for requests that an earlier version recorded. */
+  client: string | null;
   cost_usd: string;
-  /** Time to first token in milliseconds; null: no response had a token. */
+  /** Time to first token in milliseconds; null: no response had a token, or the query is by client. */
   ttft_ms: Percentiles<'p50' | 'p95'> | null;
-  /** Tokens per second after the first token; p5 is the slow end. Null: no response had two tokens. */
+  /** Tokens per second after the first token; p5 is the slow end. Null: no response had two tokens, or by client. */
   tokens_per_second: Percentiles<'p50' | 'p5'> | null;
 };
 
-const COLUMNS = { hour: 'hour', day: 'day', model: 'model', key: 'key_id', account: 'account_id' } as const;
+const COLUMNS = {
+  hour: 'hour',
+  day: 'day',
+  model: 'model',
+  key: 'key_id',
+  account: 'account_id',
+  client: 'client',
+} as const;
 
 /** The requested dimensions of a row. */
 interface RowKey {
@@ -58,6 +76,8 @@ interface RowKey {
   model?: string;
   key_id?: string;
   account_id?: string;
+  /** Empty: null in the ledger. */
+  client?: string;
 }
 
 type Counts = RowKey & Record<CountName, number>;
@@ -130,7 +150,8 @@ export async function readUsagePage(
     }
     for (const row of found.slice(0, left)) addSums(sums, row, by);
     signal?.throwIfAborted();
-    if (left > 0) await inTurn(database, () => readHistograms(database, window, histograms));
+    if (left > 0 && !isByClient(query))
+      await inTurn(database, () => readHistograms(database, window, histograms));
     if (following !== undefined) break;
   }
   const rows = await toRows([...sums.values()].toSorted(compare), histograms, by);
@@ -228,18 +249,18 @@ async function readNextPosition(
   page: UsageWindow,
   count: number,
 ): Promise<Position | null> {
-  const columns = sql.join(page.by.map((dimension) => sql.ref(COLUMNS[dimension])));
+  const columns = columnsOf(page.by);
   const { rows } = await sql<RowKey>`
-    select distinct ${columns} from usage_days where ${filtered(page)}
+    select ${columns} from ${usageOf(page)} where ${filtered(page)} ${groupedBy(page, columns)}
     order by ${columns} limit 1 offset ${sql.lit(count)}`.execute(database.reports);
   return rows[0] === undefined ? null : positionOf(rows[0], page.by);
 }
 
 /** Returns the groups with the most tokens, largest first. */
 async function readLargest(database: Database, page: UsageWindow, count: number): Promise<RowKey[]> {
-  const columns = sql.join(page.by.map((dimension) => sql.ref(COLUMNS[dimension])));
+  const columns = columnsOf(page.by);
   const { rows } = await sql<RowKey>`
-    select ${columns} from usage_days where ${filtered(page)} group by ${columns}
+    select ${columns} from ${usageOf(page)} where ${filtered(page)} ${groupedBy(page, columns)}
     order by sum(prompt_tokens + completion_tokens) desc, sum(requests) desc, ${columns}
     limit ${sql.lit(count)}`.execute(database.reports);
   return rows;
@@ -278,7 +299,7 @@ async function* windowsOf(database: Database, query: UsageWindow): AsyncGenerato
     return;
   }
   const { rows: days } = await sql<{ day: number; count: number }>`
-    select day, count(*) as count from usage_days where ${filtered(query)} group by day order by day`.execute(
+    select day, count(*) as count from ${usageOf(query)} where ${filtered(query)} group by day order by day`.execute(
     database.reports,
   );
   let { fromDay } = query;
@@ -338,6 +359,7 @@ async function toRows(
       model: row.model ?? null,
       key_id: row.key_id ?? null,
       account_id: row.account_id ?? null,
+      client: row.client || null,
       ...counts,
       cost_usd: usdText(row.costPico),
       ttft_ms: await percentiles(ttft, { p50: 0.5, p95: 0.95 }),
@@ -350,15 +372,31 @@ async function toRows(
 /** Sums up to `limit` rows, in the order of pages. */
 async function readSums(database: Database, query: UsageWindow, limit: number): Promise<SelectedSums[]> {
   const by = pageOrder(query.by).map((dimension) => sql.ref(COLUMNS[dimension]));
-  const grouped = by.length > 0 ? sql`group by ${sql.join(by)} order by ${sql.join(by)}` : sql``;
+  const columns = sql.join(by);
+  const grouped = by.length > 0 ? sql`${groupedBy(query, columns)} order by ${columns}` : sql``;
   const sum = (column: string) =>
     sql`cast(coalesce(sum(${sql.ref(column)}), 0) as bigint) as ${sql.ref(column)}`;
-  const table = isHourly(query) ? hourlyUsage(query) : sql`usage_days`;
   const { rows } = await sql<SelectedSums>`
     select ${sql.join([...by, ...COUNT_NAMES.map(sum), sql.raw(halfSums('cost_pico'))])}
-    from ${table} where ${filtered(query)} ${grouped}
+    from ${usageOf(query)} where ${filtered(query)} ${grouped}
     ${limit === Infinity ? sql`` : sql`limit ${sql.lit(limit)}`}`.execute(database.reports);
   return rows;
+}
+
+function columnsOf(by: UsageQuery['by']) {
+  return sql.join(by.map((dimension) => sql.ref(COLUMNS[dimension])));
+}
+
+/** Groups usage. A group without a client can be empty, because `clientUsage` subtracts. */
+function groupedBy(query: UsageQuery, columns: RawBuilder<unknown>) {
+  const having = isByClient(query) ? sql`having sum(requests) > 0` : sql``;
+  return sql`group by ${columns} ${having}`;
+}
+
+/** Returns the table of sums that a query reads. */
+function usageOf(query: UsageWindow) {
+  if (isHourly(query)) return hourlyUsage(query);
+  return isByClient(query) ? clientUsage(query) : sql`usage_days`;
 }
 
 /** Encoded histograms of one row, to be added up. */
@@ -398,6 +436,11 @@ async function readHistograms(
 
 function isHourly({ by }: UsageQuery): boolean {
   return by.includes('hour');
+}
+
+/** Whether a query needs the client of each request. Latencies are not kept by client, which has no effect on them. */
+function isByClient({ by, client }: UsageQuery): boolean {
+  return by.includes('client') || client != null;
 }
 
 type HistogramRow = RowKey & Record<keyof Histograms, string | null>;
@@ -465,12 +508,23 @@ function addBuckets(counts: Map<number, number>, text: string): void {
   }
 }
 
-function filtered({ fromDay, toDay, fromHour, toHour, accountId, keyId, model, onPage }: UsageWindow) {
+function filtered({
+  fromDay,
+  toDay,
+  fromHour,
+  toHour,
+  accountId,
+  keyId,
+  model,
+  client,
+  onPage,
+}: UsageWindow) {
   const conditions = [sql`day >= ${fromDay}`, sql`day < ${toDay}`, ...onPage];
   if (fromHour !== undefined) conditions.push(sql`hour >= ${fromHour}`, sql`hour < ${toHour}`);
   if (accountId != null) conditions.push(sql`account_id = ${accountId}`);
   if (keyId != null) conditions.push(sql`key_id = ${keyId}`);
   if (model != null) conditions.push(sql`model = ${model}`);
+  if (client != null) conditions.push(sql`client = ${client}`);
   return sql.join(conditions, sql` and `);
 }
 
@@ -494,6 +548,21 @@ function hourlyUsage(days: DayRange) {
     select ${KEY}, ${sql.join(sums)} from ledger where ${inRange(days)} and state <> 'open') as hours`;
 }
 
+/**
+ * Selects the sums of these days, with the columns of `client_days`. The client is empty for those of `usage_days` that are
+ * not in `client_days`.
+ */
+function clientUsage(query: UsageWindow) {
+  const key = sql.join(DAY_KEY.map((column) => sql.ref(column)));
+  const sums = USAGE_SUMS.map(({ name }) => sql.ref(name));
+  const negative = USAGE_SUMS.map(({ name }) => sql`-${sql.ref(name)}`);
+  const where = filtered({ ...query, client: null, onPage: [] });
+  return sql`(
+    select ${key}, client, ${sql.join(sums)} from client_days where ${where}
+    union all select ${key}, '', ${sql.join(sums)} from usage_days where ${where}
+    union all select ${key}, '', ${sql.join(negative)} from client_days where ${where}) as clients`;
+}
+
 /** Selects the histograms of these days, with the columns of `latency_days` plus the column `hour`. */
 function hourlyLatencies(days: DayRange) {
   const hasTokens = sql.raw(
@@ -512,7 +581,8 @@ function hourlyLatencies(days: DayRange) {
 }
 
 const KEY = sql`
-  started_at / ${sql.lit(HOUR_MS)} as hour, started_at / ${sql.lit(DAY_MS)} as day, model, key_id, account_id`;
+  started_at / ${sql.lit(HOUR_MS)} as hour, started_at / ${sql.lit(DAY_MS)} as day, model, key_id, account_id,
+  coalesce(client, '') as client`;
 
 /**
  * An ID contains the time at which the request arrived. A request starts when its body is complete, which takes at most an

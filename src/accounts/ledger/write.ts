@@ -35,11 +35,17 @@ export interface EndedRequest {
   usageKey: UsageKey;
 }
 
-/** The values of a row that determine its roll-up. */
-export type UsageKey = [account: string, key: string, model: string, startedAt: number];
+/** The values of `ROLLED_UP_BY`. */
+export type UsageKey = [
+  account: string,
+  key: string,
+  model: string,
+  startedAt: number,
+  client: string | null,
+];
 
-export function usageKeyOf({ accountId, keyId, model, startedAt }: OpenedRow): UsageKey {
-  return [accountId, keyId, model, startedAt];
+export function usageKeyOf({ accountId, keyId, model, startedAt, client = null }: OpenedRow): UsageKey {
+  return [accountId, keyId, model, startedAt, client];
 }
 
 export function openedValues(row: OpenedRow): Value[] {

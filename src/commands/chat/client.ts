@@ -1,4 +1,5 @@
 import { SseParser } from '../../openai/sse.ts';
+import { VERSION } from '../../version.ts';
 
 export interface ChatMessage {
   role: 'system' | 'user' | 'assistant';
@@ -89,7 +90,11 @@ export class ChatClient {
   }
 
   async #send(method: string, path: string, body: object | null, signal: AbortSignal): Promise<Response> {
-    const headers = { authorization: `Bearer ${await this.#key()}`, 'content-type': 'application/json' };
+    const headers = {
+      authorization: `Bearer ${await this.#key()}`,
+      'content-type': 'application/json',
+      'user-agent': `sluice/${VERSION}`,
+    };
     let response: Response;
     try {
       response = await fetch(`${this.url}${path}`, {

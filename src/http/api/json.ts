@@ -40,6 +40,7 @@ export function keyJson(row: KeyRow): z.input<typeof key> {
     revoked_at: iso(row.revoked_at),
     last_used_at: iso(row.last_used_at),
     last_used_ip: row.last_used_ip,
+    last_used_client: row.last_used_client,
     previous: previousJson(row),
   };
 }

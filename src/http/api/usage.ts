@@ -18,7 +18,7 @@ export const usageEndpoints = endpoints(usageOperations, {
     account: accountInQuery,
     handle: async ({ database, signal, accountId, query }) => {
       const range = parseUsageQuery(query, Date.now());
-      const filter = { accountId, keyId: query.key_id, model: query.model };
+      const filter = { accountId, keyId: query.key_id, model: query.model, client: query.client };
       const { rows, nextCursor } = await readUsagePage(database, { ...range, ...filter }, { signal });
       return { data: rows, next_cursor: nextCursor };
     },

@@ -94,8 +94,23 @@ export async function readRow(database: Database, id: string) {
 
 /** Reads `usage_days`, sorted by its key. */
 export async function readUsageDays(database: Database) {
-  const rows = await database.kysely
-    .selectFrom('usage_days')
+  const rows = await sumsOf(database, 'usage_days').execute();
+  // Rows of SQLite have no prototype.
+  return rows.map((one) => ({ ...one }));
+}
+
+/** Reads `client_days`, sorted by its key. */
+export async function readClientDays(database: Database) {
+  const rows = await sumsOf(database, 'client_days')
+    .select(sql<string>`client`.as('client'))
+    .orderBy('client')
+    .execute();
+  return rows.map((one) => ({ ...one }));
+}
+
+function sumsOf(database: Database, table: 'usage_days' | 'client_days') {
+  return database.kysely
+    .selectFrom(table)
     .select(['account_id', 'day', 'model', 'key_id', 'requests', 'errors', 'aborted', 'interrupted'])
     .select(['prompt_tokens', 'cached_tokens', 'completion_tokens', 'reasoning_tokens', 'billed_tokens'])
     .select('cache_miss_tokens')
@@ -103,10 +118,7 @@ export async function readUsageDays(database: Database) {
     .orderBy('account_id')
     .orderBy('day')
     .orderBy('model')
-    .orderBy('key_id')
-    .execute();
-  // Rows of SQLite have no prototype.
-  return rows.map((one) => ({ ...one }));
+    .orderBy('key_id');
 }
 
 /** Counts the rows by state. */

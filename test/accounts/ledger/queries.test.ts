@@ -52,8 +52,8 @@ async function readPages(
 }
 
 /** The dimensions of a row as text. */
-const nameOf = ({ hour, day, model, key_id, account_id }: UsageJson) =>
-  [hour, day, model, key_id, account_id].join(' ');
+const nameOf = ({ hour, day, model, key_id, account_id, client }: UsageJson) =>
+  [hour, day, model, key_id, account_id, client].join(' ');
 
 /** Adds a request of each of many keys of `acct_1` to the roll-ups of a day. */
 async function addUsage(
@@ -105,7 +105,12 @@ for (const databases of testDatabases()) {
         const startedAt = noon + Math.floor(index / 3) * DAY_MS;
         const ended = { firstTokenAt: startedAt + 10, endedAt: startedAt + 500 };
         const id = firstIdAt(startedAt + index);
-        await settled(ledger, { id, startedAt, model: `m/${index % 3}`, keyId: `key_${index}` }, ended);
+        const client = [null, 'curl', 'Other'][index % 3] ?? null;
+        await settled(
+          ledger,
+          { id, startedAt, model: `m/${index % 3}`, keyId: `key_${index}`, client },
+          ended,
+        );
       }
       // Many roll-ups in a day, so that a day has several pages, and several days are one query.
       await addUsage(database, { day, keys: 300 });
@@ -117,6 +122,10 @@ for (const databases of testDatabases()) {
         ['key', 'model'],
         ['model'],
         ['account', 'key'],
+        ['client'],
+        ['client', 'key'],
+        ['day', 'client'],
+        ['client', 'hour'],
         ['day'],
         ['key', 'day'],
         ['day', 'model', 'key'],
@@ -276,6 +285,45 @@ for (const databases of testDatabases()) {
           ['acct_2', 1],
         ],
       );
+    });
+
+    test('usage by client has what earlier versions recorded without one, and adds up to the total', async () => {
+      await using database = await databases.open();
+      await using ledger = await open(database);
+      const startedAt = Date.UTC(2026, 4, 31, 12);
+      const day = dayOf(startedAt);
+      const ended = { firstTokenAt: startedAt + 10, endedAt: startedAt + 500 };
+      for (const client of ['curl', 'Other', 'curl', null]) {
+        await settled(ledger, { startedAt, client, keyId: `key_${client}` }, ended);
+      }
+      await addUsage(database, { day, keys: 2, name: 'key_null', tokens: 40 });
+      const query = { fromDay: day, toDay: day + 1 };
+      const read = async (asked: Partial<UsageQuery>) =>
+        (await readUsage(database, { ...query, by: ['client'], ...asked })).map(
+          ({ client, requests, prompt_tokens: prompt, ttft_ms: ttft }) => [client, requests, prompt, ttft],
+        );
+      const all = [
+        [null, 3, 90, null],
+        ['Other', 1, 10, null],
+        ['curl', 2, 20, null],
+      ];
+      assert.deepEqual(await read({}), all);
+      assert.deepEqual(await read({ top: 2 }), [all[0], all[2]]);
+      assert.deepEqual(await read({ client: 'curl' }), [all[2]]);
+      assert.deepEqual(await read({ client: '' }), [all[0]]);
+      assert.deepEqual(await read({ keyId: 'key_curl' }), [all[2]]);
+      assert.deepEqual(await read({ accountId: 'acct_2' }), []);
+      assert.deepEqual(await read({ by: ['day'], client: 'curl' }), [[null, 2, 20, null]]);
+      assert.deepEqual(await read({ by: [], client: 'none' }), [[null, 0, 0, null]]);
+      const [first, ...others] = await readPages(database, { ...query, by: ['client', 'key'] }, 2);
+      assert.deepEqual(
+        first?.map(({ client, key_id }) => [client, key_id]),
+        [
+          [null, 'key_null'],
+          [null, 'key_null_0'],
+        ],
+      );
+      assert.equal(others.flat().length, 3);
     });
 
     test('percentiles of time to first token and of speed are at most 2% off', async () => {

@@ -14,7 +14,7 @@ import {
 import type { Database } from '../../../src/database/database.ts';
 import { ensurePartitions } from '../../../src/database/partitions.ts';
 import { testDatabases } from '../../servers.ts';
-import { counts, endLeases, open, newRow, settlement, readUsageDays } from './fixture.ts';
+import { counts, endLeases, open, newRow, settlement, readClientDays, readUsageDays } from './fixture.ts';
 
 const MONDAY = Date.UTC(2026, 2, 2, 23, 59, 59, 990);
 
@@ -22,6 +22,7 @@ const request = fc.record({
   accountId: fc.constantFrom('acct_1', 'acct_2'),
   keyId: fc.constantFrom('key_1', 'key_2'),
   model: fc.constantFrom('a/a', 'b/b'),
+  client: fc.constantFrom('curl', 'OpenAI Python', null),
   /** Around midnight. */
   startedAt: fc.integer({ min: MONDAY, max: MONDAY + 20 }),
   prompt: fc.nat({ max: 5000 }),
@@ -42,7 +43,7 @@ for (const databases of testDatabases()) {
       const batch = { opens: [], ended: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
       const settles: Batch['settles'][number][] = [];
       for (const errorCode of codes) {
-        const row = newRow();
+        const row = newRow({ client: 'curl' });
         const settled = settledValues(row.id, rowStartOf(row), settlement({ errorCode }));
         settles.push(settled);
         const ended = [{ opened: openedValues(row), settled, usageKey: usageKeyOf(row) }];
@@ -51,6 +52,7 @@ for (const databases of testDatabases()) {
       await store.waive(settles);
       const [day] = await readUsageDays(database);
       assert.deepEqual([day?.requests, day?.errors, day?.aborted, day?.cost], [3, 3, 0, '0']);
+      assert.deepEqual(await readClientDays(database), [{ ...day, client: 'curl' }]);
     });
 
     test('equal the sums of the rows, regardless of outcome', async () => {
@@ -93,6 +95,7 @@ for (const databases of testDatabases()) {
           const late = await Promise.all(settle('late'));
           assert.ok(late.every((one) => one === 'lost'));
           assert.deepEqual(await readUsageDays(database), await expectedUsage(database));
+          assert.deepEqual(await readClientDays(database), await expectedUsage(database, true));
           assert.deepEqual(await latencies(database), await expectedLatencies(database));
         }),
         { numRuns: 12 },
@@ -111,18 +114,21 @@ async function rows(database: Database) {
 
 type Day = Awaited<ReturnType<typeof readUsageDays>>[number];
 
-/** Computes `usage_days` from the rows. */
-async function expectedUsage(database: Database): Promise<Day[]> {
+/** Computes `usage_days`, or `client_days`, from the rows. */
+async function expectedUsage(database: Database, byClient = false): Promise<Day[]> {
   const days = new Map<string, Day>();
   for (const one of await rows(database)) {
     assert.notEqual(one.state, 'open');
+    if (byClient && one.client === null) continue;
     const day = Math.floor(one.started_at / 86_400_000);
-    const name = [one.account_id, day, one.model, one.key_id].join(' ');
+    const client = byClient ? { client: one.client } : {};
+    const name = [one.account_id, day, one.model, one.key_id, ...Object.values(client)].join(' ');
     const sum: Day = days.get(name) ?? {
       account_id: one.account_id,
       day,
       model: one.model,
       key_id: one.key_id,
+      ...client,
       requests: 0,
       errors: 0,
       aborted: 0,

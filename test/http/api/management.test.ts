@@ -266,6 +266,17 @@ for (const kind of testDatabases()) {
         [accountId, MODEL, keyId, null, 1, String(cost), usage.total_tokens],
       );
       assert.ok(sum.ttft_ms.p50 > 0 && sum.ttft_ms.p50 <= sum.ttft_ms.p95);
+      const byClient = (query: string) => ok('GET', `/api/usage?by=client&account_id=${accountId}${query}`);
+      const [ofClient, ...others] = (await byClient('')).data;
+      assert.deepEqual(
+        [ofClient?.client, ofClient?.requests, ofClient?.ttft_ms, others],
+        ['Node.js', 1, null, []],
+      );
+      assert.equal(row.client, 'Node.js');
+      assert.deepEqual((await byClient('&client=curl')).data, []);
+      assert.deepEqual((await byClient('&client=')).data, [], 'every request has a client');
+      const [usedKey] = (await ok('GET', `/api/keys?account_id=${accountId}`)).data;
+      assert.deepEqual([usedKey?.last_used_client, usedKey?.last_used_ip], ['Node.js', '127.0.0.1']);
       const today = new Date(row.started_at).toISOString().slice(0, 10);
       const days = await ok('GET', `/api/usage?by=day&key_id=${keyId}&from=${today}`);
       assert.deepEqual(

@@ -39,6 +39,12 @@ const keyFields = {
   revoked_at: time.nullable(),
   last_used_at: time.nullable().describe('Accurate to the minute; null: never.'),
   last_used_ip: z.string().nullable().describe('IP address of the last use.'),
+  last_used_client: z
+    .string()
+    .nullable()
+    .describe(
+      'Program of the last use, recognized by its `User-Agent`, such as `OpenAI Python`; null: unknown.',
+    ),
   previous: z
     .object({
       last_four: z.string().describe('Last four characters of the previous secret.'),

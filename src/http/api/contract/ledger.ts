@@ -174,17 +174,25 @@ export const usageRow = component(
     model: z.string().nullable(),
     key_id: z.string().nullable(),
     account_id: z.string().nullable(),
+    client: z
+      .string()
+      .nullable()
+      .describe(
+        'Program that sent the requests. Null unless requested in `by`, and for requests that an earlier version recorded.',
+      ),
     ...counts,
     cost_usd: usd,
     ttft_ms: z
       .object({ p50: z.number(), p95: z.number() })
       .nullable()
-      .describe('Time to first token, accurate to 2%; null: no response had a token.'),
+      .describe(
+        'Time to first token, accurate to 2%; null: no response had a token, or the query is by client.',
+      ),
     tokens_per_second: z
       .object({ p50: z.number(), p5: z.number().describe('5% of the responses were slower.') })
       .nullable()
       .describe(
-        'Generation speed after the first token, accurate to 2%; null: no response had two tokens. Group by `model` to compare speeds, because models differ.',
+        'Generation speed after the first token, accurate to 2%; null: no response had two tokens, or the query is by client. Group by `model` to compare speeds, because models differ.',
       ),
   }),
 );

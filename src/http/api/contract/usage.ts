@@ -35,7 +35,7 @@ const day = z.string().meta({ format: 'date' });
 export const usageOperations = operations({
   readUsage: {
     route: 'GET /api/usage',
-    summary: 'Get usage by hour, day, model, key or account. Days are in UTC.',
+    summary: 'Get usage by hour, day, model, key, account or client. Days are in UTC.',
     access: 'member',
     query: z.strictObject({
       by: z
@@ -54,6 +54,9 @@ export const usageOperations = operations({
       account_id: id.optional().describe('Default: all accounts, for operators only.'),
       key_id: id.optional(),
       model: filterText.optional(),
+      client: filterText
+        .optional()
+        .describe('Empty: requests whose client is null, because an earlier version recorded them.'),
       top: z.coerce
         .number<number>()
         .int()
@@ -61,7 +64,7 @@ export const usageOperations = operations({
         .max(MAX_PAGE)
         .optional()
         .describe(
-          'Get only this many models, keys or accounts, those with the most tokens. Not with `hour`, `day` or `cursor`.',
+          'Get only this many models, keys, accounts or clients, those with the most tokens. Not with `hour`, `day` or `cursor`.',
         ),
       cursor: pageCursor(USAGE_CURSOR),
     }),
