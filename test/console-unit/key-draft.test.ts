@@ -33,6 +33,7 @@ const KEY: Parameters<typeof draftOf>[0] = {
   revoked_at: null,
   last_used_at: null,
   last_used_ip: null,
+  last_used_client: null,
   previous: null,
 };
 

@@ -20,6 +20,7 @@ const SUMS: Sums = {
   model: null,
   key_id: null,
   account_id: null,
+  client: null,
   requests: 10,
   errors: 1,
   aborted: 2,

@@ -137,6 +137,7 @@ describe('the keys page', WITH_BROWSER, () => {
       .click();
     const dialog = page.getByRole('dialog', { name: 'web shop' });
     await dialog.getByText('$25').first().waitFor();
+    await dialog.getByText(/ by OpenAI JavaScript from 127\.0\.0\.1$/).waitFor();
     const address = page.url();
     assert.match(address, /\/keys\?.*key=key_[0-9a-f]{24}/);
     await page.goBack();

@@ -64,6 +64,8 @@ export interface SeedKey {
   /** Default: never used. */
   usedDaysAgo?: number;
   ip?: string;
+  /** Programs that use it, the latest one first. Default: not recorded. */
+  clients?: readonly string[];
   models?: readonly string[];
   limits?: { usdPerMonth?: string; requestsPerMinute?: number; tokensPerDay?: number };
   /** Share of all requests; default: none. */
@@ -83,6 +85,7 @@ export const SEED_KEYS: readonly SeedKey[] = [
     daysAgo: 82,
     usedDaysAgo: JUST_NOW,
     ip: '203.0.113.24',
+    clients: ['OpenAI Python', 'OpenAI Python', 'OpenAI JavaScript'],
     limits: { usdPerMonth: '400' },
     weight: 190,
     rhythm: 'steady',
@@ -93,6 +96,7 @@ export const SEED_KEYS: readonly SeedKey[] = [
     daysAgo: 58,
     usedDaysAgo: JUST_NOW,
     ip: '203.0.113.61',
+    clients: ['AI SDK'],
     models: [QWEN, MISTRAL],
     limits: { usdPerMonth: '2', requestsPerMinute: 120 },
     weight: 110,
@@ -103,6 +107,7 @@ export const SEED_KEYS: readonly SeedKey[] = [
     daysAgo: 51,
     usedDaysAgo: 0.3,
     ip: '203.0.113.80',
+    clients: ['Anthropic Python', 'LangChain'],
     weight: 60,
     rhythm: 'nightly',
   },
@@ -112,6 +117,7 @@ export const SEED_KEYS: readonly SeedKey[] = [
     daysAgo: 44,
     usedDaysAgo: 0.05,
     ip: '192.0.2.44',
+    clients: ['curl', 'HTTPX'],
     models: [SMALL],
     limits: { tokensPerDay: 2_000_000 },
     weight: 40,
@@ -123,6 +129,7 @@ export const SEED_KEYS: readonly SeedKey[] = [
     expiresDaysAgo: -6,
     usedDaysAgo: 0.8,
     ip: '2001:db8:1f::7a',
+    clients: ['Claude Code', 'Codex', 'Other'],
     weight: 14,
   },
   {

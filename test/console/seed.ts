@@ -200,6 +200,7 @@ function keyRow(random: Random, key: SeedKey, now: number): KeyRow {
     revoked_at: at(key.revokedDaysAgo),
     last_used_at: key.usedDaysAgo === undefined ? null : Math.round(now - key.usedDaysAgo * DAY_MS),
     last_used_ip: key.usedDaysAgo === undefined ? null : (key.ip ?? '203.0.113.24'),
+    last_used_client: key.usedDaysAgo === undefined ? null : (key.clients?.[0] ?? null),
     allowed_models: key.models === undefined ? null : JSON.stringify(key.models),
     limits: key.limits === undefined ? null : JSON.stringify(key.limits),
   };
@@ -347,6 +348,7 @@ function toSource(key: SeedKey, now: number): Source {
   return {
     accountId: account,
     keyId: keyId(key),
+    clients: key.clients ?? [null],
     plan,
     weight,
     rhythm,

@@ -16,6 +16,8 @@ export type Rhythm = 'office' | 'steady' | 'nightly';
 export interface Source {
   accountId: string;
   keyId: string;
+  /** Names of the programs that use it; null: not recorded. */
+  clients: readonly (string | null)[];
   plan: string;
   /** Relative share of requests. */
   weight: number;
@@ -112,6 +114,7 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
       clientRequestId: random.chance(0.1) ? `req-${random.between(100_000, 999_999)}` : null,
       accountId: source.accountId,
       keyId: source.keyId,
+      client: random.pick(source.clients),
       endpoint: random.chance(0.93) ? 'chat' : 'text',
       model: model.id,
       streamed: random.chance(0.7),

@@ -230,6 +230,20 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     const table = page.getByRole('table', { name: 'Usage by key' });
     await table.getByRole('columnheader', { name: 'Missed in cache' }).waitFor();
     await table.getByTitle(/^[89]\d\d of 1,[89]\d\d prompt tokens$/).waitFor();
+    await page
+      .getByRole('group', { name: 'Group breakdown by' })
+      .getByRole('button', { name: 'Client' })
+      .click();
+    const clients = page.getByRole('table', { name: 'Usage by client' });
+    await clients.getByRole('row', { name: /^Node\.js / }).waitFor();
+    assert.equal(await clients.getByRole('columnheader', { name: /TTFT/ }).count(), 0);
+    await page.goto('/usage?split=client');
+    await page.getByRole('button', { name: 'Show Tokens as table' }).click();
+    const tokens = page.getByRole('region', { name: 'Tokens by day' });
+    await tokens.getByRole('columnheader', { name: 'Node.js' }).waitFor();
+    await page.getByRole('button', { name: 'Show Time to first token as table' }).click();
+    const ttft = page.getByRole('region', { name: 'Time to first token by day' });
+    await ttft.getByRole('columnheader', { name: 'p95' }).waitFor();
   });
 
   test('the breakdown shows the keys with the most tokens, and more of them on request', async () => {

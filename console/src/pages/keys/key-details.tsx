@@ -13,6 +13,7 @@ import { Time } from '../../components/time.tsx';
 import { exactMoney, money } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
 import { KeyState, MaskedKey } from './key-state.tsx';
+import { LastUse } from './last-use.tsx';
 import { PreviousSecret } from './rotate-key.tsx';
 
 type Key = ItemOf<'listKeys'>;
@@ -85,13 +86,7 @@ function Facts({ of: key, onEdit, onEndPrevious }: { of: Key } & KeyActions) {
           <Time at={key.created_at} />
         </Fact>
         <Fact label="Last used">
-          <Time at={key.last_used_at} relative />
-          {key.last_used_ip !== null && (
-            <span className="text-ink-3">
-              {' '}
-              from <code className="font-mono text-xs break-all">{key.last_used_ip}</code>
-            </span>
-          )}
+          <LastUse of={key} />
         </Fact>
         {key.status === 'revoked' ? (
           <Fact label="Revoked">

@@ -88,11 +88,16 @@ function columnsOf({ spend, hrefOf, onOpen, onEdit, onRotate, onRevoke }: KeysTa
       heading: 'Last used',
       value: ({ last_used_at: at }) => at,
       from: 'md',
-      cell: ({ last_used_at, last_used_ip }) => (
+      cell: ({ last_used_at, last_used_client: client, last_used_ip: ip }) => (
         <>
           <Time at={last_used_at} relative />
-          {last_used_ip !== null && (
-            <code className="block max-w-36 truncate font-mono text-2xs text-ink-3">{last_used_ip}</code>
+          {(client !== null || ip !== null) && (
+            <span
+              className="block max-w-52 truncate text-2xs text-ink-3"
+              title={[client, ip].filter((part) => part !== null).join(', ')}
+            >
+              {client} {ip !== null && <code className="font-mono">{ip}</code>}
+            </span>
           )}
         </>
       ),

@@ -3,8 +3,8 @@ import type { ItemOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
 import { Confirm } from '../../components/confirm.tsx';
 import { Skeleton } from '../../components/states.tsx';
-import { Time } from '../../components/time.tsx';
 import { counted } from '../../format/number.ts';
+import { LastUse } from './last-use.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -37,7 +37,7 @@ export function RevokeKey({ target, onClose }: RevokeKeyProps) {
 }
 
 function Consequences({ target }: { target: Key }) {
-  const { id, account_id, last_used_at, last_used_ip } = target;
+  const { id, account_id, last_used_at } = target;
   const days = useRead('readUsage', { query: { account_id, key_id: id, by: 'day' } });
   const [today] = useState(() => new Date().toISOString().slice(0, 10));
   const rows = days.data?.data;
@@ -49,14 +49,7 @@ function Consequences({ target }: { target: Key }) {
   return (
     <>
       <p>
-        Last used <Time at={last_used_at} relative />
-        {last_used_ip !== null && (
-          <>
-            {' '}
-            from <code className="font-mono text-xs break-all">{last_used_ip}</code>
-          </>
-        )}
-        .{' '}
+        Last used <LastUse of={target} />.{' '}
         {rows === undefined ? (
           days.isPending && <Skeleton className="mt-1 h-4 w-64" />
         ) : (

@@ -164,6 +164,7 @@ function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
         details={[
           ...(scope.all ? [{ label: 'Account', value: account(request.account_id) }] : []),
           { label: 'Key', value: key(request.key_id) },
+          { label: 'Client', value: request.client ?? 'Not recorded' },
           {
             label: 'Protocol',
             value: `${request.endpoint}, ${request.streamed ? 'streamed' : 'not streamed'}`,

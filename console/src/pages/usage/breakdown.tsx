@@ -25,14 +25,14 @@ interface BreakdownProps {
   linkOf: (filters: Partial<Filters>, scope?: Record<string, string>) => string;
 }
 
-/** Usage by model, key, account or status, with links to the requests. */
+/** Usage by model, key, client, account or status, with links to the requests. */
 export function Breakdown(props: BreakdownProps) {
   const { scope, selection, onSplit } = props;
   return (
     <Card
       flush
       title="Breakdown"
-      hint="Select a name to view its requests"
+      hint={selection.breakdown === 'client' ? CLIENT_HINT : 'Select a name to view its requests'}
       actions={
         <Segmented
           label="Group breakdown by"
@@ -50,6 +50,8 @@ export function Breakdown(props: BreakdownProps) {
     </Card>
   );
 }
+
+const CLIENT_HINT = 'Programs that sent the requests, recognized by their User-Agent header';
 
 const STATUS_ROWS: readonly { status: string; label: string; measure: Measure }[] = [
   { status: 'completed', label: 'Completed', measure: 'completed' },
@@ -109,8 +111,10 @@ function ByPart({ scope, selection, all, by, linkOf }: BreakdownProps & { by: Ex
     by,
     rows.map((row) => partOf(row, by)),
   );
-  const link = (id: string) =>
-    by === 'account' ? linkOf({}, { account: id }) : linkOf({ [by === 'key' ? 'key' : 'model']: id });
+  const link = (id: string) => {
+    if (by === 'client') return null;
+    return by === 'account' ? linkOf({}, { account: id }) : linkOf({ [by]: id });
+  };
   return (
     <Loaded query={sums} loading={<SkeletonRows rows={4} />}>
       {() => (
@@ -143,7 +147,7 @@ function partColumns(
   by: Exclude<Split, 'status'>,
   rows: readonly Sums[],
   nameOf: (id: string) => string,
-  linkOf: (id: string) => string,
+  linkOf: (id: string) => string | null,
 ): Column<Sums>[] {
   const tokens = MEASURES.tokens;
   const cost = moneyColumn(rows.map((row) => row.cost_usd));
@@ -156,7 +160,7 @@ function partColumns(
       cell: (row) => (
         <>
           <span className="block truncate">
-            <TextLink to={linkOf(partOf(row, by))}>{nameOf(partOf(row, by))}</TextLink>
+            <Name to={linkOf(partOf(row, by))}>{nameOf(partOf(row, by))}</Name>
           </span>
           <span className="block truncate text-xs text-ink-3 sm:hidden">
             {compact(row.requests)} requests, {compact(tokens(row))} tokens
@@ -196,14 +200,7 @@ function partColumns(
       from: 'md',
       cell: (row) => <Share part={tokens(row)} of={tokens(all)} />,
     },
-    {
-      name: 'ttft',
-      heading: 'TTFT (p50)',
-      value: ({ ttft_ms: ttft }) => ttft?.p50 ?? null,
-      numeric: true,
-      from: 'lg',
-      cell: (row) => (row.ttft_ms === null ? '—' : duration(row.ttft_ms.p50)),
-    },
+    ...(by === 'client' ? [] : [TTFT]),
     // Throughput percentiles over several models are meaningless.
     ...(by === 'model' ? SPEED : MISSED),
     {
@@ -215,6 +212,20 @@ function partColumns(
     },
   ];
 }
+
+/** The name of a group, with a link to its requests. */
+function Name({ to, children }: { to: string | null; children: string }) {
+  return to === null ? children : <TextLink to={to}>{children}</TextLink>;
+}
+
+const TTFT: Column<Sums> = {
+  name: 'ttft',
+  heading: 'TTFT (p50)',
+  value: ({ ttft_ms: ttft }) => ttft?.p50 ?? null,
+  numeric: true,
+  from: 'lg',
+  cell: (row) => (row.ttft_ms === null ? '—' : duration(row.ttft_ms.p50)),
+};
 
 const SPEED: readonly Column<Sums>[] = (['p50', 'p5'] as const).map((share) => ({
   name: `speed-${share}`,

@@ -23,6 +23,8 @@ export interface ChartDefinition {
   /** Hint for grouped charts, if it differs. */
   hintOfParts?: string;
   unit: Unit;
+  /** Not grouped by client, because clients have no effect on it and the service does not keep it by client. */
+  notByClient?: boolean;
   /** Always grouped by model, because throughput percentiles over several models are meaningless. */
   byModel?: boolean;
   seriesOf: (data: ChartData) => Series[];
@@ -61,6 +63,7 @@ export const CHARTS: readonly ChartDefinition[] = [
     title: 'Time to first token',
     hint: 'From the request to the first token (TTFT)',
     hintOfParts: 'From the request to the first token (TTFT), p50',
+    notByClient: true,
     unit: 'ms',
     seriesOf: ttft,
   },

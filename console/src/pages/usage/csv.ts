@@ -22,6 +22,7 @@ const BY: Readonly<Record<string, readonly (readonly [string, (sums: Sums, nameO
     ['key_id', (sums) => sums.key_id],
     ['key', (sums, nameOf) => nameOf.key(sums.key_id ?? '')],
   ],
+  client: [['client', (sums) => sums.client]],
   account: [
     ['account_id', (sums) => sums.account_id],
     ['account', (sums, nameOf) => nameOf.account(sums.account_id ?? '')],

@@ -12,11 +12,23 @@ import {
 } from '../../components/date-range-days.ts';
 
 /** Dimensions of the breakdown table. */
-export const SPLITS = { status: 'Status', model: 'Model', key: 'Key', account: 'Account' } as const;
+export const SPLITS = {
+  status: 'Status',
+  model: 'Model',
+  key: 'Key',
+  client: 'Client',
+  account: 'Account',
+} as const;
 export type Split = keyof typeof SPLITS;
 
 /** Dimensions that charts can be grouped by. */
-export const CHART_SPLITS = { none: 'None', model: 'Model', key: 'Key', account: 'Account' } as const;
+export const CHART_SPLITS = {
+  none: 'None',
+  model: 'Model',
+  key: 'Key',
+  client: 'Client',
+  account: 'Account',
+} as const;
 
 /** The selection of the page, stored in the URL. */
 export interface Selection {

@@ -30,8 +30,10 @@ export function UsageCharts({ selection, times, over, before, parts, models, lin
   );
   const [, navigate] = useLocation();
   const href = useHrefWithAccount();
+  const isGrouped = ({ notByClient }: ChartDefinition) =>
+    split !== 'none' && !(split === 'client' && notByClient === true);
   const seriesOf = (definition: ChartDefinition): QueryState<Series[]> => {
-    const groups = definition.byModel ? models : split === 'none' ? null : parts;
+    const groups = definition.byModel ? models : isGrouped(definition) ? parts : null;
     const queries = [over, ...(groups === null ? [] : [groups]), ...(compare ? [before] : [])];
     return {
       data:
@@ -40,7 +42,7 @@ export function UsageCharts({ selection, times, over, before, parts, models, lin
           : definition.seriesOf({
               over: over.data,
               before: compare ? (before.data ?? null) : null,
-              parts: parts.data ?? null,
+              parts: isGrouped(definition) ? (parts.data ?? null) : null,
               models: models.data ?? [],
             }),
       error: queries.find(({ error }) => error !== null)?.error ?? null,
@@ -53,7 +55,7 @@ export function UsageCharts({ selection, times, over, before, parts, models, lin
         <ChartCard
           key={definition.name}
           {...{ definition, times, unit, partial, linkOf }}
-          ofParts={split !== 'none'}
+          ofParts={isGrouped(definition)}
           series={seriesOf(definition)}
           onOpen={(at) => navigate(href(linkOf(at)))}
           className={isWide(index, charts.length) ? 'lg:col-span-2' : ''}

@@ -80,10 +80,11 @@ const fitted = (over: OverTime, count: number): OverTime =>
 const PARTS = {
   model: { column: 'model', filter: 'model' },
   key: { column: 'key_id', filter: 'key_id' },
+  client: { column: 'client', filter: 'client' },
   account: { column: 'account_id', filter: 'account_id' },
 } as const;
 
-/** Returns the id of the group that a row belongs to. */
+/** Returns the id of the group that a row belongs to. Empty: the client was not recorded. */
 export const partOf = (sums: Sums, by: Exclude<Split, 'status'>): string => sums[PARTS[by].column] ?? '';
 
 /** A group of the usage. */
@@ -131,9 +132,10 @@ export function useParts(scope: Scope, selection: Selection, times: readonly num
 const shortName = (name: string, by: Split): string =>
   by === 'model' ? (name.split('/').at(-1) ?? name) : name;
 
-/** Returns a function that maps ids of models, keys or accounts to names. */
+/** Returns a function that maps ids of groups to names. */
 export function useNames(scope: Scope, by: Split | null, ids: readonly string[]): (id: string) => string {
   const keys = useKeyNames(scope.query, by === 'key' ? ids : []);
   const accounts = useAccountNames(by === 'account');
+  if (by === 'client') return (client) => client || 'Not recorded';
   return by === 'key' ? keys : by === 'account' ? accounts : (id) => id;
 }
