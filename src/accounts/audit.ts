@@ -86,25 +86,24 @@ export interface AuditNote {
 
 export type AuditRow = Selectable<Schema['audit']>;
 
-/** Appends an entry in the same transaction as the change. */
+/** Appends entries, one or more, in the same transaction as the change. */
 export async function appendAudit(
   transaction: Transaction<Schema>,
   by: Actor,
-  { action, subject, accountId = null, detail = {} }: AuditNote,
+  ...notes: readonly AuditNote[]
 ): Promise<void> {
-  await transaction
-    .insertInto('audit')
-    .values({
-      id: randomUUIDv7(),
-      at: Date.now(),
-      actor: by.id,
-      ip: by.ip,
-      action,
-      subject,
-      account_id: accountId,
-      detail: JSON.stringify(detail),
-    })
-    .execute();
+  const at = Date.now();
+  const rows = notes.map(({ action, subject, accountId = null, detail = {} }) => ({
+    id: randomUUIDv7(),
+    at,
+    actor: by.id,
+    ip: by.ip,
+    action,
+    subject,
+    account_id: accountId,
+    detail: JSON.stringify(detail),
+  }));
+  await transaction.insertInto('audit').values(rows).execute();
 }
 
 /**

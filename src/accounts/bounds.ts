@@ -54,6 +54,18 @@ export const MAX_HOURLY_DAYS = 7;
 /** The cursor of usage: a JSON array in base64url. */
 export const USAGE_CURSOR = /^W[A-Za-z0-9_-]{1,4000}$/;
 
+/** Maximum keys that can be revoked together. */
+export const MAX_REVOKED = 100;
+
+/** Maximum tags of a key. */
+export const MAX_TAGS = 20;
+
+/** A tag: 1 to 40 characters, none of them hidden or a comma, and no space at either end. */
+export const TAG = new RegExp(
+  `^[^\\s,${HIDDEN_CHARACTERS}](?:[^,${HIDDEN_CHARACTERS}]{0,38}[^\\s,${HIDDEN_CHARACTERS}])?$`,
+  'u',
+);
+
 /** Whether text has `min` to `max` characters, counted in code points as in JSON Schema. */
 export function hasLength(text: string, min: number, max: number): boolean {
   if (text.length < min || text.length > 2 * max) return false;

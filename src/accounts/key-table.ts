@@ -5,10 +5,10 @@ import { DEFAULT_ACCOUNT_ID, type KeyPurpose, type Schema } from '../database/sc
 import { ServiceError } from '../errors.ts';
 import type { Secret } from '../secret.ts';
 import type { PlanLimits } from '../config/plan.ts';
-import { appendAudit, SERVICE, type Actor } from './audit.ts';
+import { appendAudit, SERVICE, type Actor, type AuditNote } from './audit.ts';
 import { createKeyText, hashKey, isWellFormed, visibleParts } from './key-format.ts';
 import { formatCursor, readPage, shortened, type Page, type PageQuery } from './page.ts';
-import { MAX_MODELS, checkedName } from './bounds.ts';
+import { MAX_MODELS, MAX_TAGS, TAG, checkedName } from './bounds.ts';
 
 export interface NewKey extends KeyChange {
   name: string;
@@ -30,7 +30,7 @@ export interface KeyBounds {
 
 /**
  * Creates a key and stores its hash; only the result contains the key itself. Rejects with a `ServiceError`
- * `invalid_value` (param `name`, `allowed_models` or, for a playground key without one, `expires_at`), `not_found` or `conflict` (param `account_id`),
+ * `invalid_value` (param `name`, `allowed_models`, `tags` or, for a playground key without one, `expires_at`), `not_found` or `conflict` (param `account_id`),
  * `too_many_keys` or, beyond `bounds`, `conflict`, or a `DatabaseError`.
  */
 export async function createKey(
@@ -60,6 +60,7 @@ export async function createKey(
     allowed_models: null,
     limits: null,
     strict: 0,
+    tags: null,
     previous_last_four: null,
     previous_expires_at: null,
     previous_used_at: null,
@@ -126,7 +127,9 @@ export async function listKeyPage(
     .selectFrom('keys')
     .select(['id', 'created_at'])
     .select(
-      sql<number>`coalesce(octet_length(limits), 0) + coalesce(octet_length(allowed_models), 0)`.as('bytes'),
+      sql<number>`coalesce(octet_length(limits), 0) + coalesce(octet_length(allowed_models), 0) + coalesce(octet_length(tags), 0)`.as(
+        'bytes',
+      ),
     )
     .where('purpose', '=', purpose);
   const rows = accountId === undefined ? keys : keys.where('account_id', '=', accountId);
@@ -217,10 +220,56 @@ export async function revokeKey(
     const row = await lockKey(database, transaction, named);
     if (row === null || row.revoked_at !== null) return row;
     const revokedAt = Date.now();
-    await markRevoked(transaction, row, revokedAt, by);
-    await revokeOrphanedPlaygroundKeys(database, transaction, `key:${row.id}`, by);
+    await endKeys(database, transaction, [row], revokedAt, by);
     return { ...row, revoked_at: revokedAt };
   });
+}
+
+/**
+ * Revokes the keys with these IDs, 1 to `MAX_REVOKED` of `bounds.ts`, or none of them. Keys that are revoked already stay as they are.
+ * `check` is called with each key, and throws if it must not be revoked. Resolves to the keys, in the order of `ids`.
+ * Rejects with a `ServiceError` `not_found` (param such as `ids[2]`).
+ */
+export async function revokeKeys(
+  database: Database,
+  ids: readonly string[],
+  check: (key: KeyRow, param: string) => void,
+  by: Actor,
+): Promise<KeyRow[]> {
+  return await database.kysely.transaction().execute(async (transaction) => {
+    const rows = await transaction
+      .selectFrom('keys')
+      .select(KEY_COLUMNS)
+      .where('id', 'in', ids)
+      .orderBy('id')
+      .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
+      .execute();
+    const byId = new Map(rows.map((row) => [row.id, row]));
+    for (const [index, id] of ids.entries()) {
+      const row = byId.get(id);
+      const param = `ids[${index}]`;
+      if (row === undefined) throw noSuchKey(param);
+      check(row, param);
+    }
+    const revokedAt = Date.now();
+    const live = rows.filter((row) => row.revoked_at === null);
+    await endKeys(database, transaction, live, revokedAt, by);
+    for (const row of live) row.revoked_at = revokedAt;
+    return ids.flatMap((id) => byId.get(id) ?? []);
+  });
+}
+
+/** Revokes keys that the transaction has locked, and the playground keys that they created. */
+async function endKeys(
+  database: Database,
+  transaction: Transaction<Schema>,
+  keys: readonly KeyRow[],
+  revokedAt: number,
+  by: Actor,
+): Promise<void> {
+  await markRevoked(transaction, keys, revokedAt, by);
+  for (const { id, kind } of keys)
+    if (kind === 'admin') await revokeOrphanedPlaygroundKeys(database, transaction, `key:${id}`, by);
 }
 
 /** Maximum time that a secret works after its key was rotated, in milliseconds. */
@@ -351,17 +400,25 @@ export async function revokeOrphanedPlaygroundKeys(
     // Locks all keys before the first update, which also locks the access revision: other changes lock a key first.
     .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
     .execute();
-  for (const row of rows) await markRevoked(transaction, row, now, by);
+  await markRevoked(transaction, rows, now, by);
 }
 
 async function markRevoked(
   transaction: Transaction<Schema>,
-  { id, account_id: accountId }: Pick<KeyRow, 'id' | 'account_id'>,
+  keys: readonly Pick<KeyRow, 'id' | 'account_id'>[],
   revokedAt: number,
   by: Actor,
 ): Promise<void> {
-  await transaction.updateTable('keys').set({ revoked_at: revokedAt }).where('id', '=', id).execute();
-  await appendAudit(transaction, by, { action: 'key.revoke', subject: `key:${id}`, accountId });
+  if (keys.length === 0) return;
+  const ids = keys.map(({ id }) => id);
+  await transaction.updateTable('keys').set({ revoked_at: revokedAt }).where('id', 'in', ids).execute();
+  const action = 'key.revoke';
+  const notes = keys.map(({ id, account_id: accountId }): AuditNote => ({
+    action,
+    subject: `key:${id}`,
+    accountId,
+  }));
+  await appendAudit(transaction, by, ...notes);
 }
 
 function cannotPostpone(): ServiceError {
@@ -369,8 +426,8 @@ function cannotPostpone(): ServiceError {
   return new ServiceError('invalid_value', message, { param: 'expires_at' });
 }
 
-export function noSuchKey(): ServiceError {
-  return new ServiceError('not_found', 'This key does not exist.', { param: 'id' });
+export function noSuchKey(param = 'id'): ServiceError {
+  return new ServiceError('not_found', 'This key does not exist.', { param });
 }
 
 /** Reads the key that `named` identifies and locks it until the transaction ends; null: there is none. */
@@ -483,38 +540,42 @@ export interface KeyChange {
   limits?: PlanLimits | null | undefined;
   /** Whether a request is refused if something in it would have no effect. */
   strict?: boolean | undefined;
+  /** Up to `MAX_TAGS` tags, for people to find keys; empty: none. */
+  tags?: readonly string[] | undefined;
 }
 
 /** The columns that a `KeyChange` sets. */
 type KeyColumns = Pick<
   Selectable<Schema['keys']>,
-  'name' | 'expires_at' | 'allowed_models' | 'limits' | 'strict'
+  'name' | 'expires_at' | 'allowed_models' | 'limits' | 'strict' | 'tags'
 >;
 
 /**
- * Converts a change to columns. Throws a `ServiceError` `invalid_value` (param `name` or `allowed_models`). Callers
+ * Converts a change to columns. Throws a `ServiceError` `invalid_value` (param `name`, `allowed_models` or `tags`). Callers
  * have validated limits and model IDs with a schema.
  */
-function columnsOf({ name, expiresAt, allowedModels, limits, strict }: KeyChange): Partial<KeyColumns> {
+function columnsOf({ name, expiresAt, allowedModels, limits, strict, tags }: KeyChange): Partial<KeyColumns> {
   return {
     ...(name !== undefined && { name: checkedName(name, 'key') }),
     ...(expiresAt !== undefined && { expires_at: boundedExpiry(expiresAt) }),
     ...(allowedModels !== undefined && { allowed_models: modelsText(allowedModels) }),
     ...(limits !== undefined && { limits: limitsText(limits) }),
     ...(strict !== undefined && { strict: Number(strict) }),
+    ...(tags !== undefined && { tags: tagsText(tags) }),
   };
 }
 
 /** Converts columns for the audit log: times to ISO 8601, lists and limits to JSON values. */
 function readable(columns: Partial<KeyColumns>): Record<string, unknown> {
   const parsed = (text: string | null): unknown => (text === null ? null : JSON.parse(text));
-  const { name, expires_at: expiry, allowed_models: models, limits, strict } = columns;
+  const { name, expires_at: expiry, allowed_models: models, limits, strict, tags } = columns;
   return {
     ...(name !== undefined && { name }),
     ...(expiry !== undefined && { expires_at: expiry === null ? null : new Date(expiry).toISOString() }),
     ...(models !== undefined && { allowed_models: parsed(models) }),
     ...(limits !== undefined && { limits: parsed(limits) }),
     ...(strict !== undefined && { strict: strict === 1 }),
+    ...(tags !== undefined && { tags: readTags(tags) }),
   };
 }
 
@@ -538,6 +599,18 @@ function modelsText(models: readonly string[] | null): string | null {
     `\`allowed_models\` must list 1 to ${MAX_MODELS} models, or be null for all models.`,
     { param: 'allowed_models' },
   );
+}
+
+function tagsText(tags: readonly string[]): string | null {
+  const distinct = [...new Set(tags)];
+  if (distinct.length > MAX_TAGS || !distinct.every((tag) => TAG.test(tag) && tag.isWellFormed())) {
+    throw new ServiceError(
+      'invalid_value',
+      `\`tags\` must be at most ${MAX_TAGS} texts of 1 to 40 characters, without commas, control characters, or spaces at the ends.`,
+      { param: 'tags' },
+    );
+  }
+  return distinct.length === 0 ? null : JSON.stringify(distinct);
 }
 
 function limitsText(limits: PlanLimits | null): string | null {
@@ -565,6 +638,7 @@ const KEY_COLUMNS = [
   'allowed_models',
   'limits',
   'strict',
+  'tags',
   'previous_last_four',
   'previous_expires_at',
   'previous_used_at',
@@ -582,6 +656,11 @@ export function keyStatus(key: KeyRow, now: number): 'live' | 'revoked' | 'expir
 /** Parses the column `limits`, which was checked when it was written. */
 export function readLimits(text: string | null): PlanLimits | null {
   return text === null ? null : (JSON.parse(text) as PlanLimits);
+}
+
+/** Parses the column `tags`. */
+export function readTags(text: string | null): string[] {
+  return text === null ? [] : (JSON.parse(text) as string[]);
 }
 
 /** Parses the column `allowed_models` into model IDs; null: all. */

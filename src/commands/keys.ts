@@ -4,6 +4,7 @@ import {
   keyStatus,
   readLimits,
   readModels,
+  readTags,
   type KeyKind,
   type KeyRow,
   changeKey,
@@ -69,6 +70,7 @@ export function register(program: Command): void {
       'List all keys, including revoked ones. Only the first and last characters of each key are shown.',
     )
     .option('--account <account>', 'only keys of this account')
+    .option('--tag <tag>', 'only keys with this tag')
     .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} keys list`)
     .action(list);
@@ -78,7 +80,7 @@ export function register(program: Command): void {
     .argument('<key>', 'key ID, the first characters of the key as shown by `keys list`, or the full key')
     .option('--name <name>', 'display name')
     .option('--expires-in <duration>', 'time from now, such as 30d, or "never"', parseExpiry);
-  addRestrictions(updateCommand, '"all" for all models')
+  addRestrictions(updateCommand, '"all" for all models', '; replaces all tags; "none" removes them')
     .addHelpText(
       'after',
       `${LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys update key_0123456789abcdef01234567 --budget 25 --limit tokensPerDay=none`,
@@ -109,18 +111,19 @@ export function register(program: Command): void {
     .action(endPrevious);
   keys
     .command('revoke')
-    .description('Revoke a key. It stops working within a second.')
-    .argument('<key>', 'key ID, the first characters of the key as shown by `keys list`, or the full key')
+    .description('Revoke keys. They stop working within a second.')
+    .argument('<key...>', 'key ID, the first characters of the key as shown by `keys list`, or the full key')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} keys revoke key_0123456789abcdef01234567`)
     .action(revoke);
 }
 
 /** Adds the options that `create` and `update` share. */
-function addRestrictions(command: Command, models: string): Command {
+function addRestrictions(command: Command, models: string, clears = ''): Command {
   return command
     .option('--models <ids>', `comma-separated IDs of the models it may use; ${models}`, parseModels)
     .option('--limit <name=value>', 'limit of this key; can be repeated', parseLimit)
     .option('--budget <usd>', 'monthly budget in USD, same as --limit usdPerMonth=<usd>', parseBudget)
+    .option('--tag <tag>', `label to find the key again; can be repeated${clears}`, addTag)
     .option('--strict', 'refuse requests of which a part would have no effect')
     .option('--no-strict', 'ignore such parts, and list them in a header');
 }
@@ -136,6 +139,8 @@ interface RestrictionFlags {
   models?: string[];
   limit?: LimitEdit[];
   budget?: LimitEdit;
+  /** Empty: none. */
+  tag?: string[];
   /** Absent: unchanged. */
   strict?: boolean;
 }
@@ -158,6 +163,7 @@ async function create(flags: CreateFlags): Promise<void> {
     allowedModels: toAllowedModels(flags.models) ?? null,
     limits: editLimits(null, editsOf(flags)),
     strict: flags.strict,
+    tags: flags.tag,
   };
   const { key, record } = await createKey(database, settings, commandLineActor());
   if (flags.json) {
@@ -169,18 +175,22 @@ async function create(flags: CreateFlags): Promise<void> {
   print(key.reveal());
 }
 
-async function list(flags: { account?: string; json?: true }): Promise<void> {
+async function list(flags: { account?: string; tag?: string; json?: true }): Promise<void> {
   await using database = await openConfiguredDatabase();
   const filter = { accountId: flags.account };
-  const keys = await Array.fromAsync(everyItem((page) => listKeyPage(database, filter, page)));
+  const all = await Array.fromAsync(everyItem((page) => listKeyPage(database, filter, page)));
+  const { tag } = flags;
+  const keys = tag === undefined ? all : all.filter(({ tags }) => readTags(tags).includes(tag));
   const now = Date.now();
   if (flags.json) {
     printJson(keys.map((key) => asJson(key, now)));
+  } else if (all.length > 0 && keys.length === 0) {
+    note('No key has this tag.');
   } else if (keys.length === 0) {
     note(`No API keys yet. Create one: ${PROGRAM} keys create --name <name>`);
   } else {
     printTable(
-      ['ID', 'ACCOUNT', 'NAME', 'KIND', 'KEY', 'STATUS', 'CREATED', 'EXPIRES', 'LAST USED', 'CLIENT'],
+      ['ID', 'ACCOUNT', 'NAME', 'KIND', 'KEY', 'STATUS', 'CREATED', 'EXPIRES', 'LAST USED', 'CLIENT', 'TAGS'],
       keys.map((key) => [
         key.id,
         key.account_id,
@@ -192,6 +202,7 @@ async function list(flags: { account?: string; json?: true }): Promise<void> {
         shortTime(key.expires_at),
         shortTime(key.last_used_at),
         key.last_used_client ?? '-',
+        readTags(key.tags).join(', '),
       ]),
     );
   }
@@ -205,7 +216,7 @@ interface UpdateFlags extends RestrictionFlags {
 
 async function update(keyOrId: string, flags: UpdateFlags): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const { name, models, expiresIn, strict } = flags;
+  const { name, models, expiresIn, strict, tag } = flags;
   const expiresAt = expiresIn === Infinity ? null : expiresIn && Date.now() + expiresIn;
   const edits = editsOf(flags);
   const changes = ({ limits }: KeyRow): KeyChange => ({
@@ -214,6 +225,7 @@ async function update(keyOrId: string, flags: UpdateFlags): Promise<void> {
     allowedModels: toAllowedModels(models),
     limits: edits.length === 0 ? undefined : editLimits(readLimits(limits), edits),
     strict,
+    tags: tag,
   });
   const key = await changeKey(database, keyOrId, changes, commandLineActor());
   if (key === null) return failUnknownKey();
@@ -244,11 +256,13 @@ async function endPrevious(keyOrId: string): Promise<void> {
   note(`Ended the previous secret of key ${key.id} (${key.name}).`);
 }
 
-async function revoke(keyOrId: string): Promise<void> {
+async function revoke(keysOrIds: readonly string[]): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const key = await revokeKey(database, keyOrId, commandLineActor());
-  if (key === null) return failUnknownKey();
-  note(`Revoked key ${key.id} (${key.name}).`);
+  for (const keyOrId of keysOrIds) {
+    const key = await revokeKey(database, keyOrId, commandLineActor());
+    if (key === null) failUnknownKey();
+    else note(`Revoked key ${key.id} (${key.name}).`);
+  }
 }
 
 function failUnknownKey(): void {
@@ -278,6 +292,7 @@ function asJson(key: KeyRow, now: number): Record<string, unknown> {
     allowed_models: models && [...models],
     limits: readLimits(key.limits),
     strict: key.strict === 1,
+    tags: readTags(key.tags),
     created_at: iso(key.created_at),
     expires_at: iso(key.expires_at),
     revoked_at: iso(key.revoked_at),
@@ -302,6 +317,11 @@ export function parseLimit(text: string, before: readonly LimitEdit[] = []): Lim
   }
   const path = [...(model === undefined ? [] : ['models', model]), ...name.split('.')];
   return [...before, checked({ path, value: valueOf(name, value) })];
+}
+
+/** Appends a tag, as commander expects of a repeatable option. `none` removes all. */
+function addTag(tag: string, before: readonly string[] = []): string[] {
+  return tag === 'none' ? [] : [...before, tag];
 }
 
 /** Parses USD per month, or `none`. Throws commander's error. */

@@ -26,6 +26,7 @@ import { addStrictKeys } from './migrations/0021-strict-keys.ts';
 import { addCacheMisses } from './migrations/0022-cache-misses.ts';
 import { createAlerts } from './migrations/0023-alerts.ts';
 import { addPreviousSecrets } from './migrations/0024-previous-secrets.ts';
+import { addKeyTags } from './migrations/0025-key-tags.ts';
 import { addClients } from './migrations/0026-clients.ts';
 import type { Schema } from './schema.ts';
 
@@ -76,6 +77,7 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0022_cache_misses', addCacheMisses],
   ['0023_alerts', createAlerts],
   ['0024_previous_secrets', addPreviousSecrets],
+  ['0025_key_tags', addKeyTags],
   ['0026_clients', addClients],
 ]);
 

@@ -189,6 +189,8 @@ interface KeysTable {
   limits: string | null;
   /** 1: a request is refused if something in it would have no effect. */
   strict: ColumnType<number, number | undefined, number>;
+  /** JSON list of the tags, in their order; null: none. */
+  tags: ColumnType<string | null, string | null | undefined, string | null>;
   /** `playground`: created by the console for its playground, valid for an hour. */
   purpose: ColumnType<KeyPurpose, KeyPurpose | undefined, never>;
   /** IP address of the last request; written with `last_used_at`. */

@@ -5,6 +5,7 @@ import { listAudit, type Actor } from '../../src/accounts/audit.ts';
 import {
   readLimits,
   readModels,
+  readTags,
   changeKey,
   createKey,
   deleteExpiredPlaygroundKeys,
@@ -14,6 +15,7 @@ import {
   listKeyPage,
   MAX_PREVIOUS_MS,
   revokeKey,
+  revokeKeys,
   rotateKey,
   type KeyBounds,
 } from '../../src/accounts/key-table.ts';
@@ -480,6 +482,69 @@ for (const kind of testDatabases()) {
       assert.equal(await changeKey(database, 'key_0', () => ({}), by), null);
       assert.equal(await revokeKey(database, 'key_0', by), null);
       await assert.rejects(getKey(database, 'key_0'), refused('not_found', 'id'));
+    });
+
+    test('the tags of a key keep their order, without duplicates', async () => {
+      await using database = await kind.open();
+      const { record } = await createKey(
+        database,
+        { name: 'a', tags: ['team:search', 'Büro 2', 'team:search'] },
+        by,
+      );
+      assert.deepEqual(readTags((await getKey(database, record.id)).tags), ['team:search', 'Büro 2']);
+      await changeKey(database, record.id, () => ({ name: 'b' }), by);
+      assert.deepEqual(readTags((await getKey(database, record.id)).tags), ['team:search', 'Büro 2']);
+      await changeKey(database, record.id, () => ({ tags: [] }), by);
+      assert.equal((await getKey(database, record.id)).tags, null);
+      const { items } = await listAudit(database, { subject: `key:${record.id}`, action: 'key.update' });
+      assert.deepEqual(JSON.parse(items[0]?.detail ?? ''), {
+        tags: { from: ['team:search', 'Büro 2'], to: [] },
+      });
+      const many = Array.from({ length: 21 }, (_, index) => `${index}`);
+      for (const tags of [
+        ['a,b'],
+        [''],
+        [' a'],
+        ['a '],
+        ['a\nb'],
+        ['\u202ea'],
+        ['\ud800'],
+        ['a'.repeat(41)],
+        many,
+      ])
+        await assert.rejects(createKey(database, { name: 'a', tags }, by), refused('invalid_value', 'tags'));
+      await createKey(database, { name: 'a', tags: many.slice(1) }, by);
+    });
+
+    test('several keys are revoked together, or none of them', async () => {
+      await using database = await kind.open();
+      const create = async (name: string) => (await createKey(database, { name }, by)).record.id;
+      const [a, b, c] = [await create('a'), await create('b'), await create('c')];
+      const isRevoked = async (...ids: string[]) =>
+        Promise.all(ids.map(async (id) => (await getKey(database, id)).revoked_at !== null));
+      const any = () => {};
+      await assert.rejects(revokeKeys(database, [a, 'key_0', b], any, by), refused('not_found', 'ids[1]'));
+      const check = ({ name }: { name: string }, param: string) => {
+        if (name === 'b') throw new ServiceError('conflict', 'Not this one.', { param });
+      };
+      await assert.rejects(revokeKeys(database, [a, b], check, by), refused('conflict', 'ids[1]'));
+      assert.deepEqual(await isRevoked(a, b, c), [false, false, false]);
+      await revokeKey(database, b, by);
+      const revoked = await revokeKeys(database, [c, b, c], any, by);
+      assert.deepEqual(
+        revoked.map(({ id, revoked_at: at }) => [id, at === null]),
+        [
+          [c, false],
+          [b, false],
+          [c, false],
+        ],
+      );
+      assert.deepEqual(await isRevoked(a, b, c), [false, true, true]);
+      const { items } = await listAudit(database, { action: 'key.revoke' });
+      assert.deepEqual(
+        items.map(({ subject }) => subject),
+        [`key:${c}`, `key:${b}`],
+      );
     });
 
     test('a key can be created for a suspended account, but not for a closed or unknown one', async () => {

@@ -61,7 +61,7 @@ test('a new key is the only text on standard output, and lists do not contain it
   const table = await run(['keys', 'list'], env);
   assert.match(
     table.stdout,
-    /^ID +ACCOUNT +NAME +KIND +KEY +STATUS +CREATED +EXPIRES +LAST USED +CLIENT\nkey_\S+ +default +ops +admin +sk-/,
+    /^ID +ACCOUNT +NAME +KIND +KEY +STATUS +CREATED +EXPIRES +LAST USED +CLIENT +TAGS\nkey_\S+ +default +ops +admin +sk-/,
   );
   const listed = await run(['keys', 'list', '--json'], env);
   const [record, ...more]: Record<string, unknown>[] = JSON.parse(listed.stdout);
@@ -77,6 +77,7 @@ test('a new key is the only text on standard output, and lists do not contain it
     allowed_models: null,
     limits: null,
     strict: false,
+    tags: [],
     revoked_at: null,
     last_used_at: null,
     last_used_ip: null,

@@ -22,6 +22,7 @@ const KEY: Parameters<typeof draftOf>[0] = {
   status: 'live',
   allowed_models: ['acme/small'],
   strict: true,
+  tags: ['laptop'],
   limits: {
     requests_per_minute: 60,
     usd_per_month: '25.50',
@@ -45,7 +46,14 @@ describe('key settings from the form', () => {
   test('a name alone creates a key without limits', () => {
     assert.deepEqual(settingsOf(NAMED, NOW), {
       errors: null,
-      settings: { name: 'mobile', expires_at: null, allowed_models: null, limits: null, strict: false },
+      settings: {
+        name: 'mobile',
+        expires_at: null,
+        allowed_models: null,
+        limits: null,
+        strict: false,
+        tags: [],
+      },
     });
   });
 
@@ -55,6 +63,7 @@ describe('key settings from the form', () => {
       allowed_models: ['acme/small'],
       limits: KEY.limits,
       strict: true,
+      tags: ['laptop'],
     });
   });
 
@@ -92,6 +101,15 @@ describe('key settings from the form', () => {
         'limits.usd_per_month',
       ]);
     }
+  });
+
+  test('tags are separated by commas, without duplicates, and bounded', () => {
+    assert.deepEqual(settingsOf({ ...NAMED, tags: ' team:search,, b c , b c' }, NOW).settings?.tags, [
+      'team:search',
+      'b c',
+    ]);
+    for (const tags of ['a'.repeat(41), Array.from({ length: 21 }, (_, index) => index).join(',')])
+      assert.deepEqual(Object.keys(settingsOf({ ...NAMED, tags }, NOW).errors ?? {}), ['tags']);
   });
 
   test('all errors are reported together', () => {

@@ -268,6 +268,53 @@ describe('the keys page', WITH_BROWSER, () => {
     await header('Created').waitFor();
   });
 
+  test('a tag finds keys, and several are revoked together', async () => {
+    await page.goto('/keys?q=tenant-0001');
+    await choose('tenant-00010', 'Edit');
+    const form = page.getByRole('dialog', { name: 'Edit tenant-00010' });
+    await form.getByLabel('Tags').fill('a, ' + 'b'.repeat(41));
+    await form.getByRole('button', { name: 'Save' }).click();
+    await form.getByText('Each tag can have at most 40 characters.').waitFor();
+    assert.equal(await form.getByLabel('Tags').getAttribute('aria-invalid'), 'true');
+    await form.getByLabel('Tags').fill('production, team:search');
+    await form.getByRole('button', { name: 'Save' }).click();
+    const details = page.getByRole('dialog', { name: 'tenant-00010', exact: true });
+    await details.getByText('team:search').waitFor();
+    await details.getByRole('button', { name: 'Edit' }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('combobox', { name: 'Tag' }).click();
+    await page.getByRole('option', { name: 'team:search' }).click();
+    await page.getByText('1 key.').waitFor();
+    assert.match(page.url(), /tag=team%3Asearch/);
+    await row(/tenant-00010/).waitFor();
+    await page.goto('/keys?q=tenant-0001');
+    await page.getByRole('button', { name: 'Select', exact: true }).click();
+    const selection = page.getByRole('group', { name: 'Selected keys' });
+    assert.ok(await selection.getByRole('button', { name: 'Revoke selected' }).isDisabled());
+    await page.getByRole('checkbox', { name: 'Select tenant-00011' }).click();
+    await row(/tenant-00012/)
+      .getByText('Active')
+      .click();
+    await row(/tenant-00013/)
+      .getByText('Active')
+      .click();
+    await page.getByRole('checkbox', { name: 'Select tenant-00013' }).click();
+    await selection.getByText('2 selected').waitFor();
+    // Filters do not leave a hidden key selected.
+    await page.getByRole('searchbox').fill('tenant-00011');
+    await selection.getByText('1 selected').waitFor();
+    await page.getByRole('searchbox').fill('tenant-0001');
+    await selection.getByText('2 selected').waitFor();
+    await selection.getByRole('button', { name: 'Revoke selected' }).click();
+    const question = page.getByRole('alertdialog', { name: 'Revoke 2 keys?' });
+    await question.getByRole('button', { name: 'Revoke 2 keys' }).click();
+    await page.getByText('2 keys revoked').waitFor();
+    await page.getByText('8 keys.').waitFor();
+    await selection.waitFor({ state: 'hidden' });
+    await page.getByRole('button', { name: 'Revoked and expired' }).click();
+    for (const name of ['tenant-00011', 'tenant-00012']) await row(new RegExp(name)).waitFor();
+  });
+
   test('no page violated the Content-Security-Policy or threw', () => {
     assert.deepEqual(stage.operator.faults, []);
   });

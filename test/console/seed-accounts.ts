@@ -67,6 +67,7 @@ export interface SeedKey {
   /** Programs that use it, the latest one first. Default: not recorded. */
   clients?: readonly string[];
   models?: readonly string[];
+  tags?: readonly string[];
   limits?: { usdPerMonth?: string; requestsPerMinute?: number; tokensPerDay?: number };
   /** Share of all requests; default: none. */
   weight?: number;
@@ -82,6 +83,7 @@ export const SEED_KEYS: readonly SeedKey[] = [
   {
     account: ACME,
     name: 'production-api',
+    tags: ['production', 'team:platform', 'eu-central'],
     daysAgo: 82,
     usedDaysAgo: JUST_NOW,
     ip: '203.0.113.24',
@@ -93,6 +95,7 @@ export const SEED_KEYS: readonly SeedKey[] = [
   {
     account: ACME,
     name: 'support-assistant',
+    tags: ['production', 'team:support'],
     daysAgo: 58,
     usedDaysAgo: JUST_NOW,
     ip: '203.0.113.61',
@@ -114,6 +117,7 @@ export const SEED_KEYS: readonly SeedKey[] = [
   {
     account: ACME,
     name: 'ci-tests',
+    tags: ['ci'],
     daysAgo: 44,
     usedDaysAgo: 0.05,
     ip: '192.0.2.44',

@@ -202,6 +202,7 @@ function keyRow(random: Random, key: SeedKey, now: number): KeyRow {
     last_used_ip: key.usedDaysAgo === undefined ? null : (key.ip ?? '203.0.113.24'),
     last_used_client: key.usedDaysAgo === undefined ? null : (key.clients?.[0] ?? null),
     allowed_models: key.models === undefined ? null : JSON.stringify(key.models),
+    tags: key.tags === undefined ? null : JSON.stringify(key.tags),
     limits: key.limits === undefined ? null : JSON.stringify(key.limits),
   };
 }

@@ -82,6 +82,7 @@ for (const databases of testDatabases()) {
           previous_last_four: null,
           previous_expires_at: null,
           previous_used_at: null,
+          tags: null,
         },
         {
           id: 'key_2',
@@ -107,6 +108,7 @@ for (const databases of testDatabases()) {
           previous_last_four: null,
           previous_expires_at: null,
           previous_used_at: null,
+          tags: null,
         },
       ]);
       const accounts = await database.kysely.selectFrom('accounts').selectAll().orderBy('id').execute();
@@ -629,12 +631,12 @@ const BEFORE_IDENTITY = `
   delete from settings where name = 'auth_secret';
   delete from migrations where name = '0004_identity'`;
 
-/** Reverts 0014_access_revisions, 0015_audit_indexes, 0021_strict_keys and 0024_previous_secrets on PostgreSQL. */
+/** Reverts 0014_access_revisions, 0015_audit_indexes, 0021_strict_keys, 0024_previous_secrets and 0025_key_tags on PostgreSQL. */
 const BEFORE_ACCESS_REVISIONS = `
   drop trigger keys_access_strict on keys;
   drop trigger keys_access_previous on keys;
   alter table keys drop column strict, drop column previous_hash, drop column previous_last_four,
-    drop column previous_expires_at, drop column previous_used_at;
+    drop column previous_expires_at, drop column previous_used_at, drop column tags;
   ${['accounts', 'keys']
     .map(
       (table) => `
@@ -650,7 +652,7 @@ const BEFORE_ACCESS_REVISIONS = `
   delete from settings where name = 'access_reload';
   ${['actor', 'action', 'subject'].map((column) => `drop index audit_${column};`).join('')}
   delete from migrations where name in
-    ('0014_access_revisions', '0015_audit_indexes', '0021_strict_keys', '0024_previous_secrets');`;
+    ('0014_access_revisions', '0015_audit_indexes', '0021_strict_keys', '0024_previous_secrets', '0025_key_tags');`;
 
 const OBJECTS = {
   sqlite: "select type || ' ' || name as name from sqlite_master order by 1",

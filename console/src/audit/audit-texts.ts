@@ -92,6 +92,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   allowed_models: 'Models',
   limits: 'Limits',
   strict: 'Strict',
+  tags: 'Tags',
   with: 'Method',
   at: 'Method',
   by_link: 'Via link',
@@ -144,7 +145,7 @@ function isChange(value: unknown): value is { from: unknown; to: unknown } {
 function valueText(field: string, value: unknown): string {
   if (value === null || value === undefined) return NONE[field.toLowerCase()] ?? 'None';
   if (typeof value === 'boolean') return value ? 'Yes' : 'No';
-  if (Array.isArray(value)) return value.join(', ');
+  if (Array.isArray(value)) return value.length === 0 ? 'None' : value.join(', ');
   if (typeof value === 'object') return limitsText(value as Record<string, unknown>); // Limits are the only objects in entries.
   if (typeof value === 'string' && MOMENT.test(value)) return dateTime(value);
   return typeof value === 'string' ? value : JSON.stringify(value);

@@ -6,6 +6,9 @@ import { Check } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { classNames } from './class-names.ts';
 
+const BOX =
+  'mt-[3px] flex size-4 shrink-0 items-center justify-center rounded border border-line-strong bg-surface data-checked:border-accent data-checked:bg-accent data-disabled:opacity-50';
+
 interface OnOffProps {
   checked: boolean;
   onChange: (checked: boolean) => void;
@@ -21,14 +24,46 @@ export function Checkbox({ checked, onChange, disabled = false, children }: OnOf
         checked={checked}
         disabled={disabled}
         onCheckedChange={(isChecked) => onChange(isChecked)}
-        className="mt-[3px] flex size-4 shrink-0 items-center justify-center rounded border border-line-strong bg-surface data-checked:border-accent data-checked:bg-accent data-disabled:opacity-50"
+        className={BOX}
       >
-        <BaseCheckbox.Indicator>
-          <Check className="size-3 text-accent-ink" strokeWidth={3} aria-hidden="true" />
-        </BaseCheckbox.Indicator>
+        <Tick />
       </BaseCheckbox.Root>
       <span className="min-w-0">{children}</span>
     </label>
+  );
+}
+
+/** A checkbox without a visible label, such as that of a row. */
+export function BareCheckbox({ label, checked, onChange }: Omit<OnOffProps, 'children'> & { label: string }) {
+  return (
+    <BaseCheckbox.Root
+      aria-label={label}
+      checked={checked}
+      onCheckedChange={(isChecked) => onChange(isChecked)}
+      className={BOX}
+    >
+      <Tick />
+    </BaseCheckbox.Root>
+  );
+}
+
+/** A checkbox of a `CheckboxGroup`, which has the values that are checked. */
+export function GroupCheckbox({ value, children }: { value: string; children: ReactNode }) {
+  return (
+    <label className="flex items-start gap-2.5 text-sm text-ink">
+      <BaseCheckbox.Root value={value} className={BOX}>
+        <Tick />
+      </BaseCheckbox.Root>
+      <span className="min-w-0">{children}</span>
+    </label>
+  );
+}
+
+function Tick() {
+  return (
+    <BaseCheckbox.Indicator>
+      <Check className="size-3 text-accent-ink" strokeWidth={3} aria-hidden="true" />
+    </BaseCheckbox.Indicator>
   );
 }
 

@@ -86,16 +86,14 @@ export function useFormField(name: string | undefined): void {
 
 interface FormErrorProps {
   error: ApiError | null;
-  /** Fields without a `name` that show their own errors. */
-  fields?: readonly string[];
   /** Shown below the message. */
   children?: ReactNode;
 }
 
 /** Shows an error, unless a field of the form around it does. */
-export function FormError({ error, fields = [], children }: FormErrorProps) {
+export function FormError({ error, children }: FormErrorProps) {
   const { names } = useContext(Context);
-  if (error === null || [...names, ...fields].some((name) => isAbout(error, name))) return null;
+  if (error === null || [...names].some((name) => isAbout(error, name))) return null;
   return (
     <Notice tone="bad">
       <CodeText text={error.message} />

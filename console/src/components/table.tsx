@@ -229,11 +229,11 @@ interface TableMenuProps<Row> {
   onDownload: (() => void) | null;
 }
 
-/** The menu at the end of the header. The first column has the name of the row and is always shown. */
+/** The menu at the end of the header. The first column with a text has the name of the row and is always shown. */
 function TableMenu<Row>({ columns, hidden, onHide, onDownload }: TableMenuProps<Row>) {
   const choices = columns
-    .slice(1)
-    .flatMap(({ name, heading }) => (typeof heading === 'string' ? [{ value: name, label: heading }] : []));
+    .flatMap(({ name, heading }) => (typeof heading === 'string' ? [{ value: name, label: heading }] : []))
+    .slice(1);
   return (
     <Menu
       trigger={
@@ -385,7 +385,7 @@ function Line<Row>({ row, index, columns, onOpen, isOpen }: TableProps<Row> & { 
           // Clicks on links, buttons and menus, and text selection, must not open the row.
           const target = event.target as Element;
           if (
-            target.closest('a, button, [role="menu"], [role="dialog"]') === null &&
+            target.closest('a, button, [role="checkbox"], [role="menu"], [role="dialog"]') === null &&
             getSelection()?.isCollapsed !== false
           )
             onOpen(row);

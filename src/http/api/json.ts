@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { AccountRow } from '../../accounts/accounts.ts';
 import type { AuditRow } from '../../accounts/audit.ts';
-import { keyStatus, readLimits, readModels, type KeyRow } from '../../accounts/key-table.ts';
+import { keyStatus, readLimits, readModels, readTags, type KeyRow } from '../../accounts/key-table.ts';
 import type { Page } from '../../accounts/page.ts';
 import type { MemberRow, UserRow } from '../../accounts/users.ts';
 import type { InvitationRow } from '../../identity/invitations.ts';
@@ -35,6 +35,7 @@ export function keyJson(row: KeyRow): z.input<typeof key> {
     allowed_models: models && [...models],
     limits: limits && limitsJson(limits),
     strict: row.strict === 1,
+    tags: readTags(row.tags),
     created_at: iso(row.created_at),
     expires_at: iso(row.expires_at),
     revoked_at: iso(row.revoked_at),

@@ -7,6 +7,7 @@ import {
   listKeyPage,
   noSuchKey,
   revokeKey,
+  revokeKeys,
   rotateKey,
 } from '../../accounts/key-table.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
@@ -73,6 +74,17 @@ export const keyEndpoints = endpoints(keyOperations, {
       return keyJson(orNotFound(await revokeKey(database, checkedKeyId(params.id), actor)));
     },
   },
+  revokeKeys: {
+    account: accountInBody,
+    handle: async ({ database, principal, actor, accountId, body }) => {
+      const check = (key: KeyRow, param: string): void => {
+        // A key of another account is treated like one that does not exist.
+        if (accountId !== null && key.account_id !== accountId) throw noSuchKey(param);
+        assertMayChange(principal, key);
+      };
+      return { data: (await revokeKeys(database, body.ids, check, actor)).map(keyJson) };
+    },
+  },
   rotateKey: {
     account: accountOfKey,
     handle: async ({ database, principal, actor, params, body }) => {
@@ -106,19 +118,29 @@ export const keyEndpoints = endpoints(keyOperations, {
   },
 });
 
-function settingsOf({ expires_at: expiry, allowed_models: allowedModels, limits, strict }: KeySettings) {
+function settingsOf({
+  expires_at: expiry,
+  allowed_models: allowedModels,
+  limits,
+  strict,
+  tags,
+}: KeySettings) {
   return {
     expiresAt: typeof expiry === 'string' ? Date.parse(expiry) : expiry,
     allowedModels,
     limits: limits && limitsFromJson(limits),
     strict,
+    tags,
   };
 }
 
 /** Members of an account may not change its `admin` keys, which manage the whole service. */
 async function refuseAdminKey(database: AccountDatabase, principal: Principal, id: string): Promise<void> {
-  if (principal.operator || (await getKey(database, id)).kind !== 'admin') return;
-  throw operatorRequired('Changing a key of the kind `admin`');
+  if (!principal.operator) assertMayChange(principal, await getKey(database, id));
+}
+
+function assertMayChange(principal: Principal, { kind }: KeyRow): void {
+  if (kind === 'admin' && !principal.operator) throw operatorRequired('Changing a key of the kind `admin`');
 }
 
 /** Refuses the secret key or its prefix in a path, because paths are logged. */

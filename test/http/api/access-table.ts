@@ -64,6 +64,10 @@ export const ACCESS_TABLE: Readonly<Record<keyof Contract, Case>> = {
   getKey: [MEMBER, async ({ key }) => ({ params: { id: await key() } })],
   changeKey: [MEMBER, async ({ key }) => ({ params: { id: await key() }, body: { name: 'renamed' } })],
   revokeKey: [MEMBER, async ({ key }) => ({ params: { id: await key() } })],
+  revokeKeys: [
+    MEMBER,
+    async ({ accountId, key }) => ({ body: { account_id: accountId, ids: [await key()] } }),
+  ],
   rotateKey: [MEMBER, async ({ key }) => ({ params: { id: await key() }, body: {} })],
   endPreviousSecret: [MEMBER, async ({ key }) => ({ params: { id: await key() } })],
   createPlaygroundKey: [MEMBER, ({ accountId }) => ({ body: { account_id: accountId } })],

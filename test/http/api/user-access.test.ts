@@ -163,6 +163,25 @@ for (const kind of testDatabases()) {
       const { id } = await operator.ok('createKey', { body });
       assertRefused(await owner.call('changeKey', { params: { id }, body: { name: 'x' } }), 'admin_required');
       assertRefused(await owner.call('revokeKey', { params: { id } }), 'admin_required');
+      const several = {
+        account_id: accountId,
+        ids: [(await owner.ok('createKey', { body: { account_id: accountId, name: 'y' } })).id, id],
+      };
+      assertRefused(await owner.call('revokeKeys', { body: several }), 'admin_required');
+      const { id: elsewhere } = await operator.ok('createKey', { body: { name: 'z' } });
+      assertRefused(
+        await owner.call('revokeKeys', { body: { account_id: accountId, ids: [elsewhere] } }),
+        'not_found',
+        'ids[0]',
+      );
+      const [first = ''] = several.ids;
+      for (const key of [id, elsewhere, first])
+        assert.equal((await operator.ok('getKey', { params: { id: key } })).status, 'live');
+      const { data } = await owner.ok('revokeKeys', { body: { account_id: accountId, ids: [first] } });
+      assert.deepEqual(
+        data.map(({ status }) => status),
+        ['revoked'],
+      );
       assert.equal((await operator.ok('getKey', { params: { id } })).status, 'live');
     });
 

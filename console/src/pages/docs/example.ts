@@ -47,6 +47,7 @@ const BY_NAME: Readonly<Record<string, string>> = {
   password: 'correct horse battery staple',
   new_password: 'correct horse battery staple',
   url: 'http://10.0.0.11:8000',
+  ids: 'key_0123456789abcdef01234567',
 };
 
 function exampleOf(name: string, schema: Schema, schemas: Schemas, context: ExampleContext): unknown {

@@ -12,7 +12,7 @@ import { Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, money } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
-import { KeyState, MaskedKey } from './key-state.tsx';
+import { KeyState, MaskedKey, Tags } from './key-state.tsx';
 import { LastUse } from './last-use.tsx';
 import { PreviousSecret } from './rotate-key.tsx';
 
@@ -82,6 +82,11 @@ function Facts({ of: key, onEdit, onEndPrevious }: { of: Key } & KeyActions) {
             </span>
           </span>
         </Fact>
+        {key.tags.length > 0 && (
+          <Fact label="Tags">
+            <Tags of={key.tags} wraps />
+          </Fact>
+        )}
         <Fact label="Created">
           <Time at={key.created_at} />
         </Fact>

@@ -20,6 +20,8 @@ export interface KeyDraft {
   models: readonly string[] | null;
   /** Whether requests of which a part would have no effect are refused. */
   strict: boolean;
+  /** Separated by commas. */
+  tags: string;
   /** Empty: none. */
   limits: Readonly<Record<LimitName, string>>;
 }
@@ -35,6 +37,7 @@ export const NEW_KEY: KeyDraft = {
   date: '',
   models: null,
   strict: false,
+  tags: '',
   limits: NO_LIMITS,
 };
 
@@ -49,13 +52,14 @@ export function draftOf(key: Key): KeyDraft {
     date: '',
     models: key.allowed_models,
     strict: key.strict,
+    tags: key.tags.join(', '),
     limits,
   };
 }
 
 type Settings = Pick<
   Arguments<'changeKey'>['body'],
-  'expires_at' | 'allowed_models' | 'limits' | 'strict'
+  'expires_at' | 'allowed_models' | 'limits' | 'strict' | 'tags'
 > & {
   name: string;
 };
@@ -85,6 +89,10 @@ export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = 
   }
   if (draft.models?.length === 0)
     errors['allowed_models'] = 'Select at least one model, or allow all models.';
+  const tags = tagsOf(draft.tags);
+  if (tags.some((tag) => Array.from(tag).length > MAX_TAG_LENGTH))
+    errors['tags'] = `Each tag can have at most ${MAX_TAG_LENGTH} characters.`;
+  if (tags.length > MAX_TAGS) errors['tags'] = `A key can have at most ${MAX_TAGS} tags.`;
   const expiresAt = expiryOf(draft, nowMs);
   if (expiresAt === 'wrong') errors['expires_at'] = 'Choose today or a later date.';
   if (expiresAt === 'wrong' || Object.keys(errors).length > 0) return { settings: null, errors };
@@ -96,8 +104,18 @@ export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = 
       allowed_models: draft.models === null ? null : [...draft.models],
       limits: Object.keys(limits).length > 0 ? limits : null,
       strict: draft.strict,
+      tags,
     },
   };
+}
+
+/** As in the API. */
+const MAX_TAGS = 20;
+const MAX_TAG_LENGTH = 40;
+
+function tagsOf(text: string): string[] {
+  const tags = text.split(',').map((tag) => tag.trim());
+  return [...new Set(tags.filter((tag) => tag !== ''))];
 }
 
 const DAY_MS = 86_400_000;

@@ -1,11 +1,12 @@
 import { ChevronRight } from 'lucide-react';
-import { useId, useState, type ReactNode } from 'react';
+import { CheckboxGroup } from '@base-ui/react/checkbox-group';
+import { useState, type ReactNode } from 'react';
 import { isOutcomeUnknown, type ApiError, type ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { Checkbox, Segmented } from '../../components/choices.tsx';
-import { useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
+import { Checkbox, GroupCheckbox, Segmented } from '../../components/choices.tsx';
+import type { FieldErrors } from '../../components/field-errors.ts';
 import { Field, TextField } from '../../components/field.tsx';
-import { FormError } from '../../components/form.tsx';
+import { Form, FormError } from '../../components/form.tsx';
 import { Select, type Choice } from '../../components/select.tsx';
 import { isMoney, LIMIT_NAMES, limitInput, limitLabel } from '../../format/limits.ts';
 import { dateTime } from '../../format/time.ts';
@@ -31,14 +32,6 @@ const BUDGET = 'usd_per_month';
 /** The limits except the budget. */
 const OTHER_LIMITS = LIMIT_NAMES.filter((name) => name !== BUDGET);
 
-/** Fields that show their own errors. */
-const FIELDS_WITH_ERRORS = [
-  'name',
-  'expires_at',
-  'allowed_models',
-  ...LIMIT_NAMES.map((name) => `limits.${name}`),
-];
-
 /** The form of a key, with rarely used settings collapsed. Keeps the input if the service refuses it. */
 export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) {
   const { user } = useSession();
@@ -46,20 +39,19 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
   const [errors, setErrors] = useState<FieldErrors>({});
   const [more, setMore] = useState(initial.models !== null || initial.strict || hasLimits(initial));
   const change = (changed: Partial<KeyDraft>) => setDraft((current) => ({ ...current, ...changed }));
-  const errorAt = useFieldErrors(error, errors);
   return (
-    <form
+    <Form
       id={id}
-      noValidate
+      error={error}
+      errors={errors}
       className="space-y-5"
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={() => {
         const read = settingsOf(draft, Date.now(), before);
         setErrors(read.errors ?? {});
         if (read.settings !== null) onSubmit(read.settings, draft);
       }}
     >
-      <FormError error={error} fields={FIELDS_WITH_ERRORS}>
+      <FormError error={error}>
         {before === null && error !== null && isOutcomeUnknown(error) && (
           <p className="mt-1">
             The key may exist. If it is in the list of keys, revoke it: it cannot be shown again.
@@ -67,23 +59,22 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         )}
       </FormError>
       <TextField
+        name="name"
         label="Name"
         hint="For example, the app that uses the key"
         autoComplete="off"
         maxLength={100}
-        required
         value={draft.name}
-        error={errorAt('name', draft.name)}
         onChange={(event) => change({ name: event.target.value })}
       />
       <ExpiryField
         expiry={draft.expiry}
         date={draft.date}
         {...(before === null ? {} : { now: before.expires_at })}
-        error={errorAt('expires_at', `${draft.expiry} ${draft.date}`)}
         onChange={change}
       />
       <TextField
+        name={`limits.${BUDGET}`}
         label="Monthly budget"
         aside={limitInput(BUDGET)}
         hint="Per calendar month in UTC. Once it is spent, requests are refused until the next month."
@@ -91,16 +82,20 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         autoComplete="off"
         placeholder="No budget"
         value={draft.limits[BUDGET]}
-        error={errorAt(`limits.${BUDGET}`, draft.limits[BUDGET])}
         onChange={(event) => change({ limits: { ...draft.limits, [BUDGET]: event.target.value } })}
       />
+      <TextField
+        name="tags"
+        label="Tags"
+        aside="optional"
+        hint="Separated by commas, such as production, team:search"
+        autoComplete="off"
+        value={draft.tags}
+        onChange={(event) => change({ tags: event.target.value })}
+      />
       <Collapsible summary="Models and limits" open={more || hasErrors(errors, error)} onToggle={setMore}>
-        <ModelsField
-          chosen={draft.models}
-          onChange={(models) => change({ models })}
-          error={errorAt('allowed_models', draft.models)}
-        />
-        <LimitFields limits={draft.limits} onChange={(limits) => change({ limits })} errorAt={errorAt} />
+        <ModelsField chosen={draft.models} onChange={(models) => change({ models })} />
+        <LimitFields limits={draft.limits} onChange={(limits) => change({ limits })} />
         <p className="text-xs leading-5 text-ink-3">
           These limits apply across all models, in addition to the account's limits.
           {before?.limits?.models !== undefined &&
@@ -123,7 +118,7 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
           </Checkbox>
         )}
       </Collapsible>
-    </form>
+    </Form>
   );
 }
 
@@ -131,24 +126,22 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
 function LimitFields({
   limits,
   onChange,
-  errorAt,
 }: {
   limits: KeyDraft['limits'];
   onChange: (limits: KeyDraft['limits']) => void;
-  errorAt: ReturnType<typeof useFieldErrors>;
 }) {
   return (
     <div className="grid gap-4 sm:grid-cols-2">
       {OTHER_LIMITS.map((name) => (
         <TextField
           key={name}
+          name={`limits.${name}`}
           label={limitLabel(name)}
           aside={limitInput(name)}
           inputMode={isMoney(name) ? 'decimal' : 'numeric'}
           autoComplete="off"
           placeholder="No limit"
           value={limits[name]}
-          error={errorAt(`limits.${name}`, limits[name])}
           onChange={(event) => onChange({ ...limits, [name]: event.target.value })}
         />
       ))}
@@ -201,7 +194,6 @@ interface ExpiryFieldProps {
   /** Current expiry of an existing key, ISO 8601; null: never; default: new key. */
   now?: string | null;
   onChange: (change: { expiry: Expiry; date: string }) => void;
-  error: string | null;
 }
 
 const EXPIRY_PRESETS: readonly Choice<Expiry>[] = [
@@ -213,7 +205,7 @@ const EXPIRY_PRESETS: readonly Choice<Expiry>[] = [
 ];
 
 /** Selects when a key expires. */
-function ExpiryField({ expiry, date, now, onChange, error }: ExpiryFieldProps) {
+function ExpiryField({ expiry, date, now, onChange }: ExpiryFieldProps) {
   const [today] = useState(() => dayOfField(Date.now()));
   const never: Choice<Expiry> = { value: 'never', label: 'Never' };
   const choices =
@@ -224,7 +216,7 @@ function ExpiryField({ expiry, date, now, onChange, error }: ExpiryFieldProps) {
         : [{ value: 'same' as const, label: dateTime(now) }, never, ...EXPIRY_PRESETS];
   return (
     <div className="grid items-start gap-4 sm:grid-cols-2">
-      <Field label="Expires" error={expiry === 'date' ? null : error}>
+      <Field label="Expires" name={expiry === 'date' ? undefined : 'expires_at'}>
         <Select
           value={expiry}
           choices={choices}
@@ -233,13 +225,12 @@ function ExpiryField({ expiry, date, now, onChange, error }: ExpiryFieldProps) {
       </Field>
       {expiry === 'date' && (
         <TextField
+          name="expires_at"
           label="Expiry date"
           aside="end of day, local time"
           type="date"
-          required
           min={today}
           value={date}
-          error={error}
           onChange={(event) => onChange({ expiry, date: event.target.value })}
         />
       )}
@@ -251,23 +242,19 @@ interface ModelsFieldProps {
   /** Null: all. */
   chosen: readonly string[] | null;
   onChange: (chosen: readonly string[] | null) => void;
-  /** Validation error. */
-  error: string | null;
 }
 
 /** Selects the models that a key may use: all, including later ones, or a list. */
-function ModelsField({ chosen, onChange, error }: ModelsFieldProps) {
-  const label = useId();
+function ModelsField({ chosen, onChange }: ModelsFieldProps) {
   const models = useRead('listServedModels', undefined);
   const served = models.data?.data.map(({ id }) => id) ?? [];
   // A key may name models that are no longer configured.
   const all = [...new Set([...served, ...(chosen ?? [])])];
   return (
-    <div role="group" aria-labelledby={label} className="flex flex-col gap-1.5">
-      <div className="flex flex-wrap items-center justify-between gap-2">
-        <span id={label} className="text-xs font-medium text-ink-2">
-          Models
-        </span>
+    <Field
+      name="allowed_models"
+      label="Models"
+      aside={
         <Segmented
           label="Allowed models"
           value={chosen === null ? 'all' : 'some'}
@@ -277,37 +264,31 @@ function ModelsField({ chosen, onChange, error }: ModelsFieldProps) {
           ]}
           onChange={(which) => onChange(which === 'all' ? null : [])}
         />
-      </div>
+      }
+    >
       {chosen === null ? (
         <p className="text-xs leading-5 text-ink-3">Includes models added later</p>
       ) : (
-        <div className="max-h-52 space-y-2.5 overflow-y-auto rounded-lg border border-line-strong p-3">
+        <CheckboxGroup
+          value={[...chosen]}
+          onValueChange={(values) => onChange(all.filter((id) => values.includes(id)))}
+          className="max-h-52 space-y-2.5 overflow-y-auto rounded-lg border border-line-strong p-3"
+        >
           {all.map((id) => (
-            <Checkbox
-              key={id}
-              checked={chosen.includes(id)}
-              onChange={(checked) =>
-                onChange(all.filter((one) => (one === id ? checked : chosen.includes(one))))
-              }
-            >
+            <GroupCheckbox key={id} value={id}>
               <span className="font-mono text-xs break-all">{id}</span>
               {models.data !== undefined && !served.includes(id) && (
                 <span className="text-xs text-ink-3"> (not available)</span>
               )}
-            </Checkbox>
+            </GroupCheckbox>
           ))}
           {all.length === 0 && (
             <p className="text-xs text-ink-3">
               {models.isPending ? 'Loading models' : (models.error?.message ?? 'No models configured')}
             </p>
           )}
-        </div>
+        </CheckboxGroup>
       )}
-      {error !== null && (
-        <p role="alert" className="text-xs text-bad">
-          {error}
-        </p>
-      )}
-    </div>
+    </Field>
   );
 }

@@ -1,5 +1,5 @@
 import type { ItemOf } from '../../api/client.ts';
-import { Status, type Tone } from '../../components/badge.tsx';
+import { Badge, Status, type Tone } from '../../components/badge.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -24,5 +24,25 @@ export function MaskedKey({ of: { prefix, last_four } }: { of: Pick<Key, 'prefix
       <span className="sr-only"> to </span>
       {last_four}
     </code>
+  );
+}
+
+/** The tags of a key. `wraps`: on several lines, all of them. */
+export function Tags({ of: tags, wraps = false }: { of: readonly string[]; wraps?: boolean }) {
+  const shown = wraps ? tags : tags.slice(0, 2);
+  return (
+    <span
+      className={wraps ? 'flex flex-wrap gap-1' : 'flex max-w-48 gap-1'}
+      title={wraps ? undefined : tags.join(', ')}
+    >
+      {shown.map((tag) => (
+        <Badge key={tag}>
+          <span className="max-w-24 truncate">{tag}</span>
+        </Badge>
+      ))}
+      {tags.length > shown.length && (
+        <span className="text-xs text-ink-3">+{tags.length - shown.length}</span>
+      )}
+    </span>
   );
 }

@@ -1,28 +1,20 @@
 import { KeyRound, SearchX } from 'lucide-react';
-import { useDeferredValue, useMemo, useState } from 'react';
+import { useMemo, useState } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useAll } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { Segmented } from '../../components/choices.tsx';
-import { SearchField } from '../../components/search-field.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import type { CurrentAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
+import { KeyFilters, useMatching } from './key-filters.tsx';
 import { KeysTable } from './keys-table.tsx';
-import { RevokeKey } from './revoke-key.tsx';
+import { RevokeKey, RevokeKeys } from './revoke-key.tsx';
 import { RotateKey } from './rotate-key.tsx';
+import { SelectedKeys } from './selected-keys.tsx';
 import { counted } from '../../format/number.ts';
 
 type Key = ItemOf<'listKeys'>;
-
-const STATES = [
-  { value: 'live', label: 'Active' },
-  { value: 'ended', label: 'Revoked and expired' },
-] as const;
-
-/** The search field is shown for more keys than this. */
-const MANY = 8;
 
 interface KeysCardProps {
   account: CurrentAccount;
@@ -41,21 +33,16 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
     () => usage.data && new Map(usage.data.map(({ key_id, cost_usd }) => [key_id ?? '', cost_usd])),
     [usage.data],
   );
-  const state = query.get('state') === 'ended' ? 'ended' : 'live';
-  const search = query.get('q') ?? '';
-  const wanted = useDeferredValue(search).trim().toLowerCase();
-  const seen = useMemo(
-    () =>
-      keys.filter(
-        (key) =>
-          (key.status === 'live') === (state === 'live') &&
-          (wanted === '' ||
-            key.name.toLowerCase().includes(wanted) ||
-            key.last_four.toLowerCase() === wanted ||
-            key.id === wanted),
-      ),
-    [keys, state, wanted],
-  );
+  const { matching, state, search, tag } = useMatching(keys);
+  const [selected, setSelected] = useState<ReadonlySet<string> | null>(null);
+  const [ending, setEnding] = useState<readonly Key[] | null>(null);
+  const isSelecting = selected !== null && state === 'live';
+  // Keys that the filters hide, or that were revoked elsewhere, are not selected.
+  const chosen = isSelecting ? matching.filter(({ id }) => selected.has(id)) : [];
+  const toggle = ({ id }: Key) =>
+    setSelected((before) =>
+      before?.has(id) ? before.difference(new Set([id])) : new Set([...(before ?? []), id]),
+    );
   const hrefOf = ({ id }: Key) => {
     const to = new URLSearchParams(query);
     to.set('key', id);
@@ -63,28 +50,31 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
   };
   return (
     <Card flush>
-      <div className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-3 sm:px-5">
-        <Segmented
-          label="Status"
-          value={state}
-          choices={STATES}
-          onChange={(chosen) => change({ state: chosen === 'live' ? null : chosen })}
-        />
-        {(keys.length > MANY || search !== '') && (
-          <SearchField
-            label="Search by name or last 4 characters"
-            className="w-full sm:w-64"
-            value={search}
-            onChange={(q) => change({ q }, { replace: true })}
-          />
+      <KeyFilters keys={keys}>
+        {state === 'live' && matching.length > 1 && !isSelecting && (
+          <Button size="small" onClick={() => setSelected(new Set())}>
+            Select
+          </Button>
         )}
-      </div>
-      {seen.length === 0 ? (
-        <NoKeys {...{ state, search, onCreate }} onClear={() => change({ q: null })} />
+      </KeyFilters>
+      {isSelecting && (
+        <SelectedKeys
+          shown={matching}
+          selected={chosen}
+          onSelect={setSelected}
+          onRevoke={() => setEnding(chosen)}
+        />
+      )}
+      {matching.length === 0 ? (
+        <NoKeys
+          {...{ state, onCreate }}
+          isFiltered={search !== '' || tag !== null}
+          onClear={() => change({ q: null, tag: null })}
+        />
       ) : (
         <>
           <KeysTable
-            keys={seen}
+            keys={matching}
             spend={spend}
             openId={query.get('key')}
             hrefOf={hrefOf}
@@ -92,13 +82,24 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
             onEdit={({ id }) => change({ key: id, edit: '1' })}
             onRotate={setRotating}
             onRevoke={setRevoking}
+            selected={isSelecting ? selected : null}
+            onToggle={toggle}
           />
           <p role="status" className="border-t border-line px-4 py-3 text-xs text-ink-3 tabular-nums sm:px-5">
-            {counted(seen.length, 'key')}. Cost is for the current calendar month in UTC.
+            {counted(matching.length, 'key')}. Cost is for the current calendar month in UTC.
           </p>
         </>
       )}
       <RevokeKey target={revoking} onClose={() => setRevoking(null)} />
+      <RevokeKeys
+        accountId={account.id}
+        targets={ending}
+        onClose={() => setEnding(null)}
+        onRevoked={() => {
+          setEnding(null);
+          setSelected(null);
+        }}
+      />
       <RotateKey target={rotating} onClose={() => setRotating(null)} />
     </Card>
   );
@@ -106,23 +107,23 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
 
 function NoKeys({
   state,
-  search,
+  isFiltered,
   onClear,
   onCreate,
 }: {
   state: 'live' | 'ended';
-  search: string;
+  isFiltered: boolean;
   onClear: () => void;
   onCreate: () => void;
 }) {
-  if (search !== '') {
+  if (isFiltered) {
     return (
       <EmptyState
         icon={SearchX}
         title="No matching keys"
-        action={<Button onClick={onClear}>Clear search</Button>}
+        action={<Button onClick={onClear}>Clear filters</Button>}
       >
-        Only {state === 'live' ? 'active' : 'revoked and expired'} keys are searched, by name, last 4
+        Only {state === 'live' ? 'active' : 'revoked and expired'} keys are searched, by name, tag, last 4
         characters or ID.
       </EmptyState>
     );

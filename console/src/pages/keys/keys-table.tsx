@@ -2,13 +2,14 @@ import { ChartColumn, Ellipsis, Eye, ListTree, Pencil, RefreshCw, Trash2 } from 
 import type { ItemOf } from '../../api/client.ts';
 import { Badge } from '../../components/badge.tsx';
 import { IconButton } from '../../components/button.tsx';
+import { BareCheckbox } from '../../components/choices.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { Link } from '../../components/link.tsx';
-import { KeyState, MaskedKey } from './key-state.tsx';
+import { KeyState, MaskedKey, Tags } from './key-state.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -24,6 +25,9 @@ interface KeysTableProps {
   onEdit: (key: Key) => void;
   onRotate: (key: Key) => void;
   onRevoke: (key: Key) => void;
+  /** Ids of the selected keys; null: keys are not being selected. */
+  selected: ReadonlySet<string> | null;
+  onToggle: (key: Key) => void;
 }
 
 /** The table of keys. */
@@ -36,20 +40,40 @@ export function KeysTable(props: KeysTableProps) {
       columns={columnsOf(props)}
       rows={props.keys}
       keyOf={({ id }) => id}
-      onOpen={props.onOpen}
-      isOpen={({ id }) => id === props.openId}
+      onOpen={props.selected === null ? props.onOpen : props.onToggle}
+      isOpen={({ id }) => props.selected?.has(id) ?? id === props.openId}
     />
   );
 }
 
-function columnsOf({ spend, hrefOf, onOpen, onEdit, onRotate, onRevoke }: KeysTableProps): Column<Key>[] {
+const TAGS: Column<Key> = {
+  name: 'tags',
+  heading: 'Tags',
+  value: ({ tags }) => tags.join(', '),
+  from: 'lg',
+  cell: ({ tags }) => <Tags of={tags} />,
+};
+
+function columnsOf(props: KeysTableProps): Column<Key>[] {
+  const { spend, hrefOf, onOpen, onEdit, onRotate, onRevoke, selected, onToggle } = props;
   const amount = moneyColumn(spend?.values() ?? []);
   const spent = ({ id }: Key) => {
     if (spend === undefined) return <Skeleton className="ml-auto h-4 w-12" />;
     const usd = spend.get(id) ?? '0';
     return <span title={exactMoney(usd)}>{amount(usd)}</span>;
   };
-  return [
+  const checkboxes: Column<Key> = {
+    name: 'selected',
+    heading: <span className="sr-only">Selected</span>,
+    cell: (key) => (
+      <BareCheckbox
+        label={`Select ${key.name}`}
+        checked={selected?.has(key.id) ?? false}
+        onChange={() => onToggle(key)}
+      />
+    ),
+  };
+  const columns: Column<Key>[] = [
     {
       name: 'name',
       heading: 'Name',
@@ -76,6 +100,7 @@ function columnsOf({ spend, hrefOf, onOpen, onEdit, onRotate, onRevoke }: KeysTa
         </>
       ),
     },
+    ...(props.keys.some(({ tags }) => tags.length > 0) ? [TAGS] : []),
     {
       name: 'created',
       heading: 'Created',
@@ -129,6 +154,7 @@ function columnsOf({ spend, hrefOf, onOpen, onEdit, onRotate, onRevoke }: KeysTa
       cell: (key) => <Actions of={key} {...{ onOpen, onEdit, onRotate, onRevoke }} />,
     },
   ];
+  return selected === null ? columns : [checkboxes, ...columns.slice(0, -1)];
 }
 
 function Actions({

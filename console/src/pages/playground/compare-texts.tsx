@@ -6,7 +6,8 @@ import { embedFor } from '../../api/playground-key.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CodeTabs } from '../../components/code.tsx';
 import { TextArea } from '../../components/field.tsx';
-import { isAbout, useFieldErrors, type FieldErrors } from '../../components/field-errors.ts';
+import { isAbout, type FieldErrors } from '../../components/field-errors.ts';
+import { Form } from '../../components/form.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { Select } from '../../components/select.tsx';
 import { EmptyState } from '../../components/states.tsx';
@@ -50,7 +51,6 @@ export function CompareTexts({ accountId, models, isCodeOpen, onCloseCode }: Com
     (id) => models.find((model) => model.id === id) ?? [],
   );
   const error = failed?.model === chosen?.id ? (failed?.error ?? null) : null;
-  const errorAt = useFieldErrors(error, errors);
   if (chosen === undefined) return <NoModels />;
   const submit = () => {
     if (isRunning) return;
@@ -84,9 +84,11 @@ export function CompareTexts({ accountId, models, isCodeOpen, onCloseCode }: Com
             </p>
           </header>
           <NotReady model={chosen} models={models} />
-          <Texts cosines={cosines} errorAt={errorAt} onSubmit={submit}>
-            <CompareOrStop isRunning={isRunning} onCompare={submit} onStop={stop} />
-          </Texts>
+          <Form error={error} errors={errors} onSubmit={submit}>
+            <Texts cosines={cosines}>
+              <CompareOrStop isRunning={isRunning} onStop={stop} />
+            </Texts>
+          </Form>
           {error !== null && !isAboutText && (
             <Fault fault={faultOf(error)} onRetry={() => void compare(chosen, texts)} />
           )}
@@ -122,14 +124,12 @@ function NoModels() {
 interface TextsProps {
   /** The cosine of each text with the first; null: not compared. */
   cosines: readonly (number | null)[];
-  errorAt: ReturnType<typeof useFieldErrors>;
-  onSubmit: () => void;
   /** More buttons. */
   children: ReactNode;
 }
 
 /** The inputs for the texts, with the result below each. */
-function Texts({ cosines, errorAt, onSubmit, children }: TextsProps) {
+function Texts({ cosines, children }: TextsProps) {
   const { texts } = usePlayground().draft;
   const { change } = useActions();
   const list = useRef<HTMLOListElement>(null);
@@ -146,6 +146,7 @@ function Texts({ cosines, errorAt, onSubmit, children }: TextsProps) {
           // Texts have no id.
           <li key={`${index}`}>
             <TextArea
+              name={fieldOf(index)}
               label={`Text ${index + 1}`}
               aside={
                 texts.length > MIN_TEXTS && (
@@ -159,13 +160,12 @@ function Texts({ cosines, errorAt, onSubmit, children }: TextsProps) {
                 )
               }
               value={text}
-              error={errorAt(fieldOf(index), text)}
               rows={2}
               onChange={({ target }) => set(texts.with(index, target.value))}
               onKeyDown={(event) => {
                 if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
                 event.preventDefault();
-                onSubmit();
+                event.currentTarget.form?.requestSubmit();
               }}
             />
             {index > 0 && <Cosine value={cosines[index] ?? null} />}
@@ -219,14 +219,15 @@ function cosineText(value: number): string {
 
 interface CompareOrStopProps {
   isRunning: boolean;
-  onCompare: () => void;
   onStop: () => void;
 }
 
 /** The button that compares; a stop button while a request is in progress. */
-function CompareOrStop({ isRunning, onCompare, onStop }: CompareOrStopProps) {
+function CompareOrStop({ isRunning, onStop }: CompareOrStopProps) {
+  // With keys, a click on Stop does not reach the submit button that takes its place.
   return isRunning ? (
     <Button
+      key="stop"
       icon={<Square className="size-3.5 fill-current" aria-hidden="true" />}
       onClick={(event) => {
         // The second click of a double click on Compare, which was in the same place.
@@ -236,7 +237,12 @@ function CompareOrStop({ isRunning, onCompare, onStop }: CompareOrStopProps) {
       Stop
     </Button>
   ) : (
-    <Button kind="primary" icon={<ArrowUp className="size-4" aria-hidden="true" />} onClick={onCompare}>
+    <Button
+      key="compare"
+      kind="primary"
+      type="submit"
+      icon={<ArrowUp className="size-4" aria-hidden="true" />}
+    >
       Compare
       <Keys>{SEND_KEYS}</Keys>
     </Button>

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { MAX_MODELS } from '../../../accounts/bounds.ts';
+import { MAX_MODELS, MAX_REVOKED, MAX_TAGS, TAG } from '../../../accounts/bounds.ts';
 import { modelId } from '../../../config/plan.ts';
 import { limits } from './limits.ts';
 import { operations } from './operation.ts';
@@ -20,6 +20,10 @@ const strict = z
   .describe(
     'Whether a request is refused with 400 if something in it would have no effect, as with the header `x-sluice-strict`.',
   );
+const tags = z
+  .array(z.string().regex(TAG))
+  .max(MAX_TAGS)
+  .describe('Labels of the key, such as `production` or `team:search`, to find it again.');
 const LIMITS_DESCRIPTION = "Limits of the key, in addition to those of its account's plan; null: none.";
 
 const keyFields = {
@@ -34,6 +38,7 @@ const keyFields = {
   allowed_models: allowedModels.describe(MODELS_DESCRIPTION),
   limits: limits.nullable().describe(LIMITS_DESCRIPTION),
   strict,
+  tags,
   created_at: time,
   expires_at: time.nullable().describe('When the key expires; null: never.'),
   revoked_at: time.nullable(),
@@ -65,6 +70,7 @@ const settings = {
   allowed_models: allowedModels.optional().describe(MODELS_DESCRIPTION),
   limits: limits.nullable().optional().describe(LIMITS_DESCRIPTION),
   strict: strict.optional(),
+  tags: tags.optional(),
 };
 
 export type KeySettings = { [Field in keyof typeof settings]?: z.output<(typeof settings)[Field]> };
@@ -130,6 +136,21 @@ export const keyOperations = operations({
     access: 'member',
     response: key,
     errors: ['not_found'],
+  },
+  revokeKeys: {
+    route: 'POST /api/keys/revoke',
+    summary:
+      'Revoke several keys permanently, all or none of them. They stop working within a second, and their running requests are ended.',
+    access: 'member',
+    body: component(
+      'KeysToRevoke',
+      z.strictObject({
+        account_id: id.optional().describe('Account of the keys. Default: any account, for operators only.'),
+        ids: z.array(id).min(1).max(MAX_REVOKED).describe('IDs of the keys.'),
+      }),
+    ),
+    response: component('RevokedKeys', z.object({ data: z.array(key).describe('In the order of `ids`.') })),
+    errors: ['missing_required_parameter', 'not_found'],
   },
   rotateKey: {
     route: 'POST /api/keys/{id}/rotate',
