@@ -59,7 +59,7 @@ const LEDGER = {
     written: 'open',
     nullable: true,
     description:
-      'Program that sent the request, recognized by its `User-Agent`, such as `OpenAI Python`; `Other` if it is none of the known ones. Null: the request was recorded by an earlier version.',
+      'Program that sent the request, recognized by its `User-Agent`, such as `OpenAI Python`; `Unrecognized` if it is none of the known ones. Null: the request was recorded by an earlier version.',
   },
   endpoint: {
     kind: 'text',

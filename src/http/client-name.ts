@@ -1,22 +1,22 @@
 /**
- * Returns the name of the program that sends this `User-Agent`: that of one of the `CLIENTS`, or `Other`. A closed list
+ * Returns the name of the program that sends this `User-Agent`: that of one of the `CLIENTS`, or `Unrecognized`. A closed list
  * bounds the rows of usage by client, whatever callers send.
  */
 export function clientName(userAgent: string | undefined): string {
-  if (userAgent === undefined) return OTHER;
+  if (userAgent === undefined) return UNRECOGNIZED;
   // The space begins the first product like any other. The slice bounds the cost of a long header.
   const text = ` ${userAgent.slice(0, MAX_CHARACTERS).toLowerCase()}`;
   for (const { name, texts } of CLIENTS) {
     for (const part of texts) if (text.includes(part)) return name;
   }
-  return OTHER;
+  return UNRECOGNIZED;
 }
 
 /** Programs name themselves at the beginning of the header. */
 const MAX_CHARACTERS = 64;
 
 /** All other programs, and those that send no `User-Agent`. */
-const OTHER = 'Other';
+const UNRECOGNIZED = 'Unrecognized';
 
 interface Client {
   readonly name: string;

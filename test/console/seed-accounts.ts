@@ -133,7 +133,7 @@ export const SEED_KEYS: readonly SeedKey[] = [
     expiresDaysAgo: -6,
     usedDaysAgo: 0.8,
     ip: '2001:db8:1f::7a',
-    clients: ['Claude Code', 'Codex', 'Other'],
+    clients: ['Claude Code', 'Codex', 'Unrecognized'],
     weight: 14,
   },
   {

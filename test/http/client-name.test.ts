@@ -8,7 +8,7 @@ import * as fc from 'fast-check';
 import OpenAI, { AzureOpenAI } from 'openai';
 import { clientName, CLIENTS } from '../../src/http/client-name.ts';
 
-const NAMES = [...CLIENTS.map(({ name }) => name), 'Other'];
+const NAMES = [...CLIENTS.map(({ name }) => name), 'Unrecognized'];
 
 /** Headers of released programs. */
 const SENT: Readonly<Record<string, readonly string[]>> = {
@@ -59,13 +59,13 @@ const SENT: Readonly<Record<string, readonly string[]>> = {
   Browser: [
     'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Safari/605.1.15',
   ],
-  Other: ['', 'my-app/1.0', 'Wget2', 'my-curl/1.0', 'an openai client', `${'x'.repeat(64)} curl/8`],
+  Unrecognized: ['', 'my-app/1.0', 'Wget2', 'my-curl/1.0', 'an openai client', `${'x'.repeat(64)} curl/8`],
 };
 
 test('a client is recognized by the header that it sends, and each known client has one here', () => {
   for (const [name, headers] of Object.entries(SENT))
     for (const header of headers) assert.equal(clientName(header), name, header);
-  assert.equal(clientName(undefined), 'Other');
+  assert.equal(clientName(undefined), 'Unrecognized');
   assert.deepEqual(Object.keys(SENT), NAMES);
 });
 

@@ -105,7 +105,7 @@ for (const databases of testDatabases()) {
         const startedAt = noon + Math.floor(index / 3) * DAY_MS;
         const ended = { firstTokenAt: startedAt + 10, endedAt: startedAt + 500 };
         const id = firstIdAt(startedAt + index);
-        const client = [null, 'curl', 'Other'][index % 3] ?? null;
+        const client = [null, 'curl', 'Unrecognized'][index % 3] ?? null;
         await settled(
           ledger,
           { id, startedAt, model: `m/${index % 3}`, keyId: `key_${index}`, client },
@@ -293,7 +293,7 @@ for (const databases of testDatabases()) {
       const startedAt = Date.UTC(2026, 4, 31, 12);
       const day = dayOf(startedAt);
       const ended = { firstTokenAt: startedAt + 10, endedAt: startedAt + 500 };
-      for (const client of ['curl', 'Other', 'curl', null]) {
+      for (const client of ['curl', 'Unrecognized', 'curl', null]) {
         await settled(ledger, { startedAt, client, keyId: `key_${client}` }, ended);
       }
       await addUsage(database, { day, keys: 2, name: 'key_null', tokens: 40 });
@@ -304,7 +304,7 @@ for (const databases of testDatabases()) {
         );
       const all = [
         [null, 3, 90, null],
-        ['Other', 1, 10, null],
+        ['Unrecognized', 1, 10, null],
         ['curl', 2, 20, null],
       ];
       assert.deepEqual(await read({}), all);

@@ -121,7 +121,8 @@ function columnsOf(props: KeysTableProps): Column<Key>[] {
               className="block max-w-52 truncate text-2xs text-ink-3"
               title={[client, ip].filter((part) => part !== null).join(', ')}
             >
-              {client} {ip !== null && <code className="font-mono">{ip}</code>}
+              {client !== null && ip !== null ? `${client} from ` : client}
+              {ip !== null && <code className="font-mono">{ip}</code>}
             </span>
           )}
         </>

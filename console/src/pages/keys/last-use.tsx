@@ -10,7 +10,7 @@ export function LastUse({ of: key }: { of: ItemOf<'listKeys'> }) {
       {key.last_used_ip !== null && (
         <>
           {' '}
-          from <code className="font-mono text-xs break-all">{key.last_used_ip}</code>
+          from <code className="inline-block max-w-full font-mono text-xs break-all">{key.last_used_ip}</code>
         </>
       )}
     </>
