@@ -200,6 +200,7 @@ test('the contract of the management API depends neither on Node nor on other pa
     'accounts/ledger/cost.ts',
     'accounts/ledger/days.ts',
     'accounts/ledger/request-json.ts',
+    'accounts/ledger/request-notes.ts',
     'accounts/ledger/roll-ups.ts',
     'config/plan.ts',
     'database/ledger-columns.ts',

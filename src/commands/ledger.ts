@@ -2,8 +2,11 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { z } from 'zod';
+import { picoOfUsd } from '../accounts/ledger/cost.ts';
 import { REQUEST_FIELDS, requestJson, valueOf, type RequestRow } from '../accounts/ledger/request-json.ts';
+import { NOTE_NAMES, type RequestNote } from '../accounts/ledger/request-notes.ts';
 import { exportRequests } from '../accounts/ledger/requests.ts';
+import { requestFilters } from '../http/api/contract/request-filters.ts';
 import { moment } from '../http/api/contract/schemas.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { csvLine } from './output.ts';
@@ -23,6 +26,23 @@ export function register(program: Command): void {
     )
     .option('--to <moment>', 'requests that started before this time', parseMoment)
     .option('--account <account>', 'only requests of this account')
+    .option(
+      '--min-duration-ms <ms>',
+      'only requests that took at least this long',
+      parseBy(requestFilters.min_duration_ms),
+    )
+    .option(
+      '--min-ttft-ms <ms>',
+      'only requests whose first token took at least this long',
+      parseBy(requestFilters.min_ttft_ms),
+    )
+    .option(
+      '--min-tokens <count>',
+      'only requests with at least this many prompt and completion tokens',
+      parseBy(requestFilters.min_tokens),
+    )
+    .option('--min-cost-usd <usd>', 'only requests that cost at least this much', parseUsd)
+    .addOption(new Option('--note <note>', 'only requests with this note').choices(NOTE_NAMES))
     .addOption(new Option('--format <format>', 'output format').choices(['csv', 'jsonl']).default('csv'))
     .addHelpText(
       'after',
@@ -35,12 +55,23 @@ interface Flags {
   from?: number;
   to?: number;
   account?: string;
+  minDurationMs?: number;
+  minTtftMs?: number;
+  minTokens?: number;
+  minCostUsd?: bigint;
+  note?: RequestNote;
   format: 'csv' | 'jsonl';
 }
 
-async function exportLedger({ from, to, account, format }: Flags): Promise<void> {
+async function exportLedger({ from, to, account, minCostUsd, format, ...filter }: Flags): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const rows = exportRequests(database, { fromMs: from, toMs: to, accountId: account });
+  const rows = exportRequests(database, {
+    fromMs: from,
+    toMs: to,
+    accountId: account,
+    minCostPico: minCostUsd,
+    ...filter,
+  });
   try {
     await pipeline(Readable.from(formatRows(rows, format)), process.stdout, { end: false });
   } catch (error) {
@@ -78,4 +109,20 @@ function parseMoment(text: string): number {
   throw new InvalidArgumentError(
     'Expected a UTC day such as 2026-11-21, or a time such as 2026-11-21T16:11:48Z.',
   );
+}
+
+/** Returns a parser that checks a number as the management API does. It throws commander's error. */
+function parseBy(schema: z.ZodType<number | undefined>): (text: string) => number | undefined {
+  return (text) => {
+    const parsed = schema.safeParse(text);
+    if (parsed.success) return parsed.data;
+    throw new InvalidArgumentError(`${parsed.error.issues[0]?.message}.`);
+  };
+}
+
+/** Converts USD to pico-dollars. Throws commander's error. */
+function parseUsd(text: string): bigint {
+  const pico = picoOfUsd(text);
+  if (pico !== null) return pico;
+  throw new InvalidArgumentError('Expected USD as a decimal string, such as 0.01.');
 }

@@ -30,9 +30,10 @@ export function printTable(headings: readonly string[], rows: readonly (readonly
   }
 }
 
-/** Formats a line of CSV (RFC 4180), including its line end; null becomes an empty field. */
-export function csvLine(values: readonly (string | number | boolean | null)[]): string {
-  return `${values.map((value) => (value === null ? '' : quoted(String(value)))).join(',')}\n`;
+/** Formats a line of CSV (RFC 4180), including its line end; null becomes an empty field, a list its names with spaces. */
+export function csvLine(values: readonly (string | number | boolean | null | string[])[]): string {
+  const texts = values.map((value) => (Array.isArray(value) ? value.join(' ') : String(value ?? '')));
+  return `${texts.map(quoted).join(',')}\n`;
 }
 
 function quoted(text: string): string {

@@ -118,6 +118,12 @@ for (const kind of testDatabases()) {
         managed.env,
       );
       assert.deepEqual([none.code, none.stdout], [0, `${head}\n`]);
+      const least = ['--min-tokens', '1', '--min-duration-ms', '1', '--min-cost-usd', '0.000000000001'];
+      const filtered = await run([...args, ...least, '--note', 'truncated'], managed.env);
+      assert.deepEqual([filtered.code, filtered.stdout], [0, csv.stdout]);
+      const bad = await run([...args, '--min-cost-usd', '1,5'], managed.env);
+      assert.equal(bad.code, 2);
+      assert.match(bad.stderr, /--min-cost-usd.*decimal string, such as 0\.01/);
     });
 
     test('a receipt is printed as text and as JSON', async () => {

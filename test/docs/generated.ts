@@ -161,6 +161,7 @@ const KINDS = {
   time: 'time',
   price: 'USD per million tokens',
   pico: 'USD',
+  names: 'list of names',
 };
 
 function requestTable(): string {

@@ -66,6 +66,17 @@ export function usdText(pico: bigint): string {
   return `${pico < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
 }
 
+const USD = /^(\d{1,6})(?:\.(\d{1,12}))?$/;
+
+/**
+ * Converts USD to pico-dollars, exactly: `"0.01"` is 10,000,000,000. Null: not a decimal of up to 6 digits and 12
+ * decimals.
+ */
+export function picoOfUsd(text: string): bigint | null {
+  const [, whole, fraction = ''] = USD.exec(text) ?? [];
+  return whole === undefined ? null : BigInt(whole + fraction.padEnd(PICO_DECIMALS, '0'));
+}
+
 /** Formats pico-dollars per token as USD per million tokens. */
 export function perMillionText(pricePico: number): string {
   return usdText(BigInt(pricePico) * 1_000_000n);

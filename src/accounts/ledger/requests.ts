@@ -5,6 +5,7 @@ import { COLUMNS, type LedgerState } from '../../database/ledger-columns.ts';
 import type { Schema } from '../../database/schema.ts';
 import { MAX_REQUESTS_PAGE } from '../bounds.ts';
 import type { RequestRow } from './request-json.ts';
+import { NOTES_SQL, REQUEST_NOTES, type RequestNote } from './request-notes.ts';
 import { OUTCOMES, type RequestOutcome } from './roll-ups.ts';
 
 /** Filters for requests. Omitted or null filters match everything. */
@@ -22,6 +23,14 @@ export interface RequestFilter {
   fromMs?: number | null;
   toMs?: number | null;
   requestId?: string | null;
+  /** Minimum time until the end, and until the first token, in milliseconds. Running requests do not match. */
+  minDurationMs?: number | null;
+  minTtftMs?: number | null;
+  /** Minimum of prompt and completion tokens together. Running requests do not match. */
+  minTokens?: number | null;
+  /** Minimum cost in pico-dollars. Running requests do not match. */
+  minCostPico?: bigint | null;
+  note?: RequestNote | null;
 }
 
 export interface RequestPage {
@@ -136,16 +145,19 @@ export async function readRequestsOf(
     .execute();
 }
 
-const SELECTION = COLUMNS.map(({ name, kind }) =>
-  (kind === 'pico' ? sql<unknown>`cast(${sql.ref(name)} as text)` : sql.ref(name)).as(name),
-);
+const SELECTION = [
+  ...COLUMNS.map(({ name, kind }) =>
+    (kind === 'pico' ? sql<unknown>`cast(${sql.ref(name)} as text)` : sql.ref(name)).as(name),
+  ),
+  sql.raw(NOTES_SQL).as('notes'),
+];
 
 function selectRows(kysely: Kysely<Schema>) {
   return kysely.selectFrom('ledger').select(SELECTION).$castTo<RequestRow>();
 }
 
 function filtered(database: Database, filter: RequestFilter) {
-  const { keyId, model, state, outcome, statusClass, errorCode, requestId } = filter;
+  const { keyId, model, state, outcome, statusClass, errorCode, requestId, note } = filter;
   return selectRows(database.reports)
     .$call((query) => filterByIndex(query, filter))
     .$if(outcome != null, (query) => query.where(sql.raw<boolean>(OUTCOMES[outcome ?? 'completed'])))
@@ -158,7 +170,26 @@ function filtered(database: Database, filter: RequestFilter) {
         .where('http_status', '<', Number(statusClass) * 100 + 100),
     )
     .$if(errorCode != null, (query) => query.where('error_code', '=', String(errorCode)))
-    .$if(requestId != null, (query) => query.where('id', '=', String(requestId)));
+    .$if(requestId != null, (query) => query.where('id', '=', String(requestId)))
+    .$if(note != null, (query) => query.where(sql.raw<boolean>(REQUEST_NOTES[note ?? 'retried'].sql)))
+    .$call((query) => filterByMinimum(query, filter));
+}
+
+/** What the minimums of a filter apply to, in SQL. A request has its final values when it has ended. */
+const MEASURES = {
+  minDurationMs: 'ended_at - started_at',
+  minTtftMs: 'first_token_at - started_at',
+  minTokens: 'prompt_tokens + completion_tokens',
+  minCostPico: 'cost_pico',
+} as const satisfies Partial<Record<keyof RequestFilter, string>>;
+
+function filterByMinimum<O>(query: SelectQueryBuilder<Schema, 'ledger', O>, filter: RequestFilter) {
+  // The keys of the object.
+  const names = (Object.keys(MEASURES) as (keyof typeof MEASURES)[]).filter((name) => filter[name] != null);
+  return names.reduce(
+    (inner, name) => inner.where(sql<boolean>`${sql.raw(MEASURES[name])} >= ${filter[name]}`),
+    names.length === 0 ? query : query.where('state', '<>', 'open'),
+  );
 }
 
 /** Applies the filters that an index supports: account, time (IDs are ordered by time), and failure. */

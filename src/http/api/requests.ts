@@ -1,4 +1,5 @@
 import { UUID } from '../../accounts/bounds.ts';
+import { picoOfUsd } from '../../accounts/ledger/cost.ts';
 import { requestJson } from '../../accounts/ledger/request-json.ts';
 import { readRequest, readRequests, readRequestsOf } from '../../accounts/ledger/requests.ts';
 import { readRefusals } from '../../accounts/refusals.ts';
@@ -25,6 +26,11 @@ export const requestEndpoints = endpoints(requestOperations, {
         errorCode: query.error_code,
         fromMs: query.from === undefined ? null : Date.parse(query.from),
         toMs: query.to === undefined ? null : Date.parse(query.to),
+        minDurationMs: query.min_duration_ms,
+        minTtftMs: query.min_ttft_ms,
+        minTokens: query.min_tokens,
+        minCostPico: query.min_cost_usd === undefined ? null : picoOfUsd(query.min_cost_usd),
+        note: query.note,
       };
       const page = await readRequests(database, filter, { limit: query.limit, before: query.cursor ?? null });
       return pageJson({ items: page.requests, nextCursor: page.next }, requestJson);

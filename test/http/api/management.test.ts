@@ -419,6 +419,12 @@ for (const kind of testDatabases()) {
         [`&from=${from}`, 0],
         [`&to=${from}`, 7],
         ['&from=2026-01-01T00:00:00%2B02:00', 7],
+        ['&min_tokens=1&min_cost_usd=0', 7],
+        ['&min_tokens=100000', 0],
+        ['&min_cost_usd=999999.999999999999', 0],
+        ['&min_duration_ms=86400000', 0],
+        ['&min_ttft_ms=86400000', 0],
+        ['&note=retried', 0],
       ] as const) {
         assert.equal((await list(query)).data.length, count, query);
       }
@@ -603,6 +609,11 @@ for (const kind of testDatabases()) {
         ['GET', '/api/requests?cursor=x', undefined, 400, 'invalid_value', 'cursor'],
         ['GET', '/api/requests?from=2026-01-01', undefined, 400, 'invalid_value', 'from'],
         ['GET', '/api/requests?state=lost', undefined, 400, 'invalid_value', 'state'],
+        ['GET', '/api/requests?min_duration_ms=0', undefined, 400, 'invalid_value', 'min_duration_ms'],
+        ['GET', '/api/requests?min_ttft_ms=1.5', undefined, 400, 'invalid_value', 'min_ttft_ms'],
+        ['GET', '/api/requests?min_tokens=1e10', undefined, 400, 'invalid_value', 'min_tokens'],
+        ['GET', '/api/requests?min_cost_usd=1e3', undefined, 400, 'invalid_value', 'min_cost_usd'],
+        ['GET', '/api/requests?note=slow', undefined, 400, 'invalid_value', 'note'],
         ['GET', '/api/receipts', undefined, 400, 'missing_required_parameter', 'client_request_id'],
         [
           'GET',

@@ -11,10 +11,11 @@ import { component, recommendedSampling, time, usd } from './schemas.ts';
 
 export const perMillion = z.string().describe('USD per million tokens, a decimal string.');
 
-const KINDS = { text: z.string(), integer: z.int(), flag: z.boolean(), time, price: perMillion, pico: usd };
+const KINDS = { integer: z.int(), flag: z.boolean(), time, price: perMillion, pico: usd };
 
 function fieldSchema({ kind, values, nullable, description }: RequestField): z.ZodType {
-  const value = values === undefined ? KINDS[kind] : z.enum(values);
+  const text = values === undefined ? z.string() : z.enum(values);
+  const value = kind === 'names' ? z.array(text) : kind === 'text' ? text : KINDS[kind];
   return described(nullable ? value.nullable() : value, description);
 }
 

@@ -3,6 +3,7 @@ import { DEFAULT_PAGE, MAX_REQUESTS_PAGE } from '../../../accounts/bounds.ts';
 import { REQUEST_OUTCOMES } from '../../../accounts/ledger/roll-ups.ts';
 import { receipt, request } from './ledger.ts';
 import { operations } from './operation.ts';
+import { requestFilters } from './request-filters.ts';
 import { component, filterText, id, moment, newestPageQuery, pageOf, time } from './schemas.ts';
 
 const refusal = component(
@@ -57,6 +58,7 @@ export const requestOperations = operations({
       to: moment
         .optional()
         .describe('Only requests that started before this time; ISO 8601 with a time zone.'),
+      ...requestFilters,
       ...newestPageQuery,
       limit: z.coerce
         .number<number>()
