@@ -1,10 +1,11 @@
 /** The conversations and presets of the playground: bounded, shared by tabs, and exported. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { MAX_SAVED } from '../../console/src/components/saved-items.ts';
 import { Conversations, MAX_CONVERSATIONS } from '../../console/src/pages/playground/conversations.ts';
 import { changed, EMPTY_DRAFT, newChat, sent, type Draft } from '../../console/src/pages/playground/draft.ts';
 import { fileNameOf, jsonOf, markdownOf } from '../../console/src/pages/playground/export.ts';
-import { MAX_PRESETS, Presets } from '../../console/src/pages/playground/presets.ts';
+import { presetsOf, type Presets } from '../../console/src/pages/playground/presets.ts';
 import type { UserItems } from '../../console/src/state/user-items.ts';
 
 /** Storage for up to `room` characters that two tabs share. */
@@ -141,8 +142,9 @@ test('invalid stored values are ignored', () => {
 
 test('presets are saved, replaced, renamed and deleted, in all tabs', () => {
   const { tab, texts } = storage();
-  const [one, two] = [new Presets(tab()), new Presets(tab())];
-  two.subscribe(() => undefined);
+  const [one, two] = [presetsOf(tab()), presetsOf(tab())];
+  let changes = 0;
+  two.subscribe(() => changes++);
   const names = ({ list }: Presets) => list.map(({ name, system }) => [name, system]);
   const { settings } = EMPTY_DRAFT;
   assert.equal(one.save({ name: ' Terse ', system: 'a', settings }), null);
@@ -154,15 +156,17 @@ test('presets are saved, replaced, renamed and deleted, in all tabs', () => {
     ['Terse', 'c'],
   ]);
   assert.equal(two.list[0]?.settings.user, 'me');
-  assert.match(two.rename('Terse', 'Careful') ?? '', /Another preset/);
+  assert.equal(two.list, two.list);
+  assert.equal(changes, 3);
+  assert.match(two.rename('Terse', 'Careful') ?? '', /already used/);
   assert.equal(two.rename('Terse', 'Brief'), null);
   two.remove('Careful');
-  assert.deepEqual(names(new Presets(tab())), [['Brief', 'c']]);
-  for (let count = 1; count < MAX_PRESETS; count++) one.save({ name: `${count}`, system: '', settings });
+  assert.deepEqual(names(presetsOf(tab())), [['Brief', 'c']]);
+  for (let count = 1; count < MAX_SAVED; count++) one.save({ name: `${count}`, system: '', settings });
   assert.match(one.save({ name: 'one more', system: '', settings }) ?? '', /at most 50/);
   for (const bad of ['', '{', '{}', '[7, {"name": 1}]']) {
     texts.set('presets', bad);
-    assert.deepEqual(new Presets(tab()).list, []);
+    assert.deepEqual(presetsOf(tab()).list, []);
   }
 });
 

@@ -8,7 +8,7 @@ import {
   isDay,
   monthOf,
 } from '../../console/src/components/date-range-days.ts';
-import { filtersOf, requestsPath, toQuery } from '../../console/src/requests/filters.ts';
+import { filtersOf, NO_FILTERS, requestsPath, toQuery } from '../../console/src/requests/filters.ts';
 import { selectionOf } from '../../console/src/pages/usage/selection.ts';
 
 describe('days', () => {
@@ -99,10 +99,26 @@ describe('the URL of the request log', () => {
       to: '2026-11-22T00:00:00Z',
     });
     assert.deepEqual(queryOf('from=yesterday&to=2026-11-21T13:00:00'), {});
+    assert.deepEqual(queryOf('duration=2&ttft=0.0015&tokens=1,000&cost=0.01&note=retried'), {
+      min_duration_ms: 2000,
+      min_tokens: 1000,
+      min_cost_usd: '0.01',
+      note: 'retried',
+    });
+    assert.deepEqual(queryOf('duration=-1&ttft=86400.001&tokens=1.5&cost=1e3&note=toString'), {});
   });
 
   test('restores the same filters', () => {
-    const filters = { key: 'key_1', model: 'a/b', status: '5xx', range: null, from: '2026-11-01', to: null };
+    const filters = {
+      ...NO_FILTERS,
+      key: 'key_1',
+      model: 'a/b',
+      status: '5xx',
+      from: '2026-11-01',
+      duration: '1.25',
+      tokens: '1000',
+      note: 'truncated' as const,
+    };
     const path = requestsPath(filters, { scope: 'all' });
     assert.deepEqual(filtersOf(new URL(path, 'http://x').searchParams), filters);
     assert.match(path, /scope=all/);

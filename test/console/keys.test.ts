@@ -264,7 +264,7 @@ describe('the keys page', WITH_BROWSER, () => {
     await header('Name').waitFor();
     assert.equal(await header('Created').count(), 0);
     await table.getByRole('button', { name: 'Table options' }).click();
-    await page.getByRole('menuitem', { name: 'Show all columns' }).click();
+    await page.getByRole('menuitem', { name: 'Reset columns' }).click();
     await header('Created').waitFor();
   });
 

@@ -121,7 +121,7 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
       startedAt,
       plan: source.plan,
       limits: appliedLimits(random, source.plan),
-      modelInput: MODEL_INPUT,
+      modelInput: promptTokens % 12 === 0 ? NOTED_INPUT : MODEL_INPUT,
       reservedTokens: promptTokens + maxTokens,
       reservedPico: costOf(reserved, price),
       pricePrompt: price.prompt,
@@ -149,8 +149,8 @@ function seedRequest(random: Random, source: Source, startedAt: number, toMs: nu
   };
 }
 
-/** As the ledger stores it. The same for every request, because only receipts show it. */
-const MODEL_INPUT = JSON.stringify({
+/** As the ledger stores it. The same for most requests, because only receipts show it. */
+const INPUT = {
   messages: { system: 1, user: 3, assistant: 2 },
   tools: 2,
   tool_choice: 'auto',
@@ -161,6 +161,11 @@ const MODEL_INPUT = JSON.stringify({
   max_tokens: 2048,
   sampling: { temperature: 0.6, top_p: 0.95 },
   recommended_sampling: { temperature: 0.6, top_p: 0.95, top_k: 20 },
+} satisfies StoredModelInput;
+
+const MODEL_INPUT = JSON.stringify(INPUT);
+const NOTED_INPUT = JSON.stringify({
+  ...INPUT,
   notes: [
     { path: 'store', what: 'ignored' },
     { path: 'tools[2]', what: 'ignored (web_search)' },

@@ -40,12 +40,12 @@ export function Status({
   children: ReactNode;
 }) {
   return (
-    <span className="inline-flex items-center gap-2 whitespace-nowrap text-ink-2">
+    <span className="inline-flex max-w-full items-center gap-2 whitespace-nowrap text-ink-2">
       <span
         className={`size-2 shrink-0 rounded-full ${DOTS[tone]} ${live ? 'animate-pulse-soft' : ''}`}
         aria-hidden="true"
       />
-      {children}
+      <span className="min-w-0 truncate">{children}</span>
     </span>
   );
 }

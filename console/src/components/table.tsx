@@ -1,15 +1,16 @@
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
-import { ArrowDown, ArrowUp, Download, Settings2 } from 'lucide-react';
+import { ArrowDown, ArrowDownUp, ArrowUp, Download, Settings2 } from 'lucide-react';
 import { useEffect, useLayoutEffect, useRef, useState, type ReactNode, type RefObject } from 'react';
 import { notify } from '../notify.ts';
-import { useHiddenColumns } from '../state/hidden-columns.ts';
+import { useColumnChoice, type ColumnChoice } from '../state/column-choice.ts';
 import { useQueryState } from '../state/url-query.ts';
 import { Button, IconButton } from './button.tsx';
 import { classNames } from './class-names.ts';
 import { csv, type Cell } from './csv.ts';
-import { Menu, MenuChecks, MenuItem, MenuSeparator } from './menu.tsx';
+import { Menu, MenuChecks, MenuChoices, MenuItem, MenuSeparator } from './menu.tsx';
 import { saveFile } from './save-file.ts';
-import { compareValues, nextOrder, orderOf, type Order } from './table-order.ts';
+import { compareValues, nextOrder, orderOf, orderText, type Order } from './table-order.ts';
+import { useWindowWidths, type Width } from './window-widths.ts';
 
 export interface Column<Row> {
   /** Unique among the columns. */
@@ -22,7 +23,7 @@ export interface Column<Row> {
   /** Aligns numbers to the right. */
   numeric?: boolean;
   /** Hidden below this window width; default: always shown. */
-  from?: 'sm' | 'md' | 'lg' | 'xl';
+  from?: Width;
   /** Takes the remaining width and truncates its content. */
   grow?: boolean;
 }
@@ -48,7 +49,7 @@ export interface Rest<Row> {
 interface TableProps<Row> {
   /** Accessible name. */
   label: string;
-  /** Adds a menu to choose columns, which are kept under this name, and to download a CSV file of it. */
+  /** Adds a menu to choose columns, which are kept under this name, to sort and to download a CSV file. */
   id?: string;
   /** Whether columns with a `value` can sort the rows. The URL has the order. */
   sortable?: boolean;
@@ -94,11 +95,12 @@ const STICKY = 'sticky top-14 z-10 bg-surface lg:top-0';
 export function Table<Row>(given: TableProps<Row>) {
   const { label, id, sortable = false, rest } = given;
   const [query, change] = useQueryState();
-  const [hidden, hide] = useHiddenColumns(id ?? '');
+  const [choice, choose] = useColumnChoice(id ?? '');
+  const widths = useWindowWidths();
   const frame = useRef<HTMLDivElement>(null);
   const scrolls = useOverflow(frame);
   const order = sortable ? validOrder(orderOf(query.get('sort')), given.columns) : null;
-  const chosen = given.columns.filter(({ name }) => id === undefined || !hidden.has(name));
+  const chosen = id === undefined ? given.columns : chosenColumns(given.columns, choice);
   const rows = order === null ? given.rows : sorted(given.rows, given.columns, order);
   useRest(order !== null, rest);
   const download = useDownload<Row>((all) => {
@@ -110,17 +112,24 @@ export function Table<Row>(given: TableProps<Row>) {
     saveFile(`${id}.csv`, csv([values.map(({ heading }) => heading), ...lines]), 'text/csv');
     if (all.length >= MAX_CSV_ROWS) notify.success(`The file has the first ${lines.length} rows.`);
   });
+  const sort = (to: string | null) => change({ sort: to }, { replace: true });
   const menu = id !== undefined && (
     <TableMenu
       columns={given.columns}
-      hidden={hidden}
-      onHide={hide}
+      choice={choice}
+      widths={widths}
+      onChoose={choose}
+      // The headings of some columns are not shown.
+      sorting={sortable && !widths.has('xl') ? { order, onSort: sort } : null}
       onDownload={
         given.columns.some(({ value }) => value !== undefined) ? () => void download.start(rows, rest) : null
       }
     />
   );
-  const columns = menu === false ? chosen : withMenu(chosen, menu);
+  /** Whether the user added columns for which the window is too narrow. */
+  const isWide = choice.shown.size > 0;
+  const { columns, menuAt } =
+    menu === false ? { columns: chosen, menuAt: null } : withMenu(chosen, isWide || widths.has('sm'));
   const props = { ...given, columns, rows };
   return (
     <>
@@ -134,7 +143,12 @@ export function Table<Row>(given: TableProps<Row>) {
       )}
       {/* A scroll container would keep the header from staying visible in the window. */}
       <div ref={frame} className={scrolls ? 'overflow-x-auto' : 'overflow-x-clip'}>
-        <table className="w-full border-collapse text-sm" aria-label={label} aria-rowcount={rows.length + 1}>
+        <table
+          className="w-full border-collapse text-sm"
+          aria-label={label}
+          aria-rowcount={rows.length + 1}
+          data-wide={isWide || undefined}
+        >
           <thead>
             <tr>
               {columns.map((column) => (
@@ -152,25 +166,18 @@ export function Table<Row>(given: TableProps<Row>) {
                     'h-9 text-xs font-medium whitespace-nowrap text-ink-3 shadow-[inset_0_-1px_0_var(--line)]',
                     'first:rounded-tl-xl last:rounded-tr-xl',
                     scrolls ? 'bg-surface' : STICKY,
+                    scrolls && column.name === menuAt && 'sticky right-0 z-10',
                     edges(column, columns),
                     column.numeric ? 'text-right' : 'text-left',
                     column.grow && 'w-full',
                   )}
                 >
-                  {sortable && column.value !== undefined ? (
-                    <SortButton
-                      column={column}
-                      order={order}
-                      onClick={() =>
-                        change(
-                          { sort: nextOrder(column.name, column.numeric === true, order) },
-                          { replace: true },
-                        )
-                      }
-                    />
-                  ) : (
-                    column.heading
-                  )}
+                  <Heading
+                    column={column}
+                    order={order}
+                    onSort={sortable && column.value !== undefined ? sort : null}
+                    menu={column.name === menuAt && menu}
+                  />
                 </th>
               ))}
             </tr>
@@ -190,19 +197,39 @@ export function Table<Row>(given: TableProps<Row>) {
   );
 }
 
+interface HeadingProps<Row> {
+  column: Column<Row>;
+  order: Order | null;
+  /** Null: the column does not sort. */
+  onSort: ((to: string | null) => void) | null;
+  menu: ReactNode;
+}
+
+function Heading<Row>({ column, order, onSort, menu }: HeadingProps<Row>) {
+  const heading = onSort === null ? column.heading : <SortButton {...{ column, order, onSort }} />;
+  if (menu === false) return heading;
+  const isAtEnd = column.numeric === true || typeof column.heading !== 'string';
+  return (
+    <span className={classNames('flex items-center gap-1', isAtEnd ? 'justify-end' : 'justify-between')}>
+      {heading}
+      {menu}
+    </span>
+  );
+}
+
 interface SortButtonProps<Row> {
   column: Column<Row>;
   order: Order | null;
-  onClick: () => void;
+  onSort: (to: string | null) => void;
 }
 
-function SortButton<Row>({ column, order, onClick }: SortButtonProps<Row>) {
+function SortButton<Row>({ column, order, onSort }: SortButtonProps<Row>) {
   const isSorted = order?.column === column.name;
   const Icon = (isSorted ? order.descending : column.numeric) ? ArrowDown : ArrowUp;
   return (
     <button
       type="button"
-      onClick={onClick}
+      onClick={() => onSort(nextOrder(column.name, column.numeric === true, order))}
       className={classNames(
         'group inline-flex h-7 items-center gap-1 rounded-sm hover:text-ink',
         isSorted && 'text-ink',
@@ -221,19 +248,53 @@ function SortButton<Row>({ column, order, onClick }: SortButtonProps<Row>) {
   );
 }
 
+/** Returns the columns that are not hidden. Those that the user chose for narrow windows are always shown. */
+function chosenColumns<Row>(
+  columns: readonly Column<Row>[],
+  { hidden, shown }: ColumnChoice,
+): readonly Column<Row>[] {
+  return columns
+    .filter(({ name }) => !hidden.has(name))
+    .map((column) => {
+      if (!shown.has(column.name)) return column;
+      const { from: _, ...always } = column;
+      return always;
+    });
+}
+
 interface TableMenuProps<Row> {
   columns: readonly Column<Row>[];
-  hidden: ReadonlySet<string>;
-  onHide: (names: readonly string[]) => void;
+  choice: ColumnChoice;
+  widths: ReadonlySet<string>;
+  onChoose: (choice: ColumnChoice) => void;
+  /** Null: only the headings sort. */
+  sorting: { order: Order | null; onSort: (to: string | null) => void } | null;
   /** Null: there are no values to download. */
   onDownload: (() => void) | null;
 }
 
 /** The menu at the end of the header. The first column with a text has the name of the row and is always shown. */
-function TableMenu<Row>({ columns, hidden, onHide, onDownload }: TableMenuProps<Row>) {
-  const choices = columns
-    .flatMap(({ name, heading }) => (typeof heading === 'string' ? [{ value: name, label: heading }] : []))
-    .slice(1);
+function TableMenu<Row>({ columns, choice, widths, onChoose, sorting, onDownload }: TableMenuProps<Row>) {
+  const { hidden, shown } = choice;
+  const fits = ({ from }: Column<Row>) => from === undefined || widths.has(from);
+  const optional = columns.filter(({ heading }) => typeof heading === 'string').slice(1);
+  const isShown = (column: Column<Row>) =>
+    !hidden.has(column.name) && (shown.has(column.name) || fits(column));
+  const chooseShown = (wanted: readonly string[]) => {
+    const next = { hidden: new Set(hidden), shown: new Set(shown) };
+    for (const column of optional) {
+      const { name } = column;
+      if (wanted.includes(name) === isShown(column)) continue;
+      if (wanted.includes(name)) {
+        next.hidden.delete(name);
+        if (!fits(column)) next.shown.add(name);
+      } else {
+        next.shown.delete(name);
+        if (fits(column)) next.hidden.add(name);
+      }
+    }
+    onChoose(next);
+  };
   return (
     <Menu
       trigger={
@@ -242,15 +303,21 @@ function TableMenu<Row>({ columns, hidden, onHide, onDownload }: TableMenuProps<
         </IconButton>
       }
     >
+      {sorting !== null && (
+        <>
+          <SortChoices columns={columns} {...sorting} />
+          <MenuSeparator />
+        </>
+      )}
       <MenuChecks
         label="Columns"
-        choices={choices}
-        checked={choices.map(({ value }) => value).filter((name) => !hidden.has(name))}
-        onChange={(shown) =>
-          onHide(choices.map(({ value }) => value).filter((name) => !shown.includes(name)))
-        }
+        choices={labels(optional)}
+        checked={optional.filter(isShown).map(({ name }) => name)}
+        onChange={chooseShown}
       />
-      {hidden.size > 0 && <MenuItem onClick={() => onHide([])}>Show all columns</MenuItem>}
+      {hidden.size + shown.size > 0 && (
+        <MenuItem onClick={() => onChoose({ hidden: new Set(), shown: new Set() })}>Reset columns</MenuItem>
+      )}
       {onDownload !== null && (
         <>
           <MenuSeparator />
@@ -263,24 +330,62 @@ function TableMenu<Row>({ columns, hidden, onHide, onDownload }: TableMenuProps<
   );
 }
 
-/** Adds the menu to the heading of the column of actions, or as a column of its own. */
-function withMenu<Row>(columns: readonly Column<Row>[], menu: ReactNode): Column<Row>[] {
+/** Returns a choice for each column with a text as heading. */
+function labels<Row>(columns: readonly Column<Row>[]): { value: string; label: string }[] {
+  return columns.flatMap(({ name, heading }) =>
+    typeof heading === 'string' ? [{ value: name, label: heading }] : [],
+  );
+}
+
+interface SortChoicesProps<Row> {
+  columns: readonly Column<Row>[];
+  order: Order | null;
+  onSort: (to: string | null) => void;
+}
+
+/** Value of the order of the list. */
+const UNSORTED = '';
+
+function SortChoices<Row>({ columns, order, onSort }: SortChoicesProps<Row>) {
+  const choices = labels(columns.filter(({ value }) => value !== undefined));
+  const sortBy = (name: string) => {
+    const column = columns.find((one) => one.name === name);
+    onSort(column === undefined ? null : nextOrder(name, column.numeric === true, null));
+  };
+  return (
+    <>
+      <MenuChoices
+        label="Sort by"
+        value={order?.column ?? UNSORTED}
+        choices={[{ value: UNSORTED, label: 'Order of the list' }, ...choices]}
+        onChange={sortBy}
+      />
+      {order !== null && (
+        <MenuItem
+          icon={<ArrowDownUp />}
+          onClick={() => onSort(orderText({ ...order, descending: !order.descending }))}
+        >
+          Reverse order
+        </MenuItem>
+      )}
+    </>
+  );
+}
+
+/**
+ * Returns the column whose heading has the menu: that of the actions, one of its own if there is room, else the last
+ * one.
+ */
+function withMenu<Row>(
+  columns: readonly Column<Row>[],
+  hasRoom: boolean,
+): { columns: readonly Column<Row>[]; menuAt: string | null } {
   const last = columns.at(-1);
-  const heading = <span className="flex justify-end max-sm:hidden">{menu}</span>;
-  if (last === undefined || typeof last.heading === 'string')
-    return [...columns, { name: 'options', heading, from: 'sm', cell: () => null }];
-  return [
-    ...columns.slice(0, -1),
-    {
-      ...last,
-      heading: (
-        <>
-          {last.heading}
-          {heading}
-        </>
-      ),
-    },
-  ];
+  const hasActions = last !== undefined && typeof last.heading !== 'string' && last.from === undefined;
+  if (hasActions) return { columns, menuAt: last.name };
+  if (!hasRoom) return { columns, menuAt: columns.findLast(({ from }) => from === undefined)?.name ?? null };
+  const own: Column<Row> = { name: 'options', heading: null, cell: () => null };
+  return { columns: [...columns, own], menuAt: own.name };
 }
 
 /** Returns null if the column cannot sort, as in the URL of an older version. */
@@ -404,7 +509,8 @@ function Line<Row>({ row, index, columns, onOpen, isOpen }: TableProps<Row> & { 
             'py-1.5',
             edges(column, columns),
             column.numeric && 'text-right whitespace-nowrap tabular-nums',
-            column.grow && 'max-w-0',
+            // Keeps some room beside columns that the user added.
+            column.grow && 'max-w-0 in-data-wide:min-w-36',
           )}
         >
           {column.cell(row)}

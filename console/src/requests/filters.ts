@@ -6,21 +6,12 @@ import {
   isNamedRange,
   NAMED_RANGES,
   type Days,
-  type NamedRange,
 } from '../components/date-range-days.ts';
+import { exactMoney } from '../format/money.ts';
+import { whole } from '../format/number.ts';
 import { localRange } from '../format/time.ts';
-
-/** Filters of the request log, as set in the URL; null: all. */
-export interface Filters {
-  key: string | null;
-  model: string | null;
-  /** One of `STATUSES`, or an error code. */
-  status: string | null;
-  range: NamedRange | null;
-  /** Start times from `from`, before `to`: UTC days or ISO 8601 times. */
-  from: string | null;
-  to: string | null;
-}
+import { typedAmount, typedWhole } from '../format/typed-number.ts';
+import { noteOf } from './notes.ts';
 
 type Query = NonNullable<Arguments<'listRequests'>['query']>;
 
@@ -39,27 +30,112 @@ export const STATUSES: Readonly<Record<string, { label: string; hint?: string; q
   },
 };
 
-const NAMES = ['key', 'model', 'status', 'range', 'from', 'to'] as const;
+/** A minimum that the user types. */
+interface Minimum {
+  label: string;
+  /** Unit of the field. */
+  unit: string;
+  /** What can be typed, as an error message. */
+  expected: string;
+  /** Returns what the URL has for a typed text; null: invalid. */
+  parse: (text: string) => string | null;
+  /** Describes the filter with this value. */
+  describe: (value: string) => string;
+  query: (value: string) => Query;
+}
+
+/** Minimums of the duration, the time to first token, the tokens and the cost. */
+export const MINIMUMS = {
+  duration: {
+    label: 'Slower than',
+    unit: 's',
+    expected: 'Enter 0.001 to 86,400 seconds.',
+    parse: seconds,
+    describe: (value) => `Slower than ${value} s`,
+    query: (value) => ({ min_duration_ms: milliseconds(value) }),
+  },
+  ttft: {
+    label: 'First token after',
+    unit: 's',
+    expected: 'Enter 0.001 to 86,400 seconds.',
+    parse: seconds,
+    describe: (value) => `First token after ${value} s`,
+    query: (value) => ({ min_ttft_ms: milliseconds(value) }),
+  },
+  tokens: {
+    label: 'At least',
+    unit: 'tokens',
+    expected: 'Enter 1 to 1,000,000,000 tokens.',
+    parse: (text) => {
+      const count = Number(typedWhole(text));
+      return count >= 1 && count <= 1_000_000_000 ? String(count) : null;
+    },
+    describe: (value) => `At least ${whole(Number(value))} ${value === '1' ? 'token' : 'tokens'}`,
+    query: (value) => ({ min_tokens: Number(value) }),
+  },
+  cost: {
+    label: 'Costs at least',
+    unit: 'USD',
+    expected: 'Enter an amount with at most 12 decimals, such as 0.01.',
+    parse: (text) => {
+      const usd = typedAmount(text);
+      return usd !== null && /^\d{1,6}(\.\d{1,12})?$/.test(usd) && /[1-9]/.test(usd) ? usd : null;
+    },
+    describe: (value) => `Costs at least ${exactMoney(value)}`,
+    query: (value) => ({ min_cost_usd: value }),
+  },
+} as const satisfies Record<string, Minimum>;
+
+export type MinimumName = keyof typeof MINIMUMS;
+// The keys of the object.
+export const MINIMUM_NAMES = Object.keys(MINIMUMS) as MinimumName[];
+
+/** The filters in the URL, with the functions that return their values. Null: ignored, because it is invalid. */
+const FILTERS = {
+  key: (text: string) => text,
+  model: (text: string) => text,
+  /** One of `STATUSES`, or an error code. */
+  status: (text: string) => text,
+  range: (text: string) => (isNamedRange(text) ? text : null),
+  /** Start times from `from`, before `to`: UTC days or ISO 8601 times. */
+  from: momentOf,
+  to: momentOf,
+  duration: MINIMUMS.duration.parse,
+  ttft: MINIMUMS.ttft.parse,
+  tokens: MINIMUMS.tokens.parse,
+  cost: MINIMUMS.cost.parse,
+  note: noteOf,
+} as const satisfies Record<string, (text: string) => string | null>;
+
+type FilterName = keyof typeof FILTERS;
+// The keys of the object.
+export const FILTER_NAMES = Object.keys(FILTERS) as FilterName[];
+
+/** Filters of the request log, as set in the URL; null: all. */
+export type Filters = { [Name in FilterName]: ReturnType<(typeof FILTERS)[Name]> | null };
+
+/** Removes all filters from the URL. */
+// `FILTERS` has exactly these names.
+export const NO_FILTERS = Object.fromEntries(FILTER_NAMES.map((name) => [name, null])) as Record<
+  FilterName,
+  null
+>;
 
 /** Parses the URL query. Ignores invalid values. */
 export function filtersOf(query: URLSearchParams): Filters {
-  const of = (name: string) => query.get(name) || null;
-  const range = of('range');
-  const named = range !== null && isNamedRange(range) ? range : null;
-  return {
-    key: of('key'),
-    model: of('model'),
-    status: of('status'),
-    range: named,
-    from: named === null ? momentOf(of('from')) : null,
-    to: named === null ? momentOf(of('to')) : null,
-  };
+  const values = FILTER_NAMES.map((name) => {
+    const text = query.get(name);
+    return [name, text === null || text === '' ? null : FILTERS[name](text)] as const;
+  });
+  // Each value is that of its function in `FILTERS`.
+  const filters = Object.fromEntries(values) as Filters;
+  return filters.range === null ? filters : { ...filters, from: null, to: null };
 }
 
 /** Returns the path of the request log with these filters. */
 export function requestsPath(filters: Partial<Filters>, more: Readonly<Record<string, string>> = {}): string {
   const query = new URLSearchParams(more);
-  for (const name of NAMES) {
+  for (const name of FILTER_NAMES) {
     const value = filters[name];
     if (value) query.set(name, value);
   }
@@ -67,21 +143,27 @@ export function requestsPath(filters: Partial<Filters>, more: Readonly<Record<st
 }
 
 /** Returns whether any filter is set. */
-export const isNarrowed = (filters: Filters): boolean => NAMES.some((name) => filters[name] !== null);
+export const isNarrowed = (filters: Filters): boolean => FILTER_NAMES.some((name) => filters[name] !== null);
 
 /** Converts to the API query. */
 export function toQuery(filters: Filters, today: string): Query {
-  const { key, model, status, range } = filters;
+  const { key, model, status, range, note } = filters;
   const days: Partial<Days> = range === null ? {} : daysOf(range, today);
   const from = days.from ?? filters.from;
   const to = days.to ?? filters.to;
-  return {
+  const asked: Query = {
     ...(key !== null && { key_id: key }),
     ...(model !== null && { model }),
     ...(status !== null && (STATUSES[status]?.query ?? { error_code: status })),
     ...(from !== null && { from: asMoment(from) }),
     ...(to !== null && { to: asMoment(to) }),
+    ...(note !== null && { note }),
   };
+  for (const name of MINIMUM_NAMES) {
+    const value = filters[name];
+    if (value !== null) Object.assign(asked, MINIMUMS[name].query(value));
+  }
+  return asked;
 }
 
 /** Formats the time range. */
@@ -93,9 +175,19 @@ export function rangeText({ range, from, to }: Filters): string {
 
 const asMoment = (text: string): string => (isDay(text) ? `${text}T00:00:00Z` : text);
 
+/** Returns the seconds of a typed text, at most a day, without superfluous zeros; null: invalid. */
+function seconds(text: string): string | null {
+  const typed = /^0*(\d{1,5}(?:\.\d{1,3})?)$/.exec(text.trim())?.[1];
+  if (typed === undefined) return null;
+  const ms = milliseconds(typed);
+  return ms >= 1 && ms <= 86_400_000 ? String(ms / 1000) : null;
+}
+
+const milliseconds = (inSeconds: string): number => Math.round(Number(inSeconds) * 1000);
+
 /** Returns the text if it is a day or an ISO 8601 time with a time zone, else null. */
-function momentOf(text: string | null): string | null {
-  if (text === null || isDay(text)) return text;
+function momentOf(text: string): string | null {
+  if (isDay(text)) return text;
   const isMoment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/.test(text);
   return isMoment && !Number.isNaN(Date.parse(text)) ? text : null;
 }

@@ -4,6 +4,7 @@ import { exactMoney, moneyColumn } from '../format/money.ts';
 import { whole } from '../format/number.ts';
 import { dateTime, duration, logTime, utc } from '../format/time.ts';
 import { Link } from '../components/link.tsx';
+import { NOTES } from './notes.ts';
 import { between, outcomeOf, RequestStatus, type Request } from './outcome.tsx';
 
 interface Names {
@@ -22,6 +23,18 @@ const tokens = ({ prompt_tokens, completion_tokens }: Request): string =>
 /** A duration with a minimum width, so that columns do not shift while scrolling. */
 function Length({ ms }: { ms: number | null }) {
   return <span className="inline-block min-w-16">{ms === null ? '—' : duration(ms)}</span>;
+}
+
+/** What is unusual about a request. */
+function Notes({ of: { notes } }: { of: Request }) {
+  if (notes.length === 0) return null;
+  const title = notes.map((note) => `${NOTES[note].label}: ${NOTES[note].hint}`).join('\n');
+  return (
+    <span title={title}>
+      <span className="sm:hidden">, </span>
+      {notes.map((note) => NOTES[note].label).join(', ')}
+    </span>
+  );
 }
 
 /** The columns of the request log. On narrow windows, the first columns also show the most important
@@ -75,7 +88,10 @@ export function logColumns(
           <span className="block w-30 truncate sm:w-40" title={outcomeOf(row).text}>
             <RequestStatus request={row} />
           </span>
-          <span className="block pl-4 text-xs text-ink-3 tabular-nums sm:hidden">{cost(row)}</span>
+          <span className="block w-30 truncate pl-4 text-xs text-ink-3 tabular-nums sm:w-40">
+            <span className="sm:hidden">{cost(row)}</span>
+            <Notes of={row} />
+          </span>
         </>
       ),
     },

@@ -11,6 +11,7 @@ import { Form, FormError } from '../../components/form.tsx';
 import { Link } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
+import { Views } from '../../components/views.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { Select } from '../../components/select.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
@@ -179,6 +180,9 @@ function Filters({ plans }: { plans: readonly string[] }) {
         choices={[{ value: '', label: 'Any plan' }, ...names.map((name) => ({ value: name, label: name }))]}
         onChange={(name) => change({ plan: name })}
       />
+      <div className="sm:ml-auto">
+        <Views table="accounts" parameters={['q', 'status', 'plan', 'sort']} />
+      </div>
     </div>
   );
 }

@@ -43,7 +43,7 @@ import {
 import { Conversations } from './conversations.ts';
 import { LiveAnswers } from './live.ts';
 import { initialModel, type Model } from './model-text.ts';
-import { Presets } from './presets.ts';
+import { presetsOf, type Presets } from './presets.ts';
 import { recommendedOf, requestOf } from './request.ts';
 import { validationErrors } from './settings.ts';
 import { canStoreImages, fromStored, storedText } from './stored.ts';
@@ -142,7 +142,7 @@ interface PlaygroundProviderProps {
 export function PlaygroundProvider({ accountId, models, onInvalid, children }: PlaygroundProviderProps) {
   const { user } = useSession();
   const [conversations] = useState(() => new Conversations(userItems(user.id)));
-  const [presets] = useState(() => new Presets(userItems(user.id)));
+  const [presets] = useState(() => presetsOf(userItems(user.id)));
   const [draft, change] = useReducer(changed, user.id, (id) => restored(id, conversations));
   const [live] = useState(() => new LiveAnswers());
   const errors = useMemo(() => validationErrors(draft.settings, draft.mode), [draft.settings, draft.mode]);

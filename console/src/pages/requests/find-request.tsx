@@ -21,7 +21,7 @@ export function FindField({ value, onFind }: FindFieldProps) {
   return (
     <form
       role="search"
-      className="relative w-full sm:w-72"
+      className="relative w-full min-w-0 sm:w-72"
       onSubmit={(event) => {
         event.preventDefault();
         const text = new FormData(event.currentTarget).get('id');

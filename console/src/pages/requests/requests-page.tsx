@@ -14,13 +14,23 @@ import { EmptyState, SkeletonRows } from '../../components/states.tsx';
 import { UpdatedAt } from '../../components/updated-at.tsx';
 import { ListFooter, Table, type Rest } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
+import { Views } from '../../components/views.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useHrefWithAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
 import { ScopeSwitch } from '../../components/scope-switch.tsx';
 import { useScope, type Scope } from '../../state/scope.ts';
 import { KeyFilter, ModelFilter, StatusFilter } from '../../requests/filter-selects.tsx';
-import { filtersOf, isNarrowed, rangeText, toQuery, type Filters } from '../../requests/filters.ts';
+import {
+  FILTER_NAMES,
+  filtersOf,
+  isNarrowed,
+  NO_FILTERS,
+  rangeText,
+  toQuery,
+  type Filters,
+} from '../../requests/filters.ts';
+import { MoreFilters } from '../../requests/more-filters.tsx';
 import { FindField, Found } from './find-request.tsx';
 import { logColumns } from '../../requests/log-columns.tsx';
 import type { Request } from '../../requests/outcome.tsx';
@@ -175,8 +185,10 @@ function Toolbar({ scope, filters }: { scope: Scope; filters: Filters }) {
       <StatusFilter value={filters.status} onChange={(status) => change({ status })} />
       <ModelFilter scope={scope} value={filters.model} onChange={(model) => change({ model })} />
       <KeyFilter scope={scope} value={filters.key} onChange={(key) => change({ key })} />
+      <MoreFilters filters={filters} onChange={change} />
       {isNarrowed(filters) && <ClearButton />}
-      <div className="w-full sm:ml-auto sm:w-auto">
+      <div className="flex w-full items-center gap-2 sm:ml-auto sm:w-auto">
+        <Views table="requests" parameters={FILTER_NAMES} />
         <FindField value={query.get('find') ?? ''} onFind={(id) => change({ find: id })} />
       </div>
     </div>
@@ -186,11 +198,7 @@ function Toolbar({ scope, filters }: { scope: Scope; filters: Filters }) {
 function ClearButton() {
   const [, change] = useQueryState();
   return (
-    <Button
-      kind="quiet"
-      size="small"
-      onClick={() => change({ key: null, model: null, status: null, range: null, from: null, to: null })}
-    >
+    <Button kind="quiet" size="small" onClick={() => change(NO_FILTERS)}>
       Clear filters
     </Button>
   );

@@ -1,0 +1,148 @@
+import { Popover } from '@base-ui/react/popover';
+import { SlidersHorizontal, X } from 'lucide-react';
+import { useRef, useState } from 'react';
+import { Button } from '../components/button.tsx';
+import { classNames } from '../components/class-names.ts';
+import type { FieldErrors } from '../components/field-errors.ts';
+import { Field, TextField } from '../components/field.tsx';
+import { Form } from '../components/form.tsx';
+import { POPUP } from '../components/popup.ts';
+import { Select } from '../components/select.tsx';
+import { MINIMUM_NAMES, MINIMUMS, type Filters, type MinimumName } from './filters.ts';
+import { noteOf, NOTES } from './notes.ts';
+
+/** The filters that the popover has. */
+type More = Pick<Filters, MinimumName | 'note'>;
+
+interface MoreFiltersProps {
+  filters: Filters;
+  onChange: (changes: Readonly<Record<string, string | null>>) => void;
+}
+
+/** The filters by latency, tokens, cost and note: a popover with their fields, and those that are set as chips. */
+export function MoreFilters({ filters, onChange }: MoreFiltersProps) {
+  const [open, setOpen] = useState(false);
+  const trigger = useRef<HTMLButtonElement>(null);
+  return (
+    <>
+      <Popover.Root open={open} onOpenChange={setOpen}>
+        <Popover.Trigger
+          ref={trigger}
+          className="inline-flex h-8 items-center gap-2 rounded-md border border-line-strong bg-surface px-2.5 text-xs text-ink transition-colors hover:bg-hover"
+        >
+          <SlidersHorizontal className="size-3.5 text-ink-3" aria-hidden="true" />
+          More filters
+        </Popover.Trigger>
+        <Popover.Portal>
+          <Popover.Positioner
+            sideOffset={4}
+            align="start"
+            collisionPadding={12}
+            className="z-40 outline-none"
+          >
+            <Popover.Popup
+              aria-label="More filters"
+              className={classNames(
+                POPUP,
+                'max-h-[var(--available-height)] w-84 max-w-[var(--available-width)] overflow-y-auto p-4',
+              )}
+            >
+              <FilterForm
+                filters={filters}
+                onApply={(changes) => {
+                  onChange(changes);
+                  setOpen(false);
+                }}
+              />
+            </Popover.Popup>
+          </Popover.Positioner>
+        </Popover.Portal>
+      </Popover.Root>
+      <Chips
+        filters={filters}
+        onRemove={(name) => {
+          onChange({ [name]: null });
+          // The chip that had the focus disappears.
+          trigger.current?.focus();
+        }}
+      />
+    </>
+  );
+}
+
+/** Select value of "any". */
+const ANY = '';
+
+function FilterForm({ filters, onApply }: { filters: More; onApply: (changes: More) => void }) {
+  const [texts, setTexts] = useState(() => minimums((name) => filters[name] ?? ''));
+  const [note, setNote] = useState(filters.note);
+  const [errors, setErrors] = useState<FieldErrors>({});
+  const apply = () => {
+    const values = minimums((name) => (texts[name].trim() === '' ? null : MINIMUMS[name].parse(texts[name])));
+    const invalid = MINIMUM_NAMES.filter((name) => values[name] === null && texts[name].trim() !== '');
+    setErrors(Object.fromEntries(invalid.map((name) => [name, MINIMUMS[name].expected])));
+    if (invalid.length === 0) onApply({ ...values, note });
+  };
+  return (
+    <Form errors={errors} onSubmit={apply}>
+      <div className="grid grid-cols-2 items-start gap-3">
+        {MINIMUM_NAMES.map((name) => (
+          <TextField
+            key={name}
+            name={name}
+            label={`${MINIMUMS[name].label} (${MINIMUMS[name].unit})`}
+            inputMode={name === 'tokens' ? 'numeric' : 'decimal'}
+            autoComplete="off"
+            value={texts[name]}
+            onChange={({ target }) => setTexts({ ...texts, [name]: target.value })}
+          />
+        ))}
+      </div>
+      <Field label="Note">
+        <Select
+          value={note ?? ANY}
+          choices={[
+            { value: ANY, label: 'Any or none' },
+            ...Object.entries(NOTES).map(([value, { label, hint }]) => ({ value, label, hint })),
+          ]}
+          onChange={(chosen) => setNote(noteOf(chosen))}
+        />
+      </Field>
+      <Button type="submit" kind="primary" size="small" className="w-full">
+        Apply
+      </Button>
+    </Form>
+  );
+}
+
+/** Returns a value for each minimum. */
+function minimums<Value>(valueOf: (name: MinimumName) => Value): Record<MinimumName, Value> {
+  // The object has exactly these names.
+  return Object.fromEntries(MINIMUM_NAMES.map((name) => [name, valueOf(name)])) as Record<MinimumName, Value>;
+}
+
+function Chips({ filters, onRemove }: { filters: More; onRemove: (name: keyof More) => void }) {
+  const chips: { name: keyof More; text: string }[] = MINIMUM_NAMES.flatMap((name) => {
+    const value = filters[name];
+    return value === null ? [] : [{ name, text: MINIMUMS[name].describe(value) }];
+  });
+  if (filters.note !== null) chips.push({ name: 'note', text: `Note: ${NOTES[filters.note].label}` });
+  if (chips.length === 0) return null;
+  return (
+    <ul aria-label="Active filters" className="contents">
+      {chips.map(({ name, text }) => (
+        <li key={name}>
+          <button
+            type="button"
+            aria-label={`Remove filter: ${text}`}
+            onClick={() => onRemove(name)}
+            className="inline-flex h-8 items-center gap-1.5 rounded-md bg-accent-soft pr-2 pl-2.5 text-xs font-medium text-accent transition-colors hover:bg-hover"
+          >
+            {text}
+            <X className="size-3.5" aria-hidden="true" />
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,204 @@
+/** Filters, saved views and the menu of tables, on desktops and phones. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { scripted } from '../../src/engine/scripted/options.ts';
+import { MODEL, scriptedYaml, until } from '../harness.ts';
+import { axe, sidewaysScroll, WITH_BROWSER } from './browser.ts';
+import { newKey, openStage, type Stage } from './stage.ts';
+
+const DESKTOP = { width: 1440, height: 900 };
+const PHONES = [
+  { width: 360, height: 740 },
+  { width: 390, height: 844 },
+];
+
+describe('tables', WITH_BROWSER, () => {
+  let stage: Stage;
+  let page: Page;
+  before(async () => {
+    stage = await openStage(
+      scriptedYaml(
+        { tokens: 12 },
+        `    pricing: {prompt: '2', completion: '10', input_cache_read: '0.25'}\n`,
+      ),
+    );
+    ({ page } = stage.operator);
+    const { key } = await newKey(stage.service, 'beta');
+    await newKey(stage.service, 'alpha');
+    for (const [content, maxTokens] of [
+      ['short', 100],
+      ['cut off', 5],
+      [`long ${scripted({ tokens: 40 })}`, 100],
+    ] as const) {
+      const response = await fetch(`${stage.service.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}` },
+        body: JSON.stringify({
+          model: MODEL,
+          messages: [{ role: 'user', content }],
+          max_tokens: maxTokens,
+        }),
+      });
+      assert.equal(response.status, 200, await response.text());
+    }
+  });
+  after(() => stage[Symbol.asyncDispose]());
+
+  const rows = () => page.getByRole('table', { name: 'Requests' }).locator('tbody tr');
+  const more = () => page.getByRole('button', { name: 'More filters' });
+  const chip = (text: string) => page.getByRole('button', { name: `Remove filter: ${text}` });
+
+  test('the log is filtered by duration, tokens, cost and note with the keyboard, and the URL has the filters', async () => {
+    await page.goto('/requests');
+    await rows().nth(2).waitFor();
+    await rows().getByText('Truncated').waitFor();
+    await more().focus();
+    await page.keyboard.press('Enter');
+    const form = page.getByRole('dialog', { name: 'More filters' });
+    const slower = form.getByLabel('Slower than (s)');
+    await form.locator('input[name="duration"]:focus').waitFor();
+    await page.keyboard.type('1,5');
+    await page.keyboard.press('Enter');
+    await form.getByText('Enter 0.001 to 86,400 seconds.').waitFor();
+    assert.deepEqual(await axe(page), []);
+    await slower.fill('86400');
+    await page.keyboard.press('Enter');
+    await form.waitFor({ state: 'detached' });
+    await page.waitForURL(/[?&]duration=86400/);
+    await page.getByText('No matching requests').waitFor();
+    await chip('Slower than 86400 s').focus();
+    await page.keyboard.press('Enter');
+    await rows().nth(2).waitFor();
+    await page.locator('button:focus', { hasText: 'More filters' }).waitFor();
+
+    await more().click();
+    await form.getByLabel('At least (tokens)').fill('5');
+    await form.getByLabel('Costs at least (USD)').fill('$0.000001');
+    await form.getByRole('combobox', { name: 'Note' }).click();
+    await page.getByRole('option', { name: /^Truncated/ }).click();
+    await form.getByRole('button', { name: 'Apply' }).click();
+    await page.waitForURL(/note=truncated/);
+    await until(async () => (await rows().count()) === 1);
+    await page.reload();
+    await until(async () => (await rows().count()) === 1);
+    for (const text of ['At least 5 tokens', 'Costs at least $0.000001', 'Note: Truncated'])
+      await chip(text).waitFor();
+    await page.getByRole('button', { name: 'Clear filters' }).click();
+    await rows().nth(2).waitFor();
+    assert.equal(new URL(page.url()).search, '');
+    await page.goto('/requests?duration=x&tokens=-1&cost=1e3&note=toString&ttft=0');
+    await rows().nth(2).waitFor();
+    assert.equal(await page.getByRole('button', { name: /^Remove filter/ }).count(), 0);
+    for (const size of PHONES) {
+      await page.setViewportSize(size);
+      await page.goto('/requests?tokens=1&cost=0.000001&duration=0.001&note=truncated');
+      await chip('Note: Truncated').waitFor();
+      assert.equal(await sidewaysScroll(page), 0);
+      await more().click();
+      await form.waitFor();
+      assert.equal(await sidewaysScroll(page), 0);
+    }
+    assert.deepEqual(await axe(page), []);
+    await page.setViewportSize(DESKTOP);
+  });
+
+  test('views are saved, opened, renamed and deleted, and other tabs follow', async () => {
+    await page.goto('/requests?tokens=1&note=truncated&live=1');
+    const popup = page.getByRole('dialog', { name: 'Views' });
+    await page.getByRole('button', { name: 'Views' }).click();
+    await popup.getByLabel('Save the current filters as').fill(' Cut off ');
+    await page.keyboard.press('Enter');
+    await popup.getByRole('button', { name: 'Cut off', exact: true }).waitFor();
+    assert.deepEqual(await axe(page), []);
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'View: Cut off' }).waitFor();
+    await page.getByRole('button', { name: 'Clear filters' }).click();
+    await page.getByRole('button', { name: 'Views', exact: true }).waitFor();
+
+    const other = await stage.operator.context.newPage();
+    await other.goto('/requests');
+    await other.getByRole('button', { name: 'Views' }).click();
+    const elsewhere = other.getByRole('dialog', { name: 'Views' });
+    await elsewhere.getByRole('button', { name: 'Cut off', exact: true }).click();
+    await other.waitForURL((url) => url.search === '?tokens=1&note=truncated');
+    await other.getByRole('button', { name: 'View: Cut off' }).click();
+    await elsewhere.getByRole('button', { name: 'Rename Cut off' }).click();
+    await elsewhere.getByLabel('Name', { exact: true }).fill('Truncated');
+    await other.keyboard.press('Enter');
+    await elsewhere.getByRole('button', { name: 'Truncated', exact: true }).waitFor();
+
+    await page.getByRole('button', { name: 'Views' }).click();
+    await popup.getByRole('button', { name: 'Delete Truncated' }).click();
+    await elsewhere.getByRole('button', { name: 'Truncated', exact: true }).waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await elsewhere.getByRole('button', { name: 'Truncated', exact: true }).waitFor();
+    await other.close();
+
+    await page.goto('/requests?tokens=1');
+    await page.evaluate('Storage.prototype.setItem = () => { throw new Error("full"); }');
+    await page.getByRole('button', { name: 'Views' }).click();
+    await popup.getByLabel('Save the current filters as').fill('More');
+    await popup.getByRole('button', { name: 'Save' }).click();
+    await popup.getByText('Not saved: the storage of this browser is full or blocked.').waitFor();
+    await popup.getByRole('button', { name: 'Truncated', exact: true }).click();
+    await page.waitForURL(/note=truncated/);
+    // A link to a view shows it to everyone.
+    await page.reload();
+    await until(async () => (await rows().count()) === 1);
+  });
+
+  test('on a phone, the menu of a table sorts, adds columns and downloads the file', async () => {
+    const table = page.getByRole('table', { name: 'API keys' });
+    const options = table.getByRole('button', { name: 'Table options' });
+    const first = () => table.locator('tbody tr').first().innerText();
+    const choose = async (role: 'menuitem' | 'menuitemradio' | 'menuitemcheckbox', name: string) => {
+      await options.click();
+      await page.getByRole(role, { name }).click();
+    };
+    for (const size of PHONES) {
+      await page.setViewportSize(size);
+      await page.goto('/keys');
+      await table.waitFor();
+      await choose('menuitemradio', 'Name');
+      await page.waitForURL(/sort=name/);
+      await until(async () => (await first()).startsWith('alpha'));
+      await choose('menuitem', 'Reverse order');
+      await until(async () => !(await first()).startsWith('alpha'));
+      const status = table.getByRole('columnheader', { name: 'Status' });
+      assert.equal(await status.isVisible(), false);
+      await choose('menuitemcheckbox', 'Status');
+      await status.waitFor();
+      await page.keyboard.press('Escape');
+      assert.equal(await sidewaysScroll(page), 0);
+      assert.deepEqual(await axe(page), []);
+      const downloaded = page.waitForEvent('download');
+      await choose('menuitem', 'Download CSV');
+      const [heading] = (await readFile(await (await downloaded).path(), 'utf8')).split('\r\n');
+      assert.match(heading ?? '', /^Name,.*,Status$/);
+      await page.reload();
+      await status.waitFor();
+      const stored = await page.evaluate<string[]>('Object.keys(localStorage)');
+      assert.ok(
+        stored.some((name) => /^sluice\.item\.[^.]+\.columns\.keys$/.test(name)),
+        stored.join(' '),
+      );
+      await choose('menuitem', 'Reset columns');
+      await status.waitFor({ state: 'hidden' });
+    }
+    await page.goto('/requests');
+    await page
+      .getByRole('table', { name: 'Requests' })
+      .getByRole('button', { name: 'Table options' })
+      .click();
+    await page.getByRole('menuitemcheckbox', { name: 'Duration' }).click();
+    await page.getByRole('columnheader', { name: 'Duration' }).waitFor();
+    assert.equal(await sidewaysScroll(page), 0);
+    await page.setViewportSize(DESKTOP);
+  });
+
+  test('no page violated the Content-Security-Policy or threw', () => {
+    assert.deepEqual(stage.operator.faults, []);
+  });
+});
