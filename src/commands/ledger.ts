@@ -6,7 +6,7 @@ import { picoOfUsd } from '../accounts/ledger/cost.ts';
 import { REQUEST_FIELDS, requestJson, valueOf, type RequestRow } from '../accounts/ledger/request-json.ts';
 import { NOTE_NAMES, type RequestNote } from '../accounts/ledger/request-notes.ts';
 import { exportRequests } from '../accounts/ledger/requests.ts';
-import { requestFilters } from '../http/api/contract/request-filters.ts';
+import { MAX_MS, MAX_TOKENS } from '../http/api/contract/request-filters.ts';
 import { moment } from '../http/api/contract/schemas.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { csvLine } from './output.ts';
@@ -26,20 +26,16 @@ export function register(program: Command): void {
     )
     .option('--to <moment>', 'requests that started before this time', parseMoment)
     .option('--account <account>', 'only requests of this account')
-    .option(
-      '--min-duration-ms <ms>',
-      'only requests that took at least this long',
-      parseBy(requestFilters.min_duration_ms),
-    )
+    .option('--min-duration-ms <ms>', 'only requests that took at least this long', parseCount(MAX_MS))
     .option(
       '--min-ttft-ms <ms>',
       'only requests whose first token took at least this long',
-      parseBy(requestFilters.min_ttft_ms),
+      parseCount(MAX_MS),
     )
     .option(
       '--min-tokens <count>',
       'only requests with at least this many prompt and completion tokens',
-      parseBy(requestFilters.min_tokens),
+      parseCount(MAX_TOKENS),
     )
     .option('--min-cost-usd <usd>', 'only requests that cost at least this much', parseUsd)
     .addOption(new Option('--note <note>', 'only requests with this note').choices(NOTE_NAMES))
@@ -111,12 +107,12 @@ function parseMoment(text: string): number {
   );
 }
 
-/** Returns a parser that checks a number as the management API does. It throws commander's error. */
-function parseBy(schema: z.ZodType<number | undefined>): (text: string) => number | undefined {
+/** Returns a parser of whole numbers from 1. It throws commander's error. */
+function parseCount(max: number): (text: string) => number {
   return (text) => {
-    const parsed = schema.safeParse(text);
-    if (parsed.success) return parsed.data;
-    throw new InvalidArgumentError(`${parsed.error.issues[0]?.message}.`);
+    const count = /^\d+$/.test(text) ? Number(text) : 0;
+    if (count >= 1 && count <= max) return count;
+    throw new InvalidArgumentError(`Expected a whole number from 1 to ${max}.`);
   };
 }
 

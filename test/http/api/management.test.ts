@@ -610,7 +610,7 @@ for (const kind of testDatabases()) {
         ['GET', '/api/requests?from=2026-01-01', undefined, 400, 'invalid_value', 'from'],
         ['GET', '/api/requests?state=lost', undefined, 400, 'invalid_value', 'state'],
         ['GET', '/api/requests?min_duration_ms=0', undefined, 400, 'invalid_value', 'min_duration_ms'],
-        ['GET', '/api/requests?min_ttft_ms=1.5', undefined, 400, 'invalid_value', 'min_ttft_ms'],
+        ['GET', '/api/requests?min_ttft_ms=1.5', undefined, 400, 'invalid_type', 'min_ttft_ms'],
         ['GET', '/api/requests?min_tokens=1e10', undefined, 400, 'invalid_value', 'min_tokens'],
         ['GET', '/api/requests?min_cost_usd=1e3', undefined, 400, 'invalid_value', 'min_cost_usd'],
         ['GET', '/api/requests?note=slow', undefined, 400, 'invalid_value', 'note'],

@@ -2,12 +2,17 @@ import { z } from 'zod';
 import { picoOfUsd } from '../../../accounts/ledger/cost.ts';
 import { NOTE_NAMES, NOTES_DESCRIPTION } from '../../../accounts/ledger/request-notes.ts';
 
-const MAX_MS = 86_400_000;
-const MAX_TOKENS = 1_000_000_000;
+/** Maximum of minimums in milliseconds: a day. */
+export const MAX_MS = 86_400_000;
+export const MAX_TOKENS = 1_000_000_000;
 
-const milliseconds = z.coerce.number<number>().int().min(1).max(MAX_MS).optional();
+/** A whole number from 1. */
+const count = (max: number) =>
+  z.coerce.number<number>().int('expected a whole number').min(1).max(max).optional();
 
-/** Parameters that select requests by latency, tokens, cost and notes. Also options of `sluice ledger export`. */
+const milliseconds = count(MAX_MS);
+
+/** Parameters that select requests by latency, tokens, cost and notes. */
 export const requestFilters = {
   min_duration_ms: milliseconds.describe(
     'Only requests that took at least this long, in milliseconds. Running requests are left out.',
@@ -15,15 +20,9 @@ export const requestFilters = {
   min_ttft_ms: milliseconds.describe(
     'Only requests whose first token took at least this long, in milliseconds. Running requests are left out.',
   ),
-  min_tokens: z.coerce
-    .number<number>()
-    .int()
-    .min(1)
-    .max(MAX_TOKENS)
-    .optional()
-    .describe(
-      'Only requests with at least this many prompt and completion tokens together. Running requests are left out.',
-    ),
+  min_tokens: count(MAX_TOKENS).describe(
+    'Only requests with at least this many prompt and completion tokens together. Running requests are left out.',
+  ),
   min_cost_usd: z
     .string()
     .refine(
