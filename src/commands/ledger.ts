@@ -26,6 +26,7 @@ export function register(program: Command): void {
     )
     .option('--to <moment>', 'requests that started before this time', parseMoment)
     .option('--account <account>', 'only requests of this account')
+    .option('--client <client>', 'only requests of this client, such as `OpenAI Python`')
     .option('--min-duration-ms <ms>', 'only requests that took at least this long', parseCount(MAX_MS))
     .option(
       '--min-ttft-ms <ms>',
@@ -51,6 +52,7 @@ interface Flags {
   from?: number;
   to?: number;
   account?: string;
+  client?: string;
   minDurationMs?: number;
   minTtftMs?: number;
   minTokens?: number;

@@ -113,6 +113,8 @@ for (const kind of testDatabases()) {
       assert.ok(first.startsWith(`${ids[0]},one,${account},key_`), first);
       assert.ok(second.startsWith(`${ids[1]},"two, ""quoted""",${account},`), second);
       assert.equal(first.split(',').length, head.split(',').length);
+      const ofOther = await run([...args, '--client', 'curl'], managed.env);
+      assert.deepEqual([ofOther.code, ofOther.stdout], [0, `${head}\n`]);
       const none = await run(
         [...args, '--from', '2026-01-01', '--to', '2026-01-02T00:00:00+02:00'],
         managed.env,

@@ -85,9 +85,10 @@ describe('the URL of the request log', () => {
 
   test('is converted to the API query', () => {
     assert.deepEqual(queryOf(''), {});
-    assert.deepEqual(queryOf('key=key_1&model=a%2Fb&status=4xx'), {
+    assert.deepEqual(queryOf('key=key_1&model=a%2Fb&client=OpenAI+Python&status=4xx'), {
       key_id: 'key_1',
       model: 'a/b',
+      client: 'OpenAI Python',
       status_class: 4,
     });
     assert.deepEqual(queryOf('status=error'), { outcome: 'error' });

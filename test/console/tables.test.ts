@@ -76,6 +76,8 @@ describe('tables', WITH_BROWSER, () => {
     await more().click();
     await form.getByLabel('At least (tokens)').fill('5');
     await form.getByLabel('Costs at least (USD)').fill('$0.000001');
+    await form.getByRole('combobox', { name: 'Client' }).click();
+    await page.getByRole('option', { name: 'Node.js' }).click();
     await form.getByRole('combobox', { name: 'Note' }).click();
     await page.getByRole('option', { name: /^Truncated/ }).click();
     await form.getByRole('button', { name: 'Apply' }).click();
@@ -83,7 +85,12 @@ describe('tables', WITH_BROWSER, () => {
     await until(async () => (await rows().count()) === 1);
     await page.reload();
     await until(async () => (await rows().count()) === 1);
-    for (const text of ['At least 5 tokens', 'Costs at least $0.000001', 'Note: Truncated'])
+    for (const text of [
+      'Client: Node.js',
+      'At least 5 tokens',
+      'Costs at least $0.000001',
+      'Note: Truncated',
+    ])
       await chip(text).waitFor();
     await page.getByRole('button', { name: 'Clear filters' }).click();
     await rows().nth(2).waitFor();

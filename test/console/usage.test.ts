@@ -237,6 +237,8 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     const clients = page.getByRole('table', { name: 'Usage by client' });
     await clients.getByRole('row', { name: /^Node\.js / }).waitFor();
     assert.equal(await clients.getByRole('columnheader', { name: /TTFT/ }).count(), 0);
+    await clients.getByRole('link', { name: 'Node.js' }).click();
+    await page.getByRole('button', { name: 'Remove filter: Client: Node.js' }).waitFor();
     await page.goto('/usage?split=client');
     await page.getByRole('button', { name: 'Show Tokens as table' }).click();
     const tokens = page.getByRole('region', { name: 'Tokens by day' });

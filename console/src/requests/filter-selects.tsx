@@ -14,30 +14,31 @@ interface FilterProps {
 
 /** Select value of "all". No id is empty. */
 const ALL = '';
-/** Models used within this many days are offered. */
-const MODEL_DAYS = 90;
+/** Models and clients used within this many days are offered. */
+const USED_DAYS = 90;
 
 /** Selects one of the used models, or all. */
 export function ModelFilter({ scope, value, onChange }: FilterProps) {
-  const to = addDays(useToday(), 1);
-  const used = useRead('readUsage', {
-    query: { ...scope.query, by: 'model', from: addDays(to, -MODEL_DAYS), to },
-  });
-  const models = new Set((used.data?.data ?? []).flatMap(({ model }) => model ?? []));
-  if (value !== null) models.add(value);
+  const models = useUsed(scope, 'model', value);
   return (
     <Select
       label="Model"
       small
       className="max-w-56"
       value={value ?? ALL}
-      choices={[
-        { value: ALL, label: 'All models' },
-        ...[...models].sort().map((id) => ({ value: id, label: id })),
-      ]}
+      choices={[{ value: ALL, label: 'All models' }, ...models.map((id) => ({ value: id, label: id }))]}
       onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
     />
   );
+}
+
+/** Returns the used models or clients, and the selected one, in the order of the alphabet. */
+export function useUsed(scope: Scope, by: 'model' | 'client', selected: string | null): string[] {
+  const to = addDays(useToday(), 1);
+  const used = useRead('readUsage', { query: { ...scope.query, by, from: addDays(to, -USED_DAYS), to } });
+  const found = new Set((used.data?.data ?? []).flatMap((row) => row[by] ?? []));
+  if (selected !== null) found.add(selected);
+  return [...found].sort();
 }
 
 /** Selects one of the keys, or all. */

@@ -94,6 +94,7 @@ export const MINIMUM_NAMES = Object.keys(MINIMUMS) as MinimumName[];
 const FILTERS = {
   key: (text: string) => text,
   model: (text: string) => text,
+  client: (text: string) => text,
   /** One of `STATUSES`, or an error code. */
   status: (text: string) => text,
   range: (text: string) => (isNamedRange(text) ? text : null),
@@ -147,13 +148,14 @@ export const isNarrowed = (filters: Filters): boolean => FILTER_NAMES.some((name
 
 /** Converts to the API query. */
 export function toQuery(filters: Filters, today: string): Query {
-  const { key, model, status, range, note } = filters;
+  const { key, model, client, status, range, note } = filters;
   const days: Partial<Days> = range === null ? {} : daysOf(range, today);
   const from = days.from ?? filters.from;
   const to = days.to ?? filters.to;
   const asked: Query = {
     ...(key !== null && { key_id: key }),
     ...(model !== null && { model }),
+    ...(client !== null && { client }),
     ...(status !== null && (STATUSES[status]?.query ?? { error_code: status })),
     ...(from !== null && { from: asMoment(from) }),
     ...(to !== null && { to: asMoment(to) }),

@@ -8,19 +8,22 @@ import { Field, TextField } from '../components/field.tsx';
 import { Form } from '../components/form.tsx';
 import { POPUP } from '../components/popup.ts';
 import { Select } from '../components/select.tsx';
+import type { Scope } from '../state/scope.ts';
+import { useUsed } from './filter-selects.tsx';
 import { MINIMUM_NAMES, MINIMUMS, type Filters, type MinimumName } from './filters.ts';
 import { noteOf, NOTES } from './notes.ts';
 
 /** The filters that the popover has. */
-type More = Pick<Filters, MinimumName | 'note'>;
+type More = Pick<Filters, MinimumName | 'client' | 'note'>;
 
 interface MoreFiltersProps {
+  scope: Scope;
   filters: Filters;
   onChange: (changes: Readonly<Record<string, string | null>>) => void;
 }
 
-/** The filters by latency, tokens, cost and note: a popover with their fields, and those that are set as chips. */
-export function MoreFilters({ filters, onChange }: MoreFiltersProps) {
+/** The filters by latency, tokens, cost, client and note: a popover with their fields, and those that are set as chips. */
+export function MoreFilters({ scope, filters, onChange }: MoreFiltersProps) {
   const [open, setOpen] = useState(false);
   const trigger = useRef<HTMLButtonElement>(null);
   return (
@@ -48,6 +51,7 @@ export function MoreFilters({ filters, onChange }: MoreFiltersProps) {
               )}
             >
               <FilterForm
+                scope={scope}
                 filters={filters}
                 onApply={(changes) => {
                   onChange(changes);
@@ -73,15 +77,23 @@ export function MoreFilters({ filters, onChange }: MoreFiltersProps) {
 /** Select value of "any". */
 const ANY = '';
 
-function FilterForm({ filters, onApply }: { filters: More; onApply: (changes: More) => void }) {
+interface FilterFormProps {
+  scope: Scope;
+  filters: More;
+  onApply: (changes: More) => void;
+}
+
+function FilterForm({ scope, filters, onApply }: FilterFormProps) {
   const [texts, setTexts] = useState(() => minimums((name) => filters[name] ?? ''));
+  const [client, setClient] = useState(filters.client);
+  const clients = useUsed(scope, 'client', filters.client);
   const [note, setNote] = useState(filters.note);
   const [errors, setErrors] = useState<FieldErrors>({});
   const apply = () => {
     const values = minimums((name) => (texts[name].trim() === '' ? null : MINIMUMS[name].parse(texts[name])));
     const invalid = MINIMUM_NAMES.filter((name) => values[name] === null && texts[name].trim() !== '');
     setErrors(Object.fromEntries(invalid.map((name) => [name, MINIMUMS[name].expected])));
-    if (invalid.length === 0) onApply({ ...values, note });
+    if (invalid.length === 0) onApply({ ...values, client, note });
   };
   return (
     <Form errors={errors} onSubmit={apply}>
@@ -98,6 +110,16 @@ function FilterForm({ filters, onApply }: { filters: More; onApply: (changes: Mo
           />
         ))}
       </div>
+      <Field label="Client">
+        <Select
+          value={client ?? ANY}
+          choices={[
+            { value: ANY, label: 'Any client' },
+            ...clients.map((name) => ({ value: name, label: name })),
+          ]}
+          onChange={(chosen) => setClient(chosen === ANY ? null : chosen)}
+        />
+      </Field>
       <Field label="Note">
         <Select
           value={note ?? ANY}
@@ -126,6 +148,7 @@ function Chips({ filters, onRemove }: { filters: More; onRemove: (name: keyof Mo
     const value = filters[name];
     return value === null ? [] : [{ name, text: MINIMUMS[name].describe(value) }];
   });
+  if (filters.client !== null) chips.push({ name: 'client', text: `Client: ${filters.client}` });
   if (filters.note !== null) chips.push({ name: 'note', text: `Note: ${NOTES[filters.note].label}` });
   if (chips.length === 0) return null;
   return (

@@ -13,6 +13,8 @@ export interface RequestFilter {
   accountId?: string | null;
   keyId?: string | null;
   model?: string | null;
+  /** Empty: requests whose client is null. */
+  client?: string | null;
   state?: LedgerState | null;
   outcome?: RequestOutcome | null;
   /** First digit of the HTTP status. */
@@ -157,12 +159,13 @@ function selectRows(kysely: Kysely<Schema>) {
 }
 
 function filtered(database: Database, filter: RequestFilter) {
-  const { keyId, model, state, outcome, statusClass, errorCode, requestId, note } = filter;
+  const { keyId, model, client, state, outcome, statusClass, errorCode, requestId, note } = filter;
   return selectRows(database.reports)
     .$call((query) => filterByIndex(query, filter))
     .$if(outcome != null, (query) => query.where(sql.raw<boolean>(OUTCOMES[outcome ?? 'completed'])))
     .$if(keyId != null, (query) => query.where('key_id', '=', String(keyId)))
     .$if(model != null, (query) => query.where('model', '=', String(model)))
+    .$if(client != null, (query) => query.where(sql<string>`coalesce(client, '')`, '=', String(client)))
     .$if(state != null, (query) => query.where('state', '=', state ?? 'open'))
     .$if(statusClass != null, (query) =>
       query

@@ -20,6 +20,7 @@ export const requestEndpoints = endpoints(requestOperations, {
         accountId,
         keyId: query.key_id,
         model: query.model,
+        client: query.client,
         state: query.state,
         outcome: query.outcome,
         statusClass: query.status_class as 2 | 3 | 4 | 5 | undefined, // The schema allows only these values.

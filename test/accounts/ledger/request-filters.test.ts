@@ -20,6 +20,7 @@ const small = fc.integer({ min: 0, max: 5 });
 interface SeedRow {
   state: 'open' | 'settled' | 'interrupted';
   modelInput: string | null;
+  client: string | null;
   ttft: number | null;
   duration: number;
   prompt: number;
@@ -32,6 +33,7 @@ interface SeedRow {
 const seedRow: fc.Arbitrary<SeedRow> = fc.record({
   state: fc.constantFrom('open', 'settled', 'settled', 'settled', 'interrupted'),
   modelInput: fc.constantFrom(null, NOTED, FORGED),
+  client: fc.constantFrom(null, 'curl', 'OpenAI Python'),
   ttft: fc.option(small),
   duration: small,
   prompt: small,
@@ -48,6 +50,7 @@ const seedRow: fc.Arbitrary<SeedRow> = fc.record({
 
 const minimum = fc.option(fc.integer({ min: 1, max: 6 }), { freq: 2 });
 const filters: fc.Arbitrary<RequestFilter> = fc.record({
+  client: fc.option(fc.constantFrom('', 'curl'), { freq: 1 }),
   minDurationMs: minimum,
   minTtftMs: minimum,
   minTokens: minimum,
@@ -71,8 +74,9 @@ function matches(row: RequestRow, filter: RequestFilter): boolean {
   const atLeast = (value: number | null, least: number | null | undefined) =>
     least == null || (row.state !== 'open' && value !== null && value >= least);
   const since = (at: number | null) => (at === null ? null : at - row.started_at);
-  const { minDurationMs, minTtftMs, minTokens, minCostPico, note, outcome } = filter;
+  const { client, minDurationMs, minTtftMs, minTokens, minCostPico, note, outcome } = filter;
   return (
+    (client == null || (row.client ?? '') === client) &&
     atLeast(since(row.ended_at), minDurationMs) &&
     atLeast(since(row.first_token_at), minTtftMs) &&
     atLeast(row.prompt_tokens + row.completion_tokens, minTokens) &&
@@ -87,8 +91,14 @@ async function seed(database: TestDatabase): Promise<void> {
   const startedAt = Date.now();
   const interrupted: string[] = [];
   for (const row of fc.sample(seedRow, { numRuns: 150, seed: 1 })) {
-    const { state, modelInput, ttft, duration, prompt, completion, price, ended } = row;
-    const opened: Partial<OpenedRow> = { startedAt, modelInput, pricePrompt: price, priceCompletion: price };
+    const { state, modelInput, client, ttft, duration, prompt, completion, price, ended } = row;
+    const opened: Partial<OpenedRow> = {
+      startedAt,
+      modelInput,
+      client,
+      pricePrompt: price,
+      priceCompletion: price,
+    };
     const { id } = newRow();
     await ledger.open(newRow({ ...opened, id }), counts());
     if (state === 'open') continue;
@@ -125,7 +135,7 @@ const idsOf = (rows: readonly RequestRow[]) => rows.map(({ id }) => id);
 
 for (const databases of testDatabases()) {
   describe(`filters of requests on ${databases.name}`, () => {
-    test('the log and the export have exactly the requests above each minimum and with the note', async () => {
+    test('the log and the export have exactly the requests of the client, above each minimum and with the note', async () => {
       await using database = await databases.open();
       await seed(database);
       const all = await listed(database, {});

@@ -277,6 +277,9 @@ for (const kind of testDatabases()) {
       assert.equal(row.client, 'Node.js');
       assert.deepEqual((await byClient('&client=curl')).data, []);
       assert.deepEqual((await byClient('&client=')).data, [], 'every request has a client');
+      const found = async (client: string) =>
+        (await ok('GET', `/api/requests?account_id=${accountId}&client=${client}`)).data.length;
+      assert.deepEqual([await found('Node.js'), await found('curl'), await found('')], [1, 0, 0]);
       const [usedKey] = (await ok('GET', `/api/keys?account_id=${accountId}`)).data;
       assert.deepEqual([usedKey?.last_used_client, usedKey?.last_used_ip], ['Node.js', '127.0.0.1']);
       const today = new Date(row.started_at).toISOString().slice(0, 10);

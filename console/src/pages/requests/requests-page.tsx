@@ -185,7 +185,7 @@ function Toolbar({ scope, filters }: { scope: Scope; filters: Filters }) {
       <StatusFilter value={filters.status} onChange={(status) => change({ status })} />
       <ModelFilter scope={scope} value={filters.model} onChange={(model) => change({ model })} />
       <KeyFilter scope={scope} value={filters.key} onChange={(key) => change({ key })} />
-      <MoreFilters filters={filters} onChange={change} />
+      <MoreFilters scope={scope} filters={filters} onChange={change} />
       {isNarrowed(filters) && <ClearButton />}
       <div className="flex w-full items-center gap-2 sm:ml-auto sm:w-auto">
         <Views table="requests" parameters={FILTER_NAMES} />

@@ -32,7 +32,7 @@ export function Breakdown(props: BreakdownProps) {
     <Card
       flush
       title="Breakdown"
-      hint={selection.breakdown === 'client' ? CLIENT_HINT : 'Select a name to view its requests'}
+      hint="Select a name to view its requests"
       actions={
         <Segmented
           label="Group breakdown by"
@@ -50,8 +50,6 @@ export function Breakdown(props: BreakdownProps) {
     </Card>
   );
 }
-
-const CLIENT_HINT = 'Programs that sent the requests, recognized by their User-Agent header';
 
 const STATUS_ROWS: readonly { status: string; label: string; measure: Measure }[] = [
   { status: 'completed', label: 'Completed', measure: 'completed' },
@@ -112,7 +110,8 @@ function ByPart({ scope, selection, all, by, linkOf }: BreakdownProps & { by: Ex
     rows.map((row) => partOf(row, by)),
   );
   const link = (id: string) => {
-    if (by === 'client') return null;
+    // Requests whose client was not recorded have no filter.
+    if (by === 'client' && id === '') return null;
     return by === 'account' ? linkOf({}, { account: id }) : linkOf({ [by]: id });
   };
   return (

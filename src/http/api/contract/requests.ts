@@ -4,7 +4,7 @@ import { REQUEST_OUTCOMES } from '../../../accounts/ledger/roll-ups.ts';
 import { receipt, request } from './ledger.ts';
 import { operations } from './operation.ts';
 import { requestFilters } from './request-filters.ts';
-import { component, filterText, id, moment, newestPageQuery, pageOf, time } from './schemas.ts';
+import { clientFilter, component, filterText, id, moment, newestPageQuery, pageOf, time } from './schemas.ts';
 
 const refusal = component(
   'Refusal',
@@ -37,6 +37,7 @@ export const requestOperations = operations({
       account_id: id.optional().describe('Default: all accounts, for operators only.'),
       key_id: id.optional(),
       model: filterText.optional(),
+      client: clientFilter,
       state: z.enum(['open', 'settled', 'interrupted']).optional(),
       outcome: z
         .enum(REQUEST_OUTCOMES)

@@ -44,6 +44,10 @@ const LINE = new RegExp(String.raw`^[^\u0000-\u001f\u007f-\u009f]*$`, 'u');
 /** The value of a filter. */
 export const filterText = line(300);
 
+export const clientFilter = filterText
+  .optional()
+  .describe('Empty: requests whose client is null, because an earlier version recorded them.');
+
 /** The name of an account, a key or a user; `checkedName` enforces the same bounds. */
 export const name = z
   .string()

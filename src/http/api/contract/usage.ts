@@ -4,7 +4,7 @@ import { USAGE_DIMENSIONS } from '../../../accounts/ledger/roll-ups.ts';
 import { usageRow } from './ledger.ts';
 import { statusFields } from './limits.ts';
 import { operations } from './operation.ts';
-import { component, filterText, id, pageCursor, pageOf, time } from './schemas.ts';
+import { clientFilter, component, filterText, id, pageCursor, pageOf, time } from './schemas.ts';
 
 export const limitStatus = component(
   'LimitStatus',
@@ -54,9 +54,7 @@ export const usageOperations = operations({
       account_id: id.optional().describe('Default: all accounts, for operators only.'),
       key_id: id.optional(),
       model: filterText.optional(),
-      client: filterText
-        .optional()
-        .describe('Empty: requests whose client is null, because an earlier version recorded them.'),
+      client: clientFilter,
       top: z.coerce
         .number<number>()
         .int()
