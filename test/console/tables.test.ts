@@ -201,6 +201,11 @@ describe('tables', WITH_BROWSER, () => {
       .click();
     await page.getByRole('menuitemcheckbox', { name: 'Duration' }).click();
     await page.getByRole('columnheader', { name: 'Duration' }).waitFor();
+    // The menu stays open, so that several columns can be added.
+    await page.getByRole('menuitemcheckbox', { name: 'TTFT' }).click();
+    await page.getByRole('columnheader', { name: 'TTFT' }).waitFor();
+    const menu = await page.getByRole('menu').boundingBox();
+    assert.ok(menu !== null && menu.y >= 0 && menu.y + menu.height <= 844, JSON.stringify(menu));
     assert.equal(await sidewaysScroll(page), 0);
     await page.setViewportSize(DESKTOP);
   });

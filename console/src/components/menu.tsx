@@ -18,8 +18,16 @@ export function Menu({ trigger, align = 'end', side = 'bottom', children }: Menu
     <Base.Root>
       <Base.Trigger render={trigger} />
       <Base.Portal>
-        <Base.Positioner sideOffset={4} align={align} side={side} className="z-50 outline-none">
-          <Base.Popup className={classNames(POPUP, 'min-w-44')}>{children}</Base.Popup>
+        <Base.Positioner
+          sideOffset={4}
+          align={align}
+          side={side}
+          collisionPadding={8}
+          className="z-50 outline-none"
+        >
+          <Base.Popup className={classNames(POPUP, 'max-h-(--available-height) min-w-44 overflow-y-auto')}>
+            {children}
+          </Base.Popup>
         </Base.Positioner>
       </Base.Portal>
     </Base.Root>

@@ -129,7 +129,7 @@ export function Table<Row>(given: TableProps<Row>) {
   /** Whether the user added columns for which the window is too narrow. */
   const isWide = choice.shown.size > 0;
   const { columns, menuAt } =
-    menu === false ? { columns: chosen, menuAt: null } : withMenu(chosen, isWide || widths.has('sm'));
+    menu === false ? { columns: chosen, menuAt: null } : withMenu(chosen, widths.has('sm'));
   const props = { ...given, columns, rows };
   return (
     <>
@@ -166,7 +166,7 @@ export function Table<Row>(given: TableProps<Row>) {
                     'h-9 text-xs font-medium whitespace-nowrap text-ink-3 shadow-[inset_0_-1px_0_var(--line)]',
                     'first:rounded-tl-xl last:rounded-tr-xl',
                     scrolls ? 'bg-surface' : STICKY,
-                    scrolls && column.name === menuAt && 'sticky right-0 z-10',
+                    scrolls && column.name === menuAt && column === columns.at(-1) && 'sticky right-0 z-10',
                     edges(column, columns),
                     column.numeric ? 'text-right' : 'text-left',
                     column.grow && 'w-full',
@@ -373,8 +373,8 @@ function SortChoices<Row>({ columns, order, onSort }: SortChoicesProps<Row>) {
 }
 
 /**
- * Returns the column whose heading has the menu: that of the actions, one of its own if there is room, else the last
- * one.
+ * Returns the column whose heading has the menu: that of the actions, or one of its own. A phone has no room for that: it
+ * is the first one with a text, which stays visible beside columns that the user adds.
  */
 function withMenu<Row>(
   columns: readonly Column<Row>[],
@@ -383,7 +383,9 @@ function withMenu<Row>(
   const last = columns.at(-1);
   const hasActions = last !== undefined && typeof last.heading !== 'string' && last.from === undefined;
   if (hasActions) return { columns, menuAt: last.name };
-  if (!hasRoom) return { columns, menuAt: columns.findLast(({ from }) => from === undefined)?.name ?? null };
+  if (!hasRoom) {
+    return { columns, menuAt: columns.find(({ heading }) => typeof heading === 'string')?.name ?? null };
+  }
   const own: Column<Row> = { name: 'options', heading: null, cell: () => null };
   return { columns: [...columns, own], menuAt: own.name };
 }

@@ -76,7 +76,7 @@ export const MINIMUMS = {
   cost: {
     label: 'Costs at least',
     unit: 'USD',
-    expected: 'Enter an amount with at most 12 decimals, such as 0.01.',
+    expected: 'Enter an amount in USD, such as 0.01.',
     parse: (text) => {
       const usd = typedAmount(text);
       return usd !== null && /^\d{1,6}(\.\d{1,12})?$/.test(usd) && /[1-9]/.test(usd) ? usd : null;

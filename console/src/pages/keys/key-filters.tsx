@@ -3,6 +3,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { Segmented } from '../../components/choices.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { Select } from '../../components/select.tsx';
+import { Views } from '../../components/views.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
 type Key = ItemOf<'listKeys'>;
@@ -95,6 +96,7 @@ export function KeyFilters({ keys, children }: KeyFiltersProps) {
             onChange={(value) => change({ tag: value === ALL_TAGS ? null : value })}
           />
         )}
+        {keys.length > MANY && <Views table="keys" parameters={['state', 'q', 'tag', 'sort']} />}
         {children}
       </div>
     </div>
