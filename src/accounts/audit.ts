@@ -119,12 +119,15 @@ export interface AuditFilter {
   actor?: string | undefined;
   subject?: string | undefined;
   action?: string | undefined;
+  /** Time in Unix milliseconds: from `fromMs`, before `toMs`. */
+  fromMs?: number | undefined;
+  toMs?: number | undefined;
 }
 
 /** Returns a page of the audit log, newest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
 export async function listAudit(
   database: Database,
-  { accountId, actor, subject, action }: AuditFilter,
+  { accountId, actor, subject, action, fromMs, toMs }: AuditFilter,
   page: PageQuery = {},
 ): Promise<Page<AuditRow>> {
   const limit = pageLimit(page);
@@ -139,6 +142,8 @@ export async function listAudit(
   if (actor !== undefined) rows = rows.where('actor', '=', actor);
   if (subject !== undefined) rows = rows.where('subject', '=', subject);
   if (action !== undefined) rows = rows.where('action', '=', action);
+  if (fromMs !== undefined) rows = rows.where('id', '>=', firstIdAt(fromMs));
+  if (toMs !== undefined) rows = rows.where('id', '<', firstIdAt(toMs));
   if (before !== null) rows = rows.where('id', '<', before);
   const idOf = ({ id }: { id: string }) => id;
   const { items, nextCursor } = shortened(pageOf(await rows.execute(), limit, idOf), idOf);

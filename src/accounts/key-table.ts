@@ -386,7 +386,7 @@ export async function revokeOrphanedPlaygroundKeys(
   const now = Date.now();
   const rows = await transaction
     .selectFrom('keys')
-    .select(['id', 'account_id'])
+    .select(['id', 'account_id', 'purpose'])
     .where('created_by', '=', author)
     .where('purpose', '=', 'playground')
     .where('revoked_at', 'is', null)
@@ -405,7 +405,7 @@ export async function revokeOrphanedPlaygroundKeys(
 
 async function markRevoked(
   transaction: Transaction<Schema>,
-  keys: readonly Pick<KeyRow, 'id' | 'account_id'>[],
+  keys: readonly Pick<KeyRow, 'id' | 'account_id' | 'purpose'>[],
   revokedAt: number,
   by: Actor,
 ): Promise<void> {
@@ -413,10 +413,11 @@ async function markRevoked(
   const ids = keys.map(({ id }) => id);
   await transaction.updateTable('keys').set({ revoked_at: revokedAt }).where('id', 'in', ids).execute();
   const action = 'key.revoke';
-  const notes = keys.map(({ id, account_id: accountId }): AuditNote => ({
+  const notes = keys.map(({ id, account_id: accountId, purpose }): AuditNote => ({
     action,
     subject: `key:${id}`,
     accountId,
+    detail: purpose === 'api' ? {} : { purpose },
   }));
   await appendAudit(transaction, by, ...notes);
 }

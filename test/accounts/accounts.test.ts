@@ -179,6 +179,13 @@ for (const kind of testDatabases()) {
         ],
         [4, 2, 3, 1, 1, 0],
       );
+      const { items } = await listAudit(database, {});
+      const times = items.map(({ id }) => Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16));
+      const [, at = 0] = times;
+      assert.equal(await count({ fromMs: at, toMs: at + 1 }), times.filter((time) => time === at).length);
+      assert.equal(await count({ toMs: at }), times.filter((time) => time < at).length);
+      assert.equal(await count({ fromMs: at }), times.filter((time) => time >= at).length);
+      assert.equal(await count({ fromMs: at + 1, toMs: at }), 0);
       await assert.rejects(sql`update audit set actor = 'nobody'`.execute(database.kysely));
       await assert.rejects(sql`delete from audit`.execute(database.kysely));
       assert.equal(await count({ actor: by.id }), 4);

@@ -10,6 +10,7 @@ import {
   partsOf,
   standaloneLabel,
 } from '../../console/src/audit/audit-texts.ts';
+import { foldPlaygroundKeys, groupText } from '../../console/src/audit/fold.ts';
 import { checksOf } from '../../console/src/health/health-checks.ts';
 import { recent, smooth } from '../../console/src/pages/load/load-figures.ts';
 import type { AuditAction } from '../../src/accounts/audit.ts';
@@ -29,6 +30,34 @@ describe('audit log texts', () => {
   test('an unknown action is shown by name', () => {
     assert.equal(actionLabel('moon.landing'), 'moon.landing');
     assert.equal(actionLabel('key.revoke'), 'Revoked key');
+  });
+
+  test('adjacent entries about playground keys of one actor are a group that can be expanded', () => {
+    const at = (id: string, action: string, purpose: string, actor = 'user:u') => ({
+      ...entry(action, { purpose }),
+      id,
+      actor,
+    });
+    const entries = [
+      at('9', 'key.create', 'playground'),
+      at('8', 'key.revoke', 'playground'),
+      at('7', 'key.create', 'playground'),
+      at('6', 'key.create', 'playground', 'user:v'),
+      at('5', 'key.create', 'api'),
+      at('4', 'key.create', 'playground'),
+    ];
+    const ids = (expanded: string[]) =>
+      foldPlaygroundKeys(entries, (id) => expanded.includes(id)).map(
+        ({ entry: { id }, group }) => `${id}${group === null ? '' : ` +${group.length - 1}`}`,
+      );
+    assert.deepEqual(ids([]), ['9 +2', '6', '5', '4']);
+    assert.deepEqual(ids(['9', '6']), ['9 +2', '9', '8', '7', '6', '5', '4']);
+    assert.deepEqual(
+      foldPlaygroundKeys([], () => true),
+      [],
+    );
+    assert.equal(groupText(entries.slice(0, 3)), 'Created 2 and revoked 1 playground key');
+    assert.equal(groupText(entries.slice(2, 4)), 'Created 2 playground keys');
   });
 
   test('actors and subjects are split at the first colon', () => {

@@ -1,5 +1,6 @@
 /** Operator pages: accounts, users, audit log, plans, and live pages. */
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { createUser } from '../../src/accounts/users.ts';
@@ -147,6 +148,40 @@ describe('operator pages', WITH_BROWSER, () => {
     assert.equal(new URL(page.url()).searchParams.get('action'), 'account.suspend');
     await page.goBack();
     await entries.getByRole('button', { name: 'Renamed account' }).waitFor();
+    await page.getByRole('button', { name: 'Time range: Any time' }).click();
+    await page.getByRole('button', { name: 'Last month' }).click();
+    await page.getByText('No matching events').waitFor();
+    assert.equal(new URL(page.url()).searchParams.get('range'), 'last-month');
+    await page.getByRole('button', { name: 'Clear filters' }).click();
+    await entries.getByRole('button', { name: 'Suspended account' }).waitFor();
+    assert.equal(new URL(page.url()).search, '');
+  });
+
+  test('playground keys are folded in the audit log, and its CSV file has all of them', async () => {
+    for (let count = 0; count < 3; count++)
+      await page.evaluate(() =>
+        fetch('/api/playground-keys', {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ account_id: 'default' }),
+        }),
+      );
+    await page.goto('/operator/audit');
+    const entries = page.getByRole('table', { name: 'Audit log' });
+    const group = entries.getByRole('button', { name: 'Created 3 playground keys' });
+    await group.waitFor();
+    const single = entries.getByRole('button', { name: 'Created key', exact: true });
+    const others = await single.count();
+    await entries.getByRole('button', { name: 'Table options' }).click();
+    const downloaded = page.waitForEvent('download');
+    await page.getByRole('menuitem', { name: 'Download CSV' }).click();
+    const file = await readFile(await (await downloaded).path(), 'utf8');
+    assert.equal(file.match(/Created key/g)?.length, others + 3);
+    await group.click();
+    assert.equal(await group.getAttribute('aria-expanded'), 'true');
+    assert.equal(await single.count(), others + 3);
+    await group.click();
+    await until(async () => (await single.count()) === others);
   });
 
   test('plans show their limits and accounts', async () => {

@@ -292,9 +292,17 @@ async function seedAudit(
         : [created, { ...entry, daysAgo: revokedDaysAgo, action: 'key.revoke' }];
     }),
   ];
-  const rows = entries.map(({ daysAgo, action, subject, account, detail }) => {
+  const ofPlayground = Array.from({ length: 5 }, (_, index) => ({
+    daysAgo: 0.2 + index / 100,
+    action: index === 1 ? 'key.revoke' : 'key.create',
+    subject: `key:key_${hash('sha256', `playground ${index}`).slice(0, 24)}`,
+    account: SEED_ACCOUNTS[0]?.id ?? DEFAULT_ACCOUNT_ID,
+    detail: { purpose: 'playground' },
+  }));
+  const actors = entries.map(() => (random.chance(0.8) ? operator : 'cli:ops'));
+  const rows = [...entries, ...ofPlayground].map(({ daysAgo, action, subject, account, detail }, index) => {
     const at = Math.round(now - daysAgo * DAY_MS);
-    const actor = random.chance(0.8) ? operator : 'cli:ops';
+    const actor = actors[index] ?? operator;
     return {
       id: uuidAt(random, at),
       at,

@@ -57,6 +57,8 @@ interface TableProps<Row> {
   rest?: Rest<Row> | undefined;
   columns: readonly Column<Row>[];
   rows: readonly Row[];
+  /** The rows of the CSV file, if they are not `rows`. */
+  csvRows?: readonly Row[] | undefined;
   keyOf: (row: Row) => string;
   /** Opens a row. The first cell needs a link or button that does the same for keyboard users. */
   onOpen?: (row: Row) => void;
@@ -122,7 +124,9 @@ export function Table<Row>(given: TableProps<Row>) {
       // The headings of some columns are not shown.
       sorting={sortable && !widths.has('xl') ? { order, onSort: sort } : null}
       onDownload={
-        given.columns.some(({ value }) => value !== undefined) ? () => void download.start(rows, rest) : null
+        given.columns.some(({ value }) => value !== undefined)
+          ? () => void download.start(given.csvRows ?? rows, rest)
+          : null
       }
     />
   );

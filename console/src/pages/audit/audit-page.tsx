@@ -1,5 +1,5 @@
-import { ScrollText, SearchX } from 'lucide-react';
-import { useEffect, type ReactNode } from 'react';
+import { ChevronDown, ScrollText, SearchX } from 'lucide-react';
+import { useEffect, useState, type ReactNode } from 'react';
 import { useList } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
@@ -10,8 +10,11 @@ import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchSelect } from '../../components/search-select.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { ListFooter, Table, type Column } from '../../components/table.tsx';
+import { ListFooter, Table, type Column, type Rest } from '../../components/table.tsx';
+import { useToday } from '../../components/date-range-days.ts';
+import { isTimeSet, TimeFilter, timeRangeOf, timeRangeQuery } from '../../components/time-filter.tsx';
 import { Time } from '../../components/time.tsx';
+import { foldPlaygroundKeys, groupText, rowOf, type AuditRow } from '../../audit/fold.ts';
 import { exactTime } from '../../format/time.ts';
 import {
   type Entry,
@@ -49,9 +52,11 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
     ...given('action', query.get('action')),
     ...given('subject', query.get('subject')),
     ...given('account_id', query.get('of')),
+    ...timeRangeQuery(timeRangeOf(query), useToday()),
   };
   const entries = useList('listAudit', { query: { ...filter, limit: PAGE } }, { keep: true });
   const { data: items, hasMore, isReadingMore, more } = entries;
+  const [expanded, setExpanded] = useState<ReadonlySet<string>>(new Set());
   const openId = query.get('entry');
   const open = items?.find(({ id }) => id === openId) ?? null;
   // IDs increase with time, so a smaller ID than all loaded ones is on a later page.
@@ -59,7 +64,10 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
   useEffect(() => {
     if (further && hasMore && !isReadingMore) more();
   });
-  const show = ({ id }: Entry) => change({ entry: id });
+  const show = ({ entry: { id }, group }: AuditRow) => {
+    if (group === null) return change({ entry: id });
+    setExpanded(expanded.has(id) ? expanded.difference(new Set([id])) : expanded.union(new Set([id])));
+  };
   const none =
     Object.keys(filter).length > 0 ? (
       <EmptyState icon={SearchX} title="No matching events">
@@ -77,12 +85,13 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
           <Table
             label="Audit log"
             id="audit-log"
-            rest={entries}
-            columns={auditColumns(names, show)}
-            rows={loaded}
-            keyOf={({ id }) => id}
+            rest={restOf(entries)}
+            columns={auditColumns(names, expanded, show)}
+            rows={foldPlaygroundKeys(loaded, (id) => expanded.has(id))}
+            csvRows={loaded.map(rowOf)}
+            keyOf={({ entry: { id }, group }) => (group === null ? id : `${id} group`)}
             onOpen={show}
-            isOpen={({ id }) => id === openId}
+            isOpen={({ entry: { id }, group }) => group === null && id === openId}
           />
           <ListFooter
             shown={loaded.length}
@@ -98,6 +107,13 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
   );
 }
 
+function restOf(entries: Rest<Entry>): Rest<AuditRow> {
+  return {
+    ...entries,
+    loadUpTo: async (count, signal) => (await entries.loadUpTo(count, signal)).map(rowOf),
+  };
+}
+
 /** Returns a filter parameter, if it is set. */
 function given<Name extends string>(name: Name, value: string | null): Partial<Record<Name, string>> {
   return value === null ? {} : ({ [name]: value } as Record<Name, string>); // A computed key has the type `string`.
@@ -105,22 +121,29 @@ function given<Name extends string>(name: Name, value: string | null): Partial<R
 
 type Names = ReadonlyMap<string, Named>;
 
-/** The columns of the audit log; `onOpen` shows the details of an entry. */
-function auditColumns(names: Names, onOpen: (entry: Entry) => void): Column<Entry>[] {
+/** The columns of the audit log; `onOpen` shows the details of an entry, or expands a group. */
+function auditColumns(
+  names: Names,
+  expanded: ReadonlySet<string>,
+  onOpen: (row: AuditRow) => void,
+): Column<AuditRow>[] {
   return [
     {
       name: 'what',
       heading: 'Event',
-      value: ({ action, subject }) => `${actionLabel(action)} ${names.get(subject)?.name ?? subject}`,
+      value: ({ entry: { action, subject } }) =>
+        `${actionLabel(action)} ${names.get(subject)?.name ?? subject}`,
       grow: true,
-      cell: (entry) => <EventCell entry={entry} names={names} onOpen={onOpen} />,
+      cell: (row) => (
+        <EventCell row={row} isExpanded={expanded.has(row.entry.id)} names={names} onOpen={onOpen} />
+      ),
     },
     {
       name: 'who',
       heading: 'Actor',
-      value: ({ actor }) => names.get(actor)?.name ?? actor,
+      value: ({ entry: { actor } }) => names.get(actor)?.name ?? actor,
       from: 'md',
-      cell: ({ actor }) => (
+      cell: ({ entry: { actor } }) => (
         <Truncated>
           <ActorName actor={actor} names={names} />
         </Truncated>
@@ -129,25 +152,25 @@ function auditColumns(names: Names, onOpen: (entry: Entry) => void): Column<Entr
     {
       name: 'account',
       heading: 'Account',
-      value: ({ account_id: id }) => (id === null ? null : nameOf(id, names)),
+      value: ({ entry: { account_id: id } }) => (id === null ? null : nameOf(id, names)),
       from: 'lg',
-      cell: ({ account_id: id }) =>
+      cell: ({ entry: { account_id: id } }) =>
         id === null ? <span className="text-ink-3">—</span> : <Truncated>{nameOf(id, names)}</Truncated>,
     },
     {
       name: 'ip',
       heading: 'IP address',
-      value: ({ ip }) => ip,
+      value: ({ entry: { ip } }) => ip,
       from: 'xl',
-      cell: ({ ip }) => <IpAddress ip={ip} />,
+      cell: ({ entry: { ip } }) => <IpAddress ip={ip} />,
     },
     {
       name: 'at',
       heading: 'Time',
-      value: ({ at }) => at,
+      value: ({ entry: { at } }) => at,
       numeric: true,
       from: 'sm',
-      cell: ({ at }) => <Time at={at} />,
+      cell: ({ entry: { at } }) => <Time at={at} />,
     },
   ];
 }
@@ -161,18 +184,37 @@ function Truncated({ children }: { children: ReactNode }) {
 }
 
 interface EventCellProps {
-  entry: Entry;
+  row: AuditRow;
+  isExpanded: boolean;
   names: Names;
-  onOpen: (entry: Entry) => void;
+  onOpen: (row: AuditRow) => void;
 }
 
-function EventCell({ entry, names, onOpen }: EventCellProps) {
+function EventCell({ row, isExpanded, names, onOpen }: EventCellProps) {
+  const { entry, group } = row;
   return (
     <span className="block truncate">
-      <button type="button" className="text-left hover:underline" onClick={() => onOpen(entry)}>
-        {actionLabel(entry.action)}
-      </button>{' '}
-      <SubjectName entry={entry} names={names} />
+      {group === null ? (
+        <>
+          <button type="button" className="text-left hover:underline" onClick={() => onOpen(row)}>
+            {actionLabel(entry.action)}
+          </button>{' '}
+          <SubjectName entry={entry} names={names} />
+        </>
+      ) : (
+        <button
+          type="button"
+          aria-expanded={isExpanded}
+          className="inline-flex items-center gap-1 text-left hover:underline"
+          onClick={() => onOpen(row)}
+        >
+          {groupText(group)}
+          <ChevronDown
+            className={`size-3.5 text-ink-3 transition-transform ${isExpanded ? 'rotate-180' : ''}`}
+            aria-hidden="true"
+          />
+        </button>
+      )}
       <span className="block truncate text-xs text-ink-3 md:hidden">
         <ActorName actor={entry.actor} names={names} />
         <span className="sm:hidden">
@@ -189,10 +231,11 @@ function IpAddress({ ip }: { ip: string | null }) {
   return <span className="font-mono text-xs">{ip}</span>;
 }
 
-/** Filters the audit log by actor, event, subject and account. */
+/** Filters the audit log by actor, event, subject, account and time. */
 function AuditFilters({ names }: { names: Names }) {
   const [query, change] = useQueryState();
-  const narrowed = ['actor', 'action', 'subject', 'of'].some((name) => query.has(name));
+  const time = timeRangeOf(query);
+  const narrowed = isTimeSet(time) || ['actor', 'action', 'subject', 'of'].some((name) => query.has(name));
   const choices = (...kinds: readonly string[]) =>
     [...names].flatMap(([value, { name, hint }]) =>
       kinds.includes(partsOf(value).kind) ? [{ value, label: name, hint }] : [],
@@ -242,11 +285,14 @@ function AuditFilters({ names }: { names: Names }) {
         onChange={(of) => change({ of })}
         className="lg:w-44"
       />
+      <TimeFilter value={time} onChange={({ range, from, to }) => change({ range, from, to })} />
       {narrowed && (
         <Button
           size="small"
           kind="quiet"
-          onClick={() => change({ actor: null, action: null, subject: null, of: null })}
+          onClick={() =>
+            change({ actor: null, action: null, subject: null, of: null, range: null, from: null, to: null })
+          }
         >
           Clear filters
         </Button>

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { operations } from './operation.ts';
-import { component, filterText, id, newestPageQuery, pageOf, time } from './schemas.ts';
+import { component, filterText, id, newestPageQuery, pageOf, time, timeQuery } from './schemas.ts';
 
 export const auditEntry = component(
   'AuditEntry',
@@ -32,6 +32,7 @@ export const auditOperations = operations({
       actor: filterText.optional(),
       subject: filterText.optional(),
       action: filterText.optional(),
+      ...timeQuery('entries'),
       ...newestPageQuery,
     }),
     response: pageOf('AuditPage', auditEntry),

@@ -112,5 +112,13 @@ export function pageOf<T extends z.ZodType>(id: string, element: T) {
   return component(id, z.object({ data: z.array(element), next_cursor: nextCursor }));
 }
 
+/** The parameters of a time range, for lists that are ordered by time. `what`: such as "entries". */
+export function timeQuery(what: string) {
+  return {
+    from: moment.optional().describe(`Only ${what} at or after this time; ISO 8601 with a time zone.`),
+    to: moment.optional().describe(`Only ${what} before this time; ISO 8601 with a time zone.`),
+  };
+}
+
 /** The response of operations that delete. */
 export const deleted = component('Deleted', z.object({ id: z.string(), deleted: z.literal(true) }));
