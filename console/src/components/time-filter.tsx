@@ -1,53 +1,6 @@
-import { localRange } from '../format/time.ts';
-import {
-  daysOf,
-  daysText,
-  isDay,
-  isNamedRange,
-  NAMED_RANGES,
-  useToday,
-  type Days,
-  type NamedRange,
-} from './date-range-days.ts';
+import { daysOf, isDay, useToday } from './date-range-days.ts';
 import { DateRange } from './date-range.tsx';
-
-/** A time range, as in the URL; all null: any time. */
-export interface TimeRange {
-  range: NamedRange | null;
-  /** From `from`, before `to`: UTC days or ISO 8601 times. Null if `range` is set. */
-  from: string | null;
-  to: string | null;
-}
-
-/** Parses the URL query. Ignores invalid values. */
-export function timeRangeOf(query: URLSearchParams): TimeRange {
-  const range = query.get('range');
-  if (range !== null && isNamedRange(range)) return { range, from: null, to: null };
-  return { range: null, from: momentOf(query.get('from')), to: momentOf(query.get('to')) };
-}
-
-/** Converts to the parameters of the API. */
-export function timeRangeQuery({ range, from, to }: TimeRange, today: string): Partial<Days> {
-  const days: Partial<Days> = range === null ? {} : daysOf(range, today);
-  const [start, end] = [days.from ?? from, days.to ?? to];
-  return {
-    ...(start !== null && { from: asMoment(start) }),
-    ...(end !== null && { to: asMoment(end) }),
-  };
-}
-
-/** Whether the range is narrower than any time. */
-export const isTimeSet = ({ range, from, to }: TimeRange): boolean =>
-  range !== null || from !== null || to !== null;
-
-/** Formats the range. */
-export function timeRangeText(time: TimeRange): string {
-  const { range, from, to } = time;
-  if (!isTimeSet(time)) return 'Any time';
-  if (range !== null) return NAMED_RANGES[range];
-  if (from !== null && to !== null && isDay(from) && isDay(to)) return daysText({ from, to });
-  return localRange(from && asMoment(from), to && asMoment(to));
-}
+import { isTimeSet, timeRangeText, type TimeRange } from './time-range.ts';
 
 interface TimeFilterProps {
   value: TimeRange;
@@ -70,13 +23,4 @@ export function TimeFilter({ value, onChange }: TimeFilterProps) {
       onDays={(days) => onChange({ range: null, ...days })}
     />
   );
-}
-
-const asMoment = (text: string): string => (isDay(text) ? `${text}T00:00:00Z` : text);
-
-/** Returns the text if it is a day or an ISO 8601 time with a time zone, else null. */
-function momentOf(text: string | null): string | null {
-  if (text === null || isDay(text)) return text;
-  const isMoment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/.test(text);
-  return isMoment && !Number.isNaN(Date.parse(text)) ? text : null;
 }

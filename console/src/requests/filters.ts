@@ -1,15 +1,8 @@
 import type { Arguments } from '../api/client.ts';
-import {
-  daysOf,
-  daysText,
-  isDay,
-  isNamedRange,
-  NAMED_RANGES,
-  type Days,
-} from '../components/date-range-days.ts';
+import { isNamedRange } from '../components/date-range-days.ts';
+import { momentOf, timeRangeQuery } from '../components/time-range.ts';
 import { exactMoney } from '../format/money.ts';
 import { whole } from '../format/number.ts';
-import { localRange } from '../format/time.ts';
 import { typedAmount, typedWhole } from '../format/typed-number.ts';
 import { noteOf } from './notes.ts';
 
@@ -148,17 +141,13 @@ export const isNarrowed = (filters: Filters): boolean => FILTER_NAMES.some((name
 
 /** Converts to the API query. */
 export function toQuery(filters: Filters, today: string): Query {
-  const { key, model, client, status, range, note } = filters;
-  const days: Partial<Days> = range === null ? {} : daysOf(range, today);
-  const from = days.from ?? filters.from;
-  const to = days.to ?? filters.to;
+  const { key, model, client, status, note } = filters;
   const asked: Query = {
     ...(key !== null && { key_id: key }),
     ...(model !== null && { model }),
     ...(client !== null && { client }),
     ...(status !== null && (STATUSES[status]?.query ?? { error_code: status })),
-    ...(from !== null && { from: asMoment(from) }),
-    ...(to !== null && { to: asMoment(to) }),
+    ...timeRangeQuery(filters, today),
     ...(note !== null && { note }),
   };
   for (const name of MINIMUM_NAMES) {
@@ -167,15 +156,6 @@ export function toQuery(filters: Filters, today: string): Query {
   }
   return asked;
 }
-
-/** Formats the time range. */
-export function rangeText({ range, from, to }: Filters): string {
-  if (range !== null) return NAMED_RANGES[range];
-  if (from !== null && to !== null && isDay(from) && isDay(to)) return daysText({ from, to });
-  return localRange(from && asMoment(from), to && asMoment(to));
-}
-
-const asMoment = (text: string): string => (isDay(text) ? `${text}T00:00:00Z` : text);
 
 /** Returns the seconds of a typed text, at most a day, without superfluous zeros; null: invalid. */
 function seconds(text: string): string | null {
@@ -186,10 +166,3 @@ function seconds(text: string): string | null {
 }
 
 const milliseconds = (inSeconds: string): number => Math.round(Number(inSeconds) * 1000);
-
-/** Returns the text if it is a day or an ISO 8601 time with a time zone, else null. */
-function momentOf(text: string): string | null {
-  if (isDay(text)) return text;
-  const isMoment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/.test(text);
-  return isMoment && !Number.isNaN(Date.parse(text)) ? text : null;
-}

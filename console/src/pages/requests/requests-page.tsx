@@ -6,8 +6,8 @@ import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Switch } from '../../components/choices.tsx';
-import { useToday, daysOf, isDay } from '../../components/date-range-days.ts';
-import { DateRange } from '../../components/date-range.tsx';
+import { useToday } from '../../components/date-range-days.ts';
+import { TimeFilter } from '../../components/time-filter.tsx';
 import { Page } from '../../components/page.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, SkeletonRows } from '../../components/states.tsx';
@@ -26,7 +26,6 @@ import {
   filtersOf,
   isNarrowed,
   NO_FILTERS,
-  rangeText,
   toQuery,
   type Filters,
 } from '../../requests/filters.ts';
@@ -167,21 +166,9 @@ function useBack(id: string | undefined): (orElse: () => void) => void {
 
 function Toolbar({ scope, filters }: { scope: Scope; filters: Filters }) {
   const [query, change] = useQueryState();
-  const today = useToday();
-  const { range, from, to } = filters;
-  const isAny = range === null && from === null && to === null;
-  const custom = from !== null && to !== null && isDay(from) && isDay(to) ? { from, to } : null;
   return (
     <div className="mb-4 flex flex-wrap items-center gap-2">
-      <DateRange
-        any
-        small
-        text={rangeText(filters)}
-        range={isAny ? 'any' : range}
-        days={range === null ? custom : daysOf(range, today)}
-        onRange={(chosen) => change({ range: chosen === 'any' ? null : chosen, from: null, to: null })}
-        onDays={(days) => change({ range: null, ...days })}
-      />
+      <TimeFilter value={filters} onChange={({ range, from, to }) => change({ range, from, to })} />
       <StatusFilter value={filters.status} onChange={(status) => change({ status })} />
       <ModelFilter scope={scope} value={filters.model} onChange={(model) => change({ model })} />
       <KeyFilter scope={scope} value={filters.key} onChange={(key) => change({ key })} />
