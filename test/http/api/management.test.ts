@@ -99,7 +99,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual([revoked.status, typeof revoked.revoked_at], ['revoked', 'string']);
       assert.equal((await managed.generate(text)).status, 401);
       assert.deepEqual(await ok('POST', `${path}/revoke`), revoked);
-      const { data } = await ok('POST', '/api/keys/revoke', { body: { ids: [created.id] } });
+      const { data } = await ok('POST', '/api/key-revocations', { body: { ids: [created.id] } });
       assert.deepEqual(data, [revoked]);
       assertRefused(await call('PATCH', path, { body: { name: 'c' } }), 409, 'conflict', 'id');
       const log = JSON.stringify(await ok('GET', `/api/audit?subject=key:${created.id}`));

@@ -138,7 +138,7 @@ export const keyOperations = operations({
     errors: ['not_found'],
   },
   revokeKeys: {
-    route: 'POST /api/keys/revoke',
+    route: 'POST /api/key-revocations',
     summary:
       'Revoke several keys permanently, all or none of them. They stop working within a second, and their running requests are ended.',
     access: 'member',
