@@ -45,8 +45,8 @@ const MAX_LENGTH = 500_000;
 const MAX_FORMULA = 4000;
 
 /**
- * Reads the Markdown of a text that grows. Only the last two blocks are read again when text is appended; the others are the
- * same objects as before. HTML is text, and only `http`, `https` and `mailto` addresses are links.
+ * Reads the Markdown of a text that grows. When text is appended, only the last two blocks, and those before them up to an
+ * empty line, are read again; the others are the same objects as before. HTML is text, and only `http`, `https` and `mailto` addresses are links.
  */
 export class MarkdownReader {
   #text = '';
@@ -70,14 +70,17 @@ export class MarkdownReader {
     const tokens = lexed(rest);
     // The last line may be incomplete: then it can still become a part of the block before it.
     const last = tokens.findLastIndex(({ type }) => type !== 'space');
-    const settled = Math.max(
+    let settled = Math.max(
       0,
       tokens.findLastIndex(({ type }, index) => index < last && type !== 'space'),
     );
+    // Without an empty line between them, later text can also merge earlier blocks.
+    while (settled > 0 && !/\n[ \t]*\n$/.test(sourceOf(tokens.slice(Math.max(0, settled - 2), settled))))
+      settled--;
     const before = tokens.slice(0, settled);
     // Not spread into `push`: there can be more blocks than a call may have arguments.
     this.#settled = this.#settled.concat(blocksOf(before));
-    this.#settledLength += before.reduce((sum, { raw }) => sum + raw.length, 0);
+    this.#settledLength += sourceOf(before).length;
     this.#blocks = this.#settled.concat(...blocksOf(tokens.slice(settled)));
     return this.#blocks;
   }
@@ -105,6 +108,10 @@ export function headingLevels(blocks: readonly Block[]): ReadonlyMap<Block, numb
     levels.set(block, FIRST_LEVEL + open.length - 1);
   }
   return levels;
+}
+
+function sourceOf(tokens: readonly Token[]): string {
+  return tokens.map(({ raw }) => raw).join('');
 }
 
 function plain(text: string): Block {
