@@ -120,7 +120,13 @@ describe('tables', WITH_BROWSER, () => {
     await popup.getByRole('button', { name: 'Cut off', exact: true }).waitFor();
     assert.deepEqual(await axe(page), []);
     await page.keyboard.press('Escape');
-    await page.getByRole('button', { name: 'View: Cut off' }).waitFor();
+    await popup.waitFor({ state: 'detached' });
+    await page.locator('button:focus', { hasText: 'Cut off' }).waitFor();
+    // The button opens and closes the list.
+    await page.getByRole('button', { name: 'View: Cut off' }).click();
+    await popup.waitFor();
+    await page.getByRole('button', { name: 'View: Cut off' }).click();
+    await popup.waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Clear filters' }).click();
     await page.getByRole('button', { name: 'Views', exact: true }).waitFor();
 

@@ -1,7 +1,7 @@
 import { OTPField } from '@base-ui/react/otp-field';
 import { useId } from 'react';
 import { classNames } from './class-names.ts';
-import { INPUT } from './field.tsx';
+import { INPUT } from './input.ts';
 import { useFocus } from './focus.ts';
 
 const DIGITS = 6;

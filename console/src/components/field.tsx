@@ -2,13 +2,7 @@ import { Field as Base } from '@base-ui/react/field';
 import type { ComponentProps, ReactNode } from 'react';
 import { classNames } from './class-names.ts';
 import { useFormField } from './form.tsx';
-
-/** Classes of text inputs. */
-export const INPUT = classNames(
-  'w-full rounded-lg border border-line-strong bg-surface px-3 text-sm text-ink placeholder:text-ink-3',
-  'focus-visible:outline-2 focus-visible:-outline-offset-1 focus-visible:outline-accent',
-  'data-invalid:border-bad disabled:bg-sunken disabled:text-ink-3',
-);
+import { INPUT } from './input.ts';
 
 interface FieldProps {
   /** The API's name of the parameter, so that the form shows errors about it here. */

@@ -3,7 +3,8 @@ import { Eye, EyeOff } from 'lucide-react';
 import { useState, type ComponentProps, type ReactNode } from 'react';
 import { IconButton } from './button.tsx';
 import { classNames } from './class-names.ts';
-import { Field, INPUT } from './field.tsx';
+import { Field } from './field.tsx';
+import { INPUT } from './input.ts';
 import { strengthOf } from './password-strength.ts';
 
 type PasswordFieldProps = Omit<ComponentProps<'input'>, 'children' | 'className' | 'type' | 'name'> & {

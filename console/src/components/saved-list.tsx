@@ -3,7 +3,8 @@ import { useState, useSyncExternalStore } from 'react';
 import { notify } from '../notify.ts';
 import { Button, IconButton } from './button.tsx';
 import { classNames } from './class-names.ts';
-import { INPUT, TextField } from './field.tsx';
+import { TextField } from './field.tsx';
+import { INPUT } from './input.ts';
 import { MAX_SAVED_NAME, type Saved, type SavedItems } from './saved-items.ts';
 
 interface SavedListProps<Value extends object> {

@@ -1,6 +1,6 @@
 import { Search } from 'lucide-react';
 import { classNames } from './class-names.ts';
-import { INPUT } from './field.tsx';
+import { INPUT } from './input.ts';
 
 interface SearchFieldProps {
   /** Accessible name and placeholder. */

@@ -2,7 +2,7 @@ import { Combobox as Base } from '@base-ui/react/combobox';
 import { Check, ChevronsUpDown } from 'lucide-react';
 import { useMemo, useState } from 'react';
 import { classNames } from './class-names.ts';
-import { INPUT } from './field.tsx';
+import { INPUT } from './input.ts';
 import { POPUP } from './popup.ts';
 
 interface SearchChoice {

@@ -1,18 +1,13 @@
-import { Popover } from '@base-ui/react/popover';
 import { Bookmark, ChevronsUpDown } from 'lucide-react';
-import { useMemo, useState, useSyncExternalStore } from 'react';
+import { lazy, Suspense, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import { useSession } from '../state/session.tsx';
 import { useQueryState } from '../state/url-query.ts';
 import { userItems } from '../state/user-storage.ts';
-import { classNames } from './class-names.ts';
-import { POPUP } from './popup.ts';
+import { useWasTrue } from './opening.ts';
 import { SavedItems } from './saved-items.ts';
-import { SavedList } from './saved-list.tsx';
+import type { View } from './views-popup.tsx';
 
-/** A view of a table: the URL parameters of its filters and its order. */
-interface View {
-  query: string;
-}
+const ViewsPopup = lazy(() => import('./views-popup.tsx'));
 
 interface ViewsProps {
   /** Name of the table, under which its views are stored. */
@@ -28,6 +23,8 @@ export function Views({ table, parameters }: ViewsProps) {
   const list = useSyncExternalStore(views.subscribe, () => views.list);
   const [query, change] = useQueryState();
   const [open, setOpen] = useState(false);
+  const wasOpened = useWasTrue(open);
+  const button = useRef<HTMLButtonElement>(null);
   const shown = viewQuery(query, parameters);
   const isShown = (view: View) => viewQuery(new URLSearchParams(view.query), parameters) === shown;
   const current = list.find(isShown);
@@ -37,8 +34,15 @@ export function Views({ table, parameters }: ViewsProps) {
     setOpen(false);
   };
   return (
-    <Popover.Root open={open} onOpenChange={setOpen}>
-      <Popover.Trigger className="inline-flex h-8 min-w-0 shrink-0 items-center gap-2 rounded-md border border-line-strong bg-surface px-2.5 text-xs text-ink transition-colors hover:bg-hover">
+    <>
+      <button
+        ref={button}
+        type="button"
+        aria-haspopup="dialog"
+        aria-expanded={open}
+        onClick={() => setOpen(!open)}
+        className="inline-flex h-8 min-w-0 shrink-0 items-center gap-2 rounded-md border border-line-strong bg-surface px-2.5 text-xs text-ink transition-colors hover:bg-hover"
+      >
         <Bookmark className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
         {current === undefined ? (
           'Views'
@@ -49,30 +53,21 @@ export function Views({ table, parameters }: ViewsProps) {
           </>
         )}
         <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
-      </Popover.Trigger>
-      <Popover.Portal>
-        <Popover.Positioner sideOffset={4} align="end" collisionPadding={12} className="z-40 outline-none">
-          <Popover.Popup
-            aria-label="Views"
-            className={classNames(
-              POPUP,
-              'max-h-[var(--available-height)] w-84 max-w-[var(--available-width)] overflow-y-auto p-4',
-            )}
-          >
-            <SavedList
-              items={views}
-              label="Saved views"
-              what="View"
-              saveLabel="Save the current filters as"
-              current={() => ({ query: shown })}
-              isCurrent={isShown}
-              onOpen={show}
-            />
-            <p className="mt-2 text-xs text-ink-3">Stored only in this browser, until you sign out.</p>
-          </Popover.Popup>
-        </Popover.Positioner>
-      </Popover.Portal>
-    </Popover.Root>
+      </button>
+      {wasOpened && (
+        <Suspense>
+          <ViewsPopup
+            button={button}
+            open={open}
+            onClose={() => setOpen(false)}
+            views={views}
+            current={{ query: shown }}
+            isShown={isShown}
+            onShow={show}
+          />
+        </Suspense>
+      )}
+    </>
   );
 }
 

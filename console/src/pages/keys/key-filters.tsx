@@ -1,10 +1,11 @@
-import { useDeferredValue, useMemo, type ReactNode } from 'react';
+import { lazy, Suspense, useDeferredValue, useMemo, type ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { Segmented } from '../../components/choices.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { Select } from '../../components/select.tsx';
 import { Views } from '../../components/views.tsx';
 import { useQueryState } from '../../state/url-query.ts';
+
+const TagFilter = lazy(() => import('./tag-filter.tsx'));
 
 type Key = ItemOf<'listKeys'>;
 
@@ -15,9 +16,6 @@ const STATES = [
 
 /** The search field is shown for more keys than this. */
 const MANY = 8;
-
-/** The choice that shows keys with any tags. No tag is empty. */
-const ALL_TAGS = '';
 
 /** The filters in the URL. */
 function useFilters() {
@@ -84,17 +82,9 @@ export function KeyFilters({ keys, children }: KeyFiltersProps) {
           />
         )}
         {tags.length > 0 && (
-          <Select
-            small
-            label="Tag"
-            className="max-w-44"
-            value={tag ?? ALL_TAGS}
-            choices={[
-              { value: ALL_TAGS, label: 'All tags' },
-              ...tags.map((value) => ({ value, label: value })),
-            ]}
-            onChange={(value) => change({ tag: value === ALL_TAGS ? null : value })}
-          />
+          <Suspense>
+            <TagFilter tags={tags} value={tag} onChange={(chosen) => change({ tag: chosen })} />
+          </Suspense>
         )}
         {keys.length > MANY && <Views table="keys" parameters={['state', 'q', 'tag', 'sort']} />}
         {children}

@@ -3,7 +3,7 @@ import { useMemo, useState, useSyncExternalStore } from 'react';
 import { Button, IconButton } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { Dialog } from '../../components/dialog.tsx';
-import { INPUT } from '../../components/field.tsx';
+import { INPUT } from '../../components/input.ts';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import { saveFile } from '../../components/save-file.ts';
 import { SearchField } from '../../components/search-field.tsx';

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'react';
 import { classNames } from '../../components/class-names.ts';
-import { INPUT } from '../../components/field.tsx';
+import { INPUT } from '../../components/input.ts';
 
 interface TypedTextProps {
   /** Accessible name. */

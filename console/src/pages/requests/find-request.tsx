@@ -4,7 +4,7 @@ import { Redirect } from 'wouter';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
-import { INPUT } from '../../components/field.tsx';
+import { INPUT } from '../../components/input.ts';
 import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { useHrefWithAccount } from '../../state/account.ts';
 import type { Scope } from '../../state/scope.ts';
