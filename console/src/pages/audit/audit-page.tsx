@@ -13,7 +13,7 @@ import { EmptyState } from '../../components/states.tsx';
 import { ListFooter, Table, type Column, type Rest } from '../../components/table.tsx';
 import { useToday } from '../../components/date-range-days.ts';
 import { TimeFilter } from '../../components/time-filter.tsx';
-import { isTimeSet, timeRangeOf, timeRangeQuery } from '../../components/time-range.ts';
+import { timeRangeOf, timeRangeQuery } from '../../components/time-range.ts';
 import { Time } from '../../components/time.tsx';
 import { foldPlaygroundKeys, groupText, rowOf, type AuditRow } from '../../audit/fold.ts';
 import { exactTime } from '../../format/time.ts';
@@ -26,6 +26,7 @@ import {
   changesOf,
 } from '../../audit/audit-texts.ts';
 import { ActorName, SubjectName, useNames, type Named } from '../../audit/audit-names.tsx';
+import { Views } from '../../components/views.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
 const PAGE = 50;
@@ -232,11 +233,14 @@ function IpAddress({ ip }: { ip: string | null }) {
   return <span className="font-mono text-xs">{ip}</span>;
 }
 
+/** The URL parameters of the filters. */
+const FILTERS = ['actor', 'action', 'subject', 'of', 'range', 'from', 'to'];
+
 /** Filters the audit log by actor, event, subject, account and time. */
 function AuditFilters({ names }: { names: Names }) {
   const [query, change] = useQueryState();
   const time = timeRangeOf(query);
-  const narrowed = isTimeSet(time) || ['actor', 'action', 'subject', 'of'].some((name) => query.has(name));
+  const narrowed = FILTERS.some((name) => query.has(name));
   const choices = (...kinds: readonly string[]) =>
     [...names].flatMap(([value, { name, hint }]) =>
       kinds.includes(partsOf(value).kind) ? [{ value, label: name, hint }] : [],
@@ -287,13 +291,13 @@ function AuditFilters({ names }: { names: Names }) {
         className="lg:w-44"
       />
       <TimeFilter value={time} onChange={({ range, from, to }) => change({ range, from, to })} />
+      <Views table="audit" parameters={FILTERS} />
       {narrowed && (
         <Button
           size="small"
           kind="quiet"
-          onClick={() =>
-            change({ actor: null, action: null, subject: null, of: null, range: null, from: null, to: null })
-          }
+          className="justify-self-start"
+          onClick={() => change(Object.fromEntries(FILTERS.map((name) => [name, null])))}
         >
           Clear filters
         </Button>
