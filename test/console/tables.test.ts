@@ -5,6 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
+import { OPERATOR } from '../operator.ts';
 import { axe, sidewaysScroll, WITH_BROWSER } from './browser.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
@@ -213,7 +214,18 @@ describe('tables', WITH_BROWSER, () => {
     const menu = await page.getByRole('menu').boundingBox();
     assert.ok(menu !== null && menu.y >= 0 && menu.y + menu.height <= 844, JSON.stringify(menu));
     assert.equal(await sidewaysScroll(page), 0);
+    await page.keyboard.press('Escape');
     await page.setViewportSize(DESKTOP);
+  });
+
+  test('signing out deletes the views and the chosen columns', async () => {
+    const items = () => page.evaluate<string[]>('Object.keys(localStorage)');
+    const isOfTable = (name: string) => /\.(?:views|columns)\./.test(name);
+    assert.equal((await items()).filter(isOfTable).length, 2);
+    await page.getByRole('button', { name: new RegExp(OPERATOR.email) }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign in' }).waitFor();
+    assert.deepEqual((await items()).filter(isOfTable), []);
   });
 
   test('no page violated the Content-Security-Policy or threw', () => {
