@@ -11,7 +11,7 @@ import { accountOfBudget, budgetConditions, keyConditions } from './account-cond
 import type { Channels } from './channels.ts';
 import { HOST, InstanceConditions, type Observation } from './conditions.ts';
 import { Outbox } from './outbox.ts';
-import { AlertStore, type Alert, type LocalMessage } from './store.ts';
+import { AlertStore, MAX_FIRING, type Alert, type LocalMessage } from './store.ts';
 import { Traffic } from './traffic.ts';
 import { conditionOf, type Condition } from './types.ts';
 
@@ -194,7 +194,7 @@ export class Alerts implements AsyncDisposable {
     const ids = channels.all.map(({ id }) => id);
     let count = firing.length;
     for (const condition of conditions) {
-      if (known.has(condition.key) || count >= MAX_FIRING || this.#stopped) continue;
+      if (known.has(condition.key) || count >= maxFiringWith(condition) || this.#stopped) continue;
       if (!(await store.fire(condition, ids))) continue;
       count++;
       this.#options.log.warn('alert', {
@@ -203,7 +203,7 @@ export class Alerts implements AsyncDisposable {
         title: condition.title,
       });
     }
-    if (firing.length > 0 && now - this.#steadySince >= RESOLVE_MS) {
+    if (firing.length > 0 && hasPassed(RESOLVE_MS, this.#steadySince, now)) {
       count -= await store.resolveUnseen(now - RESOLVE_MS);
     }
     this.#firing = count;
@@ -215,7 +215,7 @@ export class Alerts implements AsyncDisposable {
     const keys = new Set(firing.keys());
     const own = this.#instance.find(observation, keys);
     for (const id of this.#traffic.takeAccounts()) this.#accounts.add(id);
-    if (now - this.#accountsAt >= ACCOUNTS_MS) {
+    if (hasPassed(ACCOUNTS_MS, this.#accountsAt, now)) {
       this.#accountsAt = now;
       this.#silenced = new Set((await this.store.silences()).map(({ target }) => target));
       await this.store.cleanUp(now - settings.keepDays * 86_400_000);
@@ -225,7 +225,7 @@ export class Alerts implements AsyncDisposable {
       this.#budgets = await budgetConditions(database, plans, accounts, this.#traffic, now);
       for (const id of next) this.#accounts.delete(id);
     }
-    if (now - this.#keysAt >= KEYS_MS) {
+    if (hasPassed(KEYS_MS, this.#keysAt, now)) {
       this.#keys = await keyConditions(database, settings.keyExpiryDays, now);
       this.#keysAt = now;
     }
@@ -242,7 +242,8 @@ export class Alerts implements AsyncDisposable {
       log.warn('cannot check for alerts; will retry', { error: loggable(error) });
     }
     const outage = this.#outage;
-    if (now - outage.since < OUTAGE_MS || settings.disabled.includes('database_unavailable')) return;
+    const isShort = !hasPassed(OUTAGE_MS, outage.since, now);
+    if (isShort || settings.disabled.includes('database_unavailable')) return;
     if (outage.alert === null) {
       const reason = error instanceof Error ? error.message : String(error);
       const { key, ...condition } = conditionOf('database_unavailable', HOST, { host: HOST, reason });
@@ -286,8 +287,19 @@ function labelOf(channel: string): string {
   return channel.startsWith('email:') ? 'email' : channel;
 }
 
-/** Maximum alerts that fire at a time. */
-const MAX_FIRING = 1000;
+/** Whether this time has passed since `since`, or the clock was set back by more than this time. */
+function hasPassed(ms: number, since: number, now: number): boolean {
+  return Math.abs(now - since) >= ms;
+}
+
+/** Firing alerts that budgets and keys, of which there can be many, leave to what is wrong with the service. */
+const RESERVED = 200;
+
+/** Returns how many alerts may fire before one for this condition does not. */
+function maxFiringWith({ type }: Condition): number {
+  const isOfAccount = type === 'budget_80' || type === 'budget_100' || type === 'key_expiring';
+  return isOfAccount ? MAX_FIRING - RESERVED : MAX_FIRING;
+}
 
 /** A time in which the database cannot be used. */
 interface Outage {

@@ -164,13 +164,17 @@ function jsonBody({ event, alert }: Message, atMs: number, service: string) {
   };
 }
 
-/** Slack reads `&`, `<` and `>` as markup. */
+/**
+ * Slack reads `&`, `<` and `>` as markup. Mattermost reads Markdown links and the names of groups, such as `@all`, which
+ * are harmless with a space of no width in them.
+ */
 function slackBody(message: Message, service: string): { text: string } {
   const { title, text } = wordsOf(message);
   const escaped = `*${title}*\n${text}\n${service}/operator/alerts`
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;');
+    .replaceAll('>', '&gt;')
+    .replaceAll(/(?<!\w)@|\](?=\()/g, '$&\u200b');
   return { text: escaped };
 }
 

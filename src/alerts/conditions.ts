@@ -97,7 +97,9 @@ export class InstanceConditions {
           reason,
         });
       const reason = downReason(replica);
-      const since = this.#downSince.get(subject);
+      const before = this.#downSince.get(subject);
+      // The clock may have been set back.
+      const since = before && Math.min(before, now);
       if (reason !== null) {
         downSince.set(subject, since ?? now);
         return now - (since ?? now) >= this.#settings.replicaDownMs ? [condition(reason)] : [];

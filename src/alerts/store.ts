@@ -10,8 +10,8 @@ import { ServiceError } from '../errors.ts';
 import { isAlertType, treatmentOf, type Condition } from './types.ts';
 
 /** Maximum alerts that fire at a time. Others fire when some are resolved. */
-const MAX_FIRING = 1000;
-/** Maximum messages that wait to be sent. Additional ones fail. */
+export const MAX_FIRING = 1000;
+/** Maximum messages that wait to be sent to a channel. Additional ones fail. */
 const MAX_PENDING = 2000;
 /** Messages that were not sent within this time fail, in milliseconds. */
 const MAX_AGE_MS = 86_400_000;
@@ -455,13 +455,15 @@ export class AlertStore {
   ): Promise<void> {
     if (channels.length === 0) return;
     const now = this.#now();
-    const { pending } = await transaction
+    const pending = await transaction
       .selectFrom('alert_messages')
-      .select((select) => select.fn.countAll<number>().as('pending'))
+      .select(['channel', (select) => select.fn.countAll<number>().as('count')])
       .where('state', '=', 'pending')
-      .executeTakeFirstOrThrow();
-    const isFull = pending + channels.length > MAX_PENDING;
-    const state = isSilenced ? 'silenced' : isFull ? 'failed' : 'pending';
+      .groupBy('channel')
+      .execute();
+    const full = new Set(pending.filter(({ count }) => count >= MAX_PENDING).map(({ channel }) => channel));
+    const stateFor = (channel: string) =>
+      isSilenced ? 'silenced' : full.has(channel) ? 'failed' : 'pending';
     await transaction
       .insertInto('alert_messages')
       .values(
@@ -470,12 +472,13 @@ export class AlertStore {
           alert_id: alertId,
           event,
           channel,
-          state,
+          state: stateFor(channel),
           attempts: 0,
           created_at: now,
           next_at: now,
           sent_at: null,
-          error: state === 'failed' ? `More than ${MAX_PENDING} messages are waiting to be sent.` : null,
+          error:
+            stateFor(channel) === 'failed' ? `${MAX_PENDING} other messages are waiting to be sent.` : null,
         })),
       )
       .execute();

@@ -366,6 +366,63 @@ for (const kind of testDatabases()) {
       );
     });
 
+    test('many alerts of accounts leave room for others, and a dead channel does not use up the queue of others', async () => {
+      await using database = await kind.open();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      const limits = { tokensPerDay: 1000 };
+      await using one = testInstance(database, { clock, urls: [receiver.url], limits });
+      const ids = Array.from({ length: 999 }, (_, index) => `0${index}`);
+      const times = { fired_at: NOW, seen_at: NOW, resolved_at: null };
+      const texts = { type: 'budget_80', title: 'x', body: 'x', ...times };
+      await database.kysely
+        .insertInto('alerts')
+        .values(ids.map((id) => ({ id, dedupe_key: id, condition: `budget_80:${id}:`, ...texts })))
+        .execute();
+      const waiting = { event: 'firing', channel: 'webhook:dead', state: 'pending', attempts: 1 } as const;
+      for (const event of ['firing', 'resolved'] as const) {
+        const message = { ...waiting, event, created_at: NOW, next_at: NOW, sent_at: null, error: null };
+        await database.kysely
+          .insertInto('alert_messages')
+          .values(ids.map((id) => ({ id: `${event}${id}`, alert_id: id, ...message })))
+          .execute();
+      }
+      await addUsage(database, { day: Math.floor(NOW / DAY), model: 'a/b', tokens: 900, picoUsd: 0n });
+      const request = {
+        accountId: DEFAULT_ACCOUNT_ID,
+        model: 'a/b',
+        status: 200,
+        code: null,
+        deniedBy: null,
+      };
+      one.alerts.recordRequest(request);
+      await one.check();
+      one.seen.now = FULL;
+      await pass(clock, 10 * SECOND, one);
+      assert.deepEqual(messages(receiver), ['alert.firing disk_low']);
+    });
+
+    test('budgets are checked after the clock was set back', async () => {
+      await using database = await kind.open();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW + 365 * DAY };
+      const limits = { tokensPerDay: 1000 };
+      await using one = testInstance(database, { clock, urls: [receiver.url], limits });
+      await one.check();
+      clock.now = NOW;
+      await addUsage(database, { day: Math.floor(NOW / DAY), model: 'a/b', tokens: 900, picoUsd: 0n });
+      const request = {
+        accountId: DEFAULT_ACCOUNT_ID,
+        model: 'a/b',
+        status: 200,
+        code: null,
+        deniedBy: null,
+      };
+      one.alerts.recordRequest(request);
+      await one.check();
+      assert.deepEqual(messages(receiver), ['alert.firing budget_80']);
+    });
+
     test('resolved alerts are deleted after `keepDays`, types that are off do not fire, and there is a page of each size', async () => {
       await using database = await kind.open();
       const clock = { now: NOW };

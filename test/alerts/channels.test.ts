@@ -95,6 +95,12 @@ test('the format `slack` has only text without markup, at a URL from the environ
   });
   assert.match(receiver.received[1]?.json.text ?? '', /^\*Resolved: Only/);
   assert.match(receiver.received[2]?.json.text ?? '', /^\*Test of the alerts\*/);
+  // Names of keys are chosen by members. Mattermost reads Markdown and names of groups.
+  const title = 'The key @all [Sign in](https://evil.example) of bob@example.org expires';
+  assert.ok(FIRING.alert);
+  await channel?.send({ ...FIRING, alert: { ...FIRING.alert, title } });
+  const shown = '*The key @\u200ball [Sign in]\u200b(https://evil.example) of bob@example.org expires*\n';
+  assert.equal(receiver.received[3]?.json.text?.slice(0, shown.length), shown);
   // The path is a secret, so it is not shown.
   assert.equal(channel?.target, receiver.url);
 });

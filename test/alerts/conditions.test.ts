@@ -59,6 +59,9 @@ test('a replica that is down, or paused by its breaker, is reported after `repli
   assert.deepEqual(at(400, replica(DOWN)), []);
   for (let second = 410; second < 460; second += 10) assert.deepEqual(at(second, replica(LOADING)), []);
   assert.deepEqual(at(460, replica(DOWN)), [key]);
+  // The clock was set back.
+  assert.deepEqual(at(0, replica(DOWN)), []);
+  assert.deepEqual(at(60, replica(DOWN)), [key]);
 });
 
 test('instances share a server, but each has its own engine', () => {
