@@ -105,7 +105,7 @@ export class KeyStore implements AsyncDisposable {
   #failing = false;
   /** Keys used since the last write, with their last use. */
   #used = new Map<string, KeyUse>();
-  /** Keys whose previous secret was used since the last write. */
+  /** Hashes of previous secrets that were used since the last write. A key may have another one by then. */
   #previousUsed = new Set<string>();
 
   private constructor(database: Database, log: Log, options: KeyStoreOptions, cacheScopeSecret: Secret) {
@@ -158,7 +158,7 @@ export class KeyStore implements AsyncDisposable {
     if (text?.length !== KEY_LENGTH) return null;
     const hash = hashKey(text);
     const found = this.#live.get(hash);
-    if (found !== undefined) return this.#useUnlessExpired(found, use);
+    if (found !== undefined) return this.#useUnlessExpired(found, hash, use);
     return isWellFormed(text) ? this.#lookUp(hash, use) : null;
   }
 
@@ -264,12 +264,11 @@ export class KeyStore implements AsyncDisposable {
         await this.#database.background
           .updateTable('keys')
           .set({ previous_used_at: this.#clock.now() })
-          .where('id', 'in', previousUsed.slice(start, start + LAST_USED_BATCH))
-          .where('previous_hash', 'is not', null)
+          .where('previous_hash', 'in', previousUsed.slice(start, start + LAST_USED_BATCH))
           .execute();
     } catch (error) {
       for (const [id, use] of used) this.#used.set(id, this.#used.get(id) ?? use);
-      for (const id of previousUsed) this.#previousUsed.add(id);
+      for (const hash of previousUsed) this.#previousUsed.add(hash);
       this.#log.warn('cannot save the last use of keys; will retry', { error: loggable(error) });
     }
   }
@@ -407,11 +406,11 @@ export class KeyStore implements AsyncDisposable {
     }
   }
 
-  #useUnlessExpired(key: AuthenticatedKey, { ip, client }: KeyUse): AuthenticatedKey | null {
+  #useUnlessExpired(key: AuthenticatedKey, hash: string, { ip, client }: KeyUse): AuthenticatedKey | null {
     if (key.expiresAt <= this.#clock.now()) return null;
     // A copy, because the caller's object may hold the whole request.
     this.#used.set(key.id, { ip, client });
-    if (key.isPrevious) this.#previousUsed.add(key.id);
+    if (key.isPrevious) this.#previousUsed.add(hash);
     return key;
   }
 
@@ -423,7 +422,7 @@ export class KeyStore implements AsyncDisposable {
       throw cannotCheck(error);
     }
     const found = this.#live.get(hash);
-    return found === undefined ? null : this.#useUnlessExpired(found, use);
+    return found === undefined ? null : this.#useUnlessExpired(found, hash, use);
   }
 
   *#toKeys(rows: readonly Row[]): Generator<LoadedKey, void> {

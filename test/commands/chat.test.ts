@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import { writeFile } from 'node:fs/promises';
-import { ChatClient } from '../../src/commands/chat/client.ts';
-import { printable } from '../../src/commands/chat/conversation.ts';
+import { ChatClient, printable } from '../../src/commands/chat/client.ts';
 import { nameOf } from '../../src/commands/chat/interactive.ts';
 import { MessageReader } from '../../src/commands/chat/message-reader.ts';
 import { MODEL, scriptedYaml, startService, until, untilIdle, type TestService } from '../harness.ts';
@@ -49,7 +48,7 @@ describe('sluice chat', () => {
     const { stdout } = await run(['audit', 'list', '--json'], env);
     const entries = JSON.parse(stdout) as { action: string; subject: string; detail: { purpose?: string } }[];
     const ours = entries
-      .filter(({ detail }) => detail.purpose === 'playground')
+      .filter(({ action, detail }) => action === 'key.create' && detail.purpose === 'playground')
       .map(({ subject }) => subject);
     const revoked = entries.filter(({ action }) => action === 'key.revoke').map(({ subject }) => subject);
     assert(ours.length > 0);
@@ -208,8 +207,28 @@ test('a response that ends early, is no event stream or has an error is a failur
       'The connection was lost before the end of the response.',
     );
     assert.equal(await failure('data: {"error":{"message":"No.","code":null}}\n\n'), 'No.');
-    assert.equal(await failure('<html>', 502), `The server at ${url} responded with status 502.`);
+    for (const text of ['<html>', 'null', '{"error":"No."}', '{"error":{"message":5}}'])
+      assert.equal(await failure(text, 502), `The server at ${url} responded with status 502.`);
+    assert.equal(await failure(JSON.stringify({ error: { message: '\u009b2JNo.\u001b' } }), 400), '2JNo.');
+    assert.equal(await failure('data: {"error":"No."}\n\n'), 'The response failed.');
+    assert.equal(await failure('data: {"choices":[{"delta":{"content":5}}]}\n\ndata: [DONE]\n\n'), 'none');
     assert.equal(await failure('data: [DONE]\n\n'), 'none');
+    respond = (response) =>
+      response.end('{"data":[{"id":"a\u009b2Jb","architecture":{"modality":"text->text"}}]}');
+    assert.deepEqual(await client.models(NEVER), ['a2Jb']);
+    for (const text of ['<html>', '{}', '{"data":[{"id":"m"}]}', '{"data":[{"id":5,"architecture":{}}]}']) {
+      respond = (response) => response.end(text);
+      await assert.rejects(client.models(NEVER), {
+        message: `The server at ${url} did not respond with a list of models, as Sluice does.`,
+      });
+    }
+    respond = (response) => {
+      response.writeHead(200).write('{"data":[');
+      setImmediate(() => response.destroy());
+    };
+    await assert.rejects(client.models(NEVER), {
+      message: `The server at ${url} did not respond with a list of models, as Sluice does.`,
+    });
     respond = (response) => {
       response.writeHead(200).write('data: {"choices":[]}\n\n');
       setImmediate(() => response.destroy());

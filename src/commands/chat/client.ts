@@ -52,8 +52,16 @@ export class ChatClient {
   /** Returns the IDs of the models that generate text, the default one first. Rejects with a `ChatError`. */
   async models(signal: AbortSignal): Promise<string[]> {
     const response = await this.#send('GET', '/v1/models', null, signal);
-    const { data } = (await response.json()) as ModelList;
-    return data.filter(({ architecture }) => architecture.modality.endsWith('->text')).map(({ id }) => id);
+    try {
+      const { data } = (await response.json()) as ModelList;
+      return data
+        .filter(({ architecture }) => architecture.modality.endsWith('->text'))
+        .map(({ id }) => printable(id));
+    } catch (error) {
+      signal.throwIfAborted();
+      const message = `The server at ${this.url} did not respond with a list of models, as Sluice does.`;
+      throw new ChatError(message, null, null, error);
+    }
   }
 
   /** Streams the response to a conversation. Throws a `ChatError`, or the reason of the signal. */
@@ -74,10 +82,10 @@ export class ChatClient {
             return;
           }
           const { choices = [], usage, error } = JSON.parse(data) as Chunk;
-          if (error) throw new ChatError(error.message, error.code);
+          if (error) throw refusalIn({ error }) ?? new ChatError('The response failed.');
           const { delta, finish_reason: reason } = choices[0] ?? {};
-          if (delta?.reasoning_content) yield { type: 'reasoning', text: delta.reasoning_content };
-          if (delta?.content) yield { type: 'text', text: delta.content };
+          if (isText(delta?.reasoning_content)) yield { type: 'reasoning', text: delta.reasoning_content };
+          if (isText(delta?.content)) yield { type: 'text', text: delta.content };
           end.finishReason = reason ?? end.finishReason;
           if (usage) end.usage = readUsage(usage);
         }
@@ -124,7 +132,11 @@ interface Chunk {
     finish_reason: string | null;
   }[];
   usage?: UsageBody | null;
-  error?: { message: string; code: string | null };
+  error?: ErrorBody['error'] | null;
+}
+
+interface ErrorBody {
+  error: { message: string; code: string | null };
 }
 
 interface UsageBody {
@@ -141,18 +153,26 @@ function readUsage(usage: UsageBody): ChatUsage {
   };
 }
 
+/** Removes control characters, with which a model or a server could change the terminal. */
+export function printable(text: string): string {
+  return text.replaceAll(/[^\P{Cc}\n\t]/gu, '');
+}
+
+/** Whether a field of a response, from whatever server, is a text that is not empty. */
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+/** Returns the error of a body; null if it has none. */
+function refusalIn(body: unknown, retryAfterMs: number | null = null): ChatError | null {
+  const { message, code } = (body as Partial<ErrorBody> | null)?.error ?? {};
+  return isText(message) ? new ChatError(printable(message), code, retryAfterMs) : null;
+}
+
 async function errorOf(response: Response, url: string): Promise<ChatError> {
-  const text = await response.text();
   const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
   const retryAfterMs = Number.isNaN(retryAfter) ? null : retryAfter * 1000;
-  try {
-    const { error } = JSON.parse(text) as { error: { message: string; code: string | null } };
-    return new ChatError(error.message, error.code, retryAfterMs);
-  } catch {
-    return new ChatError(
-      `The server at ${url} responded with status ${response.status}.`,
-      null,
-      retryAfterMs,
-    );
-  }
+  const body: unknown = await response.json().catch(() => null);
+  const message = `The server at ${url} responded with status ${response.status}.`;
+  return refusalIn(body, retryAfterMs) ?? new ChatError(message, null, retryAfterMs);
 }

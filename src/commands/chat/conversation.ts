@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { styleText } from 'node:util';
-import { ChatError, type ChatClient, type ChatEvent, type ChatMessage } from './client.ts';
+import { ChatError, printable, type ChatClient, type ChatEvent, type ChatMessage } from './client.ts';
 
 interface ConversationOptions {
   client: ChatClient;
@@ -72,7 +72,7 @@ export class Conversation {
         const canRetry = error instanceof ChatError && error.code === 'engine_unavailable';
         if (!canRetry || error.retryAfterMs === null || performance.now() + error.retryAfterMs > until)
           throw error;
-        if (isFirst) writeNote(this.#options.notes, `${printable(error.message)} Waiting …`);
+        if (isFirst) writeNote(this.#options.notes, `${error.message} Waiting …`);
         await pause(error.retryAfterMs, undefined, { signal });
       }
     }
@@ -144,11 +144,6 @@ class ResponsePrinter {
     (this.#isReasoning ? this.#options.notes : this.#options.output).write('\n');
     this.#endsLine = true;
   }
-}
-
-/** Removes control characters, with which a model or a server could change the terminal. */
-export function printable(text: string): string {
-  return text.replaceAll(/[^\P{Cc}\n\t]/gu, '');
 }
 
 function writeNote(stream: Writable, text: string): void {

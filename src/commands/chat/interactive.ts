@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import { ChatError, type ChatClient } from './client.ts';
-import { printable, type Conversation } from './conversation.ts';
+import type { Conversation } from './conversation.ts';
 import { MessageReader } from './message-reader.ts';
 
 interface InteractiveOptions {
@@ -46,7 +46,7 @@ export async function chatInteractively(options: InteractiveOptions): Promise<vo
     } catch (error) {
       if (stopped.aborted) continue;
       if (!(error instanceof ChatError)) throw error;
-      output.write(`${printable(error.message)}\n`);
+      output.write(`${error.message}\n`);
       if (error.code === 'context_length_exceeded') output.write('Start a new conversation with /new.\n');
     } finally {
       process.off('SIGINT', onInterrupt);
@@ -83,7 +83,7 @@ async function runCommand(
       const models = await client.models(signal);
       const model = argument === '' ? null : nameOf(argument, models);
       if (argument === '')
-        for (const id of models) output.write(`${id === conversation.model ? '*' : ' '} ${printable(id)}\n`);
+        for (const id of models) output.write(`${id === conversation.model ? '*' : ' '} ${id}\n`);
       else if (model === null)
         output.write(`The service has no model ${argument}. /model shows the models that it has.\n`);
       else {
