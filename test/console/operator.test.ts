@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { parse } from 'yaml';
 import { createUser } from '../../src/accounts/users.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { MODEL, ready, scriptedYaml, until } from '../harness.ts';
@@ -184,11 +185,47 @@ describe('operator pages', WITH_BROWSER, () => {
     await until(async () => (await single.count()) === others);
   });
 
-  test('plans show their limits and accounts', async () => {
+  test('plans show who uses them, and a changed plan is copied as YAML', async () => {
     await page.goto('/operator/plans');
-    await page.getByText('20 requests per minute').waitFor();
-    await page.getByText('2 concurrent requests').waitFor();
-    await page.getByRole('link', { name: '1 account' }).click();
+    const table = page.getByRole('table', { name: 'Plans' });
+    await table.getByRole('row', { name: /free.*20 requests per minute/ }).waitFor();
+    await table.getByRole('link', { name: 'free' }).click();
+    const plan = page.getByRole('dialog', { name: 'Plan free' });
+    await plan.getByText('2 concurrent requests').waitFor();
+    await plan.getByRole('button', { name: 'Edit' }).click();
+    const form = page.getByRole('dialog', { name: 'Edit plan free' });
+    await form.getByLabel('Spend per month').fill('much');
+    await form.getByText('Correct the fields above').waitFor();
+    assert.equal(await form.getByLabel('Spend per month').getAttribute('aria-invalid'), 'true');
+    await form.getByLabel('Spend per month').fill('12.50');
+    const yaml = form.getByRole('region', { name: 'Plans as YAML' });
+    await yaml.getByText('12.50').waitFor();
+    const { plans, defaultPlan } = parse(await yaml.innerText());
+    assert.deepEqual(plans, {
+      standard: {},
+      free: { requestsPerMinute: 20, usdPerMonth: '12.50', models: { [MODEL]: { requestsInFlight: 2 } } },
+    });
+    assert.equal(defaultPlan, 'standard');
+    await form.getByRole('button', { name: 'Copy YAML' }).last().click();
+    await page.getByText('Copied YAML to clipboard').waitFor();
+    await page.keyboard.press('Escape');
+    await plan.waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'New plan' }).click();
+    const created = page.getByRole('dialog', { name: 'New plan' });
+    await created.getByText('Enter a name to get the YAML.').waitFor();
+    await created.getByRole('button', { name: 'Copy YAML' }).last().click();
+    await created.getByText('Enter lowercase letters').waitFor();
+    await created.getByLabel('Name').fill('free');
+    await created.getByText('This plan exists.').waitFor();
+    await created.getByLabel('Name').fill('pro');
+    await created.getByRole('region', { name: 'Plans as YAML' }).getByText('pro:').waitFor();
+    await page.keyboard.press('Escape');
+    await table.getByRole('link', { name: 'standard' }).click();
+    await page
+      .getByRole('dialog', { name: 'Plan standard' })
+      .getByRole('link', { name: 'View in Accounts' })
+      .click();
     await page.getByRole('table', { name: 'Accounts' }).waitFor();
     assert.equal(new URL(page.url()).searchParams.get('plan'), 'standard');
   });

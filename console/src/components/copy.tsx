@@ -13,7 +13,20 @@ interface CopyProps {
   onCopied?: (() => void) | undefined;
 }
 
-/** Copies text to the clipboard and confirms it with a toast. */
+/** Copies text to the clipboard and confirms it with a toast. Resolves to whether it was copied. */
+export async function copyText(text: string, what: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Browsers block the clipboard on pages loaded over plain HTTP from another machine.
+    notify.error('Your browser blocked the clipboard. Select the text and copy it.');
+    return false;
+  }
+  notify.success(`Copied ${what} to clipboard`);
+  return true;
+}
+
+/** A button that copies text to the clipboard. */
 export function CopyButton({ text, what, labeled = false, onCopied }: CopyProps) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
@@ -22,15 +35,9 @@ export function CopyButton({ text, what, labeled = false, onCopied }: CopyProps)
     return () => clearTimeout(timer);
   }, [copied]);
   const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      setCopied(true);
-      onCopied?.();
-      notify.success(`Copied ${what} to clipboard`);
-    } catch {
-      // Browsers block the clipboard on pages loaded over plain HTTP from another machine.
-      notify.error('Your browser blocked the clipboard. Select the text and copy it.');
-    }
+    if (!(await copyText(text, what))) return;
+    setCopied(true);
+    onCopied?.();
   };
   const icon = copied ? (
     <Check className="size-4 text-good" aria-hidden="true" />

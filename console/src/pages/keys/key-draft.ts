@@ -1,7 +1,6 @@
 import type { Arguments, ItemOf } from '../../api/client.ts';
 import type { FieldErrors } from '../../components/field-errors.ts';
-import { isMoney, LIMIT_NAMES, type LimitName } from '../../format/limits.ts';
-import { typedAmount, typedWhole } from '../../format/typed-number.ts';
+import { readLimits, typedLimits, type TypedLimits } from '../../format/typed-limits.ts';
 
 type Key = ItemOf<'listKeys'>;
 type Limits = NonNullable<Key['limits']>;
@@ -23,11 +22,8 @@ export interface KeyDraft {
   /** Separated by commas. */
   tags: string;
   /** Empty: none. */
-  limits: Readonly<Record<LimitName, string>>;
+  limits: TypedLimits;
 }
-
-// `Object.fromEntries` loses the names.
-const NO_LIMITS = Object.fromEntries(LIMIT_NAMES.map((name) => [name, ''])) as KeyDraft['limits'];
 
 /** Initial input for a new key. */
 export const NEW_KEY: KeyDraft = {
@@ -38,13 +34,11 @@ export const NEW_KEY: KeyDraft = {
   models: null,
   strict: false,
   tags: '',
-  limits: NO_LIMITS,
+  limits: typedLimits({}),
 };
 
 /** Returns the initial input for an existing key. */
 export function draftOf(key: Key): KeyDraft {
-  const limits = { ...NO_LIMITS };
-  for (const name of LIMIT_NAMES) limits[name] = String(key.limits?.[name] ?? '');
   return {
     name: key.name,
     admin: key.kind === 'admin',
@@ -53,7 +47,7 @@ export function draftOf(key: Key): KeyDraft {
     models: key.allowed_models,
     strict: key.strict,
     tags: key.tags.join(', '),
-    limits,
+    limits: typedLimits(key.limits ?? {}),
   };
 }
 
@@ -70,23 +64,11 @@ type Read = { settings: Settings; errors: null } | { settings: null; errors: Fie
  * limits and bursts are kept, because the API replaces all limits of a key together. `nowMs` is in Unix milliseconds.
  */
 export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = null): Read {
-  const errors: Record<string, string> = {};
+  const typed = readLimits(draft.limits);
+  const errors: Record<string, string> = { ...typed.errors };
   if (draft.name.trim() === '') errors['name'] = 'Enter a name.';
   const { burst, models } = before?.limits ?? {};
-  const limits: Limits = { ...(burst && { burst }), ...(models && { models }) };
-  for (const name of LIMIT_NAMES) {
-    const text = draft.limits[name];
-    if (text.trim() === '') continue;
-    if (isMoney(name)) {
-      const amount = typedAmount(text);
-      if (amount !== null && /^\d{1,6}(\.\d{1,6})?$/.test(amount)) limits[name] = amount;
-      else errors[`limits.${name}`] = 'Enter an amount in USD with a decimal point, such as 25 or 2.50.';
-      continue;
-    }
-    const count = typedWhole(text);
-    if (count !== null && /^[1-9]\d{0,12}$/.test(count)) limits[name] = Number(count);
-    else errors[`limits.${name}`] = 'Enter a whole number of 1 or more.';
-  }
+  const limits: Limits = { ...(burst && { burst }), ...(models && { models }), ...typed.limits };
   if (draft.models?.length === 0)
     errors['allowed_models'] = 'Select at least one model, or allow all models.';
   const tags = tagsOf(draft.tags);

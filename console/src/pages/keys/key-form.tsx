@@ -7,8 +7,9 @@ import { Checkbox, GroupCheckbox, Segmented } from '../../components/choices.tsx
 import type { FieldErrors } from '../../components/field-errors.ts';
 import { Field, TextField } from '../../components/field.tsx';
 import { Form, FormError } from '../../components/form.tsx';
+import { LimitFields } from '../../components/limit-fields.tsx';
 import { Select, type Choice } from '../../components/select.tsx';
-import { isMoney, LIMIT_NAMES, limitInput, limitLabel } from '../../format/limits.ts';
+import { LIMIT_NAMES, limitInput } from '../../format/limits.ts';
 import { dateTime } from '../../format/time.ts';
 import { useSession } from '../../state/session.tsx';
 import { dayOfField, settingsOf, type Expiry, type KeyDraft } from './key-draft.ts';
@@ -95,7 +96,7 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
       />
       <Collapsible summary="Models and limits" open={more || hasErrors(errors, error)} onToggle={setMore}>
         <ModelsField chosen={draft.models} onChange={(models) => change({ models })} />
-        <LimitFields limits={draft.limits} onChange={(limits) => change({ limits })} />
+        <LimitFields names={OTHER_LIMITS} limits={draft.limits} onChange={(limits) => change({ limits })} />
         <p className="text-xs leading-5 text-ink-3">
           These limits apply across all models, in addition to the account's limits.
           {before?.limits?.models !== undefined &&
@@ -119,33 +120,6 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         )}
       </Collapsible>
     </Form>
-  );
-}
-
-/** Inputs for the limits of a key; empty: only the limits of the account apply. */
-function LimitFields({
-  limits,
-  onChange,
-}: {
-  limits: KeyDraft['limits'];
-  onChange: (limits: KeyDraft['limits']) => void;
-}) {
-  return (
-    <div className="grid gap-4 sm:grid-cols-2">
-      {OTHER_LIMITS.map((name) => (
-        <TextField
-          key={name}
-          name={`limits.${name}`}
-          label={limitLabel(name)}
-          aside={limitInput(name)}
-          inputMode={isMoney(name) ? 'decimal' : 'numeric'}
-          autoComplete="off"
-          placeholder="No limit"
-          value={limits[name]}
-          onChange={(event) => onChange({ ...limits, [name]: event.target.value })}
-        />
-      ))}
-    </div>
   );
 }
 

@@ -1,133 +1,247 @@
-import { Gauge } from 'lucide-react';
-import type { ReactNode } from 'react';
-import type { ItemOf } from '../../api/client.ts';
-import { useRead } from '../../api/queries.ts';
+import { Gauge, Plus } from 'lucide-react';
+import { useMemo } from 'react';
+import { useAll, useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
-import { ButtonLink } from '../../components/button.tsx';
+import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { Page } from '../../components/page.tsx';
+import { addDays, useToday } from '../../components/date-range-days.ts';
+import { Link, TextLink } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
-import { EmptyState, Notice } from '../../components/states.tsx';
-import { limitsSet, limitText } from '../../format/limits.ts';
-import { counted, whole } from '../../format/number.ts';
-import { TextLink } from '../../components/link.tsx';
+import { Page } from '../../components/page.tsx';
+import { EmptyState, Notice, Skeleton } from '../../components/states.tsx';
+import { Table, type Column } from '../../components/table.tsx';
+import { limitLabel, limitsSet, limitText } from '../../format/limits.ts';
+import { counted, percent } from '../../format/number.ts';
+import { useQueryState } from '../../state/url-query.ts';
+import { accountsOf, byAccount, type AccountOfPlan } from './closeness.ts';
+import { NewPlanDialog, PlanDialog } from './plan-dialog.tsx';
+import type { Plan } from './plan-yaml.ts';
 
-type Plan = ItemOf<'listPlans'>;
-type Limits = NonNullable<Plan['limits']>;
-
-/** The configured plans. */
+/** The configured plans, and who uses them. */
 export default function PlansPage() {
+  const [query, change] = useQueryState();
   const plans = useRead('listPlans', undefined);
+  const all = plans.data?.data ?? [];
   return (
     <Page
       title="Plans"
       hint={
         <>
-          Limits on the combined usage of all keys of an account. Set them under <Mono>plans</Mono> in the
+          Limits on the combined usage of all keys of an account. They are set under <Mono>plans</Mono> in the
           configuration file; changes take effect immediately. See{' '}
           <TextLink to="/docs/guide/limits">Plans and limits</TextLink>.
         </>
       }
+      actions={
+        all.length > 0 && (
+          <Button icon={<Plus className="size-4" aria-hidden="true" />} onClick={() => change({ new: '1' })}>
+            New plan
+          </Button>
+        )
+      }
     >
-      <Loaded
-        card
-        query={plans}
-        empty={
-          <Card>
-            <EmptyState
-              icon={Gauge}
-              title="No plans configured"
-              action={<ButtonLink to="/docs/guide/limits">Read how to add plans</ButtonLink>}
-            >
-              Without a plan, an account has no limits. Add plans to the configuration file to limit requests,
-              tokens and cost.
-            </EmptyState>
-          </Card>
-        }
-      >
-        {({ data: all }) => (
-          <div className="space-y-4">
-            {all.map((plan) => plan.limits === null && <MissingPlan key={plan.name} plan={plan} />)}
-            <div className="grid gap-4 md:grid-cols-2 xl:grid-cols-3">
-              {all.map(
-                (plan) =>
-                  plan.limits !== null && <PlanCard key={plan.name} plan={plan} limits={plan.limits} />,
-              )}
-            </div>
-          </div>
-        )}
+      <Loaded card query={plans} empty={<NoPlans onNew={() => change({ new: '1' })} />}>
+        {({ data }) => <Plans plans={data} />}
       </Loaded>
+      {plans.data !== undefined && (
+        <NewPlanDialog
+          open={query.get('new') !== null}
+          plans={all}
+          onClose={() => change({ new: null }, { replace: true })}
+        />
+      )}
     </Page>
   );
 }
 
-function PlanCard({ plan, limits }: { plan: Plan; limits: Limits }) {
-  const { models = {} } = limits;
+function NoPlans({ onNew }: { onNew: () => void }) {
   return (
-    <Card
-      title={<span className="break-words">{plan.name}</span>}
-      hint={<Accounts plan={plan} />}
-      actions={plan.default && <Badge tone="accent">Default</Badge>}
-    >
-      <LimitList limits={limits} />
-      {plan.weight !== null && plan.weight !== 1 && (
-        <p className="mt-1.5 text-sm">Weight when a model is busy: {plan.weight}</p>
-      )}
-      {Object.entries(models).map(([model, own]) => (
-        <section key={model} className="mt-4 border-t border-line pt-4">
-          <h3 className="mb-2 truncate text-xs font-medium text-ink-2" title={model}>
-            Limits for {model}
-          </h3>
-          <LimitList limits={own} />
-        </section>
-      ))}
-      {plan.default && (
-        <p className="mt-4 text-xs leading-5 text-ink-3">
-          Used by accounts without an assigned plan. To change the default plan, set <Mono>defaultPlan</Mono>.
-        </p>
-      )}
+    <Card>
+      <EmptyState icon={Gauge} title="No plans configured" action={<Button onClick={onNew}>New plan</Button>}>
+        Without a plan, an account has no limits. Add plans to the configuration file to limit requests,
+        tokens and cost.
+      </EmptyState>
     </Card>
   );
 }
 
-/** The limits that are set. */
-function LimitList({ limits }: { limits: Limits | NonNullable<Limits['models']>[string] }) {
-  const set = limitsSet(limits);
-  const { burst } = limits;
-  if (set.length === 0) return <p className="text-sm text-ink-3">No limits</p>;
-  return (
-    <ul className="space-y-1.5 text-sm">
-      {set.map(({ limit, bound }) => (
-        <li key={limit}>{limitText(limit, bound)}</li>
-      ))}
-      {burst?.requests !== undefined && (
-        <li className="text-ink-3">Burst of {whole(burst.requests)} requests</li>
-      )}
-      {burst?.tokens !== undefined && <li className="text-ink-3">Burst of {whole(burst.tokens)} tokens</li>}
-    </ul>
+/** The accounts of each plan by its name; undefined: loading. */
+type Users = ReadonlyMap<string, readonly AccountOfPlan[]> | undefined;
+
+/** Loads who uses the plans, and how close they are to their limits. */
+function useUsers(plans: readonly Plan[]) {
+  const today = useToday();
+  const accounts = useAll('listAccounts', undefined);
+  const month = useAll('readUsage', { query: { by: 'account' } }, { everyMs: 60_000 });
+  const day = useAll(
+    'readUsage',
+    { query: { by: 'account', from: today, to: addDays(today, 1) } },
+    { everyMs: 60_000 },
   );
+  const users: Users = useMemo(() => {
+    if (accounts.data === undefined || month.data === undefined || day.data === undefined) return undefined;
+    const usage = { day: byAccount(day.data), month: byAccount(month.data) };
+    return new Map(plans.map((plan) => [plan.name, accountsOf(plan, accounts.data, usage)]));
+  }, [plans, accounts.data, month.data, day.data]);
+  const failed = [accounts, month, day].find(({ error }) => error !== null);
+  return { users, error: failed?.error ?? null, retry: () => void failed?.refetch() };
+}
+
+function Plans({ plans }: { plans: readonly Plan[] }) {
+  const [query, change] = useQueryState();
+  const { users, error, retry } = useUsers(plans);
+  const opened = query.get('plan');
+  const open = plans.find(({ name }) => name === opened) ?? null;
+  const hrefOf = ({ name }: Plan) => `/operator/plans?plan=${encodeURIComponent(name)}`;
+  return (
+    <div className="space-y-4">
+      {plans.map((plan) => plan.limits === null && <MissingPlan key={plan.name} plan={plan} />)}
+      {error !== null && users === undefined && (
+        <Notice tone="bad" action={<Button onClick={retry}>Try again</Button>}>
+          Could not load the usage of the accounts: {error.message}
+        </Notice>
+      )}
+      <Card flush>
+        <Table
+          label="Plans"
+          id="plans"
+          sortable
+          columns={columnsOf(users, error !== null, hrefOf)}
+          rows={plans}
+          keyOf={({ name }) => name}
+          onOpen={({ name }) => change({ plan: name })}
+          isOpen={({ name }) => name === opened}
+        />
+        <p className="border-t border-line px-4 py-3 text-xs text-ink-3 sm:px-5">
+          {counted(plans.length, 'plan')}. Usage is compared with limits per day and month in UTC.
+        </p>
+      </Card>
+      <PlanDialog
+        plan={open}
+        plans={plans}
+        users={open === null ? undefined : users?.get(open.name)}
+        isEditing={query.get('edit') !== null}
+        onEdit={(editing) => change({ edit: editing ? '1' : null }, { replace: !editing })}
+        onClose={() => change({ plan: null, edit: null })}
+      />
+    </div>
+  );
+}
+
+function columnsOf(users: Users, isFailed: boolean, hrefOf: (plan: Plan) => string): Column<Plan>[] {
+  const closestOf = ({ name }: Plan) => users?.get(name)?.[0];
+  return [
+    {
+      name: 'name',
+      heading: 'Plan',
+      value: ({ name }) => name,
+      cell: (plan) => (
+        <>
+          <span className="flex items-center gap-2">
+            <Link
+              to={hrefOf(plan)}
+              className="max-w-40 truncate rounded-sm font-medium hover:underline sm:max-w-56"
+            >
+              {plan.name}
+            </Link>
+            {plan.default && <Badge tone="accent">Default</Badge>}
+            {plan.limits === null && <Badge tone="bad">Missing</Badge>}
+          </span>
+          <ClosestText of={closestOf(plan)} />
+        </>
+      ),
+    },
+    {
+      name: 'limits',
+      heading: 'Limits',
+      value: (plan) => limitsSummary(plan),
+      from: 'md',
+      grow: true,
+      cell: (plan) => (
+        <span className="block truncate text-ink-2" title={limitsSummary(plan)}>
+          {limitsSummary(plan)}
+        </span>
+      ),
+    },
+    {
+      name: 'accounts',
+      heading: 'Accounts',
+      value: ({ accounts }) => accounts,
+      numeric: true,
+      cell: ({ accounts }) => accounts,
+    },
+    {
+      name: 'closest',
+      heading: 'Closest to a limit',
+      value: (plan) => closestOf(plan)?.closest?.share ?? null,
+      from: 'sm',
+      cell: (plan) =>
+        users === undefined && !isFailed ? (
+          <Skeleton className="h-4 w-32" />
+        ) : (
+          <Closest of={closestOf(plan)} />
+        ),
+    },
+  ];
+}
+
+/** The account that is closest to a limit, and how close. */
+function Closest({ of: user }: { of: AccountOfPlan | undefined }) {
+  if (user === undefined || user.closest === null) return <span className="text-ink-3">—</span>;
+  const { limit, share } = user.closest;
+  return (
+    <span className="block max-w-56">
+      <span className="flex items-baseline justify-between gap-3">
+        <span className="truncate">{user.account.name}</span>
+        <span
+          className={`tabular-nums ${share >= 1 ? 'text-bad' : share >= 0.8 ? 'text-warn' : 'text-ink-2'}`}
+        >
+          {percent(share)}
+        </span>
+      </span>
+      <span className="block truncate text-xs text-ink-3">{limitLabel(limit)}</span>
+    </span>
+  );
+}
+
+/** On phones: the same as one line. */
+function ClosestText({ of: user }: { of: AccountOfPlan | undefined }) {
+  if (user === undefined || user.closest === null) return null;
+  return (
+    <span className="block max-w-56 truncate text-xs text-ink-3 sm:hidden">
+      {user.account.name}: {percent(user.closest.share)} of {limitLabel(user.closest.limit).toLowerCase()}
+    </span>
+  );
+}
+
+function limitsSummary({ limits }: Plan): string {
+  if (limits === null) return 'Not in the configuration';
+  const { models = {} } = limits;
+  const count = Object.keys(models).length;
+  const parts = [
+    ...limitsSet(limits).map(({ limit, bound }) => limitText(limit, bound)),
+    ...(count > 0 ? [`limits for ${counted(count, 'model')}`] : []),
+  ];
+  return parts.length === 0 ? 'No limits' : parts.join(', ');
 }
 
 function MissingPlan({ plan }: { plan: Plan }) {
   return (
     <Notice tone="bad" title={`Plan ${plan.name} is not in the configuration`}>
-      <Accounts plan={plan} /> {plan.accounts === 1 ? 'uses' : 'use'} it, and all requests of{' '}
+      {plan.accounts === 0 ? (
+        'No accounts'
+      ) : (
+        <TextLink to={`/operator/accounts?plan=${encodeURIComponent(plan.name)}`}>
+          {counted(plan.accounts, 'account')}
+        </TextLink>
+      )}{' '}
+      {plan.accounts === 1 ? 'uses' : 'use'} it, and all requests of{' '}
       {plan.accounts === 1 ? 'that account' : 'those accounts'} are refused. Add the plan to the configuration
       file, or choose another plan for {plan.accounts === 1 ? 'the account' : 'the accounts'}.
     </Notice>
   );
 }
 
-/** The number of accounts on a plan, with a link to them. */
-function Accounts({ plan: { name, accounts } }: { plan: Plan }) {
-  if (accounts === 0) return 'No accounts';
-  return (
-    <TextLink to={`/operator/accounts?plan=${encodeURIComponent(name)}`}>
-      {counted(accounts, 'account')}
-    </TextLink>
-  );
-}
-
-function Mono({ children }: { children: ReactNode }) {
+function Mono({ children }: { children: string }) {
   return <code className="font-mono text-xs text-ink-2">{children}</code>;
 }

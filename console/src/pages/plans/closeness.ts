@@ -1,0 +1,63 @@
+import type { ItemOf } from '../../api/client.ts';
+import type { LimitName } from '../../format/limits.ts';
+import type { Plan } from './plan-yaml.ts';
+
+type Account = ItemOf<'listAccounts'>;
+type Usage = ItemOf<'readUsage'>;
+
+/** How much an account has used of a limit of its plan per day or month. */
+interface Closeness {
+  limit: LimitName;
+  /** Tokens, or USD as a decimal string. */
+  used: number | string;
+  bound: number | string;
+  /** `used` over `bound`. */
+  share: number;
+}
+
+export interface AccountOfPlan {
+  account: Account;
+  /** The limit that it is closest to; null: the plan has no limits per day or month. */
+  closest: Closeness | null;
+}
+
+/** Usage since the start of the UTC day and of the UTC month, by account. */
+export interface UsageOfAccounts {
+  day: ReadonlyMap<string, Usage>;
+  month: ReadonlyMap<string, Usage>;
+}
+
+/** Returns usage by account. */
+export const byAccount = (rows: readonly Usage[]): ReadonlyMap<string, Usage> =>
+  new Map(rows.map((row) => [row.account_id ?? '', row]));
+
+/** Returns the accounts on a plan that are not closed, those that are closest to a limit first. */
+export function accountsOf(
+  plan: Plan,
+  accounts: readonly Account[],
+  usage: UsageOfAccounts,
+): AccountOfPlan[] {
+  return accounts
+    .filter(
+      ({ plan: assigned, status }) =>
+        status !== 'closed' && (assigned === null ? plan.default : assigned === plan.name),
+    )
+    .map((account) => ({ account, closest: closestLimit(plan, account.id, usage) }))
+    .toSorted((a, b) => (b.closest?.share ?? -1) - (a.closest?.share ?? -1));
+}
+
+function closestLimit(
+  { limits }: Plan,
+  accountId: string,
+  { day, month }: UsageOfAccounts,
+): Closeness | null {
+  const of = (limit: LimitName, used: number | string, bound: number | string | undefined): Closeness[] =>
+    bound === undefined ? [] : [{ limit, used, bound, share: Number(used) / Number(bound) }];
+  const [ofDay, ofMonth] = [day.get(accountId), month.get(accountId)];
+  const [closest = null] = [
+    ...of('tokens_per_day', ofDay?.billed_tokens ?? 0, limits?.tokens_per_day),
+    ...of('tokens_per_month', ofMonth?.billed_tokens ?? 0, limits?.tokens_per_month),
+    ...of('usd_per_month', ofMonth?.cost_usd ?? '0', limits?.usd_per_month),
+  ].toSorted((a, b) => b.share - a.share);
+  return closest;
+}
