@@ -69,7 +69,10 @@ async function chat(first: string | undefined, rest: string[], flags: ChatFlags)
   if (question === null) return await chatOnTerminal(model, flags);
   await interruptible(async (signal) => {
     await using connection = await connect(model, flags, signal);
-    await conversationOn(connection, flags).send(question, signal);
+    // The rest of a response that nobody reads, as after `| head`, would still cost tokens.
+    const unread = new AbortController();
+    process.stdout.once('error', () => unread.abort());
+    await conversationOn(connection, flags).send(question, AbortSignal.any([signal, unread.signal]));
     signal.throwIfAborted();
   }, '\nInterrupted.');
 }

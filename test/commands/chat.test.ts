@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import { ChatClient, printable } from '../../src/commands/chat/client.ts';
 import { nameOf } from '../../src/commands/chat/interactive.ts';
 import { MessageReader } from '../../src/commands/chat/message-reader.ts';
 import { MODEL, scriptedYaml, startService, until, untilIdle, type TestService } from '../harness.ts';
-import { folder, run, runAlone } from './program.ts';
+import { folder, run, runAlone, start } from './program.ts';
 import { NEEDS_PTY, startOnTerminal } from './terminals.ts';
 
 const NEVER = new AbortController().signal;
@@ -78,6 +79,19 @@ describe('sluice chat', () => {
       /`nothing` does not exist/,
     );
     assert.match(await failing([asks('one two three four five', { errorAfter: 1 })]), /failed|engine/i);
+  });
+
+  test('a response ends when its reader does, as after `| head`', async () => {
+    const words = 'word '.repeat(200);
+    const child = start(['chat', asks(words, { tokenMs: 100 })], env);
+    assert.ok(child.stdout);
+    await once(child.stdout, 'data');
+    child.stdout.destroy();
+    const [code] = (await once(child, 'close')) as unknown[];
+    assert.equal(code, 0);
+    await untilIdle(service);
+    const { stdout } = await run(['ledger', 'export', '--format', 'jsonl'], env);
+    assert.match(stdout.trimEnd().split('\n').at(-1) ?? '', /"error_code":"client_disconnected"/);
   });
 
   test('another machine is reached with its URL and a key', async (context) => {
