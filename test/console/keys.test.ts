@@ -149,13 +149,20 @@ describe('the keys page', WITH_BROWSER, () => {
   });
 
   test('a renamed key is updated in the list', async () => {
-    await choose('web shop', 'Edit');
+    await row(/web shop/)
+      .getByRole('link')
+      .click();
     const dialog = page.getByRole('dialog');
+    const hasFocus = () => page.evaluate<boolean>('document.activeElement.closest("[role=dialog]") !== null');
+    await dialog.getByRole('button', { name: 'Edit' }).press('Enter');
+    await dialog.getByLabel('Name').waitFor();
+    await until(hasFocus);
     await dialog.getByLabel('Name').fill('shop window');
-    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByRole('button', { name: 'Save' }).press('Enter');
     await page.getByText('Key shop window updated').waitFor();
     // The toast comes before the form closes. Until then, Escape would only end the edit.
     await page.getByRole('dialog', { name: 'shop window', exact: true }).waitFor();
+    await until(hasFocus);
     await page.keyboard.press('Escape');
     await row(/shop window/).waitFor();
   });

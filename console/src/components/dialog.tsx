@@ -1,6 +1,6 @@
 import { Dialog as Base } from '@base-ui/react/dialog';
 import { X } from 'lucide-react';
-import { useRef, type ReactNode } from 'react';
+import { useEffect, useRef, type ReactNode } from 'react';
 import { Button } from './button.tsx';
 import { classNames } from './class-names.ts';
 
@@ -38,6 +38,13 @@ export function Dialog({
   children,
 }: DialogProps) {
   const popup = useRef<HTMLDivElement>(null);
+  const wasModal = useRef(modal);
+  useEffect(() => {
+    if (wasModal.current === modal) return;
+    wasModal.current = modal;
+    // The button that had the focus is gone when a form begins or ends.
+    if (open && document.activeElement === document.body) popup.current?.focus();
+  }, [modal, open]);
   return (
     <Base.Root open={open} onOpenChange={(isOpen) => !isOpen && onClose()} disablePointerDismissal={modal}>
       <Base.Portal>
