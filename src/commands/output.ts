@@ -1,8 +1,8 @@
 /** Output of commands: results go to standard output as tables or JSON, messages to standard error. */
 
-/** Writes a line to standard output. */
+/** Writes text and a line break to standard output, without control characters. */
 export function print(text: string): void {
-  process.stdout.write(`${text}\n`);
+  process.stdout.write(`${printable(text)}\n`);
 }
 
 /** Writes a line to standard error. */
@@ -12,7 +12,20 @@ export function note(text: string): void {
 
 /** Writes indented JSON to standard output. */
 export function printJson(value: unknown): void {
-  print(JSON.stringify(value, null, 2));
+  print(JSON.stringify(value, null, 2).replaceAll(/[\u007f-\u009f]/g, escaped));
+}
+
+/** Returns a character as JSON escapes it. `JSON.stringify` escapes only the control characters below U+0020. */
+function escaped(character: string): string {
+  return `\\u00${character.charCodeAt(0).toString(16)}`;
+}
+
+/**
+ * Removes control characters except line breaks and tabs. Callers, models and servers could change the terminal with
+ * them.
+ */
+export function printable(text: string): string {
+  return text.replaceAll(/[^\P{Cc}\n\t]/gu, '');
 }
 
 /** Writes a table with aligned columns to standard output. */

@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 import { styleText } from 'node:util';
 import { logLineOf, type LogFields } from '../log.ts';
+import { printable } from './output.ts';
 
 /**
  * Formats log lines for people: one line per event, with the time of day, and in color if `colored`. A destination for
@@ -23,7 +24,7 @@ export class TerminalLog {
       this.#print(json.trimEnd());
       return;
     }
-    const get: Get = (name) => String(event.fields[name] ?? '').split('\n', 1)[0] ?? '';
+    const get: Get = (name) => printable(String(event.fields[name] ?? '').split('\n', 1)[0] ?? '');
     const format = EVENT_TEXTS[event.message];
     const text = format ? format(get) : describe(event.message, event.fields, get);
     if (text === null) return;
@@ -73,7 +74,7 @@ function colorOf(message: string, { status }: LogFields): Color {
   return status < 500 ? 'yellow' : 'red';
 }
 
-/** Returns the first line of a field, or an empty string if the field is null or missing. */
+/** Returns the first line of a field without control characters, or an empty string if it is null or missing. */
 type Get = (name: string) => string;
 
 /**

@@ -50,6 +50,8 @@ describe('the log on a terminal', () => {
       completionTokens: 34,
       totalMs: 1234.5,
     });
+    log.warn('request refused', { path: '/v1\u009b2J', code: 'not_found' });
+    log.warn('replica is down', { reason: '\u001b]0;x\u0007no' });
     assert.deepEqual(lines, [
       'Loading acme/model: weights 98 MB',
       'acme/model has a chat template without tools; they are described in the system message instead',
@@ -58,6 +60,8 @@ describe('the log on a terminal', () => {
       'warning  email not sent  error="Error: refused"',
       'Stopping; requests still running: 2',
       'POST /v1/chat/completions  200  acme/model  12 + 34 tokens  1.2 s',
+      'warning  Refused  /v12J  not_found',
+      'warning  replica is down  reason=]0;xno',
     ]);
   });
 

@@ -186,6 +186,19 @@ for (const kind of testDatabases()) {
       assert.ok(csv.stdout.includes(`,${completion},${reasoning},engine,`), csv.stdout);
     });
 
+    test('control characters in the names of fields do not reach the terminal', async () => {
+      const options = ['--name', 'c', '--account', account];
+      const key = (await run(['keys', 'create', ...options], managed.env)).stdout.trim();
+      const response = await managed.generate(key, {}, 'Hi', { 'f\u001b[2J\u009b\u007fg': 1 });
+      await response.text();
+      const id = response.headers.get('x-request-id') ?? '';
+      const { stdout } = await run(['receipt', id], managed.env);
+      assert.match(stdout, / f\[2Jg ignored/);
+      const json = (await run(['receipt', id, '--json'], managed.env)).stdout;
+      assert.doesNotMatch(json, /[^\P{Cc}\n]/u);
+      assert.equal(JSON.parse(json).model_input.notes[0].path, 'f\u001b[2J\u009b\u007fg');
+    });
+
     test('changes by commands apply in the running service', async () => {
       const { stdout } = await run(['keys', 'create', '--name', 'b', '--account', account], managed.env);
       const key = stdout.trim();

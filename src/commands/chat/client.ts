@@ -1,5 +1,6 @@
 import { SseParser } from '../../openai/sse.ts';
 import { VERSION } from '../../version.ts';
+import { printable } from '../output.ts';
 
 export interface ChatMessage {
   role: 'system' | 'user' | 'assistant';
@@ -151,11 +152,6 @@ function readUsage(usage: UsageBody): ChatUsage {
     cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
     completionTokens: usage.completion_tokens,
   };
-}
-
-/** Removes control characters, with which a model or a server could change the terminal. */
-export function printable(text: string): string {
-  return text.replaceAll(/[^\P{Cc}\n\t]/gu, '');
 }
 
 /** Whether a field of a response, from whatever server, is a text that is not empty. */

@@ -1,7 +1,8 @@
 import type { Writable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import { styleText } from 'node:util';
-import { ChatError, printable, type ChatClient, type ChatEvent, type ChatMessage } from './client.ts';
+import { printable } from '../output.ts';
+import { ChatError, type ChatClient, type ChatEvent, type ChatMessage } from './client.ts';
 
 interface ConversationOptions {
   client: ChatClient;
