@@ -92,7 +92,9 @@ describe('sluice chat', () => {
     assert.equal(code, 0);
     await untilIdle(service);
     const { stdout } = await run(['ledger', 'export', '--format', 'jsonl'], env);
-    assert.match(stdout.trimEnd().split('\n').at(-1) ?? '', /"error_code":"client_disconnected"/);
+    // The key may be revoked before the service notices the disconnect.
+    const last = stdout.trimEnd().split('\n').at(-1) ?? '';
+    assert.match(last, /"error_code":"(?:client_disconnected|invalid_api_key)"/);
   });
 
   test('another machine is reached with its URL and a key', async (context) => {
