@@ -192,12 +192,10 @@ export async function keyConditions(
     .orderBy('keys.expires_at')
     .limit(MAX_KEYS)
     .execute();
-  return rows.map(({ id, name, prefix, expires_at: expiresAt, account_name: accountName }) =>
-    conditionOf('key_expiring', `${id}:${expiresAt}`, {
-      keyName: name,
-      keyPrefix: prefix,
-      accountName,
-      expiresAt: expiresAt ?? now,
-    }),
-  );
+  return rows.map(({ id, name, prefix: keyPrefix, expires_at: expiry, account_name: accountName }) => {
+    const expiresAt = expiry ?? now;
+    // By the day, because members can change the expiry as often as they want.
+    const day = new Date(expiresAt).toISOString().slice(0, 10);
+    return conditionOf('key_expiring', `${id}:${day}`, { keyName: name, keyPrefix, accountName, expiresAt });
+  });
 }

@@ -152,7 +152,7 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
   },
   key_expiring: {
     severity: 'warning',
-    description: 'An API key expires within `alerts.keyExpiryDays`. Once per key and expiry.',
+    description: 'An API key expires within `alerts.keyExpiryDays`. Once per key and day of expiry.',
     sendsResolved: false,
     once: true,
     title: ({ keyName, accountName, expiresAt }) =>

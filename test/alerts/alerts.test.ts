@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createKey } from '../../src/accounts/key-table.ts';
+import { changeKey, createKey } from '../../src/accounts/key-table.ts';
 import { listAudit } from '../../src/accounts/audit.ts';
 import { LEASE_MS } from '../../src/alerts/store.ts';
 import { pauseAfter } from '../../src/alerts/outbox.ts';
@@ -322,7 +322,7 @@ for (const kind of testDatabases()) {
           name,
           expiresAt: clock.now + days * DAY,
         });
-      await create('long', 30);
+      const { record } = await create('long', 30);
       await create('short', 5);
       await one.check();
       clock.now += 22 * DAY;
@@ -333,6 +333,12 @@ for (const kind of testDatabases()) {
       await pass(clock, 20 * MINUTE, one);
       assert.deepEqual(messages(receiver), ['alert.firing key_expiring']);
       assert.match(String(receiver.received[0]?.json.data['title']), /^The key long of /);
+      // Members can change the expiry as often as they want.
+      const expiresAt = record.expires_at ?? 0;
+      const sameDay = expiresAt - Math.ceil((expiresAt % DAY) / 2);
+      await changeKey(database, record.id, () => ({ expiresAt: sameDay }), operator);
+      await pass(clock, 20 * MINUTE, one);
+      assert.equal(receiver.received.length, 1);
     });
 
     test('alerts about the database are sent without it, and are listed and resolved when it works again', async () => {
