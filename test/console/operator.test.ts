@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import { createUser } from '../../src/accounts/users.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { MODEL, ready, scriptedYaml, until } from '../harness.ts';
-import { sidewaysScroll, WITH_BROWSER } from './browser.ts';
+import { holdResponse, sidewaysScroll, WITH_BROWSER } from './browser.ts';
 import { openStage, type Stage } from './stage.ts';
 
 const PLANS = `
@@ -278,9 +278,42 @@ describe('operator pages', WITH_BROWSER, () => {
     assert.equal(await sidewaysScroll(phone.page), 0);
   });
 
+  test('values that cannot be loaded are shown as missing, with a retry, and the rest of the page works', async () => {
+    const main = page.getByRole('main');
+    const fault = { error: { message: 'Not now.', code: 'internal_error', type: 'server_error' } };
+    await page.route(/\/api\/(?:usage|plans|models)\b/, (route) =>
+      route.fulfill({ status: 500, json: fault }),
+    );
+    await page.goto('/operator/health');
+    await main.getByText('Could not load the models: Not now.').waitFor();
+    await page.goto('/operator/accounts');
+    await main.getByText('Could not load the usage of the accounts: Not now.').waitFor();
+    await main
+      .getByRole('row', { name: /Default/ })
+      .getByText('—')
+      .first()
+      .waitFor();
+    assert.equal(await main.locator('[data-skeleton]').count(), 0);
+    await main.getByRole('button', { name: 'Create account' }).click();
+    const creating = page.getByRole('dialog', { name: 'Create account' });
+    await creating.getByText('Could not load the plans: Not now.').waitFor();
+    await page.unrouteAll();
+    await creating.getByRole('button', { name: 'Try again' }).click();
+    await creating.getByRole('combobox', { name: 'Plan' }).waitFor();
+    await creating.getByRole('button', { name: 'Cancel' }).click();
+    await main.getByRole('button', { name: 'Try again' }).click();
+    await main
+      .getByRole('row', { name: /Default/ })
+      .getByText('$0.00')
+      .waitFor();
+  });
+
   test('the load page reports that the service does not respond, until it responds again', async () => {
+    const held = await holdResponse(page, '**/api/load', 'GET');
     await page.goto('/operator/load');
     const status = page.getByRole('main').getByRole('status');
+    await status.getByText('Connecting', { exact: true }).waitFor();
+    await held.release();
     await status.getByText('Live', { exact: true }).waitFor();
     await page.getByText('In flight', { exact: true }).first().waitFor();
     await page.route('**/api/load', (route) => route.abort());

@@ -8,7 +8,7 @@ interface LiveProps {
   query: { dataUpdatedAt: number; error: ApiError | null; failureReason: ApiError | null };
 }
 
-/** Shows whether a page is live, paused or disconnected, and since when. */
+/** Shows whether a page is live, paused or disconnected, and since when. Live begins with the first data. */
 export function Live({ query: { dataUpdatedAt, error, failureReason } }: LiveProps) {
   const isVisible = useSyncExternalStore(listen, readVisibility);
   const since = dataUpdatedAt > 0 ? ` since ${clock(dataUpdatedAt)}` : '';
@@ -16,6 +16,8 @@ export function Live({ query: { dataUpdatedAt, error, failureReason } }: LivePro
     <span role="status" className="text-xs">
       {error !== null || failureReason !== null ? (
         <Status tone="bad">No response{since}</Status>
+      ) : dataUpdatedAt === 0 ? (
+        <Status tone="neutral">Connecting</Status>
       ) : isVisible ? (
         <Status tone="good" live>
           Live

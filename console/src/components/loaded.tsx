@@ -1,7 +1,9 @@
 import type { ReactNode } from 'react';
 import type { QueryState } from '../api/queries.ts';
+import { Button } from './button.tsx';
 import { Card } from './card.tsx';
-import { ErrorState, SkeletonRows } from './states.tsx';
+import { CodeText } from './code-text.tsx';
+import { ErrorState, Notice, Skeleton, SkeletonRows } from './states.tsx';
 
 interface LoadedProps<Data> {
   query: QueryState<Data>;
@@ -21,6 +23,27 @@ export function Loaded<Data>({ query, loading, empty, card = false, children }: 
   if (error === null && loading !== undefined) return loading;
   const state = error === null ? <SkeletonRows /> : <ErrorState error={error} retry={() => void refetch()} />;
   return card ? <Card flush>{state}</Card> : state;
+}
+
+/** A value in a table that loads apart from its rows: a placeholder, or "—" if it could not be loaded. */
+export function Unloaded({ query: { error }, className }: { query: QueryState<unknown>; className: string }) {
+  return error === null ? <Skeleton className={className} /> : '—';
+}
+
+/** Says that such values could not be loaded; nothing otherwise. `what`: such as "the usage". */
+export function LoadFailure({
+  query: { data, error, refetch },
+  what,
+}: {
+  query: QueryState<unknown>;
+  what: string;
+}) {
+  if (data !== undefined || error === null) return null;
+  return (
+    <Notice tone="bad" action={<Button onClick={() => void refetch()}>Try again</Button>}>
+      Could not load {what}: <CodeText text={error.message} />
+    </Notice>
+  );
 }
 
 /** Whether this is an empty list, or the response of an endpoint that returns one. */

@@ -5,12 +5,12 @@ import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Confirm } from '../../components/confirm.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
-import { Field, TextField } from '../../components/field.tsx';
+import { TextField } from '../../components/field.tsx';
 import { Form, FormError } from '../../components/form.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
-import { Select } from '../../components/select.tsx';
 import type { Account } from './account-labels.tsx';
-import { chosenPlan, planChoice, planChoices } from './plan-choices.ts';
+import { chosenPlan, planChoice } from './plan-choices.ts';
+import { PlanField } from './plan-field.tsx';
 
 /** The account that owns keys created without an account. It cannot be closed. */
 const DEFAULT_ACCOUNT = 'default';
@@ -169,21 +169,13 @@ interface PlanFormProps extends FormProps {
 }
 
 function PlanForm({ id, plan: now, error, onSubmit }: PlanFormProps) {
-  const plans = useRead('listPlans', undefined);
   const [plan, setPlan] = useState(planChoice(now));
-  const known = planChoices(plans.data?.data ?? []);
-  // A plan missing from the configuration can be kept but not chosen.
-  const choices = known.some(({ value }) => value === plan)
-    ? known
-    : [...known, { value: plan, label: plan, hint: 'not in the configuration', disabled: true }];
   const submit = () => {
     onSubmit(chosenPlan(plan));
   };
   return (
     <Form id={id} error={error} onSubmit={submit}>
-      <Field name="plan" label="Plan">
-        <Select value={plan} choices={choices} onChange={setPlan} />
-      </Field>
+      <PlanField value={plan} onChange={setPlan} />
       <FormError error={error} />
     </Form>
   );

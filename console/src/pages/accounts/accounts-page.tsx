@@ -2,26 +2,27 @@ import { Plus, Layers, SearchX } from 'lucide-react';
 import { useState, useEffect, type ReactNode, useId } from 'react';
 import { useLocation } from 'wouter';
 import type { ItemOf, ApiError } from '../../api/client.ts';
-import { useAction, useAll, useList, useRead } from '../../api/queries.ts';
+import { useAction, useAll, useList, useRead, type QueryState } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
-import { Field, TextField } from '../../components/field.tsx';
+import { TextField } from '../../components/field.tsx';
 import { Form, FormError } from '../../components/form.tsx';
 import { Link } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
+import { LoadFailure, Loaded, Unloaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { Views } from '../../components/views.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { Select } from '../../components/select.tsx';
-import { EmptyState, Skeleton } from '../../components/states.tsx';
+import { EmptyState } from '../../components/states.tsx';
 import { ListFooter, matchingRest, Table, type Column } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
 import { STATUS_LABELS, type Account, AccountState, PlanName } from './account-labels.tsx';
-import { chosenPlan, planChoice, planChoices } from './plan-choices.ts';
+import { chosenPlan, planChoice } from './plan-choices.ts';
+import { PlanField } from './plan-field.tsx';
 import { UsersList } from './users-list.tsx';
 import { useHrefWithAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
@@ -86,55 +87,58 @@ function AccountsList({ onNew }: { onNew: () => void }) {
   const used = new Map(usage.data?.map((row) => [row.account_id, row]));
   const clear = () => change({ q: null, status: null, plan: null });
   return (
-    <Card flush className="mt-4">
-      <Filters plans={plans.data?.data.map(({ name }) => name) ?? []} />
-      <Loaded
-        query={accounts}
-        empty={
-          <EmptyState
-            icon={Layers}
-            title="No accounts yet"
-            action={<Button onClick={onNew}>Create account</Button>}
-          >
-            An account owns API keys. Its plan limits their combined usage.
-          </EmptyState>
-        }
-      >
-        {(loaded) => {
-          const shown = loaded.filter((account) => matches(account, wanted, defaultPlan));
-          if (shown.length === 0 && !hasMore) {
-            return (
-              <EmptyState
-                icon={SearchX}
-                title="No matching accounts"
-                action={<Button onClick={clear}>Clear filters</Button>}
-              />
-            );
+    <div className="mt-4 space-y-4">
+      {accounts.data !== undefined && <LoadFailure query={usage} what="the usage of the accounts" />}
+      <Card flush>
+        <Filters plans={plans.data?.data.map(({ name }) => name) ?? []} />
+        <Loaded
+          query={accounts}
+          empty={
+            <EmptyState
+              icon={Layers}
+              title="No accounts yet"
+              action={<Button onClick={onNew}>Create account</Button>}
+            >
+              An account owns API keys. Its plan limits their combined usage.
+            </EmptyState>
           }
-          return (
-            <>
-              <Table
-                label="Accounts"
-                id="accounts"
-                sortable
-                rest={matchingRest(accounts, (one) => matches(one, wanted, defaultPlan))}
-                columns={accountColumns({ used, defaultPlan, isLoaded: usage.data !== undefined })}
-                rows={shown}
-                keyOf={({ id }) => id}
-                onOpen={({ id }) => navigate(hrefOf(`/operator/accounts/${id}`))}
-              />
-              <ListFooter
-                shown={shown.length}
-                what={shown.length === 1 ? 'account' : 'accounts'}
-                hasMore={hasMore}
-                busy={isReadingMore}
-                onMore={more}
-              />
-            </>
-          );
-        }}
-      </Loaded>
-    </Card>
+        >
+          {(loaded) => {
+            const shown = loaded.filter((account) => matches(account, wanted, defaultPlan));
+            if (shown.length === 0 && !hasMore) {
+              return (
+                <EmptyState
+                  icon={SearchX}
+                  title="No matching accounts"
+                  action={<Button onClick={clear}>Clear filters</Button>}
+                />
+              );
+            }
+            return (
+              <>
+                <Table
+                  label="Accounts"
+                  id="accounts"
+                  sortable
+                  rest={matchingRest(accounts, (one) => matches(one, wanted, defaultPlan))}
+                  columns={accountColumns({ used, defaultPlan, usage })}
+                  rows={shown}
+                  keyOf={({ id }) => id}
+                  onOpen={({ id }) => navigate(hrefOf(`/operator/accounts/${id}`))}
+                />
+                <ListFooter
+                  shown={shown.length}
+                  what={shown.length === 1 ? 'account' : 'accounts'}
+                  hasMore={hasMore}
+                  busy={isReadingMore}
+                  onMore={more}
+                />
+              </>
+            );
+          }}
+        </Loaded>
+      </Card>
+    </div>
   );
 }
 
@@ -192,17 +196,21 @@ type Usage = ItemOf<'readUsage'>;
 interface ColumnData {
   /** Usage of each account this month; accounts without usage are missing. */
   used: ReadonlyMap<string | null, Usage>;
-  isLoaded: boolean;
+  usage: QueryState<unknown>;
   /** Name of the default plan. */
   defaultPlan: string | undefined;
 }
 
 /** The columns of the list of accounts. */
-function accountColumns({ used, isLoaded, defaultPlan }: ColumnData): Column<Account>[] {
+function accountColumns({ used, usage, defaultPlan }: ColumnData): Column<Account>[] {
   const amount = moneyColumn([...used.values()].map((usage) => usage.cost_usd));
   const cost = (usd: string) => <span title={exactMoney(usd)}>{amount(usd)}</span>;
   const figure = (account: Account, write: (usage: Usage | undefined) => ReactNode): ReactNode =>
-    isLoaded ? write(used.get(account.id)) : <Skeleton className="ml-auto h-4 w-12" />;
+    usage.data === undefined ? (
+      <Unloaded query={usage} className="ml-auto h-4 w-12" />
+    ) : (
+      write(used.get(account.id))
+    );
   return [
     {
       name: 'account',
@@ -326,7 +334,6 @@ interface AccountFormProps {
 }
 
 function AccountForm({ id, error, onSubmit }: AccountFormProps) {
-  const plans = useRead('listPlans', undefined);
   const [name, setName] = useState('');
   const [plan, setPlan] = useState(planChoice(null));
   const submit = () => {
@@ -344,9 +351,11 @@ function AccountForm({ id, error, onSubmit }: AccountFormProps) {
         onChange={({ target }) => setName(target.value)}
         hint="For example, the name of a company or team"
       />
-      <Field name="plan" label="Plan" hint="Limits the combined usage of all keys of the account">
-        <Select value={plan} choices={planChoices(plans.data?.data ?? [])} onChange={setPlan} />
-      </Field>
+      <PlanField
+        value={plan}
+        onChange={setPlan}
+        hint="Limits the combined usage of all keys of the account"
+      />
       <FormError error={error} />
     </Form>
   );

@@ -5,7 +5,7 @@ import { Card, Figure } from '../../components/card.tsx';
 import { CodeText } from '../../components/code-text.tsx';
 import { GUIDE } from '../../components/guide-pages.ts';
 import { TextLink } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
+import { LoadFailure, Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
@@ -31,6 +31,7 @@ export default function HealthPage() {
         {(loaded) => (
           <div className="space-y-4">
             <About health={loaded} now={health.dataUpdatedAt} />
+            <LoadFailure query={models} what="the models" />
             <Checks checks={checksOf(loaded, models.data?.data)} isCurrent={isUp && health.error === null} />
           </div>
         )}

@@ -4,6 +4,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { useAll } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
+import { LoadFailure } from '../../components/loaded.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import type { CurrentAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
@@ -49,59 +50,66 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
     return `/keys?${to}`;
   };
   return (
-    <Card flush>
-      <KeyFilters keys={keys}>
-        {state === 'live' && matching.length > 1 && !isSelecting && (
-          <Button size="small" onClick={() => setSelected(new Set())}>
-            Select
-          </Button>
-        )}
-      </KeyFilters>
-      {isSelecting && (
-        <SelectedKeys
-          shown={matching}
-          selected={chosen}
-          onSelect={setSelected}
-          onRevoke={() => setEnding(chosen)}
-        />
-      )}
-      {matching.length === 0 ? (
-        <NoKeys
-          {...{ state, onCreate }}
-          isFiltered={search !== '' || tag !== null}
-          onClear={() => change({ q: null, tag: null })}
-        />
-      ) : (
-        <>
-          <KeysTable
-            keys={matching}
-            spend={spend}
-            openId={query.get('key')}
-            hrefOf={hrefOf}
-            onOpen={({ id }) => change({ key: id })}
-            onEdit={({ id }) => change({ key: id, edit: '1' })}
-            onRotate={setRotating}
-            onRevoke={setRevoking}
-            selected={isSelecting ? selected : null}
-            onToggle={toggle}
+    <div className="space-y-4">
+      <LoadFailure query={usage} what="the cost of the keys" />
+      <Card flush>
+        <KeyFilters keys={keys}>
+          {state === 'live' && matching.length > 1 && !isSelecting && (
+            <Button size="small" onClick={() => setSelected(new Set())}>
+              Select
+            </Button>
+          )}
+        </KeyFilters>
+        {isSelecting && (
+          <SelectedKeys
+            shown={matching}
+            selected={chosen}
+            onSelect={setSelected}
+            onRevoke={() => setEnding(chosen)}
           />
-          <p role="status" className="border-t border-line px-4 py-3 text-xs text-ink-3 tabular-nums sm:px-5">
-            {counted(matching.length, 'key')}. Cost is for the current calendar month in UTC.
-          </p>
-        </>
-      )}
-      <RevokeKey target={revoking} onClose={() => setRevoking(null)} />
-      <RevokeKeys
-        accountId={account.id}
-        targets={ending}
-        onClose={() => setEnding(null)}
-        onRevoked={() => {
-          setEnding(null);
-          setSelected(null);
-        }}
-      />
-      <RotateKey target={rotating} onClose={() => setRotating(null)} />
-    </Card>
+        )}
+        {matching.length === 0 ? (
+          <NoKeys
+            {...{ state, onCreate }}
+            isFiltered={search !== '' || tag !== null}
+            onClear={() => change({ q: null, tag: null })}
+          />
+        ) : (
+          <>
+            <KeysTable
+              keys={matching}
+              usage={usage}
+              spend={spend}
+              openId={query.get('key')}
+              hrefOf={hrefOf}
+              onOpen={({ id }) => change({ key: id })}
+              onEdit={({ id }) => change({ key: id, edit: '1' })}
+              onRotate={setRotating}
+              onRevoke={setRevoking}
+              selected={isSelecting ? selected : null}
+              onToggle={toggle}
+            />
+            <p
+              role="status"
+              className="border-t border-line px-4 py-3 text-xs text-ink-3 tabular-nums sm:px-5"
+            >
+              {counted(matching.length, 'key')}. Cost is for the current calendar month in UTC.
+            </p>
+          </>
+        )}
+        <RevokeKey target={revoking} onClose={() => setRevoking(null)} />
+        <RevokeKeys
+          accountId={account.id}
+          targets={ending}
+          onClose={() => setEnding(null)}
+          onRevoked={() => {
+            setEnding(null);
+            setSelected(null);
+          }}
+        />
+        <RotateKey target={rotating} onClose={() => setRotating(null)} />
+      </Card>
+    </div>
   );
 }
 

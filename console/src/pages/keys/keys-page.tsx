@@ -46,8 +46,7 @@ function Keys({ account }: { account: CurrentAccount }) {
       title="API keys"
       hint="Apps authenticate with a key. Each key is shown only once, when it is created."
       actions={
-        keys !== undefined &&
-        keys.length > 0 && (
+        keys?.length !== 0 && (
           <Button kind="primary" icon={<Plus className="size-4" aria-hidden="true" />} onClick={create}>
             Create key
           </Button>

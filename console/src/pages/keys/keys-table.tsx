@@ -1,10 +1,11 @@
 import { ChartColumn, Ellipsis, Eye, ListTree, Pencil, RefreshCw, Trash2 } from 'lucide-react';
 import type { ItemOf } from '../../api/client.ts';
+import type { QueryState } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { IconButton } from '../../components/button.tsx';
 import { BareCheckbox } from '../../components/choices.tsx';
+import { Unloaded } from '../../components/loaded.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
-import { Skeleton } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
@@ -15,7 +16,8 @@ type Key = ItemOf<'listKeys'>;
 
 interface KeysTableProps {
   keys: readonly Key[];
-  /** Cost this month by key id, USD as decimal strings; undefined: loading. */
+  usage: QueryState<unknown>;
+  /** Cost this month by key id, USD as decimal strings; undefined: not loaded. */
   spend: ReadonlyMap<string, string> | undefined;
   /** Id of the open key. */
   openId: string | null;
@@ -55,10 +57,10 @@ const TAGS: Column<Key> = {
 };
 
 function columnsOf(props: KeysTableProps): Column<Key>[] {
-  const { spend, hrefOf, onOpen, onEdit, onRotate, onRevoke, selected, onToggle } = props;
+  const { usage, spend, hrefOf, onOpen, onEdit, onRotate, onRevoke, selected, onToggle } = props;
   const amount = moneyColumn(spend?.values() ?? []);
   const spent = ({ id }: Key) => {
-    if (spend === undefined) return <Skeleton className="ml-auto h-4 w-12" />;
+    if (spend === undefined) return <Unloaded query={usage} className="ml-auto h-4 w-12" />;
     const usd = spend.get(id) ?? '0';
     return <span title={exactMoney(usd)}>{amount(usd)}</span>;
   };

@@ -46,6 +46,7 @@ export default function ModelsPage() {
   const add = user.operator && (
     <Button
       kind="primary"
+      disabled={models === undefined}
       icon={<Plus className="size-4" aria-hidden="true" />}
       onClick={() => change({ add: '1' })}
     >
@@ -57,9 +58,9 @@ export default function ModelsPage() {
       title="Models"
       hint="Available models, their prices and status"
       actions={
-        models !== undefined && (
+        models?.length !== 0 && (
           <>
-            {(models.length > MANY || search !== '') && (
+            {((models?.length ?? 0) > MANY || search !== '') && (
               <SearchField
                 label="Search models"
                 className="w-full sm:w-64"
@@ -67,7 +68,7 @@ export default function ModelsPage() {
                 onChange={(q) => change({ q }, { replace: true })}
               />
             )}
-            {models.length > 0 && add}
+            {add}
           </>
         )
       }

@@ -109,7 +109,7 @@ function Line({
       <p className="min-w-0 flex-1 basis-52 break-words">
         <span className="mr-2 font-semibold">{title}</span>
         <span className="text-ink-3">
-          {level === 'loading' ? <Skeleton className="h-4 w-40" /> : children}
+          {level === 'loading' ? <Skeleton className="inline-block h-4 w-40 align-middle" /> : children}
         </span>
       </p>
       {action}

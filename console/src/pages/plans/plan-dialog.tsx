@@ -1,9 +1,11 @@
 import { Pencil } from 'lucide-react';
 import { useId, type ReactNode } from 'react';
+import type { QueryState } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { Link } from '../../components/link.tsx';
+import { Loaded } from '../../components/loaded.tsx';
 import { Meter } from '../../components/meter.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { limitAmount, limitLabel, limitsSet, limitText } from '../../format/limits.ts';
@@ -19,8 +21,8 @@ interface PlanDialogProps {
   /** Null: closed. */
   plan: Plan | null;
   plans: readonly Plan[];
-  /** Undefined: loading or failed. */
-  users: readonly AccountOfPlan[] | undefined;
+  /** The accounts of each plan by its name. */
+  users: QueryState<ReadonlyMap<string, readonly AccountOfPlan[]>>;
   isEditing: boolean;
   onEdit: (editing: boolean) => void;
   onClose: () => void;
@@ -78,7 +80,7 @@ export function NewPlanDialog({ open, plans, onClose }: NewPlanDialogProps) {
 
 interface DetailsProps {
   plan: Plan;
-  users: readonly AccountOfPlan[] | undefined;
+  users: PlanDialogProps['users'];
   /** Undefined: the plan is not in the configuration. */
   onEdit: (() => void) | undefined;
 }
@@ -121,7 +123,13 @@ function Details({ plan, users, onEdit }: DetailsProps) {
         </Part>
       ))}
       <Part title="Accounts">
-        <Accounts plan={plan} users={users} />
+        {plan.accounts === 0 ? (
+          <p className="text-sm text-ink-3">No accounts</p>
+        ) : (
+          <Loaded query={users} loading={<Skeleton className="h-24 w-full" />}>
+            {(loaded) => <Accounts plan={plan} users={loaded.get(plan.name) ?? []} />}
+          </Loaded>
+        )}
       </Part>
     </div>
   );
@@ -154,9 +162,7 @@ function LimitList({ limits }: { limits: Limits | NonNullable<Limits['models']>[
   );
 }
 
-function Accounts({ plan, users }: Pick<DetailsProps, 'plan' | 'users'>) {
-  if (plan.accounts === 0) return <p className="text-sm text-ink-3">No accounts</p>;
-  if (users === undefined) return <Skeleton className="h-24 w-full" />;
+function Accounts({ plan, users }: { plan: Plan; users: readonly AccountOfPlan[] }) {
   return (
     <>
       <ul className="space-y-3.5">

@@ -1,14 +1,14 @@
 import { Gauge, Plus } from 'lucide-react';
 import { useMemo } from 'react';
-import { useAll, useRead } from '../../api/queries.ts';
+import { useAll, useRead, type QueryState } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { addDays, useToday } from '../../components/date-range-days.ts';
 import { Link, TextLink } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
+import { LoadFailure, Loaded, Unloaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
-import { EmptyState, Notice, Skeleton } from '../../components/states.tsx';
+import { EmptyState, Notice } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { limitLabel, limitsSet, limitText } from '../../format/limits.ts';
 import { counted, percent } from '../../format/number.ts';
@@ -33,8 +33,12 @@ export default function PlansPage() {
         </>
       }
       actions={
-        all.length > 0 && (
-          <Button icon={<Plus className="size-4" aria-hidden="true" />} onClick={() => change({ new: '1' })}>
+        plans.data?.data.length !== 0 && (
+          <Button
+            icon={<Plus className="size-4" aria-hidden="true" />}
+            disabled={plans.data === undefined}
+            onClick={() => change({ new: '1' })}
+          >
             New plan
           </Button>
         )
@@ -65,11 +69,11 @@ function NoPlans({ onNew }: { onNew: () => void }) {
   );
 }
 
-/** The accounts of each plan by its name; undefined: loading. */
-type Users = ReadonlyMap<string, readonly AccountOfPlan[]> | undefined;
+/** The accounts of each plan by its name. */
+type Users = QueryState<ReadonlyMap<string, readonly AccountOfPlan[]>>;
 
 /** Loads who uses the plans, and how close they are to their limits. */
-function useUsers(plans: readonly Plan[]) {
+function useUsers(plans: readonly Plan[]): Users {
   const today = useToday();
   const accounts = useAll('listAccounts', undefined);
   const month = useAll('readUsage', { query: { by: 'account' } }, { everyMs: 60_000 });
@@ -78,35 +82,35 @@ function useUsers(plans: readonly Plan[]) {
     { query: { by: 'account', from: today, to: addDays(today, 1) } },
     { everyMs: 60_000 },
   );
-  const users: Users = useMemo(() => {
+  const data = useMemo(() => {
     if (accounts.data === undefined || month.data === undefined || day.data === undefined) return undefined;
     const usage = { day: byAccount(day.data), month: byAccount(month.data) };
     return new Map(plans.map((plan) => [plan.name, accountsOf(plan, accounts.data, usage)]));
   }, [plans, accounts.data, month.data, day.data]);
-  const failed = [accounts, month, day].find(({ error }) => error !== null);
-  return { users, error: failed?.error ?? null, retry: () => void failed?.refetch() };
+  const failed = [accounts, month, day].filter(({ error }) => error !== null);
+  return {
+    data,
+    error: failed[0]?.error ?? null,
+    refetch: () => failed.forEach(({ refetch }) => void refetch()),
+  };
 }
 
 function Plans({ plans }: { plans: readonly Plan[] }) {
   const [query, change] = useQueryState();
-  const { users, error, retry } = useUsers(plans);
+  const users = useUsers(plans);
   const opened = query.get('plan');
   const open = plans.find(({ name }) => name === opened) ?? null;
   const hrefOf = ({ name }: Plan) => `/operator/plans?plan=${encodeURIComponent(name)}`;
   return (
     <div className="space-y-4">
       {plans.map((plan) => plan.limits === null && <MissingPlan key={plan.name} plan={plan} />)}
-      {error !== null && users === undefined && (
-        <Notice tone="bad" action={<Button onClick={retry}>Try again</Button>}>
-          Could not load the usage of the accounts: {error.message}
-        </Notice>
-      )}
+      <LoadFailure query={users} what="the usage of the accounts" />
       <Card flush>
         <Table
           label="Plans"
           id="plans"
           sortable
-          columns={columnsOf(users, error !== null, hrefOf)}
+          columns={columnsOf(users, hrefOf)}
           rows={plans}
           keyOf={({ name }) => name}
           onOpen={({ name }) => change({ plan: name })}
@@ -119,7 +123,7 @@ function Plans({ plans }: { plans: readonly Plan[] }) {
       <PlanDialog
         plan={open}
         plans={plans}
-        users={open === null ? undefined : users?.get(open.name)}
+        users={users}
         isEditing={query.get('edit') !== null}
         onEdit={(editing) => change({ edit: editing ? '1' : null }, { replace: !editing })}
         onClose={() => change({ plan: null, edit: null })}
@@ -128,8 +132,8 @@ function Plans({ plans }: { plans: readonly Plan[] }) {
   );
 }
 
-function columnsOf(users: Users, isFailed: boolean, hrefOf: (plan: Plan) => string): Column<Plan>[] {
-  const closestOf = ({ name }: Plan) => users?.get(name)?.[0];
+function columnsOf(users: Users, hrefOf: (plan: Plan) => string): Column<Plan>[] {
+  const closestOf = ({ name }: Plan) => users.data?.get(name)?.[0];
   return [
     {
       name: 'name',
@@ -176,8 +180,8 @@ function columnsOf(users: Users, isFailed: boolean, hrefOf: (plan: Plan) => stri
       value: (plan) => closestOf(plan)?.closest?.share ?? null,
       from: 'sm',
       cell: (plan) =>
-        users === undefined && !isFailed ? (
-          <Skeleton className="h-4 w-32" />
+        users.data === undefined ? (
+          <Unloaded query={users} className="h-4 w-32" />
         ) : (
           <Closest of={closestOf(plan)} />
         ),
