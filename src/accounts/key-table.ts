@@ -87,7 +87,10 @@ export async function createKey(
   return { key, record: row };
 }
 
-/** How long an expired playground key is kept, in milliseconds, so that recent requests show its name. */
+/**
+ * How long an expired playground key or secret is kept, in milliseconds: recent requests show the name of the key, and what is
+ * deleted while the clock of this machine is ahead cannot be restored.
+ */
 const KEEP_EXPIRED_MS = 7 * 86_400_000;
 
 /** Deletes playground keys that expired more than seven days before `now`. Resolves to the number of deleted keys. */
@@ -365,12 +368,16 @@ const NO_PREVIOUS = {
   previous_used_at: null,
 };
 
-/** Deletes the previous secrets that no longer work at `now`. */
+/** Deletes the previous secrets that stopped working more than seven days before `now`. */
 export async function deleteExpiredSecrets(
   { background }: Pick<Database, 'background'>,
   now: number,
 ): Promise<void> {
-  await background.updateTable('keys').set(NO_PREVIOUS).where('previous_expires_at', '<=', now).execute();
+  await background
+    .updateTable('keys')
+    .set(NO_PREVIOUS)
+    .where('previous_expires_at', '<', now - KEEP_EXPIRED_MS)
+    .execute();
 }
 
 /**

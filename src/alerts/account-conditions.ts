@@ -14,6 +14,8 @@ import { conditionOf, type Condition } from './types.ts';
 const ACCOUNTS = 200;
 /** Maximum keys that are about to expire. Further ones follow as those expire. */
 const MAX_KEYS = 500;
+/** And those of one account. */
+const MAX_KEYS_PER_ACCOUNT = 50;
 const DAY_MS = 86_400_000;
 
 /** The share of a budget at which its first alert fires. */
@@ -179,17 +181,27 @@ export async function keyConditions(
   days: number,
   now: number,
 ): Promise<Condition[]> {
-  const rows = await reports
+  const expiring = reports
     .selectFrom('keys')
     .innerJoin('accounts', 'accounts.id', 'keys.account_id')
     .select(['keys.id', 'keys.name', 'keys.prefix', 'keys.expires_at', 'accounts.name as account_name'])
+    .select(
+      // An account with many keys must not hide those of others.
+      sql<number>`row_number() over (partition by keys.account_id order by keys.expires_at, keys.id)`.as(
+        'nth',
+      ),
+    )
     .where('keys.expires_at', '>', now)
     .where('keys.expires_at', '<=', now + days * DAY_MS)
     .where(sql<boolean>`keys.created_at < keys.expires_at - ${days * DAY_MS}`)
     .where('keys.revoked_at', 'is', null)
     .where('keys.purpose', '=', 'api')
-    .where('accounts.status', '=', 'active')
-    .orderBy('keys.expires_at')
+    .where('accounts.status', '=', 'active');
+  const rows = await reports
+    .selectFrom(expiring.as('expiring'))
+    .selectAll()
+    .where('nth', '<=', MAX_KEYS_PER_ACCOUNT)
+    .orderBy('expires_at')
     .limit(MAX_KEYS)
     .execute();
   return rows.map(({ id, name, prefix: keyPrefix, expires_at: expiry, account_name: accountName }) => {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { httpUrl, variableName } from './model.ts';
+import { serverUrl, variableName } from './model.ts';
 
 /** The types of alerts. `alerts/types.ts` says what each means. */
 export const ALERT_TYPES = [
@@ -28,7 +28,7 @@ const webhook = z
       .string()
       .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected lowercase letters, digits and "-"')
       .describe('Name of the webhook in the console, in metrics and in the log.'),
-    url: httpUrl
+    url: serverUrl
       .optional()
       .describe(
         'URL that alerts are sent to. It may be a private address. Either this or `urlEnv` is required.',

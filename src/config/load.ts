@@ -14,7 +14,7 @@ import {
   type TracingConfig,
 } from './schema.ts';
 import { WEBHOOK_SECRET } from './alerts.ts';
-import { HEADER_VALUE, httpUrl } from './model.ts';
+import { HEADER_VALUE, serverUrl } from './model.ts';
 import { parseYaml, type YamlFile } from './yaml.ts';
 
 /** Keys and passwords for other servers, by the name of their environment variable. */
@@ -114,9 +114,9 @@ const SIGNING_SECRET: ValueForm = {
 };
 
 const WEBHOOK_URL: ValueForm = {
-  isValid: (value) => httpUrl.safeParse(value).success,
-  expected: 'with an http:// or https:// URL',
-  problem: 'is not an http:// or https:// URL',
+  isValid: (value) => serverUrl.safeParse(value).success,
+  expected: 'with an http:// or https:// URL without credentials',
+  problem: 'is not an http:// or https:// URL without credentials',
 };
 
 /** Returns the environment variables for secrets. */

@@ -4,6 +4,12 @@ import { modelId } from './plan.ts';
 
 export const httpUrl = z.url({ protocol: /^https?$/, error: 'expected an http:// or https:// URL' });
 
+/** The URL of another server. Credentials in it would not be sent. */
+export const serverUrl = httpUrl.refine(
+  (url) => !/^[a-z]+:\/\/[^/?#]*@/i.test(url),
+  'expected a URL without a user name and password',
+);
+
 /** The name of an environment variable with a secret. The file itself contains no secrets. */
 export const variableName = z
   .string('expected the name of an environment variable')
@@ -43,7 +49,7 @@ const NAME = /^[\w./:#@-]{1,220}$/;
 
 const replicaSchema = z
   .strictObject({
-    url: httpUrl.describe(
+    url: serverUrl.describe(
       'Base URL of an OpenAI-compatible server, with or without `/v1`. For `openai`, `/v1` is added only if the URL has no path.',
     ),
     name: z

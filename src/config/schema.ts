@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import type { Secret } from '../secret.ts';
 import { alertsSchema } from './alerts.ts';
-import { httpUrl, modelSchema, variableName } from './model.ts';
+import { httpUrl, modelSchema, serverUrl, variableName } from './model.ts';
 import { modelId, DEFAULT_PLANS, planSchema } from './plan.ts';
 
 /**
@@ -73,7 +73,7 @@ const provider = z
         '`google`, `github`, or any other name for an OpenID Connect provider. The callback URL is `<publicUrl>/api/auth/callback/<id>`.',
       ),
     name: z.string().min(1).max(50).describe('Provider name on the sign-in button.'),
-    issuer: httpUrl
+    issuer: serverUrl
       .optional()
       .describe(
         'Issuer URL of an OpenID Connect provider, such as `https://sso.example.org/realms/main` for Keycloak. Not used for `google` and `github`.',

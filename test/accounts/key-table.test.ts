@@ -411,7 +411,10 @@ for (const kind of testDatabases()) {
       assert.equal((await getKey(database, id)).previous_used_at, null);
       clock.unix += 120_000;
       assert.deepEqual(await accepted(), [false, false, true], 'from the millisecond that it expires');
-      await deleteExpiredSecrets(database, clock.unix);
+      const week = 7 * 86_400_000;
+      await deleteExpiredSecrets(database, clock.unix + week);
+      assert.notEqual((await getKey(database, id)).previous_last_four, null);
+      await deleteExpiredSecrets(database, clock.unix + week + 1);
       assert.equal((await getKey(database, id)).previous_last_four, null);
 
       await rotate(null);

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { createAccount } from '../../src/accounts/accounts.ts';
 import { changeKey, createKey } from '../../src/accounts/key-table.ts';
 import { listAudit } from '../../src/accounts/audit.ts';
+import { keyConditions } from '../../src/alerts/account-conditions.ts';
 import { LEASE_MS } from '../../src/alerts/store.ts';
 import { pauseAfter } from '../../src/alerts/outbox.ts';
 import type { Database } from '../../src/database/database.ts';
@@ -339,6 +341,19 @@ for (const kind of testDatabases()) {
       await changeKey(database, record.id, () => ({ expiresAt: sameDay }), operator);
       await pass(clock, 20 * MINUTE, one);
       assert.equal(receiver.received.length, 1);
+    });
+
+    test('an account with many keys does not hide those of others that are about to expire', async () => {
+      await using database = await kind.open();
+      const by = { id: 'service', ip: null };
+      const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
+      const now = Date.now();
+      for (let count = 0; count < 60; count++)
+        await createKey(database, { name: `${count}`, accountId, expiresAt: now + 10 * DAY + count });
+      await createKey(database, { name: 'other', expiresAt: now + 11 * DAY });
+      const conditions = await keyConditions(database, 7, now + 5 * DAY);
+      assert.equal(conditions.length, 51);
+      assert.match(conditions.at(-1)?.title ?? '', /^The key other of /);
     });
 
     test('alerts about the database are sent without it, and are listed and resolved when it works again', async () => {

@@ -126,6 +126,20 @@ test('publicUrl has no path, because the console does not work under one', async
   }
 });
 
+test('URLs of other servers have no credentials, which would not be sent', async () => {
+  const url = 'http://user:sesame@10.0.0.11:8000';
+  for (const file of [
+    `models: [{id: a/b, replicas: [{url: "${url}", dialect: vllm}]}]`,
+    `alerts: {webhooks: [{name: ops, format: slack, url: "${url}"}]}`,
+    `signIn: {providers: [{id: sso, name: SSO, issuer: "${url}", clientId: a, clientSecretEnv: PATH}]}`,
+  ]) {
+    const [text = '', ...more] = await issueTexts(`${file}\n`);
+    assert.match(text, /(?:url|issuer): expected a URL without a user name and password/, file);
+    assert.doesNotMatch(text, /sesame/);
+    assert.deepEqual(more, []);
+  }
+});
+
 test('names of built-in properties are not names of plans or variables', async () => {
   for (const name of ['constructor', 'toString', '__proto__']) {
     const [text = ''] = await issueTexts(`defaultPlan: ${name}\n`);
