@@ -85,6 +85,7 @@ const POSSIBLY_SECRET: ReadonlySet<PropertyKey> = new Set([
   'clientSecretEnv',
   'headers',
   'headersEnv',
+  'issuer',
   'passwordEnv',
   'url',
   'publicUrl',
