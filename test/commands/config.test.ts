@@ -114,8 +114,8 @@ test('config print writes an equivalent file without keys and passwords', async 
   const [before, after] = [await loadConfig(env), await loadConfig({ ...env, SLUICE_CONFIG: printed })];
   assert.deepEqual(after.file, before.file);
 
-  writeFileSync(file, replica('http://user:c4n4ry@host:1/v1'));
+  writeFileSync(file, `models: [{id: a/b, engine: {file: "https://user:c4n4ry@host/x.gguf"}}]\n`);
   const second = await run(['config', 'print'], env);
-  assert.match(second.stdout, /url: http:\/\/\[secret\]@host:1\/v1/);
+  assert.match(second.stdout, /file: https:\/\/\[secret\]@host\/x.gguf/);
   for (const { stdout } of [first, second]) assert.equal(stdout.includes('c4n4ry'), false);
 });
