@@ -286,6 +286,11 @@ describe('operator pages', WITH_BROWSER, () => {
     );
     await page.goto('/operator/health');
     await main.getByText('Could not load the models: Not now.').waitFor();
+    await page.goto('/');
+    await main.getByText('Health unknown').waitFor();
+    await page.goto('/requests');
+    await main.getByRole('combobox', { name: 'Model' }).click();
+    await page.getByRole('option', { name: 'Could not load the models' }).waitFor();
     await page.goto('/operator/accounts');
     await main.getByText('Could not load the usage of the accounts: Not now.').waitFor();
     await main

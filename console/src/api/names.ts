@@ -8,19 +8,14 @@ const MAX_SINGLE = 30;
 /** Returns the name of an id; the id itself while the name is unknown. */
 type NameOf = (id: string) => string;
 
-interface Named {
-  id: string;
-  name: string;
-}
-
-/** Returns the keys of an account, or of all accounts if the query is empty. Playground keys are not included. */
-export function useKeys(query: { account_id?: string }): readonly Named[] {
-  return useRead('listKeys', { query: { ...query, limit: MAX_NAMES } }).data?.data ?? [];
+/** Loads the keys of an account, or of all accounts if the query is empty. Playground keys are not included. */
+export function useKeys(query: { account_id?: string }) {
+  return useRead('listKeys', { query: { ...query, limit: MAX_NAMES } });
 }
 
 /** Returns the names of these keys, including playground keys. */
 export function useKeyNames(query: { account_id?: string }, ids: readonly string[]): NameOf {
-  const list = useRead('listKeys', { query: { ...query, limit: MAX_NAMES } });
+  const list = useKeys(query);
   const names = new Map(list.data?.data.map(({ id, name }) => [id, name]));
   const others = list.isPending ? [] : [...new Set(ids)].filter((id) => !names.has(id)).slice(0, MAX_SINGLE);
   const found = useReads(

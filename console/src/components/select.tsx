@@ -1,6 +1,7 @@
 import { Select as Base } from '@base-ui/react/select';
 import { Check, ChevronsUpDown } from 'lucide-react';
 import type { ReactNode } from 'react';
+import type { QueryState } from '../api/queries.ts';
 import { classNames } from './class-names.ts';
 import { POPUP } from './popup.ts';
 
@@ -10,6 +11,15 @@ export interface Choice<Value extends string> {
   /** Small text below the label. */
   hint?: ReactNode;
   disabled?: boolean;
+}
+
+/** Not an ID or a name. */
+const FAILED = '\n';
+
+/** Returns a choice that cannot be selected and says that the choices, such as "the models", could not be loaded, if so. */
+export function failedChoices({ data, error }: QueryState<unknown>, what: string): Choice<string>[] {
+  if (data !== undefined || error === null) return [];
+  return [{ value: FAILED, label: `Could not load ${what}`, hint: error.message, disabled: true }];
 }
 
 interface SelectProps<Value extends string> {

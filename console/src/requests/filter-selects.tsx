@@ -1,7 +1,7 @@
 import { useKeyNames, useKeys } from '../api/names.ts';
 import { useRead } from '../api/queries.ts';
 import { addDays, useToday } from '../components/date-range-days.ts';
-import { Select } from '../components/select.tsx';
+import { failedChoices, Select, type Choice } from '../components/select.tsx';
 import type { Scope } from '../state/scope.ts';
 import { STATUSES } from './filters.ts';
 
@@ -26,24 +26,25 @@ export function ModelFilter({ scope, value, onChange }: FilterProps) {
       small
       className="max-w-56"
       value={value ?? ALL}
-      choices={[{ value: ALL, label: 'All models' }, ...models.map((id) => ({ value: id, label: id }))]}
+      choices={[{ value: ALL, label: 'All models' }, ...models]}
       onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
     />
   );
 }
 
 /** Returns the used models or clients, and the selected one, in the order of the alphabet. */
-export function useUsed(scope: Scope, by: 'model' | 'client', selected: string | null): string[] {
+export function useUsed(scope: Scope, by: 'model' | 'client', selected: string | null): Choice<string>[] {
   const to = addDays(useToday(), 1);
   const used = useRead('readUsage', { query: { ...scope.query, by, from: addDays(to, -USED_DAYS), to } });
   const found = new Set((used.data?.data ?? []).flatMap((row) => row[by] ?? []));
   if (selected !== null) found.add(selected);
-  return [...found].sort();
+  return [...[...found].sort().map((id) => ({ value: id, label: id })), ...failedChoices(used, `the ${by}s`)];
 }
 
 /** Selects one of the keys, or all. */
 export function KeyFilter({ scope, value, onChange }: FilterProps) {
-  const keys = useKeys(scope.query);
+  const list = useKeys(scope.query);
+  const keys = list.data?.data ?? [];
   const nameOf = useKeyNames(scope.query, value === null ? [] : [value]);
   const known =
     value === null || keys.some(({ id }) => id === value)
@@ -58,6 +59,7 @@ export function KeyFilter({ scope, value, onChange }: FilterProps) {
       choices={[
         { value: ALL, label: 'All keys' },
         ...known.map(({ id, name }) => ({ value: id, label: name })),
+        ...failedChoices(list, 'the keys'),
       ]}
       onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
     />

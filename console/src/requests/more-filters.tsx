@@ -113,10 +113,7 @@ function FilterForm({ scope, filters, onApply }: FilterFormProps) {
       <Field label="Client">
         <Select
           value={client ?? ANY}
-          choices={[
-            { value: ANY, label: 'Any client' },
-            ...clients.map((name) => ({ value: name, label: name })),
-          ]}
+          choices={[{ value: ANY, label: 'Any client' }, ...clients]}
           onChange={(chosen) => setClient(chosen === ANY ? null : chosen)}
         />
       </Field>

@@ -1,7 +1,7 @@
 import { Plus, Layers, SearchX } from 'lucide-react';
 import { useState, useEffect, type ReactNode, useId } from 'react';
 import { useLocation } from 'wouter';
-import type { ItemOf, ApiError } from '../../api/client.ts';
+import type { ApiError, ItemOf, ResponseOf } from '../../api/client.ts';
 import { useAction, useAll, useList, useRead, type QueryState } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
@@ -13,7 +13,7 @@ import { LoadFailure, Loaded, Unloaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { Views } from '../../components/views.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { Select } from '../../components/select.tsx';
+import { failedChoices, Select } from '../../components/select.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { ListFooter, matchingRest, Table, type Column } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
@@ -90,7 +90,7 @@ function AccountsList({ onNew }: { onNew: () => void }) {
     <div className="mt-4 space-y-4">
       {accounts.data !== undefined && <LoadFailure query={usage} what="the usage of the accounts" />}
       <Card flush>
-        <Filters plans={plans.data?.data.map(({ name }) => name) ?? []} />
+        <Filters plans={plans} />
         <Loaded
           query={accounts}
           empty={
@@ -155,10 +155,11 @@ function matches(account: Account, { text, status, plan }: Wanted, defaultPlan: 
   return account.name.toLowerCase().includes(words) || account.id.includes(words);
 }
 
-function Filters({ plans }: { plans: readonly string[] }) {
+function Filters({ plans }: { plans: QueryState<ResponseOf<'listPlans'>> }) {
   const [query, change] = useQueryState();
   const plan = query.get('plan');
-  const names = plan === null || plans.includes(plan) ? plans : [plan, ...plans];
+  const known = plans.data?.data.map(({ name }) => name) ?? [];
+  const names = plan === null || known.includes(plan) ? known : [plan, ...known];
   return (
     <div className="flex flex-wrap items-center gap-2 border-b border-line p-3 sm:px-5">
       <SearchField
@@ -181,7 +182,11 @@ function Filters({ plans }: { plans: readonly string[] }) {
         small
         label="Plan"
         value={plan ?? ''}
-        choices={[{ value: '', label: 'Any plan' }, ...names.map((name) => ({ value: name, label: name }))]}
+        choices={[
+          { value: '', label: 'Any plan' },
+          ...names.map((name) => ({ value: name, label: name })),
+          ...failedChoices(plans, 'the plans'),
+        ]}
         onChange={(name) => change({ plan: name })}
       />
       <div className="sm:ml-auto">

@@ -110,11 +110,9 @@ function Waiting() {
     <div role="status" className="space-y-4">
       <span className="sr-only">Loading</span>
       <Card>
-        <Skeleton className="h-[4.5rem] w-full" />
+        <Skeleton className="h-60 w-full sm:h-40 lg:h-[4.5rem]" />
       </Card>
-      <Card title="Requests per second">
-        <ChartSpace />
-      </Card>
+      <ChartCards requests={<ChartSpace />} tokens={<ChartSpace />} ttft={<ChartSpace />} />
     </div>
   );
 }
@@ -132,21 +130,28 @@ function LoadCharts({ seconds }: { seconds: readonly Second[] }) {
   const { times, requests, tokens, ttft } = useMemo(() => seriesOf(seconds), [seconds]);
   const shared = { times, formatTime: (unixSeconds: number) => clock(unixSeconds * 1000), height: HEIGHT };
   return (
+    <ChartCards
+      requests={<Chart {...shared} label="Requests and errors per second" series={requests} unit="rate" />}
+      tokens={
+        <Chart {...shared} label="Prompt and completion tokens per second" series={tokens} unit="rate" />
+      }
+      ttft={<Chart {...shared} label="Time to first token, p50 and p95" series={ttft} unit="ms" />}
+    />
+  );
+}
+
+/** The cards of the charts. */
+function ChartCards({ requests, tokens, ttft }: Record<'requests' | 'tokens' | 'ttft', ReactNode>) {
+  return (
     <div className="grid gap-4 lg:grid-cols-2">
       <Card title="Requests per second" hint="Finished requests and errors" className="lg:col-span-2">
-        <Suspense fallback={<ChartSpace />}>
-          <Chart {...shared} label="Requests and errors per second" series={requests} unit="rate" />
-        </Suspense>
+        <Suspense fallback={<ChartSpace />}>{requests}</Suspense>
       </Card>
       <Card title="Tokens per second" hint="Counted when a request finishes">
-        <Suspense fallback={<ChartSpace />}>
-          <Chart {...shared} label="Prompt and completion tokens per second" series={tokens} unit="rate" />
-        </Suspense>
+        <Suspense fallback={<ChartSpace />}>{tokens}</Suspense>
       </Card>
       <Card title="Time to first token" hint="p50 and p95 over 10 seconds">
-        <Suspense fallback={<ChartSpace />}>
-          <Chart {...shared} label="Time to first token, p50 and p95" series={ttft} unit="ms" />
-        </Suspense>
+        <Suspense fallback={<ChartSpace />}>{ttft}</Suspense>
       </Card>
     </div>
   );

@@ -1,26 +1,28 @@
 import { CircleAlert, CircleCheck, TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
-import type { ApiError, ItemOf } from '../../api/client.ts';
-import { useRead } from '../../api/queries.ts';
+import type { ApiError, ResponseOf } from '../../api/client.ts';
+import { useRead, type QueryState } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { clock } from '../../format/time.ts';
 import { useConnection } from '../../state/connection.tsx';
 import { checksOf, isAvailable } from '../../health/health-checks.ts';
 
-type Model = ItemOf<'listServedModels'>;
+type ModelsQuery = QueryState<ResponseOf<'listServedModels'>> & { dataUpdatedAt: number };
 
 const EVERY_MS = 10_000;
 
 type Level = 'healthy' | 'warning' | 'unhealthy' | 'loading';
 
 /** The health of the service in one line, for operators. */
-export function Health({ models }: { models: readonly Model[] | undefined }) {
+export function Health({ models }: { models: ModelsQuery }) {
   const health = useRead('readHealth', undefined, { everyMs: EVERY_MS });
   const isUp = useConnection() === 'up';
-  if (health.error !== null || !isUp) return <Unknown title="Health unknown" query={health} />;
-  if (health.data === undefined) return <Line level="loading" title="Checking health" />;
-  const checks = checksOf(health.data, models);
+  const unread = [health, models].find(({ error }) => error !== null);
+  if (unread !== undefined || !isUp) return <Unknown title="Health unknown" query={unread ?? health} />;
+  if (health.data === undefined || models.data === undefined)
+    return <Line level="loading" title="Checking health" />;
+  const checks = checksOf(health.data, models.data.data);
   const failed = checks.filter(({ state }) => state === 'unhealthy');
   const warned = checks.filter(({ state }) => state === 'warning');
   const shown = failed.length > 0 ? failed : warned;
@@ -38,7 +40,7 @@ export function Health({ models }: { models: readonly Model[] | undefined }) {
       }
     >
       {shown.length === 0
-        ? `Database, ledger, limits and ${models === undefined ? 'disk' : 'models'}`
+        ? 'Database, ledger, limits and models'
         : shown.map(({ name, what }) => `${name}: ${what}`).join('. ')}
     </Line>
   );
@@ -59,11 +61,7 @@ function Unknown({ title, query: { error, dataUpdatedAt } }: UnknownProps) {
 }
 
 /** Whether models are available, for users who cannot see the health of the service. */
-export function ModelsHealth({
-  query,
-}: {
-  query: UnknownProps['query'] & { data: { data: readonly Model[] } | undefined };
-}) {
+export function ModelsHealth({ query }: { query: ModelsQuery }) {
   const isUp = useConnection() === 'up';
   if (query.error !== null || !isUp) return <Unknown title="State of the models unknown" query={query} />;
   const models = query.data?.data;

@@ -39,7 +39,7 @@ export default function OverviewPage() {
       actions={<ScopeSwitch />}
     >
       <div className="space-y-4">
-        {user.operator ? <Health models={models.data?.data} /> : <ModelsHealth query={models} />}
+        {user.operator ? <Health models={models} /> : <ModelsHealth query={models} />}
         {requests.data?.data.length === 0 && <GetStarted accountId={scope.account?.id ?? null} />}
         <Today scope={scope} />
         <div className="grid grid-cols-1 items-start gap-4 xl:grid-cols-[minmax(0,1fr)_20rem]">

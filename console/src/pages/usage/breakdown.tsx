@@ -158,7 +158,7 @@ function partColumns(
       grow: true,
       cell: (row) => (
         <>
-          <span className="block truncate">
+          <span className="block truncate" title={nameOf(partOf(row, by))}>
             <Name to={linkOf(partOf(row, by))}>{nameOf(partOf(row, by))}</Name>
           </span>
           <span className="block truncate text-xs text-ink-3 sm:hidden">

@@ -77,7 +77,7 @@ export function Figures({ now, before, beforeText, savedUsd }: FiguresProps) {
   return (
     <Card>
       <dl
-        className={`grid grid-cols-2 gap-x-4 gap-y-5 ${figures.length % 4 === 0 ? 'md:grid-cols-4' : 'md:grid-cols-3'}`}
+        className={`grid grid-cols-2 gap-x-4 gap-y-5 ${figures.length % 4 === 0 ? 'md:grid-cols-4' : 'md:grid-cols-5'}`}
       >
         {figures.map((kind) => (
           <UsageFigure key={kind.label} kind={kind} now={now} before={before} />
@@ -115,7 +115,7 @@ function UsageFigure({
       value={value === null ? '—' : <span title={exact?.(value, now)}>{text(value, now)}</span>}
       note={
         change === null ? (
-          <span>{before === undefined ? ' ' : '—'}</span>
+          <span>{before === undefined ? '\u00a0' : '—'}</span>
         ) : (
           <Compared
             change={change}

@@ -34,7 +34,7 @@ export function LimitsCard({ accountId, selection: { key, model } }: LimitsCardP
     >
       <Loaded
         query={limits}
-        loading={<Skeleton className="h-24 w-full" />}
+        loading={<Skeleton className="h-34 w-full" />}
         empty={
           <p className="text-sm text-ink-3">
             {model === null
