@@ -272,6 +272,22 @@ describe('conversations in files', () => {
     assert.equal((await statesIn(other)).length, 2);
   });
 
+  test('a conversation that returns is not deleted to make room for the one that loses its slot', async () => {
+    await using other = await temporaryFolder();
+    let bytes: number;
+    {
+      await using engine = await open(other, { file });
+      await generate(engine, conversation('A'));
+      await generate(engine, conversation('B'));
+      ({ bytes } = gauges(engine));
+    }
+    await using engine = await open(other, { file }, { bytes: Math.floor(bytes * 2.5) });
+    const first = await generate(engine, conversation('A'));
+    for (const name of ['B', 'C']) await generate(engine, conversation(name));
+    assert((await cachedOf(engine, 'A', first)) > 0);
+    assert.deepEqual([gauges(engine).entries, gauges(engine).loads], [2, 1]);
+  });
+
   test('two engines use the same directory', async () => {
     await using other = await temporaryFolder();
     await using one = await open(other, { file }, { keep: true });
@@ -296,6 +312,7 @@ describe('conversations in files', () => {
     assert.deepEqual(await statesIn(other), []);
     await mkdir(abandoned);
     await writeFile(join(abandoned, '1.state'), 'x');
+    await writeFile(join(abandoned, 'lock'), '');
     await using _ = await open(other, { file });
     assert.deepEqual(await statesIn(other), []);
   });

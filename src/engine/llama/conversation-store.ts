@@ -222,11 +222,16 @@ export class ConversationStore implements AsyncDisposable {
     this.#loads++;
     this.#loadMs += loadMs;
     this.#loadMsPerByte = measured(this.#loadMsPerByte, loadMs, bytes);
+    this.touch(conversation);
+    return true;
+  }
+
+  /** Makes a conversation the last one that is deleted. Call it before a save that precedes its load. */
+  touch(conversation: Conversation): void {
     conversation.usedAt = Date.now();
     const others = this.#conversations.filter((other) => other !== conversation);
     // It may just have been deleted because of its age.
     if (others.length < this.#conversations.length) this.#conversations = [...others, conversation];
-    return true;
   }
 
   /** Deletes the conversations of a scope. */

@@ -266,6 +266,7 @@ export class Scheduler {
   ): Promise<boolean> {
     const { context, store } = this.#options;
     let kept = keep;
+    if (from !== null && !(from instanceof Slot)) store?.touch(from.conversation);
     let stored = await this.#saveIfLost(slot, from === null ? keep : 0);
     if (from instanceof Slot) {
       await context.copy(slot.id, from.id);

@@ -140,8 +140,8 @@ async function deleteAbandoned(directory: string, keep: boolean): Promise<void> 
 
 async function deleteIfAbandoned(path: string, isKept: boolean): Promise<void> {
   const { uid, mtimeMs } = await lstat(path);
-  // In a directory of the operator, other users may have files.
-  if (uid !== (process.getuid?.() ?? uid)) return;
+  // A directory of the operator may have files of other users, and of this one with such a name.
+  if (uid !== (process.getuid?.() ?? uid) || !(await lstat(lockIn(path))).isFile()) return;
   const lock = tryLockIn(path);
   if (lock === null) return;
   lock[Symbol.dispose]();
@@ -168,8 +168,10 @@ async function ownDirectory(
   return { path, lock, keeps: false };
 }
 
+const lockIn = (path: string): string => join(path, 'lock');
+
 function tryLockIn(path: string): Disposable | null {
-  return tryLock(join(path, 'lock'));
+  return tryLock(lockIn(path));
 }
 
 const PROBE_BYTES = 8 * 1024 * 1024;

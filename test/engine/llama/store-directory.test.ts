@@ -81,6 +81,15 @@ test("the operator's directory can be a symbolic link", async () => {
   assert(directory?.path.startsWith(await realpath(target)));
 });
 
+test('a directory of the operator whose name looks like that of an engine is not deleted', async () => {
+  await using folder = await temporaryFolder();
+  await mkdir(join(folder.path, 'engine-logs'));
+  await writeFile(join(folder.path, 'engine-logs', 'log'), 'text');
+  const settings = { bytes: MIB, directory: folder.path, diskDirectory: folder.path, keep: false };
+  await using _ = await openStoreDirectory(settings, 'model', SILENT);
+  assert.deepEqual(await readdir(join(folder.path, 'engine-logs')), ['log']);
+});
+
 test('what is left in the directory and cannot be deleted does not keep an engine from its own', async () => {
   await using folder = await temporaryFolder();
   // A file, and a directory whose lock cannot be taken, like one that another engine is just deleting.
