@@ -212,7 +212,7 @@ function Closest({ of: user }: { of: AccountOfPlan | undefined }) {
 function ClosestText({ of: user }: { of: AccountOfPlan | undefined }) {
   if (user === undefined || user.closest === null) return null;
   return (
-    <span className="block max-w-56 truncate text-xs text-ink-3 sm:hidden">
+    <span className="block max-w-44 truncate text-xs text-ink-3 sm:hidden">
       {user.account.name}: {percent(user.closest.share)} of {limitLabel(user.closest.limit).toLowerCase()}
     </span>
   );
