@@ -84,7 +84,7 @@ models:
   - {id: test/scripted, engine: {file: 'scripted:', slots: 2}}
 ${CRASHING.map(({ model }) => `  - {id: ${model}, engine: {file: 'scripted:'}}\n`).join('')}${FILE === undefined ? '' : `  - {id: test/real, engine: {file: '${FILE}', slots: 2, contextTokens: 512, threads: 1}}\n`}${DIALECTS.map(
   (dialect) =>
-    `  - {id: test/${dialect}, replicas: [{url: 'http://user:${REPLICA_KEY}@127.0.0.1:${port}', dialect: ${dialect}, apiKeyEnv: REPLICA_KEY}]}\n`,
+    `  - {id: test/${dialect}, replicas: [{url: 'http://127.0.0.1:${port}', dialect: ${dialect}, apiKeyEnv: REPLICA_KEY}]}\n`,
 ).join('')}`;
 
 const temporary = await temporaryFolder();
