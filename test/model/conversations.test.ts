@@ -111,6 +111,24 @@ for (const [name, trims] of [
     await assertSame(conversation('A', 280));
   });
 
+for (const [slots, loads] of [
+  [1, 1],
+  [2, 0],
+] as const)
+  test(`conversations with the same long start keep the rest, with ${slots === 1 ? 'one slot' : 'two slots'}`, async () => {
+    await using folder = await temporaryFolder();
+    const file = join(folder.path, 'random.gguf');
+    writeRandomModel('qwen3', file);
+    await using engine = await open(folder, { file, slots });
+    const start = conversation('the same start', 150);
+    const ask = async (rest: string) => generate(engine, `${start}. ${conversation(rest, 80)}`);
+    const first = await ask('A');
+    assert((await ask('B')).usage.cachedTokens > first.usage.promptTokens / 2);
+    const returned = await generate(engine, `${start}. ${conversation('A', 80)}${first.texts[0]} and`);
+    assert(returned.usage.cachedTokens >= first.usage.promptTokens, `${returned.usage.cachedTokens}`);
+    assert.equal(gauges(engine).loads, loads);
+  });
+
 describe('conversations in files', () => {
   let models: Folder;
   let file: string;

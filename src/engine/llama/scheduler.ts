@@ -7,7 +7,7 @@ import { MIN_TOKENS, type ConversationStore, type StoredMatch } from './conversa
 import { planDrafts, type DraftBudget } from './draft-plan.ts';
 import type { GrammarField, Job, JobChoice } from './job.ts';
 import { LogprobReader } from './logprobs.ts';
-import { choosePlacement, Slot, usable } from './slots.ts';
+import { choosePlacement, losesConversation, Slot, usable } from './slots.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 interface SchedulerOptions {
@@ -300,8 +300,7 @@ export class Scheduler {
   async #saveIfLost(slot: Slot, keep: number): Promise<boolean> {
     const { context, store, canTrim } = this.#options;
     const { scope, computedTokens: tokens } = slot;
-    // What follows the prompt is often not repeated, such as the reasoning.
-    if (store === null || typeof scope !== 'string' || keep > tokens.length / 2) return false;
+    if (store === null || typeof scope !== 'string' || !losesConversation(slot, keep)) return false;
     if (tokens.length - keep < MIN_TOKENS || !context.canStore(slot.id)) return false;
     let elsewhere = 0;
     for (const other of this.#slots)

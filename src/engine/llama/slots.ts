@@ -1,4 +1,4 @@
-import type { StoredMatch } from './conversation-store.ts';
+import { MIN_TOKENS, type StoredMatch } from './conversation-store.ts';
 import type { CacheScope, JobChoice } from './job.ts';
 import { commonPrefix } from './common-prefix.ts';
 
@@ -11,6 +11,8 @@ export class Slot {
   readonly tokens: Uint32Array;
   computed = 0;
   filled = 0;
+  /** Tokens of the latest prompt. What follows them was generated, and is often not repeated, such as the reasoning. */
+  prompted = 0;
   /** Minimum tokens to which the sequence can be trimmed: earlier ones may not be complete after it was loaded. */
   minKeep = 0;
   scope: CacheScope | null = null;
@@ -44,6 +46,7 @@ export class Slot {
     this.computed = keep;
     if (keep === 0) this.minKeep = 0;
     this.filled = choice.prompt.length;
+    this.prompted = choice.prompt.length;
     this.scope = choice.job.scope;
     this.choice = choice;
     this.lastUsed = now;
@@ -67,6 +70,7 @@ export class Slot {
   clear(): void {
     this.computed = 0;
     this.filled = 0;
+    this.prompted = 0;
     this.minKeep = 0;
     this.scope = null;
     this.lastUsed = 0;
@@ -96,8 +100,7 @@ const COPIED_PER_COMPUTED = 1024;
  *
  * Ignores matches of at most a tenth of the prompt. Waits if another request is computing a match that is longer than
  * the best cached one by more than that. Otherwise uses the idle slot with the best match. If a busy slot has a better
- * match, or if the match is a small part of a longer conversation, copies it to the least recently used slot instead,
- * so that the conversation stays cached. Does not copy, or wait for, a match that is computed faster than a slot is
+ * match, or if the slot would lose its conversation, copies the match to the least recently used slot instead. Does not copy, or wait for, a match that is computed faster than a slot is
  * copied. Without a match, uses the least recently used slot. Without `canTrim`, a slot
  * matches only as a whole. `findStored` returns a stored conversation that is better than a match of that many tokens.
  */
@@ -136,7 +139,11 @@ export function choosePlacement(
   if (stored !== null) return { kind: 'assign', slot: oldest, keep: stored.length, from: stored };
   const own = idleMatch?.slot === oldest ? idleMatch.length : 0;
   if (bestMatch === null || best <= minLength) return { kind: 'assign', slot: oldest, keep: own, from: null };
-  if (idleMatch !== null && idleMatch.length + minLength >= best && !isSmallPart(idleMatch, oldest))
+  if (
+    idleMatch !== null &&
+    idleMatch.length + minLength >= best &&
+    !(idleMatch.slot !== oldest && losesConversation(idleMatch.slot, idleMatch.length))
+  )
     return { kind: 'assign', slot: idleMatch.slot, keep: idleMatch.length, from: null };
   if (best <= minCopied || (!canTrim && bestMatch.slot !== idleMatch?.slot))
     return { kind: 'assign', slot: oldest, keep: own, from: null };
@@ -162,7 +169,10 @@ export function usable(slot: Slot, length: number, canTrim: boolean): number {
   return length >= (canTrim ? slot.minKeep : slot.computed) ? length : 0;
 }
 
-/** Whether the match is less than half of the conversation in its slot, and another slot can be used instead. */
-function isSmallPart(match: Match, oldest: Slot): boolean {
-  return match.slot !== oldest && match.slot.computed > 2 * match.length;
+/**
+ * Whether a slot of which only the first `keep` tokens stay loses a conversation, because another one begins with them:
+ * most of its tokens, or many that its latest prompt had. The next prompt of the same conversation has nearly all of these.
+ */
+export function losesConversation({ computed, prompted }: Slot, keep: number): boolean {
+  return computed > 2 * keep || Math.min(prompted, computed) - keep >= MIN_TOKENS;
 }

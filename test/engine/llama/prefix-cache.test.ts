@@ -108,6 +108,27 @@ test('a prefix of a longer conversation is copied if another slot was used less 
   });
 });
 
+test('a long prefix is copied too if the slot would lose much of its prompt, but not if it would lose what was generated', () => {
+  const long = new Slot(0, 2048);
+  long.tokens.set([...range(0, 800), ...range(5000, 500)]);
+  Object.assign(long, { filled: 1300, computed: 1300, prompted: 1200, scope: 'a', lastUsed: 5 });
+  const old = new Slot(1, 2048);
+  const other = Uint32Array.from(range(0, 1000));
+  assert.deepEqual(choosePlacement(other, 'a', [long, old], true), {
+    kind: 'assign',
+    slot: old,
+    keep: 800,
+    from: long,
+  });
+  long.prompted = 810;
+  assert.deepEqual(choosePlacement(other, 'a', [long, old], true), {
+    kind: 'assign',
+    slot: long,
+    keep: 800,
+    from: null,
+  });
+});
+
 test('a short prefix is computed again if copying a large slot would take longer', () => {
   const large = (id: number, busy?: number): Slot => {
     const result = new Slot(id, 32_768);
