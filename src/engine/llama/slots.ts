@@ -100,9 +100,10 @@ const COPIED_PER_COMPUTED = 1024;
  *
  * Ignores matches of at most a tenth of the prompt. Waits if another request is computing a match that is longer than
  * the best cached one by more than that. Otherwise uses the idle slot with the best match. If a busy slot has a better
- * match, or if the slot would lose its conversation, copies the match to the least recently used slot instead. Does not copy, or wait for, a match that is computed faster than a slot is
- * copied. Without a match, uses the least recently used slot. Without `canTrim`, a slot
- * matches only as a whole. `findStored` returns a stored conversation that is better than a match of that many tokens.
+ * match, or if the slot would lose its conversation, copies the match to the least recently used slot instead. Does not
+ * copy, or wait for, a match that is computed faster than a slot is copied. Without a match, uses the least recently used
+ * slot. Without `canTrim`, a slot matches only as a whole. `findStored` returns a stored conversation that is better than
+ * a match of that many tokens.
  */
 export function choosePlacement(
   prompt: Uint32Array,
