@@ -166,31 +166,21 @@ function Accounts({ plan, users }: { plan: Plan; users: readonly AccountOfPlan[]
   return (
     <>
       <ul className="space-y-3.5">
-        {users.slice(0, SHOWN).map(({ account: { id, name }, closest }) => {
-          const link = (
-            <Link to={`/operator/accounts/${id}`} className="rounded-sm hover:underline">
+        {users.slice(0, SHOWN).map(({ account: { id, name }, closest }) => (
+          <li key={id} className="space-y-1.5 text-sm">
+            <Link to={`/operator/accounts/${id}`} className="rounded-sm break-words hover:underline">
               {name}
             </Link>
-          );
-          if (closest === null)
-            return (
-              <li key={id} className="text-sm">
-                {link}
-              </li>
-            );
-          const { limit, used, bound } = closest;
-          return (
-            <li key={id}>
+            {closest !== null && (
               <Meter
-                label={link}
-                used={Number(used)}
-                bound={Number(bound)}
-                text={`${limitAmount(limit, used)} of ${limitAmount(limit, bound)}`}
+                label={limitLabel(closest.limit)}
+                used={Number(closest.used)}
+                bound={Number(closest.bound)}
+                text={`${limitAmount(closest.limit, closest.used)} of ${limitAmount(closest.limit, closest.bound)}`}
               />
-              <p className="mt-1 text-2xs text-ink-3">{limitLabel(limit)}</p>
-            </li>
-          );
-        })}
+            )}
+          </li>
+        ))}
       </ul>
       <ButtonLink
         size="small"
