@@ -58,6 +58,8 @@ interface Waiter {
 export class MemoryGate {
   readonly #options: MemoryGateOptions;
   readonly #models = new Set<GateModel>();
+  /** Settles when the footprints of all earlier requests are read, because the first one may get the memory. */
+  #arrivals: Promise<unknown> = Promise.resolve();
   /** In order of arrival. A waiter is removed before its grant is settled. */
   readonly #waiting = new Set<Waiter>();
   /** The last known footprints, for `#planBytes`. */
@@ -89,7 +91,11 @@ export class MemoryGate {
   /** See `EmbeddedOptions.reserve`. */
   async reserve(model: GateModel, request: MemoryRequest): Promise<MemoryGrant | null> {
     const { signal } = request;
-    const footprint = await this.#readFootprints(model);
+    const read = this.#readFootprints(model);
+    const earlier = this.#arrivals;
+    this.#arrivals = Promise.allSettled([earlier, read]);
+    await earlier;
+    const footprint = await read;
     signal.throwIfAborted();
     if (footprint === null) return { bytes: 0, planBytes: null, [Symbol.dispose]() {} };
     const waiter: Waiter = { model, footprint, request, grant: Promise.withResolvers() };

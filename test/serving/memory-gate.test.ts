@@ -243,6 +243,26 @@ test('one model is loaded at a time, in the order of arrival', async () => {
   assert.deepEqual([c.outcome, machine.loaded], ['loads', 'ac']);
 });
 
+test('the first model gets the memory, even if its file is read more slowly', async () => {
+  const machine = new Machine(200);
+  const [a, b] = [machine.model('a', 150), machine.model('b', 150)];
+  const readFootprint = a.footprint.bind(a);
+  const slow = Promise.withResolvers<void>();
+  let isFirst = true;
+  a.footprint = async () => {
+    if (isFirst) {
+      isFirst = false;
+      await slow.promise;
+    }
+    return await readFootprint();
+  };
+  for (const model of [a, b]) model.request();
+  await machine.settle();
+  slow.resolve();
+  await machine.settle();
+  assert.deepEqual([a.outcome, b.outcome], ['loads', 'waits']);
+});
+
 test('a model that is unloaded at the moment when it could be loaded does not block the others', async () => {
   const machine = new Machine(200);
   const [a, b, c] = [machine.model('a', 50), machine.model('b', 50), machine.model('c', 50)];
