@@ -28,12 +28,12 @@ export interface Column<Row> {
   grow?: boolean;
 }
 
-/** Returns the rest of a list of which only the matching rows are shown. */
-export function matchingRest<Row>(rest: Rest<Row>, matches: (row: Row) => boolean): Rest<Row> {
-  return {
-    ...rest,
-    loadUpTo: async (count, signal) => (await rest.loadUpTo(count, signal)).filter(matches),
-  };
+/** Returns the rest of a list whose items become rows: only the matching ones, or others. */
+export function changedRest<Item, Row>(
+  rest: Rest<Item>,
+  rowsOf: (items: readonly Item[]) => readonly Row[],
+): Rest<Row> {
+  return { ...rest, loadUpTo: async (count, signal) => rowsOf(await rest.loadUpTo(count, signal)) };
 }
 
 /** The rows of a list that are not loaded yet. */

@@ -1,7 +1,6 @@
 import { Popover } from '@base-ui/react/popover';
 import type { RefObject } from 'react';
-import { classNames } from './class-names.ts';
-import { POPUP } from './popup.ts';
+import { FORM_POPUP } from './popup.ts';
 import type { SavedItems } from './saved-items.ts';
 import { SavedList } from './saved-list.tsx';
 
@@ -50,14 +49,7 @@ export default function ViewsPopup({
           collisionPadding={12}
           className="z-40 outline-none"
         >
-          <Popover.Popup
-            aria-label="Views"
-            finalFocus={button}
-            className={classNames(
-              POPUP,
-              'max-h-[var(--available-height)] w-84 max-w-[var(--available-width)] overflow-y-auto p-4',
-            )}
-          >
+          <Popover.Popup aria-label="Views" finalFocus={button} className={FORM_POPUP}>
             <SavedList
               items={views}
               label="Saved views"

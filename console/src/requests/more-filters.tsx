@@ -2,11 +2,10 @@ import { Popover } from '@base-ui/react/popover';
 import { SlidersHorizontal, X } from 'lucide-react';
 import { useRef, useState } from 'react';
 import { Button } from '../components/button.tsx';
-import { classNames } from '../components/class-names.ts';
 import type { FieldErrors } from '../components/field-errors.ts';
 import { Field, TextField } from '../components/field.tsx';
 import { Form } from '../components/form.tsx';
-import { POPUP } from '../components/popup.ts';
+import { FORM_POPUP } from '../components/popup.ts';
 import { Select } from '../components/select.tsx';
 import type { Scope } from '../state/scope.ts';
 import { useUsed } from './filter-selects.tsx';
@@ -43,13 +42,7 @@ export function MoreFilters({ scope, filters, onChange }: MoreFiltersProps) {
             collisionPadding={12}
             className="z-40 outline-none"
           >
-            <Popover.Popup
-              aria-label="More filters"
-              className={classNames(
-                POPUP,
-                'max-h-[var(--available-height)] w-84 max-w-[var(--available-width)] overflow-y-auto p-4',
-              )}
-            >
+            <Popover.Popup aria-label="More filters" className={FORM_POPUP}>
               <FilterForm
                 scope={scope}
                 filters={filters}

@@ -15,7 +15,7 @@ import { Views } from '../../components/views.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { failedChoices, Select } from '../../components/select.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { ListFooter, matchingRest, Table, type Column } from '../../components/table.tsx';
+import { changedRest, ListFooter, Table, type Column } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
@@ -120,7 +120,9 @@ function AccountsList({ onNew }: { onNew: () => void }) {
                   label="Accounts"
                   id="accounts"
                   sortable
-                  rest={matchingRest(accounts, (one) => matches(one, wanted, defaultPlan))}
+                  rest={changedRest(accounts, (all) =>
+                    all.filter((one) => matches(one, wanted, defaultPlan)),
+                  )}
                   columns={accountColumns({ used, defaultPlan, usage })}
                   rows={shown}
                   keyOf={({ id }) => id}

@@ -11,7 +11,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { ListFooter, matchingRest, Table, type Column } from '../../components/table.tsx';
+import { changedRest, ListFooter, Table, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { UserEmail } from '../../components/user-email.tsx';
 import { useSession } from '../../state/session.tsx';
@@ -58,7 +58,7 @@ export function UsersList() {
                 label="Users"
                 id="users"
                 sortable
-                rest={matchingRest(users, (user) => matches(user, text))}
+                rest={changedRest(users, (all) => all.filter((user) => matches(user, text)))}
                 columns={userColumns({ selfId: self.id, operators, onChange: setPendingChange })}
                 rows={shown}
                 keyOf={({ id }) => id}

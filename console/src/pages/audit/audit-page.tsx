@@ -10,7 +10,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchSelect } from '../../components/search-select.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { ListFooter, Table, type Column, type Rest } from '../../components/table.tsx';
+import { changedRest, ListFooter, Table, type Column } from '../../components/table.tsx';
 import { useToday } from '../../components/date-range-days.ts';
 import { TimeFilter } from '../../components/time-filter.tsx';
 import { timeRangeOf, timeRangeQuery } from '../../components/time-range.ts';
@@ -87,7 +87,7 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
           <Table
             label="Audit log"
             id="audit-log"
-            rest={restOf(entries)}
+            rest={changedRest(entries, (loaded) => loaded.map(rowOf))}
             columns={auditColumns(names, expanded, show)}
             rows={foldPlaygroundKeys(loaded, (id) => expanded.has(id))}
             csvRows={loaded.map(rowOf)}
@@ -107,13 +107,6 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
       )}
     </Loaded>
   );
-}
-
-function restOf(entries: Rest<Entry>): Rest<AuditRow> {
-  return {
-    ...entries,
-    loadUpTo: async (count, signal) => (await entries.loadUpTo(count, signal)).map(rowOf),
-  };
 }
 
 /** Returns a filter parameter, if it is set. */

@@ -4,7 +4,16 @@ import { REQUEST_OUTCOMES } from '../../../accounts/ledger/roll-ups.ts';
 import { receipt, request } from './ledger.ts';
 import { operations } from './operation.ts';
 import { requestFilters } from './request-filters.ts';
-import { clientFilter, component, filterText, id, moment, newestPageQuery, pageOf, time } from './schemas.ts';
+import {
+  clientFilter,
+  component,
+  filterText,
+  id,
+  newestPageQuery,
+  pageOf,
+  time,
+  timeQuery,
+} from './schemas.ts';
 
 const refusal = component(
   'Refusal',
@@ -53,12 +62,7 @@ export const requestOperations = operations({
       error_code: filterText
         .optional()
         .describe('Error code, or `client_disconnected` if the client disconnected.'),
-      from: moment
-        .optional()
-        .describe('Only requests that started at or after this time; ISO 8601 with a time zone.'),
-      to: moment
-        .optional()
-        .describe('Only requests that started before this time; ISO 8601 with a time zone.'),
+      ...timeQuery('requests that started'),
       ...requestFilters,
       ...newestPageQuery,
       limit: z.coerce
