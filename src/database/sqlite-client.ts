@@ -88,25 +88,32 @@ export class SqliteClient implements AsyncDisposable {
   /** Calls `attempt` when no user has a transaction, and again while another process has the lock. */
   async #patiently<T>(patienceMs: number, attempt: () => Promise<T>): Promise<T> {
     const deadline = performance.now() + patienceMs;
+    let busy: DatabaseError | null = null;
     for (;;) {
-      while (this.#transaction !== null) await this.#endOf(this.#transaction, deadline);
+      while (this.#transaction !== null) {
+        if (await hasEnded(this.#transaction, deadline)) continue;
+        // The other user may be waiting for the same lock, so the reason of the last attempt is more precise.
+        throw (
+          busy ?? new DatabaseError('busy', `The database ${this.#path} is locked by another transaction.`)
+        );
+      }
       try {
         return await attempt();
       } catch (error) {
         const isBusy = error instanceof DatabaseError && error.fault === 'busy';
         if (!isBusy || performance.now() >= deadline) throw error;
+        busy = error;
       }
       await pause(PAUSE_MS);
     }
   }
+}
 
-  async #endOf(transaction: Promise<void>, deadline: number): Promise<void> {
-    const { promise, reject } = Promise.withResolvers<never>();
-    using _limit = new Deadline(deadline - performance.now(), () =>
-      reject(new DatabaseError('busy', `The database ${this.#path} is locked by another transaction.`)),
-    );
-    await Promise.race([transaction, promise]);
-  }
+/** Waits for the end of a transaction. The result is false if it has not ended at the deadline. */
+async function hasEnded(transaction: Promise<void>, deadline: number): Promise<boolean> {
+  const late = Promise.withResolvers<boolean>();
+  using _limit = new Deadline(deadline - performance.now(), () => late.resolve(false));
+  return await Promise.race([transaction.then(() => true), late.promise]);
 }
 
 export interface SqliteTransaction {

@@ -136,6 +136,23 @@ for (const threads of [false, true]) {
   });
 }
 
+test('a call that another process keeps waiting names that process, even if a transaction waits too', async () => {
+  await using database = await sqlite.open({ threads: true });
+  assert.equal(database.location.kind, 'sqlite');
+  const { client } = database.location;
+  const query = (text: string) => ({ sql: text, parameters: [], inTransaction: false, checksFiles: true });
+  const rename = query("update accounts set name = 'B'");
+  const slow = query(
+    'with recursive n (i) as (select 1 union all select i + 1 from n where i < 2000000) select count(*) from n',
+  );
+  using _locked = lock(database);
+  const renaming = client.run(rename, 200);
+  // The thread answers the first attempt, and is then busy, so that the transaction still begins at the deadline.
+  const others = Promise.allSettled([client.run(slow), client.begin(0)]);
+  await assert.rejects(renaming, fault('busy', /is locked by another connection/));
+  await others;
+});
+
 test('a thread that dies fails its query, and the next query starts a new thread', async () => {
   await using database = await sqlite.open();
   await using threads = dying(database);
