@@ -43,14 +43,19 @@ export function printTable(headings: readonly string[], rows: readonly (readonly
   }
 }
 
-/** Formats a line of CSV (RFC 4180), including its line end; null becomes an empty field, a list its names with spaces. */
+/**
+ * Formats a line of CSV (RFC 4180), including its line end; null becomes an empty field, a list its names with spaces.
+ * Texts that a spreadsheet would run as formulas begin with an apostrophe, as in the CSV files of the console.
+ */
 export function csvLine(values: readonly (string | number | boolean | null | string[])[]): string {
-  const texts = values.map((value) => (Array.isArray(value) ? value.join(' ') : String(value ?? '')));
-  return `${texts.map(quoted).join(',')}\n`;
+  return `${values.map(csvField).join(',')}\n`;
 }
 
-function quoted(text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+function csvField(value: string | number | boolean | null | string[]): string {
+  const text = Array.isArray(value) ? value.join(' ') : String(value ?? '');
+  const isFormula = /^[=+\-@\t\r]/.test(text) && !/^-?\d+(\.\d+)?$/.test(text);
+  const plain = isFormula ? `'${text}` : text;
+  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
 }
 
 /** Formats Unix milliseconds as ISO 8601 in UTC, to the second; null becomes a dash. */

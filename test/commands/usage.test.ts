@@ -257,13 +257,24 @@ test('usage of 130,000 keys is printed', async (t) => {
   }
 });
 
-test('a line of CSV is parsed to the same values', () => {
-  const value = fc.oneof(fc.string(), fc.stringMatching(/^[",\r\na]*$/));
+test('a line of CSV is parsed to the same values, and no text is a formula', () => {
+  const value = fc.oneof(
+    fc.string(),
+    fc.stringMatching(/^[",\r\na]*$/),
+    fc.stringMatching(/^[-=+@\t\r]=?1?$/),
+    fc.double({ noNaN: true, noDefaultInfinity: true }).map(String),
+  );
   fc.assert(
     fc.property(fc.array(value, { minLength: 1 }), (values) => {
-      assert.deepEqual(readCsvLine(csvLine(values)), values);
+      const parsed = readCsvLine(csvLine(values));
+      assert.deepEqual(
+        parsed.map((text, index) => (text === `'${values[index]}` ? values[index] : text)),
+        values,
+      );
+      for (const text of parsed) assert.ok(!/^[-=+@\t\r]/.test(text) || Number(text) < 0, text);
     }),
   );
+  assert.equal(csvLine(['-0.25', '=1+1', -3, ['-a']]), "-0.25,'=1+1,-3,'-a\n");
 });
 
 function readCsvLine(line: string): string[] {
