@@ -50,6 +50,7 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'playground-embeddings', path: '/playground?mode=embeddings', by: 'operator', into: compareTexts },
   { name: 'playground-embeddings-empty', path: '/playground?mode=embeddings', by: 'new-operator' },
   { name: 'models', path: '/models', by: 'operator' },
+  { name: 'models-table', path: '/models?layout=table', by: 'operator' },
   { name: 'models-add', path: '/models?add=1', by: 'operator' },
   { name: 'models-add-chosen', path: '/models?add=Qwen/Qwen3-0.6B', by: 'operator' },
   { name: 'models-add-server', path: '/models?add=1', by: 'operator', into: chooseServer },

@@ -22,7 +22,9 @@ describe('tables', WITH_BROWSER, () => {
     stage = await openStage(
       scriptedYaml(
         { tokens: 12 },
-        `    pricing: {prompt: '2', completion: '10', input_cache_read: '0.25'}\n`,
+        `    pricing: {prompt: '2', completion: '10', input_cache_read: '0.25'}
+  - {id: test/down, pricing: {prompt: '3.5', completion: '0'}, replicas: [{url: 'http://127.0.0.1:9', dialect: vllm}]}
+`,
       ),
     );
     ({ page } = stage.operator);
@@ -216,6 +218,51 @@ describe('tables', WITH_BROWSER, () => {
     assert.equal(await sidewaysScroll(page), 0);
     await page.keyboard.press('Escape');
     await page.setViewportSize(DESKTOP);
+  });
+
+  test('models are shown as cards or as a table, which sorts and has further columns', async () => {
+    const table = page.getByRole('table', { name: 'Models', exact: true });
+    const ids = async () => await table.locator('tbody tr td:first-child button').allInnerTexts();
+    await page.goto('/models');
+    await page.getByRole('article', { name: 'test/down' }).waitFor();
+    await page.getByRole('button', { name: 'Table', exact: true }).click();
+    await page.waitForURL(/layout=table/);
+    await table.getByRole('cell', { name: '$3.50' }).waitFor();
+    await table.getByRole('cell', { name: 'Free' }).waitFor();
+    await table.getByRole('button', { name: 'Prompt', exact: true }).click();
+    await page.waitForURL(/sort=-prompt/);
+    assert.deepEqual(await ids(), ['test/down', MODEL]);
+    await table.getByRole('button', { name: 'Prompt', exact: true }).click();
+    await page.waitForURL(/sort=prompt/);
+    assert.deepEqual(await ids(), [MODEL, 'test/down']);
+    const cached = table.getByRole('columnheader', { name: 'Prompt (cached)' });
+    assert.equal(await cached.count(), 0);
+    await table.getByRole('button', { name: 'Table options' }).click();
+    await page.getByRole('menuitemcheckbox', { name: 'Prompt (cached)' }).click();
+    await cached.waitFor();
+    await table.getByRole('cell', { name: '$0.25' }).waitFor();
+    await page.getByRole('menuitem', { name: 'Reset columns' }).click();
+    await cached.waitFor({ state: 'detached' });
+    await table.getByRole('button', { name: 'Actions for test/down' }).click();
+    const blocked = page.getByRole('menuitem', { name: 'Try in playground: the model is down' });
+    assert.equal(await blocked.getAttribute('aria-disabled'), 'true');
+    await page.getByRole('menuitem', { name: 'View code' }).click();
+    const dialog = page.getByRole('dialog', { name: 'test/down', exact: true });
+    await dialog.getByText('Set the environment variable').waitFor();
+    await page.keyboard.press('Escape');
+    await table.getByRole('button', { name: 'test/down', exact: true }).click();
+    await dialog.getByText('Aliases').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('searchbox', { name: 'Search models' }).fill('nothing');
+    await page.getByText('No model ID contains “nothing”.').waitFor();
+    await page.getByRole('button', { name: 'Clear search' }).click();
+    for (const size of [...PHONES, DESKTOP]) {
+      await page.setViewportSize(size);
+      assert.equal(await sidewaysScroll(page), 0);
+      assert.deepEqual(await axe(page), []);
+    }
+    await page.getByRole('button', { name: 'Cards', exact: true }).click();
+    await page.waitForURL((url) => url.search === '?layout=cards');
   });
 
   test('signing out deletes the views and the chosen columns', async () => {

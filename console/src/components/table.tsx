@@ -22,8 +22,8 @@ export interface Column<Row> {
   value?: (row: Row) => Cell;
   /** Aligns numbers to the right. */
   numeric?: boolean;
-  /** Hidden below this window width; default: always shown. */
-  from?: Width;
+  /** Hidden below this window width, or until the user chooses it; default: always shown. */
+  from?: Width | 'chosen';
   /** Takes the remaining width and truncates its content. */
   grow?: boolean;
 }
@@ -70,6 +70,7 @@ const SEEN_FROM = {
   md: 'hidden md:table-cell',
   lg: 'hidden lg:table-cell',
   xl: 'hidden xl:table-cell',
+  chosen: 'hidden',
 };
 
 /** Returns the padding of a column's cells. The last visible column of narrow windows also needs padding at the edge. */

@@ -1,6 +1,7 @@
 import type { ItemOf } from '../api/client.ts';
 
-type Model = Pick<ItemOf<'listServedModels'>, 'modality'>;
+type Served = ItemOf<'listServedModels'>;
+type Model = Pick<Served, 'modality'>;
 
 /** Returns whether a model returns embeddings instead of text. False while its modality is unknown. */
 export const returnsEmbeddings = ({ modality }: Model): boolean => modality?.endsWith('->embedding') === true;
@@ -9,4 +10,10 @@ export const returnsEmbeddings = ({ modality }: Model): boolean => modality?.end
 export function modalityText({ modality }: Model): string | null {
   if (modality === null || modality === 'text->text') return null;
   return modality.replace('->', ' to ').replaceAll('+', ', ');
+}
+
+/** Formats what a model is known to do; empty: nothing. */
+export function capabilityText({ tools, reasoning }: Pick<Served, 'tools' | 'reasoning'>): string {
+  if (tools) return reasoning ? 'Tools, reasoning' : 'Tools';
+  return reasoning ? 'Reasoning' : '';
 }

@@ -5,11 +5,12 @@ import { Badge } from '../../components/badge.tsx';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
-import { modalityText, returnsEmbeddings } from '../../format/modality.ts';
+import { capabilityText, modalityText, returnsEmbeddings } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
 import { bytes, whole } from '../../format/number.ts';
 import { useSession } from '../../state/session.tsx';
 import { ModelActivity } from './model-activity.tsx';
+import { playgroundWith, unusable } from './playground-link.ts';
 
 type Model = ItemOf<'listServedModels'>;
 
@@ -87,8 +88,8 @@ export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardPr
 function TryInPlayground({ model }: { model: Model }) {
   const icon = <SquareTerminal className="size-3.5" aria-hidden="true" />;
   const label = `Try in playground: ${model.id}`;
-  if (model.state === 'down' || model.state === 'unloaded') {
-    const why = model.state === 'down' ? 'The model is down' : 'The model is not loaded';
+  const why = unusable(model);
+  if (why !== null) {
     return (
       <Button size="small" icon={icon} aria-label={label} title={why} disabled>
         Try in playground
@@ -96,12 +97,7 @@ function TryInPlayground({ model }: { model: Model }) {
     );
   }
   return (
-    <ButtonLink
-      size="small"
-      icon={icon}
-      aria-label={label}
-      to={`/playground?model=${encodeURIComponent(model.id)}`}
-    >
+    <ButtonLink size="small" icon={icon} aria-label={label} to={playgroundWith(model)}>
       Try in playground
     </ButtonLink>
   );
@@ -161,12 +157,6 @@ function Fact({ label, unit, children }: { label: string; unit?: string; childre
       </dd>
     </div>
   );
-}
-
-/** Formats what a model is known to do; empty: nothing. */
-function capabilityText({ tools, reasoning }: Model): string {
-  if (tools) return reasoning ? 'Tools, reasoning' : 'Tools';
-  return reasoning ? 'Reasoning' : '';
 }
 
 function Load({ model }: { model: Model }) {

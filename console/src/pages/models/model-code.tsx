@@ -6,6 +6,7 @@ import { returnsEmbeddings } from '../../format/modality.ts';
 import { TextLink } from '../../components/link.tsx';
 import { useSession } from '../../state/session.tsx';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
+import { playgroundWith, unusable } from './playground-link.ts';
 
 interface ModelCodeProps {
   /** Null: closed. */
@@ -36,10 +37,7 @@ export function ModelCode({ model, onClose }: ModelCodeProps) {
       title={model.id}
       hint="Set the environment variable SLUICE_API_KEY to your API key."
       actions={
-        model.state !== 'down' &&
-        model.state !== 'unloaded' && (
-          <ButtonLink to={`/playground?model=${encodeURIComponent(model.id)}`}>Try in playground</ButtonLink>
-        )
+        unusable(model) === null && <ButtonLink to={playgroundWith(model)}>Try in playground</ButtonLink>
       }
     >
       <CodeTabs

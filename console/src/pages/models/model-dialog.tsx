@@ -9,6 +9,7 @@ import { ModelActivity } from './model-activity.tsx';
 import { ModelDetails } from './model-details.tsx';
 import { OfferForm, ServerForm } from './model-forms.tsx';
 import { ModelReplicas } from './model-replicas.tsx';
+import { playgroundWith } from './playground-link.ts';
 import { RemoveModel, UnloadModel } from './remove-model.tsx';
 
 type Model = ItemOf<'listServedModels'>;
@@ -173,7 +174,7 @@ function Actions({ model, onRemove, onUnload, onEdit }: ActionsProps) {
       )}
       {isAdded && <Button onClick={onEdit}>Edit</Button>}
       {state === 'ready' && (
-        <ButtonLink kind="primary" to={`/playground?model=${encodeURIComponent(id)}`}>
+        <ButtonLink kind="primary" to={playgroundWith(model)}>
           Try in playground
         </ButtonLink>
       )}

@@ -4,16 +4,19 @@ import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
+import { Segmented } from '../../components/choices.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
+import { Views } from '../../components/views.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { useSession } from '../../state/session.tsx';
 import { useOpening, useWasTrue } from '../../components/opening.ts';
 import { ModelCard } from './model-card.tsx';
 import { ModelCode } from './model-code.tsx';
+import { ModelsTable } from './models-table.tsx';
 
 const AddModelDialog = lazy(() => import('./add-model-dialog.tsx'));
 const ModelDialog = lazy(() => import('./model-dialog.tsx'));
@@ -24,8 +27,15 @@ type Model = ItemOf<'listServedModels'>;
 const CHANGING_MS = 1000;
 const STABLE_MS = 5000;
 
-/** The search field is shown for more models than this. */
+/** More models than this are shown as a table unless the user chose cards, and cards then have a search field. */
 const MANY = 8;
+
+type Layout = 'cards' | 'table';
+
+const LAYOUTS: readonly { value: Layout; label: string }[] = [
+  { value: 'cards', label: 'Cards' },
+  { value: 'table', label: 'Table' },
+];
 
 /** All models with prices and status. Operators can change them. */
 export default function ModelsPage() {
@@ -37,12 +47,23 @@ export default function ModelsPage() {
   const wanted = models?.some(isChanging) === true ? CHANGING_MS : STABLE_MS;
   if (wanted !== everyMs) setEveryMs(wanted);
   const search = query.get('q') ?? '';
+  const layout = query.get('layout') ?? ((models?.length ?? 0) > MANY ? 'table' : 'cards');
+  // A single model has no table, and neither have no models.
+  const isTable = layout === 'table' && (models?.length ?? 0) > 1;
   const named = query.get('code');
   const managed = query.get('model');
   const adding = query.get('add');
   const wasManaged = useWasTrue(user.operator && managed !== null);
   const opening = useOpening(managed);
   const wasAdding = useWasTrue(user.operator && adding !== null);
+  const searchField = (
+    <SearchField
+      label="Search models"
+      className="w-full sm:w-64"
+      value={search}
+      onChange={(q) => change({ q }, { replace: true })}
+    />
+  );
   const add = user.operator && (
     <Button
       kind="primary"
@@ -60,12 +81,13 @@ export default function ModelsPage() {
       actions={
         models?.length !== 0 && (
           <>
-            {((models?.length ?? 0) > MANY || search !== '') && (
-              <SearchField
-                label="Search models"
-                className="w-full sm:w-64"
-                value={search}
-                onChange={(q) => change({ q }, { replace: true })}
+            {!isTable && ((models?.length ?? 0) > MANY || search !== '') && searchField}
+            {models !== undefined && models.length > 1 && (
+              <Segmented<Layout>
+                label="Layout"
+                value={isTable ? 'table' : 'cards'}
+                choices={LAYOUTS}
+                onChange={(chosen) => change({ layout: chosen, sort: null }, { replace: true })}
               />
             )}
             {add}
@@ -74,31 +96,15 @@ export default function ModelsPage() {
       }
     >
       <Loaded card query={read} loading={<Waiting />}>
-        {({ data }) => {
-          const shown = data.filter(({ id }) => id.toLowerCase().includes(search.trim().toLowerCase()));
-          if (shown.length === 0) {
-            return (
-              <Card>
-                <NoModels search={search} add={add} onClear={() => change({ q: null })} />
-              </Card>
-            );
-          }
-          return (
-            <ul className="grid gap-4 xl:grid-cols-2">
-              {shown.map((model) => (
-                <li key={model.id} className="flex min-w-0">
-                  <ModelCard
-                    model={model}
-                    models={data}
-                    atMs={read.dataUpdatedAt}
-                    onCode={() => change({ code: model.id })}
-                    onManage={() => change({ model: model.id })}
-                  />
-                </li>
-              ))}
-            </ul>
-          );
-        }}
+        {({ data }) => (
+          <ModelList
+            models={data}
+            atMs={read.dataUpdatedAt}
+            isTable={isTable}
+            searchField={searchField}
+            add={add}
+          />
+        )}
       </Loaded>
       <ModelCode
         model={models?.find(({ id }) => id === named) ?? null}
@@ -125,6 +131,56 @@ export default function ModelsPage() {
         )}
       </Suspense>
     </Page>
+  );
+}
+
+interface ModelListProps {
+  models: readonly Model[];
+  /** Time of the data, Unix milliseconds. */
+  atMs: number;
+  isTable: boolean;
+  searchField: ReactNode;
+  /** The button that adds a model; false: not an operator. */
+  add: ReactNode;
+}
+
+/** The models that match the search in the URL. */
+function ModelList({ models, atMs, isTable, searchField, add }: ModelListProps) {
+  const { user } = useSession();
+  const [query, change] = useQueryState();
+  const search = query.get('q') ?? '';
+  const shown = models.filter(({ id }) => id.toLowerCase().includes(search.trim().toLowerCase()));
+  const none = shown.length === 0 && (
+    <NoModels search={search} add={add} onClear={() => change({ q: null })} />
+  );
+  const onCode = ({ id }: Model) => change({ code: id });
+  const onManage = ({ id }: Model) => change({ model: id });
+  if (isTable) {
+    return (
+      <Card flush>
+        <div className="flex flex-wrap items-center justify-between gap-2 border-b border-line p-3 sm:px-5">
+          {searchField}
+          <Views table="models" parameters={['layout', 'q', 'sort']} />
+        </div>
+        {none || <ModelsTable models={shown} onCode={onCode} onManage={user.operator ? onManage : null} />}
+      </Card>
+    );
+  }
+  if (none) return <Card>{none}</Card>;
+  return (
+    <ul className="grid gap-4 xl:grid-cols-2">
+      {shown.map((model) => (
+        <li key={model.id} className="flex min-w-0">
+          <ModelCard
+            model={model}
+            models={models}
+            atMs={atMs}
+            onCode={() => onCode(model)}
+            onManage={() => onManage(model)}
+          />
+        </li>
+      ))}
+    </ul>
   );
 }
 

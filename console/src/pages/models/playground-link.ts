@@ -1,0 +1,12 @@
+import type { ItemOf } from '../../api/client.ts';
+
+type Model = Pick<ItemOf<'listServedModels'>, 'id' | 'state'>;
+
+/** Returns why the playground cannot use a model; null: it can. */
+export function unusable({ state }: Model): string | null {
+  if (state === 'down') return 'The model is down';
+  return state === 'unloaded' ? 'The model is not loaded' : null;
+}
+
+/** Returns the path of the playground with a model. */
+export const playgroundWith = ({ id }: Model): string => `/playground?model=${encodeURIComponent(id)}`;
