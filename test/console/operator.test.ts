@@ -281,7 +281,7 @@ describe('operator pages', WITH_BROWSER, () => {
   test('values that cannot be loaded are shown as missing, with a retry, and the rest of the page works', async () => {
     const main = page.getByRole('main');
     const fault = { error: { message: 'Not now.', code: 'internal_error', type: 'server_error' } };
-    await page.route(/\/api\/(?:usage|plans|models)\b/, (route) =>
+    await page.route(/\/api\/(?:usage|plans|models|users)\b/, (route) =>
       route.fulfill({ status: 500, json: fault }),
     );
     await page.goto('/operator/health');
@@ -291,6 +291,11 @@ describe('operator pages', WITH_BROWSER, () => {
     await page.goto('/requests');
     await main.getByRole('combobox', { name: 'Model' }).click();
     await page.getByRole('option', { name: 'Could not load the models' }).waitFor();
+    await page.goto('/operator/audit');
+    await main.getByText('Could not load the names of users: Not now.').waitFor();
+    await page.goto('/operator/accounts?plan=unlimited');
+    await main.getByRole('alert').filter({ hasText: 'Could not load this data' }).waitFor();
+    assert.equal(await main.getByText('No matching accounts').count(), 0);
     await page.goto('/operator/accounts');
     await main.getByText('Could not load the usage of the accounts: Not now.').waitFor();
     await main

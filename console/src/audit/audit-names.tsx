@@ -1,6 +1,7 @@
 import { type ReactNode, useMemo } from 'react';
 import { useRead } from '../api/queries.ts';
 import { Link } from '../components/link.tsx';
+import { LoadFailure } from '../components/loaded.tsx';
 import { partsOf, type Entry } from './audit-texts.ts';
 
 type Names = ReadonlyMap<string, Named>;
@@ -85,9 +86,7 @@ export interface Named {
 
 /** Returns names by `user:<id>`, `account:<id>` and `key:<id>`. Names that are not loaded yet are missing. */
 export function useNames(): ReadonlyMap<string, Named> {
-  const accounts = useRead('listAccounts', { query: { limit: PAGE } });
-  const users = useRead('listUsers', { query: { limit: PAGE } });
-  const keys = useRead('listKeys', { query: { limit: PAGE } });
+  const { accounts, users, keys } = useNamed();
   return useMemo(
     () =>
       new Map<string, Named>([
@@ -101,4 +100,24 @@ export function useNames(): ReadonlyMap<string, Named> {
       ]),
     [accounts.data, users.data, keys.data],
   );
+}
+
+/** Says which names could not be loaded; nothing otherwise. */
+export function NamesFailure() {
+  const { accounts, users, keys } = useNamed();
+  return (
+    <div className="space-y-2 p-3 empty:hidden sm:px-5">
+      <LoadFailure query={accounts} what="the names of accounts" />
+      <LoadFailure query={users} what="the names of users" />
+      <LoadFailure query={keys} what="the names of keys" />
+    </div>
+  );
+}
+
+function useNamed() {
+  return {
+    accounts: useRead('listAccounts', { query: { limit: PAGE } }),
+    users: useRead('listUsers', { query: { limit: PAGE } }),
+    keys: useRead('listKeys', { query: { limit: PAGE } }),
+  };
 }

@@ -21,7 +21,7 @@ import { MembersCard } from '../../members/members-card.tsx';
 import { AccountActions } from './account-changes.tsx';
 import { AccountState, PlanName, type Account } from './account-labels.tsx';
 import { actionLabel } from '../../audit/audit-texts.ts';
-import { ActorName, SubjectName, useNames } from '../../audit/audit-names.tsx';
+import { ActorName, NamesFailure, SubjectName, useNames } from '../../audit/audit-names.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
 const PARENT = { label: 'Accounts', to: '/operator/accounts' };
@@ -385,21 +385,24 @@ function AccountAudit({ accountId }: { accountId: string }) {
         empty={<p className="px-4 pb-5 text-sm text-ink-3 sm:px-5">No changes yet</p>}
       >
         {({ data }) => (
-          <ul className="divide-y divide-line text-sm">
-            {data.map((entry) => (
-              <li
-                key={entry.id}
-                className="flex flex-wrap items-baseline gap-x-4 gap-y-0.5 px-4 py-2.5 sm:px-5"
-              >
-                <span className="min-w-0 flex-1 basis-60">
-                  {actionLabel(entry.action)} <SubjectName entry={entry} names={names} />
-                </span>
-                <span className="min-w-0 text-xs text-ink-3">
-                  <ActorName actor={entry.actor} names={names} />, <Time at={entry.at} relative />
-                </span>
-              </li>
-            ))}
-          </ul>
+          <>
+            <NamesFailure />
+            <ul className="divide-y divide-line text-sm">
+              {data.map((entry) => (
+                <li
+                  key={entry.id}
+                  className="flex flex-wrap items-baseline gap-x-4 gap-y-0.5 px-4 py-2.5 sm:px-5"
+                >
+                  <span className="min-w-0 flex-1 basis-60">
+                    {actionLabel(entry.action)} <SubjectName entry={entry} names={names} />
+                  </span>
+                  <span className="min-w-0 text-xs text-ink-3">
+                    <ActorName actor={entry.actor} names={names} />, <Time at={entry.at} relative />
+                  </span>
+                </li>
+              ))}
+            </ul>
+          </>
         )}
       </Loaded>
     </Card>

@@ -79,6 +79,8 @@ function AccountsList({ onNew }: { onNew: () => void }) {
   const defaultPlan = plans.data?.data.find((plan) => plan.default)?.name;
   const wanted = { text: query.get('q') ?? '', status: query.get('status'), plan: query.get('plan') };
   const narrowed = wanted.text !== '' || wanted.status !== null || wanted.plan !== null;
+  // The accounts on the default plan are not known before the plans are.
+  const needsPlans = wanted.plan !== null && plans.data === undefined;
   const { hasMore, isReadingMore, more } = accounts;
   useEffect(() => {
     // Filters apply to all accounts, so all of them are loaded.
@@ -91,54 +93,58 @@ function AccountsList({ onNew }: { onNew: () => void }) {
       {accounts.data !== undefined && <LoadFailure query={usage} what="the usage of the accounts" />}
       <Card flush>
         <Filters plans={plans} />
-        <Loaded
-          query={accounts}
-          empty={
-            <EmptyState
-              icon={Layers}
-              title="No accounts yet"
-              action={<Button onClick={onNew}>Create account</Button>}
-            >
-              An account owns API keys. Its plan limits their combined usage.
-            </EmptyState>
-          }
-        >
-          {(loaded) => {
-            const shown = loaded.filter((account) => matches(account, wanted, defaultPlan));
-            if (shown.length === 0 && !hasMore) {
-              return (
-                <EmptyState
-                  icon={SearchX}
-                  title="No matching accounts"
-                  action={<Button onClick={clear}>Clear filters</Button>}
-                />
-              );
+        {needsPlans ? (
+          <Loaded query={plans}>{() => null}</Loaded>
+        ) : (
+          <Loaded
+            query={accounts}
+            empty={
+              <EmptyState
+                icon={Layers}
+                title="No accounts yet"
+                action={<Button onClick={onNew}>Create account</Button>}
+              >
+                An account owns API keys. Its plan limits their combined usage.
+              </EmptyState>
             }
-            return (
-              <>
-                <Table
-                  label="Accounts"
-                  id="accounts"
-                  sortable
-                  rest={changedRest(accounts, (all) =>
-                    all.filter((one) => matches(one, wanted, defaultPlan)),
-                  )}
-                  columns={accountColumns({ used, defaultPlan, usage })}
-                  rows={shown}
-                  keyOf={({ id }) => id}
-                  onOpen={({ id }) => navigate(hrefOf(`/operator/accounts/${id}`))}
-                />
-                <ListFooter
-                  shown={shown.length}
-                  what={shown.length === 1 ? 'account' : 'accounts'}
-                  hasMore={hasMore}
-                  busy={isReadingMore}
-                  onMore={more}
-                />
-              </>
-            );
-          }}
-        </Loaded>
+          >
+            {(loaded) => {
+              const shown = loaded.filter((account) => matches(account, wanted, defaultPlan));
+              if (shown.length === 0 && !hasMore) {
+                return (
+                  <EmptyState
+                    icon={SearchX}
+                    title="No matching accounts"
+                    action={<Button onClick={clear}>Clear filters</Button>}
+                  />
+                );
+              }
+              return (
+                <>
+                  <Table
+                    label="Accounts"
+                    id="accounts"
+                    sortable
+                    rest={changedRest(accounts, (all) =>
+                      all.filter((one) => matches(one, wanted, defaultPlan)),
+                    )}
+                    columns={accountColumns({ used, defaultPlan, usage })}
+                    rows={shown}
+                    keyOf={({ id }) => id}
+                    onOpen={({ id }) => navigate(hrefOf(`/operator/accounts/${id}`))}
+                  />
+                  <ListFooter
+                    shown={shown.length}
+                    what={shown.length === 1 ? 'account' : 'accounts'}
+                    hasMore={hasMore}
+                    busy={isReadingMore}
+                    onMore={more}
+                  />
+                </>
+              );
+            }}
+          </Loaded>
+        )}
       </Card>
     </div>
   );

@@ -25,7 +25,7 @@ import {
   standaloneLabel,
   changesOf,
 } from '../../audit/audit-texts.ts';
-import { ActorName, SubjectName, useNames, type Named } from '../../audit/audit-names.tsx';
+import { ActorName, NamesFailure, SubjectName, useNames, type Named } from '../../audit/audit-names.tsx';
 import { Views } from '../../components/views.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
@@ -84,6 +84,7 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
     <Loaded query={entries} empty={none}>
       {(loaded) => (
         <>
+          <NamesFailure />
           <Table
             label="Audit log"
             id="audit-log"
