@@ -220,6 +220,28 @@ describe('tables', WITH_BROWSER, () => {
     await page.setViewportSize(DESKTOP);
   });
 
+  test('the age of a list is shown, it is loaded again, and a failure of that is reported', async () => {
+    const table = page.getByRole('table', { name: 'API keys' });
+    const refresh = page.getByRole('button', { name: 'Refresh' });
+    await page.goto('/keys');
+    await page.getByText(/^Updated (?:just now|\d)/).waitFor();
+    await newKey(stage.service, 'gamma');
+    await refresh.click();
+    await table.getByText('gamma').waitFor();
+    const error = { message: 'Not now.', code: 'internal_error', type: 'server_error' };
+    await page.route('**/api/keys?*', (route) => route.fulfill({ status: 500, json: { error } }));
+    await refresh.click();
+    await page.getByText('Not now.', { exact: true }).first().waitFor();
+    await table.getByText('gamma').waitFor();
+    await page.unrouteAll();
+    for (const path of ['/usage', '/operator/audit', '/operator/accounts', '/operator/plans']) {
+      await page.goto(path);
+      await page.getByText(/^Updated (?:just now|\d)/).waitFor();
+      await refresh.click();
+      assert.equal(await sidewaysScroll(page), 0);
+    }
+  });
+
   test('models are shown as cards or as a table, which sorts and has further columns', async () => {
     const table = page.getByRole('table', { name: 'Models', exact: true });
     const ids = async () => await table.locator('tbody tr td:first-child button').allInnerTexts();

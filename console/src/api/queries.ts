@@ -5,13 +5,16 @@ import {
   QueryCache,
   QueryClient,
   useInfiniteQuery,
+  useIsFetching,
   useMutation,
   useQueries,
   useQuery,
   useQueryClient,
+  type Query,
   type QueryKey,
   type UseQueryOptions,
 } from '@tanstack/react-query';
+import { useSyncExternalStore } from 'react';
 import { notify } from '../notify.ts';
 import {
   ApiError,
@@ -208,6 +211,39 @@ export function useList<Op extends Paged>(
     },
     refetch: () => void list.refetch(),
   };
+}
+
+/**
+ * Returns the age of what is shown of these operations: the time of the oldest response, in Unix milliseconds (0: not
+ * loaded yet), whether they are being loaded, and a function that loads them again and shows an error as a toast.
+ */
+export function useAge(operations: readonly Operation[]): {
+  atMs: number;
+  busy: boolean;
+  refresh: () => void;
+} {
+  const client = useQueryClient();
+  const cache = client.getQueryCache();
+  const shown = {
+    type: 'active',
+    predicate: ({ queryKey: [operation] }: Query) => operations.some((one) => one === operation),
+  } as const;
+  const atMs = useSyncExternalStore(
+    // Not while a component renders, which can begin a query.
+    (changed) => cache.subscribe(notifyManager.batchCalls(changed)),
+    () => {
+      const times = cache.findAll(shown).flatMap(({ state }) => state.dataUpdatedAt || []);
+      return times.length === 0 ? 0 : Math.min(...times);
+    },
+  );
+  const refresh = async () => {
+    try {
+      await client.refetchQueries(shown, { throwOnError: true });
+    } catch (error) {
+      notify.error(error instanceof Error ? error.message : String(error));
+    }
+  };
+  return { atMs, busy: useIsFetching(shown) > 0, refresh: () => void refresh() };
 }
 
 interface ActionOptions<Op extends Operation> {

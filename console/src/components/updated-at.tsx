@@ -1,4 +1,6 @@
 import { RefreshCw } from 'lucide-react';
+import type { Operation } from '../api/client.ts';
+import { useAge } from '../api/queries.ts';
 import { clock, secondsAgo } from '../format/time.ts';
 import { IconButton } from './button.tsx';
 import { useNow } from './now.ts';
@@ -27,4 +29,10 @@ export function UpdatedAt({ atMs, busy, onRefresh }: UpdatedAtProps) {
       )}
     </p>
   );
+}
+
+/** Shows how old the data of these operations on a page is, with a button that loads it again. */
+export function DataAge({ of }: { of: readonly Operation[] }) {
+  const { atMs, busy, refresh } = useAge(of);
+  return <UpdatedAt atMs={atMs} busy={busy} onRefresh={refresh} />;
 }

@@ -11,6 +11,7 @@ import { Form, FormError } from '../../components/form.tsx';
 import { Link } from '../../components/link.tsx';
 import { LoadFailure, Loaded, Unloaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
+import { DataAge } from '../../components/updated-at.tsx';
 import { Views } from '../../components/views.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { failedChoices, Select } from '../../components/select.tsx';
@@ -39,13 +40,16 @@ export default function AccountsPage() {
       title="Accounts"
       hint="Accounts own API keys and have a plan. Users are members of accounts."
       actions={
-        <Button
-          kind="primary"
-          icon={<Plus className="size-4" aria-hidden="true" />}
-          onClick={() => setCreating(true)}
-        >
-          Create account
-        </Button>
+        <>
+          <DataAge of={['listAccounts', 'listUsers', 'readUsage']} />
+          <Button
+            kind="primary"
+            icon={<Plus className="size-4" aria-hidden="true" />}
+            onClick={() => setCreating(true)}
+          >
+            Create account
+          </Button>
+        </>
       }
     >
       <Tabs<View>

@@ -26,6 +26,7 @@ import {
   changesOf,
 } from '../../audit/audit-texts.ts';
 import { ActorName, NamesFailure, SubjectName, useNames, type Named } from '../../audit/audit-names.tsx';
+import { DataAge } from '../../components/updated-at.tsx';
 import { Views } from '../../components/views.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
@@ -38,6 +39,7 @@ export default function AuditPage() {
     <Page
       title="Audit log"
       hint="Sign-ins, and changes to accounts, keys, plans, users and models. Events cannot be edited or deleted."
+      actions={<DataAge of={['listAudit']} />}
     >
       <Card flush>
         <AuditFilters names={names} />

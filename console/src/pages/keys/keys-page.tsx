@@ -8,6 +8,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, Notice } from '../../components/states.tsx';
 import { useAccount, type CurrentAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
+import { DataAge } from '../../components/updated-at.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useSession } from '../../state/session.tsx';
 import { useOpening, useWasTrue } from '../../components/opening.ts';
@@ -47,9 +48,12 @@ function Keys({ account }: { account: CurrentAccount }) {
       hint="Apps authenticate with a key. Each key is shown only once, when it is created."
       actions={
         keys?.length !== 0 && (
-          <Button kind="primary" icon={<Plus className="size-4" aria-hidden="true" />} onClick={create}>
-            Create key
-          </Button>
+          <>
+            <DataAge of={['listKeys', 'readUsage']} />
+            <Button kind="primary" icon={<Plus className="size-4" aria-hidden="true" />} onClick={create}>
+              Create key
+            </Button>
+          </>
         )
       }
     >

@@ -12,6 +12,7 @@ import { EmptyState, Notice } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { limitLabel, limitsSet, limitText } from '../../format/limits.ts';
 import { counted, percent } from '../../format/number.ts';
+import { DataAge } from '../../components/updated-at.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { accountsOf, byAccount, type AccountOfPlan } from './closeness.ts';
 import { NewPlanDialog, PlanDialog } from './plan-dialog.tsx';
@@ -34,13 +35,16 @@ export default function PlansPage() {
       }
       actions={
         plans.data?.data.length !== 0 && (
-          <Button
-            icon={<Plus className="size-4" aria-hidden="true" />}
-            disabled={plans.data === undefined}
-            onClick={() => change({ new: '1' })}
-          >
-            New plan
-          </Button>
+          <>
+            <DataAge of={['listPlans', 'listAccounts', 'readUsage']} />
+            <Button
+              icon={<Plus className="size-4" aria-hidden="true" />}
+              disabled={plans.data === undefined}
+              onClick={() => change({ new: '1' })}
+            >
+              New plan
+            </Button>
+          </>
         )
       }
     >

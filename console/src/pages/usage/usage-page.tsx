@@ -7,6 +7,7 @@ import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState } from '../../components/states.tsx';
+import { DataAge } from '../../components/updated-at.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { ScopeSwitch } from '../../components/scope-switch.tsx';
@@ -34,6 +35,7 @@ export default function UsagePage() {
       hint="Tokens, requests, cost and performance. Days are in UTC."
       actions={
         <>
+          <DataAge of={['readUsage']} />
           <ScopeSwitch />
           <DateRange
             text={rangeLabel(selection)}
