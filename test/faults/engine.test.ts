@@ -13,7 +13,13 @@ const MODELS = [
   'test/suspect',
   'test/other',
 ];
-const yaml = `models:\n${MODELS.map((id) => `  - id: ${id}\n    engine: {file: 'scripted:'}\n`).join('')}engine:\n  stallMs: 3000\nrecovery:\n  maxAttempts: 0\n`;
+/** Loads long enough that a request arrives before the engine has restarted. */
+const SLOW_TO_LOAD = 'test/crashing';
+const models = MODELS.map((id) => ({
+  id,
+  engine: { file: `scripted:${JSON.stringify(id === SLOW_TO_LOAD ? { loadMs: 2000 } : {})}` },
+}));
+const yaml = JSON.stringify({ models, engine: { stallMs: 3000 }, recovery: { maxAttempts: 0 } });
 const service = await startService(yaml);
 after(() => service[Symbol.asyncDispose]());
 await until(() => service.service.embeddedReplicas.every((model) => model.state().state === 'ready'));
@@ -86,17 +92,17 @@ test('without recovery, a killed engine ends its streams with an error and resta
 });
 
 test('while an engine restarts, requests get 503 with a retry time', async () => {
-  const replica = replicaOf('test/crashing');
+  const replica = replicaOf(SLOW_TO_LOAD);
   const { pid } = replica;
-  using crashing = await send('test/crashing', { tokens: 9, dieAfter: 2 });
+  using crashing = await send(SLOW_TO_LOAD, { tokens: 9, dieAfter: 2 });
   assertEndsWithError((await crashing.response()).body, 1);
   await until(() => replica.state().state !== 'ready');
-  using early = await send('test/crashing', {});
+  using early = await send(SLOW_TO_LOAD, {});
   const refused = await early.response();
   assertError(refused, 'engine_unavailable');
   assert.equal(refused.header('retry-after'), '1');
   assert.match(refused.header('retry-after-ms') ?? '', /^\d+$/);
-  await assertRestarts('test/crashing', pid);
+  await assertRestarts(SLOW_TO_LOAD, pid);
 });
 
 test('an engine without progress is killed and restarted', { concurrency: true }, async (group) => {
