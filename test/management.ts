@@ -71,7 +71,9 @@ export class Management {
     const headers = { authorization: `Bearer ${this.admin}` };
     const response = await fetch(`${this.url}/api/receipts/${id}`, { headers });
     const body: unknown = await response.json();
-    return response.ok ? (body as Receipt) : null;
+    if (response.status === 404) return null;
+    assert.ok(response.ok, `the receipt of ${id}: ${response.status} ${JSON.stringify(body)}`);
+    return body as Receipt;
   }
 }
 

@@ -10,7 +10,15 @@ import { createKeyText } from '../../src/accounts/key-format.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { Secret } from '../../src/secret.ts';
-import { chat, requestLog, scriptedYaml, startService, until, type TestService } from '../harness.ts';
+import {
+  chat,
+  pauseEngine,
+  requestLog,
+  scriptedYaml,
+  startService,
+  until,
+  type TestService,
+} from '../harness.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
 import { Management, type Caller, type Receipt } from '../management.ts';
 import { startPostgres, type TestServer } from '../server-process.ts';
@@ -18,8 +26,8 @@ import { testDatabases, withoutPostgres } from '../servers.ts';
 
 const CHAT = 'POST /v1/chat/completions';
 
-/** Runs until after the database has stopped, and ends while the database is unavailable. */
-const SLOW: Directive = { tokens: 40, tokenMs: 50 };
+/** What is generated while the database is unavailable. */
+const FORTY_TOKENS: Directive = { tokens: 40, tokenMs: 5 };
 
 /** A database that a test can make unavailable. */
 interface InterruptibleDatabase extends AsyncDisposable {
@@ -46,12 +54,9 @@ for (const { name, skip, open } of kinds) {
       // A long wait, for busy machines.
       await using it = await LedgerCheck.start(database, 'ledger: {settleWaitMs: 120000}\n');
       const caller = await it.manager.caller();
-      using stream = await it.send(caller, SLOW, true);
+      using requests = await it.interruptRequests(database, caller);
+      const { stream, whole } = requests;
       const streamId = idOf(await stream.head());
-      let text = (await stream.chunk()) ?? '';
-      using whole = await it.send(caller, SLOW, false);
-      await until(async () => (await it.openRows()) === 2);
-      await database.interrupt();
 
       await until(async () => (await it.complete(caller)).status === 503);
       for (const fields of [{}, { stream: true }]) {
@@ -64,6 +69,7 @@ for (const { name, skip, open } of kinds) {
       assert.equal((await it.readyz()).body, '{"status":"storage_unavailable","progress":[]}');
       assert.equal((await exchange(it.test.url, requestText('GET /healthz'))).status, 200);
 
+      let text = '';
       while (!text.includes('"finish_reason":"stop"')) text += (await stream.chunk()) ?? '';
       assert.doesNotMatch(text, /\[DONE\]/);
       assert.equal((await it.readyz()).status, 503);
@@ -96,15 +102,14 @@ for (const { name, skip, open } of kinds) {
     test('a response that waits longer than ledger.settleWaitMs ends with storage_unavailable and is free', async () => {
       await using it = await LedgerCheck.start(database, 'ledger: {settleWaitMs: 100}\n');
       const caller = await it.manager.caller();
-      using stream = await it.send(caller, SLOW, true);
+      using requests = await it.interruptRequests(database, caller);
+      const { stream, whole } = requests;
       const streamId = idOf(await stream.head());
-      using whole = await it.send(caller, SLOW, false);
-      await until(async () => (await it.openRows()) === 2);
-      await database.interrupt();
       const refused = await whole.response();
       assertError(refused, 'storage_unavailable');
       assert.equal(assertEndsWith(await stream.restOfBody(), 'storage_unavailable'), 40);
       await database.restore();
+      await until(async () => (await it.readyz()).status === 200);
       for (const id of [streamId, idOf(refused)]) {
         await until(async () => (await it.receipt(id)).request.state !== 'open');
         const { request } = await it.receipt(id);
@@ -210,10 +215,25 @@ class LedgerCheck implements AsyncDisposable {
     return new LedgerCheck({ test: service, manager: await Management.of(service) }, owned.move());
   }
 
-  async send({ key }: Caller, directive: Directive, stream: boolean): Promise<Wire> {
+  /**
+   * Interrupts the database after a stream and another request have begun. The engine is suspended meanwhile, so that
+   * both end while the database is unavailable.
+   */
+  async interruptRequests(database: InterruptibleDatabase, caller: Caller) {
+    using _paused = pauseEngine(this.test);
+    using owned = new DisposableStack();
+    const stream = owned.use(await this.#send(caller, true));
+    const whole = owned.use(await this.#send(caller, false));
+    await until(async () => (await this.openRows()) === 2);
+    await database.interrupt();
+    const kept = owned.move();
+    return { stream, whole, [Symbol.dispose]: () => kept.dispose() };
+  }
+
+  async #send({ key }: Caller, stream: boolean): Promise<Wire> {
     const wire = await Wire.open(this.test.url);
     const headers = { Authorization: `Bearer ${key}` };
-    return wire.send(requestText(CHAT, headers, chat(scripted(directive), { stream })));
+    return wire.send(requestText(CHAT, headers, chat(scripted(FORTY_TOKENS), { stream })));
   }
 
   async complete({ key }: Pick<Caller, 'key'>, fields: object = {}): Promise<WireResponse> {

@@ -6,6 +6,7 @@ import {
   untilWaiting,
   chat,
   engineHealth,
+  pauseEngine,
   requestLog,
   scriptedYaml,
   blockProcess,
@@ -82,11 +83,12 @@ test('a request that waits longer than maxWaitMs ends with queue_full, as a stat
 });
 
 test('a request whose slot became free while the service was suspended is served', async () => {
-  using first = await ask({ tokens: 2, tokenMs: 500 }, true);
-  assert.equal((await first.head()).status, 200);
-  await untilWaiting(service, 0);
+  using paused = pauseEngine(service);
+  using _first = await ask({}, true);
+  await until(() => service.service.router.overview()[0]?.replicas[0]?.inFlight === 1);
   using second = await ask({ text: 'second' });
   await untilWaiting(service, 1);
+  paused[Symbol.dispose]();
   blockProcess(2500);
   assert.match((await second.response()).body, /"content":"second"/);
   await untilIdle(service);
