@@ -232,7 +232,7 @@ function sendEvery10Ms(response: ServerResponse, next: () => string | null): voi
   response.on('close', () => clearInterval(timer));
 }
 
-describe('a stream without output', { timeout: 30_000 }, () => {
+describe('a stream without output', () => {
   const limits = { firstByteMs: 200, silenceMs: 200 };
 
   for (const [name, data] of [
@@ -305,7 +305,7 @@ it('embeddings that take longer than responseMs fail with the advice to send few
   });
 });
 
-describe('a stream that does not stop', { timeout: 30_000 }, () => {
+describe('a stream that does not stop', () => {
   const endless = (data: string) => (response: ServerResponse) => {
     const write = (): void => {
       while (!response.destroyed && response.write(data));
