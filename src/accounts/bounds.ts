@@ -66,6 +66,10 @@ export const TAG = new RegExp(
   'u',
 );
 
+/** Describes a tag in errors. */
+export const TAG_EXPECTED =
+  'expected 1 to 40 characters, without commas, control characters, or spaces at the ends';
+
 /** Whether text has `min` to `max` characters, counted in code points as in JSON Schema. */
 export function hasLength(text: string, min: number, max: number): boolean {
   if (text.length < min || text.length > 2 * max) return false;

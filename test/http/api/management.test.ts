@@ -90,6 +90,10 @@ for (const kind of testDatabases()) {
       assert.deepEqual({ ...cleared, last_used_at: null }, { ...created, ...plain });
       assert.equal((await managed.generate(text)).status, 200);
 
+      const tagged = await call('PATCH', path, { body: { tags: ['a', 'b,c'] } });
+      assertRefused(tagged, 400, 'invalid_value', 'tags[1]');
+      assert.match(tagged.body.error.message, /^`tags\[1\]` must be 1 to 40 characters, without commas/);
+
       const rotated = await ok('POST', `${path}/rotate`, {
         body: { previous_expires_at: new Date(Date.now() + 60_000).toISOString() },
       });

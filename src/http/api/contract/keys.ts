@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { MAX_MODELS, MAX_REVOKED, MAX_TAGS, TAG } from '../../../accounts/bounds.ts';
+import { MAX_MODELS, MAX_REVOKED, MAX_TAGS, TAG, TAG_EXPECTED } from '../../../accounts/bounds.ts';
 import { modelId } from '../../../config/plan.ts';
 import { limits } from './limits.ts';
 import { operations } from './operation.ts';
@@ -21,7 +21,7 @@ const strict = z
     'Whether a request is refused with 400 if something in it would have no effect, as with the header `x-sluice-strict`.',
   );
 const tags = z
-  .array(z.string().regex(TAG))
+  .array(z.string().regex(TAG, TAG_EXPECTED))
   .max(MAX_TAGS)
   .describe('Labels of the key, such as `production` or `team:search`, to find it again.');
 const LIMITS_DESCRIPTION = "Limits of the key, in addition to those of its account's plan; null: none.";
