@@ -105,6 +105,16 @@ test('the accounts of a plan are ordered by how close they are to a limit per da
       ['b', { limit: 'tokens_per_month', used: 400, bound: 1000, share: 0.4 }],
     ],
   );
+  // Of a bound of 0, nothing is left.
+  const nothing = { tokens_per_day: 100, usd_per_month: '0.00' };
+  assert.deepEqual(
+    accountsOf({ ...free, limits: nothing }, accounts, usage).map(({ closest }) => closest),
+    ['5.5', '1'].map((used) => ({ limit: 'usd_per_month', used, bound: '0.00', share: 1 })),
+  );
+  assert.equal(
+    accountsOf({ ...free, limits: nothing }, accounts, { ...usage, month: new Map() })[0]?.closest?.share,
+    1,
+  );
   const pro: Plan = { ...free, name: 'pro', default: false, limits: {} };
   assert.deepEqual(accountsOf(pro, accounts, usage), [{ account: accounts[2], closest: null }]);
 });

@@ -11,7 +11,7 @@ interface Closeness {
   /** Tokens, or USD as a decimal string. */
   used: number | string;
   bound: number | string;
-  /** `used` over `bound`. */
+  /** `used` over `bound`; 1 for a bound of 0, of which nothing is left. */
   share: number;
 }
 
@@ -52,7 +52,9 @@ function closestLimit(
   { day, month }: UsageOfAccounts,
 ): Closeness | null {
   const of = (limit: LimitName, used: number | string, bound: number | string | undefined): Closeness[] =>
-    bound === undefined ? [] : [{ limit, used, bound, share: Number(used) / Number(bound) }];
+    bound === undefined
+      ? []
+      : [{ limit, used, bound, share: Number(bound) > 0 ? Number(used) / Number(bound) : 1 }];
   const [ofDay, ofMonth] = [day.get(accountId), month.get(accountId)];
   const [closest = null] = [
     ...of('tokens_per_day', ofDay?.billed_tokens ?? 0, limits?.tokens_per_day),
