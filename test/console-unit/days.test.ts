@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { assert as check, constantFrom, integer, oneof, property, tuple } from 'fast-check';
 import {
   addDays,
   countDays,
@@ -9,6 +10,7 @@ import {
   monthOf,
 } from '../../console/src/components/date-range-days.ts';
 import { filtersOf, NO_FILTERS, requestsPath, toQuery } from '../../console/src/requests/filters.ts';
+import { moment } from '../../src/http/api/contract/schemas.ts';
 import { selectionOf } from '../../console/src/pages/usage/selection.ts';
 
 describe('days', () => {
@@ -107,6 +109,34 @@ describe('the URL of the request log', () => {
       note: 'retried',
     });
     assert.deepEqual(queryOf('duration=-1&ttft=86400.001&tokens=1.5&cost=1e3&note=toString'), {});
+  });
+
+  test('times that the API would refuse are ignored', () => {
+    const two = (max: number) => integer({ min: 0, max }).map((value) => String(value).padStart(2, '0'));
+    const day = tuple(constantFrom('0000', '1900', '2026', '2028', '9999'), two(13), two(32));
+    const zone = oneof(
+      constantFrom('Z', '', 'z', '-00:00'),
+      tuple(constantFrom('+', '-'), two(25), two(60)).map(
+        ([sign, hours, minutes]) => `${sign}${hours}:${minutes}`,
+      ),
+    );
+    const seconds = oneof(
+      constantFrom('', ':', ':00.', ':59.123456789'),
+      two(61).map((value) => `:${value}`),
+    );
+    const time = tuple(two(25), two(61), seconds, zone);
+    let accepted = 0;
+    check(
+      property(day, time, (days, [hours, minutes, rest, offset]) => {
+        const text = `${days.join('-')}T${hours}:${minutes}${rest}${offset}`;
+        const { from } = queryOf(`from=${encodeURIComponent(text)}`);
+        if (from !== undefined) accepted++;
+        const isAccepted = moment.safeParse(text).success;
+        assert.equal(from, isAccepted ? text : undefined, text);
+      }),
+      { numRuns: 3000 },
+    );
+    assert.ok(accepted > 100, String(accepted));
   });
 
   test('restores the same filters', () => {

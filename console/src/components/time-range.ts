@@ -50,9 +50,13 @@ export function timeRangeText(time: TimeRange): string {
 
 const asMoment = (text: string): string => (isDay(text) ? `${text}T00:00:00Z` : text);
 
-/** Returns the text if it is a day or an ISO 8601 time with a time zone, else null. */
+/** Returns the text if it is a day or an ISO 8601 time with a time zone that the API accepts, else null. */
 export function momentOf(text: string): string | null {
   if (isDay(text)) return text;
-  const isMoment = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/.test(text);
-  return isMoment && !Number.isNaN(Date.parse(text)) ? text : null;
+  const [, day] = MOMENT.exec(text) ?? [];
+  return day !== undefined && isDay(day) ? text : null;
 }
+
+/** `Date.parse` also accepts February 30 and 24:00. */
+const MOMENT =
+  /^(\d{4}-\d\d-\d\d)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;

@@ -4,6 +4,11 @@ import { useLocation, useSearch } from 'wouter';
 /** Null removes a parameter; other parameters stay. */
 type Changes = Readonly<Record<string, string | null>>;
 
+/** Parses the query of a URL. Parameters without a value are left out, as if they were not set. */
+export function queryOf(search: string): URLSearchParams {
+  return new URLSearchParams([...new URLSearchParams(search)].filter(([, value]) => value !== ''));
+}
+
 /**
  * Returns the URL query and a function that changes it. Each change adds a history entry unless `replace` is set, which
  * is meant for text input.
@@ -26,5 +31,5 @@ export function useQueryState(): [
     },
     [path, navigate],
   );
-  return [useMemo(() => new URLSearchParams(search), [search]), change];
+  return [useMemo(() => queryOf(search), [search]), change];
 }

@@ -37,6 +37,9 @@ const LAYOUTS: readonly { value: Layout; label: string }[] = [
   { value: 'table', label: 'Table' },
 ];
 
+const layoutOf = (text: string | null): Layout | undefined =>
+  LAYOUTS.find(({ value }) => value === text)?.value;
+
 /** All models with prices and status. Operators can change them. */
 export default function ModelsPage() {
   const { user } = useSession();
@@ -47,7 +50,7 @@ export default function ModelsPage() {
   const wanted = models?.some(isChanging) === true ? CHANGING_MS : STABLE_MS;
   if (wanted !== everyMs) setEveryMs(wanted);
   const search = query.get('q') ?? '';
-  const layout = query.get('layout') ?? ((models?.length ?? 0) > MANY ? 'table' : 'cards');
+  const layout = layoutOf(query.get('layout')) ?? ((models?.length ?? 0) > MANY ? 'table' : 'cards');
   // A single model has no table, and neither have no models.
   const isTable = layout === 'table' && (models?.length ?? 0) > 1;
   const named = query.get('code');
@@ -151,7 +154,7 @@ function ModelList({ models, atMs, isTable, searchField, add }: ModelListProps) 
   const search = query.get('q') ?? '';
   const shown = models.filter(({ id }) => id.toLowerCase().includes(search.trim().toLowerCase()));
   const none = shown.length === 0 && (
-    <NoModels search={search} add={add} onClear={() => change({ q: null })} />
+    <NoModels search={models.length === 0 ? '' : search} add={add} onClear={() => change({ q: null })} />
   );
   const onCode = ({ id }: Model) => change({ code: id });
   const onManage = ({ id }: Model) => change({ model: id });
