@@ -101,6 +101,12 @@ describe('tables', WITH_BROWSER, () => {
     await page.goto('/requests?duration=x&tokens=-1&cost=1e3&note=toString&ttft=0');
     await rows().nth(2).waitFor();
     assert.equal(await page.getByRole('button', { name: /^Remove filter/ }).count(), 0);
+    // Parameters without a value are as if they were not in the URL.
+    await page.goto('/requests?find=&model=&account=&from=2026-02-30T00:00:00Z');
+    await rows().nth(2).waitFor();
+    await page.goto('/keys?key=&tag=&account=');
+    await page.getByRole('table', { name: 'API keys' }).getByText('alpha').waitFor();
+    assert.equal(await page.getByRole('dialog').count(), 0);
     for (const size of PHONES) {
       await page.setViewportSize(size);
       await page.goto('/requests?tokens=1&cost=0.000001&duration=0.001&note=truncated');
@@ -240,6 +246,52 @@ describe('tables', WITH_BROWSER, () => {
       await refresh.click();
       assert.equal(await sidewaysScroll(page), 0);
     }
+  });
+
+  test('a page that cannot be loaded is not requested again until the user tries again', async () => {
+    const failures = new Map<string, number>();
+    let fails = true;
+    // Each list has a further page.
+    await page.route(/\/api\/(audit|accounts|requests)\?/, async (route) => {
+      const { pathname, searchParams } = new URL(route.request().url());
+      if (!searchParams.has('cursor')) {
+        const response = await route.fetch();
+        const body = (await response.json()) as object;
+        const cursor = '00000000-0000-7000-8000-000000000000';
+        return route.fulfill({ response, json: { ...body, next_cursor: cursor } });
+      }
+      if (!fails) return route.fulfill({ json: { data: [], next_cursor: null } });
+      failures.set(pathname, (failures.get(pathname) ?? 0) + 1);
+      return route.fulfill({
+        status: 500,
+        json: { error: { message: 'Out of order.', code: 'internal_error' } },
+      });
+    });
+    const error = page.getByText('Could not load more: Out of order.');
+    const retry = page.getByRole('button', { name: 'Try again' });
+    for (const [path, url] of [
+      // The entry is older than the first page.
+      ['/api/audit', '/operator/audit?entry=00000000-0000-7000-8000-000000000001'],
+      ['/api/accounts', '/operator/accounts?sort=account'],
+      ['/api/accounts', '/operator/accounts?q=nothing'],
+      // The log loads enough rows to fill the window.
+      ['/api/requests', '/requests'],
+    ] as const) {
+      failures.clear();
+      fails = true;
+      await page.goto(url);
+      await error.waitFor();
+      // A second failure is shown after the requests that the first one could cause.
+      const failedAgain = page.waitForResponse((response) => response.status() === 500);
+      await retry.click();
+      await failedAgain;
+      await retry.and(page.locator(':not([disabled])')).waitFor();
+      assert.deepEqual([...failures], [[path, 2]], url);
+      fails = false;
+      await retry.click();
+      await error.waitFor({ state: 'detached' });
+    }
+    await page.unroute(/\/api\/(audit|accounts|requests)\?/);
   });
 
   test('models are shown as cards or as a table, which sorts and has further columns', async () => {

@@ -35,12 +35,13 @@ export function useLog(query: NonNullable<Arguments<'listRequests'>['query']>, l
       (pages) => pages && withNewest(pages, page),
     );
   }, [client, key, page]);
-  const { data, hasMore, isFetching, more } = list;
+  const { data, hasMore, isFetching, moreError, more } = list;
   const reads = useRef({ of: '', count: 0 });
   const count = data?.length ?? MIN_ROWS;
   useEffect(() => {
     if (reads.current.of !== key) reads.current = { of: key, count: 0 };
-    if (!hasMore || isFetching || count >= MIN_ROWS || reads.current.count >= MAX_READS) return;
+    if (!hasMore || isFetching || moreError !== null) return;
+    if (count >= MIN_ROWS || reads.current.count >= MAX_READS) return;
     reads.current.count++;
     more();
   });

@@ -14,7 +14,7 @@ import {
   type QueryKey,
   type UseQueryOptions,
 } from '@tanstack/react-query';
-import { useSyncExternalStore } from 'react';
+import { useEffect, useSyncExternalStore } from 'react';
 import { notify } from '../notify.ts';
 import {
   ApiError,
@@ -194,6 +194,8 @@ export function useList<Op extends Paged>(
     updatedAt: list.dataUpdatedAt,
     hasMore: list.hasNextPage,
     isReadingMore: list.isFetchingNextPage,
+    /** Why the last page that was requested could not be loaded; null: it was loaded. */
+    moreError: list.isFetchNextPageError ? list.error : null,
     more: () => void list.fetchNextPage(),
     /**
      * Loads pages until there are `count` elements or no more. Resolves to all that are loaded. Rejects with an `ApiError`,
@@ -244,6 +246,21 @@ export function useAge(operations: readonly Operation[]): {
     }
   };
   return { atMs, busy: useIsFetching(shown) > 0, refresh: () => void refresh() };
+}
+
+/** The state of a list whose pages are loaded one after another. */
+export interface ListRest {
+  hasMore: boolean;
+  isReadingMore: boolean;
+  moreError: ApiError | null;
+  more: () => void;
+}
+
+/** Loads the next pages while `wanted`, until one of them fails. */
+export function useMore(wanted: boolean, rest: ListRest | undefined): void {
+  useEffect(() => {
+    if (wanted && rest?.hasMore === true && !rest.isReadingMore && rest.moreError === null) rest.more();
+  });
 }
 
 interface ActionOptions<Op extends Operation> {

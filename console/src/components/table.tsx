@@ -1,11 +1,13 @@
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
 import { ArrowDown, ArrowDownUp, ArrowUp, Download, Settings2 } from 'lucide-react';
-import { useEffect, useLayoutEffect, useRef, useState, type ReactNode, type RefObject } from 'react';
+import { useLayoutEffect, useRef, useState, type ReactNode, type RefObject } from 'react';
+import { useMore, type ListRest } from '../api/queries.ts';
 import { notify } from '../notify.ts';
 import { useColumnChoice, type ColumnChoice } from '../state/column-choice.ts';
 import { useQueryState } from '../state/url-query.ts';
 import { Button, IconButton } from './button.tsx';
 import { classNames } from './class-names.ts';
+import { CodeText } from './code-text.tsx';
 import { csv, type Cell } from './csv.ts';
 import { Menu, MenuChecks, MenuChoices, MenuItem, MenuSeparator } from './menu.tsx';
 import { saveFile } from './save-file.ts';
@@ -37,11 +39,7 @@ export function changedRest<Item, Row>(
 }
 
 /** The rows of a list that are not loaded yet. */
-export interface Rest<Row> {
-  hasMore: boolean;
-  isReadingMore: boolean;
-  /** Loads the next page. */
-  more: () => void;
+export interface Rest<Row> extends ListRest {
   /** Loads pages until there are `count` rows or no more. Resolves to all that are loaded. */
   loadUpTo: (count: number, signal: AbortSignal) => Promise<readonly Row[]>;
 }
@@ -105,7 +103,7 @@ export function Table<Row>(given: TableProps<Row>) {
   const order = sortable ? validOrder(orderOf(query.get('sort')), given.columns) : null;
   const chosen = id === undefined ? given.columns : chosenColumns(given.columns, choice);
   const rows = order === null ? given.rows : sorted(given.rows, given.columns, order);
-  useRest(order !== null, rest);
+  useMore(order !== null, rest);
   const download = useDownload<Row>((all) => {
     const values = chosen.flatMap(({ heading, value }) =>
       typeof heading === 'string' && value !== undefined ? [{ heading, value }] : [],
@@ -412,13 +410,6 @@ function sorted<Row>(
     .map(({ row }) => row);
 }
 
-/** Loads all rows, page by page, while `wanted`. */
-function useRest<Row>(wanted: boolean, rest: Rest<Row> | undefined): void {
-  useEffect(() => {
-    if (wanted && rest?.hasMore === true && !rest.isReadingMore) rest.more();
-  });
-}
-
 /** Loads the rows of a CSV file, then calls `save`. */
 function useDownload<Row>(save: (rows: readonly Row[]) => void) {
   const [loading, setLoading] = useState<AbortController | null>(null);
@@ -527,29 +518,31 @@ function Line<Row>({ row, index, columns, onOpen, isOpen }: TableProps<Row> & { 
   );
 }
 
-/** The footer of a list: row count, and a button that loads the next page. */
-export function ListFooter({
-  shown,
-  what,
-  hasMore,
-  busy,
-  onMore,
-}: {
+interface ListFooterProps {
+  /** Number of rows. */
   shown: number;
+  /** What the rows are, such as "requests". */
   what: string;
-  hasMore: boolean;
-  busy: boolean;
-  onMore: () => void;
-}) {
+  rest: ListRest;
+}
+
+/** The footer of a list: row count, and a button that loads the next page. */
+export function ListFooter({ shown, what, rest }: ListFooterProps) {
+  const { hasMore, isReadingMore, moreError, more } = rest;
   return (
-    <footer className="flex min-h-13 items-center justify-between gap-3 border-t border-line px-4 text-xs text-ink-3 sm:px-5">
-      <span className="tabular-nums">
+    <footer className="flex min-h-13 items-center justify-between gap-3 border-t border-line px-4 py-2 text-xs text-ink-3 sm:px-5">
+      <span className="min-w-0 tabular-nums">
         {shown} {what}
         {hasMore ? ' loaded' : ''}
+        {moreError !== null && (
+          <span role="alert" className="block text-bad">
+            Could not load more: <CodeText text={moreError.message} />
+          </span>
+        )}
       </span>
       {hasMore && (
-        <Button size="small" busy={busy} onClick={onMore}>
-          Load more
+        <Button size="small" className="shrink-0" busy={isReadingMore} onClick={more}>
+          {moreError === null ? 'Load more' : 'Try again'}
         </Button>
       )}
     </footer>

@@ -84,13 +84,7 @@ export function InvitationsCard({ accountId }: { accountId: string }) {
               keyOf={({ id }) => id}
             />
             {invitations.hasMore && (
-              <ListFooter
-                shown={loaded.length}
-                what="invitations"
-                hasMore
-                busy={invitations.isReadingMore}
-                onMore={invitations.more}
-              />
+              <ListFooter shown={loaded.length} what="invitations" rest={invitations} />
             )}
           </>
         )}

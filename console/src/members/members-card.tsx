@@ -123,15 +123,7 @@ export function MembersCard({ account, editable, titled = false }: MembersCardPr
               rows={loaded}
               keyOf={({ user: { id } }) => id}
             />
-            {members.hasMore && (
-              <ListFooter
-                shown={loaded.length}
-                what="members"
-                hasMore
-                busy={members.isReadingMore}
-                onMore={members.more}
-              />
-            )}
+            {members.hasMore && <ListFooter shown={loaded.length} what="members" rest={members} />}
           </>
         )}
       </Loaded>

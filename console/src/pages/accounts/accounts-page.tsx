@@ -1,8 +1,8 @@
 import { Plus, Layers, SearchX } from 'lucide-react';
-import { useState, useEffect, type ReactNode, useId } from 'react';
+import { useState, type ReactNode, useId } from 'react';
 import { useLocation } from 'wouter';
 import type { ApiError, ItemOf, ResponseOf } from '../../api/client.ts';
-import { useAction, useAll, useList, useRead, type QueryState } from '../../api/queries.ts';
+import { useAction, useAll, useList, useMore, useRead, type QueryState } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
@@ -85,11 +85,8 @@ function AccountsList({ onNew }: { onNew: () => void }) {
   const narrowed = wanted.text !== '' || wanted.status !== null || wanted.plan !== null;
   // The accounts on the default plan are not known before the plans are.
   const needsPlans = wanted.plan !== null && plans.data === undefined;
-  const { hasMore, isReadingMore, more } = accounts;
-  useEffect(() => {
-    // Filters apply to all accounts, so all of them are loaded.
-    if (narrowed && hasMore && !isReadingMore) more();
-  });
+  // Filters apply to all accounts, so all of them are loaded.
+  useMore(narrowed, accounts);
   const used = new Map(usage.data?.map((row) => [row.account_id, row]));
   const clear = () => change({ q: null, status: null, plan: null });
   return (
@@ -114,7 +111,7 @@ function AccountsList({ onNew }: { onNew: () => void }) {
           >
             {(loaded) => {
               const shown = loaded.filter((account) => matches(account, wanted, defaultPlan));
-              if (shown.length === 0 && !hasMore) {
+              if (shown.length === 0 && !accounts.hasMore) {
                 return (
                   <EmptyState
                     icon={SearchX}
@@ -140,9 +137,7 @@ function AccountsList({ onNew }: { onNew: () => void }) {
                   <ListFooter
                     shown={shown.length}
                     what={shown.length === 1 ? 'account' : 'accounts'}
-                    hasMore={hasMore}
-                    busy={isReadingMore}
-                    onMore={more}
+                    rest={accounts}
                   />
                 </>
               );

@@ -1,7 +1,7 @@
 import { SearchX, Users, Ellipsis, ScrollText, ShieldMinus, ShieldPlus, Trash2 } from 'lucide-react';
-import { useEffect, useState, type ReactNode } from 'react';
+import { useState, type ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
-import { useList, useAction } from '../../api/queries.ts';
+import { useAction, useList, useMore } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { IconButton } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
@@ -26,10 +26,8 @@ export function UsersList() {
   const [query, change] = useQueryState();
   const [pendingChange, setPendingChange] = useState<Change | null>(null);
   const text = query.get('q') ?? '';
-  const { data: items, hasMore, isReadingMore, more } = users;
-  useEffect(() => {
-    if (text !== '' && hasMore && !isReadingMore) more();
-  });
+  const { data: items, hasMore } = users;
+  useMore(text !== '', users);
   const operators = hasMore ? null : (items?.filter(({ operator }) => operator).length ?? null);
   return (
     <Card flush className="mt-4">
@@ -63,13 +61,7 @@ export function UsersList() {
                 rows={shown}
                 keyOf={({ id }) => id}
               />
-              <ListFooter
-                shown={shown.length}
-                what={shown.length === 1 ? 'user' : 'users'}
-                hasMore={hasMore}
-                busy={isReadingMore}
-                onMore={more}
-              />
+              <ListFooter shown={shown.length} what={shown.length === 1 ? 'user' : 'users'} rest={users} />
             </>
           );
         }}

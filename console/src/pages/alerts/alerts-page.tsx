@@ -66,7 +66,7 @@ export default function AlertsPage() {
 function AlertList() {
   const [query, change] = useQueryState();
   const alerts = useList('listAlerts', { query: { limit: PAGE } }, { everyMs: EVERY_MS });
-  const { hasMore, isReadingMore, more, updatedAt, isFetching, refetch } = alerts;
+  const { updatedAt, isFetching, refetch } = alerts;
   const openId = query.get('alert');
   const none = (
     <EmptyState icon={BellRing} title="No alerts yet">
@@ -82,13 +82,7 @@ function AlertList() {
             <UpdatedAt atMs={updatedAt} busy={isFetching} onRefresh={refetch} />
           </div>
           <AlertsTable alerts={loaded} openId={openId} onOpen={({ id }) => change({ alert: id })} />
-          <ListFooter
-            shown={loaded.length}
-            what={loaded.length === 1 ? 'alert' : 'alerts'}
-            hasMore={hasMore}
-            busy={isReadingMore}
-            onMore={more}
-          />
+          <ListFooter shown={loaded.length} what={loaded.length === 1 ? 'alert' : 'alerts'} rest={alerts} />
           <AlertDialog
             alert={loaded.find(({ id }) => id === openId) ?? null}
             onClose={() => change({ alert: null })}

@@ -1,6 +1,6 @@
 import { ChevronDown, ScrollText, SearchX } from 'lucide-react';
-import { useEffect, useState, type ReactNode } from 'react';
-import { useList } from '../../api/queries.ts';
+import { useState, type ReactNode } from 'react';
+import { useList, useMore } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
@@ -59,15 +59,13 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
     ...timeRangeQuery(timeRangeOf(query), useToday()),
   };
   const entries = useList('listAudit', { query: { ...filter, limit: PAGE } }, { keep: true });
-  const { data: items, hasMore, isReadingMore, more } = entries;
+  const items = entries.data;
   const [expanded, setExpanded] = useState<ReadonlySet<string>>(new Set());
   const openId = query.get('entry');
   const open = items?.find(({ id }) => id === openId) ?? null;
   // IDs increase with time, so a smaller ID than all loaded ones is on a later page.
   const further = openId !== null && open === null && (items?.at(-1)?.id ?? '') > openId;
-  useEffect(() => {
-    if (further && hasMore && !isReadingMore) more();
-  });
+  useMore(further, entries);
   const show = ({ entry: { id }, group }: AuditRow) => {
     if (group === null) return change({ entry: id });
     setExpanded(expanded.has(id) ? expanded.difference(new Set([id])) : expanded.union(new Set([id])));
@@ -98,13 +96,7 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
             onOpen={show}
             isOpen={({ entry: { id }, group }) => group === null && id === openId}
           />
-          <ListFooter
-            shown={loaded.length}
-            what={loaded.length === 1 ? 'event' : 'events'}
-            hasMore={hasMore}
-            busy={isReadingMore}
-            onMore={more}
-          />
+          <ListFooter shown={loaded.length} what={loaded.length === 1 ? 'event' : 'events'} rest={entries} />
           <AuditDialog entry={open} names={names} onClose={() => change({ entry: null })} />
         </>
       )}

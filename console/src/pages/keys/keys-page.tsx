@@ -1,6 +1,6 @@
 import { KeyRound, Plus } from 'lucide-react';
-import { lazy, Suspense, useEffect, useMemo } from 'react';
-import { useList } from '../../api/queries.ts';
+import { lazy, Suspense, useMemo } from 'react';
+import { useList, useMore } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
@@ -30,11 +30,9 @@ const AT_ONCE = 1000;
 function Keys({ account }: { account: CurrentAccount }) {
   const [query, change] = useQueryState();
   const list = useList('listKeys', { query: { account_id: account.id, limit: AT_ONCE } });
-  const { data, hasMore, isReadingMore, more, error } = list;
-  useEffect(() => {
-    // Search and sorting need all keys, so all pages are loaded.
-    if (hasMore && !isReadingMore && error === null) more();
-  }, [hasMore, isReadingMore, more, error]);
+  const { data, hasMore, error } = list;
+  // Search and sorting need all keys, so all pages are loaded.
+  useMore(true, list);
   const keys = useMemo(() => data?.toReversed(), [data]);
   const create = () => change({ create: '1' });
   const opened = query.get('key');

@@ -2,6 +2,7 @@ import { ListTree } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { useLocation, useParams } from 'wouter';
 import { useLog } from '../../api/log.ts';
+import { useMore } from '../../api/queries.ts';
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
@@ -134,14 +135,18 @@ function useMove({ ids, rest }: Listed, openId: string | undefined, open: (id: s
   const [previous, next] = at === -1 ? [] : [ids[at - 1], ids[at + 1]];
   const isWaiting = openId === waitingAt;
   useEffect(() => {
-    if (!isWaiting) return;
-    if (next !== undefined) open(next);
-    else if (rest?.hasMore === true && !rest.isReadingMore) rest.more();
+    if (isWaiting && next !== undefined) open(next);
   });
+  useMore(isWaiting && next === undefined, rest);
+  const wait = () => {
+    setWaitingAt(openId ?? null);
+    // A page that could not be loaded is not requested automatically.
+    if (rest?.moreError != null && !rest.isReadingMore) rest.more();
+  };
   const hasNext = next !== undefined || (at !== -1 && rest?.hasMore === true);
   return {
     onPrevious: previous === undefined ? null : () => open(previous),
-    onNext: hasNext ? () => (next === undefined ? setWaitingAt(openId ?? null) : open(next)) : null,
+    onNext: hasNext ? () => (next === undefined ? wait() : open(next)) : null,
   };
 }
 
@@ -221,9 +226,7 @@ function Log({ scope, filters, live, children }: LogProps) {
                 <ListFooter
                   shown={requests.length}
                   what={requests.length === 1 ? 'request' : 'requests'}
-                  hasMore={log.hasMore}
-                  busy={log.isReadingMore}
-                  onMore={log.more}
+                  rest={log}
                 />
               )}
             </>
@@ -246,12 +249,12 @@ interface RowsProps {
 function Rows({ scope, requests, rest, openId, receiptOf, onListed }: RowsProps) {
   const [, navigate] = useLocation();
   const href = useHrefWithAccount();
-  const { hasMore, isReadingMore } = rest ?? {};
+  const { hasMore, isReadingMore, moreError } = rest ?? {};
   useEffect(() => {
     onListed({ ids: requests.map(({ id }) => id), rest });
     // The functions of the list are the same.
     // oxlint-disable-next-line react-hooks/exhaustive-deps
-  }, [requests, hasMore, isReadingMore, onListed]);
+  }, [requests, hasMore, isReadingMore, moreError, onListed]);
   const key = useKeyNames(
     scope.query,
     requests.map(({ key_id }) => key_id),

@@ -130,9 +130,12 @@ function ByPart({ scope, selection, all, by, linkOf }: BreakdownProps & { by: Ex
             <ListFooter
               shown={rows.length}
               what={rows.length === MAX_ROWS ? `${what} with the most tokens` : what}
-              hasMore={top < MAX_ROWS}
-              busy={sums.isFetching}
-              onMore={() => setTop(MAX_ROWS)}
+              rest={{
+                hasMore: top < MAX_ROWS,
+                isReadingMore: sums.isFetching,
+                moreError: null,
+                more: () => setTop(MAX_ROWS),
+              }}
             />
           )}
         </>
