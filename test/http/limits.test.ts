@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { chat, ManualClock, MODEL, scriptedYaml, startService, until, type TestService } from '../harness.ts';
+import {
+  chat,
+  ManualClock,
+  MODEL,
+  pauseEngine,
+  scriptedYaml,
+  startService,
+  until,
+  type TestService,
+} from '../harness.ts';
 import { Management } from '../management.ts';
 import { valkeyUrl, withoutValkey } from '../servers.ts';
 import { assertError, exchange, requestText, Wire, type WireResponse } from './wire.ts';
@@ -155,10 +164,21 @@ for (const { name, skip, env, wait } of stores) {
 
     test('concurrent requests do not exceed a budget', async () => {
       const { key, accountId } = await it.manager.caller('budget');
-      const responses = await Promise.all(
-        // Each runs until all of them have arrived.
-        Array.from({ length: 20 }, () => it.ask(key, { startMs: 300 }, { max_tokens: 8 })),
-      );
+      // None ends before all have arrived.
+      using paused = pauseEngine(it.test);
+      let answered = 0;
+      const asked = Array.from({ length: 20 }, async () => {
+        const response = await it.ask(key, {}, { max_tokens: 8 });
+        answered += 1;
+        return response;
+      });
+      await until(() => {
+        const model = it.test.service.router.model(MODEL).overview();
+        const running = model.replicas.reduce((sum, { inFlight }) => sum + inFlight, 0);
+        return answered + model.waiting + running === asked.length;
+      });
+      paused.dispose();
+      const responses = await Promise.all(asked);
       const refused = responses.filter(({ status }) => status === 429);
       assert.ok(refused.length > 0 && refused.length < 20, String(refused.length));
       for (const response of refused) assertError(response, 'insufficient_quota');

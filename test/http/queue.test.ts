@@ -88,7 +88,7 @@ test('a request whose slot became free while the service was suspended is served
   await until(() => service.service.router.overview()[0]?.replicas[0]?.inFlight === 1);
   using second = await ask({ text: 'second' });
   await untilWaiting(service, 1);
-  paused[Symbol.dispose]();
+  paused.dispose();
   blockProcess(2500);
   assert.match((await second.response()).body, /"content":"second"/);
   await untilIdle(service);
