@@ -326,12 +326,14 @@ export function engineHealth({ service }: TestService): Promise<ReplicaHealth> {
   return model.client.health(AbortSignal.timeout(5000));
 }
 
-/** Suspends the process of the first embedded engine until disposed. */
-export function pauseEngine({ service }: Pick<TestService, 'service'>): Disposable {
+/** Suspends the process of the first embedded engine until disposed, once or several times. */
+export function pauseEngine({ service }: Pick<TestService, 'service'>): DisposableStack {
   const pid = service.embeddedReplicas[0]?.pid;
   if (pid == null) throw new Error('no engine is running');
   process.kill(pid, 'SIGSTOP');
-  return { [Symbol.dispose]: () => process.kill(pid, 'SIGCONT') };
+  const paused = new DisposableStack();
+  paused.defer(() => process.kill(pid, 'SIGCONT'));
+  return paused;
 }
 
 /** Waits until this number of requests waits for a replica of the first model. */

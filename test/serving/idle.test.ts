@@ -20,9 +20,9 @@ import {
 } from '../harness.ts';
 import { Management } from '../management.ts';
 
-/** Models are unloaded as soon as they are not used. */
+/** Models are unloaded as soon as they are not used. They load long enough for a test to see it. */
 const YAML = scriptedYaml(
-  { loadMs: 300 },
+  { loadMs: 1000 },
   'engine: {idleUnloadMs: 1}\nstream: {holdMs: 10, keepAliveMs: 20}\n',
 );
 

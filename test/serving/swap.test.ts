@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { EngineState } from '../../src/engine/engine.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { chat, startService, temporaryFolder, until, type TestService } from '../harness.ts';
+import { chat, pauseEngine, startService, temporaryFolder, until, type TestService } from '../harness.ts';
 import { buildGguf, TINY_METADATA } from '../models/gguf-builder.ts';
 import { Management } from '../management.ts';
 
@@ -115,10 +115,11 @@ test('a model that streams is not unloaded: the request waits for its end, and t
     models: TWO,
     more: 'stream: {holdMs: 10, keepAliveMs: 20}\n',
   });
-  const stream = ask(service, A, { tokens: 40, tokenMs: 15 }, { stream: true });
-  await until(() => replicaOf(service, A).state().state === 'ready' && service.service.router.model(A).busy);
-  const waiting = ask(service, B, { text: 'swapped' }, { stream: true });
   const management = await Management.of(service);
+  using paused = pauseEngine(service);
+  const stream = ask(service, A, { tokens: 40 }, { stream: true });
+  await until(() => service.service.router.model(A).busy);
+  const waiting = ask(service, B, { text: 'swapped' }, { stream: true });
   const reason = `waiting for the requests of \`${A}\` to end`;
   await until(() => waitsFor(service, B) === reason);
   const listed = (await management.call('GET', '/api/models')) as unknown as {
@@ -127,6 +128,7 @@ test('a model that streams is not unloaded: the request waits for its end, and t
   const waits = listed.data.find(({ id }) => id === B);
   assert.deepEqual([waits?.state, waits?.reason], ['loading', reason]);
   assert.deepEqual(swapsOf(service), []);
+  paused.dispose();
   const [whole, swapped] = await Promise.all([stream, waiting]);
   assert.ok(whole.body.endsWith('data: [DONE]\n\n'));
   assert.equal(whole.body.match(/"content":"[^"]/g)?.length, 40);
@@ -222,14 +224,22 @@ test('a request that waits longer than the queue allows is refused, and nothing 
 });
 
 test('requests for two models that are not loaded are both served, one swap after the other', async () => {
-  await using service = await serve({
-    models: { ...TWO, [C]: { memoryBytes: 70, loadMs: 100 } },
-  });
+  await using service = await serve({ models: { ...TWO, [C]: { memoryBytes: 70 } } });
   assert.deepEqual(states(service, A, B, C), ['ready', 'idle', 'idle']);
-  const answers = await Promise.all([ask(service, B), ask(service, C), ask(service, B), ask(service, C)]);
+  // Nothing is swapped until all requests have arrived.
+  using paused = pauseEngine(service);
+  const asked = [ask(service, A)];
+  await until(() => service.service.router.model(A).busy);
+  for (const count of [1, 2])
+    for (const model of [B, C]) {
+      asked.push(ask(service, model));
+      await until(() => service.service.router.model(model).overview().waiting === count);
+    }
+  paused.dispose();
+  const answers = await Promise.all(asked);
   assert.deepEqual(
     answers.map(({ status }) => status),
-    [200, 200, 200, 200],
+    [200, 200, 200, 200, 200],
   );
   assert.deepEqual(swapsOf(service), [A, B]);
 });
