@@ -167,7 +167,8 @@ describe('the playground', WITH_BROWSER, () => {
       "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', keyCode: 229, bubbles: true, cancelable: true }))",
     );
     assert.equal(await message().inputValue(), 'にほん');
-    assert.equal(sent.length, count);
+    // Others run in the background.
+    assert.ok(!sent.slice(count).some((request) => request.url().includes('/v1/chat/completions')));
   });
 
   test('temperature and maximum tokens come first, the others are below Advanced, and presets restore them', async () => {
