@@ -191,11 +191,13 @@ describe('a pull that loses the connection', () => {
   it('resumes when the server stops sending', async () => {
     await using fixture = await Fixture.open();
     fixture.hub.script = [{ stallAfter: 5000 }];
-    await fixture.store({ timeouts: { idleMs: 20 } }).pull(NAME);
+    await fixture.store({ timeouts: { idleMs: 500 } }).pull(NAME);
+    // A busy machine can cause further ones.
     assert.deepEqual(
-      fixture.hub.fetches.map(({ range }) => range),
+      fixture.hub.fetches.slice(0, 2).map(({ range }) => range),
       [null, 'bytes=5000-'],
     );
+    assert.deepEqual(await readFile(fixture.file), BYTES);
   });
 
   it('leaves a part file that the next pull resumes', async () => {

@@ -38,8 +38,7 @@ export class Fixture implements AsyncDisposable {
   /** Creates a store, as in a separate process. */
   store(options: Partial<ModelStoreOptions> = {}): ModelStore {
     const env = { PATH: '', HF_ENDPOINT: this.hub.endpoint, ...options.env };
-    const timeouts = { connectMs: 1000, responseMs: 2000, idleMs: 1000 };
-    return new ModelStore({ home: this.home, log: this.#log(), timeouts, ...options, env });
+    return new ModelStore({ home: this.home, log: this.#log(), ...options, env });
   }
 
   readonly onProgress = (progress: PullProgress): void => {
