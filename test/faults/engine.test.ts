@@ -64,9 +64,9 @@ test('without recovery, a killed engine ends its streams with an error and resta
   const replica = replicaOf('test/killed');
   const { pid } = replica;
   assert.ok(pid !== null);
-  using first = await send('test/killed', { tokens: 1000, tokenMs: 5 });
-  using second = await send('test/killed', { tokens: 1000, tokenMs: 5 });
-  using whole = await send('test/killed', { tokens: 1000, tokenMs: 5 }, false);
+  using first = await send('test/killed', { tokens: 3000, tokenMs: 5 });
+  using second = await send('test/killed', { tokens: 3000, tokenMs: 5 });
+  using whole = await send('test/killed', { tokens: 3000, tokenMs: 5 }, false);
   using other = await send('test/other', { tokens: 40, tokenMs: 5 });
   // Both streams have received a token, and the other request has a slot.
   const received: string[] = [];

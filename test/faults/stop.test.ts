@@ -68,6 +68,10 @@ class ReadyService implements AsyncDisposable {
     this.#service.child.kill(name);
   }
 
+  signalEngines(name: NodeJS.Signals): void {
+    for (const pid of this.engines) process.kill(pid, name);
+  }
+
   /** Sends the first signal and waits until the service has handled it. */
   async stop(name: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     this.signal(name);
@@ -108,8 +112,10 @@ async function hasEnded(pid: number): Promise<boolean> {
 
 test('SIGTERM lets running requests finish and refuses new ones with shutting_down; then the service exits with 0', async () => {
   await using service = await ReadyService.start();
-  using stream = await service.stream({ tokens: 100, tokenMs: 10 });
-  using whole = await service.send({ tokens: 100, tokenMs: 10 }, false);
+  // The requests run until the engine continues.
+  service.signalEngines('SIGSTOP');
+  using stream = await service.send({ tokens: 100 });
+  using whole = await service.send({ tokens: 100 }, false);
   await service.waitUntilRunning(2);
   await service.stop();
   using late = await service.send({});
@@ -119,7 +125,8 @@ test('SIGTERM lets running requests finish and refuses new ones with shutting_do
   const readiness = await service.get('/readyz');
   assert.deepEqual([readiness.status, readiness.body], [503, '{"status":"shutting_down","progress":[]}']);
   assert.equal((await service.get('/healthz')).status, 200);
-  assert.match(await stream.restOfBody(), /"finish_reason":"stop".*\n\ndata: \[DONE\]\n\n$/);
+  service.signalEngines('SIGCONT');
+  assert.match((await stream.response()).body, /"finish_reason":"stop".*\n\ndata: \[DONE\]\n\n$/);
   assert.match((await whole.response()).body, /"finish_reason":"stop"/);
   assert.equal(await service.ended, 0);
   await service.enginesEnded();
@@ -141,7 +148,7 @@ test('requests that do not finish within drainMs end with an error, and the serv
 test('Ctrl-C, which the terminal also sends to the engines, lets running requests finish', async () => {
   await using service = await ReadyService.start();
   using stream = await service.stream({ tokens: 100, tokenMs: 10 });
-  for (const pid of service.engines) process.kill(pid, 'SIGINT');
+  service.signalEngines('SIGINT');
   await service.stop('SIGINT');
   assert.match(await stream.restOfBody(), /"finish_reason":"stop".*\n\ndata: \[DONE\]\n\n$/);
   assert.equal(await service.ended, 0);
