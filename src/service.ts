@@ -297,14 +297,14 @@ interface AlertSources {
 
 /** Creates the alerts, which are not checked yet. */
 function openAlerts(
-  { config: { file, home }, secrets, log }: ServiceOptions,
+  { config: { file, home }, secrets, env, log }: ServiceOptions,
   { database, plans, router, ledger, backups, identity, publicUrl, startedAt }: AlertSources,
 ): Alerts {
   const settings = file.alerts;
   return new Alerts({
     database,
     settings,
-    channels: new Channels({ settings, secrets, mailer: identity.mailer, publicUrl }),
+    channels: new Channels({ settings, secrets, mailer: identity.mailer, publicUrl, env }),
     plans,
     observe: async () => ({
       startedAt,

@@ -1,7 +1,8 @@
 import { setTimeout as timeout } from 'node:timers/promises';
-import { Agent, request } from 'undici';
+import type { Dispatcher } from 'undici';
 import type { AlertsConfig, WebhookConfig } from '../config/alerts.ts';
 import type { Mailer } from '../identity/mailer.ts';
+import { proxyAgent, requestWithProxy } from '../proxy-agent.ts';
 import type { Secret } from '../secret.ts';
 import { VERSION } from '../version.ts';
 import { signedHeaders } from './signature.ts';
@@ -43,6 +44,8 @@ interface ChannelOptions {
   mailer: Mailer | null;
   /** Returns the URL of the service. */
   publicUrl: () => string;
+  /** The variables of proxies. */
+  env: NodeJS.ProcessEnv;
   /** How long a webhook may take, in milliseconds. Default: 15 s. */
   timeoutMs?: number;
 }
@@ -50,13 +53,16 @@ interface ChannelOptions {
 /** The configured channels. */
 export class Channels implements AsyncDisposable {
   readonly all: readonly Channel[];
-  readonly #agent = new Agent({ connect: { timeout: CONNECT_MS }, connections: 2 });
+  #agent: Dispatcher | null = null;
 
   constructor(options: ChannelOptions) {
-    const { settings, mailer, publicUrl } = options;
+    const { settings, mailer, publicUrl, env } = options;
+    // An invalid variable of a proxy is an error of the message, and does not keep the service from starting.
+    const agent = () =>
+      (this.#agent ??= proxyAgent(env, { connect: { timeout: CONNECT_MS }, connections: 2 }));
     this.all = [
       ...settings.email.map((to) => emailChannel(to, mailer, publicUrl)),
-      ...settings.webhooks.map((webhook) => webhookChannel(webhook, options, this.#agent)),
+      ...settings.webhooks.map((webhook) => webhookChannel(webhook, options, agent)),
     ];
   }
 
@@ -66,7 +72,7 @@ export class Channels implements AsyncDisposable {
 
   /** Closes connections, including those in use. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#agent.destroy();
+    await this.#agent?.destroy();
   }
 }
 
@@ -93,7 +99,7 @@ function emailChannel(to: string, mailer: Mailer | null, publicUrl: () => string
 function webhookChannel(
   { name, url: configured, urlEnv, format, secretEnv }: WebhookConfig,
   { secrets, publicUrl, timeoutMs = SEND_MS }: ChannelOptions,
-  agent: Agent,
+  agent: () => Dispatcher,
 ): Channel {
   // `loadConfig` has checked the variables.
   const url = new URL(configured ?? secrets.get(urlEnv ?? '')?.reveal() ?? '');
@@ -107,7 +113,7 @@ function webhookChannel(
         format === 'slack' ? slackBody(message, publicUrl()) : jsonBody(message, atMs, publicUrl()),
       );
       const signature = secret === undefined ? {} : signedHeaders(secret, { id: message.id, atMs, body });
-      const status = await post(url, body, signature, { agent, timeoutMs });
+      const status = await post(url, body, signature, { agent: agent(), timeoutMs });
       if (status >= 300 && status < 400) {
         throw new Error(`the server responded with a redirect (status ${status}), which is not followed`);
       }
@@ -121,11 +127,11 @@ async function post(
   url: URL,
   body: string,
   signature: Record<string, string>,
-  { agent, timeoutMs }: { agent: Agent; timeoutMs: number },
+  { agent, timeoutMs }: { agent: Dispatcher; timeoutMs: number },
 ): Promise<number> {
   const signal = AbortSignal.timeout(timeoutMs);
   try {
-    const response = await request(url, {
+    const response = await requestWithProxy(url, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'user-agent': `sluice/${VERSION}`, ...signature },
       body,

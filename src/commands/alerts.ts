@@ -71,7 +71,7 @@ async function test(): Promise<void> {
   await using database = await openConfiguredDatabase();
   await using mailer =
     smtp === undefined ? null : new Mailer(smtp, secrets.get(smtp.passwordEnv ?? ''), SILENT);
-  await using channels = new Channels({ settings, secrets, mailer, publicUrl: () => url });
+  await using channels = new Channels({ settings, secrets, mailer, publicUrl: () => url, env: process.env });
   if (channels.all.length === 0) {
     process.exitCode = 1;
     return note(

@@ -1,4 +1,5 @@
-import { EnvHttpProxyAgent, request, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
+import { proxyAgent, requestWithProxy } from '../proxy-agent.ts';
 import type { Secret } from '../secret.ts';
 import { PullError, reasonOf } from './errors.ts';
 import { isLoopback } from './source.ts';
@@ -33,22 +34,16 @@ const MAX_REDIRECTS = 5;
 
 /**
  * Downloads model files, through the proxies in `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`. Checks every
- * redirect, so that a token is only sent to its origin, and plain HTTP is only used on this machine.
+ * redirect, so that a token is only sent to its origin, and plain HTTP is only used on this machine. The constructor
+ * throws a `PullError` `all_failed` if a variable is invalid.
  */
 export class HttpClient {
-  readonly #dispatcher: EnvHttpProxyAgent;
+  readonly #dispatcher: Dispatcher;
   readonly #timeouts: HttpTimeouts;
 
   constructor(env: NodeJS.ProcessEnv, timeouts: Partial<HttpTimeouts> = {}) {
     this.#timeouts = { ...DEFAULT_TIMEOUTS, ...timeouts };
-    this.#dispatcher = new EnvHttpProxyAgent({
-      httpProxy: env['http_proxy'] ?? env['HTTP_PROXY'] ?? '',
-      httpsProxy: env['https_proxy'] ?? env['HTTPS_PROXY'] ?? '',
-      noProxy: env['no_proxy'] ?? env['NO_PROXY'] ?? '',
-      connect: { timeout: this.#timeouts.connectMs },
-      headersTimeout: this.#timeouts.responseMs,
-      bodyTimeout: this.#timeouts.idleMs,
-    });
+    this.#dispatcher = openDispatcher(env, this.#timeouts);
   }
 
   /** Follows redirects. The caller must read or destroy the body. @throws PullError `source_failed` */
@@ -122,7 +117,7 @@ export class HttpClient {
     const timeout = new AbortController();
     const timer = setTimeout(() => timeout.abort(), this.#timeouts.connectMs + this.#timeouts.responseMs);
     try {
-      const { statusCode, headers, body } = await request(url, {
+      const { statusCode, headers, body } = await requestWithProxy(url, {
         method,
         headers: requestHeaders,
         dispatcher: this.#dispatcher,
@@ -154,4 +149,13 @@ function firstValues(
     Array.isArray(value) ? value[0] : value,
   ]);
   return Object.fromEntries(entries);
+}
+
+function openDispatcher(env: NodeJS.ProcessEnv, { connectMs, responseMs, idleMs }: HttpTimeouts): Dispatcher {
+  const timeouts = { connect: { timeout: connectMs }, headersTimeout: responseMs, bodyTimeout: idleMs };
+  try {
+    return proxyAgent(env, timeouts);
+  } catch (error) {
+    throw new PullError('all_failed', reasonOf(error), { cause: error });
+  }
 }

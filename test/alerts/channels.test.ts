@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
+import type { Duplex } from 'node:stream';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Channels, type Message } from '../../src/alerts/channels.ts';
@@ -10,6 +11,7 @@ import { configSchema } from '../../src/config/schema.ts';
 import { Mailer } from '../../src/identity/mailer.ts';
 import { SILENT } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
+import { addressOf, listen } from '../models/fake-hub.ts';
 import { startMailServer } from '../identity/mail-server.ts';
 import { SECRET } from './fixture.ts';
 import { startWebhookReceiver } from './receiver.ts';
@@ -28,7 +30,11 @@ const FIRING: Message = {
   },
 };
 
-function open(url: string, webhook: object = {}) {
+function open(
+  url: string,
+  webhook: object = {},
+  options: { env?: NodeJS.ProcessEnv; timeoutMs?: number } = {},
+) {
   return new Channels({
     settings: alertsSchema.parse({ webhooks: [{ name: 'pager', url, secretEnv: 'ALERTS', ...webhook }] }),
     secrets: new Map([
@@ -37,7 +43,8 @@ function open(url: string, webhook: object = {}) {
     ]),
     mailer: null,
     publicUrl: () => 'https://llm.example.org',
-    timeoutMs: 300,
+    env: {},
+    ...options,
   });
 }
 
@@ -105,6 +112,42 @@ test('the format `slack` has only text without markup, at a URL from the environ
   assert.equal(channel?.target, receiver.url);
 });
 
+test('webhooks are sent through the proxy of the environment, unless their host bypasses it', async () => {
+  await using receiver = await startWebhookReceiver();
+  await using proxy = await startWebhookReceiver();
+  const env = { HTTP_PROXY: proxy.url };
+  await using proxied = open('http://chat.invalid/hook', {}, { env });
+  await proxied.of('webhook:pager')?.send(FIRING);
+  await using direct = open(receiver.url, {}, { env: { ...env, no_proxy: '127.0.0.1' } });
+  await direct.of('webhook:pager')?.send(FIRING);
+  assert.deepEqual(
+    proxy.received.map(({ path, headers }) => [path, headers.host]),
+    [['http://chat.invalid/hook', 'chat.invalid']],
+  );
+  assert.equal(receiver.received.length, 1);
+  // A proxy that never connects does not hold up the message.
+  const waiting: Duplex[] = [];
+  const silent = await listen((_, response) => response.end());
+  silent.on('connect', (_, socket) => waiting.push(socket));
+  await using stuck = open(
+    'https://chat.invalid/hook',
+    {},
+    { env: { HTTPS_PROXY: addressOf(silent) }, timeoutMs: 300 },
+  );
+  await assert.rejects(async () => await stuck.of('webhook:pager')?.send(FIRING), {
+    message: 'no response within 0.3 s',
+  });
+  for (const socket of waiting) socket.destroy();
+  silent.close();
+
+  for (const invalid of ['10.0.0.1:3128', 'proxy:3128', 'socks5://proxy', 'http://', ' ']) {
+    await using failing = open(receiver.url, {}, { env: { HTTPS_PROXY: invalid } });
+    await assert.rejects(async () => await failing.of('webhook:pager')?.send(FIRING), {
+      message: 'HTTPS_PROXY must be the URL of a proxy, such as http://proxy.example.org:3128',
+    });
+  }
+});
+
 test('errors, redirects, hang-ups, silence and endless responses end an attempt with a reason', async () => {
   await using receiver = await startWebhookReceiver();
   await using trap = await startWebhookReceiver();
@@ -118,7 +161,10 @@ test('errors, redirects, hang-ups, silence and endless responses end an attempt 
   receiver.respond = (response) => response.destroy();
   await assert.rejects(send(), { message: /other side closed|socket/ });
   receiver.respond = () => {};
-  await assert.rejects(send(), { message: 'no response within 0.3 s' });
+  await using impatient = open(receiver.url, {}, { timeoutMs: 300 });
+  await assert.rejects(async () => impatient.of('webhook:pager')?.send(FIRING), {
+    message: 'no response within 0.3 s',
+  });
 
   // The status is enough. The connection is closed instead of reading all of a body.
   let written = 0;
@@ -156,7 +202,7 @@ test('each address gets its own email, and a refusal of the mail server is an er
   const withPassword = (password: string) =>
     new Mailer({ ...smtp, passwordEnv: 'X' }, new Secret(password), SILENT);
   await using mailer = withPassword('mail password');
-  const options = { settings, secrets: new Map(), publicUrl: () => 'https://llm.example.org' };
+  const options = { settings, secrets: new Map(), publicUrl: () => 'https://llm.example.org', env: {} };
   await using channels = new Channels({ ...options, mailer });
   assert.deepEqual(
     channels.all.map(({ id }) => id),

@@ -58,6 +58,7 @@ export function testInstance(
       secrets: new Map([['ALERTS', new Secret(SECRET)]]),
       mailer: null,
       publicUrl: () => 'https://llm.example.org',
+      env: {},
       ...(timeoutMs !== undefined && { timeoutMs }),
     }),
     plans: new Plans({ plans: { standard: limits }, defaultPlan: 'standard' }),

@@ -37,6 +37,7 @@ for (const { name, language, code } of snippetsOf('docs/alerts.md')) {
           secrets: new Map([['S', new Secret(secret)]]),
           mailer: null,
           publicUrl: () => 'http://127.0.0.1:8080',
+          env: {},
         });
         await channels.of('webhook:pager')?.send({ id: 'x', event: 'test', alert: null });
       };

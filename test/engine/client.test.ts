@@ -203,7 +203,7 @@ describe('a replica client', () => {
   });
 
   it('rejects with ReplicaRefused if the replica makes no steps', async () => {
-    const stuck = { slots: 1, slotsInUse: 1, queued: 0, lastStepAgeMs: 60_000 };
+    const stuck = { slots: 1, slotsInUse: 1, queued: 0, lastStepAgeMs: 2 * REPLICA.silenceMs };
     await using replica = await HttpReplica.listen((response) => response.end(JSON.stringify(stuck)));
     await assert.rejects(replica.client.health(NEVER_ABORTED), ReplicaRefused);
   });

@@ -18,9 +18,9 @@ export const REPLICA: ReplicaOptions = {
   url: 'http://localhost',
   model: MODEL,
   sharedPrefixCache: false,
-  firstByteMs: 10_000,
-  responseMs: 10_000,
-  silenceMs: 10_000,
+  firstByteMs: 60_000,
+  responseMs: 60_000,
+  silenceMs: 60_000,
   log: SILENT,
 };
 

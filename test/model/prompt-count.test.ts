@@ -33,7 +33,7 @@ async function serve(file: string): Promise<Served> {
     { host: '127.0.0.1', port: 0 },
     { maxChoices: 4, modelId: 'test/model', log: SILENT },
   );
-  const client = new HttpReplicaClient({ ...REPLICA, url: server.address, responseMs: 60_000 });
+  const client = new HttpReplicaClient({ ...REPLICA, url: server.address });
   return {
     engine,
     client,

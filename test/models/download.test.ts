@@ -144,6 +144,10 @@ describe('a pull from the Hub', () => {
       /ENOTFOUND|EAI_AGAIN/,
     );
     assert.equal(requested.length, 1);
+    await fails(
+      fixture.store({ env: { HTTPS_PROXY: 'proxy:3128' } }).pull(NAME),
+      /^HTTPS_PROXY must be the URL/,
+    );
     proxy.closeAllConnections();
     proxy.close();
   });
