@@ -8,6 +8,7 @@ import {
   type BrowserContextOptions,
   type Page,
 } from 'playwright-core';
+import { until } from '../harness.ts';
 import { findChromium } from './chromium.ts';
 
 /** Options that skip a test if there is no browser. */
@@ -171,6 +172,8 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
  * of long tables while axe runs, because they repeat the rows above them and take most of its time.
  */
 export async function axe(page: Page): Promise<string[]> {
+  // A menu or dialog that is being closed is outside the landmarks of the page.
+  await until(() => page.evaluate<boolean>("document.querySelector('[data-ending-style]') === null"));
   if (await page.evaluate<boolean>('window.axe === undefined')) await page.evaluate(AXE);
   const violations = await page.evaluate<AxeViolation[]>(
     `(async () => {
