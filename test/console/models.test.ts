@@ -54,7 +54,9 @@ describe('a second model', WITH_BOTH, () => {
     // The first response stops in the middle.
     hub.script = [{ stallAfter: file.length / 2 }];
     const engine = { file: process.env.SLUICE_TEST_MODEL, slots: 1, contextTokens: 512, threads: 1 };
-    stage = await openStage(JSON.stringify({ models: [{ id: DEFAULT_MODEL_ID, engine }] }));
+    // The engine of the added model has several threads, which wait for each other on a busy machine.
+    const engines = { stallMs: ENGINE_MS };
+    stage = await openStage(JSON.stringify({ models: [{ id: DEFAULT_MODEL_ID, engine }], engine: engines }));
     ({ page } = stage.operator);
     drawer = drawerOf(page, ID);
   });
