@@ -257,6 +257,7 @@ describe('navigation', WITH_BROWSER, () => {
     await page.goto('/models');
     const alert = page.getByRole('alert').filter({ hasText: 'This page failed to load' });
     await alert.waitFor();
+    await until(() => visitor.faults.length > 0);
     const [logged, ...more] = visitor.faults.splice(0);
     assert.match(logged ?? '', /^The page failed to render: TypeError/);
     assert.deepEqual(more, []);

@@ -124,7 +124,12 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
 
   test('a receipt shows the cached tokens and their price', async () => {
     const receipt = page.getByRole('dialog', { name: 'Request' });
+    await receipt
+      .getByText(ids[2] ?? '')
+      .first()
+      .waitFor();
     const lines = receipt.getByRole('table', { name: 'Cost breakdown' }).getByRole('row');
+    await lines.last().waitFor();
     const texts = await lines.allInnerTexts();
     assert.deepEqual(
       texts.map((line) => line.split('\t')[0]),
