@@ -280,7 +280,7 @@ describe("Anthropic's client for Node", () => {
     await using slow = await startService(
       `models:\n  - {id: ${SCRIPTED}, required: true, engine: {file: 'scripted:{}'}}\nstream: {holdMs: 1, keepAliveMs: 5}\n`,
     );
-    const params = paramsOf({ startMs: 100, prefillMs: 100, text: 'one two three', tokenMs: 50 });
+    const params = paramsOf({ startMs: 500, prefillMs: 100, text: 'one two three', tokenMs: 50 });
     const final = await clientOf(slow.url, slow.key).messages.stream(params).finalMessage();
     assert.equal(textOf(final), 'one two three');
     const response = await fetch(`${slow.url}/v1/messages`, {

@@ -203,7 +203,7 @@ describe('openai for Node, responses', () => {
     const own = new OpenAI({ baseURL: `${slow.url}/v1`, apiKey: slow.key, maxRetries: 0 });
     const stream = own.responses.stream({
       model: SCRIPTED,
-      input: scripted({ startMs: 100, prefillMs: 100, text: 'one two three', tokenMs: 50 }),
+      input: scripted({ startMs: 500, prefillMs: 100, text: 'one two three', tokenMs: 50 }),
     });
     const types: string[] = [];
     stream.on('event', (event) => void types.push(event.type));
@@ -266,7 +266,7 @@ describe('openai for Python, responses', WITH_PYTHON, () => {
     await using slow = await startService(IMPATIENT);
     const env = { ...process.env, SLUICE_URL: slow.url, SLUICE_KEY: slow.key, SLUICE_MODEL: SCRIPTED };
     const input = JSON.stringify({
-      everything: scripted({ ...EVERYTHING, startMs: 100, prefillMs: 100 }),
+      everything: scripted({ ...EVERYTHING, startMs: 500, prefillMs: 100 }),
       done: scripted({ text: 'Done.' }),
       tools: TOOLS,
     });
