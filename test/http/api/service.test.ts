@@ -4,12 +4,24 @@ import { SERVICE } from '../../../src/accounts/audit.ts';
 import { drainReplica, resumeReplica } from '../../../src/accounts/drained-replicas.ts';
 import { openDatabase } from '../../../src/database/database.ts';
 import type { Contract } from '../../../src/http/api/contract.ts';
-import { untilIdle, chat, MODEL, post, startService, until, type TestService } from '../../harness.ts';
+import {
+  untilIdle,
+  chat,
+  MODEL,
+  pauseEngine,
+  post,
+  startService,
+  until,
+  type TestService,
+} from '../../harness.ts';
 import { Secret } from '../../../src/secret.ts';
 import { Management } from '../../management.ts';
 import { testDatabases } from '../../servers.ts';
 
 type ResponseOf<Id extends keyof Contract> = Contract[Id]['response'];
+
+/** Loads long enough that a test sees it restart. */
+const ENGINE = { tokens: 100_000, tokenMs: 5, loadMs: 500 };
 
 /** A model with two slots, and one whose only replica is unreachable. */
 const YAML = `
@@ -18,7 +30,7 @@ models:
     required: true
     engine:
       slots: 2
-      file: 'scripted:${JSON.stringify({ tokens: 100_000, tokenMs: 5 })}'
+      file: 'scripted:${JSON.stringify(ENGINE)}'
     pricing: { prompt: '0.15', completion: '0.6' }
     modality: text->text
   - id: far/away
@@ -54,6 +66,7 @@ for (const kind of testDatabases()) {
     const load = async () => (await management.call('GET', '/api/load')) as unknown as ResponseOf<'readLoad'>;
 
     test('models are listed with their state, and only operators see why one is down', async () => {
+      await until(async () => (await models(management.admin)).data[1]?.state === 'down');
       const [here, away] = (await models(management.admin)).data;
       // Unknown until the first health check.
       const { memory_bytes: memory, ...rest } = here ?? {};
@@ -81,7 +94,7 @@ for (const kind of testDatabases()) {
         is_default: true,
         origin: 'file',
         embedded: true,
-        source: `scripted:${JSON.stringify({ tokens: 100_000, tokenMs: 5 })}`,
+        source: `scripted:${JSON.stringify(ENGINE)}`,
         aliases: [],
         context_tokens: null,
         size_bytes: null,
@@ -143,8 +156,11 @@ for (const kind of testDatabases()) {
       const before = (await replicas()).data[0];
       assert.ok(embedded?.pid);
       process.kill(embedded.pid, 'SIGKILL');
-      await until(async () => (await replicas()).data[0]?.state !== 'ready');
-      const down = (await replicas()).data[0];
+      let down = before;
+      await until(async () => {
+        [down] = (await replicas()).data;
+        return down?.state !== 'ready';
+      });
       assert.deepEqual([down?.slots, down?.started_at, down?.tokens_per_second], [null, null, null]);
       await until(async () => {
         const [replica] = (await replicas()).data;
@@ -160,7 +176,7 @@ for (const kind of testDatabases()) {
       assert.deepEqual([before?.restartable, remote?.restartable], [true, false]);
       const restart = (model = '', name = '') =>
         management.call('POST', '/api/engines/restart', { model, name });
-      const running = post(service, '/v1/chat/completions', chat('hello', { max_tokens: 100 }));
+      const running = post(service, '/v1/chat/completions', chat('hello', { max_tokens: 400 }));
       await until(async () => (await load()).in_flight === 1);
       const { accounts } = await load();
       const [{ account_id: accountId, ...shown } = {}] = accounts;
@@ -182,11 +198,13 @@ for (const kind of testDatabases()) {
       const replica = { model: MODEL, name: `embedded:${MODEL}` };
       const call = (action: 'drain' | 'resume', body: object = replica) =>
         management.call('POST', `/api/engines/${action}`, body);
-      const running = post(service, '/v1/chat/completions', chat('hello', { max_tokens: 100 }));
+      using paused = pauseEngine(service);
+      const running = post(service, '/v1/chat/completions', chat('hello', { max_tokens: 3 }));
       await until(async () => (await load()).in_flight === 1);
       const drained = await call('drain');
       assert.deepEqual([drained.state, drained.drained], ['drained', true]);
       assert.equal((await call('drain')).state, 'drained', 'draining it again changes nothing');
+      paused.dispose();
       assert.equal((await running).status, 200);
       const refused = await post(service, '/v1/chat/completions', chat('hello'));
       assert.equal(refused.status, 503);
