@@ -37,7 +37,7 @@ describe('tables', WITH_BROWSER, () => {
     ] as const) {
       const response = await fetch(`${stage.service.url}/v1/chat/completions`, {
         method: 'POST',
-        headers: { authorization: `Bearer ${key}` },
+        headers: { authorization: `Bearer ${key}`, 'x-client-request-id': 'same' },
         body: JSON.stringify({
           model: MODEL,
           messages: [{ role: 'user', content }],
@@ -101,6 +101,9 @@ describe('tables', WITH_BROWSER, () => {
     await page.goto('/requests?duration=x&tokens=-1&cost=1e3&note=toString&ttft=0');
     await rows().nth(2).waitFor();
     assert.equal(await page.getByRole('button', { name: /^Remove filter/ }).count(), 0);
+    // Several requests with one client request ID are listed.
+    await page.goto('/requests?find=same');
+    await rows().nth(2).waitFor();
     // Parameters without a value are as if they were not in the URL.
     await page.goto('/requests?find=&model=&account=&from=2026-02-30T00:00:00Z');
     await rows().nth(2).waitFor();

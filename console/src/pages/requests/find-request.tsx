@@ -1,5 +1,5 @@
 import { Search, SearchX } from 'lucide-react';
-import type { ReactNode } from 'react';
+import { useMemo, type ReactNode } from 'react';
 import { Redirect } from 'wouter';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
@@ -74,19 +74,21 @@ export function Found({ scope, id, receiptOf, onClear, children }: FoundProps) {
     { query: { client_request_id: id, ...scope.query } },
     { enabled: isClientId && !scope.all },
   );
+  // The same array in each render, because the list reports its rows when they change.
+  const ofClientId = useMemo(() => byClientId.data?.data.map(({ request }) => request), [byClientId.data]);
   if (byId.data) return <Redirect replace to={href(receiptOf(byId.data.request.id))} />;
   const fault = isClientId ? byClientId.error : byId.error;
   // A 400 means that the id is not a valid client request id.
   if (fault !== null && fault.status !== 400) {
     return <ErrorState error={fault} retry={() => void (isClientId ? byClientId : byId).refetch()} />;
   }
-  const found = isClientId && (scope.all || fault !== null) ? [] : byClientId.data?.data;
+  const found = isClientId && (scope.all || fault !== null) ? [] : ofClientId;
   if (found === undefined) return <SkeletonRows />;
   const [first, ...others] = found;
   if (first !== undefined && others.length === 0) {
-    return <Redirect replace to={href(receiptOf(first.request.id))} />;
+    return <Redirect replace to={href(receiptOf(first.id))} />;
   }
-  if (first !== undefined) return children(found.map(({ request }) => request));
+  if (first !== undefined) return children(found);
   return (
     <EmptyState
       icon={SearchX}
