@@ -104,6 +104,10 @@ describe('tables', WITH_BROWSER, () => {
     // Several requests with one client request ID are listed.
     await page.goto('/requests?find=same');
     await rows().nth(2).waitFor();
+    // A filter ends the search, whose result is not filtered.
+    await page.getByRole('combobox', { name: 'Status' }).click();
+    await page.getByRole('option', { name: 'Completed' }).click();
+    await page.waitForURL((url) => url.search === '?status=completed');
     // Parameters without a value are as if they were not in the URL.
     await page.goto('/requests?find=&model=&account=&from=2026-02-30T00:00:00Z');
     await rows().nth(2).waitFor();

@@ -171,16 +171,18 @@ function useBack(id: string | undefined): (orElse: () => void) => void {
 
 function Toolbar({ scope, filters }: { scope: Scope; filters: Filters }) {
   const [query, change] = useQueryState();
+  // The result of a search is not filtered, so a filter ends the search.
+  const filter: typeof change = (changes) => change({ ...changes, find: null });
   return (
     <div className="mb-4 flex flex-wrap items-center gap-2">
-      <TimeFilter value={filters} onChange={({ range, from, to }) => change({ range, from, to })} />
-      <StatusFilter value={filters.status} onChange={(status) => change({ status })} />
-      <ModelFilter scope={scope} value={filters.model} onChange={(model) => change({ model })} />
-      <KeyFilter scope={scope} value={filters.key} onChange={(key) => change({ key })} />
-      <MoreFilters scope={scope} filters={filters} onChange={change} />
+      <TimeFilter value={filters} onChange={({ range, from, to }) => filter({ range, from, to })} />
+      <StatusFilter value={filters.status} onChange={(status) => filter({ status })} />
+      <ModelFilter scope={scope} value={filters.model} onChange={(model) => filter({ model })} />
+      <KeyFilter scope={scope} value={filters.key} onChange={(key) => filter({ key })} />
+      <MoreFilters scope={scope} filters={filters} onChange={filter} />
       {isNarrowed(filters) && <ClearButton />}
       <div className="flex w-full items-center gap-2 sm:ml-auto sm:w-auto">
-        <Views table="requests" parameters={FILTER_NAMES} />
+        <Views table="requests" parameters={[...FILTER_NAMES, 'find']} />
         <FindField value={query.get('find') ?? ''} onFind={(id) => change({ find: id })} />
       </div>
     </div>
@@ -190,7 +192,7 @@ function Toolbar({ scope, filters }: { scope: Scope; filters: Filters }) {
 function ClearButton() {
   const [, change] = useQueryState();
   return (
-    <Button kind="quiet" size="small" onClick={() => change(NO_FILTERS)}>
+    <Button kind="quiet" size="small" onClick={() => change({ ...NO_FILTERS, find: null })}>
       Clear filters
     </Button>
   );
