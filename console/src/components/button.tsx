@@ -91,7 +91,7 @@ export function IconButton({
       title={label}
       className={classNames(
         'inline-flex size-8 shrink-0 items-center justify-center rounded-md text-ink-2 transition-colors hover:bg-hover hover:text-ink',
-        'disabled:opacity-50 disabled:pointer-events-none',
+        'disabled:opacity-50 disabled:pointer-events-none aria-disabled:opacity-50',
         className,
       )}
       {...rest}

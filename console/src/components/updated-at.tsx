@@ -23,7 +23,14 @@ export function UpdatedAt({ atMs, busy, onRefresh }: UpdatedAtProps) {
         Updated {secondsAgo(atMs, nowMs)}
       </time>
       {onRefresh !== undefined && (
-        <IconButton label="Refresh" disabled={busy} onClick={onRefresh}>
+        // Not `disabled`, because each refetch would then take the focus away.
+        <IconButton
+          label="Refresh"
+          aria-disabled={busy}
+          onClick={() => {
+            if (!busy) onRefresh();
+          }}
+        >
           <RefreshCw className="size-4" aria-hidden="true" />
         </IconButton>
       )}
