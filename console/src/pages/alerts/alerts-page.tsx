@@ -7,7 +7,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { EmptyState, Notice } from '../../components/states.tsx';
 import { ListFooter } from '../../components/table.tsx';
-import { UpdatedAt } from '../../components/updated-at.tsx';
+import { DataAge } from '../../components/updated-at.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { AlertDialog } from './alert-dialog.tsx';
 import { AlertsTable } from './alerts-table.tsx';
@@ -66,7 +66,6 @@ export default function AlertsPage() {
 function AlertList() {
   const [query, change] = useQueryState();
   const alerts = useList('listAlerts', { query: { limit: PAGE } }, { everyMs: EVERY_MS });
-  const { updatedAt, isFetching, refetch } = alerts;
   const openId = query.get('alert');
   const none = (
     <EmptyState icon={BellRing} title="No alerts yet">
@@ -79,7 +78,7 @@ function AlertList() {
       {(loaded) => (
         <>
           <div className="flex justify-end border-b border-line px-4 py-1 sm:px-5">
-            <UpdatedAt atMs={updatedAt} busy={isFetching} onRefresh={refetch} />
+            <DataAge of={['listAlerts']} />
           </div>
           <AlertsTable alerts={loaded} openId={openId} onOpen={({ id }) => change({ alert: id })} />
           <ListFooter shown={loaded.length} what={loaded.length === 1 ? 'alert' : 'alerts'} rest={alerts} />
