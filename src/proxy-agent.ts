@@ -26,6 +26,7 @@ type RequestOptions = NonNullable<Parameters<typeof request>[1]> & {
 
 /** Sends a request. Rejects as soon as the signal is aborted; undici alone first waits until the proxy has connected. */
 export async function requestWithProxy(url: URL, options: RequestOptions): ReturnType<typeof request> {
+  options.signal.throwIfAborted();
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const onAbort = () => reject(options.signal.reason);
   options.signal.addEventListener('abort', onAbort, { once: true });

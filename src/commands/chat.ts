@@ -69,7 +69,7 @@ async function chat(first: string | undefined, rest: string[], flags: ChatFlags)
   if (question === null) return await chatOnTerminal(model, flags);
   await interruptible(async (signal) => {
     await using connection = await connect(model, flags, signal);
-    // If nobody reads the response any more, as after `| head`, its rest would still cost tokens.
+    // The rest of the response would cost tokens although nobody reads it, as after `| head`.
     const unread = new AbortController();
     process.stdout.once('error', () => unread.abort());
     await conversationOn(connection, flags).send(question, AbortSignal.any([signal, unread.signal]));
