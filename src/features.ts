@@ -8,6 +8,9 @@ import {
   type Dialect,
   type EmbeddingRequest,
   type GenerationRequest,
+  type OptionalSampling,
+  type RecommendedSampling,
+  type Sampling,
   type TextRequest,
 } from './generation.ts';
 
@@ -165,6 +168,37 @@ export const FEATURES = {
 } as const satisfies Readonly<Record<string, FeatureSupport>>;
 
 export type Feature = keyof typeof FEATURES;
+
+/** The recommended parameters that some servers do not support. */
+const FEATURE_OF: Partial<Record<keyof RecommendedSampling, Feature>> = {
+  topK: 'topK',
+  minP: 'minP',
+  repetitionPenalty: 'repetitionPenalty',
+};
+
+/**
+ * Returns a sampling with the parameters that a model recommends and that the caller did not set, as far as these servers
+ * support them.
+ */
+export function withRecommended(
+  sampling: Sampling,
+  recommended: RecommendedSampling,
+  servers: readonly Dialect[],
+): Sampling {
+  let changed: (Sampling & { explicit: Set<OptionalSampling> }) | null = null;
+  for (const name in recommended) {
+    const parameter = name as keyof RecommendedSampling; // The parser of the configuration and of GGUF files allows no others.
+    const value = recommended[parameter];
+    if (value === undefined || sampling.explicit.has(parameter)) continue;
+    const feature = FEATURE_OF[parameter];
+    const supporting: readonly Dialect[] = feature === undefined ? DIALECTS : FEATURES[feature].servers;
+    if (!servers.every((server) => supporting.includes(server))) continue;
+    changed ??= { ...sampling, explicit: new Set(sampling.explicit) };
+    changed[parameter] = value;
+    changed.explicit.add(parameter);
+  }
+  return changed ?? sampling;
+}
 
 const ALL = Object.entries(FEATURES) as readonly (readonly [Feature, FeatureSupport])[];
 

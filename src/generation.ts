@@ -126,8 +126,8 @@ export interface Sampling {
   /** Biases of -100 to 100 by token ID. */
   logitBias: ReadonlyMap<number, number>;
   /**
-   * The parameters that the caller set, even to their defaults. Requests to replicas of the dialect `openai` omit the
-   * others.
+   * The parameters that the caller set, even to their defaults, or that the model recommends. Requests to replicas of the
+   * dialect `openai` omit the others.
    */
   explicit: ReadonlySet<OptionalSampling>;
 }
@@ -135,8 +135,8 @@ export interface Sampling {
 /** Sampling parameters that are numbers. */
 export type SamplingNumber = Exclude<keyof Sampling, 'logitBias' | 'explicit'>;
 
-/** Sampling parameters of OpenAI's API that have a default. */
-export type OptionalSampling = 'temperature' | 'topP' | 'presencePenalty' | 'frequencyPenalty';
+/** Sampling parameters that have a default. */
+export type OptionalSampling = Exclude<SamplingNumber, 'seed'>;
 
 /** A JSON Schema of the supported subset, with checked keywords, size and depth. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
@@ -661,6 +661,8 @@ export interface ModelCard {
   created: number;
   owned_by: string;
   recommendedSampling: RecommendedSampling;
+  /** The recommended parameters that requests without them get. */
+  defaultSampling: RecommendedSampling;
   /** The format in which the model writes tool calls; null if unknown. */
   toolFormat: string | null;
   /** Whether the model calls tools; null if unknown. */

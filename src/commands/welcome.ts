@@ -1,6 +1,5 @@
 import type { RecommendedModel } from '../engine/llama/recommended-model.ts';
 import { isEmbeddingModality } from '../features.ts';
-import { findModel } from '../models/catalog.ts';
 import { PROGRAM } from '../program-name.ts';
 import type { Service } from '../service.ts';
 import { formatBytes } from './progress-bar.ts';
@@ -37,22 +36,11 @@ export function betterModel(model: RecommendedModel | null): string[] {
   ];
 }
 
-/**
- * Describes how to call a model, with the sampling parameters that the catalog recommends. `embeds`: it returns
- * embeddings.
- */
+/** Describes how to call a model. `embeds`: it returns embeddings. */
 export function firstRequest(url: string, model: string, embeds: boolean): string[] {
-  const {
-    temperature,
-    topP: top_p,
-    topK: top_k,
-    minP: min_p,
-    repetitionPenalty: repetition_penalty,
-  } = findModel(model)?.sampling ?? {};
-  const sampling = { temperature, top_p, top_k, min_p, repetition_penalty };
   const [path, body] = embeds
     ? ['/v1/embeddings', { model, input: 'Hello' }]
-    : ['/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hello' }], ...sampling }];
+    : ['/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hello' }] }];
   return [
     `To call ${model} from another terminal:`,
     `  export SLUICE_API_KEY=$(${PROGRAM} keys create --name my-app)`,

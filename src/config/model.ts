@@ -150,7 +150,14 @@ const recommendedSampling = z
   })
   .optional()
   .describe(
-    'Sampling parameters that the console and its code samples send for this model. Requests without these fields keep the defaults of the API. Default: what the catalog or the GGUF file recommends.',
+    'Sampling parameters that the model works well with. Default: what the catalog or the GGUF file recommends.',
+  );
+
+const samplingDefaults = z
+  .enum(['recommended', 'api'])
+  .default('recommended')
+  .describe(
+    'What a request without sampling parameters gets: the recommended values, or the defaults of the API, such as `temperature` 1.',
   );
 
 const PRICE = /^(\d{1,9})(?:\.(\d{1,6}))?$/;
@@ -325,6 +332,7 @@ export const modelSchema = z
       .optional()
       .describe('Maximum tokens of one completion. Default: the context length.'),
     recommendedSampling,
+    samplingDefaults,
     tools: z
       .boolean()
       .optional()

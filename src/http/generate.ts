@@ -4,7 +4,7 @@ import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { StalledError } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { EventStream, KEEP_ALIVE, type KeepAliveOptions } from '../event-stream.ts';
-import { isEmbeddingModality, refuseOtherKind } from '../features.ts';
+import { isEmbeddingModality, refuseOtherKind, withRecommended } from '../features.ts';
 import type { GenerationEvent, GenerationRequest } from '../generation.ts';
 import { ClientDisconnected, complete } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
@@ -207,7 +207,11 @@ export function parse(
   admitImages(parsed.generation, model.images());
   refuseUnsupported(parsed, model.dialects, exchange.protocol);
   const card = model.card();
-  if (card !== null) parsed.fit?.(card);
+  if (card !== null) {
+    parsed.fit?.(card);
+    const { generation } = parsed;
+    generation.sampling = withRecommended(generation.sampling, card.defaultSampling, model.dialects);
+  }
   return { model, parsed };
 }
 

@@ -63,22 +63,29 @@ export const maxCompletionTokens = number('max_completion_tokens', { type: 'inte
   description: 'Newer name for `max_tokens`. Takes precedence if both are set.',
 });
 
-export const temperature = number('temperature', { type: 'number', minimum: 0, maximum: 2 }, 1, {
+/** A default for the docs: models can recommend another value. */
+const unlessRecommended = (value: string) => `as the model recommends, otherwise ${value}`;
+
+const temperature = number('temperature', { type: 'number', minimum: 0, maximum: 2 }, 1, {
+  default: unlessRecommended('`1`'),
   description: 'Sampling temperature. 0 always selects the most likely token.',
 });
 
-export const topP = number('top_p', { type: 'number', exclusiveMinimum: 0, maximum: 1 }, 1, {
+const topP = number('top_p', { type: 'number', exclusiveMinimum: 0, maximum: 1 }, 1, {
+  default: unlessRecommended('`1`'),
   description:
     'Nucleus sampling: samples from the smallest set of tokens whose probabilities add up to this value.',
 });
 
 const topK = number('top_k', { type: 'integer', minimum: 0, maximum: MAX_INT32 }, null, {
   feature: 'topK',
+  default: unlessRecommended('all'),
   description: 'Samples from this number of most likely tokens; 0 means all.',
 });
 
 const minP = number('min_p', { type: 'number', minimum: 0, maximum: 1 }, 0, {
   feature: 'minP',
+  default: unlessRecommended('`0`'),
   description: 'Excludes tokens whose probability is below this fraction of the highest probability.',
 });
 
@@ -89,12 +96,12 @@ const seed = number('seed', { type: 'integer', minimum: -(2 ** 63), maximum: 2 *
     'Makes sampling reproducible: the same request with the same seed and engine generates the same text, on a best-effort basis. Only the lower 32 bits are used.',
 });
 
-export const presencePenalty = number('presence_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
+const presencePenalty = number('presence_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
   feature: 'presencePenalty',
   description: 'Values above 0 lower the probability of tokens that have already occurred.',
 });
 
-export const frequencyPenalty = number('frequency_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
+const frequencyPenalty = number('frequency_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
   feature: 'frequencyPenalty',
   description: 'Values above 0 make tokens less likely each time they occur.',
 });
@@ -105,6 +112,7 @@ const repetitionPenalty = number(
   1,
   {
     feature: 'repetitionPenalty',
+    default: unlessRecommended('`1`'),
     description:
       'Values above 1 lower the probability of tokens that have already occurred: positive logits are divided by this value, negative ones are multiplied by it. The embedded engine also counts tokens of the prompt, unless `presence_penalty` or `frequency_penalty` is set.',
   },

@@ -1,6 +1,9 @@
 import type { ModelCard } from '../generation.ts';
 
-type ModelObject = Omit<ModelCard, 'recommendedSampling' | 'toolFormat' | 'tools' | 'reasoning'> & {
+type ModelObject = Omit<
+  ModelCard,
+  'recommendedSampling' | 'defaultSampling' | 'toolFormat' | 'tools' | 'reasoning'
+> & {
   object: 'model';
 };
 

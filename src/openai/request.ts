@@ -180,12 +180,9 @@ export function parseSampling(body: RequestBody): Sampling {
 
 const SAMPLING_NUMBERS = Object.entries<ScalarField<number | null>>(fields.SAMPLING_FIELDS);
 
-const OPTIONAL_SAMPLING: readonly (readonly [OptionalSampling, Field])[] = [
-  ['temperature', fields.temperature],
-  ['topP', fields.topP],
-  ['presencePenalty', fields.presencePenalty],
-  ['frequencyPenalty', fields.frequencyPenalty],
-];
+const { seed: _, ...OPTIONAL_FIELDS } = fields.SAMPLING_FIELDS;
+// The object has exactly these names.
+const OPTIONAL_SAMPLING = Object.entries(OPTIONAL_FIELDS) as [OptionalSampling, Field][];
 
 const NO_BIASES: ReadonlyMap<number, number> = new Map();
 

@@ -26,6 +26,10 @@ function cardOf(
   ]);
   const first = <Key extends keyof ModelDescription>(key: Key) =>
     descriptions.find((each) => each[key] !== null)?.[key] ?? null;
+  const recommendedSampling =
+    config.recommendedSampling ??
+    descriptions.find((each) => each.recommendedSampling)?.recommendedSampling ??
+    {};
   return {
     id: config.id,
     architecture: {
@@ -39,10 +43,8 @@ function cardOf(
     quantization: config.quantization ?? first('quantization') ?? 'unknown',
     created,
     owned_by: config.ownedBy ?? config.id.split('/', 1)[0] ?? config.id,
-    recommendedSampling:
-      config.recommendedSampling ??
-      descriptions.find((each) => each.recommendedSampling)?.recommendedSampling ??
-      {},
+    recommendedSampling,
+    defaultSampling: config.samplingDefaults === 'recommended' ? recommendedSampling : {},
     toolFormat: descriptions.find((each) => each.toolFormat)?.toolFormat ?? null,
     tools: config.tools ?? null,
     reasoning: config.reasoning ?? null,

@@ -216,7 +216,8 @@ test('bounds and defaults match the API', () => {
       assert.equal(aboveMin ? exclusiveMinimum : minimum, min, name);
       if (name !== 'max_tokens') assert.equal(maximum, max, name);
       assert.equal(type, whole ? 'integer' : 'number', name);
-      if (/^[\d.]+$/.test(fallback)) assert.equal(field.default, `\`${fallback}\``, name);
+      // Some defaults begin with what the model recommends.
+      if (/^[\d.]+$/.test(fallback)) assert.ok(field.default.endsWith(`\`${fallback}\``), name);
     }
   }
   assert.equal(CHOICES.max, FIELDS.find(({ path }) => path === 'n')?.schema.maximum);

@@ -15,6 +15,7 @@ const CARD = {
   created: 1,
   owned_by: 'ns',
   recommendedSampling: { temperature: 0.7, topP: 0.8 },
+  defaultSampling: {},
   toolFormat: 'hermes',
   tools: null,
   reasoning: null,

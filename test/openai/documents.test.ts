@@ -79,6 +79,7 @@ test('a model has only the documented fields, and the list of models only the fi
     owned_by: 'ns',
     toolFormat: null,
     recommendedSampling: { temperature: 0.2 },
+    defaultSampling: { temperature: 0.2 },
     tools: true,
     reasoning: null,
     path: '/secret',

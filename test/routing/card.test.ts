@@ -96,3 +96,10 @@ test('recommended sampling comes from the configuration; otherwise from the repl
   assert.deepEqual(sampling({ recommendedSampling: { temperature: 0.5 } }), { temperature: 0.5 });
   assert.deepEqual(sampling({}), { topK: 5 });
 });
+
+test('recommended sampling is the default of requests, unless the configuration says `api`', () => {
+  const replica = { description: describing({ contextTokens: 4096, recommendedSampling: { topK: 5 } }) };
+  const sampling = (samplingDefaults: ModelConfig['samplingDefaults']) =>
+    cardSource({ ...CONFIG, samplingDefaults }, [replica], () => 0)()?.defaultSampling;
+  assert.deepEqual([sampling('recommended'), sampling('api')], [{ topK: 5 }, {}]);
+});

@@ -110,7 +110,7 @@ const modelInput = component(
       })
       .describe('Sampling that applied. Null: the default of the replica; for `seed`, a random one.'),
     recommended_sampling: recommendedSampling.describe(
-      'Sampling that the publisher of the model recommends. It is not applied automatically.',
+      'Sampling that the model recommends. It applies to the parameters that the request did not set, unless `samplingDefaults` of the model is `api`.',
     ),
     notes: z
       .array(z.object({ path: z.string(), what: z.string() }))
