@@ -83,14 +83,17 @@ export function withOutput(request: GenerationRequest, text: string): Generation
  * reasoning, because the text so far would become part of the reasoning.
  */
 export function asTextRequest(request: ChatRequest, prompt: string): TextRequest {
-  if (OPEN_REASONING.test(prompt)) {
+  if (OPEN_REASONING.test(prompt.trimEnd().slice(-MAX_MARKER))) {
     throw new ServiceError('unsupported_parameter', 'Responses of this model cannot be continued.');
   }
   return { ...request, kind: 'text', prompts: [prompt], echo: false };
 }
 
 /** A marker such as `<think>` or `[THINK]` at the end of a prompt. */
-const OPEN_REASONING = /[<[](?!\/)[^<>[\]]*think[^<>[\]/]*[>\]]\s*$/i;
+const OPEN_REASONING = /[<[](?!\/)[^<>[\]]*think[^<>[\]/]*[>\]]$/i;
+
+/** Characters at the end of a prompt that are searched for the marker. The time grows with their square. */
+const MAX_MARKER = 64;
 
 function hasOneOutput(request: GenerationRequest): boolean {
   switch (request.kind) {

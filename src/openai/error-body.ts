@@ -199,17 +199,24 @@ function isFieldPath(param: string | null): boolean {
   return param !== null && /^[\w.[\]$…-]{1,200}$/.test(param);
 }
 
-const ADDRESS = /\b[a-z][a-z0-9+.-]*:\/\/\S+/gi;
-const HOST = /\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*:\d{2,5}\b/gi;
+/**
+ * No match begins inside a word that an earlier attempt has scanned to its end, so the time of each pattern grows with the
+ * length of a text and not with its square.
+ */
+const ADDRESS = /(?<![a-z0-9+.-])[a-z0-9+.-]+:\/\/\S+/gi;
+const HOST = /\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b|(?<![\w.-])[a-z0-9.-]+:\d{2,5}\b/gi;
 const PATH = /(?<![\w.])(?:~|\.{1,2})?(?:\/[\w.@+-]+){2,}\/?|\b[A-Z]:\\\S+/g;
 const KEY = /\b(?:sk|hf|Bearer)[-_ ][\w-]{8,}/g;
 
 /** vLLM appends its internal name of the field, and the value. */
-const VLLM_PARAMETER = / \(parameter=\w+, value=.*\)$/s;
+const VLLM_PARAMETER = / \(parameter=\w+, value=.*/s;
+
+/** Characters of a message that are read. What is removed from them leaves enough for `MAX_MESSAGE`. */
+const MAX_READ = 4 * MAX_MESSAGE;
 
 /** Removes addresses, paths and keys from a replica's message and shortens it to one line. */
 function redact(message: string): string {
-  const clean = message
+  const clean = beginningOf(message)
     .toWellFormed()
     .replace(VLLM_PARAMETER, '')
     .replace(ADDRESS, '…')
@@ -219,6 +226,13 @@ function redact(message: string): string {
     .replace(/\s+/g, ' ')
     .trim();
   return clean.length > MAX_MESSAGE ? `${clean.slice(0, MAX_MESSAGE).toWellFormed()}…` : clean;
+}
+
+/** Returns the beginning of a long message, without the last word: half of a secret would not be recognized as one. */
+function beginningOf(message: string): string {
+  if (message.length <= MAX_READ) return message;
+  const words = message.slice(0, MAX_READ).split(/(?<=\s)(?=\S)/);
+  return words.length === 1 ? '' : `${words.slice(0, -1).join('')}…`;
 }
 
 /**

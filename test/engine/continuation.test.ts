@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { canContinue, canContinueAt } from '../../src/engine/continuation.ts';
+import { asTextRequest, canContinue, canContinueAt } from '../../src/engine/continuation.ts';
 import type { ReplicaClient } from '../../src/engine/engine.ts';
 import {
   DIALECTS,
@@ -46,6 +46,16 @@ describe('the continuation of a request', () => {
     const { messages } = chat();
     const answer: Message = { role: 'assistant', content: 'a', reasoning: null, toolCalls: [] };
     assert.deepEqual(dialects(chat({}, { messages: [...messages, answer] })), fromTokenIds);
+  });
+
+  test('is refused if the prompt ends with the start of reasoning, which is found in any prompt', () => {
+    for (const end of ['<think>\n', '[THINK]', '<|channel|><seed:think> ']) {
+      assert.throws(() => asTextRequest(chat(), `Hi ${end}`), { code: 'unsupported_parameter' });
+    }
+    // With a time that grows with the square of the length, the first of these would take minutes.
+    for (const prompt of [`<${'think'.repeat(200_000)}`, '<think></think>', 'I think', '<think> so']) {
+      assert.deepEqual(asTextRequest(chat(), prompt).prompts, [prompt]);
+    }
   });
 
   test('inside reasoning needs an engine that restores its state, and is impossible after a call', () => {

@@ -90,6 +90,48 @@ test('addresses, hosts, paths and keys are removed from messages', () => {
   assert.ok(redacted('x'.repeat(10_000)).length <= 501);
 });
 
+test('a long message is shortened at a word, so that no part of a secret stays', () => {
+  for (const secret of [
+    'sk-abcdefgh12345',
+    'Bearer abcdefgh12345',
+    'http://10.1.2.3/',
+    'gpu-7.internal:8000',
+  ]) {
+    for (let before = 1970; before < 2010; before++) {
+      // What is removed makes the message shorter than the limit.
+      const message = redacted(
+        `${'/a/b '.repeat(before / 5)}${' '.repeat(before % 5)}${secret} ${'x '.repeat(500)}`,
+      );
+      assert.doesNotMatch(message, /abc|10\.|gpu|htt/, message);
+    }
+  }
+  assert.equal(redacted(`bad request: ${'a-'.repeat(5000)}`), 'bad request: …');
+  assert.equal(
+    redacted(`bad ${'word '.repeat(400)}(parameter=input, value=${'x'.repeat(5000)})`).length,
+    501,
+  );
+});
+
+test('the time for a message of a megabyte does not grow with the square of its length', () => {
+  const units = [
+    'a-',
+    'a.',
+    '1.',
+    './a/',
+    '/',
+    'a:/',
+    ' (parameter=a, value=',
+    'sk-',
+    'A:',
+    '{',
+    'exceeds ',
+    ' ',
+    '\ud83d\ude00',
+  ];
+  // With the square, each of them would take minutes.
+  for (const unit of units) assert.ok(redacted(unit.repeat(1_000_000 / unit.length)).length <= 501);
+});
+
 test('a body without a message becomes an error with a message', () => {
   for (const body of ['', 'Bad Request', '[]', 'null', '{}', '{"error":{}}', '{"detail":[{"loc":[]}]}']) {
     const error = readErrorBody(400, body);

@@ -209,7 +209,8 @@ export const PYTHON_CONSTANTS: Readonly<Record<string, string>> = {
 };
 
 function endsInString(json: string): boolean {
-  return json.replaceAll(/"(?:[^"\\]|\\.)*"/gs, '').includes('"');
+  // Matches every string, also one without an end, because a failed match would begin again at each quote in it.
+  return json.matchAll(/"(?:[^"\\]|\\.)*("?)/gs).some(([, end]) => end === '');
 }
 
 /** Returns the JSON of a value. Text that is not JSON of one of the types becomes a string if the types include it. */
