@@ -13,6 +13,22 @@ export function didYouMean(name: string, known: Iterable<string>): string {
   return near === null ? '' : ` Did you mean \`${near}\`?`;
 }
 
+/**
+ * Returns the known name that differs from a name only by case, separators or one typing error; null: there is none. Names
+ * of fields of other systems often contain a known name or differ from one by two letters.
+ */
+export function misspelled(name: string, known: Iterable<string>): string | null {
+  const given = flatten(name);
+  let near: string | null = null;
+  for (const text of known) {
+    const candidate = flatten(text);
+    if (given === candidate) return text;
+    const isSimilar = given.length >= SHORTEST && Math.abs(given.length - candidate.length) <= 1;
+    if (isSimilar && near === null && editDistance(given, candidate) === 1) near = text;
+  }
+  return near;
+}
+
 /** Returns the known names, nearest first, and the one that `nearest` returns. */
 export function rankNames(name: string, known: Iterable<string>): { near: string | null; ranked: string[] } {
   const given = flatten(name);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { didYouMean, nearest, rankNames } from '../src/nearest.ts';
+import { didYouMean, misspelled, nearest, rankNames } from '../src/nearest.ts';
 
 test('the nearest name differs by case, separators or two typing errors, or contains the given name', () => {
   const known = ['slots', 'contextTokens', 'file', 'drainMs', 'n'];
@@ -42,4 +42,22 @@ test('a name without a namespace is compared to the names after the namespace', 
   assert.equal(nearest('lagre', known), 'acme/large');
   assert.equal(nearest('small-instructt', known), 'acme/small-instruct');
   assert.equal(nearest('medium', known), null);
+});
+
+test('a name is misspelled if it differs from a known one by case, separators or one typing error', () => {
+  const known = ['top_p', 'top_k', 'max_tokens', 'n', 'stream_options'];
+  for (const [name, meant] of [
+    ['topK', 'top_k'],
+    ['max_token', 'max_tokens'],
+    ['max_tokesn', 'max_tokens'],
+    ['MAX-TOKENS', 'max_tokens'],
+    ['top_a', 'top_p'],
+    ['N', 'n'],
+    ['m', null],
+    ['min_tokens', null],
+    ['options', null],
+    ['x'.repeat(10_000), null],
+  ] as const) {
+    assert.equal(misspelled(name, known), meant, name);
+  }
 });

@@ -1,6 +1,7 @@
 import { REASONING_EFFORTS } from '../generation.ts';
 import { choice, hint, noted, number, refused, string, structured, type Field } from '../openai/field.ts';
 import * as chat from '../openai/fields.ts';
+import { foreignFields } from '../openai/foreign-fields.ts';
 
 /** The table of the fields of `POST /v1/messages`, from which parsing, `docs/messages.md` and OpenAPI are derived. */
 
@@ -162,14 +163,9 @@ const NOTED: readonly Field[] = [
 
 const REFUSALS: readonly Field[] = [
   refused('thread', { description: 'A conversation that the service would keep. Send all messages.' }),
-  refused('output_format', {
-    instead: 'output_config.format',
-    description: 'Older name of `output_config.format`.',
-  }),
 ];
 
-/** All fields, in the order of the docs. */
-export const MESSAGES_FIELDS: readonly Field[] = [
+const OWN_FIELDS: readonly Field[] = [
   model,
   messages,
   imageSource,
@@ -195,3 +191,6 @@ export const MESSAGES_FIELDS: readonly Field[] = [
   ...NOTED,
   ...REFUSALS,
 ];
+
+/** All fields, in the order of the docs. */
+export const MESSAGES_FIELDS: readonly Field[] = [...OWN_FIELDS, ...foreignFields('messages', OWN_FIELDS)];

@@ -49,8 +49,8 @@ export interface Field {
   readonly neutral: readonly unknown[];
   /** The feature that it asks for; null: every engine supports it, or none needs to. */
   readonly feature: Feature | null;
-  /** The field to use instead of a refused one; null: none. */
-  readonly instead: string | null;
+  /** The fields to use instead of a refused one. */
+  readonly instead: readonly string[];
   readonly description: string;
 }
 
@@ -176,7 +176,7 @@ function createField(
     default: options.required === true ? 'required' : quoted(fallback),
     neutral: [],
     feature: null,
-    instead: null,
+    instead: [],
     ...options,
   };
 }

@@ -13,6 +13,7 @@ import {
   noted,
   refused,
 } from './field.ts';
+import { foreignFields } from './foreign-fields.ts';
 
 /** The table of request fields, from which parsing, `docs/api.md` and the OpenAPI document are derived. */
 
@@ -491,19 +492,19 @@ const NOTED: readonly Field[] = [
 const REFUSALS: readonly Field[] = [
   refused('messages[].function_call', {
     kinds: CHAT,
-    instead: 'tool_calls',
+    instead: ['tool_calls'],
     description: 'Older name for `tool_calls`.',
   }),
   refused('functions', {
     kinds: CHAT,
     neutral: [[]],
-    instead: 'tools',
+    instead: ['tools'],
     description: 'Older name for `tools`.',
   }),
   refused('function_call', {
     kinds: CHAT,
     neutral: ['none', 'auto'],
-    instead: 'tool_choice',
+    instead: ['tool_choice'],
     description: 'Older name for `tool_choice`.',
   }),
   refused('modalities', { kinds: CHAT, neutral: [['text']], description: 'Only text is supported.' }),
@@ -519,8 +520,8 @@ const REFUSALS: readonly Field[] = [
   }),
 ];
 
-/** All fields of both requests, in the order of the docs. */
-export const FIELDS: readonly Field[] = [
+/** The fields of these APIs, in the order of the docs. */
+const OWN_FIELDS: readonly Field[] = [
   model,
   messages,
   messageRole,
@@ -558,8 +559,16 @@ export const FIELDS: readonly Field[] = [
   ...REFUSALS,
 ];
 
+function fieldsOf(kind: CompletionKind): readonly Field[] {
+  const own = OWN_FIELDS.filter(({ kinds }) => kinds.includes(kind));
+  return [...own, ...foreignFields(kind, own, [kind])];
+}
+
 /** The fields of each request. */
 export const FIELDS_OF: Readonly<Record<CompletionKind, readonly Field[]>> = {
-  chat: FIELDS.filter(({ kinds }) => kinds.includes('chat')),
-  text: FIELDS.filter(({ kinds }) => kinds.includes('text')),
+  chat: fieldsOf('chat'),
+  text: fieldsOf('text'),
 };
+
+/** All fields of both requests, in the order of the docs. */
+export const FIELDS: readonly Field[] = [...new Set([...OWN_FIELDS, ...FIELDS_OF.chat, ...FIELDS_OF.text])];

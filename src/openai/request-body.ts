@@ -1,4 +1,5 @@
 import type { Field, ScalarField } from './field.ts';
+import { listOf } from './foreign-fields.ts';
 import type { Notes } from '../notes.ts';
 import { asObject, missing, noteUnknownField, unsupported } from './values.ts';
 
@@ -70,7 +71,7 @@ export class RequestBody {
 }
 
 function refusalOf({ instead }: Field): string {
-  return instead === null ? 'is not supported' : `is not supported; use \`${instead}\``;
+  return instead.length === 0 ? 'is not supported' : `is not supported; use ${listOf(instead)}`;
 }
 
 function isNeutral(field: Field, value: unknown): boolean {

@@ -1,5 +1,5 @@
 import { ServiceError } from '../errors.ts';
-import { didYouMean } from '../nearest.ts';
+import { misspelled } from '../nearest.ts';
 import type { Notes } from '../notes.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -98,7 +98,7 @@ export function asObject(value: unknown, path: string): Readonly<Record<string, 
 
 /**
  * Throws `unsupported_parameter` for the first field of `object` that is not in `known` and not null. Suggests the
- * nearest known field.
+ * known field that is probably meant.
  */
 export function refuseUnknown(
   object: Readonly<Record<string, unknown>>,
@@ -108,15 +108,14 @@ export function refuseUnknown(
   for (const name of Object.keys(object)) {
     if (!known.has(name) && object[name] !== null) {
       const param = parent + displayName(name);
-      const message = `Unknown field: \`${param}\`.${didYouMean(name, known.keys())}`;
-      throw new ServiceError('unsupported_parameter', message, { param });
+      throw unknownField(param, misspelled(name, known.keys()));
     }
   }
 }
 
 /**
- * Notes each field of `object` that is not in `known` and not null. A field whose name is close to a known one is probably
- * misspelled: throws `unsupported_parameter` with the known name, unless the notes are full.
+ * Notes each field of `object` that is not in `known` and not null. A field whose name is `misspelled` is an error:
+ * throws `unsupported_parameter` with the known name, unless the notes are full.
  */
 export function noteUnknown(
   object: Readonly<Record<string, unknown>>,
@@ -137,15 +136,19 @@ export function noteUnknownField(
   notes: Notes,
   parent: string,
 ): void {
-  // A request can have tens of thousands of unknown fields, and each comparison takes up to a millisecond.
+  // A request can have tens of thousands of unknown fields.
   // Reading their values takes as long as listing their names.
   if (notes.isFull) return notes.addUnnamed();
   if (object[name] === null) return;
   const param = parent + displayName(name);
-  const suggestion = didYouMean(name, known.keys());
-  if (suggestion !== '')
-    throw new ServiceError('unsupported_parameter', `Unknown field: \`${param}\`.${suggestion}`, { param });
+  const meant = misspelled(name, known.keys());
+  if (meant !== null) throw unknownField(param, meant);
   notes.add(param, 'ignored (unknown field)');
+}
+
+function unknownField(param: string, meant: string | null): ServiceError {
+  const suggestion = meant === null ? '' : ` Did you mean \`${meant}\`?`;
+  return new ServiceError('unsupported_parameter', `Unknown field: \`${param}\`.${suggestion}`, { param });
 }
 
 /** Shortens a field name for messages and `param`, and replaces lone surrogates. */

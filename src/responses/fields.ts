@@ -1,6 +1,7 @@
 import { REASONING_EFFORTS } from '../generation.ts';
 import { boolean, choice, hint, noted, number, refused, structured, type Field } from '../openai/field.ts';
 import * as chat from '../openai/fields.ts';
+import { foreignFields } from '../openai/foreign-fields.ts';
 
 /** The table of the fields of `POST /v1/responses`, from which parsing, `docs/responses.md` and OpenAPI are derived. */
 
@@ -169,8 +170,7 @@ const REFUSALS: readonly Field[] = Object.entries(INSTEAD).map(([name, instead])
   }),
 );
 
-/** All fields, in the order of the docs. */
-export const RESPONSES_FIELDS: readonly Field[] = [
+const OWN_FIELDS: readonly Field[] = [
   model,
   input,
   inputImage,
@@ -196,3 +196,6 @@ export const RESPONSES_FIELDS: readonly Field[] = [
   ...NOTED,
   ...REFUSALS,
 ];
+
+/** All fields, in the order of the docs. */
+export const RESPONSES_FIELDS: readonly Field[] = [...OWN_FIELDS, ...foreignFields('responses', OWN_FIELDS)];

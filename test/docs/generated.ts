@@ -97,7 +97,14 @@ function fieldTables(): Map<string, string> {
       'fields that are refused',
       table(
         ['field', 'in', 'accepted values', 'why'],
-        where('refused').map((field) => [`\`${field.path}\``, kinds(field), field.bounds, field.description]),
+        grouped(
+          where('refused').map((field) => [
+            `\`${field.path}\``,
+            kinds(field),
+            field.bounds,
+            field.description,
+          ]),
+        ),
       ),
     ],
   ]);
@@ -129,7 +136,19 @@ function protocolTables(fields: readonly Field[]): Map<string, string> {
       'fields that are noted',
       table(['field', 'values without a note', 'why'], where('noted').map(withValues)),
     ],
-    ['fields that are refused', table(['field', 'accepted values', 'why'], where('refused').map(withValues))],
+    [
+      'fields that are refused',
+      table(['field', 'accepted values', 'why'], grouped(where('refused').map(withValues))),
+    ],
+  ]);
+}
+
+/** Combines rows that differ only in their first cell. */
+function grouped(rows: readonly (readonly string[])[]): string[][] {
+  const groups = Map.groupBy(rows, ([, ...rest]) => JSON.stringify(rest));
+  return Array.from(groups.values(), (same) => [
+    same.map(([name = '']) => name).join(', '),
+    ...(same[0]?.slice(1) ?? []),
   ]);
 }
 

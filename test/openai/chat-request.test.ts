@@ -188,7 +188,7 @@ test('a misspelled field is refused with the nearest known name, at any depth, a
       { messages: [{ ...ok, contnet: 'x' }] },
       'Unknown field: `messages[0].contnet`. Did you mean `content`?',
     ],
-    [{ conversation: 'x' }, '`conversation` would be ignored (unknown field), and the request is strict.'],
+    [{ assistant_id: 'x' }, '`assistant_id` would be ignored (unknown field), and the request is strict.'],
   ] as const) {
     assert.throws(() => chat(body), { code: 'unsupported_parameter', message });
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DIALECTS, type GenerationRequest } from '../../src/generation.ts';
-import { messageImage, messageToolCallId, toolStrict, FIELDS } from '../../src/openai/fields.ts';
+import { messageImage, messageToolCallId, toolStrict, topLogprobs, FIELDS } from '../../src/openai/fields.ts';
 import type { Field, FieldSchema } from '../../src/openai/field.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { FEATURES, type Feature } from '../../src/features.ts';
@@ -32,7 +32,7 @@ function bodyWith(field: Field, value: unknown): object {
     return { messages: [{ role: 'assistant', content: 'x', [second]: value }] };
   }
   if (second !== undefined) return { [first]: { [second]: value } };
-  return field.path === 'top_logprobs' ? { logprobs: true, top_logprobs: value } : { [first]: value };
+  return field === topLogprobs ? { logprobs: true, top_logprobs: value } : { [first]: value };
 }
 
 const paramOf = (field: Field): string =>
@@ -83,7 +83,12 @@ for (const kind of ['chat', 'text'] as const) {
         assert.equal(notes.header(), `${paramOf(field)} ignored`);
       }
       if (field.use === 'refused')
-        refuses(() => parseWith({ x: 1 }), 'unsupported_parameter', paramOf(field), field.instead ?? '');
+        refuses(
+          () => parseWith({ x: 1 }),
+          'unsupported_parameter',
+          paramOf(field),
+          field.instead.join('` and `'),
+        );
     });
   }
 
