@@ -19,17 +19,18 @@ export interface Note {
  * first note is an error instead.
  */
 export class Notes {
-  readonly #strict: boolean;
+  /** Whether the first note is an error. */
+  readonly strict: boolean;
   readonly #list: Note[] = [];
   #more = 0;
 
   constructor(strict = false) {
-    this.#strict = strict;
+    this.strict = strict;
   }
 
   /** Adds a note. Throws `unsupported_parameter` if the notes are strict. */
   add(path: string, what: string): void {
-    if (this.#strict) {
+    if (this.strict) {
       const message = `\`${path}\` would be ${what}, and the request is strict.`;
       throw new ServiceError('unsupported_parameter', message, { param: path });
     }

@@ -186,7 +186,7 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
   async #admit(): Promise<void> {
     this.#crashSuspects.check(this.#request, this.#identity.caller.accountId);
     this.#backlogEntry = this.#model.enter(this.#identity.caller.accountId, this.#stop);
-    await this.#accounting.open(this.#request);
+    await this.#accounting.open(this.#request, this.#stop.signal);
     this.#accounting.opened?.catch((error: unknown) => this.#stop.abort(error));
   }
 

@@ -9,6 +9,8 @@ import {
 import type { PlanLimits } from '../config/plan.ts';
 import type {
   ActualUsage,
+  Decision,
+  Denial,
   LimitQuery,
   Limiter,
   RateLimitHeaders,
@@ -19,8 +21,10 @@ import { ServiceError } from '../errors.ts';
 import {
   type GenerationRequest,
   imageTokens,
+  promptCount,
   promptTexts,
   toolTexts,
+  totalChoices,
   UNKNOWN_CONTEXT,
   type ChatRequest,
   type Message,
@@ -98,25 +102,19 @@ export class RequestAccounting {
 
   /**
    * Reserves the worst case of the request in its limits, and begins to write its row: see `opened`. Rejects with the
-   * `ServiceError` of an exceeded limit, or with `storage_unavailable`; nothing is reserved then.
+   * `ServiceError` of an exceeded limit, with `storage_unavailable`, or with the reason of the signal; nothing is
+   * reserved then.
    */
-  async open(request: GenerationRequest): Promise<void> {
-    const { limiter, ledger, plans } = this.#accounting;
+  async open(request: GenerationRequest, signal: AbortSignal): Promise<void> {
+    const { ledger, plans } = this.#accounting;
     const { caller, requestId, clientRequestId, protocol, client } = this.#identity;
     // Without this check, the replica would generate until the ledger refuses the row.
     if (!ledger.health.writable) throw ledgerUnavailable();
     this.#request = request;
-    const worst = (this.#worst = worstCase(request, this.#model));
-    const { price } = worst;
     const plan = planOf(plans, caller);
     this.weight = plan.weight;
-    const decision = await limiter.admit({
-      ...limitQuery(caller, plan, request.model),
-      requestId,
-      worstTokens: worst.tokens,
-      worstPico: worst.pico,
-      shortest: worst.shortest,
-    });
+    const { decision, worst } = await this.#admit(request, plan, signal);
+    const { price } = (this.#worst = worst);
     this.#record.limitHeaders = decision.headers;
     if (!decision.admitted) {
       const { code, message, retryAfterMs } = decision.denial;
@@ -150,6 +148,68 @@ export class RequestAccounting {
     this.#opened = opened.then(() => {
       this.#record.isRowWritten = true;
     });
+  }
+
+  /**
+   * Reserves the worst case. If it exceeds what is left of a calendar limit, counts the prompt instead of its bytes, and
+   * then lowers the default of `max_tokens` to what is left.
+   */
+  async #admit(
+    request: GenerationRequest,
+    plan: Plan,
+    signal: AbortSignal,
+  ): Promise<{ decision: Decision; worst: WorstCase }> {
+    const { limiter } = this.#accounting;
+    const { caller, requestId } = this.#identity;
+    const query = limitQuery(caller, plan, request.model);
+    const hasDefault = request.maxTokens === null && !this.#record.notes.strict;
+    let promptTokens: number | null | undefined;
+    for (;;) {
+      const worst = worstCase(request, this.#model, promptTokens ?? null);
+      const decision = await limiter.admit({
+        ...query,
+        requestId,
+        worstTokens: worst.tokens,
+        worstPico: worst.pico,
+        shortest: worst.shortest,
+      });
+      if (decision.admitted || decision.denial.left === null) return { decision, worst };
+      const { left, limit } = decision.denial;
+      if (promptTokens === undefined) {
+        promptTokens = await this.#countPrompt(request, left, worst, signal);
+        if (promptTokens !== null) continue;
+      }
+      const most = longestCompletion(worst, left, totalChoices(request));
+      if (!hasDefault || most < 1 || most >= (request.maxTokens ?? Infinity)) return { decision, worst };
+      if (request.maxTokens === null) {
+        this.#record.notes.add('max_tokens', `limited to what is left of \`${limit}\``);
+      }
+      request.maxTokens = most;
+    }
+  }
+
+  /**
+   * Counts the prompt of a request that a limit would refuse. Null: it cannot be counted, is certainly above the limit, or
+   * another one of the account is being counted, because a refused request costs nothing.
+   */
+  async #countPrompt(
+    request: GenerationRequest,
+    { unit, amount }: LeftOfLimit,
+    { promptTokens: bound, price }: WorstCase,
+    signal: AbortSignal,
+  ): Promise<number | null> {
+    const { accountId } = this.#identity.caller;
+    const least = Math.max(0, bound - TOKENS_PER_CHAT) / MOST_BYTES_PER_TOKEN;
+    const leastAmount = unit === 'usd' ? (least * price.prompt) / 1000 : least;
+    const isOnePrompt = request.kind !== 'embedding' && promptCount(request) === 1;
+    if (!isOnePrompt || leastAmount > amount || COUNTING.has(accountId)) return null;
+    COUNTING.add(accountId);
+    try {
+      const count = await this.#model.countPromptTokens(request, signal);
+      return count.exact ? count.tokens : null;
+    } finally {
+      COUNTING.delete(accountId);
+    }
   }
 
   /** Lowers the usage to the reserved worst case. Returns whether the usage exceeded it. */
@@ -245,6 +305,25 @@ export class RequestAccounting {
       if (this.#reservation) limiter.settle(this.#reservation, actual);
     }
   }
+}
+
+type LeftOfLimit = NonNullable<Denial['left']>;
+
+/** The accounts that have a prompt counted. */
+const COUNTING = new Set<string>();
+
+/** Nearly all prompts have more tokens than one per this number of bytes. */
+const MOST_BYTES_PER_TOKEN = 16;
+
+/** Returns the largest `max_tokens` at which a request fits into what is left of a limit; below 1: none. */
+function longestCompletion(
+  { promptTokens, price }: WorstCase,
+  { unit, amount }: LeftOfLimit,
+  choices: number,
+): number {
+  if (unit !== 'usd') return Math.floor((amount - promptTokens) / choices);
+  const left = amount * 1000 - promptTokens * price.prompt;
+  return Math.floor(left / (choices * price.completion));
 }
 
 /** The usage of a failed request. */
@@ -360,8 +439,13 @@ const TOKENS_PER_CHAT = 2048;
  * Computes the maximum without tokenizing the prompt. A token has at least one byte, prompt and completion share the
  * context, and a completion is at most as long as requested and as the model allows. The prices determine whether a
  * longer prompt or a longer completion costs more. Cached tokens are unknown, and never cost more than others.
+ * `counted`: the tokens of the only prompt, if they are known.
  */
-export function worstCase(request: GenerationRequest, model: ConfiguredModel): WorstCase {
+export function worstCase(
+  request: GenerationRequest,
+  model: ConfiguredModel,
+  counted: number | null = null,
+): WorstCase {
   const card = model.card();
   const context = card?.context_length ?? UNKNOWN_CONTEXT;
   const longest = Math.min(request.maxTokens ?? Infinity, card?.max_completion_tokens ?? context, context);
@@ -369,7 +453,7 @@ export function worstCase(request: GenerationRequest, model: ConfiguredModel): W
   const { price } = model;
   const shortest = { tokens: 0, pico: 0n };
   const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n, shortest, price };
-  for (const tokens of maxPromptTokens(request, context)) {
+  for (const tokens of counted === null ? maxPromptTokens(request, context) : [counted]) {
     const one = maximumOf(tokens, choices, longest, context, price);
     all.promptTokens += one.promptTokens;
     all.completionTokens += one.completionTokens;

@@ -53,7 +53,7 @@ export const prompt = structured(
 );
 
 export const maxTokens = number('max_tokens', { type: 'integer', minimum: 1 }, null, {
-  default: 'limit of the model and its context length',
+  default: 'limit of the model, its context length and what is left of calendar limits',
   description:
     'Maximum number of tokens to generate for each choice. The text can end earlier: at a stop sequence, when the model ends it, or at the end of the context.',
 });

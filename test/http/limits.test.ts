@@ -22,6 +22,8 @@ const PLANS = `plans:
   single: {requestsPerMinute: 1000, requestsInFlight: 1}
   narrow: {requestsPerMinute: 1, burst: {requests: 2}}
   budget: {usdPerMonth: '0.02'}
+  few-tokens: {tokensPerDay: 100}
+  few-cents: {usdPerMonth: '0.001'}
 defaultPlan: wide
 limits: {bodyBytes: 1024, bodyMs: 1000}
 `;
@@ -188,6 +190,42 @@ for (const { name, skip, env, wait } of stores) {
         0,
       );
       assert.ok(spent > 0 && spent <= 0.02, String(spent));
+    });
+
+    test('near the end of a calendar limit, the prompt is counted instead of its bytes', async () => {
+      for (const plan of ['few-tokens', 'few-cents']) {
+        const { key } = await it.manager.caller(plan);
+        const refused = await it.ask(key, {}, { max_tokens: 150 });
+        assertError(refused, 'insufficient_quota');
+        assert.match(refused.body, /Lower `max_tokens`/);
+        const response = await it.ask(key, {}, { max_tokens: 50 });
+        assert.deepEqual([response.status, response.header('x-sluice-notes')], [200, null], response.body);
+      }
+    });
+
+    test('a request without max_tokens gets the tokens that a calendar limit has left', async () => {
+      for (const [plan, limit] of Object.entries({
+        'few-tokens': 'tokensPerDay',
+        'few-cents': 'usdPerMonth',
+      })) {
+        const { key } = await it.manager.caller(plan);
+        const response = await it.ask(key, { tokens: 150 });
+        assert.equal(response.status, 200, response.body);
+        const { choices, usage } = JSON.parse(response.body) as {
+          choices: { finish_reason: string }[];
+          usage: { total_tokens: number };
+        };
+        assert.deepEqual([choices[0]?.finish_reason, usage.total_tokens], ['length', 100]);
+        const notes = response.header('x-sluice-notes');
+        assert.equal(notes, `max_tokens limited to what is left of \`${limit}\``);
+        assertError(await it.ask(key, {}), 'insufficient_quota');
+      }
+    });
+
+    test('the max_tokens of a strict request is not changed for a limit', async () => {
+      const { key } = await it.manager.caller('few-tokens');
+      const text = it.text(key, {}, {}, { 'X-Sluice-Strict': 'true' });
+      assertError(await exchange(it.test.url, text), 'insufficient_quota');
     });
 
     test('a key with allowed models sees and uses only those', async () => {

@@ -38,6 +38,8 @@ export function denialOf(
   if (worst === null) return null;
   const { scope, limit, count, wait } = worst;
   const allows = scope.holder === 'account' ? `The plan "${plan}" allows` : 'This key allows';
+  const { unit } = limit.kind;
+  const isExceeded = wait.until === 'never' || wait.until === 'period ends';
   return {
     code: limit.kind.code,
     limit: limit.kind.name,
@@ -45,6 +47,7 @@ export function denialOf(
     model: scope.model,
     message: `${allows} ${explanation(scope.model, limit, count, wait, amounts, nowMs)}`,
     retryAfterMs: wait.ms,
+    left: isExceeded ? { unit, amount: Math.floor((limit.bound - count.settled) / amounts.weight) } : null,
   };
 }
 

@@ -1,5 +1,5 @@
 import type { LimitName, PlanLimits } from '../../config/plan.ts';
-import type { LimitKind } from './kinds.ts';
+import type { LimitKind, Unit } from './kinds.ts';
 
 /** A request to be admitted. */
 export interface Demand {
@@ -44,6 +44,11 @@ export interface Denial {
   message: string;
   /** Milliseconds until the request would be admitted if no others arrived; null: waiting does not help. */
   retryAfterMs: number | null;
+  /**
+   * What ended requests have left of a calendar limit that the request exceeds, in tokens or nano-dollars. Null: another
+   * kind of limit, or the request fits once running ones have ended.
+   */
+  left: { unit: Unit; amount: number } | null;
 }
 
 /** The `x-ratelimit-*` headers of the limits that apply, as a flat list of names and values. */
