@@ -81,7 +81,7 @@ export const ERRORS = {
   engine_unavailable: [503, 'No replica of the model is available.'],
   overloaded: [
     503,
-    'The running requests use all the memory for request bodies (`limits.bodyBytesInMemory`).',
+    'The memory for request bodies (`limits.bodyBytesInMemory`) or the number of connections is used up.',
   ],
   queue_full: [503, 'The queue of the model is full, or the request waited too long.'],
   storage_unavailable: [503, 'The database is not available.'],

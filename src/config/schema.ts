@@ -493,7 +493,9 @@ const configFields = z.strictObject({
         .min(1)
         .max(1_000_000)
         .default(10_000)
-        .describe('Maximum number of open connections.'),
+        .describe(
+          'Maximum number of open connections. One IP address may have seven eighths of them, unless it is in `trustedProxies`.',
+        ),
       reservedShare: z
         .number()
         .min(0.001)

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import type { AuthenticatedKey, KeyStore, KeyUse } from '../accounts/keys.ts';
+import { keepConnection } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { clientName } from './client-name.ts';
 import type { HttpContext } from './context.ts';
@@ -29,6 +30,7 @@ export async function authenticate(context: HttpContext, request: FastifyRequest
 async function setCaller(keys: KeyStore, request: FastifyRequest): Promise<void> {
   request.caller = await callerOf(keys, authorizationOf(request.headers), useOf(request));
   authenticatedRequests.set(request.raw, { requestId: request.id, caller: null });
+  keepConnection(request.raw);
 }
 
 /** Returns where a request came from. */

@@ -1,6 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
+import { keepConnection } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import type { Protocol } from '../protocol.ts';
 import { jsonBody } from '../openai/json-thread.ts';
@@ -70,6 +71,7 @@ export class GenerationEndpoint {
     const caller = found instanceof Promise ? await found : found;
     exchange.caller = caller;
     authenticatedRequests.set(request, { requestId, caller });
+    keepConnection(request);
     refuseWhileStopping(this.#context);
     if (request.headers['idempotency-key'] !== undefined)
       exchange.idempotencyKey = readIdempotencyKey(request);

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import type { AuthenticatedKey, KeyStore, KeyUse } from '../accounts/keys.ts';
 import { isReady, progress } from '../routing/readiness.ts';
@@ -28,6 +29,12 @@ export function registerHealth(app: FastifyInstance, context: HttpContext): void
         : { status, ...(ready ? {} : { progress: progress(models) }) };
     sendJson(takeOver(request, reply), ready ? 200 : 503, JSON.stringify(body), ready ? [] : RETRY_SOON);
   });
+}
+
+/** Whether a request is a health check, which is answered even if there are too many connections. */
+export function isHealthCheck({ url }: IncomingMessage): boolean {
+  const path = url?.split('?', 1)[0];
+  return path === '/healthz' || path === '/readyz';
 }
 
 /** Returns null if keys cannot be checked, so that the response still contains the status. */

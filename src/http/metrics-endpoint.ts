@@ -76,8 +76,10 @@ export async function serveMetrics(
       response.end('Only GET /metrics is served here.\n');
     }
   });
-  server.maxConnections = MAX_CONNECTIONS;
-  watchConnections(server, { requestMs: REQUEST_MS, stallMs, idleMs: IDLE_MS }, (socket) => socket.destroy());
+  const bounds = { max: MAX_CONNECTIONS, isProxy: () => false };
+  watchConnections(server, { requestMs: REQUEST_MS, stallMs, idleMs: IDLE_MS, bounds }, (socket) =>
+    socket.destroy(),
+  );
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(new MetricsListenError(host, port, error)));
     server.listen(port, host, resolve);

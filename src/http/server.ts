@@ -6,7 +6,7 @@ import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { COUNT_PATH } from '../anthropic/count.ts';
 import * as anthropic from '../anthropic/models.ts';
-import { watchConnections } from '../connection-watch.ts';
+import { isSpareConnection, watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
 import { formatModel, formatModelList } from '../openai/models.ts';
 import { openApiDocument } from '../openai/openapi.ts';
@@ -22,9 +22,9 @@ import { registerTokenCount } from './count-tokens.ts';
 import { sendError, sendJson, takeOver, type Exchange } from './exchange.ts';
 import { modelNotAllowed } from './generate.ts';
 import { GenerationEndpoint } from './generation-endpoint.ts';
-import { isForAnthropic, PROTOCOLS, protocolOf } from './protocols.ts';
+import { isForAnthropic, languageOf, PROTOCOLS, protocolOf } from './protocols.ts';
 import { serveHalfClosed } from './half-close.ts';
-import { registerHealth } from './health.ts';
+import { isHealthCheck, registerHealth } from './health.ts';
 import { registerMetrics } from './metrics-endpoint.ts';
 import { countRefusal, refuse } from './refusal.ts';
 import { violation } from './strict.ts';
@@ -54,10 +54,11 @@ export function buildServer(context: HttpContext): FastifyInstance {
     forceCloseConnections: true,
     return503OnClosing: false,
     serverFactory: (serveWithFastify) =>
-      openServer(context, (request, response) => {
+      openServer(context, trustProxy, (request, response) => {
         if (trustProxy) cleanForwardedFor(request);
         const protocol = protocolOf(request);
-        if (protocol === undefined) serveWithFastify(request, response);
+        if (isSpareConnection(request) && !isHealthCheck(request)) refuseSpare(context, request, response);
+        else if (protocol === undefined) serveWithFastify(request, response);
         else void generations.serve(protocol, request, response);
       }),
     clientErrorHandler: (error, socket) => void respondToClientError(context, error, socket),
@@ -117,8 +118,23 @@ function noSchemas(): never {
   throw new Error('routes must not have JSON schemas');
 }
 
+/** Refuses a request on a connection above `limits.connections`, and closes it. */
+function refuseSpare(context: HttpContext, request: IncomingMessage, response: ServerResponse): void {
+  const fault = new ServiceError('overloaded', 'The service has too many connections. Try again later.', {
+    retryAfterMs: 1000,
+  });
+  countRefusal(context, request, fault, null);
+  const protocol = languageOf(request);
+  const exchange = { request, response, requestId: randomUUIDv7(), ...(protocol && { protocol }) };
+  sendError(exchange, fault, context.limits.drainBytes, ['connection', 'close']);
+}
+
 /** Creates Node's server, with the limits and timeouts for all endpoints. */
-function openServer(context: HttpContext, serve: RequestListener): Server {
+function openServer(
+  context: HttpContext,
+  trustProxy: ((address: string, index: number) => boolean) | false,
+  serve: RequestListener,
+): Server {
   const { limits, stream } = context;
   // `violation` refuses a missing `Host`, in the usual error format.
   const bounded = pipelineBound();
@@ -126,10 +142,13 @@ function openServer(context: HttpContext, serve: RequestListener): Server {
     { maxHeaderSize: limits.headerBytes, requireHostHeader: false },
     bounded(serve),
   );
-  server.maxConnections = limits.connections;
+  const bounds = {
+    max: limits.connections,
+    isProxy: (address: string) => trustProxy && trustProxy(address, 0),
+  };
   watchConnections(
     server,
-    { requestMs: limits.bodyMs, stallMs: stream.stallMs, idleMs: limits.idleConnectionMs },
+    { requestMs: limits.bodyMs, stallMs: stream.stallMs, idleMs: limits.idleConnectionMs, bounds },
     (socket) => void refuseLateRequest(context, socket),
   );
   serveHalfClosed(server, currentResponse);

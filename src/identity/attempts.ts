@@ -1,5 +1,5 @@
-import { isIPv6 } from 'node:net';
 import { sql } from 'kysely';
+import { networkOf } from '../connection-watch.ts';
 import type { Database } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { hashToken } from './token.ts';
@@ -176,18 +176,6 @@ function limitsOf(attempt: Attempt): [Scope, readonly [number, number]][] {
 
 /** Contains a hash, so that the table does not reveal addresses. */
 function counterName(attempt: Attempt, scope: Scope, { ip = '', user = '' }: AttemptSource): string {
-  const parts = { address: [network(ip)], pair: [network(ip), user], user: [user] };
+  const parts = { address: [networkOf(ip)], pair: [networkOf(ip), user], user: [user] };
   return `${attempt}:${scope}:${hashToken(parts[scope].join(' '))}`;
-}
-
-/** Returns the /64 network of an IPv6 address, because a client usually controls a whole /64. */
-function network(ip: string): string {
-  if (!isIPv6(ip) || ip.startsWith('::ffff:')) return ip;
-  const [head = '', tail] = ip.split('::');
-  const groups = head === '' ? [] : head.split(':');
-  const missing = tail === undefined ? 0 : 8 - groups.length - (tail === '' ? 0 : tail.split(':').length);
-  return [...groups, ...Array<string>(Math.max(missing, 0)).fill('0'), ...(tail ?? '').split(':')]
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group || '0', 16).toString(16))
-    .join(':');
 }

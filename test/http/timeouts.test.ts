@@ -105,25 +105,27 @@ test('a client that disconnects in the middle of a body does not affect others',
   assert.doesNotMatch(service.log(), /unexpected error/);
 });
 
-test('connections above the limit are closed immediately until another connection is closed', async () => {
+test('connections above the limit take the place of idle ones, and only health checks work if there are none', async () => {
   await using small = await startService(scriptedYaml({}, 'limits:\n  connections: 2\n'));
-  const request = requestText(CHAT, { Authorization: `Bearer ${small.key}` }, hello);
-  const first = await Wire.open(small.url);
+  const headers = { Authorization: `Bearer ${small.key}` };
+  const endless = JSON.stringify(chat(scripted({ tokens: 3000, tokenMs: 100 }), { stream: true }));
+  using idle = await Wire.open(small.url);
+  using first = await Wire.open(small.url);
   using second = await Wire.open(small.url);
-  assert.equal((await first.send(request).response()).status, 200);
-  using third = await Wire.open(small.url);
-  assert.equal(await third.rest(), '');
-  assert.equal((await second.send(request).response()).status, 200);
+  assert.equal(await idle.rest(), '');
+  for (const wire of [first, second]) {
+    assert.equal((await wire.send(requestText(CHAT, headers, endless)).head()).status, 200);
+  }
+  using spare = await Wire.open(small.url);
+  for (const path of ['/healthz', '/readyz?verbose'])
+    assert.equal((await spare.send(requestText(`GET ${path}`)).response()).status, 200);
+  const refused = await spare.send(requestText(CHAT, headers, hello)).response();
+  assertError(refused, 'overloaded');
+  assert.equal(refused.header('connection'), 'close');
+  assert.equal(await spare.rest(), '');
   first[Symbol.dispose]();
   await until(async () => {
-    using fourth = await Wire.open(small.url);
-    return (
-      (
-        await fourth
-          .send(request)
-          .head()
-          .catch(() => null)
-      )?.status === 200
-    );
+    using next = await Wire.open(small.url);
+    return (await next.send(requestText(CHAT, headers, hello)).response()).status === 200;
   });
 });

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ID } from '../../accounts/bounds.ts';
+import { keepConnection } from '../../connection-watch.ts';
 import { ServiceError } from '../../errors.ts';
 import { parseJsonBody } from '../../openai/json-body.ts';
 import { authenticate, refuseWhileStopping } from '../authenticate.ts';
@@ -32,6 +33,7 @@ export function registerApi(app: FastifyInstance, context: HttpContext): void {
 /** Sets `request.principal`. Rejects like `identify`, `checkCaller` and `checkOrigin`. */
 async function authorize(context: HttpContext, endpoint: Endpoint, request: FastifyRequest): Promise<void> {
   request.principal = await identify(context, request);
+  if (request.principal !== null) keepConnection(request.raw);
   checkCaller(endpoint, request.principal);
   if (endpoint.method !== 'GET' && request.principal?.key == null) checkOrigin(request, context.publicUrl());
 }
