@@ -11,7 +11,7 @@ export type ServerDialect = Exclude<Dialect, 'sluice'>;
 
 /** Images that a request can have. */
 export const IMAGE_FORMATS = ['png', 'jpeg', 'gif', 'webp'] as const;
-export type ImageFormat = (typeof IMAGE_FORMATS)[number];
+type ImageFormat = (typeof IMAGE_FORMATS)[number];
 
 /** How closely the model looks at an image. */
 export const IMAGE_DETAILS = ['auto', 'low', 'high', 'original'] as const;

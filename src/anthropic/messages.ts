@@ -237,8 +237,11 @@ class Conversation {
     };
     const { value: type } = field('type');
     switch (type) {
-      case 'base64':
-        return readImageData(field('media_type'), field('data'));
+      case 'base64': {
+        const [type, data] = [field('media_type'), field('data')];
+        asString(type.value, type.path);
+        return readImageData(data.value, data.path);
+      }
       case 'url': {
         const url = field('url');
         return readImageUrl(url.value, url.path);

@@ -7,8 +7,6 @@ import {
   type GenerationRequest,
   type Image,
   type ImageDetail,
-  type ImageFile,
-  type ImageFormat,
   type ImageLimits,
 } from '../generation.ts';
 import type { ServiceError } from '../errors.ts';
@@ -16,8 +14,8 @@ import type { Notes } from '../notes.ts';
 import { readImageHeader, type ImageHeader } from './image-header.ts';
 import { asString, unsupported, wrongType, wrongValue } from './values.ts';
 
-/** Maximum width and height of an image, in pixels. An image of this size takes 200 MB when it is decoded. */
-export const MAX_IMAGE_SIDE = 8192;
+/** Maximum area of an image, in pixels: 8192 x 8192. An image of this size takes 200 MB when it is decoded. */
+export const MAX_IMAGE_PIXELS = 67_108_864;
 
 /** Maximum length of the URL of an image, in characters. */
 export const MAX_IMAGE_URL = 8192;
@@ -90,32 +88,17 @@ export function readImageUrl(value: unknown, path: string): ReadImage {
     return { url: checked, digest: checked, file: null, path };
   }
   const comma = url.indexOf(',');
-  const type = comma > MAX_TYPE ? undefined : DATA_TYPE.exec(url.slice(5, Math.max(5, comma)))?.[1];
-  if (type === undefined)
+  if (comma > MAX_START || !/;base64$/i.test(url.slice(0, Math.max(0, comma))))
     throw wrongValue(path, `a data URI such as \`data:image/png;base64,…\`, with ${IMAGE}`);
-  const data = url.slice(comma + 1);
-  const { digest, file } = readFile(data, type, path);
-  const start = dataStart(file);
-  return { url: url.startsWith(start) ? url : start + data, digest, file, path };
+  return readFile(url.slice(comma + 1), path);
 }
 
-/** Returns the start of a data URI in the form that all servers read. Some know no parameters, or compare the case. */
-const dataStart = ({ format }: ImageFile): string => `data:image/${format};base64,`;
-
 /** Maximum length of a data URI up to its comma. */
-const MAX_TYPE = 128;
-const DATA_TYPE = /^([\w.+-]+\/[\w.+-]+)(?:;[^;,]+)*;base64$/i;
+const MAX_START = 128;
 
-/** Reads an image in base64. Throws a 400 with the path of `data` or of `type`, its media type. */
-export function readImageData(
-  type: { value: unknown; path: string },
-  data: { value: unknown; path: string },
-): ReadImage {
-  const text = asString(data.value, data.path);
-  const media = asString(type.value, type.path);
-  if (formatOf(media) === undefined) throw wrongValue(type.path, `one of ${MEDIA_TYPES.join(', ')}`);
-  const { digest, file } = readFile(text, media, data.path);
-  return { url: dataStart(file) + text, digest, file, path: data.path };
+/** Reads an image in base64. Throws a 400 with its path. */
+export function readImageData(value: unknown, path: string): ReadImage {
+  return readFile(asString(value, path), path);
 }
 
 export function readImageDetail(value: unknown, path: string): ImageDetail | null {
@@ -126,48 +109,49 @@ export function readImageDetail(value: unknown, path: string): ImageDetail | nul
   throw wrongValue(path, `one of ${IMAGE_DETAILS.join(', ')}`);
 }
 
-const MEDIA_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 const IMAGE = 'a PNG, JPEG, GIF or WebP image';
 
-function formatOf(mediaType: string): ImageFormat | undefined {
-  switch (mediaType.toLowerCase()) {
-    case 'image/png':
-      return 'png';
-    case 'image/jpeg':
-    // Not a registered type, but common.
-    case 'image/jpg':
-      return 'jpeg';
-    case 'image/gif':
-      return 'gif';
-    case 'image/webp':
-      return 'webp';
-    default:
-      return undefined;
+/** Reads the file of an image. Its bytes tell the format, because clients often label images wrongly. */
+function readFile(given: string, path: string): ReadImage {
+  let base64 = given;
+  let file = decode(base64);
+  if (file === null) {
+    base64 = withoutSpaces(given);
+    file = base64 === given ? null : decode(base64);
   }
-}
-
-function readFile(base64: string, mediaType: string, path: string): { digest: string; file: ImageFile } {
-  const format = formatOf(mediaType);
-  if (format === undefined) throw wrongValue(path, `${IMAGE}; other formats are not supported`);
-  const file = decode(base64);
-  if (file === null) throw wrongValue(path, 'valid base64, with padding and without spaces');
+  if (file === null) throw wrongValue(path, 'valid base64, with padding');
   const { header, bytes, checksum } = file;
   if (header === null || header.width === 0 || header.height === 0)
     throw wrongValue(path, `${IMAGE}; these bytes are none`);
-  if (header.format !== format)
-    throw wrongValue(
-      path,
-      `an image of its media type; the type says ${format}, and the bytes are ${header.format}`,
-    );
-  if (header.width > MAX_IMAGE_SIDE || header.height > MAX_IMAGE_SIDE) {
-    const size = `${header.width} x ${header.height}`;
-    throw wrongValue(
-      path,
-      `an image of at most ${MAX_IMAGE_SIDE} x ${MAX_IMAGE_SIDE} pixels; this one has ${size}`,
-    );
+  const { format, width, height } = header;
+  if (width * height > MAX_IMAGE_PIXELS) {
+    const expected = `an image of at most ${MAX_IMAGE_PIXELS} pixels; this one has ${width} x ${height}`;
+    throw wrongValue(path, expected);
   }
-  return { digest: `${format} ${bytes} ${checksum.toString(16)}`, file: { ...header, bytes } };
+  return {
+    // Some servers know no parameters of data URIs, compare the case, or refuse another format than the bytes have.
+    url: `data:image/${format};base64,${base64}`,
+    digest: `${format} ${bytes} ${checksum.toString(16)}`,
+    file: { ...header, bytes },
+    path,
+  };
 }
+
+/** Removes white space. Encoders add line breaks, and a regular expression takes long to remove millions of them. */
+function withoutSpaces(base64: string): string {
+  if (!isAscii(base64)) return base64;
+  const bytes = Buffer.from(base64, 'latin1');
+  let length = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0;
+    // Space, tab, line feed, form feed and carriage return.
+    const isSpace = byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0c || byte === 0x0d;
+    if (!isSpace) bytes[length++] = byte;
+  }
+  return bytes.toString('latin1', 0, length);
+}
+
+const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;
 
 /** How much of an image is decoded at once, in bytes. Almost all images have their header in the first piece. */
 const PIECE = 393_216;
@@ -181,8 +165,8 @@ const piece = Buffer.alloc(PIECE);
  */
 function decode(base64: string): { header: ImageHeader | null; bytes: number; checksum: number } | null {
   // The decoder also accepts the alphabet for URLs, and reads only the low byte of other characters.
-  const isAscii = Buffer.byteLength(base64) === base64.length;
-  if (!isAscii || base64.length % 4 !== 0 || base64.includes('-') || base64.includes('_')) return null;
+  if (!isAscii(base64) || base64.length % 4 !== 0 || base64.includes('-') || base64.includes('_'))
+    return null;
   const bytes = (base64.length / 4) * 3 - (base64.endsWith('==') ? 2 : Number(base64.endsWith('=')));
   let header: ImageHeader | null = null;
   let checksum = 0;
@@ -210,31 +194,51 @@ function checkedUrl(text: string, path: string): string {
       `a data URI such as \`data:image/png;base64,…\`, or an \`https\` URL of at most ${MAX_IMAGE_URL} characters without a user name`,
     );
   }
-  if (isPrivate(url.hostname)) throw wrongValue(path, 'a URL with a public host');
+  // `URL` leaves out the port 443. Other ports belong to other services more often than to web servers.
+  if (!isPublic(url.hostname) || url.port !== '')
+    throw wrongValue(path, 'a URL with a public host and the port 443');
   return url.href;
 }
 
-/** Names that resolvers answer with this machine or its network. */
-const PRIVATE_NAME = /(?:^|\.)(?:localhost|localdomain|local|internal|svc|lan|home\.arpa)\.?$/;
-
-/** Whether a host names this machine or a private network. What its name resolves to is not known. */
-function isPrivate(hostname: string): boolean {
+/** Whether a host is in the public Internet by its name or address. What its name resolves to is not known. */
+function isPublic(hostname: string): boolean {
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   switch (isIP(host)) {
     case 4:
-      return PRIVATE.check(host, 'ipv4');
+      return !SPECIAL.check(host, 'ipv4');
     case 6:
-      return PRIVATE.check(host, 'ipv6');
+      return UNICAST.check(host, 'ipv6') && !SPECIAL.check(host, 'ipv6');
     default: {
       const labels = host.replace(/\.$/, '').split('.');
+      const [last = ''] = labels.slice(-1);
       // A name without a dot is looked up in the own domain. What resolvers make of an empty label is not known.
-      return labels.length === 1 || labels.includes('') || PRIVATE_NAME.test(host);
+      return labels.length > 1 && !labels.includes('') && TOP_LEVEL.test(last) && !PRIVATE_DOMAINS.has(last);
     }
   }
 }
 
-/** The special-purpose addresses of RFC 6890. An IPv4 address within an IPv6 address is checked like itself. */
-const PRIVATE = new BlockList();
+/** A top-level domain of the public DNS has only letters, or is internationalized. */
+const TOP_LEVEL = /^(?:[a-z]{2,}|xn--.*)$/;
+
+/**
+ * Top-level domains that only private networks have: those of IANA's registry of special-use domain names, of RFC 6762
+ * (appendix G), those that ICANN does not delegate because networks use them, and the defaults of common software. A name
+ * in `.arpa` has no web server.
+ */
+const PRIVATE_DOMAINS: ReadonlySet<string> = new Set(
+  [
+    'alt arpa example invalid local localhost onion test',
+    'corp home intranet internal lan mail private',
+    'cluster consul docker domain intra kubernetes localdomain lxd nomad prv router svc workgroup',
+  ].flatMap((names) => names.split(' ')),
+);
+
+/** The addresses that are global and of one host. All others, also those that contain an IPv4 address, are special. */
+const UNICAST = new BlockList();
+UNICAST.addSubnet('2000::', 3, 'ipv6');
+
+/** The addresses of IANA's registries of special-purpose addresses, except those that `UNICAST` excludes. */
+const SPECIAL = new BlockList();
 for (const [address, prefix] of [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -243,21 +247,24 @@ for (const [address, prefix] of [
   ['169.254.0.0', 16],
   ['172.16.0.0', 12],
   ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
   ['192.168.0.0', 16],
   ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
   ['224.0.0.0', 3],
 ] as const)
-  PRIVATE.addSubnet(address, prefix, 'ipv4');
+  SPECIAL.addSubnet(address, prefix, 'ipv4');
 for (const [address, prefix] of [
-  ['::', 96],
-  ['64:ff9b::', 32],
-  ['100::', 64],
+  // Of protocols, such as Teredo, whose addresses contain IPv4 addresses.
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  // 6to4.
   ['2002::', 16],
-  ['fc00::', 7],
-  ['fe80::', 9],
-  ['ff00::', 8],
+  ['3fff::', 20],
 ] as const)
-  PRIVATE.addSubnet(address, prefix, 'ipv6');
+  SPECIAL.addSubnet(address, prefix, 'ipv6');
 
 /**
  * Checks the images of a request against the bounds of its model, and notes in the request how many tokens they may take.

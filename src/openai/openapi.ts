@@ -12,7 +12,7 @@ import {
 } from './fields.ts';
 import { BODY_VALUES, EMBEDDING_FIELDS } from './embedding-fields.ts';
 import type { Field } from './field.ts';
-import { MAX_IMAGE_SIDE, MAX_IMAGE_URL } from './images.ts';
+import { MAX_IMAGE_PIXELS, MAX_IMAGE_URL } from './images.ts';
 import { bodyBounds, type ValueBounds } from './json-body.ts';
 import { jsonObject } from './values.ts';
 import {
@@ -430,7 +430,7 @@ const functionName = { type: 'string', pattern: NAME.source };
 /** The URL of an image. */
 export const imageUrl = {
   type: 'string',
-  description: `A data URI in base64 with a PNG, JPEG, GIF or WebP image of at most ${MAX_IMAGE_SIDE} x ${MAX_IMAGE_SIDE} pixels. If the model takes URLs, also an \`https\` URL of at most ${MAX_IMAGE_URL} characters.`,
+  description: `A data URI in base64 with a PNG, JPEG, GIF or WebP image of at most ${MAX_IMAGE_PIXELS} pixels. If the model takes URLs, also an \`https\` URL of at most ${MAX_IMAGE_URL} characters, with a public host and the port 443.`,
 };
 
 /** Schemas of request objects that the field table does not describe. */
