@@ -138,7 +138,7 @@ export type SamplingNumber = Exclude<keyof Sampling, 'logitBias' | 'explicit'>;
 /** Sampling parameters that have a default. */
 export type OptionalSampling = Exclude<SamplingNumber, 'seed'>;
 
-/** A JSON Schema of the supported subset, with checked keywords, size and depth. */
+/** A JSON Schema. A strict one is of the supported subset, with checked keywords and depth; others have any keywords. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
 
 export type ResponseFormat =

@@ -118,5 +118,5 @@ function parseFormat(output: RequestBody): ResponseFormat {
   if (type !== 'json_schema') throw wrongValue(`${path}.type`, '`json_schema`');
   if (schema === null) throw missing(`${path}.schema`);
   const checked = checkJsonSchema(schema, `${path}.schema`);
-  return { type: 'json_schema', name: 'output', schema: checked, strict: null };
+  return { type: 'json_schema', name: 'output', schema: checked, strict: true };
 }

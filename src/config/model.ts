@@ -139,11 +139,11 @@ function headerProblem(header: string, known: ReadonlySet<string>, hasKey: boole
   return known.size < MAX_HEADERS ? null : `at most ${MAX_HEADERS} headers`;
 }
 
-/** The parameters of the API in camel case. `topP` and `repetitionPenalty` start at 0.01, because the API excludes 0. */
+/** The parameters of the API in camel case. `repetitionPenalty` starts at 0.01, because the API excludes 0. */
 const recommendedSampling = z
   .strictObject({
     temperature: z.number().min(0).max(2).optional().describe('`temperature`.'),
-    topP: z.number().min(0.01).max(1).optional().describe('`top_p`.'),
+    topP: z.number().min(0).max(1).optional().describe('`top_p`.'),
     topK: z.int().min(0).max(2_147_483_647).optional().describe('`top_k`.'),
     minP: z.number().min(0).max(1).optional().describe('`min_p`.'),
     repetitionPenalty: z.number().min(0.01).max(2).optional().describe('`repetition_penalty`.'),

@@ -72,10 +72,10 @@ const temperature = number('temperature', { type: 'number', minimum: 0, maximum:
   description: 'Sampling temperature. 0 always selects the most likely token.',
 });
 
-const topP = number('top_p', { type: 'number', exclusiveMinimum: 0, maximum: 1 }, 1, {
+const topP = number('top_p', { type: 'number', minimum: 0, maximum: 1 }, 1, {
   default: unlessRecommended('`1`'),
   description:
-    'Nucleus sampling: samples from the smallest set of tokens whose probabilities add up to this value.',
+    'Nucleus sampling: samples from the smallest set of tokens whose probabilities add up to this value. 0 always selects the most likely token.',
 });
 
 const topK = number('top_k', { type: 'integer', minimum: 0, maximum: MAX_INT32 }, null, {
@@ -205,7 +205,7 @@ export const echo = boolean('echo', false, {
 const FORMATS: Pick<FieldOptions, 'default' | 'description'> = {
   default: '`{"type":"text"}`',
   description:
-    'Format of the text: `text`, `json_object`, or `json_schema` with a schema that uses only supported keywords.',
+    'Format of the text: `text`, `json_object`, or `json_schema`. With `strict`, its schema has only supported keywords and is always followed; without, it may have any keyword, or be absent.',
 };
 
 export const chatResponseFormat = structured(

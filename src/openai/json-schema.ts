@@ -80,6 +80,16 @@ export function checkJsonSchema(schema: unknown, path: string): JsonSchema {
   return schema as JsonSchema; // Checked: a boolean, or an object.
 }
 
+/**
+ * Checks only the size of a schema that need not be enforced, so that it may have any keyword. Returns it unchanged. Throws
+ * `invalid_value` or `invalid_type`.
+ */
+export function checkLooseSchema(schema: unknown, path: string): JsonSchema {
+  if (schema !== true) asObject(schema, path);
+  checkSize(JSON.stringify(schema), path);
+  return schema as JsonSchema; // Checked: true, or an object.
+}
+
 /** Checks the parameters of the strict functions of a request, like `checkJsonSchema`, and their common bounds. */
 export function checkStrictSchemas(schemas: readonly { path: string; schema: Node }[]): void {
   const texts = schemas.map(({ schema }) => JSON.stringify(schema));
@@ -100,10 +110,7 @@ function tooManyStrict(most: string): ServiceError {
 
 /** `text`: the schema as JSON. Returns the number of schemas in it. */
 function checkSchema(schema: unknown, text: string, path: string): number {
-  if (text.length > MAX_SCHEMA_CHARACTERS) {
-    throw wrongValue(path, `at most ${MAX_SCHEMA_CHARACTERS} characters of JSON`);
-  }
-  checkWellFormedJson(text, path);
+  checkSize(text, path);
   const references = new Map<unknown, string>();
   const budget: Budget = {
     nodes: MAX_SCHEMA_NODES,
@@ -115,6 +122,13 @@ function checkSchema(schema: unknown, text: string, path: string): number {
   checkNode(schema, path, 0, budget);
   checkCycles(references, schema);
   return MAX_SCHEMA_NODES - budget.nodes;
+}
+
+function checkSize(text: string, path: string): void {
+  if (text.length > MAX_SCHEMA_CHARACTERS) {
+    throw wrongValue(path, `at most ${MAX_SCHEMA_CHARACTERS} characters of JSON`);
+  }
+  checkWellFormedJson(text, path);
 }
 
 interface Budget {

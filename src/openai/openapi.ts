@@ -433,6 +433,23 @@ export const imageUrl = {
   description: `A data URI in base64 with a PNG, JPEG, GIF or WebP image of at most ${MAX_IMAGE_PIXELS} pixels. If the model takes URLs, also an \`https\` URL of at most ${MAX_IMAGE_URL} characters, with a public host and the port 443.`,
 };
 
+const NAMED_SCHEMA = { name: functionName, description: nullable(string) };
+
+/** The schema of a strict format. */
+export const strictSchema = {
+  anyOf: [
+    { const: true },
+    { type: 'object', propertyNames: { enum: [...SUPPORTED_KEYWORDS, ...ANNOTATIONS] } },
+  ],
+  description: SCHEMA_BOUNDS,
+};
+
+/** The schema of a format that is not strict. */
+export const looseSchema = {
+  anyOf: [{ const: true }, { type: 'object' }, { type: 'null' }],
+  description: `A JSON Schema with any keywords, at most ${MAX_SCHEMA_CHARACTERS} characters. Absent: any JSON object.`,
+};
+
 /** Schemas of request objects that the field table does not describe. */
 const REQUEST_SCHEMAS = {
   ContentPart: {
@@ -513,23 +530,15 @@ const REQUEST_SCHEMAS = {
         ...object({
           type: { const: 'json_schema' },
           json_schema: {
-            ...object(
-              {
-                name: functionName,
-                description: nullable(string),
-                schema: {
-                  anyOf: [
-                    { const: true },
-                    { type: 'object', propertyNames: { enum: [...SUPPORTED_KEYWORDS, ...ANNOTATIONS] } },
-                  ],
-                  description: SCHEMA_BOUNDS,
-                },
-                strict: nullable({ type: 'boolean' }),
-              },
-              'description',
-              'strict',
-            ),
-            additionalProperties: false,
+            anyOf: [
+              closed({ ...NAMED_SCHEMA, schema: strictSchema, strict: { const: true } }, 'description'),
+              closed(
+                { ...NAMED_SCHEMA, schema: looseSchema, strict: { enum: [false, null] } },
+                'description',
+                'schema',
+                'strict',
+              ),
+            ],
           },
         }),
         additionalProperties: false,

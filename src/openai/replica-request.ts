@@ -155,7 +155,7 @@ const SAMPLING: Readonly<Record<ServerDialect, (sampling: Sampling) => Body>> = 
   tgi: (sampling) => ({
     temperature: sampling.temperature,
     // TGI refuses 1, its default.
-    ...(sampling.topP < 1 ? { top_p: sampling.topP } : {}),
+    ...(sampling.topP < 1 ? { top_p: aboveZero(sampling.topP) } : {}),
     ...(sampling.frequencyPenalty === 0 ? {} : { frequency_penalty: sampling.frequencyPenalty }),
   }),
   openai: (sampling) => ({
@@ -170,11 +170,15 @@ const SAMPLING: Readonly<Record<ServerDialect, (sampling: Sampling) => Body>> = 
 function vllmSampling(sampling: Sampling): Body {
   return {
     ...samplers(sampling),
+    top_p: aboveZero(sampling.topP),
     top_k: sampling.topK || -1,
     repetition_penalty: sampling.repetitionPenalty,
     ...logitBias(sampling),
   };
 }
+
+/** Some servers refuse a `top_p` of 0. This one selects the same token. */
+const aboveZero = (topP: number): number => Math.max(topP, 1e-6);
 
 function samplers(sampling: Sampling): Body {
   return {

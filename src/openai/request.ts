@@ -29,7 +29,7 @@ import {
   noteUnknown,
 } from './values.ts';
 import type { Field, ScalarField } from './field.ts';
-import { checkJsonSchema } from './json-schema.ts';
+import { checkJsonSchema, checkLooseSchema } from './json-schema.ts';
 
 /** Parses the body of a request. Throws `ServiceError` with the field. */
 export function parseRequest(
@@ -259,7 +259,10 @@ const ONLY_TYPE = new Set(['type']);
 const WITH_SCHEMA = new Set(['type', 'json_schema']);
 const SCHEMA_FIELDS = new Set(['name', 'description', 'schema', 'strict']);
 
-/** Parses the name and the schema of a format. `known`: the fields that the object may have. */
+/**
+ * Parses the name and the schema of a format. A schema that is not strict may have any keyword, and without one the text is
+ * any JSON object. `known`: the fields that the object may have.
+ */
 export function parseJsonSchemaFormat(
   value: unknown,
   path: string,
@@ -276,12 +279,11 @@ export function parseJsonSchemaFormat(
     throw wrongValue(`${path}.name`, '1 to 64 letters, digits, "_" or "-"');
   }
   if (description !== null) asString(description, `${path}.description`);
-  if (schema === null) throw missing(`${path}.schema`);
   if (strict !== null && typeof strict !== 'boolean') throw wrongType(`${path}.strict`, 'a boolean', strict);
-  return {
-    type: 'json_schema',
-    name: checkedName,
-    schema: checkJsonSchema(schema, `${path}.schema`),
-    strict,
-  };
+  if (schema === null) {
+    if (strict === true) throw missing(`${path}.schema`);
+    return { type: 'json_object' };
+  }
+  const check = strict === true ? checkJsonSchema : checkLooseSchema;
+  return { type: 'json_schema', name: checkedName, schema: check(schema, `${path}.schema`), strict };
 }

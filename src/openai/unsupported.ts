@@ -5,7 +5,7 @@ import { unsupported, displayName } from './values.ts';
 import { JSON_TYPES, type JsonType } from './json-schema.ts';
 
 /**
- * Refuses a request with a feature, or a JSON schema, that a replica of the model does not support. `dialects` belong to
+ * Refuses a request with a feature, or a strict JSON schema, that a replica of the model does not support. `dialects` belong to
  * the model's replicas. Throws `unsupported_parameter` with the path of the field.
  */
 export function refuseUnsupported(
@@ -17,7 +17,7 @@ export function refuseUnsupported(
   if (feature !== null) throw unsupported(paramOf(feature), 'is not supported by the engine of this model');
   for (const dialect of dialects) {
     const { responseFormat } = request;
-    if (responseFormat.type === 'json_schema')
+    if (responseFormat.type === 'json_schema' && responseFormat.strict === true)
       refuseUnenforced(responseFormat.schema, schemaPath(null), dialect);
     for (const [index, { strict, parameters }] of toolsOf(request).entries())
       if (strict) refuseUnenforced(parameters, schemaPath(index), dialect);

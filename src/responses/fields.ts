@@ -62,7 +62,7 @@ export const textFormat = structured(
     feature: 'chatFormat',
     default: '`{"type":"text"}`',
     description:
-      'Format of the text: `text`, `json_object`, or `json_schema` with `name` and a `schema` that uses only supported keywords.',
+      'Format of the text: `text`, `json_object`, or `json_schema` with `name`, `schema` and `strict`, as in chat completions.',
   },
 );
 

@@ -9,6 +9,8 @@ import {
   objectOfOtherType,
   objectSchema,
   reference,
+  looseSchema,
+  strictSchema,
 } from '../openai/openapi.ts';
 import type { EndpointDescription } from '../protocol.ts';
 import { RESPONSES_FIELDS } from './fields.ts';
@@ -164,13 +166,14 @@ const SCHEMAS = {
       object({ type: { enum: ['text', 'json_object'] } }),
       typed(
         'json_schema',
-        {
-          name,
-          description: nullable(string),
-          schema: { description: 'A JSON Schema that uses only supported keywords, as in `ResponseFormat`.' },
-          strict: nullable({ type: 'boolean' }),
-        },
+        { name, description: nullable(string), schema: strictSchema, strict: { const: true } },
         'description',
+      ),
+      typed(
+        'json_schema',
+        { name, description: nullable(string), schema: looseSchema, strict: { enum: [false, null] } },
+        'description',
+        'schema',
         'strict',
       ),
     ],

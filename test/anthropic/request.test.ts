@@ -341,7 +341,7 @@ test('the other fields become those of a chat', () => {
     type: 'json_schema',
     name: 'output',
     schema: { type: 'object' },
-    strict: null,
+    strict: true,
   });
   assert.equal(parsed.schemaPath(null), 'output_config.format.schema');
   assertRefused({ stop_sequences: [''] }, 'invalid_value', 'stop_sequences[0]');

@@ -178,7 +178,7 @@ test('invalid settings are reported for their field', () => {
   const errors = (settings: Partial<Settings>, mode: Mode = 'chat') =>
     Object.keys(validationErrors({ ...EMPTY_DRAFT.settings, ...settings }, mode));
   assert.deepEqual(errors({ numbers: { temperature: '2.1' } }), ['temperature']);
-  assert.deepEqual(errors({ numbers: { top_p: '0' } }), ['top_p']);
+  assert.deepEqual(errors({ numbers: { repetition_penalty: '0' } }), ['repetition_penalty']);
   assert.deepEqual(errors({ numbers: { max_tokens: '1.5', seed: 'x' } }), ['max_tokens', 'seed']);
   assert.deepEqual(errors({ numbers: { temperature: '' } }), []);
   assert.deepEqual(errors({ stop: ['fine', 'x'.repeat(1025)] }), ['stop[1]']);

@@ -146,7 +146,7 @@ test('an engine reads the same request that the service has', () => {
   const fields = fc.record(
     {
       temperature: fc.double({ min: 0, max: 2, noNaN: true }).map((value) => value + 0),
-      top_p: fc.double({ min: 0, minExcluded: true, max: 1, noNaN: true }),
+      top_p: fc.double({ min: 0, max: 1, noNaN: true }),
       top_k: fc.nat(100),
       min_p: fc.double({ min: 0, max: 1, noNaN: true }).map((value) => value + 0),
       seed: fc.maxSafeInteger(),
@@ -264,7 +264,7 @@ test('a request with a sampling parameter that is missing, or out of its bounds,
     ...Object.keys(valid).map((name) => [name, 'x'] as const),
     ['temperature', null],
     ['temperature', 2.5],
-    ['topP', 0],
+    ['topP', -0.1],
     ['topK', 1.5],
     ['minP', -0.1],
     ['seed', 2 ** 32],

@@ -57,7 +57,7 @@ describe('sampling in the embedded engine', SKIP, () => {
 
   test('top_k, min_p and top_p with one remaining candidate are greedy', async () => {
     const greedy = await draw(7, GREEDY);
-    for (const cut of [{ topK: 1 }, { minP: 1 }, { topP: 0.0001 }, { topP: 0.0001, topK: 0 }])
+    for (const cut of [{ topK: 1 }, { minP: 1 }, { topP: 0.0001 }, { topP: 0 }, { topP: 0, topK: 0 }])
       assert.equal(await draw(7, { ...WARM, ...cut }), greedy, JSON.stringify(cut));
     assert.notEqual(await draw(7, FLAT), greedy);
   });

@@ -246,7 +246,7 @@ test('errors in response_format have the path of the field', () => {
     `${at}.json_schema.name`,
   );
   refuses(
-    () => format({ type: 'json_schema', json_schema: { name: 'a' } }),
+    () => format({ type: 'json_schema', json_schema: { name: 'a', strict: true } }),
     'missing_required_parameter',
     `${at}.json_schema.schema`,
   );
@@ -255,6 +255,35 @@ test('errors in response_format have the path of the field', () => {
     'invalid_type',
     `${at}.json_schema.strict`,
   );
+});
+
+test('a schema that is not strict may have any keyword, or be absent', () => {
+  const loose = (schema: unknown, strict?: boolean | null) =>
+    format({ type: 'json_schema', json_schema: { name: 'a', schema, strict } });
+  const at = 'response_format.json_schema.schema';
+  for (const strict of [undefined, null, false]) {
+    for (const schema of [
+      { type: 'array', uniqueItems: true },
+      { type: 'number', multipleOf: 2 },
+      { if: {}, patternProperties: { '^a': {} } },
+      { oneOf: [{ const: 'x' }], discriminator: { propertyName: 'k' } },
+      { type: 'string', maxLength: 65_536, pattern: '(?=a)' },
+      { $ref: 'https://example.org/a.json' },
+      true,
+    ]) {
+      assert.deepEqual(loose(schema, strict), {
+        type: 'json_schema',
+        name: 'a',
+        schema,
+        strict: strict ?? null,
+      });
+      if (schema !== true) assert.throws(() => loose(schema, true), ServiceError);
+    }
+    assert.deepEqual(loose(undefined, strict), { type: 'json_object' });
+    refuses(() => loose('x', strict), 'invalid_type', at);
+    refuses(() => loose(false, strict), 'invalid_type', at);
+    refuses(() => loose({ title: 'x'.repeat(65_536) }, strict), 'invalid_value', at);
+  }
 });
 
 test('fields of other servers that the service sets itself are refused', () => {

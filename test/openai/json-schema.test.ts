@@ -103,7 +103,8 @@ test('unsupported keywords and wrong values are refused with their path', () => 
 test('errors in the schema of a request have the full path of the field', () => {
   const schema = { type: 'object', properties: { a: { type: 'string', pattern: 'x'.repeat(1001) } } };
   refuses(
-    () => chat({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } }),
+    () =>
+      chat({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema, strict: true } } }),
     'invalid_value',
     'response_format.json_schema.schema.properties.a.pattern',
   );

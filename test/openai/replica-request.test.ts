@@ -76,6 +76,10 @@ test('fields are renamed and converted for each dialect', () => {
     [1.1, { 5: 1 }, 7, 0xffff_ffff, 0, 9],
   );
   assert.equal(to('tgi', chat({ top_p: 0.5 }).request).top_p, 0.5);
+  assert.deepEqual(
+    SERVERS.map((dialect) => to(dialect, chat({ top_p: 0 }).request).top_p),
+    SERVERS.map((dialect) => (dialect === 'llama-server' || dialect === 'openai' ? 0 : 1e-6)),
+  );
 });
 
 test('one prompt is sent as a string, several as an array; `max_tokens` is never null', () => {

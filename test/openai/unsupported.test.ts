@@ -9,7 +9,10 @@ import { chat, refuses, withPaths } from './samples.ts';
 
 const check = (schema: unknown, ...dialects: Dialect[]): void =>
   refuseUnsupported(
-    withPaths(chat({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } }).request),
+    withPaths(
+      chat({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema, strict: true } } })
+        .request,
+    ),
     dialects,
     CHAT,
   );

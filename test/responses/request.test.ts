@@ -331,7 +331,7 @@ test('errors of schemas name the field of the Responses API', () => {
   const schema = { type: 'object', properties: { a: { type: 'string', contentEncoding: 'x' } } };
   const path = 'properties.a.contentEncoding';
   assertRefused(
-    { text: { format: { type: 'json_schema', name: 'a', schema } } },
+    { text: { format: { type: 'json_schema', name: 'a', schema, strict: true } } },
     'unsupported_parameter',
     `text.format.schema.${path}`,
   );

@@ -135,7 +135,6 @@ export const SAMPLING: readonly NumberParameter[] = [
     hint: 'Samples from the smallest set of tokens whose probabilities add up to this value.',
     whole: false,
     min: 0,
-    aboveMin: true,
     max: 1,
     fallback: '1',
     step: 0.01,
