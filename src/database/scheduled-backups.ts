@@ -1,6 +1,7 @@
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BackupConfig, Config } from '../config/schema.ts';
+import { tryLock } from '../file-lock.ts';
 import type { Log } from '../log.ts';
 import { backupPostgres, backupSqlite } from './backup.ts';
 import type { Database } from './database.ts';
@@ -8,6 +9,12 @@ import { assertInPlace } from './sqlite-files.ts';
 
 /** Names of backups, with the time at which they were started. */
 const NAME = /^sluice-(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})-(\d{2})Z\.db$/;
+
+/** Names of the files of a backup that was not completed. */
+const PARTIAL = /^sluice-[\dT-]+Z\.db\.[\da-f]{8}\.partial/;
+
+/** Locked while an instance makes a backup in the directory. */
+const LOCK = '.lock';
 
 const HOUR_MS = 3_600_000;
 /**
@@ -20,9 +27,9 @@ interface BackupStatus {
   keep: number;
   /** When the latest backup in the directory was started, in Unix milliseconds; null: none. */
   lastAt: number | null;
-  /** When the latest attempt failed, in Unix milliseconds; null: it succeeded. */
+  /** When the latest attempt failed, in Unix milliseconds; null: it succeeded, or no backup is due. */
   failedAt: number | null;
-  /** Why the latest attempt failed; null: it succeeded. */
+  /** Why it failed; null: see `failedAt`. */
   reason: string | null;
 }
 
@@ -37,7 +44,7 @@ interface ScheduledBackupsOptions {
 
 /**
  * Backs up the database regularly and deletes old backups. The file names in the directory determine when a backup is
- * due.
+ * due, and a lock in it keeps instances that share it from making the same one.
  */
 export class ScheduledBackups implements AsyncDisposable {
   readonly #options: ScheduledBackupsOptions;
@@ -84,25 +91,46 @@ export class ScheduledBackups implements AsyncDisposable {
     const startedAt = now();
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
-      // Read each time, because other instances may use the same directory.
-      const existing = await listBackups(directory, startedAt);
-      const latest = existing.at(-1);
-      this.#status.lastAt = latest === undefined || isFuture(latest, startedAt) ? null : latest.at;
-      if (startedAt - (this.#status.lastAt ?? -Infinity) < settings.everyHours * HOUR_MS) return;
+      if (!(await this.#isDue(startedAt))) return;
+      using lock = tryLock(join(directory, LOCK));
+      // Another instance has made the backup, or is making it.
+      if (lock === null || !(await this.#isDue(startedAt))) return;
+      await this.#deleteFiles((name) => PARTIAL.test(name));
       const file = join(directory, nameAt(startedAt));
       await this.#backup(file);
       Object.assign(this.#status, { lastAt: startedAt, failedAt: null, reason: null });
       log.info('database backed up', { file });
+      const existing = await listBackups(directory, startedAt);
       const future = existing.filter((one) => isFuture(one, startedAt)).map(({ name }) => name);
       if (future.length > 0) log.warn('backups with a future time are deleted first', { directory, future });
-      const old = existing.slice(0, Math.max(0, existing.length + 1 - settings.keep));
-      for (const { name } of old) await rm(join(directory, name), { force: true });
+      const old = new Set(
+        existing.slice(0, Math.max(0, existing.length - settings.keep)).map(({ name }) => name),
+      );
+      await this.#deleteFiles((name) => old.has(name));
     } catch (error) {
       if (this.#stop.signal.aborted) return;
       const reason = error instanceof Error ? error.message : String(error);
       Object.assign(this.#status, { failedAt: startedAt, reason });
       log.error('the scheduled backup failed; will retry in 5 minutes', { directory, error: reason });
     }
+  }
+
+  /** Whether a backup is due. Reads the directory each time, because other instances may use it. */
+  async #isDue(now: number): Promise<boolean> {
+    const { directory, settings } = this.#options;
+    const latest = (await listBackups(directory, now)).at(-1);
+    const lastAt = latest === undefined || isFuture(latest, now) ? null : latest.at;
+    this.#status.lastAt = lastAt;
+    if (lastAt === null || now - lastAt >= settings.everyHours * HOUR_MS) return true;
+    // Another instance has succeeded since this one failed.
+    Object.assign(this.#status, { failedAt: null, reason: null });
+    return false;
+  }
+
+  async #deleteFiles(isOld: (name: string) => boolean): Promise<void> {
+    const { directory } = this.#options;
+    for (const name of await readdir(directory))
+      if (isOld(name)) await rm(join(directory, name), { force: true });
   }
 
   async #backup(file: string): Promise<void> {

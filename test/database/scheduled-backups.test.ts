@@ -26,6 +26,7 @@ for (const kind of testDatabases()) {
       }
       writeFileSync(join(directory, 'notes.db'), 'mine');
       assert.deepEqual(readdirSync(directory), [
+        '.lock',
         'notes.db',
         'sluice-2026-11-23T02-00-00Z.db',
         'sluice-2026-11-23T03-00-00Z.db',
@@ -44,7 +45,7 @@ for (const kind of testDatabases()) {
       const run = async (now: number) => {
         here.clock.now = now;
         await here.backups.runIfDue();
-        return readdirSync(directory).map((name) => name.slice('sluice-'.length, '2026-11-23T00'.length + 7));
+        return backupsIn(directory).map((name) => name.slice('sluice-'.length, '2026-11-23T00'.length + 7));
       };
       await run(Date.UTC(2030, 0, 1, 0));
       await run(Date.UTC(2030, 0, 1, 1));
@@ -71,7 +72,36 @@ for (const kind of testDatabases()) {
       other.clock.now += 60_000;
       await other.backups.runIfDue();
       await here.backups.runIfDue();
-      assert.equal(readdirSync(folder.path).length, 1);
+      assert.equal(backupsIn(folder.path).length, 1);
+    });
+
+    test('instances that share a directory make one backup at a time, and none that another has made', async () => {
+      await using database = await kind.open();
+      await using folder = await temporaryFolder();
+      // What an instance left that was killed.
+      writeFileSync(join(folder.path, 'sluice-2026-11-22T00-00-00Z.db.0123abcd.partial-journal'), '');
+      await using here = scheduled(database, folder.path);
+      await using other = scheduled(database, folder.path);
+      other.clock.now += 2000;
+      await Promise.all([here.backups.runIfDue(), other.backups.runIfDue()]);
+      assert.equal(backupsIn(folder.path).length, 1);
+      assert.deepEqual([here.backups.status.failedAt, other.backups.status.failedAt], [null, null]);
+      assert.equal(readdirSync(folder.path).filter((name) => name.includes('partial')).length, 0);
+    });
+
+    test('a failure is over when another instance makes a backup', async () => {
+      await using database = await kind.open();
+      await using folder = await temporaryFolder();
+      const directory = join(folder.path, 'backups');
+      writeFileSync(directory, 'not a directory');
+      await using here = scheduled(database, directory);
+      await using other = scheduled(database, directory);
+      await here.backups.runIfDue();
+      assert.equal(here.backups.status.failedAt, here.clock.now);
+      rmSync(directory);
+      await other.backups.runIfDue();
+      await here.backups.runIfDue();
+      assert.deepEqual([here.backups.status.failedAt, here.backups.status.reason], [null, null]);
     });
 
     test('a failure is logged, is in the status, and is retried', async () => {
@@ -88,7 +118,7 @@ for (const kind of testDatabases()) {
       mkdirSync(directory);
       await here.backups.runIfDue();
       assert.deepEqual([here.backups.status.reason, here.backups.status.failedAt], [null, null]);
-      assert.equal(readdirSync(directory).length, 1);
+      assert.equal(backupsIn(directory).length, 1);
     });
   });
 }
@@ -110,6 +140,10 @@ test('a database whose write-ahead log was moved away is not opened, which would
   await here.backups.runIfDue();
   assert.equal(here.backups.status.reason, null);
 });
+
+function backupsIn(directory: string): string[] {
+  return readdirSync(directory).filter((name) => name !== '.lock');
+}
 
 function scheduled({ location }: TestDatabase, directory: string) {
   const lines: string[] = [];
