@@ -315,6 +315,7 @@ function openAlerts(
       backup: backups?.status ?? null,
     }),
     log,
+    home,
   });
 }
 

@@ -7,7 +7,6 @@ import { nanoOfPico, nanoOfUsd, usdOfNano } from '../accounts/limits/money.ts';
 import type { Plans } from '../accounts/plans.ts';
 import type { LimitName, PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
-import type { Traffic } from './traffic.ts';
 import { conditionOf, type Condition } from './types.ts';
 
 /** Accounts per query. */
@@ -40,7 +39,6 @@ export async function budgetConditions(
   database: Pick<Database, 'reports'>,
   plans: Plans,
   accountIds: readonly string[],
-  traffic: Traffic,
   now: number,
 ): Promise<Condition[]> {
   const found: Condition[] = [];
@@ -48,17 +46,16 @@ export async function budgetConditions(
     const accounts = await readUsage(database, accountIds.slice(start, start + ACCOUNTS), now);
     for (const { plan, ...account } of accounts) {
       const limits = plans.of(plan)?.limits;
-      if (limits !== undefined) found.push(...budgetsOf(account, limits, traffic, now));
+      if (limits !== undefined) found.push(...budgetsOf(account, limits, now));
     }
   }
   return found;
 }
 
-/** Returns the conditions of the budgets of an account. */
+/** Returns the conditions of the budgets of an account. What running requests have reserved does not count. */
 export function budgetsOf(
   account: AccountUsage,
   { models = {}, ...all }: PlanLimits,
-  traffic: Pick<Traffic, 'isExhausted' | 'forgetExhausted'>,
   now: number,
 ): Condition[] {
   const scopes: [model: string | null, limits: Omit<PlanLimits, 'models'>, usage: PeriodUsage][] = [
@@ -74,17 +71,13 @@ export function budgetsOf(
       if (configured === undefined || (window !== 'day' && window !== 'month')) return [];
       const bound = typeof configured === 'string' ? nanoOfUsd(configured) : configured;
       const used = amountOf(usage, limit);
-      if (used < FIRST_SHARE * bound) {
-        traffic.forgetExhausted(account.id, limit, model);
-        return [];
-      }
-      const isUsedUp = used >= bound || traffic.isExhausted(account.id, limit, model);
+      if (used < FIRST_SHARE * bound) return [];
       const period = new Date(now).toISOString().slice(0, window === 'day' ? 10 : 7);
       const text = (amount: number) =>
         unit === 'usd' ? `$${usdOfNano(amount)}` : `${amount.toLocaleString('en-US')} ${unit}`;
       return [
         conditionOf(
-          isUsedUp ? 'budget_100' : 'budget_80',
+          used >= bound ? 'budget_100' : 'budget_80',
           `${account.id}:${limit}:${model ?? ''}:${period}`,
           {
             accountName: account.name,

@@ -5,32 +5,32 @@ import { recordAudit, type Actor } from '../accounts/audit.ts';
 import type { Plans } from '../accounts/plans.ts';
 import type { AlertsConfig } from '../config/alerts.ts';
 import type { Database } from '../database/database.ts';
-import { loggable } from '../database/errors.ts';
+import { DatabaseError, loggable } from '../database/errors.ts';
 import type { Log } from '../log.ts';
 import { accountOfBudget, budgetConditions, keyConditions } from './account-conditions.ts';
-import type { Channels } from './channels.ts';
+import type { Channel, Channels } from './channels.ts';
 import { HOST, InstanceConditions, type Observation } from './conditions.ts';
+import { Finder, hasPassed } from './finder.ts';
+import { readOutage, writeOutage, type SentOutage } from './outage-file.ts';
 import { Outbox } from './outbox.ts';
-import { AlertStore, MAX_FIRING, type Alert, type LocalMessage } from './store.ts';
+import { AlertStore, RESOLVE_MS, type Silence } from './store.ts';
 import { Traffic } from './traffic.ts';
-import { conditionOf, type Condition } from './types.ts';
+import { conditionOf } from './types.ts';
 
 /** Interval between checks, in milliseconds. */
 const CHECK_MS = 10_000;
-/** Interval at which budgets are checked, old rows deleted, and silences ended. */
-const ACCOUNTS_MS = 60_000;
+const BUDGETS_MS = 60_000;
 const KEYS_MS = 600_000;
-/**
- * An alert is resolved when no instance has found its condition for this time, in milliseconds: long enough for a few
- * failed checks of one instance, and for conditions that come and go.
- */
-const RESOLVE_MS = 60_000;
+/** Interval at which old rows are deleted, in milliseconds. */
+const CLEAN_UP_MS = 60_000;
 /** How long the database must fail before this is an alert, in milliseconds. */
 const OUTAGE_MS = 30_000;
 /** Accounts whose budgets one check reads. The others follow with the next ones. */
 const ACCOUNTS_PER_CHECK = 2000;
 /** How long messages may take when the service stops, in milliseconds. */
 const LAST_MS = 2000;
+/** How long a test message may take, in milliseconds. */
+const TEST_MS = 20_000;
 
 /** Result of a test message. */
 export interface TestResult {
@@ -49,8 +49,12 @@ export interface AlertsOptions {
   /** What this instance sees, except errors and the time. */
   observe: () => Promise<Omit<Observation, 'now' | 'errors'>>;
   log: Log;
-  /** Returns Unix milliseconds. Default: the system clock. */
+  /** The data directory. */
+  home: string;
+  /** The clock of this instance, in Unix milliseconds. Default: the system clock. */
   now?: () => number;
+  /** Replaces the clock of the database, in Unix milliseconds. */
+  databaseNow?: () => number;
 }
 
 /** Messages of this instance, by channel and whether they were sent, for metrics. All addresses are one channel. */
@@ -73,33 +77,35 @@ export class Alerts implements AsyncDisposable {
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> = Promise.resolve();
   #checking = false;
+  #hasChecked = false;
   #stopped = false;
   /** Number of firing alerts of all instances at the latest check. */
   #firing = 0;
-  /** Conditions of accounts and keys at their latest check. */
-  #budgets: Condition[] = [];
-  #keys: Condition[] = [];
+  readonly #finders: readonly Finder[];
   /** Accounts whose budgets are to be read. */
   readonly #accounts = new Set<string>();
-  #accountsAt = -Infinity;
-  #keysAt = -Infinity;
+  #cleanedUpAt = -Infinity;
   /** When this instance began to check without a failure; alerts of others are not resolved soon after. */
   #steadySince: number;
+  /** Null: the latest check worked. */
   #outage: Outage | null = null;
-  /** Silenced types and conditions, for alerts that are sent without the database. */
-  #silenced: ReadonlySet<string> = new Set();
+  /** Whether the alert of an earlier outage of this instance was firing at the latest check that worked. */
+  #outageFires = false;
+  /** For alerts that are sent without the database. */
+  #silences: readonly Silence[] = [];
 
   constructor(options: AlertsOptions) {
-    const { database, settings, channels, log, now = Date.now } = options;
+    const { database, settings, channels, log, now = Date.now, databaseNow } = options;
     this.#options = options;
     this.settings = settings;
     this.channels = channels;
     this.#now = now;
     this.#steadySince = now();
-    this.store = new AlertStore(database, now);
+    this.store = new AlertStore(database, databaseNow);
     this.#traffic = new Traffic(settings.errorWindowMs);
     this.#instance = new InstanceConditions(settings);
-    for (const { id } of channels.all) this.#sent.set(labelOf(id), { sent: 0, failed: 0 });
+    this.#finders = this.#createFinders();
+    for (const { label } of channels.all) this.#sent.set(label, { sent: 0, failed: 0 });
     this.#outbox = new Outbox({
       store: this.store,
       channels,
@@ -170,10 +176,10 @@ export class Alerts implements AsyncDisposable {
   async #check(): Promise<void> {
     if (this.#stopped) return;
     this.#checking = true;
+    this.#outage ??= await this.#outageBefore();
     try {
-      await this.#checkAndStore();
+      await this.#findAndRecord();
       await this.#outbox.start();
-      this.#outage = null;
     } catch (error) {
       await this.#failed(error);
     } finally {
@@ -181,55 +187,85 @@ export class Alerts implements AsyncDisposable {
     }
   }
 
-  async #checkAndStore(): Promise<void> {
-    const now = this.#now();
-    const { channels, store } = this;
-    // First, so that an outage counts as over only if the database can be written.
-    const firing = await store.firing();
-    await this.#endOutage();
-    const conditions = await this.#find(now, new Map(firing.map(({ id, condition }) => [condition, id])));
-    const found = new Set(conditions.map(({ key }) => key));
-    await store.touch(firing.filter(({ condition }) => found.has(condition)).map(({ id }) => id));
-    const known = new Set(firing.map(({ condition }) => condition));
-    const ids = channels.all.map(({ id }) => id);
-    let count = firing.length;
-    for (const condition of conditions) {
-      if (known.has(condition.key) || count >= maxFiringWith(condition) || this.#stopped) continue;
-      if (!(await store.fire(condition, ids))) continue;
-      count++;
-      this.#options.log.warn('alert', {
-        type: condition.type,
-        condition: condition.key,
-        title: condition.title,
-      });
-    }
-    if (firing.length > 0 && hasPassed(RESOLVE_MS, this.#steadySince, now)) {
-      count -= await store.resolveUnseen(now - RESOLVE_MS);
-    }
-    this.#firing = count;
+  /** Returns the outage in which this instance was stopped or killed before its first check, if there was one. */
+  async #outageBefore(): Promise<Outage | null> {
+    if (this.#hasChecked) return null;
+    this.#hasChecked = true;
+    const { home, log } = this.#options;
+    const sent = await readOutage(home).catch((error: unknown) => {
+      log.warn('cannot read the alert about the database', { error: loggable(error) });
+      return null;
+    });
+    return sent && { since: sent.alert.firedAt, sent };
   }
 
-  async #find(now: number, firing: ReadonlyMap<string, string>): Promise<Condition[]> {
-    const { settings, observe, database, plans } = this.#options;
-    const observation = { ...(await observe()), now, errors: this.#traffic.errors() };
-    const keys = new Set(firing.keys());
-    const own = this.#instance.find(observation, keys);
-    for (const id of this.#traffic.takeAccounts()) this.#accounts.add(id);
-    if (hasPassed(ACCOUNTS_MS, this.#accountsAt, now)) {
-      this.#accountsAt = now;
-      this.#silenced = new Set((await this.store.silences()).map(({ target }) => target));
-      await this.store.cleanUp(now - settings.keepDays * 86_400_000);
-      const alerted = [...keys].flatMap((key) => accountOfBudget(key) ?? []);
-      const next = [...this.#accounts].slice(0, ACCOUNTS_PER_CHECK);
-      const accounts = [...new Set([...alerted, ...next])];
-      this.#budgets = await budgetConditions(database, plans, accounts, this.#traffic, now);
-      for (const id of next) this.#accounts.delete(id);
+  async #findAndRecord(): Promise<void> {
+    const now = this.#now();
+    const { settings, channels, log } = this.#options;
+    const firing = new Set(await this.store.firing());
+    const findings = await Promise.all(this.#finders.map((finder) => finder.find(now, firing)));
+    const kept = new Set(findings.flatMap((each) => each.kept));
+    // Until a check has worked again, the outage of this instance goes on.
+    if (this.#outage !== null) kept.add(OUTAGE);
+    const outage = this.#outage?.sent ?? null;
+    const recorded = await this.store.record({
+      found: findings.flatMap(({ found }) => found).filter(({ type }) => !settings.disabled.includes(type)),
+      kept,
+      outage,
+      resolves: hasPassed(RESOLVE_MS, this.#steadySince, now),
+      channels: channels.all.map(({ id }) => id),
+    });
+    this.#outage = null;
+    if (outage !== null) await this.#keep(null);
+    this.#outageFires = recorded.firing.includes(OUTAGE);
+    this.#firing = recorded.firing.length;
+    this.#silences = recorded.silences;
+    for (const { type, key, title } of recorded.fired) log.warn('alert', { type, condition: key, title });
+    if (hasPassed(CLEAN_UP_MS, this.#cleanedUpAt, now)) {
+      await this.store.cleanUp(settings.keepDays * 86_400_000);
+      this.#cleanedUpAt = now;
     }
-    if (hasPassed(KEYS_MS, this.#keysAt, now)) {
-      this.#keys = await keyConditions(database, settings.keyExpiryDays, now);
-      this.#keysAt = now;
-    }
-    return [...own, ...this.#budgets, ...this.#keys].filter(({ type }) => !settings.disabled.includes(type));
+  }
+
+  #createFinders(): Finder[] {
+    const { settings, observe, database, plans, log } = this.#options;
+    const isBudget = (type: string) => type === 'budget_80' || type === 'budget_100';
+    const isKey = (type: string) => type === 'key_expiring';
+    return [
+      new Finder({
+        name: 'instance',
+        everyMs: 0,
+        covers: (type) => !isBudget(type) && !isKey(type),
+        search: async (now, firing) =>
+          this.#instance.find({ ...(await observe()), now, errors: this.#traffic.errors() }, firing),
+        log,
+      }),
+      new Finder({
+        name: 'budgets',
+        everyMs: BUDGETS_MS,
+        covers: isBudget,
+        search: async (now, firing) => {
+          for (const id of this.#traffic.takeAccounts()) this.#accounts.add(id);
+          const alerted = [...firing].flatMap((key) => accountOfBudget(key) ?? []);
+          const next = [...this.#accounts].slice(0, ACCOUNTS_PER_CHECK);
+          const accounts = [...new Set([...alerted, ...next])];
+          const found = await budgetConditions(database, plans, accounts, now);
+          for (const id of next) this.#accounts.delete(id);
+          return { found, kept: [] };
+        },
+        log,
+      }),
+      new Finder({
+        name: 'keys',
+        everyMs: KEYS_MS,
+        covers: isKey,
+        search: async (now) => ({
+          found: await keyConditions(database, settings.keyExpiryDays, now),
+          kept: [],
+        }),
+        log,
+      }),
+    ];
   }
 
   /** Fires an alert in memory if the database has failed for a while. */
@@ -238,93 +274,90 @@ export class Alerts implements AsyncDisposable {
     const { settings, log } = this.#options;
     this.#steadySince = now;
     if (this.#outage === null) {
-      this.#outage = { since: now, alert: null, messages: [] };
+      this.#outage = { since: now, sent: null };
       log.warn('cannot check for alerts; will retry', { error: loggable(error) });
     }
     const outage = this.#outage;
-    const isShort = !hasPassed(OUTAGE_MS, outage.since, now);
-    if (isShort || settings.disabled.includes('database_unavailable')) return;
-    if (outage.alert === null) {
-      const reason = error instanceof Error ? error.message : String(error);
-      const { key, ...condition } = conditionOf('database_unavailable', HOST, { host: HOST, reason });
-      const { title } = condition;
-      outage.alert = { ...condition, id: randomUUIDv7(), condition: key, firedAt: now, resolvedAt: null };
-      const isSilenced = this.#silenced.has(key) || this.#silenced.has(condition.type);
-      outage.messages = this.channels.all.map(({ id: channel }) => ({
+    // If the alert of an earlier outage fires, it is the alert of this one, too, until other instances have resolved it.
+    const isLong = hasPassed(this.#outageFires ? RESOLVE_MS : OUTAGE_MS, outage.since, now);
+    if (outage.sent === null) {
+      if (!isLong || !(error instanceof DatabaseError) || settings.disabled.includes('database_unavailable'))
+        return;
+      outage.sent = this.#fireOutage(error.message, now);
+    }
+    const { alert, messages } = outage.sent;
+    const isSilenced = this.#silences.some(
+      ({ target, until }) => until > now && (target === alert.type || target === alert.condition),
+    );
+    const due = messages.filter(
+      ({ state, nextAt, attempts }) => state === 'pending' && nextAt <= now && (attempts > 0 || !isSilenced),
+    );
+    if (due.length === 0) return;
+    await this.#keep(outage.sent);
+    await this.#outbox.sendLocal(due, alert);
+    await this.#keep(outage.sent);
+  }
+
+  async #keep(outage: SentOutage | null): Promise<void> {
+    try {
+      await writeOutage(this.#options.home, outage);
+    } catch (error) {
+      this.#options.log.warn('cannot write the alert about the database', { error: loggable(error) });
+    }
+  }
+
+  #fireOutage(reason: string, now: number): SentOutage {
+    const { key, ...condition } = conditionOf('database_unavailable', HOST, { host: HOST, reason });
+    this.#options.log.warn('alert', { type: condition.type, condition: key, title: condition.title });
+    return {
+      alert: { ...condition, id: randomUUIDv7(), condition: key, firedAt: now, resolvedAt: null },
+      messages: this.channels.all.map(({ id: channel }) => ({
         id: randomUUIDv7(),
         channel,
-        state: isSilenced ? 'silenced' : 'pending',
+        state: 'pending',
         attempts: 0,
-        createdAt: now,
         nextAt: now,
         sentAt: null,
         error: null,
-      }));
-      log.warn('alert', { type: condition.type, condition: key, title });
-    }
-    await this.#outbox.sendLocal(outage.messages, outage.alert);
+      })),
+    };
   }
 
-  /**
-   * Moves an alert about the database into it, when it works again. The alert is then resolved as others are, because its
-   * condition is no longer found.
-   */
-  async #endOutage(): Promise<void> {
-    if (!this.#outage?.alert) return;
-    const { alert, messages } = this.#outage;
-    await this.store.adopt(alert, messages);
-    this.#outage = { ...this.#outage, alert: null, messages: [] };
-  }
-
-  #count(channel: string, sent: boolean): void {
-    const counts = this.#sent.get(labelOf(channel));
+  #count({ label }: Channel, sent: boolean): void {
+    const counts = this.#sent.get(label);
     if (counts !== undefined) counts[sent ? 'sent' : 'failed']++;
   }
 }
 
-/** Returns the name of a channel in metrics, which contain no addresses of people. */
-function labelOf(channel: string): string {
-  return channel.startsWith('email:') ? 'email' : channel;
-}
-
-/** Whether this time has passed since `since`, or the clock was set back by more than this time. */
-function hasPassed(ms: number, since: number, now: number): boolean {
-  return Math.abs(now - since) >= ms;
-}
-
-/** Firing alerts that budgets and keys, of which there can be many, leave to what is wrong with the service. */
-const RESERVED = 200;
-
-/** Returns how many alerts may fire before one for this condition does not. */
-function maxFiringWith({ type }: Condition): number {
-  const isOfAccount = type === 'budget_80' || type === 'budget_100' || type === 'key_expiring';
-  return isOfAccount ? MAX_FIRING - RESERVED : MAX_FIRING;
-}
+/** The condition that this instance cannot use the database. */
+const OUTAGE = `database_unavailable:${HOST}`;
 
 /** A time in which the database cannot be used. */
 interface Outage {
   /** Unix milliseconds. */
   since: number;
-  /** Null until the outage has lasted for `OUTAGE_MS`. */
-  alert: Alert | null;
-  messages: LocalMessage[];
+  /** The alert about it, which was sent from memory; null: it has not lasted for `OUTAGE_MS`. */
+  sent: SentOutage | null;
 }
 
 /** Sends a test message to each channel, at the same time. Never rejects. */
 export async function sendTest(
   { all }: Pick<Channels, 'all'>,
-  onAttempt: (channel: string, sent: boolean) => void = () => {},
+  onAttempt: (channel: Channel, sent: boolean) => void = () => {},
 ): Promise<TestResult[]> {
   return await Promise.all(
     all.map(async (channel): Promise<TestResult> => {
       const startedAt = performance.now();
       const result = (error: string | null) => {
-        onAttempt(channel.id, error === null);
+        onAttempt(channel, error === null);
         const { id, target } = channel;
         return { channel: id, target, error, durationMs: Math.round(performance.now() - startedAt) };
       };
+      const late = pause(TEST_MS, null, { ref: false }).then(() => {
+        throw new Error(`it was not sent within ${TEST_MS / 1000} s`);
+      });
       try {
-        await channel.send({ id: randomUUIDv7(), event: 'test', alert: null });
+        await Promise.race([channel.send({ id: randomUUIDv7(), event: 'test', alert: null }), late]);
         return result(null);
       } catch (error) {
         return result(error instanceof Error ? error.message : String(error));

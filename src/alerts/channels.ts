@@ -1,4 +1,3 @@
-import { setTimeout as timeout } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import type { AlertsConfig, WebhookConfig } from '../config/alerts.ts';
 import type { Mailer } from '../identity/mailer.ts';
@@ -21,17 +20,17 @@ export interface Message {
 export interface Channel {
   /** Unique: `email:<address>` or `webhook:<name>`. */
   readonly id: string;
+  /** The ID without an address, for the log and metrics. */
+  readonly label: string;
   /** The address, or the origin of the URL, whose path may be a secret. */
   readonly target: string;
-  /** Sends a message within 20 seconds. Rejects with an error whose message is for operators. */
+  /** Sends a message. Rejects with an error whose message is for operators, once it is not delivered any more. */
   send(message: Message): Promise<void>;
 }
 
 /** How long a webhook may take, in milliseconds. */
 const SEND_MS = 15_000;
 const CONNECT_MS = 5000;
-/** An email has several steps, each with its own timeout. */
-const EMAIL_MS = 20_000;
 /** How much of a response is read, in bytes, so that its connection can be used again. */
 const RESPONSE_BYTES = 16_384;
 const MAX_ERROR = 300;
@@ -54,6 +53,7 @@ interface ChannelOptions {
 export class Channels implements AsyncDisposable {
   readonly all: readonly Channel[];
   #agent: Dispatcher | null = null;
+  readonly #stop = new AbortController();
 
   constructor(options: ChannelOptions) {
     const { settings, mailer, publicUrl, env } = options;
@@ -61,7 +61,7 @@ export class Channels implements AsyncDisposable {
     const agent = () =>
       (this.#agent ??= proxyAgent(env, { connect: { timeout: CONNECT_MS }, connections: 2 }));
     this.all = [
-      ...settings.email.map((to) => emailChannel(to, mailer, publicUrl)),
+      ...settings.email.map((to) => emailChannel(to, mailer, publicUrl, this.#stop.signal)),
       ...settings.webhooks.map((webhook) => webhookChannel(webhook, options, agent)),
     ];
   }
@@ -72,23 +72,34 @@ export class Channels implements AsyncDisposable {
 
   /** Closes connections, including those in use. */
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
     await this.#agent?.destroy();
   }
 }
 
-function emailChannel(to: string, mailer: Mailer | null, publicUrl: () => string): Channel {
+function emailChannel(
+  to: string,
+  mailer: Mailer | null,
+  publicUrl: () => string,
+  stop: AbortSignal,
+): Channel {
   return {
     id: `email:${to}`,
+    label: 'email',
     target: to,
     async send(message) {
       if (mailer === null) throw new Error('no SMTP server is configured');
       const { title, text } = wordsOf(message);
-      const email = { to, subject: `[Sluice] ${title}`, text: `${text}\n\n${publicUrl()}/operator/alerts\n` };
-      const tooLong = timeout(EMAIL_MS, null, { ref: false }).then(() => {
-        throw new Error(`the mail server did not accept the email within ${EMAIL_MS / 1000} s`);
-      });
       try {
-        await Promise.race([mailer.deliver(email), tooLong]);
+        await mailer.deliver(
+          {
+            to,
+            subject: `[Sluice] ${title}`,
+            text: `${text}\n\n${publicUrl()}/operator/alerts\n`,
+            id: message.id,
+          },
+          stop,
+        );
       } catch (error) {
         throw new Error(reasonOf(error), { cause: error });
       }
@@ -106,6 +117,7 @@ function webhookChannel(
   const secret = secretEnv === undefined ? undefined : secrets.get(secretEnv);
   return {
     id: `webhook:${name}`,
+    label: `webhook:${name}`,
     target: url.origin,
     async send(message) {
       const atMs = Date.now();

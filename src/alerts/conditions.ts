@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import type { LedgerHealth } from '../accounts/ledger/ledger.ts';
 import type { AlertsConfig } from '../config/alerts.ts';
 import type { ReplicaOverview } from '../routing/served-model.ts';
+import type { Findings } from './finder.ts';
 import type { ErrorCount } from './traffic.ts';
 import { conditionOf, type Condition } from './types.ts';
 
@@ -47,7 +48,8 @@ const HOUR_MS = 3_600_000;
 export const HOST = hostname();
 
 /**
- * Finds what is wrong with this instance and its replicas. Remembers only since when replicas are down.
+ * Finds what is wrong with this instance and its replicas. Remembers only since when replicas are down, and forgets it when
+ * it is restarted. So a bound of time is for an alert that begins. One that fires stays until its condition is over.
  */
 export class InstanceConditions {
   readonly #settings: AlertsConfig;
@@ -59,15 +61,22 @@ export class InstanceConditions {
   }
 
   /** `firing`: the conditions of the alerts that are firing on any instance. */
-  find(seen: Observation, firing: ReadonlySet<string>): Condition[] {
-    return [
+  find(seen: Observation, firing: ReadonlySet<string>): Findings {
+    const found = [
       ...this.#errorRates(seen),
       ...this.#replicas(seen, firing),
       ...crashes(seen),
       ...this.#disk(seen),
-      ...ledger(seen),
-      ...backup(seen),
+      ...ledger(seen, firing),
+      ...backup(seen, firing),
     ];
+    return { found, kept: [...firing].filter((key) => this.#cannotJudge(seen, key)) };
+  }
+
+  #cannotJudge({ now, startedAt, freeBytes }: Observation, key: string): boolean {
+    if (key === `disk_low:${HOST}`) return freeBytes === null;
+    // An instance that was just started has not counted enough requests.
+    return key.startsWith('error_rate:') && now - startedAt < this.#settings.errorWindowMs;
   }
 
   #errorRates({ errors }: Observation): Condition[] {
@@ -102,7 +111,9 @@ export class InstanceConditions {
       const since = before && Math.min(before, now);
       if (reason !== null) {
         downSince.set(subject, since ?? now);
-        return now - (since ?? now) >= this.#settings.replicaDownMs ? [condition(reason)] : [];
+        const down = condition(reason);
+        const isLong = now - (since ?? now) >= this.#settings.replicaDownMs;
+        return isLong || firing.has(down.key) ? [down] : [];
       }
       // A replica that is being loaded again is not back yet, and may crash again.
       if (state.state !== 'loading' && state.state !== 'downloading') return [];
@@ -134,19 +145,21 @@ function crashes({ now, replicas }: Observation): Condition[] {
   );
 }
 
-function ledger({ ledger: health }: Observation): Condition[] {
-  if (health.writable || health.sinceMs < LEDGER_MS) return [];
-  return [conditionOf('ledger_unwritable', HOST, { host: HOST, reason: health.reason })];
+function ledger({ ledger: health }: Observation, firing: ReadonlySet<string>): Condition[] {
+  if (health.writable) return [];
+  const condition = conditionOf('ledger_unwritable', HOST, { host: HOST, reason: health.reason });
+  return health.sinceMs >= LEDGER_MS || firing.has(condition.key) ? [condition] : [];
 }
 
-function backup({ now, startedAt, backup: status }: Observation): Condition[] {
+function backup({ now, startedAt, backup: status }: Observation, firing: ReadonlySet<string>): Condition[] {
   if (status === null) return [];
   const { everyHours, lastAt, failedAt, reason } = status;
-  if (failedAt !== null) {
-    return [conditionOf('backup_failed', HOST, { host: HOST, reason: reason ?? 'unknown' })];
-  }
-  // The first backup after a start is due at once.
-  const dueAt = Math.max(startedAt, (lastAt ?? 0) + everyHours * HOUR_MS);
-  if (now - dueAt <= BACKUP_LATE_MS) return [];
-  return [conditionOf('backup_late', HOST, { host: HOST, everyHours, lastAt })];
+  const lateMs = now - ((lastAt ?? 0) + everyHours * HOUR_MS);
+  // After a restart, the next attempt shows whether it still fails.
+  const failed = conditionOf('backup_failed', HOST, { host: HOST, reason: reason ?? 'unknown' });
+  if (failedAt !== null || (lateMs >= 0 && firing.has(failed.key))) return [failed];
+  if (lateMs <= BACKUP_LATE_MS) return [];
+  const late = conditionOf('backup_late', HOST, { host: HOST, everyHours, lastAt });
+  // The first backup after a start is due at once, and may take this long.
+  return now - startedAt > BACKUP_LATE_MS || firing.has(late.key) ? [late] : [];
 }

@@ -1,7 +1,8 @@
 import { loggable } from '../database/errors.ts';
+import { withoutAddresses } from '../identity/mailer.ts';
 import type { Log } from '../log.ts';
 import type { Channel, Channels, Message } from './channels.ts';
-import { type AlertStore, type LocalMessage, type Outcome } from './store.ts';
+import type { AlertStore, ClaimedMessage, LocalMessage, Outcome } from './store.ts';
 
 /** Attempts per message. With the pauses between them, they last about 4 hours. */
 export const MAX_ATTEMPTS = 12;
@@ -26,7 +27,7 @@ interface OutboxOptions {
   channels: Channels;
   log: Log;
   /** Called after each attempt. */
-  onAttempt: (channel: string, sent: boolean) => void;
+  onAttempt: (channel: Channel, sent: boolean) => void;
   /** Returns Unix milliseconds. */
   now: () => number;
 }
@@ -39,15 +40,21 @@ export class Outbox {
   readonly #options: OutboxOptions;
   /** Channels that are sending. */
   readonly #sending = new Map<string, Promise<void>>();
+  /** The messages that they send. */
+  readonly #claimed = new Set<ClaimedMessage>();
   #stopped = false;
 
   constructor(options: OutboxOptions) {
     this.#options = options;
   }
 
-  /** Starts to send what is due. Resolves when each channel has started. Rejects with a `DatabaseError`. */
+  /**
+   * Starts to send what is due, and keeps the messages that are being sent, however long this takes. Resolves when each
+   * channel has started. Rejects with a `DatabaseError`.
+   */
   async start(): Promise<void> {
     const { store, channels } = this.#options;
+    for (const message of this.#claimed) await store.renew(message);
     const free = channels.all.filter(({ id }) => !this.#sending.has(id));
     const due = await store.dueChannels(free.map(({ id }) => id));
     for (const channel of free) if (due.includes(channel.id)) this.#run(channel);
@@ -69,7 +76,7 @@ export class Outbox {
     await Promise.all(
       messages.map(async (message) => {
         const channel = channels.of(message.channel);
-        if (channel === undefined || message.state !== 'pending' || message.nextAt > now()) return;
+        if (channel === undefined) return;
         message.attempts++;
         const outcome = await this.#attempt(
           channel,
@@ -78,8 +85,8 @@ export class Outbox {
         );
         message.error = outcome.sent ? null : outcome.error;
         if (outcome.sent) Object.assign(message, { state: 'sent', sentAt: now() });
-        else if (outcome.retryAt === null) message.state = 'failed';
-        else message.nextAt = outcome.retryAt;
+        else if (outcome.retryInMs === null) message.state = 'failed';
+        else message.nextAt = now() + outcome.retryInMs;
       }),
     );
   }
@@ -89,7 +96,7 @@ export class Outbox {
     const sending = this.#drain(channel)
       .catch((error: unknown) =>
         this.#options.log.warn('cannot read or update the messages of alerts', {
-          channel: id,
+          channel: channel.label,
           error: loggable(error),
         }),
       )
@@ -102,7 +109,9 @@ export class Outbox {
     for (let count = 0; count < BATCH && !this.#stopped; count++) {
       const message = await store.claim(channel.id);
       if (message === null) return;
+      this.#claimed.add(message);
       const outcome = await this.#attempt(channel, message, message.attempts);
+      this.#claimed.delete(message);
       await store.finish(message, outcome);
       // The channel probably fails for the next message, too.
       if (!outcome.sent) return;
@@ -110,17 +119,22 @@ export class Outbox {
   }
 
   async #attempt(channel: Channel, message: Message, attempts: number): Promise<Outcome> {
-    const { log, now, onAttempt } = this.#options;
+    const { log, onAttempt } = this.#options;
     try {
       await channel.send(message);
-      onAttempt(channel.id, true);
+      onAttempt(channel, true);
       return { sent: true };
     } catch (error) {
-      onAttempt(channel.id, false);
+      onAttempt(channel, false);
       const reason = error instanceof Error ? error.message : String(error);
-      const pauseMs = pauseAfter(attempts, Math.random());
-      log.warn('alert not sent', { channel: channel.id, attempt: attempts, retryInMs: pauseMs, reason });
-      return { sent: false, error: reason, retryAt: pauseMs === null ? null : now() + pauseMs };
+      const retryInMs = pauseAfter(attempts, Math.random());
+      log.warn('alert not sent', {
+        channel: channel.label,
+        attempt: attempts,
+        retryInMs,
+        reason: withoutAddresses(reason),
+      });
+      return { sent: false, error: reason, retryInMs };
     }
   }
 }

@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto';
-import { sql, type Kysely, type Transaction } from 'kysely';
+import { sql, type Kysely, type RawBuilder, type Transaction } from 'kysely';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { UUID } from '../accounts/bounds.ts';
 import { invalidCursor, pageLimit, pageOf, type Page, type PageQuery } from '../accounts/page.ts';
@@ -10,14 +10,19 @@ import { ServiceError } from '../errors.ts';
 import { isAlertType, treatmentOf, type Condition } from './types.ts';
 
 /** Maximum alerts that fire at a time. Others fire when some are resolved. */
-export const MAX_FIRING = 1000;
+const MAX_FIRING = 1000;
 /** Maximum messages that wait to be sent to a channel. Additional ones fail. */
 const MAX_PENDING = 2000;
-/** Messages that were not sent within this time fail, in milliseconds. */
+/** Messages that were not sent within this time fail, in milliseconds. Silences do not count. */
 const MAX_AGE_MS = 86_400_000;
 /**
- * How long an instance may take to send a message, in milliseconds; after that, another instance sends it. Longer than
- * all timeouts of a channel, and than clocks of instances may differ.
+ * An alert is resolved when no instance has found its condition for this time, in milliseconds: long enough for a few
+ * failed checks of one instance, and for conditions that come and go.
+ */
+export const RESOLVE_MS = 60_000;
+/**
+ * How long a message belongs to the instance that claimed it, in milliseconds. The instance renews this with each check
+ * while it sends. After that, another instance sends it.
  */
 export const LEASE_MS = 120_000;
 
@@ -46,8 +51,8 @@ export interface ClaimedMessage {
   alert: Alert;
 }
 
-/** What became of an attempt. `retryAt` is Unix milliseconds; null: there is no further attempt. */
-export type Outcome = { sent: true } | { sent: false; error: string; retryAt: number | null };
+/** What became of an attempt. `retryInMs` null: there is no further attempt. */
+export type Outcome = { sent: true } | { sent: false; error: string; retryInMs: number | null };
 
 /** A message in the list of alerts. */
 interface ListedMessage {
@@ -72,19 +77,34 @@ export interface Silence {
   createdBy: string;
 }
 
-/** An alert that is firing. */
-export interface FiringAlert {
-  id: string;
-  condition: string;
+/** What one check of an instance found. */
+export interface CheckResult {
+  found: readonly Condition[];
+  /** Conditions that this instance cannot judge now. Their alerts stay as they are. */
+  kept: ReadonlySet<string>;
+  /** An alert that fired without the database; null: none. */
+  outage: { alert: Alert; messages: readonly LocalMessage[] } | null;
+  /** Whether to resolve the alerts whose condition no instance has found for `RESOLVE_MS`. */
+  resolves: boolean;
+  /** The channels that get a message about each new alert. */
+  channels: readonly string[];
+}
+
+/** The alerts after a check. */
+export interface RecordedCheck {
+  /** Conditions for which this check fired an alert. */
+  fired: Condition[];
+  /** Conditions of the firing alerts of all instances. */
+  firing: string[];
+  silences: Silence[];
 }
 
 /** A message that was sent or failed while the database was not available. */
 export interface LocalMessage {
   id: string;
   channel: string;
-  state: MessageState;
+  state: Exclude<MessageState, 'silenced'>;
   attempts: number;
-  createdAt: number;
   nextAt: number;
   sentAt: number | null;
   error: string | null;
@@ -93,157 +113,80 @@ export interface LocalMessage {
 type Executor = Kysely<Schema> | Transaction<Schema>;
 
 /**
- * The alerts of all instances, and the outbox of their messages. Methods that the service calls regularly use the
- * connections for background work. All reject with a `DatabaseError`.
+ * The alerts of all instances, and the outbox of their messages. Times are those of the database, because the clocks of
+ * instances differ. Methods that the service calls regularly use the connections for background work. All reject with a
+ * `DatabaseError`.
  */
 export class AlertStore {
   readonly #database: Database;
-  readonly #now: () => number;
+  readonly #now: (() => number) | undefined;
 
-  /** `now` returns Unix milliseconds. */
-  constructor(database: Database, now: () => number = Date.now) {
+  /** `now` returns Unix milliseconds. Default: the clock of the database. */
+  constructor(database: Database, now?: () => number) {
     this.#database = database;
     this.#now = now;
   }
 
-  /** Returns the firing alerts, oldest first; at most 1000. */
-  async firing(): Promise<FiringAlert[]> {
-    return await this.#database.background
-      .selectFrom('alerts')
-      .select(['id', 'condition'])
-      .where('resolved_at', 'is', null)
-      .orderBy('id')
-      .limit(MAX_FIRING)
-      .execute();
+  /** Returns the conditions of the firing alerts, oldest first; at most 1000. */
+  async firing(): Promise<string[]> {
+    const firing = await this.#firing(this.#database.background);
+    return firing.map(({ condition }) => condition);
   }
 
   /**
-   * Fires an alert for a condition and queues a message for each channel. Does nothing if another instance has done so.
-   * Returns whether it fired.
+   * Records a check in one transaction, so that a check has either worked or failed: fires an alert for each new condition
+   * with a message per channel, unless another instance has done so, and resolves the alerts that are over.
    */
-  async fire(condition: Condition, channels: readonly string[]): Promise<boolean> {
-    const alert = { ...condition, id: randomUUIDv7(), firedAt: this.#now() };
+  async record({ found, kept, outage, resolves, channels }: CheckResult): Promise<RecordedCheck> {
     return await this.#database.background.transaction().execute(async (transaction) => {
-      if (!(await this.#insert(transaction, alert))) return false;
-      const isSilenced = await this.#isSilenced(transaction, condition);
-      await this.#queue(transaction, alert.id, 'firing', channels, isSilenced);
-      return true;
-    });
-  }
-
-  /** Inserts an alert that fired without the database, with its messages. Does nothing if the condition is firing. */
-  async adopt(alert: Alert, messages: readonly LocalMessage[]): Promise<void> {
-    await this.#database.background.transaction().execute(async (transaction) => {
-      if (!(await this.#insert(transaction, { ...alert, key: alert.condition })) || messages.length === 0)
-        return;
-      await transaction
-        .insertInto('alert_messages')
-        .values(
-          messages.map((message) => ({
-            id: message.id,
-            alert_id: alert.id,
-            event: 'firing' as const,
-            channel: message.channel,
-            state: message.state,
-            attempts: message.attempts,
-            created_at: message.createdAt,
-            next_at: message.nextAt,
-            sent_at: message.sentAt,
-            error: message.error,
-          })),
-        )
-        .execute();
-    });
-  }
-
-  /** Records that the conditions of firing alerts still exist. */
-  async touch(ids: readonly string[]): Promise<void> {
-    if (ids.length === 0) return;
-    const { background } = this.#database;
-    await background.updateTable('alerts').set({ seen_at: this.#now() }).where('id', 'in', ids).execute();
-  }
-
-  /** Resolves the alerts whose condition no instance has found since `before`. Returns their number. */
-  async resolveUnseen(before: number): Promise<number> {
-    return await this.#database.background.transaction().execute(async (transaction) => {
-      const resolved = await transaction
-        .updateTable('alerts')
-        .set({ resolved_at: this.#now() })
-        .where('resolved_at', 'is', null)
-        .where('seen_at', '<', before)
-        .returning(['id', 'type', 'condition'])
-        .execute();
-      for (const { id, type, condition } of resolved) {
-        const { once, sendsResolved } = treatmentOf(type);
-        if (!once) {
-          const dedupe_key = `${condition}#${id}`;
-          await transaction.updateTable('alerts').set({ dedupe_key }).where('id', '=', id).execute();
-        }
-        if (!sendsResolved) continue;
-        const fired = await transaction
-          .selectFrom('alert_messages')
-          .select('channel')
-          .where('alert_id', '=', id)
-          .where('state', '<>', 'silenced')
-          .execute();
-        const channels = fired.map(({ channel }) => channel);
-        const isSilenced = await this.#isSilenced(transaction, { type, key: condition });
-        await this.#queue(transaction, id, 'resolved', channels, isSilenced);
+      if (outage !== null) await this.#adopt(transaction, outage);
+      const before = await this.#firing(transaction);
+      const keys = new Set(found.map(({ key }) => key));
+      await this.#touch(
+        transaction,
+        before.filter(({ condition }) => keys.has(condition) || kept.has(condition)).map(({ id }) => id),
+      );
+      const firing = new Map(before.map(({ id, condition }) => [id, condition]));
+      const known = new Set(firing.values());
+      const fired: Condition[] = [];
+      // In one order, so that two instances do not wait for each other.
+      for (const condition of found.toSorted((a, b) => (a.key < b.key ? -1 : 1))) {
+        if (known.has(condition.key) || firing.size >= maxFiringWith(condition)) continue;
+        const id = await this.#fire(transaction, condition, channels);
+        if (id === null) continue;
+        firing.set(id, condition.key);
+        fired.push(condition);
       }
-      return resolved.length;
+      if (resolves && before.length > 0)
+        for (const id of await this.#resolveUnseen(transaction)) firing.delete(id);
+      return { fired, firing: [...firing.values()], silences: await this.#silences(transaction) };
     });
   }
 
   /** Returns the channels, among these, that have messages to send now. */
   async dueChannels(channels: readonly string[]): Promise<string[]> {
     if (channels.length === 0) return [];
-    const rows = await this.#database.background
-      .selectFrom('alert_messages')
-      .select('channel')
+    const rows = await this.#due()
+      .select('message.channel')
       .distinct()
-      .where('state', '=', 'pending')
-      .where('next_at', '<=', this.#now())
-      .where('channel', 'in', channels)
+      .where('message.channel', 'in', channels)
       .execute();
     return rows.map(({ channel }) => channel);
   }
 
-  /**
-   * Claims the message of a channel that is due first, for `LEASE_MS`; null: none is due. A message that an alert is
-   * resolved waits until the one that it fired was sent or has failed.
-   */
+  /** Claims the message of a channel that is due first, for `LEASE_MS`; null: none is due. */
   async claim(channel: string): Promise<ClaimedMessage | null> {
-    const now = this.#now();
     const { background, location } = this.#database;
-    const due = background
-      .selectFrom('alert_messages as message')
+    const due = this.#due()
       .select('message.id')
-      .where('message.state', '=', 'pending')
       .where('message.channel', '=', channel)
-      .where('message.next_at', '<=', now)
-      .where((is) =>
-        is.or([
-          is('message.event', '=', 'firing'),
-          is.not(
-            is.exists(
-              is
-                .selectFrom('alert_messages as first')
-                .select('first.id')
-                .whereRef('first.alert_id', '=', 'message.alert_id')
-                .where('first.channel', '=', channel)
-                .where('first.event', '=', 'firing')
-                .where('first.state', '=', 'pending'),
-            ),
-          ),
-        ]),
-      )
       .orderBy('message.next_at')
       .orderBy('message.id')
       .limit(1)
       .$if(location.kind === 'postgres', (query) => query.forUpdate().skipLocked());
     const claimed = await background
       .updateTable('alert_messages')
-      .set({ attempts: sql`attempts + 1`, next_at: now + LEASE_MS })
+      .set({ attempts: sql`attempts + 1`, next_at: this.#time(LEASE_MS) })
       .where('id', 'in', due)
       .returning(['id', 'event', 'attempts', 'alert_id'])
       .executeTakeFirst();
@@ -257,17 +200,27 @@ export class AlertStore {
     return { id, event, channel, attempts, alert: alertOf(row) };
   }
 
+  /** Keeps a claimed message for another `LEASE_MS`, unless another instance has claimed it since. */
+  async renew({ id, attempts }: Pick<ClaimedMessage, 'id' | 'attempts'>): Promise<void> {
+    await this.#database.background
+      .updateTable('alert_messages')
+      .set({ next_at: this.#time(LEASE_MS) })
+      .where('id', '=', id)
+      .where('attempts', '=', attempts)
+      .where('state', '=', 'pending')
+      .execute();
+  }
+
   /** Records what became of a claimed message, unless another instance has claimed it since. */
   async finish({ id, attempts }: Pick<ClaimedMessage, 'id' | 'attempts'>, outcome: Outcome): Promise<void> {
-    const now = this.#now();
     await this.#database.background
       .updateTable('alert_messages')
       .set(
         outcome.sent
-          ? { state: 'sent', sent_at: now, error: null }
-          : outcome.retryAt === null
+          ? { state: 'sent', sent_at: this.#time(), error: null }
+          : outcome.retryInMs === null
             ? { state: 'failed', error: outcome.error }
-            : { next_at: outcome.retryAt, error: outcome.error },
+            : { next_at: this.#time(outcome.retryInMs), error: outcome.error },
       )
       .where('id', '=', id)
       .where('attempts', '=', attempts)
@@ -275,33 +228,21 @@ export class AlertStore {
       .execute();
   }
 
-  /**
-   * Ends silences whose time is over, lets messages that are too old fail, and deletes alerts that were resolved before
-   * `keepFrom`, in Unix milliseconds.
-   */
-  async cleanUp(keepFrom: number): Promise<void> {
-    const now = this.#now();
+  /** Lets messages that are too old fail, and deletes old silences, and alerts that were resolved `keepMs` ago. */
+  async cleanUp(keepMs: number): Promise<void> {
     const { background } = this.#database;
-    const over = await background
-      .selectFrom('alert_silences')
-      .select('target')
-      .where('until', '<=', now)
-      .execute();
-    for (const { target } of over) {
-      await background
-        .transaction()
-        .execute((transaction) => endSilence(transaction, target, now, { isOver: true }));
-    }
     await background
       .updateTable('alert_messages')
       .set({ state: 'failed', error: sql`coalesce(error, 'It could not be sent within 24 hours.')` })
       .where('state', '=', 'pending')
-      .where('created_at', '<', now - MAX_AGE_MS)
+      .where('created_at', '<', this.#time(-MAX_AGE_MS))
+      .where(sql<boolean>`not ${this.#silencedSince(-MAX_AGE_MS)}`)
       .execute();
+    await background.deleteFrom('alert_silences').where('until', '<', this.#time(-MAX_AGE_MS)).execute();
     await background
       .deleteFrom('alerts')
       .where('id', 'in', (old) =>
-        old.selectFrom('alerts').select('id').where('resolved_at', '<', keepFrom).limit(500),
+        old.selectFrom('alerts').select('id').where('resolved_at', '<', this.#time(-keepMs)).limit(500),
       )
       .execute();
   }
@@ -336,20 +277,21 @@ export class AlertStore {
     const silences = await this.silences();
     const until = (target: string) => silences.find((silence) => silence.target === target)?.until ?? 0;
     return {
-      items: items.map((row) => ({
-        ...alertOf(row),
-        messages: (ofAlert.get(row.id) ?? []).map(
-          ({ event, channel, state, attempts, sent_at: sentAt, error }) => ({
-            event,
-            channel,
-            state,
-            attempts,
-            sentAt,
-            error,
-          }),
-        ),
-        silencedUntil: Math.max(until(row.type), until(row.condition)) || null,
-      })),
+      items: items.map((row) => {
+        const silencedUntil = Math.max(until(row.type), until(row.condition)) || null;
+        return {
+          ...alertOf(row),
+          messages: (ofAlert.get(row.id) ?? []).map((message) => ({
+            event: message.event,
+            channel: message.channel,
+            state: silencedUntil !== null && isHeldBySilence(message) ? 'silenced' : message.state,
+            attempts: message.attempts,
+            sentAt: message.sent_at,
+            error: message.error,
+          })),
+          silencedUntil,
+        };
+      }),
       nextCursor,
     };
   }
@@ -366,22 +308,15 @@ export class AlertStore {
 
   /** Returns the silences whose time is not over, those that end first first. */
   async silences(): Promise<Silence[]> {
-    const rows = await this.#database.kysely
-      .selectFrom('alert_silences')
-      .select(['target', 'until', 'created_by'])
-      .where('until', '>', this.#now())
-      .orderBy('until')
-      .orderBy('target')
-      .execute();
-    return rows.map(({ target, until, created_by: createdBy }) => ({ target, until, createdBy }));
+    return await this.#silences(this.#database.kysely);
   }
 
   /**
-   * Silences a type or the condition of an alert until a time: messages that wait are not sent, and neither are new ones.
-   * Rejects with a `ServiceError` `not_found` or `invalid_value` (param `until`).
+   * Silences a type or the condition of an alert until a time. Rejects with a `ServiceError` `not_found` or
+   * `invalid_value` (param `until`).
    */
   async silence(of: SilenceTarget, until: number, by: Actor): Promise<Silence> {
-    const now = this.#now();
+    const now = (this.#now ?? Date.now)();
     if (!(until > now && until <= now + MAX_SILENCE_MS)) {
       throw new ServiceError('invalid_value', '`until` must be a time in the next 366 days.', {
         param: 'until',
@@ -389,17 +324,11 @@ export class AlertStore {
     }
     return await this.#database.kysely.transaction().execute(async (transaction) => {
       const target = await targetOf(transaction, of);
-      const values = { until, created_at: now, created_by: by.id };
+      const values = { until, created_at: this.#time(), created_by: by.id };
       await transaction
         .insertInto('alert_silences')
         .values({ target, ...values })
         .onConflict((conflict) => conflict.column('target').doUpdateSet(values))
-        .execute();
-      await transaction
-        .updateTable('alert_messages')
-        .set({ state: 'silenced' })
-        .where('state', '=', 'pending')
-        .where('alert_id', 'in', alertsOf(transaction, target))
         .execute();
       await appendAudit(transaction, by, {
         action: 'alert.silence',
@@ -417,17 +346,50 @@ export class AlertStore {
   async unsilence(of: SilenceTarget, by: Actor): Promise<string> {
     return await this.#database.kysely.transaction().execute(async (transaction) => {
       const target = await targetOf(transaction, of);
-      if (await endSilence(transaction, target, this.#now())) {
+      const { numUpdatedRows } = await transaction
+        .updateTable('alert_silences')
+        .set({ until: this.#time() })
+        .where('target', '=', target)
+        .where('until', '>', this.#time())
+        .executeTakeFirst();
+      if (numUpdatedRows > 0n)
         await appendAudit(transaction, by, { action: 'alert.unsilence', subject: `alert:${target}` });
-      }
       return target;
     });
   }
 
-  async #insert(
+  /** Returns the time of the database in Unix milliseconds, plus an offset. */
+  #time(offsetMs = 0): RawBuilder<number> {
+    if (this.#now === undefined && this.#database.location.kind === 'postgres') {
+      // The start of the statement. `clock_timestamp()` would keep PostgreSQL from using an index.
+      return sql`(cast(extract(epoch from statement_timestamp()) * 1000 as int8) + ${sql.lit(offsetMs)})`;
+    }
+    // On SQLite, all processes run on one machine.
+    return sql`cast(${(this.#now ?? Date.now)() + offsetMs} as int8)`;
+  }
+
+  async #firing(executor: Executor): Promise<{ id: string; condition: string }[]> {
+    return await executor
+      .selectFrom('alerts')
+      .select(['id', 'condition'])
+      .where('resolved_at', 'is', null)
+      .orderBy('id')
+      .limit(MAX_FIRING)
+      .execute();
+  }
+
+  async #touch(transaction: Transaction<Schema>, ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    await transaction.updateTable('alerts').set({ seen_at: this.#time() }).where('id', 'in', ids).execute();
+  }
+
+  /** Returns the ID of the new alert; null: another instance has fired it, or it fires only once. */
+  async #fire(
     transaction: Transaction<Schema>,
-    { id, key, type, title, text, firedAt }: Omit<Alert, 'condition' | 'resolvedAt'> & { key: string },
-  ): Promise<boolean> {
+    { key, type, title, text }: Condition,
+    channels: readonly string[],
+  ): Promise<string | null> {
+    const id = randomUUIDv7();
     const { numInsertedOrUpdatedRows: count } = await transaction
       .insertInto('alerts')
       .values({
@@ -437,13 +399,105 @@ export class AlertStore {
         type,
         title,
         body: text,
-        fired_at: firedAt,
-        seen_at: this.#now(),
+        fired_at: this.#time(),
+        seen_at: this.#time(),
         resolved_at: null,
       })
       .onConflict((conflict) => conflict.column('dedupe_key').doNothing())
       .executeTakeFirst();
-    return Boolean(count);
+    if (!count) return null;
+    await this.#queue(transaction, id, 'firing', channels);
+    return id;
+  }
+
+  /**
+   * Inserts an alert that fired without the database, with its messages. It does not depend on other alerts about the same
+   * condition, because it was sent and must be resolved.
+   */
+  async #adopt(
+    transaction: Transaction<Schema>,
+    { alert, messages }: NonNullable<CheckResult['outage']>,
+  ): Promise<void> {
+    const { id, condition, type, title, text, firedAt } = alert;
+    const { numInsertedOrUpdatedRows: count } = await transaction
+      .insertInto('alerts')
+      .values({
+        id,
+        dedupe_key: freeKey(alert),
+        condition,
+        type,
+        title,
+        body: text,
+        fired_at: firedAt,
+        seen_at: this.#time(),
+        resolved_at: null,
+      })
+      // It was inserted before, if the instance ended after that.
+      .onConflict((conflict) => conflict.doNothing())
+      .executeTakeFirst();
+    if (!count || messages.length === 0) return;
+    await transaction
+      .insertInto('alert_messages')
+      .values(
+        messages.map((message) => ({
+          id: message.id,
+          alert_id: id,
+          event: 'firing' as const,
+          channel: message.channel,
+          state: message.state,
+          attempts: message.attempts,
+          created_at: this.#time(),
+          next_at: this.#time(),
+          sent_at: message.sentAt,
+          error: message.error,
+        })),
+      )
+      .execute();
+  }
+
+  /** Resolves the alerts whose condition no instance has found for `RESOLVE_MS`. Returns their IDs. */
+  async #resolveUnseen(transaction: Transaction<Schema>): Promise<string[]> {
+    const resolved = await transaction
+      .updateTable('alerts')
+      .set({ resolved_at: this.#time() })
+      .where('resolved_at', 'is', null)
+      .where('seen_at', '<', this.#time(-RESOLVE_MS))
+      .returning(['id', 'type', 'condition'])
+      .execute();
+    const ids = resolved.map(({ id }) => id);
+    if (ids.length === 0) return ids;
+    // Nobody has heard of these, so there is nothing to take back.
+    await transaction
+      .updateTable('alert_messages')
+      .set({ state: 'silenced' })
+      .where('alert_id', 'in', ids)
+      .where('event', '=', 'firing')
+      .where('state', '=', 'pending')
+      .where('attempts', '=', 0)
+      .where(this.#silencedSince())
+      .execute();
+    for (const alert of resolved) {
+      const { id, type } = alert;
+      const { once, sendsResolved } = treatmentOf(type);
+      if (!once) {
+        const dedupe_key = freeKey(alert);
+        await transaction.updateTable('alerts').set({ dedupe_key }).where('id', '=', id).execute();
+      }
+      if (!sendsResolved) continue;
+      const fired = await transaction
+        .selectFrom('alert_messages')
+        .select('channel')
+        .where('alert_id', '=', id)
+        .where('state', '<>', 'silenced')
+        .execute();
+      await this.#queue(
+        transaction,
+        id,
+        'resolved',
+        fired.map(({ channel }) => channel),
+      );
+    }
+    return ids;
   }
 
   async #queue(
@@ -451,10 +505,8 @@ export class AlertStore {
     alertId: string,
     event: MessageEvent,
     channels: readonly string[],
-    isSilenced: boolean,
   ): Promise<void> {
     if (channels.length === 0) return;
-    const now = this.#now();
     const pending = await transaction
       .selectFrom('alert_messages')
       .select(['channel', (select) => select.fn.countAll<number>().as('count')])
@@ -462,8 +514,6 @@ export class AlertStore {
       .groupBy('channel')
       .execute();
     const full = new Set(pending.filter(({ count }) => count >= MAX_PENDING).map(({ channel }) => channel));
-    const stateFor = (channel: string) =>
-      isSilenced ? 'silenced' : full.has(channel) ? 'failed' : 'pending';
     await transaction
       .insertInto('alert_messages')
       .values(
@@ -472,27 +522,95 @@ export class AlertStore {
           alert_id: alertId,
           event,
           channel,
-          state: stateFor(channel),
+          state: full.has(channel) ? ('failed' as const) : ('pending' as const),
           attempts: 0,
-          created_at: now,
-          next_at: now,
+          created_at: this.#time(),
+          next_at: this.#time(),
           sent_at: null,
-          error:
-            stateFor(channel) === 'failed' ? `${MAX_PENDING} other messages are waiting to be sent.` : null,
+          error: full.has(channel) ? `${MAX_PENDING} other messages are waiting to be sent.` : null,
         })),
       )
       .execute();
   }
 
-  async #isSilenced(executor: Executor, { type, key }: { type: string; key: string }): Promise<boolean> {
-    const row = await executor
-      .selectFrom('alert_silences')
-      .select('target')
-      .where('target', 'in', [type, key])
-      .where('until', '>', this.#now())
-      .executeTakeFirst();
-    return row !== undefined;
+  /**
+   * Selects the messages that may be sent now. A silence holds back only what the receiver cannot have heard of: a message
+   * whose first attempt was made is sent, and so is the message that its alert is resolved. That one waits until the first
+   * one was sent or has failed.
+   */
+  #due() {
+    return this.#database.background
+      .selectFrom('alert_messages as message')
+      .where('message.state', '=', 'pending')
+      .where('message.next_at', '<=', this.#time())
+      .where((is) =>
+        is.or([
+          is.and([
+            is('message.event', '=', 'firing'),
+            is.or([is('message.attempts', '>', 0), is.not(this.#silencedSince())]),
+          ]),
+          is.and([
+            is('message.event', '=', 'resolved'),
+            is.not(
+              is.exists(
+                is
+                  .selectFrom('alert_messages as first')
+                  .select('first.id')
+                  .whereRef('first.alert_id', '=', 'message.alert_id')
+                  .whereRef('first.channel', '=', 'message.channel')
+                  .where('first.event', '=', 'firing')
+                  .where('first.state', '=', 'pending'),
+              ),
+            ),
+          ]),
+        ]),
+      );
   }
+
+  /** Whether the alert of a message was silenced at any time since now plus an offset. */
+  #silencedSince(offsetMs = 0): RawBuilder<boolean> {
+    return sql`exists (
+      select 1 from alerts join alert_silences on target = type or target = condition
+      where alerts.id = alert_id and until > ${this.#time(offsetMs)})`;
+  }
+
+  async #silences(executor: Executor): Promise<Silence[]> {
+    const rows = await executor
+      .selectFrom('alert_silences')
+      .select(['target', 'until', 'created_by'])
+      .where('until', '>', this.#time())
+      .orderBy('until')
+      .orderBy('target')
+      .execute();
+    return rows.map(({ target, until, created_by: createdBy }) => ({ target, until, createdBy }));
+  }
+}
+
+/** Firing alerts that budgets and keys, of which there can be many, leave to what is wrong with the service. */
+const RESERVED = 200;
+
+/** Returns how many alerts may fire before one for this condition does not. */
+function maxFiringWith({ type }: Condition): number {
+  const isOfAccount = type === 'budget_80' || type === 'budget_100' || type === 'key_expiring';
+  return isOfAccount ? MAX_FIRING - RESERVED : MAX_FIRING;
+}
+
+/** Returns a unique key for an alert that does not keep its condition from firing. */
+function freeKey({ id, condition }: Pick<Alert, 'id' | 'condition'>): string {
+  return `${condition}#${id}`;
+}
+
+/** Whether a silence of its alert holds a message back. */
+function isHeldBySilence({
+  event,
+  state,
+  attempts,
+}: {
+  event: MessageEvent;
+  state: MessageState;
+  attempts: number;
+}): boolean {
+  return event === 'firing' && state === 'pending' && attempts === 0;
 }
 
 /** What to silence. Exactly one field is set. */
@@ -522,47 +640,6 @@ async function targetOf(executor: Executor, { type, alertId }: SilenceTarget): P
   if (row === undefined)
     throw new ServiceError('not_found', 'There is no such alert.', { param: 'alert_id' });
   return row.condition;
-}
-
-function alertsOf(executor: Executor, target: string) {
-  return executor
-    .selectFrom('alerts')
-    .select('id')
-    .where(isAlertType(target) ? 'type' : 'condition', '=', target);
-}
-
-/**
- * Deletes a silence, with `isOver` only if its time is over, and queues what it held back of alerts that are still firing.
- * Returns whether it was deleted.
- */
-async function endSilence(
-  transaction: Transaction<Schema>,
-  target: string,
-  now: number,
-  { isOver = false } = {},
-): Promise<boolean> {
-  const { numDeletedRows } = await transaction
-    .deleteFrom('alert_silences')
-    .where('target', '=', target)
-    .$if(isOver, (query) => query.where('until', '<=', now))
-    .executeTakeFirst();
-  if (numDeletedRows === 0n) return false;
-  const silenced = transaction.selectFrom('alert_silences').select('target').where('until', '>', now);
-  await transaction
-    .updateTable('alert_messages')
-    .set({ state: 'pending', next_at: now, created_at: now })
-    .where('state', '=', 'silenced')
-    .where('event', '=', 'firing')
-    .where(
-      'alert_id',
-      'in',
-      alertsOf(transaction, target)
-        .where('resolved_at', 'is', null)
-        .where('type', 'not in', silenced)
-        .where('condition', 'not in', silenced),
-    )
-    .execute();
-  return true;
 }
 
 function alertOf(row: {

@@ -1,18 +1,9 @@
-import type { LimitName } from '../config/plan.ts';
 import { WindowCount } from '../routing/breaker.ts';
 
 /** Maximum accounts that are remembered between two checks. Those after them are checked with their next request. */
 const MAX_ACCOUNTS = 10_000;
 /** Maximum models whose errors are counted. */
 const MAX_MODELS = 1000;
-
-/** The limit that refused a request. */
-interface DeniedBy {
-  scope: 'account' | 'key';
-  /** Null: all models. */
-  model: string | null;
-  limit: LimitName;
-}
 
 /** A request that has ended. */
 export interface EndedRequest {
@@ -23,7 +14,6 @@ export interface EndedRequest {
   status: number;
   /** Error code; null: completed. */
   code: string | null;
-  deniedBy: DeniedBy | null;
 }
 
 /** Failed and all requests in the window. */
@@ -43,7 +33,6 @@ export class Traffic {
   readonly #service: Errors;
   readonly #models = new Map<string, Errors>();
   #accounts = new Set<string>();
-  readonly #exhausted = new Set<string>();
 
   /** `now` returns milliseconds on a monotonic clock. */
   constructor(windowMs: number, now: () => number = () => performance.now()) {
@@ -53,13 +42,8 @@ export class Traffic {
   }
 
   /** Records a request. Never throws. Refused requests do not count as requests, because callers cause them. */
-  record({ accountId, model, status, code, deniedBy }: EndedRequest): void {
-    if (accountId !== null && this.#accounts.size < MAX_ACCOUNTS) {
-      this.#accounts.add(accountId);
-      if (deniedBy?.scope === 'account') {
-        this.#exhausted.add(exhaustedKey(accountId, deniedBy.limit, deniedBy.model));
-      }
-    }
+  record({ accountId, model, status, code }: EndedRequest): void {
+    if (accountId !== null && this.#accounts.size < MAX_ACCOUNTS) this.#accounts.add(accountId);
     const failed = status >= 500;
     if (!failed && code !== null && code !== 'client_disconnected') return;
     const nowMs = this.#now();
@@ -81,15 +65,6 @@ export class Traffic {
     const accounts = this.#accounts;
     this.#accounts = new Set();
     return accounts;
-  }
-
-  /** Whether a limit of the account has refused a request, and `forgetExhausted` was not called since. */
-  isExhausted(accountId: string, limit: LimitName, model: string | null): boolean {
-    return this.#exhausted.has(exhaustedKey(accountId, limit, model));
-  }
-
-  forgetExhausted(accountId: string, limit: LimitName, model: string | null): void {
-    this.#exhausted.delete(exhaustedKey(accountId, limit, model));
   }
 
   #of(model: string): Errors | undefined {
@@ -118,8 +93,4 @@ class Errors {
   count(nowMs: number): { failed: number; requests: number } {
     return { failed: this.#failed.total(nowMs), requests: this.#requests.total(nowMs) };
   }
-}
-
-function exhaustedKey(accountId: string, limit: LimitName, model: string | null): string {
-  return `${accountId} ${limit} ${model ?? ''}`;
 }

@@ -59,12 +59,11 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
     title: ({ accountName, percent, ...facts }) =>
       `${accountName} has used ${percent}% of its ${budgetName(facts)}`,
     text: (facts) =>
-      `${facts.used} of ${facts.bound} are used. Requests are refused when the budget is used up. It resets at ${isoTime(facts.resetsAt)}.`,
+      `${facts.used} of ${facts.bound} are used. A request that may use more than the rest is refused. It resets at ${isoTime(facts.resetsAt)}.`,
   },
   budget_100: {
     severity: 'critical',
-    description:
-      'An account has used up a limit per day or month, or so much of it that a request was refused. Once per period.',
+    description: 'An account has used up a limit per day or month. Once per period.',
     sendsResolved: false,
     once: true,
     title: ({ accountName, ...facts }) => `${accountName} has used up its ${budgetName(facts)}`,

@@ -355,10 +355,10 @@ interface AlertMessagesTable {
   event: Fixed<'firing' | 'resolved'>;
   /** Such as `webhook:pager`. */
   channel: Fixed<string>;
-  /** `silenced`: not sent because of a silence. */
+  /** `silenced`: the alert was over before its silence. */
   state: 'pending' | 'sent' | 'failed' | 'silenced';
   attempts: number;
-  /** When it was queued; again after a silence. */
+  /** When it was queued. */
   created_at: number;
   /** When it may be sent. An instance that sends it moves this ahead, so that no other does. */
   next_at: number;
@@ -367,7 +367,7 @@ interface AlertMessagesTable {
   error: string | null;
 }
 
-/** Alerts that send no messages until a time. */
+/** Alerts that send no messages until a time. Kept for a day after it. */
 interface AlertSilencesTable {
   /** A type of alerts, or the condition of one. */
   target: Fixed<string>;

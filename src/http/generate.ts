@@ -114,7 +114,7 @@ export async function runGeneration(
     body?.release();
     logRequest(context.log, exchange, summary, record);
     context.metrics.record(summary, record);
-    context.alerts.recordRequest({ accountId: caller.accountId, ...summary, deniedBy: record.deniedBy });
+    context.alerts.recordRequest({ accountId: caller.accountId, ...summary });
     if (trace) context.tracer?.end(trace, { ...summary, requestId, kind: protocol.kind }, record);
     context.load.record({
       failed: summary.code !== null && summary.code !== 'client_disconnected',

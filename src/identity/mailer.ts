@@ -1,10 +1,14 @@
 import { isIP } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Transporter } from 'nodemailer';
 import type { SmtpConfig } from '../config/schema.ts';
 import type { Log } from '../log.ts';
 import type { Secret } from '../secret.ts';
 
-const TIMEOUT_MS = 15_000;
+/** How long a mail server may take to respond to a new connection, in milliseconds. */
+const CONNECT_MS = 15_000;
+/** How long emails may take when the service stops, in milliseconds. */
+const LAST_MS = 15_000;
 
 /** Sends emails through the configured SMTP server. */
 export class Mailer implements AsyncDisposable {
@@ -12,6 +16,7 @@ export class Mailer implements AsyncDisposable {
   readonly #password: Secret | undefined;
   readonly #log: Log;
   readonly #sending = new Set<Promise<void>>();
+  readonly #stop = new AbortController();
   #transport: Promise<Transporter> | null = null;
 
   constructor(smtp: SmtpConfig, password: Secret | undefined, log: Log) {
@@ -23,20 +28,34 @@ export class Mailer implements AsyncDisposable {
   /** Sends an email in the background. Failures are logged, without the recipient. */
   send(email: Email): void {
     const sending = this.deliver(email)
-      .catch((error: Error) => this.#log.warn('email not sent', { error }))
+      .catch((error: Error) => this.#log.warn('email not sent', { error: withoutAddresses(error.message) }))
       .finally(() => this.#sending.delete(sending));
     this.#sending.add(sending);
   }
 
-  /** Sends an email. Rejects if the mail server does not accept it. */
-  async deliver(email: Email): Promise<void> {
+  /**
+   * Sends an email. Rejects if the mail server does not accept it, and when `signal` is aborted. Waits for 10 minutes for
+   * each response, because a server that has the email may deliver it even if nobody waits for its response
+   * (https://www.rfc-editor.org/rfc/rfc5321#section-4.5.3.2.6).
+   */
+  async deliver({ id, ...email }: Email, signal?: AbortSignal): Promise<void> {
     this.#transport ??= this.#open();
-    await (await this.#transport).sendMail({ from: this.#smtp.from, ...email });
+    const { from } = this.#smtp;
+    const [, domain] = /@([^\s<>]+)>?$/.exec(from) ?? [];
+    await (
+      await this.#transport
+    ).sendMail({
+      from,
+      ...email,
+      ...(id !== undefined && domain !== undefined && { messageId: `<${id}@${domain}>` }),
+      signal: signal ?? this.#stop.signal,
+    });
   }
 
-  /** Waits for emails that are being sent. */
+  /** Waits for emails that are being sent, for at most 15 seconds. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.allSettled(this.#sending);
+    await Promise.race([Promise.allSettled(this.#sending), pause(LAST_MS, null, { ref: false })]);
+    this.#stop.abort();
     (await this.#transport?.catch(() => null))?.close();
   }
 
@@ -49,13 +68,17 @@ export class Mailer implements AsyncDisposable {
       secure,
       requireTLS: !secure && !isThisMachine(host),
       ...(user !== undefined && this.#password && { auth: { user, pass: this.#password.reveal() } }),
-      connectionTimeout: TIMEOUT_MS,
-      greetingTimeout: TIMEOUT_MS,
-      socketTimeout: TIMEOUT_MS,
+      connectionTimeout: CONNECT_MS,
+      greetingTimeout: CONNECT_MS,
       disableFileAccess: true,
       disableUrlAccess: true,
     });
   }
+}
+
+/** Replaces email addresses, which mail servers repeat in their responses. For the log. */
+export function withoutAddresses(text: string): string {
+  return text.replaceAll(/[^\s<>@]+@[^\s<>@]+/g, '…');
 }
 
 /** Connections within this machine need no TLS. */
@@ -66,6 +89,8 @@ function isThisMachine(host: string): boolean {
 /** Emails to users. Plain text, so that links can be checked before they are opened. */
 
 export interface Email {
+  /** Identifies the email if it is sent again, so that its receiver can ignore it. */
+  id?: string;
   to: string;
   subject: string;
   text: string;

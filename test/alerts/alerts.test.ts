@@ -1,15 +1,21 @@
 import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
 import { describe, test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { changeKey, createKey } from '../../src/accounts/key-table.ts';
 import { listAudit } from '../../src/accounts/audit.ts';
 import { keyConditions } from '../../src/alerts/account-conditions.ts';
-import { type AlertStore, LEASE_MS } from '../../src/alerts/store.ts';
+import { AlertStore, LEASE_MS } from '../../src/alerts/store.ts';
 import { pauseAfter } from '../../src/alerts/outbox.ts';
 import type { Database } from '../../src/database/database.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
 import { DEFAULT_ACCOUNT_ID } from '../../src/database/schema.ts';
+import { Mailer } from '../../src/identity/mailer.ts';
+import { SILENT } from '../../src/log.ts';
+import { Secret } from '../../src/secret.ts';
 import { until } from '../harness.ts';
+import { startMailServer } from '../identity/mail-server.ts';
 import { testDatabases } from '../servers.ts';
 import { FINE, testInstance, type TestInstance } from './fixture.ts';
 import { startWebhookReceiver, type WebhookReceiver } from './receiver.ts';
@@ -141,7 +147,7 @@ for (const kind of testDatabases()) {
       // Background statements do not wait long for the other instance; the service tries again at the next check.
       const fire = async (store: AlertStore, key: string): Promise<boolean> => {
         try {
-          return await store.fire({ type: 'disk_low', key, title: key, text: 'Full.' }, ['webhook:w0']);
+          return await fireOne(store, key);
         } catch (error) {
           if (error instanceof DatabaseError && error.fault === 'busy') return await fire(store, key);
           throw error;
@@ -200,9 +206,8 @@ for (const kind of testDatabases()) {
       const clock = { now: NOW };
       await using crashed = testInstance(database, { clock, urls: [] });
       await using one = testInstance(database, { clock, urls: [receiver.url] });
-      const condition = { type: 'disk_low', key: 'disk_low:x', title: 'Full', text: 'Full.' } as const;
-      assert.equal(await crashed.alerts.store.fire(condition, ['webhook:w0']), true);
-      assert.equal(await one.alerts.store.fire(condition, ['webhook:w0']), false);
+      assert.equal(await fireOne(crashed.alerts.store, 'disk_low:x'), true);
+      assert.equal(await fireOne(one.alerts.store, 'disk_low:x'), false);
       const claimed = await crashed.alerts.store.claim('webhook:w0');
       await one.check();
       assert.equal(receiver.received.length, 0);
@@ -211,7 +216,7 @@ for (const kind of testDatabases()) {
       assert.equal(receiver.received[0]?.headers['webhook-id'], claimed?.id);
       // What the crashed instance would have recorded no longer counts.
       assert.ok(claimed);
-      await crashed.alerts.store.finish(claimed, { sent: false, error: 'late', retryAt: null });
+      await crashed.alerts.store.finish(claimed, { sent: false, error: 'late', retryInMs: null });
       const message = (await one.alerts.store.list()).items[0]?.messages[0];
       assert.deepEqual([message?.state, message?.attempts], ['sent', 2]);
     });
@@ -236,19 +241,30 @@ for (const kind of testDatabases()) {
       assert.deepEqual(messages(receiver), ['alert.firing disk_low']);
       assert.deepEqual(await store.silences(), []);
 
-      // One alert, by its ID. It was sent before, so only its end is silenced.
+      // One alert, by its ID. It was sent before, so its receivers learn that it is over.
       const silence = await store.silence({ alertId: listed?.id }, clock.now + 30 * DAY, operator);
       assert.equal(silence.target, listed?.condition);
       one.seen.now = FINE;
       await pass(clock, 2 * MINUTE, one);
+      assert.deepEqual(messages(receiver), ['alert.firing disk_low', 'alert.resolved disk_low']);
       one.seen.now = FULL;
       await pass(clock, MINUTE, one);
-      assert.equal(receiver.received.length, 1);
+      // What nobody has heard of has no end.
+      one.seen.now = FINE;
+      await pass(clock, 2 * MINUTE, one);
+      one.seen.now = FULL;
+      await pass(clock, MINUTE, one);
+      assert.equal(receiver.received.length, 2);
+      const states = (await store.list()).items.map((item) => item.messages.map(({ state }) => state));
+      assert.deepEqual(states, [['silenced'], ['silenced'], ['sent', 'sent']]);
+      // A silence may last longer than a message may wait.
+      clock.now += 3 * DAY;
+      await one.check();
       for (let count = 0; count < 2; count++) {
         assert.equal(await store.unsilence({ alertId: listed?.id }, operator), listed?.condition);
       }
       await one.check();
-      assert.equal(receiver.received.length, 2);
+      assert.deepEqual(messages(receiver).slice(2), ['alert.firing disk_low']);
       const audit = await listAudit(database, { actor: operator.id });
       assert.deepEqual(
         audit.items.map(({ action, subject }) => `${action} ${subject}`),
@@ -270,6 +286,121 @@ for (const kind of testDatabases()) {
       }
     });
 
+    test('a silence during an attempt neither sends the message twice nor keeps its end from being sent', async () => {
+      await using database = await kind.open();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      await using one = testInstance(database, { clock, urls: [receiver.url] });
+      const { store } = one.alerts;
+      const waiting: ServerResponse[] = [];
+      receiver.respond = (response) => void waiting.push(response);
+      one.seen.now = FULL;
+      await one.alerts.check();
+      await until(() => waiting.length === 1);
+      await store.silence({ type: 'disk_low' }, clock.now + 10 * MINUTE, operator);
+      receiver.respond = (response) => response.writeHead(204).end();
+      receiver.respond(...(waiting as [ServerResponse]));
+      await one.alerts.idle();
+      await store.unsilence({ type: 'disk_low' }, operator);
+      await pass(clock, MINUTE, one);
+      assert.deepEqual(messages(receiver), ['alert.firing disk_low']);
+      await store.silence({ type: 'disk_low' }, clock.now + 10 * MINUTE, operator);
+      one.seen.now = FINE;
+      await pass(clock, 2 * MINUTE, one);
+      assert.deepEqual(messages(receiver), ['alert.firing disk_low', 'alert.resolved disk_low']);
+    });
+
+    test('a message that takes longer than its lease is sent once', async () => {
+      await using database = await kind.open();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      await using one = testInstance(database, { clock, urls: [receiver.url] });
+      await using two = testInstance(database, { clock, urls: [receiver.url] });
+      const waiting: ServerResponse[] = [];
+      receiver.respond = (response) => void waiting.push(response);
+      one.seen.now = FULL;
+      await one.alerts.check();
+      await until(() => waiting.length === 1);
+      for (let passed = 0; passed < 3 * LEASE_MS; passed += 10 * SECOND) {
+        clock.now += 10 * SECOND;
+        await one.alerts.check();
+        await two.check();
+      }
+      waiting[0]?.writeHead(204).end();
+      await one.check();
+      assert.equal(receiver.received.length, 1);
+      const [message] = (await one.alerts.store.list()).items[0]?.messages ?? [];
+      assert.deepEqual([message?.state, message?.attempts], ['sent', 1]);
+    });
+
+    test('an alert does not end or begin because the clocks of instances differ', async () => {
+      await using database = await kind.open();
+      await using other = await database.again();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      await using one = testInstance(database, { clock, urls: [receiver.url], aheadMs: -70 * SECOND });
+      await using two = testInstance(other, { clock, urls: [receiver.url], aheadMs: 70 * SECOND });
+      one.seen.now = FULL;
+      await pass(clock, 10 * MINUTE, one, two);
+      assert.deepEqual(messages(receiver), ['alert.firing disk_low']);
+      one.seen.now = FINE;
+      await pass(clock, 2 * MINUTE, one, two);
+      assert.deepEqual(messages(receiver).slice(1), ['alert.resolved disk_low']);
+    });
+
+    test('a restart while a replica is down neither resolves its alert nor fires another one', async () => {
+      await using database = await kind.open();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      const options = { clock, urls: [receiver.url], settings: { replicaDownMs: 5 * MINUTE } };
+      const state = { state: 'down', reason: 'connect ECONNREFUSED', retryInMs: null } as const;
+      const replica = { model: 'a/b', name: 'a/b#0', address: 'http://gpu-1:8000', failing: true };
+      const down = { ...FINE, replicas: [{ ...replica, lastCrash: null, state }] };
+      {
+        await using one = testInstance(database, options);
+        one.seen.now = down;
+        await pass(clock, 6 * MINUTE, one);
+      }
+      await using restarted = testInstance(database, options);
+      restarted.seen.now = down;
+      await pass(clock, 10 * MINUTE, restarted);
+      assert.deepEqual(messages(receiver), ['alert.firing replica_down']);
+      restarted.seen.now = FINE;
+      await pass(clock, 2 * MINUTE, restarted);
+      assert.deepEqual(messages(receiver).slice(1), ['alert.resolved replica_down']);
+    });
+
+    test('a search that fails keeps its alerts, and neither stops others nor counts as an outage', async () => {
+      await using database = await kind.open();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      const faulty = { isDown: false };
+      await using one = testInstance(failing(database, faulty, 'reports'), {
+        clock,
+        urls: [receiver.url],
+        limits: { tokensPerDay: 1000 },
+      });
+      const day = Math.floor(NOW / DAY);
+      await addUsage(database, { day, model: 'a/b', tokens: 900, picoUsd: 0n });
+      one.alerts.recordRequest({ accountId: DEFAULT_ACCOUNT_ID, model: 'a/b', status: 200, code: null });
+      await one.check();
+      faulty.isDown = true;
+      one.seen.now = FULL;
+      await pass(clock, 15 * MINUTE, one);
+      assert.deepEqual(messages(receiver), ['alert.firing budget_80', 'alert.firing disk_low']);
+      assert.equal(one.alerts.firing, 2);
+      assert.equal(one.log().match(/cannot check for some alerts/g)?.length, 2);
+
+      // The same in the other direction.
+      faulty.isDown = false;
+      one.alerts.recordRequest({ accountId: DEFAULT_ACCOUNT_ID, model: 'a/b', status: 200, code: null });
+      await addUsage(database, { day, model: 'a/b', tokens: 100, picoUsd: 0n });
+      one.fail.now = new Error('statfs failed');
+      await pass(clock, 2 * MINUTE, one);
+      assert.deepEqual(messages(receiver).slice(2), ['alert.firing budget_100']);
+      assert.equal(one.alerts.firing, 2);
+    });
+
     test('a budget is reported once per period at 80% and at 100%, for accounts with requests', async () => {
       await using database = await kind.open();
       await using receiver = await startWebhookReceiver();
@@ -278,13 +409,7 @@ for (const kind of testDatabases()) {
       await using one = testInstance(database, { clock, urls: [receiver.url], limits });
       const use = async (model: string, tokens: number, picoUsd: bigint) => {
         await addUsage(database, { day: Math.floor(clock.now / DAY), model, tokens, picoUsd });
-        one.alerts.recordRequest({
-          accountId: DEFAULT_ACCOUNT_ID,
-          model,
-          status: 200,
-          code: null,
-          deniedBy: null,
-        });
+        one.alerts.recordRequest({ accountId: DEFAULT_ACCOUNT_ID, model, status: 200, code: null });
         await pass(clock, MINUTE, one);
       };
       await use('a/b', 799, 0n);
@@ -307,18 +432,6 @@ for (const kind of testDatabases()) {
       await pass(clock, 3 * MINUTE, one);
       await use('c/d', 900, 0n);
       assert.deepEqual(messages(receiver).slice(3), ['alert.firing budget_80']);
-
-      // A request that does not fit into the rest uses the budget up.
-      const deniedBy = { scope: 'account', model: null, limit: 'tokensPerDay' } as const;
-      one.alerts.recordRequest({
-        accountId: DEFAULT_ACCOUNT_ID,
-        model: 'c/d',
-        status: 429,
-        code: 'x',
-        deniedBy,
-      });
-      await pass(clock, MINUTE, one);
-      assert.deepEqual(messages(receiver).slice(4), ['alert.firing budget_100']);
     });
 
     test('a key that is about to expire is reported once, unless it was short-lived from the start', async () => {
@@ -396,6 +509,42 @@ for (const kind of testDatabases()) {
       );
     });
 
+    test('a database that fails again and again has one alert, and a restart continues with it', async () => {
+      await using database = await kind.open();
+      await using receiver = await startWebhookReceiver();
+      const clock = { now: NOW };
+      const faulty = { isDown: false };
+      const start = () =>
+        testInstance(failing(database, faulty), { clock, urls: [receiver.url], home: database.home });
+      {
+        await using one = start();
+        await one.check();
+        for (let count = 0; count < 10; count++) {
+          faulty.isDown = true;
+          await pass(clock, 40 * SECOND, one);
+          faulty.isDown = false;
+          await pass(clock, 10 * SECOND, one);
+        }
+        assert.deepEqual(messages(receiver), ['alert.firing database_unavailable']);
+        await pass(clock, 3 * MINUTE, one);
+        assert.deepEqual(messages(receiver).slice(1), ['alert.resolved database_unavailable']);
+        faulty.isDown = true;
+        await pass(clock, 2 * MINUTE, one);
+      }
+      await using restarted = start();
+      await pass(clock, 5 * MINUTE, restarted);
+      assert.deepEqual(messages(receiver).slice(2), ['alert.firing database_unavailable']);
+      faulty.isDown = false;
+      await pass(clock, 3 * MINUTE, restarted);
+      assert.deepEqual(messages(receiver).slice(3), ['alert.resolved database_unavailable']);
+      const [, , fired, over] = receiver.received.map(({ json }) => json.data['id']);
+      assert.equal(fired, over);
+      assert.deepEqual(
+        readdirSync(database.home).filter((name) => name.startsWith('outage')),
+        [],
+      );
+    });
+
     test('many alerts of accounts leave room for others, and a dead channel does not use up the queue of others', async () => {
       await using database = await kind.open();
       await using receiver = await startWebhookReceiver();
@@ -423,7 +572,6 @@ for (const kind of testDatabases()) {
         model: 'a/b',
         status: 200,
         code: null,
-        deniedBy: null,
       };
       one.alerts.recordRequest(request);
       await one.check();
@@ -446,7 +594,6 @@ for (const kind of testDatabases()) {
         model: 'a/b',
         status: 200,
         code: null,
-        deniedBy: null,
       };
       one.alerts.recordRequest(request);
       await one.check();
@@ -480,6 +627,58 @@ for (const kind of testDatabases()) {
   });
 }
 
+test('times are those of the PostgreSQL server', async (t) => {
+  const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
+  if (postgres === undefined) return t.skip('PostgreSQL is not available');
+  await using database = await postgres.open();
+  t.mock.timers.enable({ apis: ['Date'], now: 0 });
+  const store = new AlertStore(database);
+  assert.equal(await fireOne(store, 'disk_low:x'), true);
+  assert.ok(((await store.list()).items[0]?.firedAt ?? 0) > Date.UTC(2020));
+  assert.ok(await store.claim('webhook:w0'));
+  assert.equal(await store.claim('webhook:w0'), null);
+});
+
+test('emails are sent again with the same Message-ID, and their addresses are not in the log', async () => {
+  const [sqlite] = testDatabases();
+  assert.ok(sqlite);
+  await using database = await sqlite.open();
+  await using server = await startMailServer();
+  const { port } = /port: (?<port>\d+)/.exec(server.yaml)?.groups ?? {};
+  const smtp = { host: '127.0.0.1', port: Number(port), secure: false, user: 'sluice', passwordEnv: 'X' };
+  await using mailer = new Mailer(
+    { ...smtp, from: 'Sluice <sluice@example.org>' },
+    new Secret('mail password'),
+    SILENT,
+  );
+  const clock = { now: NOW };
+  await using one = testInstance(database, { clock, settings: { email: ['ops@example.org'] }, mailer });
+  server.refuses = '<ops@example.org>: mailbox is full';
+  one.seen.now = FULL;
+  await one.check();
+  assert.match(one.log(), /"channel":"email".*<…>: mailbox is full/);
+  assert.doesNotMatch(one.log(), /@/);
+  const [message] = (await one.alerts.store.list()).items[0]?.messages ?? [];
+  assert.match(message?.error ?? '', /<ops@example\.org>: mailbox is full/);
+  server.refuses = null;
+  await pass(clock, MINUTE, one);
+  const [first, second, ...more] = server.received.map(({ messageId }) => messageId);
+  assert.match(first ?? '', /^<[\da-f-]{36}@example\.org>$/);
+  assert.deepEqual([second, more], [first, []]);
+});
+
+/** Fires an alert with a message to the first webhook. Returns whether it fired. */
+async function fireOne(store: AlertStore, key: string): Promise<boolean> {
+  const { fired } = await store.record({
+    found: [{ type: 'disk_low', key, title: key, text: 'Full.' }],
+    kept: new Set(),
+    outage: null,
+    resolves: false,
+    channels: ['webhook:w0'],
+  });
+  return fired.length === 1;
+}
+
 /** Adds settled usage of the default account. */
 async function addUsage(
   { kysely }: Database,
@@ -508,13 +707,17 @@ async function addUsage(
     .execute();
 }
 
-/** The database, whose queries for background work fail while `isDown`. */
-function failing(database: Database, faulty: { isDown: boolean }): Database {
+/** The database, whose queries for background work, or for reports, fail while `isDown`. */
+function failing(
+  database: Database,
+  faulty: { isDown: boolean },
+  part: 'background' | 'reports' = 'background',
+): Database {
   return {
     ...database,
-    get background() {
+    get [part]() {
       if (faulty.isDown) throw new DatabaseError('unavailable', 'The database does not respond.');
-      return database.background;
+      return database[part];
     },
   };
 }

@@ -20,7 +20,7 @@ function keysOf(
   instance = new InstanceConditions(SETTINGS),
   firing = NONE,
 ): string[] {
-  return instance.find({ ...FINE, now: NOW, errors: [], ...seen }, firing).map(({ key }) => key);
+  return instance.find({ ...FINE, now: NOW, errors: [], ...seen }, firing).found.map(({ key }) => key);
 }
 
 function replica(state: ReplicaView['state'], more: Partial<ReplicaView> = {}): ReplicaView {
@@ -102,12 +102,38 @@ test('the disk, the ledger and backups', () => {
   ]);
 });
 
+test('an instance that was just started keeps what fires until it can judge it', () => {
+  const key = 'replica_down:a/b:http://gpu-1:8000';
+  const judge = (seen: Partial<Observation>, ...firing: string[]) => {
+    const { found, kept } = new InstanceConditions(SETTINGS).find(
+      { ...FINE, now: NOW, startedAt: NOW - SECOND, errors: [], ...seen },
+      new Set(firing),
+    );
+    return [...found.map((each) => each.key), ...kept];
+  };
+  assert.deepEqual(judge({ replicas: [replica(DOWN)] }), []);
+  assert.deepEqual(judge({ replicas: [replica(DOWN)] }, key), [key]);
+  assert.deepEqual(judge({ replicas: [replica({ state: 'ready' })] }, key), []);
+  assert.deepEqual(judge({}, 'error_rate:a/b'), ['error_rate:a/b']);
+  assert.deepEqual(judge({ startedAt: NOW - 5 * MINUTE }, 'error_rate:a/b'), []);
+  const unwritable = { writable: false, sinceMs: 0, waiting: 1, reason: 'the disk is full' } as const;
+  assert.deepEqual(judge({ ledger: unwritable }), []);
+  assert.deepEqual(judge({ ledger: unwritable }, `ledger_unwritable:${HOST}`), [`ledger_unwritable:${HOST}`]);
+  // Before the first attempt after the start, and before the directory was read.
+  const backup = { everyHours: 24, lastAt: null, failedAt: null, reason: null };
+  for (const type of ['backup_failed', 'backup_late']) {
+    assert.deepEqual(judge({ backup }, `${type}:${HOST}`), [`${type}:${HOST}`]);
+    assert.deepEqual(judge({ backup: { ...backup, lastAt: NOW - HOUR } }, `${type}:${HOST}`), []);
+  }
+  assert.deepEqual(judge({ freeBytes: null }, `disk_low:${HOST}`), [`disk_low:${HOST}`]);
+});
+
 test('errors are counted per model and in total, and refused requests and disconnects are not errors', () => {
   const clock = { now: 0 };
   const traffic = new Traffic(5 * MINUTE, () => clock.now);
   const end = (model: string | null, status: number, code: string | null, count: number) => {
     for (let index = 0; index < count; index++) {
-      traffic.record({ accountId: 'acct_1', model, status, code, deniedBy: null });
+      traffic.record({ accountId: 'acct_1', model, status, code });
     }
   };
   end('a/b', 503, 'queue_full', 4);
@@ -135,7 +161,7 @@ test('a budget has at most one condition, which depends only on the share that i
     monthPico: fc.bigInt({ min: 0n, max: 3_000_000_000_000n }),
   });
   fc.assert(
-    fc.property(fc.dictionary(fc.constantFrom('a/b', 'c/d'), usage), fc.boolean(), (models, isExhausted) => {
+    fc.property(fc.dictionary(fc.constantFrom('a/b', 'c/d'), usage), (models) => {
       const account = { id: 'acct_1', name: 'Acme', models: new Map(Object.entries(models)) };
       const limits = {
         tokensPerDay: 1000,
@@ -143,12 +169,11 @@ test('a budget has at most one condition, which depends only on the share that i
         requestsPerMinute: 1,
         models: { 'a/b': { tokensPerMonth: 1000 } },
       };
-      const traffic = { isExhausted: () => isExhausted, forgetExhausted: () => {} };
-      const keys = budgetsOf(account, limits, traffic, NOW).map(({ key }) => key);
+      const keys = budgetsOf(account, limits, NOW).map(({ key }) => key);
       const sum = (read: (each: PeriodUsage) => number) =>
         Object.values(models).reduce((total, each) => total + read(each), 0);
       const expected = (share: number, subject: string) =>
-        share < 0.8 ? [] : [`budget_${share >= 1 || isExhausted ? 100 : 80}:acct_1:${subject}`];
+        share < 0.8 ? [] : [`budget_${share >= 1 ? 100 : 80}:acct_1:${subject}`];
       const usd = Object.values(models).reduce((total, each) => total + each.monthPico, 0n);
       assert.deepEqual(keys, [
         ...expected(sum(({ dayTokens }) => dayTokens) / 1000, 'tokensPerDay::2026-11-23'),

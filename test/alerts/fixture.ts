@@ -1,3 +1,6 @@
+import { randomUUID } from 'node:crypto';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Alerts } from '../../src/alerts/alerts.ts';
 import { Channels } from '../../src/alerts/channels.ts';
 import type { Observation } from '../../src/alerts/conditions.ts';
@@ -5,6 +8,7 @@ import { Plans } from '../../src/accounts/plans.ts';
 import { alertsSchema } from '../../src/config/alerts.ts';
 import type { PlanLimits } from '../../src/config/plan.ts';
 import type { Database } from '../../src/database/database.ts';
+import type { Mailer } from '../../src/identity/mailer.ts';
 import { openLog } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
 
@@ -25,6 +29,8 @@ export interface TestInstance extends AsyncDisposable {
   alerts: Alerts;
   /** What the instance sees. */
   seen: { now: Omit<Observation, 'now' | 'errors'> };
+  /** Why it cannot see anything; null: it can. */
+  fail: { now: Error | null };
   log(): string;
   /** Checks, and waits until the messages that are due were sent. */
   check(): Promise<void>;
@@ -37,12 +43,26 @@ interface InstanceOptions {
   settings?: object;
   limits?: PlanLimits;
   timeoutMs?: number;
+  mailer?: Mailer;
+  /** By how much the clock of the instance is ahead of that of the database, in milliseconds. */
+  aheadMs?: number;
+  /** The data directory, if it outlasts the instance. */
+  home?: string;
 }
 
 /** Creates an instance that checks only when the test tells it to. */
 export function testInstance(
   database: Database,
-  { clock, urls = [], settings = {}, limits = {}, timeoutMs }: InstanceOptions,
+  {
+    clock,
+    urls = [],
+    settings = {},
+    limits = {},
+    timeoutMs,
+    mailer,
+    aheadMs = 0,
+    home = join(tmpdir(), randomUUID()),
+  }: InstanceOptions,
 ): TestInstance {
   const parsed = alertsSchema.parse({
     webhooks: urls.map((url, index) => ({ name: `w${index}`, url, secretEnv: 'ALERTS' })),
@@ -50,25 +70,29 @@ export function testInstance(
   });
   let text = '';
   const seen = { now: FINE };
+  const fail: TestInstance['fail'] = { now: null };
   const alerts = new Alerts({
     database,
     settings: parsed,
     channels: new Channels({
       settings: parsed,
       secrets: new Map([['ALERTS', new Secret(SECRET)]]),
-      mailer: null,
+      mailer: mailer ?? null,
       publicUrl: () => 'https://llm.example.org',
       env: {},
       ...(timeoutMs !== undefined && { timeoutMs }),
     }),
     plans: new Plans({ plans: { standard: limits }, defaultPlan: 'standard' }),
-    observe: () => Promise.resolve(seen.now),
+    observe: () => (fail.now === null ? Promise.resolve(seen.now) : Promise.reject(fail.now)),
     log: openLog('info', { write: (line) => (text += line) }),
-    now: () => clock.now,
+    home,
+    now: () => clock.now + aheadMs,
+    databaseNow: () => clock.now,
   });
   return {
     alerts,
     seen,
+    fail,
     log: () => text,
     async check() {
       await alerts.check();

@@ -49,7 +49,7 @@ export const SEED_ALERTS: readonly SeedAlert[] = [
   {
     condition: 'budget_80:acct_1:usdPerMonth::2026-11',
     title: 'Lumen Health has used 83% of its monthly budget',
-    body: '$41.72 of $50 are used. Requests are refused when the budget is used up. It resets at 2026-12-01T00:00:00Z.',
+    body: '$41.72 of $50 are used. A request that may use more than the rest is refused. It resets at 2026-12-01T00:00:00Z.',
     minutesAgo: 95,
     minutes: null,
     states: [SENT, ['pending', 'the server responded with status 503']],

@@ -4,6 +4,7 @@ import { until } from '../harness.ts';
 
 export interface ReceivedEmail {
   to: string[];
+  messageId: string;
   subject: string;
   text: string;
 }
@@ -13,6 +14,8 @@ export interface MailServer extends AsyncDisposable {
   yaml: string;
   env: NodeJS.ProcessEnv;
   received: ReceivedEmail[];
+  /** Why the server refuses emails from now on; null: it accepts them. */
+  refuses: string | null;
   /** Waits for the next email, which must be to this address. */
   next(to: string): Promise<ReceivedEmail>;
 }
@@ -33,12 +36,14 @@ export async function startMailServer(): Promise<MailServer> {
       stream.setEncoding('utf8').on('data', (text: string) => (raw += text));
       stream.once('end', () => {
         const [head = '', ...body] = raw.replaceAll('\r\n', '\n').split('\n\n');
-        received.push({
+        const email = {
           to: envelope.rcptTo.map(({ address }) => address),
+          messageId: /^Message-ID: (.*)$/m.exec(head)?.[1] ?? '',
           subject: /^Subject: (.*)$/m.exec(head)?.[1] ?? '',
           text: body.join('\n\n').replaceAll('=\n', '').replaceAll('=3D', '='),
-        });
-        done();
+        };
+        received.push(email);
+        done(mailServer.refuses === null ? null : new Error(mailServer.refuses));
       });
     },
   });
@@ -48,10 +53,11 @@ export async function startMailServer(): Promise<MailServer> {
   const port = typeof address === 'object' && address !== null ? address.port : 0;
   const from = 'Sluice <sluice@example.org>';
   let read = 0;
-  return {
+  const mailServer: MailServer = {
     yaml: `smtp: { host: 127.0.0.1, port: ${port}, user: sluice, passwordEnv: MAIL_PASSWORD, from: '${from}' }\n`,
     env: { MAIL_PASSWORD: 'mail password' },
     received,
+    refuses: null,
     async next(to) {
       await until(() => received.length > read);
       const message = received[read++];
@@ -60,6 +66,7 @@ export async function startMailServer(): Promise<MailServer> {
     },
     [Symbol.asyncDispose]: () => new Promise((closed) => server.close(() => closed())),
   };
+  return mailServer;
 }
 
 /** Returns the link in an email. */
