@@ -20,6 +20,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    rolldownOptions: { checks: { pluginTimings: false } },
   },
   server: {
     proxy: Object.fromEntries(['/api', '/v1', '/openapi.json', '/readyz'].map((path) => [path, SERVICE])),

@@ -29,6 +29,16 @@ export function misspelled(name: string, known: Iterable<string>): string | null
   return near;
 }
 
+/** Returns the ID of the model with this name. Ignores case, and what precedes the slash if only one model is left. */
+export function modelNamed(name: string, ids: Iterable<string>): string | null {
+  const wanted = name.toLowerCase();
+  const known = [...ids];
+  const exact = known.find((id) => id === name) ?? known.find((id) => id.toLowerCase() === wanted);
+  if (exact !== undefined) return exact;
+  const [match, ...others] = known.filter((id) => id.toLowerCase().split('/').at(-1) === wanted);
+  return match !== undefined && others.length === 0 ? match : null;
+}
+
 /** Returns the known names, nearest first, and the one that `nearest` returns. */
 export function rankNames(name: string, known: Iterable<string>): { near: string | null; ranked: string[] } {
   const given = flatten(name);

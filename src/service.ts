@@ -66,6 +66,8 @@ export interface ServiceOptions {
   passwords?: PasswordHasher;
   /** Stops waiting to migrate the database. */
   signal?: AbortSignal;
+  /** Whether it checks for alerts, deletes old rows and records changes of plans. Default: true. */
+  hasDuties?: boolean;
 }
 
 /** Creates every object of the service from the configuration, and disposes of them in reverse order. */
@@ -94,7 +96,7 @@ export class Service implements AsyncDisposable {
    * listen on the address.
    */
   static async open(options: ServiceOptions): Promise<Service> {
-    const { config, secrets, env, log, clock, passwords } = options;
+    const { config, secrets, env, log, clock, passwords, hasDuties = true } = options;
     await using owned = new AsyncDisposableStack();
     // The lock is taken before the database is migrated, because a migration would break another running service. There
     // is no lock on PostgreSQL, where instances share the database.
@@ -102,7 +104,7 @@ export class Service implements AsyncDisposable {
     const database = owned.use(await openServiceDatabase(options));
     const secretKeys = await openSecretKeys(config, database, log);
     const backups = owned.use(ScheduledBackups.open(config, database, log));
-    owned.use(AuditRetention.open(database, config.file.audit.keepDays, log));
+    if (hasDuties) owned.use(AuditRetention.open(database, config.file.audit.keepDays, log));
     const generations = new RunningGenerations();
     const router = new Router({ ...config.file, log, clock: SYSTEM_CLOCK });
     const keys = owned.use(
@@ -116,7 +118,7 @@ export class Service implements AsyncDisposable {
     const registry = owned.use(await openModels({ config, secrets, env, log }, database, router));
     const limiter = owned.use(await openLimiter(config, database, log, clock));
     const plans = new Plans(config.file);
-    await recordPlans(database, plans);
+    if (hasDuties) await recordPlans(database, plans);
     await warnAboutMissingPlans(database, plans, log);
     const ledger = owned.use(
       await openLedger({
@@ -178,7 +180,7 @@ export class Service implements AsyncDisposable {
     if (database.location.kind === 'sqlite') lock?.listening(publicUrl(), database.location.files);
     registry.start();
     void backups?.runIfDue();
-    alerts.start();
+    if (hasDuties) alerts.start();
     const parts = { config, database, plans, log, router, keys, generations, app, metricsServer };
     return new Service({ ...parts, registry, recommended }, owned.move());
   }

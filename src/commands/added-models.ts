@@ -8,9 +8,11 @@ import { runningService } from '../database/service-lock.ts';
 import { availableMemory } from '../engine/llama/memory.ts';
 import { ServiceError } from '../errors.ts';
 import { SILENT } from '../log.ts';
+import { modelNamed } from '../nearest.ts';
 import { findModel } from '../models/catalog.ts';
 import { fileSize } from '../models/disk.ts';
-import type { ModelStore } from '../models/store.ts';
+import { scriptedOptions } from '../models/source.ts';
+import type { LocalModel, ModelStore } from '../models/store.ts';
 import { PROGRAM } from '../program-name.ts';
 import { defineModel, nodeOf, ModelTable, type StoredModel } from '../serving/model-table.ts';
 import { checkFit, footprintOf, plannedOf } from '../serving/memory-fit.ts';
@@ -38,7 +40,7 @@ export async function addModel(
   store: ModelStore,
   pull: Pull,
 ): Promise<void> {
-  const config = await loadConfig(process.env);
+  const config = await loadConfig(process.env, 'none');
   const model = await definitionOf(source, flags, store);
   if (config.file.models.some((configured) => configured.id === model.id)) {
     throw new ServiceError('conflict', `The model ${model.id} is already in the configuration.`);
@@ -125,7 +127,7 @@ function possibleBytes({ home }: Config): number {
 /** Lists the added models that the service on this data directory serves. */
 export async function listAdded(json: boolean): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const { models } = await tableOf(database, await loadConfig(process.env)).read();
+  const { models } = await tableOf(database, await loadConfig(process.env, 'none')).read();
   const rows = models.map(({ config, loaded }) => ({
     id: config.id,
     loaded: config.replicas ? null : loaded,
@@ -167,18 +169,31 @@ async function hasDatabase(): Promise<boolean> {
   return url !== null || (await fileSize(sqlitePath(home))) !== null;
 }
 
+/** Returns the model files outside the models folder that the configuration and added models use. */
+export async function servedFiles(store: ModelStore): Promise<LocalModel[]> {
+  const config = await loadConfig(process.env, 'none');
+  const found = [...config.file.models, ...(await readAdded(config))].map(async (model) => {
+    const source = model.replicas ? null : sourceOf(model);
+    if (source === null || scriptedOptions(source) !== null || managedPath(source, store) !== null) return [];
+    const local = await store.find(source).catch(() => null);
+    return local === null ? [] : [{ ...local, id: model.id }];
+  });
+  return (await Promise.all(found)).flat();
+}
+
 /** Loads or unloads an added model in the running service, or at its next start. */
-export async function setLoaded(id: string, loaded: boolean): Promise<void> {
-  const config = await loadConfig(process.env);
+export async function setLoaded(name: string, loaded: boolean): Promise<void> {
+  const config = await loadConfig(process.env, 'none');
   await using database = await openConfiguredDatabase();
   const table = tableOf(database, config);
-  const stored = await find(table, id);
+  const stored = await find(table, name);
   if (!stored || stored.config.replicas) {
     throw new ServiceError(
       'model_not_found',
-      `${id} is not an added model with an embedded engine. \`${PROGRAM} models list --added\` lists the added models.`,
+      `${name} is not an added model with an embedded engine. \`${PROGRAM} models list --added\` lists the added models.`,
     );
   }
+  const { id } = stored.config;
   const action = loaded ? 'model.load' : 'model.unload';
   await table.update({ ...stored, loaded }, commandLineActor(), noteOf(action, id));
   note(`A running service ${loaded ? 'loads' : 'unloads'} ${id} now.`);
@@ -189,15 +204,16 @@ export async function setLoaded(id: string, loaded: boolean): Promise<void> {
  * model's file; null: it has no file. `usedBy` is the ID of another model that uses the file; null: none.
  */
 export async function removeAdded(
-  id: string,
+  name: string,
   store: ModelStore,
 ): Promise<{ source: string | null; usedBy: string | null } | null> {
   if (!(await hasDatabase())) return null;
-  const config = await loadConfig(process.env);
+  const config = await loadConfig(process.env, 'none');
   await using database = await openConfiguredDatabase();
   const table = tableOf(database, config);
-  const stored = await find(table, id);
+  const stored = await find(table, name);
   if (!stored) return null;
+  const { id } = stored.config;
   await table.delete(stored, commandLineActor(), noteOf('model.remove', id, { keepFile: false }));
   note(`Removed the model ${id}. A running service stops serving it now.`);
   if (stored.config.replicas) return { source: null, usedBy: null };
@@ -214,8 +230,11 @@ function tableOf(database: Database, config: Parameters<typeof nodeOf>[0]): Mode
   return new ModelTable(database, nodeOf(config), SILENT);
 }
 
-async function find(table: ModelTable, id: string): Promise<StoredModel | undefined> {
-  return (await table.read()).models.find(({ config }) => config.id === id);
+async function find(table: ModelTable, name: string): Promise<StoredModel | undefined> {
+  const { models } = await table.read();
+  const ids = models.map(({ config }) => config.id);
+  const id = modelNamed(name, ids);
+  return models.find(({ config }) => config.id === id);
 }
 
 function noteOf(action: AuditNote['action'], id: string, detail: AuditNote['detail'] = {}): AuditNote {

@@ -3,18 +3,20 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { createKey, revokeKey } from '../accounts/key-table.ts';
 import { prepareHome } from '../config/home.ts';
+import { catalogName } from '../serving/model-table.ts';
 import { loadConfig, loadSecrets } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { DEFAULT_ACCOUNT_ID } from '../database/schema.ts';
 import { runningService } from '../database/service-lock.ts';
 import { openLog } from '../log.ts';
+import { modelNamed } from '../nearest.ts';
 import { PROGRAM } from '../program-name.ts';
 import type { Secret } from '../secret.ts';
 import { Service } from '../service.ts';
 import { ensureModel, readAdded } from './added-models.ts';
 import { ChatClient, ChatError } from './chat/client.ts';
 import { Conversation } from './chat/conversation.ts';
-import { chatInteractively, nameOf } from './chat/interactive.ts';
+import { chatInteractively } from './chat/interactive.ts';
 import { download, MODEL_NAMES, openStore } from './download.ts';
 import { interruptible } from './interruptible.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';
@@ -49,8 +51,8 @@ export function register(program: Command): void {
       'after',
       `${MODEL_NAMES}
 
-A catalog ID can be shortened to the name after the slash. A single argument with spaces is a question. Text
-that is piped to the command belongs to the question.
+An ID can be shortened to the name after the slash. A single argument that is no model is a question. Text that is
+piped to the command belongs to the question.
 
 Examples:
   $ ${PROGRAM} chat
@@ -63,7 +65,7 @@ Examples:
 }
 
 async function chat(first: string | undefined, rest: string[], flags: ChatFlags): Promise<void> {
-  const isQuestion = first !== undefined && rest.length === 0 && /\s/.test(first.trim());
+  const isQuestion = first !== undefined && rest.length === 0 && !(await isModel(first, flags));
   const model = isQuestion ? null : (first ?? null);
   const question = await questionOf(isQuestion ? [first] : rest);
   if (question === null) return await chatOnTerminal(model, flags);
@@ -76,6 +78,25 @@ async function chat(first: string | undefined, rest: string[], flags: ChatFlags)
     signal.throwIfAborted();
   }, '\nInterrupted.');
 }
+
+/** Whether the only argument can be the name of a model, instead of a question. */
+async function isModel(text: string, { url }: ChatFlags): Promise<boolean> {
+  if (/\s/.test(text.trim())) return false;
+  if (/[/:]|\.gguf$/.test(text) || catalogName(text) !== null) return true;
+  const config = await loadConfig(process.env, 'none');
+  const configured = [...config.file.models, ...(await readAdded(config))].map(({ id }) => id);
+  if (modelNamed(text, [...configured, ...Object.keys(config.file.aliases)]) !== null) return true;
+  // A running service can have another configuration. Without a key, it may not list its models.
+  const running = url ?? (await findService(config));
+  if (running === null) return false;
+  const key = (url !== undefined && process.env.SLUICE_API_KEY) || null;
+  const client = new ChatClient(running, () => Promise.resolve(key));
+  const served = await client.models(AbortSignal.timeout(LIST_MS)).catch(() => null);
+  return served === null || modelNamed(text, served) !== null;
+}
+
+/** Time to list the models of a running service, in milliseconds. */
+const LIST_MS = 5000;
 
 async function chatOnTerminal(model: string | null, flags: ChatFlags): Promise<void> {
   await using owned = new AsyncDisposableStack();
@@ -120,7 +141,7 @@ interface Connection extends AsyncDisposable {
 async function connect(requested: string | null, flags: ChatFlags, signal: AbortSignal): Promise<Connection> {
   if (flags.url !== undefined) return await connectTo(flags.url, requested, signal);
   await using owned = new AsyncDisposableStack();
-  const config = await loadConfig(process.env);
+  const config = await loadConfig(process.env, 'none');
   await prepareHome(config.home);
   const aliases = Object.keys(config.file.aliases);
   const running = await findService(config);
@@ -128,14 +149,14 @@ async function connect(requested: string | null, flags: ChatFlags, signal: Abort
   let url = running;
   if (url === null) {
     const models = [...config.file.models, ...(await readAdded(config))].map(({ id }) => id);
-    if (requested !== null && nameOf(requested, [...models, ...aliases]) === null)
+    if (requested !== null && modelNamed(requested, [...models, ...aliases]) === null)
       added = await addModel(requested, config, signal);
-    url = await startService(added === null ? config : withoutDefaultModel(config), signal, owned);
+    url = await startService(added !== null, signal, owned);
   }
   const key = owned.use(new TemporaryKey(flags.account));
   const client = new ChatClient(url, () => key.reveal());
   const models = await client.models(signal);
-  const served = requested === null ? models[0] : nameOf(requested, [...models, ...aliases]);
+  const served = requested === null ? models[0] : modelNamed(requested, [...models, ...aliases]);
   const model = added ?? served ?? (requested === null ? null : await addModel(requested, config, signal));
   if (model === null)
     throw new ChatError(`The service has no model that generates text. Add one: ${PROGRAM} run <model>`);
@@ -155,34 +176,37 @@ async function connectTo(url: string, requested: string | null, signal: AbortSig
     );
   const client = new ChatClient(url, () => Promise.resolve(key));
   const models = await client.models(signal);
-  const model = requested === null ? models[0] : (nameOf(requested, models) ?? requested);
+  const model = requested === null ? models[0] : (modelNamed(requested, models) ?? requested);
   if (model === undefined) throw new ChatError('The service has no model that generates text.');
   return { client, model, [Symbol.asyncDispose]: () => Promise.resolve() };
 }
 
-/** Returns the URL of the running service on this data directory or database; null if none runs. */
+/** Returns the URL of the running service on this data directory or database; null if none runs on this data directory. */
 async function findService({ databaseUrl, home, host, port, file }: Config): Promise<string | null> {
   if (databaseUrl === null) return runningService(home)?.url ?? null;
   if (port !== 0 && (await isSluice(host, port))) return urlOf(host, port);
-  return file.publicUrl ?? null;
+  if (file.publicUrl !== undefined) return file.publicUrl;
+  throw new ChatError(
+    `No service listens on ${urlOf(host, port)}. Name an instance of the service on this PostgreSQL database with \`--url\`.`,
+  );
 }
 
-/** Starts a service in this process, on a free port of this machine. Returns its URL. */
+/**
+ * Starts a service in this process, on a free port of this machine, that only generates. Returns its URL. `onlyAdded`:
+ * without the default model.
+ */
 async function startService(
-  config: Config,
+  onlyAdded: boolean,
   signal: AbortSignal,
   owned: AsyncDisposableStack,
 ): Promise<string> {
   note('Starting a service until the chat ends …');
   const log = openLog('error', new TerminalLog(note, process.stderr.isTTY && process.stderr.hasColors()));
+  const configured = await loadConfig(process.env, 'models');
+  const config = onlyGenerating(onlyAdded ? withoutDefaultModel(configured) : configured);
+  const secrets = loadSecrets(config, process.env);
   const service = owned.use(
-    await Service.open({
-      config: { ...config, host: '127.0.0.1', port: 0 },
-      secrets: loadSecrets(config, process.env),
-      env: process.env,
-      log,
-      signal,
-    }),
+    await Service.open({ config, secrets, env: process.env, log, signal, hasDuties: false }),
   );
   process.once('exit', () => service.killEngines());
   const terminal = process.stderr.isTTY ? new Terminal(process.stderr) : null;
@@ -190,6 +214,25 @@ async function startService(
   signal.throwIfAborted();
   if (!isReady) throw new ChatError('The service could not be started.');
   return service.localUrl;
+}
+
+/** Returns the configuration without what needs a fixed address or the secrets of the service. */
+function onlyGenerating(config: Config): Config {
+  const { alerts, metrics, signIn, ...file } = config.file;
+  return {
+    ...config,
+    host: '127.0.0.1',
+    port: 0,
+    tracing: null,
+    file: {
+      ...file,
+      alerts: { ...alerts, email: [], webhooks: [] },
+      backup: undefined,
+      metrics: { ...metrics, port: undefined },
+      signIn: { ...signIn, providers: [] },
+      smtp: undefined,
+    },
+  };
 }
 
 /** Downloads a model, if necessary, and adds it to the service. Returns its ID. */

@@ -14,6 +14,7 @@ import type { Config, EngineConfig, ModelConfig } from '../config/schema.ts';
 import { PROGRAM } from '../program-name.ts';
 import { packagesOf } from '../engine/llama/backend.ts';
 import {
+  AGENT_TOKENS,
   availableMemory,
   describeAgents,
   describePlan,
@@ -77,7 +78,7 @@ async function runChecks(env: NodeJS.ProcessEnv): Promise<readonly Finding[]> {
   return [
     { subject: 'configuration', status: 'good', found: config.configPath ?? 'defaults', advice: null },
     ...checkMachine(),
-    ...(usesEngine ? [checkEngine(), await checkPip(env)] : []),
+    ...(usesEngine ? [checkEngine(), ...checkGpu(), await checkPip(env)] : []),
     ...(await checkModels(config)),
     home,
     ...contents,
@@ -235,16 +236,8 @@ function read(path: string): string | null {
 
 /** Checks that a native package of the engine is installed for this platform. Does not load it. */
 export function checkEngine(): Finding {
-  const require = createRequire(import.meta.url);
   const packages = packagesOf(process.platform, process.arch);
-  const found = packages.filter((name) => {
-    try {
-      require.resolve(name);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+  const found = packages.filter(isInstalled);
   if (found.length > 0) return { subject: 'engine', status: 'good', found: found.join(', '), advice: null };
   return {
     subject: 'engine',
@@ -255,6 +248,36 @@ export function checkEngine(): Finding {
         : `not installed: ${packages.join(', ')}`,
     advice: 'Run `npm ci` without --omit=optional, or configure replicas for the models.',
   };
+}
+
+function isInstalled(name: string): boolean {
+  try {
+    require.resolve(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const require = createRequire(import.meta.url);
+
+/** What a driver creates on Linux, with the engine package for its GPU. */
+const GPUS = [
+  ['proc/driver/nvidia/version', 'cuda', 'an NVIDIA GPU'],
+  ['dev/dri/renderD128', 'vulkan', 'a GPU'],
+] as const;
+
+/** Reports a GPU whose package is not installed. `root`: the root directory. */
+export function checkGpu(root = '/'): Finding[] {
+  const packages = packagesOf(process.platform, process.arch);
+  for (const [path, kind, gpu] of GPUS) {
+    const name = packages.find((each) => each.endsWith(`-${kind}`));
+    if (name === undefined || !existsSync(join(root, path))) continue;
+    if (isInstalled(name)) return [];
+    const found = `this machine has ${gpu}, but ${name} is not installed; the engine uses the CPU`;
+    return [{ subject: 'GPU', status: 'note', found, advice: 'docs/models.md#gpus has the command.' }];
+  }
+  return [];
 }
 
 /** Timeout of `pip --version`, in milliseconds. */
@@ -345,7 +368,10 @@ function memoryPlan(id: string, engine: EngineConfig, model: PlannedModel): Find
   };
   if (model.embedding !== null) return [memory];
   const found = `${id}: ${describeAgents(plan, model, machine)}`;
-  return [memory, { subject: 'model context', status: 'good', found, advice: null }];
+  const status = fits && plan.contextTokens < AGENT_TOKENS ? 'note' : 'good';
+  const advice =
+    status === 'good' ? null : 'docs/models.md#memory describes contexts. Chats are not affected.';
+  return [memory, { subject: 'model context', status, found, advice }];
 }
 
 /** `checkHome` gives a note below this. Enough for the default model, its download and a growing database. */

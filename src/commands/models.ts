@@ -5,7 +5,7 @@ import { CATALOG, plannedModel, type CatalogModel } from '../models/catalog.ts';
 import { PullError } from '../models/errors.ts';
 import { describeSource } from '../models/source.ts';
 import type { LocalModel, ModelStore } from '../models/store.ts';
-import { addModel, listAdded, removeAdded, setLoaded, type AddFlags } from './added-models.ts';
+import { addModel, listAdded, removeAdded, servedFiles, setLoaded, type AddFlags } from './added-models.ts';
 import { note, print, printJson, printTable } from './output.ts';
 import { download, MODEL_NAMES, openBar, openStore } from './download.ts';
 import { interruptible } from './interruptible.ts';
@@ -23,7 +23,10 @@ export function register(program: Command): void {
       'Download a model and add it to the service. If the service is running, it then loads the model.',
     )
     .argument('<model>', 'model to add')
-    .option('--id <id>', 'ID that callers send (default: derived from the model)')
+    .option(
+      '--id <id>',
+      'ID that callers send, `local/` precedes a name without a slash (default: derived from the model)',
+    )
     .option('--prompt-price <usd>', 'USD per million prompt tokens (default: 0)')
     .option('--cached-price <usd>', 'USD per million cached prompt tokens (default: the prompt price)')
     .option('--completion-price <usd>', 'USD per million completion tokens (default: 0)')
@@ -67,7 +70,9 @@ Example:
     .action(pull);
   models
     .command('list')
-    .description('List the downloaded models, the added ones, or the catalog.')
+    .description(
+      'List the downloaded models and the files that the service uses, the added models, or the catalog.',
+    )
     .option('--available', 'list the catalog: models that can be downloaded by ID')
     .option('--added', 'list the models that were added to the service')
     .option('--json', 'print a JSON array')
@@ -114,10 +119,13 @@ async function pull(name: string, flags: { json?: true }): Promise<void> {
 
 async function list(flags: { available?: true; added?: true; json?: true }): Promise<void> {
   if (flags.added) return await listAdded(flags.json === true);
-  const models = await (await openStore()).list();
+  const store = await openStore();
+  const downloaded = await store.list();
   if (flags.available) {
-    listCatalog(new Set(models.map((model) => model.id)), flags.json === true);
-  } else if (flags.json) {
+    return listCatalog(new Set(downloaded.map((model) => model.id)), flags.json === true);
+  }
+  const models = [...downloaded, ...(await servedFiles(store))];
+  if (flags.json) {
     printJson(models.map(asJson));
   } else if (models.length === 0) {
     note(`No models downloaded yet. Download one: ${PROGRAM} models pull <model>`);

@@ -33,7 +33,7 @@ export function configuredSecretKeys(): SecretKeys {
 
 /** Loads the plans from the configuration file. Rejects with a `ConfigError`. */
 export async function loadPlans(): Promise<Plans> {
-  const { file } = await loadConfig(process.env);
+  const { file } = await loadConfig(process.env, 'none');
   return new Plans(file);
 }
 
@@ -62,7 +62,7 @@ export async function loadPublicUrl(option: string | undefined): Promise<string>
   const database = databaseOf(process.env);
   const running = database.url === null ? runningService(database.home) : null;
   if (running !== null && running.url !== null) return running.url;
-  const { file, host, port } = await loadConfig(process.env);
+  const { file, host, port } = await loadConfig(process.env, 'none');
   if (file.publicUrl !== undefined) return file.publicUrl;
   if (port === 0) {
     const found = 'got 0, and no running service has recorded its URL';

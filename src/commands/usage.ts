@@ -1,7 +1,10 @@
 import { Option, type Command } from 'commander';
+import { accountNames } from '../accounts/accounts.ts';
+import { keyNames } from '../accounts/key-table.ts';
 import { readUsagePage, type UsageJson } from '../accounts/ledger/usage.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/roll-ups.ts';
 import { parseUsageQuery } from '../accounts/usage-query.ts';
+import type { Database } from '../database/database.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { csvLine, note, printJson, printTable } from './output.ts';
 import { PROGRAM } from '../program-name.ts';
@@ -51,15 +54,35 @@ async function usage(flags: UsageFlags): Promise<void> {
   if (flags.json) return printJson(rows);
   if (flags.csv) return printCsv(rows);
   if (rows.length === 0) return note('No usage in this period.');
+  const names = await namesOf(database, rows);
+  const named = (id: string | null) => (id === null ? null : `${names.get(id) ?? '-'} (${id})`);
+  const dimensionOf = (row: UsageJson, dimension: UsageDimension): string => {
+    const { hour, day, model, client } = row;
+    const [key, account] = [named(row.key_id), named(row.account_id)];
+    return { hour, day, model, key, account, client }[dimension] ?? '-';
+  };
   printTable(
     [...query.by.map((dimension) => dimension.toUpperCase()), ...HEADINGS],
     rows.map((row) => [...query.by.map((dimension) => dimensionOf(row, dimension)), ...cells(row)]),
   );
 }
 
-function dimensionOf(row: UsageJson, dimension: UsageDimension): string {
-  const { hour, day, model, key_id: key, account_id: account, client } = row;
-  return { hour, day, model, key, account, client }[dimension] ?? '-';
+/** Ids in one query, because databases limit its parameters. */
+const IDS_AT_ONCE = 500;
+
+/** Returns the names of the keys and accounts of these rows, by ID. */
+async function namesOf(database: Database, rows: readonly UsageJson[]): Promise<ReadonlyMap<string, string>> {
+  const names = new Map<string, string>();
+  for (const [read, field] of [
+    [keyNames, 'key_id'],
+    [accountNames, 'account_id'],
+  ] as const) {
+    const ids = [...new Set(rows.map((row) => row[field]))].filter((id) => id !== null);
+    for (let at = 0; at < ids.length; at += IDS_AT_ONCE) {
+      for (const [id, name] of await read(database, ids.slice(at, at + IDS_AT_ONCE))) names.set(id, name);
+    }
+  }
+  return names;
 }
 
 const HEADINGS = [

@@ -30,8 +30,8 @@ export function betterModel(model: RecommendedModel | null): string[] {
   const { id, sizeBytes, memoryBytes } = model;
   return [
     `A better model fits this machine: ${id} (download ${formatBytes(sizeBytes)}, memory ${formatBytes(memoryBytes)}).`,
-    'To use it, stop Sluice and run:',
-    `  ${PROGRAM} run ${id}`,
+    'To add it, run in another terminal:',
+    `  ${PROGRAM} models add ${id}`,
     '',
   ];
 }

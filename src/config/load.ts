@@ -17,14 +17,18 @@ import { WEBHOOK_SECRET } from './alerts.ts';
 import { HEADER_VALUE, serverUrl } from './model.ts';
 import { parseYaml, type YamlFile } from './yaml.ts';
 
+/** The secrets that a program uses: those of models are the keys of their replicas. */
+export type NeededSecrets = 'all' | 'models' | 'none';
+
 /** Keys and passwords for other servers, by the name of their environment variable. */
 export type Secrets = ReadonlyMap<string, Secret>;
 
 /**
  * Loads all settings from the environment variables `SLUICE_*` and the file named by `SLUICE_CONFIG`. Empty variables
- * count as unset. Rejects with a `ConfigError` that lists all issues, including missing variables for secrets.
+ * count as unset. Rejects with a `ConfigError` that lists all issues, including missing variables for the secrets that are
+ * needed.
  */
-export async function loadConfig(env: NodeJS.ProcessEnv): Promise<Config> {
+export async function loadConfig(env: NodeJS.ProcessEnv, needed: NeededSecrets = 'all'): Promise<Config> {
   const issues: ConfigIssue[] = [];
   const host = readHost(env.SLUICE_HOST || '127.0.0.1', issues);
   const port = readPort(env.SLUICE_PORT || '8080', issues);
@@ -34,7 +38,7 @@ export async function loadConfig(env: NodeJS.ProcessEnv): Promise<Config> {
   const secretKey = readSecretKey(env, issues);
   const tracing = readTracing(env, issues);
   const configPath = env.SLUICE_CONFIG ? resolve(env.SLUICE_CONFIG) : null;
-  const file = configPath === null ? configSchema.parse({}) : await loadFile(configPath, env, issues);
+  const file = configPath === null ? configSchema.parse({}) : await loadFile(configPath, env, needed, issues);
   if (file === null || issues.length > 0) throw new ConfigError(configPath, issues);
   return { file, configPath, host, port, home, databaseUrl, valkeyUrl, secretKey, tracing };
 }
@@ -55,7 +59,7 @@ export function secretKeyOf(env: NodeJS.ProcessEnv): Secret | null {
   return key;
 }
 
-/** Reads the secrets that the configuration refers to. `loadConfig` has checked that they are set. */
+/** Reads the secrets that the configuration refers to. `loadConfig` has checked that those needed are set. */
 export function loadSecrets(config: Config, env: NodeJS.ProcessEnv): Secrets {
   return new Map(
     variablesOf(config.file).flatMap(({ name }) => {
@@ -156,6 +160,7 @@ function variablesOf({ models, signIn, smtp, alerts }: ConfigFile): SecretVariab
 async function loadFile(
   configPath: string,
   env: NodeJS.ProcessEnv,
+  needed: NeededSecrets,
   issues: ConfigIssue[],
 ): Promise<ConfigFile | null> {
   const bytes = await readBounded(configPath, issues);
@@ -174,7 +179,10 @@ async function loadFile(
     issues.push(...issuesOf(parsed.error, yaml));
     return null;
   }
-  issues.push(...invalidSecrets(parsed.data, env, yaml));
+  if (needed !== 'none') {
+    const variables = variablesOf(parsed.data).filter(({ path }) => needed === 'all' || path[0] === needed);
+    issues.push(...invalidSecrets(variables, env, yaml));
+  }
   const base = dirname(configPath);
   const { backup, engine } = parsed.data;
   const { directory } = engine.conversationCache;
@@ -205,8 +213,12 @@ function withAbsolutePath(model: ModelConfig, base: string): ModelConfig {
 }
 
 /** Reports variables that are not set, or whose value has another form. The issues never contain a value. */
-function invalidSecrets(file: ConfigFile, env: NodeJS.ProcessEnv, yaml: YamlFile): ConfigIssue[] {
-  return variablesOf(file).flatMap(({ path, name, value: form }) => {
+function invalidSecrets(
+  variables: readonly SecretVariable[],
+  env: NodeJS.ProcessEnv,
+  yaml: YamlFile,
+): ConfigIssue[] {
+  return variables.flatMap(({ path, name, value: form }) => {
     const value = variable(env, name);
     if (value && form.isValid(value)) return [];
     const { expected, problem } = value ? form : ANY;

@@ -30,7 +30,8 @@ const TEXT = ['text'] as const;
 
 export const model = string('model', { minLength: 1, maxLength: 256 }, null, {
   required: true,
-  description: 'Model ID, as listed by `GET /v1/models`.',
+  description:
+    'Model ID, as listed by `GET /v1/models`, or what follows the slash in it if only one model has that name.',
 });
 
 export const prompt = structured(

@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts';
 import type { ModelCard } from '../generation.ts';
-import { rankNames } from '../nearest.ts';
+import { modelNamed, rankNames } from '../nearest.ts';
 import type { ReplicaEntry, RoutedReplica } from './replica.ts';
 import {
   ServedModel,
@@ -46,13 +46,15 @@ export class Router {
   }
 
   /**
-   * Returns a model by its ID or an alias. Throws 404 `model_not_found`, with a message that lists the models in
-   * `allowed` (null: all), the nearest names first.
+   * Returns a model by its ID, an alias, or what follows the slash in its ID. Throws 404 `model_not_found`, with a message
+   * that lists the models in `allowed` (null: all), the nearest names first.
    */
   model(id: string, allowed: ReadonlySet<string> | null = null): ServedModel {
     const model = this.#models.get(id) ?? this.#models.get(this.#aliases.get(id) ?? '');
     if (model) return model;
     const visible = [...this.#models.keys()].filter((known) => allowed?.has(known) !== false);
+    const named = this.#models.get(modelNamed(id, visible) ?? '');
+    if (named) return named;
     const name = id.slice(0, MAX_NAME).toWellFormed();
     throw new ServiceError(
       'model_not_found',

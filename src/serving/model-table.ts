@@ -233,7 +233,7 @@ export async function defineModel(model: NewModel, store: ModelStore): Promise<M
   const listed = catalogName(source);
   const name = listed ?? source;
   if (listed === null) await checkSource(source, store);
-  const id = model.id ?? listed ?? idOf(model, source);
+  const id = withNamespace(model.id) ?? listed ?? idOf(model, source);
   return validModel({
     id,
     keep,
@@ -250,7 +250,7 @@ export function changedPricing(before: PricingChange, change: PricingChange = {}
 }
 
 /** Returns the catalog ID with this name: `name` itself, or the only ID that ends with it, ignoring case; else null. */
-function catalogName(name: string): string | null {
+export function catalogName(name: string): string | null {
   if (findModel(name)) return name;
   const suffix = `/${name.toLowerCase()}`;
   const found = CATALOG.filter(({ id }) => id.toLowerCase().endsWith(suffix));
@@ -272,7 +272,13 @@ export function validModel(definition: Readonly<Record<string, unknown>>): Model
   });
 }
 
-function requiredId({ id }: NewModel): string {
+/** Returns an ID as callers send it. The models of this service have the namespace `local` unless they name another. */
+function withNamespace(id: string | undefined): string | undefined {
+  return id === undefined || id.includes('/') ? id : `local/${id}`;
+}
+
+function requiredId(model: NewModel): string {
+  const id = withNamespace(model.id);
   if (id !== undefined) return id;
   throw new ServiceError('missing_required_parameter', '`id` is required.', { param: 'id' });
 }

@@ -40,7 +40,15 @@ test('the commands `models add`, `unload`, `load` and `remove` change the runnin
       source: file,
     },
   ]);
-  assert.equal((await runCli(['models', 'unload', ID], env)).code, 0);
+  const files = JSON.parse((await runCli(['models', 'list', '--json'], env)).stdout) as {
+    id: string;
+    file: string;
+  }[];
+  assert.deepEqual(
+    files.map((each) => [each.id, each.file]),
+    [[ID, file]],
+  );
+  assert.equal((await runCli(['models', 'unload', 'tiny'], env)).code, 0);
   await until(() => stateOf(ID) === 'unloaded');
   assert.match(
     (await runCli(['models', 'list', '--added'], env)).stdout,
@@ -53,6 +61,13 @@ test('the commands `models add`, `unload`, `load` and `remove` change the runnin
   // The file is not in the models folder.
   assert.match(removed.stderr, /was not removed/);
   await until(() => stateOf(ID) === null);
+});
+
+test('an ID without a namespace gets the namespace `local`', async () => {
+  await using running = await startWithFile();
+  const { env, file } = running;
+  const added = await runCli(['models', 'add', file, '--id', 'small'], env);
+  assert.deepEqual([added.code, added.stdout], [0, 'local/small\n'], added.stderr);
 });
 
 /** Adds models with these IDs, which all use one file in the models folder. Returns the file. */

@@ -7,7 +7,7 @@ import { PassThrough } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import { writeFile } from 'node:fs/promises';
 import { ChatClient } from '../../src/commands/chat/client.ts';
-import { nameOf } from '../../src/commands/chat/interactive.ts';
+import { modelNamed } from '../../src/nearest.ts';
 import { MessageReader } from '../../src/commands/chat/message-reader.ts';
 import { printable } from '../../src/commands/output.ts';
 import { MODEL, scriptedYaml, startService, until, untilIdle, type TestService } from '../harness.ts';
@@ -43,6 +43,8 @@ describe('sluice chat', () => {
       /^prompt \d+ tokens \(0 cached\), first token after [\d.]+ s, response \d+ tokens at [\d.]+ tokens\/s\n$/,
     );
     assert.equal((await run(['chat', 'short', asks('By an alias.')], env)).stdout, 'By an alias.\n');
+    const word = await run(['chat', '--verbose', 'hi'], env);
+    assert.match(word.stderr, /response 3 tokens/);
   });
 
   test('its key is revoked at the end, and lists do not show it', async () => {
@@ -64,7 +66,10 @@ describe('sluice chat', () => {
       assert.equal(code, 1, stdout);
       return stderr;
     };
-    assert.match(await failing([]), /^There is no question\. Add one as an argument/);
+    for (const args of [[], ['second'], ['Qwen3-0.6B'], ['no/model']])
+      assert.match(await failing(args), /^There is no question\. Add one as an argument/);
+    const postgres = { SLUICE_DATABASE_URL: 'postgres://127.0.0.1:9/sluice', SLUICE_PORT: '9' };
+    assert.match(await failing(['Hello there'], postgres), /No service listens on .* `--url`/);
     assert.match(await failing(['no-such-model', 'Hello there']), /no-such-model is not in the catalog/);
     assert.match(await failing(['--account', 'nobody', 'Hello there']), /account does not exist/);
     assert.match(await failing(['--url', service.url, 'Hello there']), /SLUICE_API_KEY/);
@@ -109,11 +114,17 @@ describe('sluice chat', () => {
   test('without a running service, one is started until the chat ends', async (context) => {
     const home = folder(context);
     const config = join(home, 'sluice.yaml');
-    await writeFile(config, scriptedYaml());
     const own = { SLUICE_HOME: home, SLUICE_CONFIG: config };
-    const { stdout, stderr, code } = await runAlone(['chat', asks('Started.')], own);
-    assert.deepEqual({ stdout, code }, { stdout: 'Started.\n', code: 0 }, stderr);
-    assert.match(stderr, /^Starting a service until the chat ends …\n/);
+    // The secrets of the service are not in the environment of the command.
+    const pager = 'alerts:\n  webhooks: [{name: pager, urlEnv: PAGER_URL, secretEnv: PAGER_SECRET}]\n';
+    for (const plans of ['', 'plans: {other: {}}\ndefaultPlan: other\n']) {
+      await writeFile(config, scriptedYaml({}, `${pager}${plans}`));
+      const { stdout, stderr, code } = await runAlone(['chat', asks('Started.')], own);
+      assert.deepEqual({ stdout, code }, { stdout: 'Started.\n', code: 0 }, stderr);
+      assert.match(stderr, /^Starting a service until the chat ends …\n/);
+    }
+    const { stdout: audit } = await run(['audit', 'list', '--json'], own);
+    assert.doesNotMatch(audit, /plan\./);
   });
 
   test('a terminal has commands, reasoning, and responses that Ctrl+C stops', NEEDS_PTY, async () => {
@@ -154,7 +165,12 @@ describe('sluice chat', () => {
     await until(() => terminal.text().endsWith('>>> \u001b[5G'));
     assert.ok(!terminal.text().endsWith('end\r\n>>> \u001b[5G'));
     await untilIdle(service);
-    assert.match(await type('/new'), /New conversation\./);
+    terminal.type(`Say it. scripted:{"text":"\\u0071uick${' word'.repeat(20)} end","tokenMs":50}\r`);
+    await until(() => terminal.text().includes('quick word'));
+    terminal.type('/ne');
+    await until(() => terminal.text().endsWith('>>> \u001b[5G/ne'));
+    assert.ok(terminal.text().includes(`quick${' word'.repeat(20)} end\r\n`));
+    assert.match(await type('w'), /New conversation\./);
     terminal.type('\u0004');
     assert.equal(await terminal.ended, 0);
   });
@@ -193,11 +209,11 @@ test('a message is one line, several pasted lines, or lines between quotation ma
 
 test('a model is found without regard to case, and without its owner if that is unique', () => {
   const models = ['a/One', 'b/one', 'a/Two', 'A/two', 'c/three'];
-  assert.equal(nameOf('A/ONE', models), 'a/One');
-  assert.equal(nameOf('one', models), null);
-  assert.equal(nameOf('A/two', models), 'A/two');
-  assert.equal(nameOf('Three', models), 'c/three');
-  assert.equal(nameOf('four', models), null);
+  assert.equal(modelNamed('A/ONE', models), 'a/One');
+  assert.equal(modelNamed('one', models), null);
+  assert.equal(modelNamed('A/two', models), 'A/two');
+  assert.equal(modelNamed('Three', models), 'c/three');
+  assert.equal(modelNamed('four', models), null);
 });
 
 test('control characters of a response do not reach the terminal', () => {

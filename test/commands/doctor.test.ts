@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import {
+  checkGpu,
   type Finding,
   cpuQuota,
   memoryLimit,
@@ -221,3 +222,19 @@ test('each physical core of each socket is counted once', () => {
   assert.equal(physicalCores('processor\t: 0\nBogoMIPS\t: 50.00\n'), null);
   assert.equal(physicalCores(null), null);
 });
+
+test(
+  'a GPU whose package is not installed is a note',
+  { skip: process.platform !== 'linux' || process.arch !== 'x64' },
+  (context) => {
+    const root = folder(context);
+    assert.deepEqual(checkGpu(root), []);
+    mkdirSync(join(root, 'dev/dri'), { recursive: true });
+    writeFileSync(join(root, 'dev/dri/renderD128'), '');
+    const [vulkan] = checkGpu(root);
+    assert.match(vulkan?.found ?? '', /has a GPU, but @node-llama-cpp\/linux-x64-vulkan is not installed/);
+    mkdirSync(join(root, 'proc/driver/nvidia'), { recursive: true });
+    writeFileSync(join(root, 'proc/driver/nvidia/version'), '');
+    assert.match(checkGpu(root)[0]?.found ?? '', /an NVIDIA GPU, but @node-llama-cpp\/linux-x64-cuda/);
+  },
+);

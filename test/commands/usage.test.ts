@@ -46,6 +46,9 @@ for (const kind of testDatabases()) {
       const byClient = await run(['usage', '--by', 'client', '--account', account], managed.env);
       assert.match(byClient.stdout, /^CLIENT +REQUESTS .*\nNode\.js +2 /);
 
+      const byKey = await run(['usage', '--by', 'key,account', '--account', account], managed.env);
+      assert.match(byKey.stdout, new RegExp(`^a \\(\\S+\\) +acme \\(${account}\\) +2 `, 'm'));
+
       const table = await run(args, managed.env);
       assert.match(
         table.stdout,

@@ -242,13 +242,17 @@ test('an unknown model is model_not_found, and the message lists the models, the
     'The model `acme/tinny` does not exist. Did you mean `other/tiny`? Other models: `acme/large`, `acme/small`.',
   );
   assert.equal(
-    fault(() => router.model('small')).message,
-    'The model `small` does not exist. Did you mean `acme/small`? Other models: `acme/large`, `other/tiny`.',
-  );
-  assert.equal(
     fault(() => routerOf(['acme/small']).model('acme/smal')).message,
     'The model `acme/smal` does not exist. Did you mean `acme/small`?',
   );
+});
+
+test('a model is found by what follows the slash, if the caller may use only one such model', () => {
+  const router = routerOf(['acme/large', 'acme/small', 'other/Small']);
+  assert.equal(router.model('Large').id, 'acme/large');
+  assert.equal(router.model('small', new Set(['acme/small'])).id, 'acme/small');
+  assert.equal(fault(() => router.model('small')).code, 'model_not_found');
+  assert.equal(fault(() => router.model('large', new Set(['acme/small']))).code, 'model_not_found');
 });
 
 test('the message about an unknown model lists only models that the caller may use', () => {

@@ -42,10 +42,10 @@ export class ChatError extends Error {
 export class ChatClient {
   /** Without `/v1`. */
   readonly url: string;
-  readonly #key: () => Promise<string>;
+  readonly #key: () => Promise<string | null>;
 
-  /** `key` returns the API key for the next request. */
-  constructor(url: string, key: () => Promise<string>) {
+  /** `key` returns the API key for the next request; null: none. */
+  constructor(url: string, key: () => Promise<string | null>) {
     this.url = url.replace(/\/+$/, '').replace(/\/v1$/, '');
     this.#key = key;
   }
@@ -99,8 +99,9 @@ export class ChatClient {
   }
 
   async #send(method: string, path: string, body: object | null, signal: AbortSignal): Promise<Response> {
+    const key = await this.#key();
     const headers = {
-      authorization: `Bearer ${await this.#key()}`,
+      ...(key !== null && { authorization: `Bearer ${key}` }),
       'content-type': 'application/json',
       'user-agent': `sluice/${VERSION}`,
     };

@@ -1,4 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
+import { modelNamed } from '../../nearest.ts';
 import { ChatError, type ChatClient } from './client.ts';
 import type { Conversation } from './conversation.ts';
 import { MessageReader } from './message-reader.ts';
@@ -41,7 +42,7 @@ export async function chatInteractively(options: InteractiveOptions): Promise<vo
     process.on('SIGINT', onInterrupt);
     const stopped = AbortSignal.any([signal, stop.signal]);
     try {
-      if (name === undefined) await conversation.send(text, stopped);
+      if (name === undefined) await reader.hideTyping(() => conversation.send(text, stopped), onInterrupt);
       else if (await runCommand(name, argument.trim(), options, stopped)) return;
     } catch (error) {
       if (stopped.aborted) continue;
@@ -81,7 +82,7 @@ async function runCommand(
       return false;
     case 'model': {
       const models = await client.models(signal);
-      const model = argument === '' ? null : nameOf(argument, models);
+      const model = argument === '' ? null : modelNamed(argument, models);
       if (argument === '')
         for (const id of models) output.write(`${id === conversation.model ? '*' : ' '} ${id}\n`);
       else if (model === null)
@@ -96,13 +97,4 @@ async function runCommand(
       output.write(`Unknown command: /${name}. Type /help for help.\n`);
       return false;
   }
-}
-
-/** Returns the model with this ID. Ignores case, and what precedes the slash if only one model is left. */
-export function nameOf(name: string, models: readonly string[]): string | null {
-  const wanted = name.toLowerCase();
-  const exact = models.find((id) => id === name) ?? models.find((id) => id.toLowerCase() === wanted);
-  if (exact !== undefined) return exact;
-  const [match, ...others] = models.filter((id) => id.toLowerCase().split('/').at(-1) === wanted);
-  return match !== undefined && others.length === 0 ? match : null;
 }

@@ -1,6 +1,8 @@
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
+import { ReadStream } from 'node:tty';
 
+const CTRL_C = 3;
 const PROMPT = '>>> ';
 const NEXT_LINE = '... ';
 
@@ -20,9 +22,32 @@ export class MessageReader {
   }
 
   /**
+   * Runs `respond` while what the user types is not shown, so that it does not mix with the response. The next `read`
+   * begins with it. Ctrl+C calls `onInterrupt`, because the terminal is in raw mode.
+   */
+  async hideTyping<T>(respond: () => Promise<T>, onInterrupt: () => void): Promise<T> {
+    const input = this.#input;
+    if (!(input instanceof ReadStream)) return await respond();
+    const typed: Buffer[] = [];
+    const onData = (data: Buffer): void => {
+      if (data.includes(CTRL_C)) onInterrupt();
+      else typed.push(data);
+    };
+    input.setRawMode(true);
+    input.on('data', onData).resume();
+    try {
+      return await respond();
+    } finally {
+      input.off('data', onData).pause();
+      input.setRawMode(false);
+      if (typed.length > 0) input.unshift(Buffer.concat(typed));
+    }
+  }
+
+  /**
    * Returns the next message, or null at the end of the input (Ctrl+D). A message is one line, several lines between
-   * `"""`, or several lines that were pasted together, after which the user presses Enter. The terminal is in raw mode
-   * only meanwhile, so that Ctrl+C is a signal during a response. Returns null if the signal is aborted.
+   * `"""`, or several lines that were pasted together, after which the user presses Enter. Returns null if the signal is
+   * aborted.
    */
   read(signal: AbortSignal): Promise<string | null> {
     const { promise, resolve } = Promise.withResolvers<string | null>();
