@@ -45,7 +45,9 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
     .resume();
   new Worker(new URL(`./orphan-guard${extname(import.meta.filename)}`, import.meta.url)).unref();
   let stop: (() => Promise<void>) | null = null;
-  process.on('SIGTERM', () => void Promise.resolve(stop?.()).finally(() => process.exit()));
+  // The service and, for example, systemd may each send one. Only the first one counts.
+  const stopOnce = () => void Promise.resolve(stop?.()).finally(() => process.exit());
+  process.once('SIGTERM', stopOnce).on('SIGTERM', () => {});
   // A terminal sends Ctrl+C to the service and to its engines. Engines ignore it, because the service stops them when
   // the running requests have ended.
   process.on('SIGINT', () => {});
