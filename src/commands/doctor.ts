@@ -16,6 +16,7 @@ import { packagesOf } from '../engine/llama/backend.ts';
 import {
   AGENT_TOKENS,
   availableMemory,
+  bytesInMemory,
   describeAgents,
   describePlan,
   planMemory,
@@ -327,7 +328,7 @@ async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promi
       const info = await readGguf(file);
       return [
         { subject, status: 'good', found: `${id}: ${file}`, advice: null },
-        ...memoryPlan(id, engine, info),
+        ...memoryPlan(id, engine, info, await bytesInMemory(file, info)),
       ];
     }
     const listed = findModel(engine.file ?? id);
@@ -353,9 +354,9 @@ async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promi
  * Describes the memory that the engine would allocate without a GPU. GPU memory is unknown, because the package that
  * could report it is not loaded.
  */
-function memoryPlan(id: string, engine: EngineConfig, model: PlannedModel): Finding[] {
+function memoryPlan(id: string, engine: EngineConfig, model: PlannedModel, inMemory = 0): Finding[] {
   const { slots = null, contextTokens = null, kvCache } = engine;
-  const machine = { availableBytes: availableMemory().bytes, gpu: false };
+  const machine = { availableBytes: availableMemory().bytes + inMemory, gpu: false };
   const plan = planMemory(model, { slots, contextTokens, kvCache }, machine);
   const fits = totalBytes(plan) <= machine.availableBytes;
   const memory: Finding = {

@@ -2,7 +2,14 @@ import type { EngineConfig } from '../config/schema.ts';
 import type { ModelDescription } from '../engine/engine.ts';
 import { hasGpuPackage } from '../engine/llama/backend.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from '../engine/scripted/options.ts';
-import { describePlan, planMemory, totalBytes, type PlannedModel } from '../engine/llama/memory.ts';
+import {
+  bytesInMemory,
+  describePlan,
+  planMemory,
+  totalBytes,
+  type MemoryPlan,
+  type PlannedModel,
+} from '../engine/llama/memory.ts';
 import { ServiceError } from '../errors.ts';
 import { CATALOG, findModel, plannedModel, type CatalogModel } from '../models/catalog.ts';
 import { readGguf } from '../models/gguf.ts';
@@ -42,12 +49,16 @@ export async function footprintOf(
     const planned = () => ({ bytes, contextTokens });
     return { minBytes: bytes, usefulBytes: bytes, explanation: '', inMachineMemory: true, planned };
   }
+  const local = await store.resolve(id, engine.file).catch(() => null);
   const model = await plannedOf(id, engine, store);
   if (model === null) return null;
+  const inMemory = local === null ? 0 : await bytesInMemory(local, model);
   const gpu = hasGpuPackage() && engine.gpuLayers !== 0;
   const { slots = null, contextTokens = null, kvCache } = engine;
   const smallest = planMemory(model, { slots, contextTokens, kvCache }, { availableBytes: 0, gpu });
-  const minBytes = totalBytes(smallest);
+  // Its file takes no more memory if it is on a RAM disk.
+  const neededBy = (plan: MemoryPlan) => totalBytes(plan) - inMemory;
+  const minBytes = neededBy(smallest);
   const useful = planMemory(
     model,
     {
@@ -61,12 +72,13 @@ export async function footprintOf(
   const reserve = slots === null || contextTokens === null ? useful.kvBytes : 0;
   return {
     minBytes,
-    usefulBytes: Math.max(minBytes, totalBytes(useful) + reserve),
+    usefulBytes: Math.max(minBytes, neededBy(useful) + reserve),
     explanation: ` Its smallest plan: ${describePlan(smallest)}. Use fewer slots, a smaller contextTokens or a smaller model.`,
     inMachineMemory: !gpu,
     planned(availableBytes) {
-      const plan = planMemory(model, { slots, contextTokens, kvCache }, { availableBytes, gpu });
-      return { bytes: totalBytes(plan), contextTokens: plan.contextTokens };
+      const machine = { availableBytes: availableBytes + inMemory, gpu };
+      const plan = planMemory(model, { slots, contextTokens, kvCache }, machine);
+      return { bytes: neededBy(plan), contextTokens: plan.contextTokens };
     },
   };
 }

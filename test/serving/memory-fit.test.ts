@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { runCli, startService } from '../harness.ts';
+import { SILENT } from '../../src/log.ts';
+import { ModelStore } from '../../src/models/store.ts';
+import { footprintOf } from '../../src/serving/memory-fit.ts';
+import { runCli, startService, temporaryFolder } from '../harness.ts';
 import { Management } from '../management.ts';
+import { writeRandomModel } from '../model/random-models.ts';
 
 /** More memory than any machine has: 64 slots with the whole context. */
 const HUGE = { source: 'Qwen/Qwen3-4B', slots: 64, context_tokens: 40_960 };
@@ -25,4 +31,26 @@ test('a model that does not fit into memory is refused before its download, and 
   assert.equal(code, 1);
   assert.match(stderr, /needs [\d,]+ MB of memory; [\d,]+ MB are available/);
   assert.equal((await runCli(['models', 'list', '--added', '--json'], service.env)).stdout, '[]\n');
+});
+
+test('a model whose file is on a RAM disk needs no more memory for it', async (t) => {
+  const ramDisk = await mkdtemp('/dev/shm/sluice-test-').catch(() => null);
+  if (ramDisk === null) return t.skip('this machine has no RAM disk');
+  t.after(() => rm(ramDisk, { recursive: true }));
+  await using folder = await temporaryFolder();
+  const store = new ModelStore({ home: folder.path, log: SILENT, env: {} });
+  const footprints = [];
+  for (const path of [folder.path, ramDisk]) {
+    const file = join(path, 'random.gguf');
+    writeRandomModel('qwen3', file);
+    const footprint = await footprintOf('test/model', { file }, store);
+    assert(footprint);
+    footprints.push(footprint);
+  }
+  const [onDisk, inMemory] = footprints;
+  const { size } = await stat(join(ramDisk, 'random.gguf'));
+  assert.equal(onDisk!.minBytes - inMemory!.minBytes, size);
+  assert.equal(onDisk!.usefulBytes - inMemory!.usefulBytes, size);
+  const available = onDisk!.usefulBytes;
+  assert.equal(inMemory!.planned(available - size).bytes, onDisk!.planned(available).bytes - size);
 });

@@ -9,6 +9,7 @@ import { ConversationStore } from './conversation-store.ts';
 import { CPU_DRAFTS, GPU_DRAFTS, type DraftBudget } from './draft-plan.ts';
 import {
   availableMemory,
+  bytesInMemory,
   checkMemory,
   describeAgents,
   describePlan,
@@ -161,8 +162,10 @@ export async function loadWeights<Contexts>(
   createContexts: (weights: Weights) => Promise<Contexts>,
 ): Promise<LoadedWeights<Contexts>> {
   const { log } = hooks;
-  const maxBytes = options.memoryBytes ?? Infinity;
-  const available = memoryFor(options);
+  const inMemory = await bytesInMemory(options.file, info);
+  const maxBytes = (options.memoryBytes ?? Infinity) + inMemory;
+  const { bytes, limit } = memoryFor(options);
+  const available = { bytes: bytes + inMemory, limit };
   const backend = await loadBackend(log);
   const threads = options.threads ?? defaultThreads(backend);
   const gpu = backend.kind !== 'cpu' && options.gpuLayers !== 0;

@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, type StatsFs } from 'node:fs';
+import { statfs } from 'node:fs/promises';
 import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { EmbeddingInfo } from '../../models/gguf.ts';
@@ -299,6 +300,23 @@ export function checkMemory(plan: MemoryPlan, available: AvailableMemory = avail
     `Not enough memory: the model needs ${megabytes(totalBytes(plan))} (${describePlan(plan)}), but only ` +
       `${megabytes(available.bytes)} are ${location}. Use fewer slots, a smaller contextTokens or a smaller model.`,
   );
+}
+
+const TMPFS = 0x0102_1994;
+
+export function isInMemory({ type }: Pick<StatsFs, 'type'>): boolean {
+  return type === TMPFS;
+}
+
+/**
+ * Returns how much of a model's files is on a RAM disk, in bytes. The engine needs no more memory for it, and the system
+ * counts it as used already.
+ */
+export async function bytesInMemory(
+  file: string,
+  { sizeBytes }: Pick<PlannedModel, 'sizeBytes'>,
+): Promise<number> {
+  return isInMemory(await statfs(file)) ? sizeBytes : 0;
 }
 
 /**
