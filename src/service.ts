@@ -23,6 +23,8 @@ import { ScheduledBackups } from './database/scheduled-backups.ts';
 import { ServiceLock } from './database/service-lock.ts';
 import type { EmbeddedReplica } from './engine/embedded-replica.ts';
 import { recommendedModel, type RecommendedModel } from './engine/llama/recommended-model.ts';
+import { conversationSettings } from './engine/embedded-replica.ts';
+import { deleteAbandoned } from './engine/llama/store-directory.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
 import type { HttpContext } from './http/context.ts';
@@ -359,11 +361,14 @@ async function openModels(
   database: Database,
   router: Router,
 ): Promise<ModelRegistry> {
+  const sockets = await socketDirectory(config.home);
+  // On a RAM disk, they need the memory of the models.
+  await deleteAbandoned(conversationSettings(config.file.engine, sockets));
   return await ModelRegistry.open(database, {
     config,
     secrets: new Map([...replicaSecrets(env), ...secrets]),
     store: new ModelStore({ home: config.home, log, env }),
-    sockets: await socketDirectory(config.home),
+    sockets,
     log,
     router,
   });

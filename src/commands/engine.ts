@@ -125,13 +125,16 @@ function registerLlama(parent: Command): void {
   });
 }
 
+/** Maximum time of a save or load of a conversation on a slow disk, in milliseconds. */
+const MAX_PAUSE_MS = 10_000;
+
 async function loadLlama(flags: LlamaFlags): Promise<OpenedEngine> {
   using _ = interruptibleAsInit();
   const { openEngine } = await import('../engine/llama/open-engine.ts');
   const { file, slots = null, contextTokens = null, threads = null, kvCache, gpuLayers } = flags;
   const { conversationCacheBytes: bytes = null, conversationCacheDirectory: directory = null } = flags;
   const diskDirectory = join(tmpdir(), `sluice-${process.getuid?.() ?? 0}`, 'conversations');
-  const conversations = { bytes, directory, diskDirectory, keep: false };
+  const conversations = { bytes, directory, diskDirectory, keep: false, maxPauseMs: MAX_PAUSE_MS };
   const options = { file, slots, contextTokens, threads, kvCache, gpuLayers, conversations };
   return await openEngine(options, { onProgress: () => {}, log: openLog('info') });
 }

@@ -15,6 +15,7 @@ import type {
   ReplicaClient,
 } from './engine.ts';
 import type { LlamaOptions } from './llama/load-model.ts';
+import { deleteAbandoned, type StoreSettings } from './llama/store-directory.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './scripted/options.ts';
 import { EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 import { Supervisor } from './supervisor.ts';
@@ -83,6 +84,19 @@ const RETRY_MS = 60_000;
 
 /** The same if there is not enough memory for the model, which is found out without an engine. */
 const NO_ROOM_MS = 1000;
+
+/** A pause for a save may take this part of the time after which a busy engine counts as stuck. */
+const PAUSE_SHARE = 1 / 3;
+
+/** Returns where engines keep conversations. `sockets`: the directory of their sockets. */
+export function conversationSettings(
+  { conversationCache, stallMs }: ConfigFile['engine'],
+  sockets: string,
+): StoreSettings {
+  const { bytes = null, directory = null, keepAfterRestart: keep } = conversationCache;
+  const diskDirectory = join(sockets, 'conversations');
+  return { bytes, directory, diskDirectory, keep, maxPauseMs: stallMs * PAUSE_SHARE };
+}
 
 /** A replica in a child process: downloads the model's file, then starts and supervises its engine. */
 export class EmbeddedReplica implements AsyncDisposable {
@@ -291,6 +305,7 @@ export class EmbeddedReplica implements AsyncDisposable {
       argument: argument satisfies ChildSettings<LlamaOptions | ScriptedOptions>,
       stallMs: timeouts.stallMs,
       loadStallMs: timeouts.loadStallMs,
+      cleanUp: () => deleteAbandoned(this.#conversations),
       log,
     });
     this.#supervisor = supervisor;
@@ -307,6 +322,10 @@ export class EmbeddedReplica implements AsyncDisposable {
     this.#stateWithoutEngine = state;
   }
 
+  get #conversations(): StoreSettings {
+    return conversationSettings(this.#options.timeouts, dirname(this.#options.socketPath));
+  }
+
   /** Downloads the model's file if necessary. */
   async #llamaOptions(signal: AbortSignal): Promise<LlamaOptions> {
     const file = await this.#options.fetch((pull) => {
@@ -314,9 +333,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     }, signal);
     this.created = Math.floor((await stat(file)).mtimeMs / 1000);
     const { slots = null, contextTokens = null, threads = null, kvCache, gpuLayers } = this.#engineConfig;
-    const { bytes = null, directory = null, keepAfterRestart } = this.#options.timeouts.conversationCache;
-    const diskDirectory = join(dirname(this.#options.socketPath), 'conversations');
-    const conversations = { bytes, directory, diskDirectory, keep: keepAfterRestart };
+    const conversations = this.#conversations;
     return { file, slots, contextTokens, threads, kvCache, gpuLayers, conversations };
   }
 

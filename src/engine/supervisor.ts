@@ -28,6 +28,8 @@ export interface SupervisorOptions {
   stallMs: number;
   /** Time without progress after which a loading engine is killed, in milliseconds. */
   loadStallMs: number;
+  /** Deletes what an engine leaves that was killed. Never rejects. */
+  cleanUp?: () => Promise<void>;
   log: Log;
 }
 
@@ -177,6 +179,7 @@ export class Supervisor implements AsyncDisposable {
       const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
       await exited;
       clearTimeout(timer);
+      await this.#options.cleanUp?.();
     }
     await rm(this.#options.argument.socketPath, { force: true });
     this.#state = { state: 'down', reason: 'stopped', retryInMs: null };
@@ -243,6 +246,7 @@ export class Supervisor implements AsyncDisposable {
     this.#health.clear();
     clearInterval(this.#checks);
     if (this.#stopping) return;
+    void this.#options.cleanUp?.();
     if (this.#restarting) {
       clearTimeout(this.#restarting);
       this.#restarting = undefined;

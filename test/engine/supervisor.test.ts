@@ -39,6 +39,7 @@ const HEALTHY = { slots: 1, slotsInUse: 0, queued: 0, lastStepAgeMs: null, media
 /** A supervisor with mock timers and an engine that the test controls. */
 class SupervisorTest implements AsyncDisposable {
   readonly supervisor: Supervisor;
+  cleanUps = 0;
   readonly #timers: TestContext['mock']['timers'];
   readonly #control: Server;
   readonly #connections: Socket[] = [];
@@ -68,6 +69,9 @@ class SupervisorTest implements AsyncDisposable {
       argument,
       stallMs: STALL_MS,
       loadStallMs: LOAD_STALL_MS,
+      cleanUp: async () => {
+        await Promise.resolve(this.cleanUps++);
+      },
       log,
     });
     this.#resources = owned;
@@ -254,6 +258,7 @@ describe('an engine that is loading', { timeout: 300_000 }, () => {
     test.advance(SECOND);
     assert.equal(await test.down(), 200);
     assert.match(test.log, /loading made no progress for 30000 ms/);
+    assert.equal(test.cleanUps, 1);
     test.advance(200);
     await test.started();
     assert.equal(await test.crash(), 500);
@@ -360,4 +365,5 @@ it('a stopped engine has exited and is not restarted', { timeout: 300_000 }, asy
   await test.supervisor[Symbol.asyncDispose]();
   assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
   assert.deepEqual(test.state, { state: 'down', reason: 'stopped', retryInMs: null });
+  assert.equal(test.cleanUps, 1);
 });

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
-import { lstat, mkdir, mkdtemp, readdir, readFile, realpath, rm, statfs, writeFile } from 'node:fs/promises';
+import { rmSync } from 'node:fs';
+import { lstat, mkdir, mkdtemp, open, readdir, readFile, realpath, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tryLock, waitForLock } from '../../file-lock.ts';
 import type { Log } from '../../log.ts';
-import { availableMemory } from './memory.ts';
+import { availableMemory, isInMemory } from './memory.ts';
 
 /** Where and how much an engine keeps of conversations that lost their slot. */
 export interface StoreSettings {
@@ -15,6 +16,8 @@ export interface StoreSettings {
   diskDirectory: string;
   /** Whether the next process uses them again. */
   keep: boolean;
+  /** Maximum time of a save or load on a slow disk, in milliseconds, because no tokens are computed meanwhile. */
+  maxPauseMs: number;
 }
 
 /** A directory that only this process uses, until it is disposed of. */
@@ -23,8 +26,12 @@ export interface StoreDirectory extends AsyncDisposable {
   readonly maxBytes: number;
   /** Whether the files remain for the next process. */
   readonly keeps: boolean;
+  readonly maxPauseMs: number;
+  /** Memory buffers the files of a disk: both times are then those of the memory. */
   readonly writeMsPerByte: number;
   readonly readMsPerByte: number;
+  /** Time until a written byte is on the disk; 0 on a RAM disk. */
+  readonly flushMsPerByte: number;
 }
 
 /** Conversations that were not used for this time are deleted, in milliseconds. */
@@ -32,7 +39,6 @@ export const MAX_AGE_MS = 24 * 60 * 60 * 1000;
 
 /** RAM disks of Linux. Other systems have none by default. */
 const RAM_DISKS = ['/dev/shm'];
-const TMPFS = 0x0102_1994;
 
 /** Less is not worth it, and is what the RAM disks of containers have by default. */
 const MIN_BYTES = 64 * 1024 * 1024;
@@ -50,6 +56,7 @@ export async function openStoreDirectory(
   engine: string,
   log: Log,
 ): Promise<StoreDirectory | null> {
+  await deleteAbandoned(settings);
   if (settings.bytes === 0) return null;
   const place = await choosePlace(settings);
   if (place === null) {
@@ -58,24 +65,49 @@ export async function openStoreDirectory(
   }
   await createOwn(place.directory);
   // Otherwise, an engine could delete the directory of another one before that has locked it.
-  using _ = await waitForLock(join(place.directory, 'lock'), AbortSignal.timeout(LOCK_MS));
-  await deleteAbandoned(place.directory, settings.keep);
+  using _ = await waitForLock(lockIn(place.directory), AbortSignal.timeout(LOCK_MS));
   const { path, lock, keeps } = await ownDirectory(place.directory, engine, settings.keep);
+  // Also if the process exits early, for example because the service was killed. A kept directory has only whole records.
+  const deleteAtExit = () => rmSync(path, { recursive: true, force: true });
+  if (!keeps) process.once('exit', deleteAtExit);
   const dispose = async () => {
     // First, because Windows does not delete files that are open.
     lock[Symbol.dispose]();
+    process.off('exit', deleteAtExit);
     // The next engine deletes what this one cannot.
     if (!keeps) await rm(path, { recursive: true, force: true }).catch(() => {});
   };
   try {
-    const speed = await measureSpeed(path);
-    log.info('conversations that lose their slot are kept', { directory: path, maxBytes: place.bytes });
-    return { path, maxBytes: place.bytes, keeps, ...speed, [Symbol.asyncDispose]: dispose };
+    const speed = await measureSpeed(path, place.inMemory);
+    const { bytes: maxBytes } = place;
+    const { maxPauseMs } = settings;
+    log.info('conversations that lose their slot are kept', { directory: path, maxBytes });
+    return { path, maxBytes, keeps, maxPauseMs, ...speed, [Symbol.asyncDispose]: dispose };
   } catch (error) {
     await dispose();
     throw error;
   }
 }
+
+/**
+ * Deletes what engines that were killed have left in all directories that the settings allow, whether conversations are
+ * kept or not. Never rejects: the next call tries again.
+ */
+export async function deleteAbandoned({ directory, diskDirectory, keep }: StoreSettings): Promise<void> {
+  const onRamDisks = RAM_DISKS.map(onRamDisk);
+  for (const path of [...onRamDisks, diskDirectory, ...(directory === null ? [] : [directory])])
+    try {
+      const own = await realpath(path);
+      if (onRamDisks.includes(path)) await checkOwn(path);
+      if ((await readdir(own)).every((name) => !name.startsWith(PREFIX))) continue;
+      using _ = await waitForLock(lockIn(own), AbortSignal.timeout(LOCK_MS));
+      await deleteAbandonedIn(own, keep);
+    } catch {
+      // It does not exist, or cannot be used.
+    }
+}
+
+const onRamDisk = (ramDisk: string): string => join(ramDisk, `sluice-${process.getuid?.() ?? 0}`);
 
 const LOCK_MS = 10_000;
 
@@ -85,6 +117,10 @@ const LOCK_MS = 10_000;
  */
 export async function createOwn(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
+  await checkOwn(path);
+}
+
+async function checkOwn(path: string): Promise<void> {
   const found = await lstat(path);
   if (!found.isDirectory()) throw new Error(`${path} is not a directory`);
   if (found.uid !== (process.getuid?.() ?? found.uid)) throw new Error(`${path} belongs to another user`);
@@ -94,7 +130,7 @@ export async function createOwn(path: string): Promise<void> {
 export async function choosePlace(
   settings: StoreSettings,
   freeBytes = freeBytesIn,
-): Promise<{ directory: string; bytes: number } | null> {
+): Promise<{ directory: string; bytes: number; inMemory: boolean } | null> {
   const { directory, diskDirectory, bytes } = settings;
   if (directory === null)
     for (const ramDisk of RAM_DISKS) {
@@ -102,7 +138,7 @@ export async function choosePlace(
       if (free === null || !free.inMemory) continue;
       const chosen = bytes ?? Math.floor(Math.min(free.bytes, availableMemory().bytes) / 10);
       if (chosen >= Math.min(MIN_BYTES, bytes ?? Infinity) && chosen <= free.bytes)
-        return { directory: join(ramDisk, `sluice-${process.getuid?.() ?? 0}`), bytes: chosen };
+        return { directory: onRamDisk(ramDisk), bytes: chosen, inMemory: true };
     }
   await mkdir(directory ?? diskDirectory, { recursive: true, mode: 0o700 });
   const chosen = await realpath(directory ?? diskDirectory);
@@ -110,14 +146,15 @@ export async function choosePlace(
   if (free === null) return null;
   const tenth = Math.floor(Math.min(free.bytes, free.inMemory ? availableMemory().bytes : Infinity) / 10);
   const limit = bytes === null ? Math.min(tenth, MAX_DISK_BYTES) : Math.min(bytes, free.bytes);
-  return bytes === null && limit < MIN_BYTES ? null : { directory: chosen, bytes: limit };
+  if (bytes === null && limit < MIN_BYTES) return null;
+  return { directory: chosen, bytes: limit, inMemory: free.inMemory };
 }
 
 /** Returns null if the directory does not exist. */
 async function freeBytesIn(directory: string): Promise<{ bytes: number; inMemory: boolean } | null> {
   try {
-    const { type, bsize, bavail } = await statfs(directory);
-    return { bytes: bsize * bavail, inMemory: type === TMPFS };
+    const found = await statfs(directory);
+    return { bytes: found.bsize * found.bavail, inMemory: isInMemory(found) };
   } catch {
     return null;
   }
@@ -127,7 +164,7 @@ async function freeBytesIn(directory: string): Promise<{ bytes: number; inMemory
 const PREFIX = 'engine-';
 
 /** Deletes the directories of processes that have ended, except for those that are kept. */
-async function deleteAbandoned(directory: string, keep: boolean): Promise<void> {
+async function deleteAbandonedIn(directory: string, keep: boolean): Promise<void> {
   for (const name of await readdir(directory)) {
     if (!name.startsWith(PREFIX)) continue;
     try {
@@ -177,16 +214,25 @@ function tryLockIn(path: string): Disposable | null {
 const PROBE_BYTES = 8 * 1024 * 1024;
 
 /** Measures how fast files are written and read. Later saves and loads correct this. */
-async function measureSpeed(path: string): Promise<{ writeMsPerByte: number; readMsPerByte: number }> {
+async function measureSpeed(
+  path: string,
+  inMemory: boolean,
+): Promise<Pick<StoreDirectory, 'writeMsPerByte' | 'readMsPerByte' | 'flushMsPerByte'>> {
   const file = join(path, 'probe');
-  const startedAt = performance.now();
-  await writeFile(file, Buffer.alloc(PROBE_BYTES, 1), { mode: 0o600 });
-  const writtenAt = performance.now();
+  const times = [performance.now()];
+  await using handle = await open(file, 'wx', 0o600);
+  await handle.write(Buffer.alloc(PROBE_BYTES, 1));
+  times.push(performance.now());
+  // Memory buffers what is written. It does not buffer gigabytes.
+  await handle.sync();
+  times.push(performance.now());
   await readFile(file);
-  const readAt = performance.now();
+  times.push(performance.now());
   await rm(file);
+  const [start = 0, written = 0, flushed = 0, read = 0] = times.map((time) => time / PROBE_BYTES);
   return {
-    writeMsPerByte: (writtenAt - startedAt) / PROBE_BYTES,
-    readMsPerByte: (readAt - writtenAt) / PROBE_BYTES,
+    writeMsPerByte: written - start,
+    readMsPerByte: read - flushed,
+    flushMsPerByte: inMemory ? 0 : flushed - start,
   };
 }

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { mkdir, readdir, realpath, symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import {
   choosePlace,
   createOwn,
+  deleteAbandoned,
   openStoreDirectory,
   type StoreSettings,
 } from '../../../src/engine/llama/store-directory.ts';
@@ -17,7 +20,14 @@ const GIB = 1024 * MIB;
 /** Chooses a place on a machine with these free bytes. `ram`: of the RAM disk; null: there is none. */
 async function choose(ram: number | null, disk: number, more: Partial<StoreSettings> = {}) {
   await using folder = await temporaryFolder();
-  const settings = { bytes: null, directory: null, diskDirectory: folder.path, keep: false, ...more };
+  const settings = {
+    bytes: null,
+    directory: null,
+    diskDirectory: folder.path,
+    keep: false,
+    maxPauseMs: 10_000,
+    ...more,
+  };
   const place = await choosePlace(settings, async (directory) => {
     const bytes = directory === '/dev/shm' ? ram : disk;
     return await Promise.resolve(bytes === null ? null : { bytes, inMemory: directory === '/dev/shm' });
@@ -55,10 +65,10 @@ test('without room anywhere, nothing is kept', async () => {
 test("the operator's directory is used, even if it is small", async () => {
   await using folder = await temporaryFolder();
   const place = await choosePlace(
-    { bytes: 10 * MIB, directory: folder.path, diskDirectory: '/nowhere', keep: false },
+    { bytes: 10 * MIB, directory: folder.path, diskDirectory: '/nowhere', keep: false, maxPauseMs: 10_000 },
     async () => await Promise.resolve({ bytes: 100 * MIB, inMemory: false }),
   );
-  assert.deepEqual(place, { directory: await realpath(folder.path), bytes: 10 * MIB });
+  assert.deepEqual(place, { directory: await realpath(folder.path), bytes: 10 * MIB, inMemory: false });
 });
 
 test('a symbolic link of another user does not lead to files that would be deleted', async () => {
@@ -76,7 +86,7 @@ test("the operator's directory can be a symbolic link", async () => {
   const [target, link] = [join(folder.path, 'target'), join(folder.path, 'link')];
   await mkdir(target);
   await symlink(target, link);
-  const settings = { bytes: MIB, directory: link, diskDirectory: link, keep: false };
+  const settings = { bytes: MIB, directory: link, diskDirectory: link, keep: false, maxPauseMs: 10_000 };
   await using directory = await openStoreDirectory(settings, 'model', SILENT);
   assert(directory?.path.startsWith(await realpath(target)));
 });
@@ -85,9 +95,53 @@ test('a directory of the operator whose name looks like that of an engine is not
   await using folder = await temporaryFolder();
   await mkdir(join(folder.path, 'engine-logs'));
   await writeFile(join(folder.path, 'engine-logs', 'log'), 'text');
-  const settings = { bytes: MIB, directory: folder.path, diskDirectory: folder.path, keep: false };
+  const settings = {
+    bytes: MIB,
+    directory: folder.path,
+    diskDirectory: folder.path,
+    keep: false,
+    maxPauseMs: 10_000,
+  };
   await using _ = await openStoreDirectory(settings, 'model', SILENT);
   assert.deepEqual(await readdir(join(folder.path, 'engine-logs')), ['log']);
+});
+
+test('what killed engines have left is deleted in every directory of the settings, but not what is used or kept', async () => {
+  await using folder = await temporaryFolder();
+  const [directory, diskDirectory] = [join(folder.path, 'set'), join(folder.path, 'disk')];
+  const settings = { bytes: MIB, directory, diskDirectory, keep: true, maxPauseMs: 10_000 };
+  await using used = await openStoreDirectory({ ...settings, keep: false }, 'model', SILENT);
+  assert(used !== null);
+  for (const path of [directory, diskDirectory])
+    for (const name of ['engine-killed', 'engine-kept-model']) {
+      await mkdir(join(path, name), { recursive: true });
+      await writeFile(join(path, name, 'lock'), '');
+      await writeFile(join(path, name, '1.state'), '');
+    }
+  await deleteAbandoned(settings);
+  assert.deepEqual(await readdir(diskDirectory), ['engine-kept-model', 'lock']);
+  const kept = [basename(used.path), 'engine-kept-model', 'lock'].toSorted();
+  assert.deepEqual((await readdir(directory)).toSorted(), kept);
+  await deleteAbandoned({ ...settings, keep: false });
+  assert.deepEqual(await readdir(diskDirectory), ['lock']);
+});
+
+test('a directory that is not kept is deleted when its process exits early', async () => {
+  await using folder = await temporaryFolder();
+  const settings = {
+    bytes: MIB,
+    directory: folder.path,
+    diskDirectory: folder.path,
+    keep: false,
+    maxPauseMs: 1,
+  };
+  const script = `
+    import { openStoreDirectory } from ${JSON.stringify(import.meta.resolve('../../../src/engine/llama/store-directory.ts'))};
+    const { path } = await openStoreDirectory(${JSON.stringify(settings)}, 'model', { info() {} });
+    process.stdout.write(path, () => process.exit());`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
+  assert(stdout.startsWith(await realpath(folder.path)));
+  assert.deepEqual(await readdir(folder.path), ['lock']);
 });
 
 test('what is left in the directory and cannot be deleted does not keep an engine from its own', async () => {
@@ -95,7 +149,13 @@ test('what is left in the directory and cannot be deleted does not keep an engin
   // A file, and a directory whose lock cannot be taken, like one that another engine is just deleting.
   await writeFile(join(folder.path, 'engine-file'), '');
   await mkdir(join(folder.path, 'engine-other', 'lock'), { recursive: true });
-  const settings = { bytes: MIB, directory: folder.path, diskDirectory: folder.path, keep: false };
+  const settings = {
+    bytes: MIB,
+    directory: folder.path,
+    diskDirectory: folder.path,
+    keep: false,
+    maxPauseMs: 10_000,
+  };
   {
     await using directory = await openStoreDirectory(settings, 'model', SILENT);
     assert(directory !== null);
