@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, mock, test } from 'node:test';
 import { ConversationStore } from '../../src/engine/llama/conversation-store.ts';
@@ -30,7 +30,7 @@ const open = (
   { keep = false, bytes = 1_000_000_000 } = {},
 ): Promise<LlamaEngine> => {
   const directory = join(folder.path, 'conversations');
-  const conversations = { bytes, directory, diskDirectory: directory, keep };
+  const conversations = { bytes, directory, diskDirectory: directory, keep, maxPauseMs: 10_000 };
   return loadEngine({ slots: 1, contextTokens: 1536, conversations, ...options });
 };
 
@@ -128,6 +128,23 @@ for (const [slots, loads] of [
     assert(returned.usage.cachedTokens >= first.usage.promptTokens, `${returned.usage.cachedTokens}`);
     assert.equal(gauges(engine).loads, loads);
   });
+
+test('a conversation is loaded after one in the slot that has nearly all of it', async (t) => {
+  // Otherwise, it would depend on the speed of the machine.
+  t.mock.method(ConversationStore.prototype, 'isWorthSaving', () => true);
+  await using folder = await temporaryFolder();
+  const file = join(folder.path, 'random.gguf');
+  writeRandomModel('qwen3', file);
+  await using engine = await open(folder, { file });
+  const start = conversation('the same start', 200);
+  const long = `${start}. ${conversation('A', 40)}`;
+  const first = await generate(engine, long);
+  await generate(engine, conversation('B'));
+  // When this one is saved, it would replace the first one.
+  await generate(engine, `${start}. ${conversation('C', 20)}`);
+  const returned = await generate(engine, `${long}${first.texts[0]} and`);
+  assert(returned.usage.cachedTokens >= first.usage.promptTokens, `${returned.usage.cachedTokens}`);
+});
 
 describe('conversations in files', () => {
   let models: Folder;
@@ -396,6 +413,18 @@ describe('conversations in files', () => {
       await using engine = await open(other, { file }, { keep: true });
       assert.equal(gauges(engine).entries, 0);
       writeRandomModel('mamba', file);
+    });
+
+    test('one whose file was damaged on the disk is computed again, and the others are used', async () => {
+      await using other = await temporaryFolder();
+      const [first, second] = (await firstProcess(other)) as [Completion, Completion];
+      const [state = ''] = (await statesIn(other)).toSorted();
+      const data = await readFile(state);
+      await writeFile(state, data.fill(0xff, data.length - 64));
+      await using engine = await open(other, { file }, { keep: true });
+      assert.equal(await cachedOf(engine, 'A', first), 0);
+      assert((await cachedOf(engine, 'B', second)) > 0);
+      assert.equal(gauges(engine).loads, 1);
     });
 
     test('a file whose save was interrupted is deleted', async () => {

@@ -1,10 +1,12 @@
 import { statSync, writeFileSync } from 'node:fs';
-import { readdir, readFile, stat, unlink, writeFile } from 'node:fs/promises';
+import { readdir, readFile, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { Log } from '../../log.ts';
 import type { ConversationGauges } from '../engine.ts';
 import type { NativeContext } from './binding.ts';
 import { commonPrefix } from './common-prefix.ts';
+import { checksumsOf, seal } from './file-seal.ts';
 import { MAX_AGE_MS, type StoreDirectory } from './store-directory.ts';
 
 /** A sequence that lost its slot, in a file. */
@@ -15,6 +17,8 @@ export interface Conversation {
   readonly bytes: number;
   /** When it was last saved or loaded, in Unix milliseconds. */
   usedAt: number;
+  /** Checksums of a file that an earlier process wrote, until it is loaded: a power failure can damage it. */
+  checksums: readonly number[] | null;
 }
 
 export interface StoredMatch {
@@ -41,6 +45,14 @@ interface StoreOptions {
   log: Log;
 }
 
+interface Room {
+  /** Of the new conversation; null: there is none. */
+  scope?: string | null;
+  bytes?: number;
+  /** Not deleted. */
+  needed?: Conversation | null;
+}
+
 /** Conversations of fewer tokens are computed again. */
 export const MIN_TOKENS = 256;
 
@@ -53,7 +65,10 @@ const PAUSE_MS = 60_000;
 /** Maximum number of conversations. */
 const MAX_CONVERSATIONS = 512;
 
-/** Maximum time of a save or load, in milliseconds, because no tokens are computed meanwhile. */
+/**
+ * Maximum time of a save or load, in milliseconds, because no tokens are computed meanwhile. Writes to a disk are
+ * expected to be as fast as the memory that buffers them; `maxPauseMs` limits their time if they are not.
+ */
 const MAX_MS = 2000;
 
 /** A file also has the tokens. */
@@ -85,6 +100,12 @@ export class ConversationStore implements AsyncDisposable {
   #sizeRatio = 1;
   #saveMsPerByte: number;
   #loadMsPerByte: number;
+  /** Of the disk itself, without the memory that buffers writes; 0 on a RAM disk. */
+  #flushMsPerByte: number;
+  /** Bytes of the files that may not be on the disk yet. */
+  #unflushedBytes = 0;
+  /** Settles when the files that were saved so far are on the disk, with their records. */
+  #sealed: Promise<void> = Promise.resolve();
   #nextId = 0;
   #sweep: NodeJS.Timeout | undefined;
   /** No conversation is saved until this time, in Unix milliseconds. */
@@ -97,6 +118,7 @@ export class ConversationStore implements AsyncDisposable {
     this.#options = options;
     this.#saveMsPerByte = options.directory.writeMsPerByte;
     this.#loadMsPerByte = options.directory.readMsPerByte;
+    this.#flushMsPerByte = options.directory.flushMsPerByte;
   }
 
   /** Deletes the files in the directory, or uses those that an earlier process has left for this one. */
@@ -104,7 +126,7 @@ export class ConversationStore implements AsyncDisposable {
     const store = new ConversationStore(options);
     await store.#recover();
     // Also in an idle engine, no conversation is kept for longer.
-    store.#sweep = setInterval(() => void store.#makeRoom(0, 0), SWEEP_MS).unref();
+    store.#sweep = setInterval(() => void store.#makeRoom(), SWEEP_MS).unref();
     return store;
   }
 
@@ -138,9 +160,16 @@ export class ConversationStore implements AsyncDisposable {
       if (length > beaten) best = { conversation, length, minKeep: this.#minKeep(conversation) };
     }
     if (best === null) return null;
-    const loadMs = best.conversation.bytes * this.#loadMsPerByte;
+    const { bytes, checksums } = best.conversation;
     const computeMs = msPerToken === null ? Infinity : (best.length - cachedTokens) * msPerToken;
-    return loadMs <= Math.min(Math.max(computeMs, SHORT_MS), MAX_MS) ? best : null;
+    const maxMs = Math.max(computeMs, SHORT_MS);
+    // No memory buffers what an earlier process wrote.
+    const isFast =
+      checksums === null
+        ? bytes * this.#loadMsPerByte <= Math.min(maxMs, MAX_MS)
+        : bytes * Math.max(this.#loadMsPerByte, this.#flushMsPerByte) <=
+          Math.min(maxMs, this.#options.directory.maxPauseMs);
+    return isFast ? best : null;
   }
 
   /**
@@ -156,7 +185,9 @@ export class ConversationStore implements AsyncDisposable {
     if (tokens.length < MIN_TOKENS || added < MIN_ADDED) return false;
     const bytes = this.#expectedBytes(tokens.length);
     const saveMs = bytes * this.#saveMsPerByte;
-    if (bytes > this.#options.directory.maxBytes || saveMs > MAX_MS) return false;
+    const { maxBytes, maxPauseMs } = this.#options.directory;
+    if (bytes > maxBytes || saveMs > MAX_MS) return false;
+    if ((this.#unflushedBytes + bytes) * this.#flushMsPerByte > maxPauseMs) return false;
     const computeMs = msPerToken === null ? Infinity : added * msPerToken;
     // What is saved already has to be loaded anyway.
     if (saved > 0) return 2 * saveMs <= computeMs;
@@ -168,26 +199,44 @@ export class ConversationStore implements AsyncDisposable {
     return this.#expectedBytes(tokens) * this.#saveMsPerByte <= QUICK_MS;
   }
 
-  /** Saves a sequence. Never rejects: a failure is logged, and the conversation is computed again if it returns. */
-  async save(context: NativeContext, sequence: number, tokens: Uint32Array, scope: string): Promise<void> {
+  /**
+   * Saves a sequence. Never rejects: a failure is logged, and the conversation is computed again if it returns. Keeps
+   * `needed`, which is loaded next.
+   */
+  async save(
+    context: NativeContext,
+    sequence: number,
+    tokens: Uint32Array,
+    scope: string,
+    needed: Conversation | null = null,
+  ): Promise<void> {
     const { directory, log } = this.#options;
     const file = join(directory.path, `${this.#nextId++}${STATE}`);
     const copy = tokens.slice();
     try {
-      await this.#makeRoom(this.#expectedBytes(tokens.length), 1);
+      await this.#makeRoom({ scope, bytes: this.#expectedBytes(tokens.length), needed });
       const startedAt = performance.now();
       // llama.cpp would create a file that everybody can read.
       writeFileSync(file, '', { mode: 0o600, flag: 'wx' });
       const bytes = await context.save(sequence, copy, file);
       this.#saveMsPerByte = measured(this.#saveMsPerByte, performance.now() - startedAt, bytes);
       this.#sizeRatio *= bytes / this.#expectedBytes(tokens.length);
-      const conversation = { file, scope, tokens: copy, bytes, usedAt: Date.now() };
-      if (directory.keeps) await writeRecord(conversation, this.#options.fingerprint);
+      const conversation: Conversation = {
+        file,
+        scope,
+        tokens: copy,
+        bytes,
+        usedAt: Date.now(),
+        checksums: null,
+      };
       this.#saves++;
-      await this.#delete((older) => older.scope === scope && this.#replaces(conversation, older));
+      await this.#delete(
+        (older) => older.scope === scope && older !== needed && this.#replaces(conversation, older),
+      );
       this.#conversations.push(conversation);
       this.#bytes += bytes;
-      await this.#makeRoom(0, 0);
+      await this.#makeRoom({ needed });
+      this.#seal(conversation);
     } catch (error) {
       await deleteFiles(file);
       const reason = error instanceof Error ? error.message : String(error);
@@ -197,17 +246,42 @@ export class ConversationStore implements AsyncDisposable {
       });
       this.#pausedUntil = Date.now() + PAUSE_MS;
       // The likeliest reason is a full disk. Older conversations make room for newer ones.
-      await this.#makeRoom(directory.maxBytes - this.#bytes * 0.75, 0);
+      await this.#makeRoom({ bytes: directory.maxBytes - this.#bytes * 0.75, needed });
     }
+  }
+
+  /** Waits for the disk in the background. */
+  #seal(conversation: Conversation): void {
+    const { directory, fingerprint, log } = this.#options;
+    if (!directory.keeps && this.#flushMsPerByte === 0) return;
+    const { file, bytes } = conversation;
+    this.#unflushedBytes += bytes;
+    const isKept = () => this.#conversations.includes(conversation);
+    this.#sealed = this.#sealed.then(async () => {
+      try {
+        if (!isKept()) return;
+        const flushMs = await seal(file, directory.keeps ? recordOf(conversation, fingerprint) : null);
+        if (this.#flushMsPerByte > 0) this.#flushMsPerByte = measured(this.#flushMsPerByte, flushMs, bytes);
+        // It may have been deleted before its record was written.
+        if (!isKept()) await deleteFiles(file);
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        if (isKept()) log.warn('a saved conversation may not be used again after a restart', { reason });
+      } finally {
+        this.#unflushedBytes -= bytes;
+      }
+    });
   }
 
   /** Loads a conversation. Returns false if it could not be loaded; then it is deleted, and the sequence is cleared. */
   async load(context: NativeContext, sequence: number, conversation: Conversation): Promise<boolean> {
-    const { file, tokens, bytes } = conversation;
+    const { file, tokens, bytes, checksums } = conversation;
     const startedAt = performance.now();
     try {
       const size = statSync(file).size;
       if (size !== bytes) throw new Error(`the file has ${size} bytes instead of ${bytes}`);
+      if (checksums !== null && !isDeepStrictEqual(await checksumsOf(file), checksums))
+        throw new Error('the file is damaged');
       const loaded = await context.load(sequence, file);
       if (Buffer.compare(bytesOf(loaded), bytesOf(tokens)) !== 0)
         throw new Error('the file has another conversation');
@@ -221,7 +295,8 @@ export class ConversationStore implements AsyncDisposable {
     const loadMs = performance.now() - startedAt;
     this.#loads++;
     this.#loadMs += loadMs;
-    this.#loadMsPerByte = measured(this.#loadMsPerByte, loadMs, bytes);
+    if (checksums === null) this.#loadMsPerByte = measured(this.#loadMsPerByte, loadMs, bytes);
+    conversation.checksums = null;
     this.touch(conversation);
     return true;
   }
@@ -250,7 +325,8 @@ export class ConversationStore implements AsyncDisposable {
     if (!this.#options.directory.keeps) return;
     const until = performance.now() + MAX_EXIT_MS;
     for (const { id, tokens, scope } of sequences) {
-      const expectedMs = this.#expectedBytes(tokens.length) * this.#saveMsPerByte;
+      const expectedMs =
+        this.#expectedBytes(tokens.length) * Math.max(this.#saveMsPerByte, this.#flushMsPerByte);
       if (performance.now() + expectedMs > until) continue;
       if (context.canStore(id) && this.isWorthSaving(tokens, scope, 0, null))
         await this.save(context, id, tokens, scope);
@@ -259,6 +335,7 @@ export class ConversationStore implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#sweep);
+    await this.#sealed;
     await this.#options.directory[Symbol.asyncDispose]();
   }
 
@@ -292,21 +369,37 @@ export class ConversationStore implements AsyncDisposable {
     return (tokens * (perToken + TOKEN_BYTES) + fixed) * this.#sizeRatio;
   }
 
-  /** Deletes old conversations until `bytes` and `count` more fit. */
-  async #makeRoom(bytes: number, count: number): Promise<void> {
+  /**
+   * Deletes old conversations, and others until there is room for a new one of `scope`. These are the least recently used
+   * ones of scopes that have more than an equal share, so that no account removes the conversations of all others.
+   */
+  async #makeRoom({ scope = null, bytes = 0, needed = null }: Room = {}): Promise<void> {
     const oldest = Date.now() - MAX_AGE_MS;
-    let remainingBytes = this.#bytes;
-    let remaining = this.#conversations.length;
-    const deleted = new Set<Conversation>();
-    for (const conversation of this.#conversations) {
-      const fits =
-        remainingBytes + bytes <= this.#options.directory.maxBytes && remaining + count <= MAX_CONVERSATIONS;
-      if (fits && conversation.usedAt >= oldest) break;
-      deleted.add(conversation);
-      remainingBytes -= conversation.bytes;
-      remaining--;
+    const remaining = this.#conversations.filter(({ usedAt }) => usedAt >= oldest);
+    const limits = [
+      { max: this.#options.directory.maxBytes, added: bytes, of: (each: Conversation) => each.bytes },
+      { max: MAX_CONVERSATIONS, added: scope === null ? 0 : 1, of: () => 1 },
+    ];
+    for (const { max, added, of } of limits) {
+      const used = new Map(scope === null ? [] : [[scope, added]]);
+      let total = added;
+      for (const each of remaining) {
+        used.set(each.scope, (used.get(each.scope) ?? 0) + of(each));
+        total += of(each);
+      }
+      const share = max / used.size;
+      while (total > max) {
+        const isOver = (each: Conversation) => (used.get(each.scope) ?? 0) > share;
+        const others = remaining.filter((each) => each !== needed);
+        const next = others.find(isOver) ?? others[0];
+        if (next === undefined) break;
+        remaining.splice(remaining.indexOf(next), 1);
+        used.set(next.scope, (used.get(next.scope) ?? 0) - of(next));
+        total -= of(next);
+      }
     }
-    if (deleted.size > 0) await this.#delete((conversation) => deleted.has(conversation));
+    const kept = new Set(remaining);
+    if (kept.size < this.#conversations.length) await this.#delete((each) => !kept.has(each));
   }
 
   async #delete(isDeleted: (conversation: Conversation) => boolean): Promise<void> {
@@ -334,7 +427,7 @@ export class ConversationStore implements AsyncDisposable {
     }
     this.#conversations = found.toSorted((a, b) => a.usedAt - b.usedAt);
     this.#bytes = found.reduce((sum, { bytes }) => sum + bytes, 0);
-    await this.#makeRoom(0, 0);
+    await this.#makeRoom();
     if (found.length > 0)
       log.info('conversations of an earlier process are used again', {
         conversations: this.#conversations.length,
@@ -344,39 +437,41 @@ export class ConversationStore implements AsyncDisposable {
 
 const STATE = '.state';
 
-/** A file beside a conversation's, from which a later process can use it. */
+/** A file beside a conversation's, from which a later process can use it. It is written when the other one is on the disk. */
 interface ConversationRecord {
   fingerprint: string;
   scope: string;
   bytes: number;
   /** In base64. */
   tokens: string;
+  /** See `checksumsOf`. */
+  checksums: readonly number[];
 }
 
-const recordOf = (file: string) => `${file}.json`;
+const recordFileOf = (file: string) => `${file}.json`;
 
-/** The record is written last, so that it never belongs to a file that is not whole. */
-async function writeRecord({ file, scope, bytes, tokens }: Conversation, fingerprint: string): Promise<void> {
-  const record: ConversationRecord = {
+/** Without the checksums, which are written with it. */
+function recordOf({ file, scope, bytes, tokens }: Conversation, fingerprint: string) {
+  const data: Omit<ConversationRecord, 'checksums'> = {
     fingerprint,
     scope,
     bytes,
     tokens: bytesOf(tokens).toString('base64'),
   };
-  await writeFile(recordOf(file), JSON.stringify(record), { mode: 0o600 });
+  return { file: recordFileOf(file), data };
 }
 
 /** Returns null if the file has no record, or cannot be used with this fingerprint. */
 async function readRecord(file: string, fingerprint: string): Promise<Conversation | null> {
   try {
-    const record = JSON.parse(await readFile(recordOf(file), 'utf8')) as Partial<ConversationRecord>;
-    const { scope, bytes, tokens } = record;
+    const record = JSON.parse(await readFile(recordFileOf(file), 'utf8')) as Partial<ConversationRecord>;
+    const { scope, bytes, tokens, checksums } = record;
     const { size, mtimeMs } = await stat(file);
     if (record.fingerprint !== fingerprint || size !== bytes) return null;
-    if (typeof scope !== 'string' || typeof tokens !== 'string') return null;
+    if (typeof scope !== 'string' || typeof tokens !== 'string' || !Array.isArray(checksums)) return null;
     const data = Uint8Array.from(Buffer.from(tokens, 'base64'));
     if (data.length === 0 || data.length % 4 !== 0) return null;
-    return { file, scope, tokens: new Uint32Array(data.buffer), bytes, usedAt: mtimeMs };
+    return { file, scope, tokens: new Uint32Array(data.buffer), bytes, usedAt: mtimeMs, checksums };
   } catch {
     return null; // For example, the process ended before it wrote the record.
   }
@@ -384,7 +479,7 @@ async function readRecord(file: string, fingerprint: string): Promise<Conversati
 
 /** Never rejects. A file that cannot be deleted is tried again when the directory is opened. */
 async function deleteFiles(file: string): Promise<void> {
-  await unlink(recordOf(file)).catch(() => {});
+  await unlink(recordFileOf(file)).catch(() => {});
   await unlink(file).catch(() => {});
 }
 

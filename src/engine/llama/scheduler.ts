@@ -3,7 +3,12 @@ import type { Log } from '../../log.ts';
 import type { EngineHealth } from '../engine.ts';
 import type { NativeContext, NativeModel } from './binding.ts';
 import { commonPrefix } from './common-prefix.ts';
-import { MIN_TOKENS, type ConversationStore, type StoredMatch } from './conversation-store.ts';
+import {
+  MIN_TOKENS,
+  type Conversation,
+  type ConversationStore,
+  type StoredMatch,
+} from './conversation-store.ts';
 import { planDrafts, type DraftBudget } from './draft-plan.ts';
 import type { GrammarField, Job, JobChoice } from './job.ts';
 import { LogprobReader } from './logprobs.ts';
@@ -266,8 +271,9 @@ export class Scheduler {
   ): Promise<boolean> {
     const { context, store } = this.#options;
     let kept = keep;
-    if (from !== null && !(from instanceof Slot)) store?.touch(from.conversation);
-    let stored = await this.#saveIfLost(slot, from === null ? keep : 0);
+    const needed = from === null || from instanceof Slot ? null : from.conversation;
+    if (needed !== null) store?.touch(needed);
+    let stored = await this.#saveIfLost(slot, from === null ? keep : 0, needed);
     if (from instanceof Slot) {
       await context.copy(slot.id, from.id);
       slot.computed = from.computed;
@@ -296,8 +302,11 @@ export class Scheduler {
     this.#tokens.cachedTokens += kept;
   }
 
-  /** Saves the tokens of an idle slot of which only the first `keep` stay, unless they are cheap to compute again. */
-  async #saveIfLost(slot: Slot, keep: number): Promise<boolean> {
+  /**
+   * Saves the tokens of an idle slot of which only the first `keep` stay, unless they are cheap to compute again. Keeps
+   * `needed`, which is loaded next.
+   */
+  async #saveIfLost(slot: Slot, keep: number, needed: Conversation | null = null): Promise<boolean> {
     const { context, store, canTrim } = this.#options;
     const { scope, computedTokens: tokens } = slot;
     if (store === null || typeof scope !== 'string' || !losesConversation(slot, keep)) return false;
@@ -310,7 +319,7 @@ export class Scheduler {
           usable(other, commonPrefix(other.tokens, other.computed, tokens), canTrim),
         );
     if (!store.isWorthSaving(tokens, scope, elsewhere, this.#msPerToken)) return false;
-    await store.save(context, slot.id, tokens, scope);
+    await store.save(context, slot.id, tokens, scope, needed);
     return true;
   }
 

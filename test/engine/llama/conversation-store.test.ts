@@ -42,6 +42,7 @@ async function openStore({
   canTrim = true,
   slidingWindow = null as number | null,
   log = SILENT,
+  flushMsPerByte = 0,
   size = { perToken: BYTES_PER_TOKEN, fixed: 0 },
 } = {}) {
   const folder = await temporaryFolder();
@@ -51,6 +52,8 @@ async function openStore({
     keeps: false,
     writeMsPerByte: 1e-6,
     readMsPerByte: 1e-6,
+    flushMsPerByte,
+    maxPauseMs: 10_000,
     [Symbol.asyncDispose]: async () => {},
   };
   const store = await ConversationStore.open({
@@ -148,6 +151,73 @@ test('after a failed save, its file is deleted, older conversations make room, a
   assert.equal(store.find(tokensOf(1, 301), 'a', 0, MS_PER_TOKEN), null, 'the oldest was deleted');
   assert(!store.isWorthSaving(tokensOf(6, 300), 'a', 0, MS_PER_TOKEN));
   assert.match(lines.join('\n'), /could not be saved/);
+});
+
+test('a save keeps the conversation that is loaded next, though it replaces it and there is no room for both', async () => {
+  for (const maxBytes of [1e9, 600 * BYTES_PER_TOKEN]) {
+    await using opened = await openStore({ maxBytes });
+    const { store, native } = opened;
+    await store.save(native, 0, tokensOf(1, 500), 'a');
+    const match = store.find(tokensOf(1, 540), 'a', 0, MS_PER_TOKEN);
+    assert(match);
+    // The other conversation has all but 200 of its tokens.
+    const other = Uint32Array.from([...tokensOf(1, 300), ...tokensOf(2, 100)]);
+    await store.save(native, 0, other, 'a', match.conversation);
+    assert(await store.load(native, 0, match.conversation));
+    assert.equal(store.find(tokensOf(1, 540), 'a', 0, MS_PER_TOKEN)?.length, 500);
+  }
+});
+
+test('no scope loses conversations to another one that has more than an equal share', async () => {
+  const scope = fc.constantFrom('a', 'b', 'c', 'd');
+  const saves = fc.array(fc.record({ scope, length: fc.integer({ min: 256, max: 500 }) }), { maxLength: 30 });
+  const maxBytes = 4000 * BYTES_PER_TOKEN;
+  await fc.assert(
+    fc.asyncProperty(saves, async (steps) => {
+      await using opened = await openStore({ maxBytes });
+      const { store, native } = opened;
+      const quiet = [1001, 1002];
+      for (const name of quiet) await store.save(native, 0, tokensOf(name, 400), 'quiet');
+      for (const [name, { scope: of, length }] of steps.entries())
+        await store.save(native, 0, tokensOf(name, length), of);
+      // Five scopes have at least 800 tokens each.
+      for (const name of quiet) assert(store.find(tokensOf(name, 401), 'quiet', 0, MS_PER_TOKEN));
+      assert(store.gauges().bytes <= maxBytes);
+    }),
+    { numRuns: 20 },
+  );
+});
+
+test('the least recently used conversation of those scopes is deleted first', async () => {
+  await using opened = await openStore({ maxBytes: 1200 * BYTES_PER_TOKEN });
+  const { store, native } = opened;
+  for (const [name, scope] of [
+    [1, 'a'],
+    [2, 'b'],
+    [3, 'a'],
+    [4, 'a'],
+    [5, 'a'],
+  ] as const)
+    await store.save(native, 0, tokensOf(name, 300), scope);
+  const found = [1, 2, 3, 4, 5].filter(
+    (name) => store.find(tokensOf(name, 301), name === 2 ? 'b' : 'a', 0, MS_PER_TOKEN) !== null,
+  );
+  assert.deepEqual(found, [2, 3, 4, 5]);
+});
+
+test('what memory buffers for a slow disk is bounded, and saved again once the disk has it', async () => {
+  // One second for 1,000 tokens.
+  const size = { perToken: 0, fixed: 0 };
+  await using opened = await openStore({ size, flushMsPerByte: 1 / BYTES_PER_TOKEN });
+  const { store, native } = opened;
+  const isWorthSaving = (name: number, length: number) =>
+    store.isWorthSaving(tokensOf(name, length), 'a', 0, MS_PER_TOKEN);
+  assert(!isWorthSaving(1, 12_000), 'it would stop all requests for 12 s');
+  assert(isWorthSaving(1, 8000));
+  await store.save(native, 0, tokensOf(1, 8000), 'a');
+  assert(!isWorthSaving(2, 4000), 'both may have to wait for the disk');
+  await store[Symbol.asyncDispose]();
+  assert(isWorthSaving(2, 4000));
 });
 
 test('a model whose metadata has no sizes keeps more than one conversation', async () => {
