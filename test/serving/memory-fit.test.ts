@@ -43,7 +43,7 @@ test('a model whose file is on a RAM disk needs no more memory for it', async (t
   for (const path of [folder.path, ramDisk]) {
     const file = join(path, 'random.gguf');
     writeRandomModel('qwen3', file);
-    const footprint = await footprintOf('test/model', { file }, store);
+    const footprint = await footprintOf('test/model', { file, gpuLayers: 0 }, store);
     assert(footprint);
     footprints.push(footprint);
   }
